@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""Turns measurements into tables: for a terminal, as Markdown, as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from benchmarks import reference
+from benchmarks.jobs import Job
+from benchmarks.runner import Comparison, Result
+
+MIB = 1024.0 * 1024.0
+NOISY = 0.1  # relative spread of the FMA peak above which a machine was not quiet
+
+
+@dataclasses.dataclass
+class Table:
+    """A title, a head, rows of text, and remarks below."""
+
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    remarks: list[str] = dataclasses.field(default_factory=list)
+
+    def markdown(self) -> str:
+        lines = [f"### {self.title}", ""]
+        lines.append("| " + " | ".join(self.columns) + " |")
+        lines.append("|---" + "|---:" * (len(self.columns) - 1) + "|")
+        for row in self.rows:
+            cells = [cell.replace("|", "\\|") for cell in row]
+            lines.append("| " + " | ".join(cells) + " |")
+        for remark in self.remarks:
+            lines += ["", remark]
+        return "\n".join(lines) + "\n"
+
+    def show(self) -> None:
+        """Prints it with rich where that is installed, as Markdown otherwise."""
+        try:
+            from rich.console import Console
+            from rich.table import Table as RichTable
+        except ImportError:
+            print(self.markdown())
+            return
+        table = RichTable(title=self.title, title_justify="left")
+        for index, column in enumerate(self.columns):
+            table.add_column(column, justify="left" if index == 0 else "right")
+        for row in self.rows:
+            table.add_row(*row)
+        console = Console()
+        console.print(table)
+        for remark in self.remarks:
+            console.print(remark, markup=False)
+
+
+def thousands(samples_per_s: float) -> str:
+    return f"{samples_per_s / 1000:.1f}k"
+
+
+def spread(values: list[float]) -> str:
+    return f"{thousands(min(values))} to {thousands(max(values))}"
+
+
+def agreement(result: Result) -> str:
+    """`yes` or `NO` with the largest difference; nothing is not a pass."""
+    if result.agrees is None:
+        return "-"
+    return f"{'yes' if result.agrees else 'NO'} ({result.disagreement:.0e})"
+
+
+def ratio_to(result: Result, fastest: Result | None) -> str:
+    if fastest is None:
+        return "not measured"
+    return f"{result.median / fastest.median:.2f}"
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """One job at one number of threads, a row for each side."""
+    job = comparison.job
+    fastest = comparison.fastest_peer()
+    columns = ["side", "samples/s", "spread"]
+    trains = job.kind != "draw"
+    if trains:
+        columns += ["GFLOP/s", "share of peak"]
+    columns += ["to fastest peer", "import", "first result", "memory above data"]
+    if job.kind == "train":
+        columns.append("losses agree")
+    rows = []
+    for result in comparison.results:
+        name = result.side.title
+        if not result.measured:
+            why = result.not_measured or "no round was completed"
+            text = why if why.startswith("failed") else f"not measured ({why})"
+            rows.append([name, text] + ["-"] * (len(columns) - 2))
+            continue
+        row = [name, thousands(result.median), spread(result.samples_per_s)]
+        if trains:
+            row += [f"{result.gflops:.1f}", share_of_peak(result, comparison)]
+        row += [
+            ratio_to(result, fastest),
+            f"{result.import_s:.2f} s",
+            f"{result.first_result_s:.2f} s",
+            f"{result.peak_above_data_bytes / MIB:.0f} MiB",
+        ]
+        if job.kind == "train":
+            row.append(agreement(result))
+        rows.append(row)
+    title = f"{job_title(job)}, {thread_text(comparison.threads)}"
+    return Table(title, columns, rows, [peak_remark(comparison)])
+
+
+def job_title(job: Job) -> str:
+    shape = "-".join(str(size) for size in job.layers)
+    what = {
+        "train": f"{job.name}: {shape}, batch {job.batch}, {job.steps} steps a call",
+        "fit": f"{job.name}: {shape} trained through shuffle, batch, map",
+        "draw": f"{job.name}: shuffle, batch, map alone, drawn from Python",
+    }
+    return what[job.kind]
+
+
+def thread_text(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def peak_of(comparison: Comparison) -> float:
+    """The best of all measurements: noise only ever makes it smaller."""
+    return max(comparison.peak_gflops, default=0.0)
+
+
+def share_of_peak(result: Result, comparison: Comparison) -> str:
+    peak = peak_of(comparison)
+    return f"{result.gflops / peak:.2f}" if peak > 0 else "not measured"
+
+
+def peak_remark(comparison: Comparison) -> str:
+    peaks = comparison.peak_gflops
+    if peak_of(comparison) <= 0:
+        return "FMA peak: not measured (no C compiler)."
+    text = f"FMA peak of these cores {max(peaks):.0f} GFLOP/s"
+    text += f" (median {statistics.median(peaks):.0f}, lowest {min(peaks):.0f})."
+    if min(peaks) < (1.0 - NOISY) * max(peaks):
+        text += " THE MACHINE WAS NOT QUIET: compare these figures with nothing."
+    return text
+
+
+def gemm_table(
+    job: Job, threads: int, entries: list[dict[str, Any]], peak: float
+) -> Table:
+    """Each product of a step alone, and the kernel that ipu chose for it."""
+    rows = []
+    for entry in entries:
+        share = f"{entry['gflops'] / peak:.2f}" if peak > 0 else "not measured"
+        rows.append(
+            [
+                f"layer {entry['layer'] + 1} {entry['role']}",
+                entry["shape"],
+                entry["kernel"],
+                f"{entry['gflops']:.1f}",
+                share,
+            ]
+        )
+    title = f"{job.name}: ipu's matrix products alone, {thread_text(threads)}"
+    columns = ["product", "m x n x k", "kernel", "GFLOP/s", "share of peak"]
+    return Table(title, columns, rows)
+
+
+def small_table(figures: list[tuple[str, float | str, str]]) -> Table:
+    """Figures that stand alone: (what, seconds or why there is none, the limit)."""
+    rows = []
+    for what, value, limit in figures:
+        text = f"{value * 1000:.1f} ms" if isinstance(value, float) else value
+        rows.append([what, text, limit])
+    return Table("ipu: start-up", ["what", "median", "to reach"], rows)
+
+
+def machine() -> dict[str, str]:
+    """What the figures belong to."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            names = [line for line in lines if line.startswith("model name")]
+        name = names[0].split(":")[1].strip() if names else name
+    except OSError:
+        pass
+    return {
+        "processor": name,
+        "cores": str(len(os.sched_getaffinity(0))),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "load before": f"{os.getloadavg()[0]:.2f}",
+    }
+
+
+def versions(comparisons: Iterable[Comparison]) -> list[str]:
+    found = {r.version for c in comparisons for r in c.results if r.version}
+    return sorted(found)
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    fastest = comparison.fastest_peer()
+    results = []
+    for result in comparison.results:
+        fields = dataclasses.asdict(result)
+        fields["side"] = result.side.key
+        del fields["job"]
+        if result.measured:
+            fields["median"] = result.median
+            fields["gflops"] = result.gflops
+            fields["agrees"] = result.agrees
+            if fastest is not None:
+                fields["ratio_to_fastest_peer"] = result.median / fastest.median
+        results.append(fields)
+    return {
+        "job": dataclasses.asdict(comparison.job),
+        "threads": comparison.threads,
+        "fastest_peer": None if fastest is None else fastest.side.key,
+        "peak_gflops": comparison.peak_gflops,
+        "tolerance": reference.TOLERANCE,
+        "compared_steps": reference.COMPARED_STEPS,
+        "results": results,
+    }

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gradient rules of element-wise ops. A rule gets the gradient g of its result y and
+ * gives one for each wanted input; `give` sums it back where the input was broadcast.
+ * Rules use y where that spares work, and are made of ops that have rules themselves,
+ * so that second derivatives come by applying them twice. No expression makes two nodes
+ * in unsequenced arguments: the order of nodes must not depend on the compiler. One
+ * thread per graph. */
+#include "autodiff/rules.h"
+
+#define NEG(x) ipu__rule_unary(r, IPU_OP_ID_NEG, (x))
+#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
+#define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
+#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
+#define DIV(a, b) ipu__rule_binary(r, IPU_OP_ID_DIV, (a), (b))
+#define NUMBER(number) ipu__rule_number(r, r->grads[0], (number))
+
+/* rule(op): `g` is the gradient, `x` the input, `y` the result. */
+#define UNARY_RULE(text, expression) \
+    ipu_status ipu_gradient_##text(ipu_rule *r) \
+    { \
+        const ipu_value g = r->grads[0]; \
+        const ipu_value x = r->inputs[0]; \
+        const ipu_value y = r->outputs[0]; \
+        (void)x; \
+        (void)y; \
+        ipu__rule_give(r, 0, (expression)); \
+        return r->status; \
+    }
+
+UNARY_RULE(neg, NEG(g))
+UNARY_RULE(abs, MUL(g, ipu__rule_unary(r, IPU_OP_ID_SIGN, x)))
+UNARY_RULE(exp, MUL(g, y))
+UNARY_RULE(log, DIV(g, x))
+UNARY_RULE(sqrt, DIV(MUL(g, NUMBER(0.5)), y))
+UNARY_RULE(rsqrt, MUL(MUL(MUL(MUL(g, NUMBER(-0.5)), y), y), y))
+UNARY_RULE(square, MUL(g, MUL(x, NUMBER(2.0))))
+UNARY_RULE(tanh, ipu__rule_binary(r, IPU_OP_ID_TANH_GRAD, y, g))
+UNARY_RULE(sigmoid, ipu__rule_binary(r, IPU_OP_ID_SIGMOID_GRAD, y, g))
+UNARY_RULE(relu, ipu__rule_binary(r, IPU_OP_ID_RELU_GRAD, y, g))
+/* Only casts between floating-point types get here. */
+UNARY_RULE(cast, ipu__rule_cast(r, g, ipu__rule_type(r, x).dtype))
+
+/* `a` and `b` are the inputs; an expression is made only where its input wants it. */
+#define BINARY_RULE(text, for_a, for_b) \
+    ipu_status ipu_gradient_##text(ipu_rule *r) \
+    { \
+        const ipu_value g = r->grads[0]; \
+        const ipu_value a = r->inputs[0]; \
+        const ipu_value b = r->inputs[1]; \
+        (void)a; \
+        (void)b; \
+        if (r->wanted[0]) { \
+            ipu__rule_give(r, 0, (for_a)); \
+        } \
+        if (r->wanted[1]) { \
+            ipu__rule_give(r, 1, (for_b)); \
+        } \
+        return r->status; \
+    }
+
+BINARY_RULE(add, g, g)
+BINARY_RULE(sub, g, NEG(g))
+BINARY_RULE(mul, MUL(g, b), MUL(g, a))
+BINARY_RULE(div, DIV(g, b), MUL(g, DIV(DIV(NEG(a), b), b)))
+/* a - floor(a / b) * b, where floor is constant almost everywhere */
+BINARY_RULE(floor_mod, g, MUL(g, NEG(ipu__rule_binary(r, IPU_OP_ID_FLOOR_DIV, a, b))))
+
+/* The gradients in terms of y: (y, dy) -> dx. The derivative with respect to y of
+ * relu_grad is zero almost everywhere, and so absent. */
+BINARY_RULE(relu_grad, IPU_NO_VALUE, ipu__rule_binary(r, IPU_OP_ID_RELU_GRAD, a, g))
+BINARY_RULE(tanh_grad, MUL(MUL(MUL(g, b), NUMBER(-2.0)), a),
+            ipu__rule_binary(r, IPU_OP_ID_TANH_GRAD, a, g))
+BINARY_RULE(sigmoid_grad, MUL(MUL(MUL(SUB(a, NUMBER(0.5)), NUMBER(-2.0)), g), b),
+            ipu__rule_binary(r, IPU_OP_ID_SIGMOID_GRAD, a, g))
+
+/* The base's gradient is 0 where the exponent is, also at base 0, where the formula has
+ * 0 * infinity. The exponent's is 0 where the base is not positive, as TensorFlow has
+ * it; the inner select keeps log's own gradient finite there. */
+ipu_status
+ipu_gradient_pow(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value a = r->inputs[0];
+    const ipu_value b = r->inputs[1];
+    const ipu_value zero = NUMBER(0.0);
+    const ipu_value one = NUMBER(1.0);
+    if (r->wanted[0]) {
+        ipu_value lower = ipu__rule_binary(r, IPU_OP_ID_POW, a, SUB(b, one));
+        ipu_value flat = ipu__rule_binary(r, IPU_OP_ID_EQUAL, b, zero);
+        ipu__rule_give(r, 0, MUL(g, ipu__rule_select(r, flat, zero, MUL(b, lower))));
+    }
+    if (r->wanted[1]) {
+        ipu_value positive = ipu__rule_binary(r, IPU_OP_ID_GREATER, a, zero);
+        ipu_value safe = ipu__rule_select(r, positive, a, one);
+        ipu_value log = ipu__rule_unary(r, IPU_OP_ID_LOG, safe);
+        ipu__rule_give(r, 1, MUL(g, MUL(r->outputs[0], log)));
+    }
+    return r->status;
+}
+
+/* Where the inputs are equal the first one takes it all, as in TensorFlow. */
+static ipu_status
+larger_or_smaller(ipu_rule *r, ipu_op first_taken)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value zero = NUMBER(0.0);
+    ipu_value first = ipu__rule_binary(r, first_taken, r->inputs[0], r->inputs[1]);
+    if (r->wanted[0]) {
+        ipu__rule_give(r, 0, ipu__rule_select(r, first, g, zero));
+    }
+    if (r->wanted[1]) {
+        ipu__rule_give(r, 1, ipu__rule_select(r, first, zero, g));
+    }
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_maximum(ipu_rule *r)
+{
+    return larger_or_smaller(r, IPU_OP_ID_GREATER_EQUAL);
+}
+
+ipu_status
+ipu_gradient_minimum(ipu_rule *r)
+{
+    return larger_or_smaller(r, IPU_OP_ID_LESS_EQUAL);
+}
+
+ipu_status
+ipu_gradient_select(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value zero = NUMBER(0.0);
+    if (r->wanted[1]) {
+        ipu__rule_give(r, 1, ipu__rule_select(r, r->inputs[0], g, zero));
+    }
+    if (r->wanted[2]) {
+        ipu__rule_give(r, 2, ipu__rule_select(r, r->inputs[0], zero, g));
+    }
+    return r->status;
+}
+
+/* The kept elements were scaled by 1 / (1 - rate), with that number rounded once. */
+ipu_status
+ipu_gradient_dropout(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    if (g.index == IPU_NO_INDEX) {
+        return r->status;
+    }
+    double rate = ipu_attrs_float(r->attrs, IPU_ATTR_RATE, 0.0);
+    ipu_value scaled = MUL(g, NUMBER(1.0 / (1.0 - rate)));
+    ipu__rule_give(r, 0, ipu__rule_select(r, r->outputs[1], scaled, NUMBER(0.0)));
+    return r->status;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gradient rules of reductions and of ops that move elements. What was moved is moved
+ * back; what was repeated is summed; what was summed is repeated. One thread per
+ * graph. */
+#include "autodiff/rules.h"
+
+/* --- reductions ------------------------------------------------------------------- */
+
+/* The shape of the input with the reduced axes as 1, and how many elements each result
+ * was made of. */
+static ipu_shape
+kept_shape(const ipu_rule *r, int64_t *each)
+{
+    ipu_shape shape = ipu__rule_type(r, r->inputs[0]).shape;
+    uint32_t count;
+    const int64_t *axes = ipu_attrs_ints(r->attrs, IPU_ATTR_AXES, &count);
+    *each = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        *each *= shape.dims[axes[i]];
+        shape.dims[axes[i]] = 1;
+    }
+    return shape;
+}
+
+ipu_status
+ipu_gradient_sum(ipu_rule *r)
+{
+    int64_t each;
+    ipu_shape kept = kept_shape(r, &each);
+    ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
+    ipu_value g = ipu__rule_reshape(r, r->grads[0], &kept);
+    ipu__rule_give(r, 0, ipu__rule_broadcast(r, g, &whole));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_mean(ipu_rule *r)
+{
+    int64_t each;
+    ipu_shape kept = kept_shape(r, &each);
+    ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
+    ipu_value g = ipu__rule_reshape(r, r->grads[0], &kept);
+    /* A count that float16 cannot hold would make the gradient 0: divide in float32. */
+    ipu_dtype dtype = ipu__rule_type(r, g).dtype;
+    bool narrow = dtype == IPU_DTYPE_FLOAT16 && each > 2048;
+    g = narrow ? ipu__rule_cast(r, g, IPU_DTYPE_FLOAT32) : g;
+    g = ipu__rule_binary(r, IPU_OP_ID_DIV, g, ipu__rule_number(r, g, (double)each));
+    g = ipu__rule_cast(r, g, dtype);
+    ipu__rule_give(r, 0, ipu__rule_broadcast(r, g, &whole));
+    return r->status;
+}
+
+/* Elements that tie for the extreme share its gradient equally. */
+static ipu_status
+extreme(ipu_rule *r)
+{
+    int64_t each;
+    ipu_shape kept = kept_shape(r, &each);
+    ipu_type type = ipu__rule_type(r, r->inputs[0]);
+    uint32_t count;
+    const int64_t *axes = ipu_attrs_ints(r->attrs, IPU_ATTR_AXES, &count);
+    ipu_value y = ipu__rule_reshape(r, r->outputs[0], &kept);
+    ipu_value g = ipu__rule_reshape(r, r->grads[0], &kept);
+    ipu_value hit = ipu__rule_binary(r, IPU_OP_ID_EQUAL, r->inputs[0], y);
+    ipu_value weight = ipu__rule_cast(r, hit, type.dtype);
+    ipu_value ties = ipu__rule_sum(r, weight, axes, count, true);
+    ipu_value share = ipu__rule_binary(r, IPU_OP_ID_DIV, weight, ties);
+    ipu__rule_give(r, 0, ipu__rule_binary(r, IPU_OP_ID_MUL, share, g));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_max(ipu_rule *r)
+{
+    return extreme(r);
+}
+
+ipu_status
+ipu_gradient_min(ipu_rule *r)
+{
+    return extreme(r);
+}
+
+/* --- movement --------------------------------------------------------------------- */
+
+ipu_status
+ipu_gradient_identity(ipu_rule *r)
+{
+    ipu__rule_give(r, 0, r->grads[0]);
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_reshape(ipu_rule *r)
+{
+    ipu_shape shape = ipu__rule_type(r, r->inputs[0]).shape;
+    ipu__rule_give(r, 0, ipu__rule_reshape(r, r->grads[0], &shape));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_broadcast(ipu_rule *r)
+{
+    ipu__rule_give(r, 0, r->grads[0]); /* which sums it back */
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_transpose(ipu_rule *r)
+{
+    uint32_t count;
+    const int64_t *perm = ipu_attrs_ints(r->attrs, IPU_ATTR_PERM, &count);
+    int64_t inverse[IPU_MAX_RANK];
+    for (uint32_t i = 0; i < count; i++) {
+        inverse[perm[i]] = i;
+    }
+    ipu_attr attr = ipu__attr_ints(IPU_ATTR_PERM, inverse, count);
+    ipu__rule_give(r, 0,
+                   ipu__rule_emit(r, IPU_OP_ID_TRANSPOSE, &r->grads[0], 1, &attr, 1));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_concat(ipu_rule *r)
+{
+    ipu_shape whole = ipu__rule_type(r, r->outputs[0]).shape;
+    int64_t axis = ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0);
+    axis = axis < 0 ? axis + whole.rank : axis;
+    int64_t begin[IPU_MAX_RANK] = {0};
+    int64_t ones[IPU_MAX_RANK];
+    for (int32_t i = 0; i < IPU_MAX_RANK; i++) {
+        ones[i] = 1;
+    }
+    uint32_t rank = (uint32_t)whole.rank;
+    for (uint32_t i = 0; i < r->input_count; i++) {
+        ipu_shape part = ipu__rule_type(r, r->inputs[i]).shape;
+        if (r->wanted[i]) {
+            ipu_attr attrs[3] = {ipu__attr_ints(IPU_ATTR_BEGIN, begin, rank),
+                                 ipu__attr_ints(IPU_ATTR_SIZE, part.dims, rank),
+                                 ipu__attr_ints(IPU_ATTR_STRIDES, ones, rank)};
+            ipu_value own =
+                ipu__rule_emit(r, IPU_OP_ID_SLICE, &r->grads[0], 1, attrs, 3);
+            ipu__rule_give(r, i, own);
+        }
+        begin[axis] += part.dims[axis];
+    }
+    return r->status;
+}
+
+/* slice and slice_grad are each other's gradients: same begin, size and strides. */
+static uint32_t
+slice_attrs(const ipu_rule *r, ipu_attr out[4])
+{
+    static const ipu_attr_key keys[3] = {IPU_ATTR_BEGIN, IPU_ATTR_SIZE,
+                                         IPU_ATTR_STRIDES};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const ipu_attr *attr = ipu_attrs_find(r->attrs, keys[i]);
+        if (attr != NULL) {
+            out[count++] = *attr;
+        }
+    }
+    return count;
+}
+
+ipu_status
+ipu_gradient_slice(ipu_rule *r)
+{
+    ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
+    ipu_attr attrs[4];
+    uint32_t count = slice_attrs(r, attrs);
+    attrs[count++] = ipu__attr_ints(IPU_ATTR_SHAPE, whole.dims, (uint32_t)whole.rank);
+    ipu_value back =
+        ipu__rule_emit(r, IPU_OP_ID_SLICE_GRAD, &r->grads[0], 1, attrs, count);
+    ipu__rule_give(r, 0, back);
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_slice_grad(ipu_rule *r)
+{
+    ipu_attr attrs[4];
+    uint32_t count = slice_attrs(r, attrs);
+    ipu__rule_give(r, 0,
+                   ipu__rule_emit(r, IPU_OP_ID_SLICE, &r->grads[0], 1, attrs, count));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_gather(ipu_rule *r)
+{
+    ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
+    ipu_value inputs[2] = {r->inputs[1], r->grads[0]};
+    ipu_attr attrs[2] = {
+        ipu__attr_ints(IPU_ATTR_SHAPE, whole.dims, (uint32_t)whole.rank),
+        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0))};
+    ipu__rule_give(r, 0, ipu__rule_emit(r, IPU_OP_ID_GATHER_GRAD, inputs, 2, attrs, 2));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_gather_grad(ipu_rule *r)
+{
+    ipu_value inputs[2] = {r->grads[0], r->inputs[0]};
+    ipu_attr attr =
+        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0));
+    ipu__rule_give(r, 1, ipu__rule_emit(r, IPU_OP_ID_GATHER, inputs, 2, &attr, 1));
+    return r->status;
+}

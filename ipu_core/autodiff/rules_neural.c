@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gradient rules of matrix products and of the softmax family. One thread per graph. */
+#include "autodiff/rules.h"
+
+#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
+#define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
+
+/* --- matmul ----------------------------------------------------------------------- */
+
+static ipu_value
+product(ipu_rule *r, ipu_value a, ipu_value b, bool transpose_a, bool transpose_b)
+{
+    ipu_value inputs[2] = {a, b};
+    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_TRANSPOSE_A, transpose_a),
+                         ipu__attr_int(IPU_ATTR_TRANSPOSE_B, transpose_b)};
+    return ipu__rule_emit(r, IPU_OP_ID_MATMUL, inputs, 2, attrs, 2);
+}
+
+/* [..., M, K] as [... * M, K] */
+static ipu_value
+as_matrix(ipu_rule *r, ipu_value x)
+{
+    ipu_shape shape = ipu__rule_type(r, x).shape;
+    ipu_shape flat = {.rank = 2, .dims = {1, shape.dims[shape.rank - 1]}};
+    for (int32_t i = 0; i + 1 < shape.rank; i++) {
+        flat.dims[0] *= shape.dims[i];
+    }
+    return ipu__rule_reshape(r, x, &flat);
+}
+
+/* y = A' B' with A' = A or its transpose: dA' = g B'^T and dB' = A'^T g, each with the
+ * transposition of the result moved into the operands. Where one matrix B meets a batch
+ * of A, the batch is made one tall matrix, whose product sums over it. */
+ipu_status
+ipu_gradient_matmul(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value a = r->inputs[0];
+    const ipu_value b = r->inputs[1];
+    bool ta = ipu_attrs_int(r->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
+    bool tb = ipu_attrs_int(r->attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0;
+    if (r->wanted[0]) {
+        ipu__rule_give(r, 0,
+                       ta ? product(r, b, g, tb, true) : product(r, g, b, false, !tb));
+    }
+    if (r->wanted[1]) {
+        bool tall = !ta && ipu__rule_type(r, b).shape.rank == 2 &&
+                    ipu__rule_type(r, a).shape.rank > 2;
+        ipu_value left = tall ? as_matrix(r, a) : a;
+        ipu_value right = tall ? as_matrix(r, g) : g;
+        ipu__rule_give(r, 1,
+                       tb ? product(r, right, left, true, ta)
+                          : product(r, left, right, !ta, false));
+    }
+    return r->status;
+}
+
+/* --- softmax ---------------------------------------------------------------------- */
+
+/* s * (g - sum(g * s)) over the last axis: the gradient of softmax with result s. */
+static ipu_value
+through_softmax(ipu_rule *r, ipu_value s, ipu_value g)
+{
+    return MUL(s, SUB(g, ipu__rule_sum_last(r, MUL(g, s))));
+}
+
+ipu_status
+ipu_gradient_softmax(ipu_rule *r)
+{
+    ipu__rule_give(r, 0, through_softmax(r, r->outputs[0], r->grads[0]));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_log_softmax(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    ipu_value s = ipu__rule_unary(r, IPU_OP_ID_EXP, r->outputs[0]);
+    ipu__rule_give(r, 0, SUB(g, MUL(s, ipu__rule_sum_last(r, g))));
+    return r->status;
+}
+
+/* The gradient of a loss per row, as a column that meets [..., C]. */
+static ipu_value
+as_column(ipu_rule *r, ipu_value loss_gradient)
+{
+    ipu_shape shape = ipu__rule_type(r, loss_gradient).shape;
+    shape.dims[shape.rank++] = 1;
+    return ipu__rule_reshape(r, loss_gradient, &shape);
+}
+
+/* d loss / d logits came with the loss as output 1, `backprop`. That output is
+ * softmax(logits) - labels itself, so its own gradient is softmax's. */
+static ipu_value
+logits_gradient(ipu_rule *r)
+{
+    ipu_value out = IPU_NO_VALUE;
+    if (r->grads[0].index != IPU_NO_INDEX) {
+        out = MUL(r->outputs[1], as_column(r, r->grads[0]));
+    }
+    if (r->grads[1].index != IPU_NO_INDEX) {
+        ipu_value s = ipu__rule_unary(r, IPU_OP_ID_SOFTMAX, r->inputs[0]);
+        ipu_value second = through_softmax(r, s, r->grads[1]);
+        out = out.index == IPU_NO_INDEX
+                  ? second
+                  : ipu__rule_binary(r, IPU_OP_ID_ADD, out, second);
+    }
+    return out;
+}
+
+ipu_status
+ipu_gradient_sparse_cross_entropy(ipu_rule *r)
+{
+    ipu__rule_give(r, 0, logits_gradient(r));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_cross_entropy(ipu_rule *r)
+{
+    if (r->wanted[0]) {
+        ipu__rule_give(r, 0, logits_gradient(r));
+    }
+    if (r->wanted[1]) {
+        ipu_value out = IPU_NO_VALUE;
+        if (r->grads[0].index != IPU_NO_INDEX) {
+            ipu_value log = ipu__rule_unary(r, IPU_OP_ID_LOG_SOFTMAX, r->inputs[0]);
+            ipu_value nats = ipu__rule_unary(r, IPU_OP_ID_NEG, log);
+            out = MUL(nats, as_column(r, r->grads[0]));
+        }
+        if (r->grads[1].index != IPU_NO_INDEX) {
+            ipu_value second = ipu__rule_unary(r, IPU_OP_ID_NEG, r->grads[1]);
+            out = out.index == IPU_NO_INDEX
+                      ? second
+                      : ipu__rule_binary(r, IPU_OP_ID_ADD, out, second);
+        }
+        ipu__rule_give(r, 1, out);
+    }
+    return r->status;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Attributes of an op: compile-time constants by key. They live here, below graph/ and
+ * kernels/, since both read them. */
+#ifndef IPU_BASE_ATTRS_H
+#define IPU_BASE_ATTRS_H
+
+#include "base/shape.h"
+
+/* How an attribute is stored and printed. */
+typedef enum ipu_attr_kind {
+    IPU_ATTR_KIND_INT,   /* i */
+    IPU_ATTR_KIND_BOOL,  /* i, printed true or false */
+    IPU_ATTR_KIND_FLOAT, /* f */
+    IPU_ATTR_KIND_DTYPE, /* i holds an ipu_dtype */
+    IPU_ATTR_KIND_INTS,  /* ints, count */
+    IPU_ATTR_KIND_BYTES, /* bytes, count: literal data of a constant */
+    IPU_ATTR_KIND_BLOCK, /* i holds a block's index */
+    IPU_ATTR_KIND_TEXT   /* text, count */
+} ipu_attr_kind;
+
+/* X(NAME, text, kind). One list for all ops: a key means the same wherever it is used. */
+#define IPU_ATTR_LIST(X) \
+    X(AXIS, axis, INT) \
+    X(AXES, axes, INTS) /* sorted, non-negative, unique */ \
+    X(KEEP_DIMS, keep_dims, BOOL) \
+    X(TRANSPOSE_A, transpose_a, BOOL) \
+    X(TRANSPOSE_B, transpose_b, BOOL) \
+    X(DTYPE, dtype, DTYPE) /* of the result */ \
+    X(SHAPE, shape, INTS) /* of the result */ \
+    X(PERM, perm, INTS) \
+    X(BEGIN, begin, INTS) /* slice: first element of each axis */ \
+    X(SIZE, size, INTS) /* slice: elements of each axis */ \
+    X(STRIDES, strides, INTS) /* slice: step of each axis, never 0, may be < 0 */ \
+    X(DEPTH, depth, INT) \
+    X(ON_VALUE, on_value, FLOAT) \
+    X(OFF_VALUE, off_value, FLOAT) \
+    X(RATE, rate, FLOAT) \
+    X(SEED, seed, INT) \
+    X(ORDINAL, ordinal, INT) /* of a random op in the user's program */ \
+    X(VALUE, value, BYTES) \
+    X(RESOURCE, resource, INT) /* id of a variable or a queue of the device */ \
+    X(MOMENTUM, momentum, FLOAT) \
+    X(NESTEROV, nesterov, BOOL) \
+    X(BETA_1, beta_1, FLOAT) \
+    X(BETA_2, beta_2, FLOAT) \
+    X(EPSILON, epsilon, FLOAT) \
+    X(SLOTS, slots, INTS) /* resource ids of optimizer state */ \
+    X(BODY, body, BLOCK) \
+    X(ACTIVATION, activation, INT) /* ipu_activation of a fused matmul */ \
+    X(CODE, code, INTS) /* micro-program of a fused element-wise chain */ \
+    X(NAME, name, TEXT)
+
+typedef enum ipu_attr_key {
+#define X(name, text, kind) IPU_ATTR_##name,
+    IPU_ATTR_LIST(X)
+#undef X
+    IPU_ATTR_COUNT
+} ipu_attr_key;
+
+typedef struct ipu_attr {
+    ipu_attr_key key;
+    uint32_t count; /* of ints, bytes or text */
+    union {
+        int64_t i;
+        double f;
+        const int64_t *ints;
+        const void *bytes;
+        const char *text;
+    } as;
+} ipu_attr;
+
+/* Sorted by key. The memory belongs to whoever made it (graph arena, program arena). */
+typedef struct ipu_attrs {
+    const ipu_attr *items;
+    uint32_t count;
+} ipu_attrs;
+
+const char *ipu_attr_name(ipu_attr_key key);
+ipu_attr_kind ipu_attr_kind_of(ipu_attr_key key);
+bool ipu_attr_parse_key(const char *text, size_t length, ipu_attr_key *out);
+/* NULL where the key is not present. */
+const ipu_attr *ipu_attrs_find(ipu_attrs attrs, ipu_attr_key key);
+int64_t ipu_attrs_int(ipu_attrs attrs, ipu_attr_key key, int64_t otherwise);
+double ipu_attrs_float(ipu_attrs attrs, ipu_attr_key key, double otherwise);
+/* *count is 0 and the result NULL where the key is not present. */
+const int64_t *ipu_attrs_ints(ipu_attrs attrs, ipu_attr_key key, uint32_t *count);
+bool ipu_attrs_equal(ipu_attrs a, ipu_attrs b);
+
+#endif

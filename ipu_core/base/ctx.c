@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Context, error record and heap access. The default allocator keeps 64-byte alignment
+ * by remembering nothing: sizes come back with each call. */
+#include "base/ctx.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAP_ALIGNMENT = 64 };
+
+const char *
+ipu_status_name(ipu_status status)
+{
+    static const char *const names[] = {
+#define X(name, text, exception) text,
+        IPU_STATUS_LIST(X)
+#undef X
+    };
+    return (unsigned)status < IPU_STATUS_COUNT ? names[status] : "unknown status";
+}
+
+static void *
+heap_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
+{
+    (void)state;
+    if (new_bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    size_t rounded = (new_bytes + HEAP_ALIGNMENT - 1) & ~(size_t)(HEAP_ALIGNMENT - 1);
+    if (rounded < new_bytes) {
+        return NULL;
+    }
+    void *moved = aligned_alloc(HEAP_ALIGNMENT, rounded);
+    if (moved != NULL && pointer != NULL) {
+        memcpy(moved, pointer, old_bytes < new_bytes ? old_bytes : new_bytes);
+        free(pointer);
+    }
+    return moved;
+}
+
+ipu_allocator
+ipu_allocator_default(void)
+{
+    return (ipu_allocator){heap_resize, NULL};
+}
+
+void
+ipu_ctx_init(ipu_ctx *ctx, ipu_allocator allocator)
+{
+    memset(ctx, 0, sizeof(*ctx));
+    ctx->allocator = allocator;
+}
+
+void
+ipu_ctx_clear(ipu_ctx *ctx)
+{
+    ctx->status = IPU_OK;
+    ctx->source = (ipu_source){0};
+    ctx->message[0] = '\0';
+}
+
+ipu_status
+ipu_ctx_fail(ipu_ctx *ctx, ipu_status status, const char *format, ...)
+{
+    if (ctx->status == IPU_OK) {
+        ctx->status = status;
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(ctx->message, sizeof(ctx->message), format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+ipu_status
+ipu_alloc(ipu_ctx *ctx, size_t bytes, void *out_pointer)
+{
+    void *memory = NULL;
+    ipu_status status = ipu_resize(ctx, &memory, 0, bytes);
+    memcpy(out_pointer, &memory, sizeof(memory));
+    return status;
+}
+
+ipu_status
+ipu_resize(ipu_ctx *ctx, void *inout_pointer, size_t old_bytes, size_t new_bytes)
+{
+    void *old;
+    memcpy(&old, inout_pointer, sizeof(old));
+    if (old == NULL && new_bytes == 0) {
+        return IPU_OK;
+    }
+    void *memory =
+        ctx->allocator.resize(ctx->allocator.state, old, old_bytes, new_bytes);
+    IPU_FAIL_IF(ctx, memory == NULL && new_bytes != 0, OUT_OF_MEMORY,
+                "out of memory: %zu bytes could not be allocated", new_bytes);
+    if (new_bytes > old_bytes) {
+        memset((char *)memory + old_bytes, 0, new_bytes - old_bytes);
+    }
+    memcpy(inout_pointer, &memory, sizeof(memory));
+    return IPU_OK;
+}
+
+void
+ipu_free(ipu_ctx *ctx, void *pointer, size_t bytes)
+{
+    if (pointer != NULL) {
+        ctx->allocator.resize(ctx->allocator.state, pointer, bytes, 0);
+    }
+}
+
+ipu_status
+ipu_mul_size(ipu_ctx *ctx, size_t a, size_t b, size_t *out)
+{
+    IPU_FAIL_IF(ctx, b != 0 && a > SIZE_MAX / b, OUT_OF_MEMORY,
+                "out of memory: %zu items of %zu bytes do not fit", a, b);
+    *out = a * b;
+    return IPU_OK;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The context: allocator hooks and the error record. One per compilation or execution;
+ * never shared between threads that may fail at the same time (a worker that fails
+ * reports through its pool job, see thread.h). */
+#ifndef IPU_BASE_CTX_H
+#define IPU_BASE_CTX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Allocation hooks. `resize` has realloc's contract and is sized: old_bytes is what the
+ * caller got before; new_bytes == 0 frees and returns NULL. Alignment is 64 bytes. */
+typedef struct ipu_allocator {
+    void *(*resize)(void *state, void *pointer, size_t old_bytes, size_t new_bytes);
+    void *state;
+} ipu_allocator;
+
+/* The C library's heap. */
+ipu_allocator ipu_allocator_default(void);
+
+typedef struct ipu_source {
+    const char *file; /* NULL: unknown. Interned by the trace, outlives the graph. */
+    int32_t line;
+} ipu_source;
+
+typedef struct ipu_ctx {
+    ipu_allocator allocator;
+    ipu_status status;  /* of the first error since ipu_ctx_clear */
+    ipu_source source;  /* the user's line of that error, if one is known */
+    char message[1024]; /* always terminated */
+} ipu_ctx;
+
+void ipu_ctx_init(ipu_ctx *ctx, ipu_allocator allocator);
+void ipu_ctx_clear(ipu_ctx *ctx);
+
+/* Records an error (the first one wins) and returns `status`. */
+ipu_status ipu_ctx_fail(ipu_ctx *ctx, ipu_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Allocates zeroed memory; *out is NULL on failure. Frees with ipu_free of equal size.
+ * Zero bytes give a NULL pointer and no error. */
+ipu_status ipu_alloc(ipu_ctx *ctx, size_t bytes, void *out_pointer);
+ipu_status ipu_resize(ipu_ctx *ctx, void *inout_pointer, size_t old_bytes,
+                      size_t new_bytes);
+void ipu_free(ipu_ctx *ctx, void *pointer, size_t bytes);
+
+/* a * b, or OUT_OF_MEMORY where that does not fit in size_t. */
+ipu_status ipu_mul_size(ipu_ctx *ctx, size_t a, size_t b, size_t *out);
+
+#define IPU_FAIL(ctx, code, ...) \
+    return ipu_ctx_fail((ctx), IPU_STATUS_##code, __VA_ARGS__)
+
+#define IPU_FAIL_IF(ctx, condition, code, ...) \
+    do { \
+        if (condition) { \
+            return ipu_ctx_fail((ctx), IPU_STATUS_##code, __VA_ARGS__); \
+        } \
+    } while (0)
+
+#define IPU_TRY(expression) \
+    do { \
+        ipu_status ipu_try_status_ = (expression); \
+        if (ipu_try_status_ != IPU_OK) { \
+            return ipu_try_status_; \
+        } \
+    } while (0)
+
+#endif

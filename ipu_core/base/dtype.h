@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Element types. Device types are what a simulated IPU holds; the wider ones exist in
+ * host graphs only (Dataset.map, host counters). */
+#ifndef IPU_BASE_DTYPE_H
+#define IPU_BASE_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(NAME, text, C storage, bytes, kind, on device)
+ * kind: 'f' floating, 'i' signed, 'u' unsigned, 'b' bool. `text` is NumPy's name. */
+#define IPU_DTYPE_LIST(X) \
+    X(FLOAT32, float32, float, 4, 'f', true) \
+    X(FLOAT16, float16, uint16_t, 2, 'f', true) \
+    X(INT32, int32, int32_t, 4, 'i', true) \
+    X(INT8, int8, int8_t, 1, 'i', true) \
+    X(UINT8, uint8, uint8_t, 1, 'u', true) \
+    X(BOOL, bool, uint8_t, 1, 'b', true) \
+    X(FLOAT64, float64, double, 8, 'f', false) \
+    X(INT64, int64, int64_t, 8, 'i', false) \
+    X(INT16, int16, int16_t, 2, 'i', false) \
+    X(UINT16, uint16, uint16_t, 2, 'u', false) \
+    X(UINT32, uint32, uint32_t, 4, 'u', false) \
+    X(UINT64, uint64, uint64_t, 8, 'u', false)
+
+typedef enum ipu_dtype {
+#define X(name, text, storage, bytes, kind, device) IPU_DTYPE_##name,
+    IPU_DTYPE_LIST(X)
+#undef X
+    IPU_DTYPE_COUNT
+} ipu_dtype;
+
+const char *ipu_dtype_name(ipu_dtype dtype);
+size_t ipu_dtype_bytes(ipu_dtype dtype);
+char ipu_dtype_kind(ipu_dtype dtype);
+bool ipu_dtype_on_device(ipu_dtype dtype);
+static inline bool ipu_dtype_is_float(ipu_dtype dtype)
+{
+    return ipu_dtype_kind(dtype) == 'f';
+}
+/* Parses NumPy's name; false where there is none such. */
+bool ipu_dtype_parse(const char *text, size_t length, ipu_dtype *out);
+
+/* float16 <-> float32, round to nearest even; bit exact (IEEE 754 binary16). */
+uint16_t ipu_float16_from_float(float value);
+float ipu_float16_to_float(uint16_t bits);
+
+#endif

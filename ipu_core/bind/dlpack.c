@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * DLPack export: versioned (read-only flag set) where the consumer asks for 1.0 or newer,
+ * else the unversioned struct, of a copy, since that form cannot say that memory is
+ * read-only. The structs are the standard's ABI. */
+#define NO_IMPORT_ARRAY
+#include "bind/dlpack.h"
+
+#include <string.h>
+
+typedef struct dl_device { int32_t type; int32_t id; } dl_device;
+typedef struct dl_dtype { uint8_t code; uint8_t bits; uint16_t lanes; } dl_dtype;
+typedef struct dl_tensor {
+    void *data;
+    dl_device device;
+    int32_t ndim;
+    dl_dtype dtype;
+    int64_t *shape;
+    int64_t *strides;
+    uint64_t byte_offset;
+} dl_tensor;
+typedef struct dl_managed {
+    dl_tensor tensor;
+    void *context;
+    void (*deleter)(struct dl_managed *self);
+} dl_managed;
+typedef struct dl_versioned {
+    uint32_t major;
+    uint32_t minor;
+    void *context;
+    void (*deleter)(struct dl_versioned *self);
+    uint64_t flags;
+    dl_tensor tensor;
+} dl_versioned;
+
+enum { DL_CPU = 1, DL_READ_ONLY = 1, DL_COPIED = 2 };
+
+/* One allocation: the struct, then shape and strides. */
+typedef struct export_record {
+    union {
+        dl_managed plain;
+        dl_versioned versioned;
+    } as;
+    int64_t geometry[2 * IPU_MAX_RANK];
+    PyObject *owner;
+} export_record;
+
+static void
+record_free(export_record *record)
+{
+    /* a consumer may outlive the interpreter */
+    if (Py_IsInitialized()) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        Py_DECREF(record->owner);
+        PyGILState_Release(gil);
+    }
+    PyMem_RawFree(record);
+}
+
+static void
+delete_plain(dl_managed *self)
+{
+    record_free(self->context);
+}
+
+static void
+delete_versioned(dl_versioned *self)
+{
+    record_free(self->context);
+}
+
+static void
+capsule_destructor(PyObject *capsule)
+{
+    /* the consumer renames a capsule that it takes */
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        dl_versioned *managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+        managed->deleter(managed);
+    } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+        dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
+        managed->deleter(managed);
+    }
+}
+
+static dl_dtype
+dtype_code(ipu_dtype dtype)
+{
+    uint8_t bits = (uint8_t)(8 * ipu_dtype_bytes(dtype));
+    switch (ipu_dtype_kind(dtype)) {
+    case 'f':
+        return (dl_dtype){2, bits, 1};
+    case 'u':
+        return (dl_dtype){1, bits, 1};
+    case 'b':
+        return (dl_dtype){6, bits, 1};
+    default:
+        return (dl_dtype){0, bits, 1};
+    }
+}
+
+PyObject *
+ipu_py_tensor_dlpack_device(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignored))
+{
+    return Py_BuildValue("(ii)", DL_CPU, 0);
+}
+
+static int
+check_device(PyObject *dl_device_object)
+{
+    int type;
+    int id;
+    if (dl_device_object == Py_None) {
+        return 0;
+    }
+    if (!PyArg_ParseTuple(dl_device_object, "ii", &type, &id)) {
+        return -1;
+    }
+    if (type != DL_CPU) {
+        PyErr_SetString(PyExc_BufferError, "tensors can be exported to the CPU alone");
+        return -1;
+    }
+    return 0;
+}
+
+PyObject *
+ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    PyObject *stream = Py_None;
+    PyObject *max_version = Py_None;
+    PyObject *device = Py_None;
+    PyObject *copy = Py_None;
+    ipu_py_tensor *tensor = (ipu_py_tensor *)self;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", names, &stream,
+                                     &max_version, &device, &copy) ||
+        check_device(device) < 0) {
+        return NULL;
+    }
+    if (tensor->storage == NULL) {
+        PyErr_SetString(PyExc_BufferError, "a symbolic tensor has no memory to export");
+        return NULL;
+    }
+    int major = 0;
+    int minor = 0;
+    if (max_version != Py_None && !PyArg_ParseTuple(max_version, "ii", &major, &minor)) {
+        return NULL;
+    }
+    bool versioned = major >= 1;
+    bool copied = copy == Py_True || !versioned;
+    if (copied && copy == Py_False) {
+        PyErr_SetString(PyExc_BufferError,
+                        "read-only memory can be exported without a copy by DLPack 1.0 "
+                        "and newer alone; this consumer asks for an older one");
+        return NULL;
+    }
+    export_record *record = PyMem_RawCalloc(1, sizeof(*record));
+    if (record == NULL) {
+        return PyErr_NoMemory();
+    }
+    if (copied) {
+        ipu_py_tensor *clone =
+            ipu_py_tensor_new(ipu_py_state_of_type(Py_TYPE(self)), &tensor->type);
+        if (clone == NULL) {
+            PyMem_RawFree(record);
+            return NULL;
+        }
+        memcpy(clone->storage->data, tensor->storage->data, tensor->storage->bytes);
+        tensor = clone;
+    } else {
+        Py_INCREF(tensor);
+    }
+    record->owner = (PyObject *)tensor;
+    for (int32_t i = 0; i < tensor->type.shape.rank; i++) {
+        record->geometry[i] = tensor->type.shape.dims[i];
+    }
+    ipu_shape_strides(&tensor->type.shape, false, record->geometry + IPU_MAX_RANK);
+    dl_tensor description = {.data = tensor->storage->data,
+                             .device = {DL_CPU, 0},
+                             .ndim = tensor->type.shape.rank,
+                             .dtype = dtype_code(tensor->type.dtype),
+                             .shape = record->geometry,
+                             .strides = record->geometry + IPU_MAX_RANK};
+    const char *name;
+    if (versioned) {
+        name = "dltensor_versioned";
+        record->as.versioned = (dl_versioned){.major = 1,
+                                              .minor = 0,
+                                              .context = record,
+                                              .deleter = delete_versioned,
+                                              .flags = copied ? DL_COPIED : DL_READ_ONLY,
+                                              .tensor = description};
+    } else {
+        name = "dltensor";
+        record->as.plain = (dl_managed){
+            .tensor = description, .context = record, .deleter = delete_plain};
+    }
+    PyObject *capsule = PyCapsule_New(&record->as, name, capsule_destructor);
+    if (capsule == NULL) {
+        record_free(record);
+    }
+    return capsule;
+}

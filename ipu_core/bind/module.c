@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The extension module ipu._core: multi-phase initialisation, module state, threads. */
+#include "bind/bind.h"
+
+#include <numpy/arrayobject.h>
+#include <unistd.h>
+
+static int module_exec(PyObject *module);
+static struct PyModuleDef module_def;
+
+ipu_py_state *
+ipu_py_state_of_module(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+ipu_py_state *
+ipu_py_state_of_type(PyTypeObject *type)
+{
+    PyObject *module = PyType_GetModuleByDef(type, &module_def);
+    return module == NULL ? NULL : PyModule_GetState(module);
+}
+
+ipu_py_state *
+ipu_py_state_global(void)
+{
+    PyObject *name = PyUnicode_FromString("ipu._core");
+    PyObject *module = name == NULL ? NULL : PyImport_GetModule(name);
+    Py_XDECREF(name);
+    ipu_py_state *state = module == NULL ? NULL : PyModule_GetState(module);
+    Py_XDECREF(module); /* sys.modules keeps it */
+    return state;
+}
+
+/* Pools are kept, one for each number of threads ever asked for: a program on another
+ * thread may still be using the last one. */
+int
+ipu_py_pool(ipu_py_state *state, ipu_pool **out)
+{
+    ipu_pool **pool = &state->pools[state->threads];
+    *out = NULL;
+    if (state->threads > 1 && *pool == NULL) {
+        ipu_ctx_clear(&state->ctx);
+        if (ipu_pool_create(&state->ctx, state->threads, pool) != IPU_OK) {
+            ipu_py_raise(state, &state->ctx);
+            return -1;
+        }
+    }
+    *out = *pool;
+    return 0;
+}
+
+static PyObject *
+set_num_threads(PyObject *module, PyObject *argument)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+    long threads = PyLong_AsLong(argument);
+    if (threads == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    if (threads < 1 || threads > IPU_PY_MAX_THREADS) {
+        PyErr_Format(PyExc_ValueError,
+                     "the number of threads must be from 1 to %d, but got %ld",
+                     IPU_PY_MAX_THREADS, threads);
+        return NULL;
+    }
+    state->threads = (int32_t)threads;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+num_threads(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromLong(ipu_py_state_of_module(module)->threads);
+}
+
+static PyObject *
+set_eager_seed(PyObject *module, PyObject *argument)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+    unsigned long long seed = PyLong_AsUnsignedLongLongMask(argument);
+    if (seed == (unsigned long long)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    state->eager_seed = seed;
+    state->eager_counter = 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+set_package_dir(PyObject *module, PyObject *argument)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+    if (!PyUnicode_Check(argument)) {
+        PyErr_SetString(PyExc_TypeError, "expected a str");
+        return NULL;
+    }
+    Py_XSETREF(state->package_dir, Py_NewRef(argument));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef module_methods[] = {
+    {"set_package_dir", set_package_dir, METH_O,
+     "set_package_dir(path)\n--\n\nFrames of files below it are not the user's."},
+    {"set_num_threads", set_num_threads, METH_O,
+     "set_num_threads(threads)\n--\n\nHow many threads programs use, the caller included."},
+    {"num_threads", num_threads, METH_NOARGS,
+     "num_threads()\n--\n\nHow many threads programs use."},
+    {"set_eager_seed", set_eager_seed, METH_O,
+     "set_eager_seed(seed)\n--\n\nRestarts the random stream of eager ops."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int32_t
+default_threads(void)
+{
+    const char *text = getenv("IPU_NUM_THREADS");
+    long threads = text == NULL ? sysconf(_SC_NPROCESSORS_ONLN) : strtol(text, NULL, 10);
+    return threads < 1                    ? 1
+           : threads > IPU_PY_MAX_THREADS ? IPU_PY_MAX_THREADS
+                                          : (int32_t)threads;
+}
+
+static int
+add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out)
+{
+    *out = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);
+    return *out == NULL ? -1 : PyModule_AddType(module, *out);
+}
+
+static int
+module_exec(PyObject *module)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+    import_array1(-1);
+    ipu_ctx_init(&state->ctx, ipu_allocator_default());
+    state->threads = default_threads();
+    state->open_traces = PyList_New(0);
+    state->package_dir = PyUnicode_FromString("");
+    if (state->open_traces == NULL || state->package_dir == NULL) {
+        return -1;
+    }
+#define X(name) \
+    if (add_type(module, &ipu_py_##name##_spec, &state->name##_type) < 0) { \
+        return -1; \
+    }
+    IPU_PY_TYPE_LIST(X)
+#undef X
+    if (PyModule_AddFunctions(module, ipu_py_apply_methods) < 0 ||
+        PyModule_AddFunctions(module, ipu_py_testing_methods) < 0) {
+        return -1;
+    }
+    return 0;
+}
+
+static int
+module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+#define X(name) Py_VISIT(state->name##_type);
+    IPU_PY_TYPE_LIST(X)
+#undef X
+    Py_VISIT(state->errors);
+    Py_VISIT(state->parked);
+    Py_VISIT(state->open_traces);
+    Py_VISIT(state->package_dir);
+    return 0;
+}
+
+static int
+module_clear(PyObject *module)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+#define X(name) Py_CLEAR(state->name##_type);
+    IPU_PY_TYPE_LIST(X)
+#undef X
+    Py_CLEAR(state->errors);
+    Py_CLEAR(state->parked);
+    Py_CLEAR(state->open_traces);
+    Py_CLEAR(state->package_dir);
+    return 0;
+}
+
+static void
+module_free(void *module)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+    for (int32_t i = 0; i <= IPU_PY_MAX_THREADS; i++) {
+        ipu_pool_free(&state->ctx, state->pools[i]);
+        state->pools[i] = NULL;
+    }
+    module_clear(module);
+}
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef module_def = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "ipu._core",
+    .m_doc = "The C core of ipu: tensors, traces, programs, devices, queues, data sets.",
+    .m_size = sizeof(ipu_py_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC
+PyInit__core(void)
+{
+    return PyModuleDef_Init(&module_def);
+}

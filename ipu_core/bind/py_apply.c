@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One op from Python: a node where a function is being traced, else its kernel at once. */
+#define NO_IMPORT_ARRAY
+#include "bind/bind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ATTRS = 16, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16 };
+
+/* --- arguments -------------------------------------------------------------------------- */
+
+int
+ipu_py_parse_op(PyObject *name, ipu_op *out)
+{
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (text == NULL) {
+        return -1;
+    }
+    if (!ipu_op_parse(text, (size_t)length, out)) {
+        PyErr_Format(PyExc_ValueError, "there is no op %R", name);
+        return -1;
+    }
+    return 0;
+}
+
+static int
+parse_ints(PyObject *object, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out)
+{
+    PyObject *items = PySequence_Tuple(object);
+    int64_t *ints;
+    if (items == NULL) {
+        return -1;
+    }
+    out->count = (uint32_t)PyTuple_GET_SIZE(items);
+    int result = 0;
+    if (ipu_arena_alloc(ctx, arena, out->count * sizeof(int64_t), &ints) != IPU_OK) {
+        PyErr_NoMemory();
+        result = -1;
+    }
+    for (uint32_t i = 0; result == 0 && i < out->count; i++) {
+        ints[i] = PyLong_AsLongLong(PyTuple_GET_ITEM(items, i));
+        result = ints[i] == -1 && PyErr_Occurred() ? -1 : 0;
+    }
+    out->as.ints = ints;
+    Py_DECREF(items);
+    return result;
+}
+
+static int
+parse_attr(PyObject *key, PyObject *value, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out)
+{
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(key, &length);
+    ipu_dtype dtype;
+    *out = (ipu_attr){0};
+    if (text == NULL) {
+        return -1;
+    }
+    if (!ipu_attr_parse_key(text, (size_t)length, &out->key)) {
+        PyErr_Format(PyExc_ValueError, "there is no attribute %R", key);
+        return -1;
+    }
+    switch (ipu_attr_kind_of(out->key)) {
+    case IPU_ATTR_KIND_INT:
+    case IPU_ATTR_KIND_BLOCK:
+        out->as.i = PyLong_AsLongLong(value);
+        return out->as.i == -1 && PyErr_Occurred() ? -1 : 0;
+    case IPU_ATTR_KIND_BOOL:
+        out->as.i = PyObject_IsTrue(value);
+        return out->as.i < 0 ? -1 : 0;
+    case IPU_ATTR_KIND_FLOAT:
+        out->as.f = PyFloat_AsDouble(value);
+        return out->as.f == -1.0 && PyErr_Occurred() ? -1 : 0;
+    case IPU_ATTR_KIND_DTYPE:
+        if (ipu_py_parse_dtype(value, &dtype) < 0) {
+            return -1;
+        }
+        out->as.i = (int64_t)dtype;
+        return 0;
+    case IPU_ATTR_KIND_INTS:
+        return parse_ints(value, ctx, arena, out);
+    case IPU_ATTR_KIND_BYTES:
+    case IPU_ATTR_KIND_TEXT:
+        break;
+    }
+    PyErr_Format(PyExc_ValueError, "attribute %R cannot be given from Python", key);
+    return -1;
+}
+
+int
+ipu_py_parse_attrs(PyObject *dict, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out,
+                   uint32_t capacity, uint32_t *count)
+{
+    PyObject *key;
+    PyObject *value;
+    Py_ssize_t position = 0;
+    *count = 0;
+    if (dict == Py_None) {
+        return 0;
+    }
+    if (!PyDict_Check(dict)) {
+        PyErr_SetString(PyExc_TypeError, "attributes must be a dict");
+        return -1;
+    }
+    while (PyDict_Next(dict, &position, &key, &value)) {
+        if (value == Py_None) {
+            continue;
+        }
+        if (*count == capacity) {
+            PyErr_SetString(PyExc_ValueError, "too many attributes");
+            return -1;
+        }
+        if (parse_attr(key, value, ctx, arena, &out[*count]) < 0) {
+            return -1;
+        }
+        (*count)++;
+    }
+    return 0;
+}
+
+void
+ipu_py_tensors_release(ipu_py_tensor **tensors, uint32_t count)
+{
+    for (uint32_t i = 0; tensors != NULL && i < count; i++) {
+        Py_XDECREF(tensors[i]);
+    }
+    PyMem_Free(tensors);
+}
+
+/* What is not a tensor yet takes the dtype of the first input that is one. */
+ipu_py_tensor **
+ipu_py_tensors(ipu_py_state *state, PyObject *sequence, uint32_t *count)
+{
+    PyObject *items = PySequence_Tuple(sequence);
+    if (items == NULL) {
+        return NULL;
+    }
+    *count = (uint32_t)PyTuple_GET_SIZE(items);
+    ipu_py_tensor **tensors = PyMem_Calloc(*count + 1, sizeof(*tensors));
+    int dtype = -1;
+    if (tensors == NULL) {
+        PyErr_NoMemory();
+        Py_DECREF(items);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < *count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(items, i);
+        if (ipu_py_is_tensor(state, item) || PyObject_HasAttrString(item, "__ipu_tensor__")) {
+            tensors[i] = ipu_py_as_tensor(state, item, -1);
+            if (tensors[i] == NULL) {
+                goto fail;
+            }
+            if (dtype < 0) {
+                dtype = (int)tensors[i]->type.dtype;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < *count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(items, i);
+        if (tensors[i] == NULL) {
+            tensors[i] = ipu_py_as_tensor(state, item, ipu_py_is_array(item) ? -1 : dtype);
+            if (tensors[i] == NULL) {
+                goto fail;
+            }
+        }
+    }
+    Py_DECREF(items);
+    return tensors;
+fail:
+    Py_DECREF(items);
+    ipu_py_tensors_release(tensors, *count);
+    return NULL;
+}
+
+/* --- the user's line ----------------------------------------------------------------------- */
+
+int32_t
+ipu_py_user_line(ipu_py_state *state, PyObject **file)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    int32_t line = 0;
+    *file = NULL;
+    Py_XINCREF(frame);
+    while (frame != NULL) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        Py_ssize_t inside = PyUnicode_GET_LENGTH(state->package_dir) == 0
+                                ? 0
+                                : PyUnicode_Tailmatch(code->co_filename,
+                                                      state->package_dir, 0,
+                                                      PY_SSIZE_T_MAX, -1);
+        if (inside == 0) {
+            *file = Py_NewRef(code->co_filename);
+            line = PyFrame_GetLineNumber(frame);
+            Py_DECREF(code);
+            Py_DECREF(frame);
+            return line;
+        }
+        Py_DECREF(code);
+        PyFrameObject *back = PyFrame_GetBack(frame);
+        Py_DECREF(frame);
+        frame = back;
+    }
+    PyErr_Clear();
+    return 0;
+}
+
+/* --- eager ------------------------------------------------------------------------------------ */
+
+static PyObject *
+pack_results(ipu_py_tensor **tensors, uint32_t count)
+{
+    if (count == 0) {
+        Py_RETURN_NONE;
+    }
+    if (count == 1) {
+        return (PyObject *)tensors[0];
+    }
+    PyObject *tuple = PyTuple_New(count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (tuple == NULL) {
+            Py_DECREF(tensors[i]);
+        } else {
+            PyTuple_SET_ITEM(tuple, i, (PyObject *)tensors[i]);
+        }
+    }
+    return tuple;
+}
+
+static ipu_status
+run_kernel(ipu_py_state *state, ipu_ctx *ctx, ipu_kernel_spec *spec,
+           const void *const *inputs, void *const *outputs, bool large, ipu_pool *pool)
+{
+    ipu_kernel_call call = {.spec = spec,
+                            .inputs = inputs,
+                            .outputs = outputs,
+                            .pool = large ? pool : NULL,
+                            .random = {.seed = state->eager_seed,
+                                       .step = state->eager_counter},
+                            .ctx = ctx};
+    void *workspace = NULL;
+    if (spec->workspace_bytes > 0) {
+        size_t bytes = (spec->workspace_bytes + IPU_SLACK_BYTES + IPU_BUFFER_ALIGNMENT - 1) /
+                       IPU_BUFFER_ALIGNMENT * IPU_BUFFER_ALIGNMENT;
+        workspace = aligned_alloc(IPU_BUFFER_ALIGNMENT, bytes);
+        IPU_FAIL_IF(ctx, workspace == NULL, OUT_OF_MEMORY,
+                    "out of memory: %zu bytes of workspace", bytes);
+    }
+    call.workspace = workspace;
+    ipu_status status;
+    if (large) {
+        PyThreadState *saved = PyEval_SaveThread();
+        status = spec->run(&call);
+        PyEval_RestoreThread(saved);
+    } else {
+        status = spec->run(&call);
+    }
+    free(workspace);
+    return status;
+}
+
+static PyObject *
+apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
+            uint32_t input_count, ipu_attrs attrs)
+{
+    ipu_ctx ctx = ipu_py_ctx();
+    const ipu_op_info *info = ipu_op_info_of(op);
+    ipu_type input_types[64];
+    const void *input_data[64];
+    ipu_type output_types[MAX_OUTPUTS];
+    void *output_data[MAX_OUTPUTS];
+    ipu_py_tensor *outputs[MAX_OUTPUTS];
+    uint32_t output_count;
+    size_t bytes = 0;
+    if (input_count > 64) {
+        PyErr_Format(PyExc_ValueError, "%s of %u tensors; at most 64 are supported",
+                     info->name, input_count);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < input_count; i++) {
+        if (inputs[i]->storage == NULL) {
+            PyErr_Format(PyExc_TypeError,
+                         "%s: a tensor of a traced function is used outside of it; return "
+                         "it from the function instead",
+                         info->name);
+            return NULL;
+        }
+        input_types[i] = inputs[i]->type;
+        input_data[i] = ipu_py_tensor_data(inputs[i]);
+        bytes += ipu_type_bytes(&input_types[i]);
+    }
+    if (ipu_infer(&ctx, NULL, op, attrs, input_types, input_count, output_types,
+                  MAX_OUTPUTS, &output_count) != IPU_OK) {
+        char message[sizeof(ctx.message)];
+        memcpy(message, ctx.message, sizeof(message));
+        snprintf(ctx.message, sizeof(ctx.message), "%s: %.900s", info->name, message);
+        return ipu_py_raise(state, &ctx);
+    }
+    if (info->flags & IPU_OP_VIEW) {
+        return (PyObject *)ipu_py_tensor_view(state, inputs[0], &output_types[0]);
+    }
+    ipu_kernel_spec spec = {.op = op,
+                            .attrs = attrs,
+                            .input_count = input_count,
+                            .output_count = output_count,
+                            .inputs = input_types,
+                            .outputs = output_types};
+    if (!(info->flags & IPU_OP_KERNEL)) {
+        PyErr_Format(PyExc_TypeError, "%s exists in traced functions alone", info->name);
+        return NULL;
+    }
+    if (ipu_kernel_prepare(&ctx, &spec, IPU_KERNEL_FAST, ipu_cpu_class_detect()) !=
+        IPU_OK) {
+        return ipu_py_raise(state, &ctx);
+    }
+    for (uint32_t i = 0; i < output_count; i++) {
+        outputs[i] = ipu_py_tensor_new(state, &output_types[i]);
+        if (outputs[i] == NULL) {
+            while (i > 0) {
+                Py_DECREF(outputs[--i]);
+            }
+            return NULL;
+        }
+        output_data[i] = ipu_py_tensor_data(outputs[i]);
+        bytes += ipu_type_bytes(&output_types[i]);
+    }
+    ipu_pool *pool = NULL;
+    bool large = bytes > LARGE_BYTES;
+    ipu_status status = IPU_OK;
+    if (large && ipu_py_pool(state, &pool) < 0) {
+        status = IPU_STATUS_PYTHON;
+    } else {
+        status = run_kernel(state, &ctx, &spec, input_data, output_data, large, pool);
+    }
+    if (info->flags & IPU_OP_RANDOM) {
+        state->eager_counter++;
+    }
+    if (status != IPU_OK) {
+        for (uint32_t i = 0; i < output_count; i++) {
+            Py_DECREF(outputs[i]);
+        }
+        return ipu_py_raise(state, &ctx);
+    }
+    return pack_results(outputs, output_count);
+}
+
+/* --- traced ------------------------------------------------------------------------------------- */
+
+PyObject *
+ipu_py_open_trace(ipu_py_state *state)
+{
+    Py_ssize_t count = PyList_GET_SIZE(state->open_traces);
+    return count == 0 ? NULL : PyList_GET_ITEM(state->open_traces, count - 1);
+}
+
+int
+ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
+{
+    PyObject *open = ipu_py_open_trace(state);
+    ipu_trace *trace = ipu_py_trace_of(open);
+    if (tensor->storage == NULL) {
+        if (tensor->trace != open || !ipu_trace_visible(trace, tensor->value)) {
+            PyErr_SetString(PyExc_TypeError,
+                            "a tensor is used outside of the function or loop that made "
+                            "it; pass it as an argument, or return it");
+            return -1;
+        }
+        *out = tensor->value;
+        return 0;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (!trace->graph->host && !ipu_dtype_on_device(tensor->type.dtype)) {
+        ipu_ctx_fail(&ctx, IPU_STATUS_TYPE,
+                     "%s does not exist on the device; convert the tensor with tf.cast",
+                     ipu_dtype_name(tensor->type.dtype));
+    } else if (ipu_trace_constant(&ctx, trace, &tensor->type, ipu_py_tensor_data(tensor),
+                                  out) == IPU_OK) {
+        return 0;
+    }
+    ipu_py_raise(state, &ctx);
+    return -1;
+}
+
+PyObject *
+ipu_py_node_result(ipu_py_state *state, PyObject *trace, ipu_node id)
+{
+    const ipu_graph *graph = ipu_py_trace_of(trace)->graph;
+    const ipu_node_data *node = ipu_node_of(graph, id);
+    ipu_py_tensor *outputs[256];
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ipu_value value = ipu_node_output(node, i);
+        outputs[i] = ipu_py_tensor_symbolic(state, trace, &ipu_value_of(graph, value)->type,
+                                            value);
+        if (outputs[i] == NULL) {
+            while (i > 0) {
+                Py_DECREF(outputs[--i]);
+            }
+            return NULL;
+        }
+    }
+    return pack_results(outputs, node->output_count);
+}
+
+static PyObject *
+apply_traced(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
+             uint32_t input_count, ipu_attrs attrs)
+{
+    PyObject *open = ipu_py_open_trace(state);
+    ipu_value values[256];
+    ipu_node node;
+    if (input_count > 256) {
+        PyErr_Format(PyExc_ValueError, "an op of %u inputs", input_count);
+        return NULL;
+    }
+    for (uint32_t i = 0; i < input_count; i++) {
+        if (ipu_py_trace_value(state, inputs[i], &values[i]) < 0) {
+            return NULL;
+        }
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_trace_node(&ctx, ipu_py_trace_of(open), op, values, input_count, attrs.items,
+                       attrs.count, ipu_py_trace_source(state, open), NULL,
+                       &node) != IPU_OK) {
+        return ipu_py_raise(state, &ctx);
+    }
+    return ipu_py_node_result(state, open, node);
+}
+
+PyObject *
+ipu_py_apply(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
+             uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count)
+{
+    ipu_attrs list = {attrs, attr_count};
+    return ipu_py_open_trace(state) == NULL
+               ? apply_eager(state, op, inputs, input_count, list)
+               : apply_traced(state, op, inputs, input_count, list);
+}
+
+static PyObject *
+apply(PyObject *module, PyObject *args)
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+    PyObject *name;
+    PyObject *sequence;
+    PyObject *dict = Py_None;
+    ipu_op op;
+    uint32_t count = 0;
+    uint32_t attr_count = 0;
+    ipu_attr attrs[MAX_ATTRS];
+    if (!PyArg_ParseTuple(args, "OO|O:apply", &name, &sequence, &dict) ||
+        ipu_py_parse_op(name, &op) < 0) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_arena arena = {0};
+    PyObject *result = NULL;
+    ipu_py_tensor **tensors = ipu_py_tensors(state, sequence, &count);
+    if (tensors != NULL &&
+        ipu_py_parse_attrs(dict, &ctx, &arena, attrs, MAX_ATTRS, &attr_count) == 0) {
+        result = ipu_py_apply(state, op, tensors, count, attrs, attr_count);
+    }
+    if (tensors != NULL) {
+        ipu_py_tensors_release(tensors, count);
+    }
+    ipu_arena_free(&ctx, &arena);
+    return result;
+}
+
+static PyObject *
+in_trace(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *open = ipu_py_open_trace(ipu_py_state_of_module(module));
+    return Py_NewRef(open == NULL ? Py_None : open);
+}
+
+PyMethodDef ipu_py_apply_methods[] = {
+    {"apply", apply, METH_VARARGS,
+     "apply(op, inputs, attrs=None)\n--\n\nOne op of the op table: a node of the open trace, "
+     "or its result at once."},
+    {"open_trace", in_trace, METH_NOARGS,
+     "open_trace()\n--\n\nThe innermost open trace, or None."},
+    {NULL, NULL, 0, NULL},
+};

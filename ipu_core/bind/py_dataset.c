@@ -1,0 +1,689 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `ipu._core.Dataset`: counted handles of the core's data sets over flat tuples of
+ * components. Nesting, defaults and TensorFlow's names are the business of
+ * ipu.tf.data.
+ *
+ * This file is also the callback room of data/: generators and map functions are
+ * Python callables that the core calls from any thread, with no lock of its own
+ * held. A callback takes the GIL, and where Python raises it parks the exception, so
+ * that the consumer, on whatever thread, raises that very object.
+ *
+ * NumPy arrays are held through the buffer protocol and never copied. Everything
+ * that may wait, run a callback or free an iterator releases the GIL first. */
+#include "bind/py_dataset.h"
+
+typedef struct py_dataset {
+    PyObject_HEAD
+    ipu_dataset *dataset;
+} py_dataset;
+
+ipu_dataset *
+ipu_py_dataset_of(PyObject *object)
+{
+    return ((py_dataset *)object)->dataset;
+}
+
+static PyObject *
+wrap(PyTypeObject *type, ipu_dataset *dataset)
+{
+    py_dataset *self = (py_dataset *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        Py_BEGIN_ALLOW_THREADS
+        ipu_dataset_unref(dataset);
+        Py_END_ALLOW_THREADS
+        return NULL;
+    }
+    self->dataset = dataset;
+    return (PyObject *)self;
+}
+
+/* The result of a constructor: a wrapped data set, or the exception of the status. */
+static PyObject *
+finish(PyTypeObject *type, ipu_status status, const ipu_ctx *ctx, ipu_dataset *dataset)
+{
+    if (status != IPU_OK) {
+        return ipu_py_raise(ipu_py_state_of_type(type), ctx);
+    }
+    return wrap(type, dataset);
+}
+
+/* --- callbacks -------------------------------------------------------------------- */
+
+/* Parks the exception that is set and gives a status with its text. GIL held. */
+static ipu_status
+park(ipu_ctx *ctx)
+{
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
+    const char *bytes = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
+    PyErr_Clear();
+    (void)ipu_ctx_fail(ctx, IPU_STATUS_PYTHON, "%s: %s",
+                       type != NULL ? ((PyTypeObject *)type)->tp_name : "Exception",
+                       bytes != NULL ? bytes : "");
+    Py_XDECREF(text);
+    PyErr_Restore(type, value, traceback);
+    ipu_py_park(ipu_py_state_global());
+    return IPU_STATUS_PYTHON;
+}
+
+/* An object that C holds until it lets go of it on a thread of its own choosing. */
+static void
+release_object(void *owner)
+{
+    if (Py_IsInitialized()) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        Py_DECREF((PyObject *)owner);
+        PyGILState_Release(gil);
+    }
+}
+
+static void
+release_buffer(void *owner)
+{
+    if (Py_IsInitialized()) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        PyBuffer_Release(owner);
+        PyMem_Free(owner);
+        PyGILState_Release(gil);
+    }
+}
+
+/* Type and memory of an array; the view holds it. */
+static int
+view_array(PyObject *array, Py_buffer *view, ipu_type *type)
+{
+    PyObject *dtype = PyObject_GetAttrString(array, "dtype");
+    if (dtype == NULL) {
+        return -1;
+    }
+    int failed = ipu_py_parse_dtype(dtype, &type->dtype);
+    Py_DECREF(dtype);
+    if (failed != 0 || PyObject_GetBuffer(array, view, PyBUF_ND) != 0) {
+        return -1;
+    }
+    if (view->ndim > IPU_MAX_RANK ||
+        (size_t)view->itemsize != ipu_dtype_bytes(type->dtype)) {
+        PyErr_Format(PyExc_ValueError,
+                     "a tensor of a data set has at most %d dimensions, not %d",
+                     (int)IPU_MAX_RANK, view->ndim);
+        PyBuffer_Release(view);
+        return -1;
+    }
+    type->shape = (ipu_shape){.rank = view->ndim};
+    for (int i = 0; i < view->ndim; i++) {
+        type->shape.dims[i] = view->shape[i];
+    }
+    return 0;
+}
+
+/* One pass of a generator: a Python iterator over flat tuples of arrays. */
+typedef struct generator_pass {
+    PyObject *iterator;
+    Py_ssize_t count;
+    Py_ssize_t held; /* views in use */
+    Py_buffer *views;
+    ipu_type *types;
+    const void **parts;
+} generator_pass;
+
+static void
+drop_views(generator_pass *pass)
+{
+    while (pass->held > 0) {
+        PyBuffer_Release(&pass->views[--pass->held]);
+    }
+}
+
+static void
+free_pass(generator_pass *pass)
+{
+    drop_views(pass);
+    Py_XDECREF(pass->iterator);
+    PyMem_Free(pass->views);
+    PyMem_Free(pass->types);
+    PyMem_Free(pass->parts);
+    PyMem_Free(pass);
+}
+
+static void
+generator_close(void *state)
+{
+    if (Py_IsInitialized()) {
+        PyGILState_STATE gil = PyGILState_Ensure();
+        free_pass(state);
+        PyGILState_Release(gil);
+    }
+}
+
+/* state: a tuple (callable that starts a pass, number of components). */
+static ipu_status
+generator_open(ipu_ctx *ctx, void *state, void **out_pass)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    ipu_status status = IPU_OK;
+    generator_pass *pass = PyMem_Calloc(1, sizeof(*pass));
+    if (pass == NULL) {
+        PyErr_NoMemory();
+        status = park(ctx);
+        PyGILState_Release(gil);
+        return status;
+    }
+    pass->count = PyLong_AsSsize_t(PyTuple_GET_ITEM((PyObject *)state, 1));
+    size_t room = (size_t)pass->count + 1;
+    pass->views = PyMem_Calloc(room, sizeof(*pass->views));
+    pass->types = PyMem_Calloc(room, sizeof(*pass->types));
+    pass->parts = PyMem_Calloc(room, sizeof(*pass->parts));
+    if (pass->views == NULL || pass->types == NULL || pass->parts == NULL) {
+        PyErr_NoMemory();
+    }
+    else {
+        PyObject *iterable =
+            PyObject_CallNoArgs(PyTuple_GET_ITEM((PyObject *)state, 0));
+        if (iterable != NULL) {
+            pass->iterator = PyObject_GetIter(iterable);
+            Py_DECREF(iterable);
+        }
+    }
+    if (pass->iterator == NULL) {
+        status = park(ctx);
+        free_pass(pass);
+    }
+    else {
+        *out_pass = pass;
+    }
+    PyGILState_Release(gil);
+    return status;
+}
+
+static int
+take_element(generator_pass *pass, PyObject *element)
+{
+    if (!PyTuple_Check(element) || PyTuple_GET_SIZE(element) != pass->count) {
+        PyErr_Format(PyExc_TypeError,
+                     "a generator pass must yield tuples of %zd arrays, not %R",
+                     pass->count, element);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < pass->count; i++) {
+        if (view_array(PyTuple_GET_ITEM(element, i), &pass->views[i],
+                       &pass->types[i]) != 0) {
+            return -1;
+        }
+        pass->held++;
+        pass->parts[i] = pass->views[i].buf;
+    }
+    return 0;
+}
+
+static ipu_status
+generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
+               const void *const **components, bool *end)
+{
+    generator_pass *pass = state;
+    ipu_status status = IPU_OK;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    drop_views(pass);
+    PyObject *element = PyIter_Next(pass->iterator);
+    if (element == NULL) {
+        *end = PyErr_Occurred() == NULL;
+        status = *end ? IPU_OK : park(ctx);
+    }
+    else {
+        if (take_element(pass, element) != 0) {
+            drop_views(pass);
+            status = park(ctx);
+        }
+        Py_DECREF(element); /* the views hold the arrays */
+        *types = pass->types;
+        *components = pass->parts;
+    }
+    PyGILState_Release(gil);
+    return status;
+}
+
+static PyObject *
+spec_tuple(const ipu_type *type)
+{
+    if (type->shape.rank < 0) {
+        return Py_BuildValue("(sO)", ipu_dtype_name(type->dtype), Py_None);
+    }
+    return ipu_py_type_tuple(type);
+}
+
+static PyObject *
+spec_tuples(const ipu_type *types, uint32_t count)
+{
+    PyObject *result = PyTuple_New((Py_ssize_t)count);
+    for (uint32_t i = 0; result != NULL && i < count; i++) {
+        PyObject *item = spec_tuple(&types[i]);
+        if (item == NULL) {
+            Py_CLEAR(result);
+            break;
+        }
+        PyTuple_SET_ITEM(result, (Py_ssize_t)i, item);
+    }
+    return result;
+}
+
+/* state: a list, the compiling callable first, then the programs it gave. */
+static ipu_status
+map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t count,
+            const ipu_program **out_program)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    ipu_status status = IPU_OK;
+    PyObject *program = NULL;
+    PyObject *specs = spec_tuples(inputs, count);
+    PyObject *compile = specs != NULL ? PyList_GetItem(state, 0) : NULL;
+    if (compile != NULL) {
+        Py_INCREF(compile); /* the list grows meanwhile, from other threads too */
+        program = PyObject_CallOneArg(compile, specs);
+        Py_DECREF(compile);
+    }
+    if (program != NULL &&
+        !PyObject_TypeCheck(program, ipu_py_state_global()->program_type)) {
+        PyErr_Format(PyExc_TypeError, "a map function compiles to a Program, not %R",
+                     program);
+        Py_CLEAR(program);
+    }
+    if (program == NULL || PyList_Append(state, program) != 0) {
+        status = park(ctx);
+    }
+    else {
+        *out_program = ipu_py_program_of(program);
+    }
+    Py_XDECREF(program);
+    Py_XDECREF(specs);
+    PyGILState_Release(gil);
+    return status;
+}
+
+/* --- argument conversion ---------------------------------------------------------- */
+
+static int
+parse_spec(PyObject *object, ipu_type *out)
+{
+    if (PyTuple_Check(object) && PyTuple_GET_SIZE(object) == 2 &&
+        PyTuple_GET_ITEM(object, 1) == Py_None) {
+        out->shape = (ipu_shape){.rank = -1};
+        return ipu_py_parse_dtype(PyTuple_GET_ITEM(object, 0), &out->dtype);
+    }
+    return ipu_py_parse_type_tuple(object, true, out);
+}
+
+/* Types of a tuple of specs; free with PyMem_Free. */
+static ipu_type *
+parse_specs(PyObject *tuple, uint32_t *count)
+{
+    if (!PyTuple_Check(tuple)) {
+        PyErr_Format(PyExc_TypeError, "specs must be a tuple, not %R", tuple);
+        return NULL;
+    }
+    Py_ssize_t size = PyTuple_GET_SIZE(tuple);
+    ipu_type *types = PyMem_Calloc((size_t)size + 1, sizeof(*types));
+    if (types == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < size; i++) {
+        if (parse_spec(PyTuple_GET_ITEM(tuple, i), &types[i]) != 0) {
+            PyMem_Free(types);
+            return NULL;
+        }
+    }
+    *count = (uint32_t)size;
+    return types;
+}
+
+/* --- constructors ----------------------------------------------------------------- */
+
+typedef ipu_status held_constructor(ipu_ctx *ctx, const ipu_type *types,
+                                    const ipu_held_buffer *buffers, uint32_t count,
+                                    ipu_dataset **out);
+
+static PyObject *
+from_arrays(PyTypeObject *type, PyObject *arrays, held_constructor *construct)
+{
+    if (!PyTuple_Check(arrays)) {
+        return PyErr_Format(PyExc_TypeError, "arrays must be a tuple, not %R", arrays);
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(arrays);
+    Py_ssize_t held = 0;
+    PyObject *result = NULL;
+    ipu_type *types = PyMem_Calloc((size_t)count + 1, sizeof(*types));
+    ipu_held_buffer *buffers = PyMem_Calloc((size_t)count + 1, sizeof(*buffers));
+    if (types == NULL || buffers == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (; held < count; held++) {
+        Py_buffer *view = PyMem_Calloc(1, sizeof(*view));
+        if (view == NULL) {
+            PyErr_NoMemory();
+            goto done;
+        }
+        if (view_array(PyTuple_GET_ITEM(arrays, held), view, &types[held]) != 0) {
+            PyMem_Free(view);
+            goto done;
+        }
+        buffers[held] = (ipu_held_buffer){view->buf, release_buffer, view};
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status = construct(&ctx, types, buffers, (uint32_t)count, &dataset);
+    if (status == IPU_OK) {
+        held = 0; /* the data set's now */
+    }
+    result = finish(type, status, &ctx, dataset);
+done:
+    for (Py_ssize_t i = 0; i < held; i++) {
+        release_buffer(buffers[i].owner);
+    }
+    PyMem_Free(buffers);
+    PyMem_Free(types);
+    return result;
+}
+
+PyDoc_STRVAR(slices_doc,
+             "slices(arrays, /)\n--\n\nElements are the slices of a tuple of "
+             "C-contiguous arrays along their first axis; the arrays are held.");
+static PyObject *
+dataset_slices(PyTypeObject *type, PyObject *arrays)
+{
+    return from_arrays(type, arrays, ipu_dataset_slices);
+}
+
+PyDoc_STRVAR(tensors_doc, "tensors(arrays, /)\n--\n\nOne element, a tuple of "
+                          "C-contiguous arrays, which are held.");
+static PyObject *
+dataset_tensors(PyTypeObject *type, PyObject *arrays)
+{
+    return from_arrays(type, arrays, ipu_dataset_tensors);
+}
+
+PyDoc_STRVAR(range_doc, "range(start, stop, step, /)\n--\n\nInt64 scalars.");
+static PyObject *
+dataset_range(PyTypeObject *type, PyObject *arguments)
+{
+    long long start;
+    long long stop;
+    long long step;
+    if (!PyArg_ParseTuple(arguments, "LLL:range", &start, &stop, &step)) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status = ipu_dataset_range(&ctx, start, stop, step, &dataset);
+    return finish(type, status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(generator_doc,
+             "generator(specs, start, /)\n--\n\nElements of the iterator that start() "
+             "returns for each pass: tuples of C-contiguous arrays that fit the specs, "
+             "(dtype, shape or None) each.");
+static PyObject *
+dataset_generator(PyTypeObject *type, PyObject *arguments)
+{
+    PyObject *specs;
+    PyObject *start;
+    uint32_t count;
+    if (!PyArg_ParseTuple(arguments, "OO:generator", &specs, &start)) {
+        return NULL;
+    }
+    ipu_type *types = parse_specs(specs, &count);
+    if (types == NULL) {
+        return NULL;
+    }
+    PyObject *state = Py_BuildValue("(On)", start, (Py_ssize_t)count);
+    if (state == NULL) {
+        PyMem_Free(types);
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    const ipu_generator generator = {generator_open, generator_next, generator_close,
+                                     release_object, state};
+    ipu_status status =
+        ipu_dataset_generator(&ctx, types, count, &generator, &dataset);
+    PyMem_Free(types);
+    if (status != IPU_OK) {
+        Py_DECREF(state);
+    }
+    return finish(type, status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(zip_doc,
+             "zip(datasets, /)\n--\n\nThe components of one element of each of a tuple "
+             "of data sets; as long as the shortest.");
+static PyObject *
+dataset_zip(PyTypeObject *type, PyObject *tuple)
+{
+    if (!PyTuple_Check(tuple)) {
+        return PyErr_Format(PyExc_TypeError, "datasets must be a tuple, not %R", tuple);
+    }
+    Py_ssize_t count = PyTuple_GET_SIZE(tuple);
+    ipu_dataset **inputs = PyMem_Calloc((size_t)count + 1, sizeof(*inputs));
+    if (inputs == NULL) {
+        return PyErr_NoMemory();
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(tuple, i);
+        if (!PyObject_TypeCheck(item, type)) {
+            PyMem_Free(inputs);
+            return PyErr_Format(PyExc_TypeError, "zip takes data sets, not %R", item);
+        }
+        inputs[i] = ipu_py_dataset_of(item);
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status = ipu_dataset_zip(&ctx, inputs, (uint32_t)count, &dataset);
+    PyMem_Free(inputs);
+    return finish(type, status, &ctx, dataset);
+}
+
+/* --- transformations -------------------------------------------------------------- */
+
+PyDoc_STRVAR(shuffle_doc, "shuffle(buffer_size, seed, reshuffle, /)\n--\n\n"
+                          "Uniform over a window of buffer_size elements.");
+static PyObject *
+dataset_shuffle(PyObject *self, PyObject *arguments)
+{
+    long long size;
+    unsigned long long seed;
+    int reshuffle;
+    if (!PyArg_ParseTuple(arguments, "LKp:shuffle", &size, &seed, &reshuffle)) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status = ipu_dataset_shuffle(&ctx, ipu_py_dataset_of(self), size, seed,
+                                            reshuffle != 0, &dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(batch_doc, "batch(size, drop_remainder, /)\n--\n\nStacks consecutive "
+                        "elements along a new first axis.");
+static PyObject *
+dataset_batch(PyObject *self, PyObject *arguments)
+{
+    long long size;
+    int drop;
+    if (!PyArg_ParseTuple(arguments, "Lp:batch", &size, &drop)) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status =
+        ipu_dataset_batch(&ctx, ipu_py_dataset_of(self), size, drop != 0, &dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(map_doc,
+             "map(specs, compile, /)\n--\n\nRuns the Program of compile(specs) on each "
+             "element, with the specs of its inputs; specs are those of its results.");
+static PyObject *
+dataset_map(PyObject *self, PyObject *arguments)
+{
+    PyObject *specs;
+    PyObject *compile;
+    uint32_t count;
+    if (!PyArg_ParseTuple(arguments, "OO:map", &specs, &compile)) {
+        return NULL;
+    }
+    ipu_type *types = parse_specs(specs, &count);
+    if (types == NULL) {
+        return NULL;
+    }
+    PyObject *state = Py_BuildValue("[O]", compile);
+    if (state == NULL) {
+        PyMem_Free(types);
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    const ipu_map_function function = {map_compile, release_object, state};
+    ipu_status status = ipu_dataset_map(&ctx, ipu_py_dataset_of(self), &function, types,
+                                        count, &dataset);
+    PyMem_Free(types);
+    if (status != IPU_OK) {
+        Py_DECREF(state);
+    }
+    return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+typedef ipu_status count_constructor(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
+                                     ipu_dataset **out);
+
+static PyObject *
+with_count(PyObject *self, PyObject *argument, count_constructor *construct)
+{
+    long long count = PyLong_AsLongLong(argument);
+    if (count == -1 && PyErr_Occurred() != NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status = construct(&ctx, ipu_py_dataset_of(self), count, &dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(repeat_doc, "repeat(count, /)\n--\n\n-1: for ever.");
+static PyObject *
+dataset_repeat(PyObject *self, PyObject *count)
+{
+    return with_count(self, count, ipu_dataset_repeat);
+}
+
+PyDoc_STRVAR(take_doc, "take(count, /)\n--\n\n-1: all.");
+static PyObject *
+dataset_take(PyObject *self, PyObject *count)
+{
+    return with_count(self, count, ipu_dataset_take);
+}
+
+PyDoc_STRVAR(skip_doc, "skip(count, /)\n--\n\n-1: all.");
+static PyObject *
+dataset_skip(PyObject *self, PyObject *count)
+{
+    return with_count(self, count, ipu_dataset_skip);
+}
+
+PyDoc_STRVAR(prefetch_doc,
+             "prefetch(depth, /)\n--\n\nA thread per iterator reads up to depth "
+             "elements ahead; -1: a depth of the core's choice.");
+static PyObject *
+dataset_prefetch(PyObject *self, PyObject *depth)
+{
+    return with_count(self, depth, ipu_dataset_prefetch);
+}
+
+/* --- the rest --------------------------------------------------------------------- */
+
+PyDoc_STRVAR(iterator_doc, "iterator()\n--\n\nA new DatasetIterator.");
+static PyObject *
+dataset_iterator(PyObject *self, PyObject *none)
+{
+    (void)none;
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    return PyObject_CallOneArg((PyObject *)state->dataset_iterator_type, self);
+}
+
+static PyObject *
+dataset_types(PyObject *self, void *closure)
+{
+    const ipu_type *types;
+    uint32_t count = ipu_dataset_types(ipu_py_dataset_of(self), &types);
+    (void)closure;
+    return spec_tuples(types, count);
+}
+
+static PyObject *
+dataset_cardinality(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromLongLong(ipu_dataset_cardinality(ipu_py_dataset_of(self)));
+}
+
+static void
+dataset_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    ipu_dataset *dataset = ipu_py_dataset_of(self);
+    Py_BEGIN_ALLOW_THREADS
+    ipu_dataset_unref(dataset);
+    Py_END_ALLOW_THREADS
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"slices", (PyCFunction)(void (*)(void))dataset_slices, METH_O | METH_CLASS,
+     slices_doc},
+    {"tensors", (PyCFunction)(void (*)(void))dataset_tensors, METH_O | METH_CLASS,
+     tensors_doc},
+    {"range", (PyCFunction)(void (*)(void))dataset_range, METH_VARARGS | METH_CLASS,
+     range_doc},
+    {"generator", (PyCFunction)(void (*)(void))dataset_generator,
+     METH_VARARGS | METH_CLASS, generator_doc},
+    {"zip", (PyCFunction)(void (*)(void))dataset_zip, METH_O | METH_CLASS, zip_doc},
+    {"shuffle", dataset_shuffle, METH_VARARGS, shuffle_doc},
+    {"batch", dataset_batch, METH_VARARGS, batch_doc},
+    {"map", dataset_map, METH_VARARGS, map_doc},
+    {"repeat", dataset_repeat, METH_O, repeat_doc},
+    {"take", dataset_take, METH_O, take_doc},
+    {"skip", dataset_skip, METH_O, skip_doc},
+    {"prefetch", dataset_prefetch, METH_O, prefetch_doc},
+    {"iterator", dataset_iterator, METH_NOARGS, iterator_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getters[] = {
+    {"types", dataset_types, NULL,
+     "Specs of an element's components: (dtype, shape or None), None in a shape where "
+     "the size is not known.",
+     NULL},
+    {"cardinality", dataset_cardinality, NULL,
+     "Number of elements; -1: endless, -2: unknown.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "A data set of the core; see ipu.tf.data.Dataset."},
+    {Py_tp_dealloc, dataset_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, getters},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_dataset_spec = {
+    .name = "ipu._core.Dataset",
+    .basicsize = sizeof(py_dataset),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `ipu._core.DatasetIterator`: one pass over a data set, flat tuples of eager
+ * tensors.
+ *
+ * An iterator serves one thread at a time: the GIL is released while an element is
+ * made, so a second caller would find it busy and gets an error, as with a Python
+ * generator. */
+#include "bind/bind.h"
+
+#include <string.h>
+#include <structmember.h>
+
+#include "bind/py_dataset.h"
+
+typedef struct py_iterator {
+    PyObject_HEAD
+    ipu_iterator *iterator; /* NULL: closed */
+    ipu_dataset *dataset;
+    bool is_static;
+    bool busy;
+    PyObject *weak_references;
+} py_iterator;
+
+static PyObject *
+iterator_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"dataset", NULL};
+    ipu_py_state *state = ipu_py_state_of_type(type);
+    PyObject *dataset;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!:DatasetIterator", names,
+                                     state->dataset_type, &dataset)) {
+        return NULL;
+    }
+    py_iterator *self = (py_iterator *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_status status;
+    self->dataset = ipu_dataset_ref(ipu_py_dataset_of(dataset));
+    const ipu_type *types;
+    uint32_t count = ipu_dataset_types(self->dataset, &types);
+    self->is_static = true;
+    for (uint32_t i = 0; i < count; i++) {
+        self->is_static = self->is_static && types[i].shape.rank >= 0;
+        for (int32_t axis = 0; axis < types[i].shape.rank; axis++) {
+            self->is_static = self->is_static && types[i].shape.dims[axis] >= 0;
+        }
+    }
+    Py_BEGIN_ALLOW_THREADS
+    status = ipu_iterator_create(&ctx, self->dataset, &self->iterator);
+    Py_END_ALLOW_THREADS
+    if (status != IPU_OK) {
+        Py_DECREF(self);
+        return ipu_py_raise(state, &ctx);
+    }
+    return (PyObject *)self;
+}
+
+/* A tuple of new tensors of these types; their memory in `buffers`. */
+static PyObject *
+new_tensors(ipu_py_state *state, const ipu_type *types, uint32_t count, void **buffers)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+    for (uint32_t i = 0; tuple != NULL && i < count; i++) {
+        ipu_py_tensor *tensor = ipu_py_tensor_new(state, &types[i]);
+        if (tensor == NULL) {
+            Py_CLEAR(tuple);
+            break;
+        }
+        buffers[i] = ipu_py_tensor_data(tensor);
+        PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, (PyObject *)tensor);
+    }
+    return tuple;
+}
+
+static PyObject *
+make_element(py_iterator *self, ipu_py_state *state, ipu_ctx *ctx, void **buffers)
+{
+    const ipu_type *types;
+    const void *const *parts = NULL;
+    uint32_t count = ipu_dataset_types(self->dataset, &types);
+    PyObject *tuple = NULL;
+    ipu_status status;
+    if (self->is_static) {
+        tuple = new_tensors(state, types, count, buffers);
+        if (tuple == NULL) {
+            return NULL;
+        }
+        Py_BEGIN_ALLOW_THREADS
+        status = ipu_iterator_next_into(ctx, self->iterator, types, buffers);
+        Py_END_ALLOW_THREADS
+    }
+    else {
+        Py_BEGIN_ALLOW_THREADS
+        status = ipu_iterator_next(ctx, self->iterator, &types, &parts);
+        Py_END_ALLOW_THREADS
+        if (status == IPU_OK) {
+            tuple = new_tensors(state, types, count, buffers);
+        }
+        for (uint32_t i = 0; tuple != NULL && i < count; i++) {
+            size_t bytes = ipu_type_bytes(&types[i]);
+            if (bytes > 0) {
+                memcpy(buffers[i], parts[i], bytes);
+            }
+        }
+    }
+    if (status != IPU_OK) {
+        Py_CLEAR(tuple);
+        if (status != IPU_STATUS_OUT_OF_RANGE) {
+            return ipu_py_raise(state, ctx);
+        }
+    }
+    return tuple;
+}
+
+static PyObject *
+iterator_next(PyObject *object)
+{
+    py_iterator *self = (py_iterator *)object;
+    const ipu_type *types;
+    if (self->iterator == NULL) {
+        return NULL;
+    }
+    if (self->busy) {
+        return PyErr_Format(PyExc_RuntimeError,
+                            "this data set iterator is already at work in another "
+                            "thread; make one iterator for each thread");
+    }
+    uint32_t count = ipu_dataset_types(self->dataset, &types);
+    void **buffers = PyMem_Calloc((size_t)count + 1, sizeof(*buffers));
+    if (buffers == NULL) {
+        return PyErr_NoMemory();
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    self->busy = true;
+    PyObject *result = make_element(self, ipu_py_state_of_type(Py_TYPE(object)), &ctx,
+                                    buffers);
+    self->busy = false;
+    PyMem_Free(buffers);
+    return result;
+}
+
+PyDoc_STRVAR(close_doc, "close()\n--\n\nEnds the pass and its threads; nothing where "
+                        "that has happened.");
+static PyObject *
+iterator_close(PyObject *object, PyObject *none)
+{
+    py_iterator *self = (py_iterator *)object;
+    (void)none;
+    if (self->busy) {
+        return PyErr_Format(PyExc_RuntimeError,
+                            "a data set iterator cannot be closed while it is at work "
+                            "in another thread");
+    }
+    ipu_iterator *iterator = self->iterator;
+    self->iterator = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    ipu_iterator_free(iterator);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static void
+iterator_dealloc(PyObject *object)
+{
+    py_iterator *self = (py_iterator *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    if (self->weak_references != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    ipu_iterator *iterator = self->iterator;
+    ipu_dataset *dataset = self->dataset;
+    Py_BEGIN_ALLOW_THREADS
+    ipu_iterator_free(iterator);
+    ipu_dataset_unref(dataset);
+    Py_END_ALLOW_THREADS
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"close", iterator_close, METH_NOARGS, close_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(py_iterator, weak_references), READONLY,
+     NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "DatasetIterator(dataset)\n--\n\nOne pass over a data set: tuples of "
+                "tensors."},
+    {Py_tp_new, iterator_new},
+    {Py_tp_dealloc, iterator_dealloc},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, iterator_next},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_dataset_iterator_spec = {
+    .name = "ipu._core.DatasetIterator",
+    .basicsize = sizeof(py_iterator),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ipu._core.Device: a simulated device with its variables. */
+#define NO_IMPORT_ARRAY
+#include "bind/bind.h"
+
+typedef struct py_device {
+    PyObject_HEAD
+    ipu_device *device;
+} py_device;
+
+ipu_device *
+ipu_py_device_of(PyObject *device)
+{
+    return ((py_device *)device)->device;
+}
+
+static ipu_py_state *
+state_of(PyObject *self)
+{
+    return ipu_py_state_of_type(Py_TYPE(self));
+}
+
+static PyObject *
+device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"replicas", NULL};
+    int replicas = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:Device", names, &replicas)) {
+        return NULL;
+    }
+    py_device *self = (py_device *)cls->tp_alloc(cls, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_device_create(&ctx, replicas, &self->device) != IPU_OK) {
+        Py_DECREF(self);
+        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    }
+    return (PyObject *)self;
+}
+
+static void
+device_dealloc(PyObject *object)
+{
+    py_device *self = (py_device *)object;
+    PyTypeObject *type = Py_TYPE(self);
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_device_free(&ctx, self->device);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+variable_add(PyObject *self, PyObject *args)
+{
+    PyObject *dtype;
+    PyObject *shape;
+    ipu_type type;
+    int64_t id;
+    if (!PyArg_ParseTuple(args, "OO:variable_add", &dtype, &shape) ||
+        ipu_py_parse_dtype(dtype, &type.dtype) < 0 ||
+        ipu_py_parse_shape(shape, false, &type.shape) < 0) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_device_variable_add(&ctx, ipu_py_device_of(self), &type, &id) != IPU_OK) {
+        return ipu_py_raise(state_of(self), &ctx);
+    }
+    return PyLong_FromLongLong(id);
+}
+
+/* Reads into a new tensor: its memory is fresh, so nothing else writes to it. */
+static PyObject *
+variable_read(PyObject *self, PyObject *args)
+{
+    long long id;
+    int replica = 0;
+    PyObject *type_object;
+    ipu_type type;
+    if (!PyArg_ParseTuple(args, "LO|i:variable_read", &id, &type_object, &replica) ||
+        ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
+        return NULL;
+    }
+    ipu_py_tensor *tensor = ipu_py_tensor_new(state_of(self), &type);
+    if (tensor == NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ipu_device_variable_read(&ctx, ipu_py_device_of(self), id, replica,
+                                      ipu_py_tensor_data(tensor), ipu_type_bytes(&type));
+    Py_END_ALLOW_THREADS
+    if (status != IPU_OK) {
+        Py_DECREF(tensor);
+        return ipu_py_raise(state_of(self), &ctx);
+    }
+    return (PyObject *)tensor;
+}
+
+static PyObject *
+variable_write(PyObject *self, PyObject *args)
+{
+    long long id;
+    PyObject *type_object;
+    PyObject *value;
+    ipu_type type;
+    if (!PyArg_ParseTuple(args, "LOO:variable_write", &id, &type_object, &value) ||
+        ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
+        return NULL;
+    }
+    PyObject *array = ipu_py_as_array(value, &type);
+    if (array == NULL) {
+        return NULL;
+    }
+    const void *data = ipu_py_array_data(array);
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ipu_device_variable_write(&ctx, ipu_py_device_of(self), id, data,
+                                       ipu_type_bytes(&type));
+    Py_END_ALLOW_THREADS
+    Py_DECREF(array);
+    if (status != IPU_OK) {
+        return ipu_py_raise(state_of(self), &ctx);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+variable_remove(PyObject *self, PyObject *argument)
+{
+    long long id = PyLong_AsLongLong(argument);
+    if (id == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    Py_BEGIN_ALLOW_THREADS
+    ipu_device_variable_remove(&ctx, ipu_py_device_of(self), id);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+device_seed(PyObject *self, PyObject *argument)
+{
+    unsigned long long seed = PyLong_AsUnsignedLongLongMask(argument);
+    if (seed == (unsigned long long)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    ipu_device_seed(ipu_py_device_of(self), seed);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+device_get_step(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(ipu_device_step(ipu_py_device_of(self)));
+}
+
+static PyObject *
+device_get_bytes(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromSize_t(ipu_device_variable_bytes(ipu_py_device_of(self)));
+}
+
+static PyMethodDef device_methods[] = {
+    {"variable_add", variable_add, METH_VARARGS,
+     "variable_add(dtype, shape)\n--\n\nA new zeroed variable; returns its id."},
+    {"variable_read", variable_read, METH_VARARGS,
+     "variable_read(id, type, replica=0)\n--\n\nThe variable's value as a tensor."},
+    {"variable_write", variable_write, METH_VARARGS,
+     "variable_write(id, type, value)\n--\n\nSets the variable in every replica."},
+    {"variable_remove", variable_remove, METH_O,
+     "variable_remove(id)\n--\n\nFrees the variable."},
+    {"seed", device_seed, METH_O, "seed(seed)\n--\n\nSets the device's random seed."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef device_getset[] = {
+    {"step", device_get_step, NULL, "The global micro-batch counter.", NULL},
+    {"variable_bytes", device_get_bytes, NULL, "Bytes held for variables.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot device_slots[] = {
+    {Py_tp_doc, "Device(replicas=1)\n--\n\nA simulated device: variables, queues, seed."},
+    {Py_tp_new, device_new},
+    {Py_tp_dealloc, device_dealloc},
+    {Py_tp_methods, device_methods},
+    {Py_tp_getset, device_getset},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_device_spec = {
+    .name = "ipu._core.Device",
+    .basicsize = sizeof(py_device),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = device_slots,
+};

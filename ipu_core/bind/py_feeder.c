@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * `ipu._core.Feeder`: the thread that fills an infeed from a data set. It holds the
+ * infeed and, through the core's iterator, the data set; it ends with stop() or with
+ * the object. Its thread may wait for the GIL (a generator), so stopping it releases
+ * the GIL. */
+#include "bind/bind.h"
+
+#include <structmember.h>
+
+#include "bind/py_dataset.h"
+
+typedef struct py_feeder {
+    PyObject_HEAD
+    ipu_feeder *feeder; /* NULL: stopped */
+    PyObject *infeed;
+    PyObject *weak_references;
+} py_feeder;
+
+static PyObject *
+feeder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"dataset", "infeed", NULL};
+    ipu_py_state *state = ipu_py_state_of_type(type);
+    PyObject *dataset;
+    PyObject *infeed;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!O!:Feeder", names,
+                                     state->dataset_type, &dataset, state->infeed_type,
+                                     &infeed)) {
+        return NULL;
+    }
+    py_feeder *self = (py_feeder *)type->tp_alloc(type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    Py_INCREF(infeed);
+    self->infeed = infeed;
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_infeed *queue = ipu_py_infeed_of(infeed);
+    ipu_dataset *source = ipu_py_dataset_of(dataset);
+    ipu_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ipu_feeder_start(&ctx, source, queue, &self->feeder);
+    Py_END_ALLOW_THREADS
+    if (status != IPU_OK) {
+        Py_DECREF(self);
+        return ipu_py_raise(state, &ctx);
+    }
+    return (PyObject *)self;
+}
+
+static void
+stop(py_feeder *self)
+{
+    ipu_feeder *feeder = self->feeder;
+    self->feeder = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    ipu_feeder_stop(feeder);
+    Py_END_ALLOW_THREADS
+}
+
+PyDoc_STRVAR(stop_doc, "stop()\n--\n\nCloses the infeed and ends the thread; nothing "
+                       "where that has happened.");
+static PyObject *
+feeder_stop(PyObject *self, PyObject *none)
+{
+    (void)none;
+    stop((py_feeder *)self);
+    Py_RETURN_NONE;
+}
+
+static void
+feeder_dealloc(PyObject *object)
+{
+    py_feeder *self = (py_feeder *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    if (self->weak_references != NULL) {
+        PyObject_ClearWeakRefs(object);
+    }
+    stop(self);
+    Py_XDECREF(self->infeed);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef methods[] = {
+    {"stop", feeder_stop, METH_NOARGS, stop_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(py_feeder, weak_references), READONLY,
+     NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Feeder(dataset, infeed)\n--\n\nFills an infeed from a new iterator of "
+                "a data set, in a thread of its own."},
+    {Py_tp_new, feeder_new},
+    {Py_tp_dealloc, feeder_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_feeder_spec = {
+    .name = "ipu._core.Feeder",
+    .basicsize = sizeof(py_feeder),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ipu._core.Program: a compiled program bound to a device. */
+#define NO_IMPORT_ARRAY
+#include "bind/py_program.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "passes/passes.h"
+
+typedef struct py_program {
+    PyObject_HEAD
+    ipu_program *program;
+    ipu_executor *executor; /* made at the first run */
+    PyObject *device;       /* Device or None */
+    pthread_mutex_t run_lock; /* protects: executor, stats */
+    ipu_run_stats stats;      /* of the last run */
+} py_program;
+
+const ipu_program *
+ipu_py_program_of(PyObject *program)
+{
+    return ((py_program *)program)->program;
+}
+
+PyObject *
+ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *device, bool fuse,
+                       bool reference, bool verify)
+{
+    if (device != Py_None && !PyObject_TypeCheck(device, state->device_type)) {
+        PyErr_Format(PyExc_TypeError, "expected a Device or None, but got %R", device);
+        return NULL;
+    }
+    py_program *self =
+        (py_program *)state->program_type->tp_alloc(state->program_type, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    pthread_mutex_init(&self->run_lock, NULL);
+    self->device = Py_NewRef(device);
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_passes_options passes = {.verify = verify, .fuse = fuse};
+    ipu_compile_options options = {
+        .variant = reference ? IPU_KERNEL_REFERENCE : IPU_KERNEL_FAST,
+        .cpu = ipu_cpu_class_detect(),
+        .verify = verify};
+    ipu_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ipu_passes_run(&ctx, graph, &passes);
+    if (status == IPU_OK) {
+        status = ipu_program_create(&ctx, graph, &options, &self->program);
+    }
+    Py_END_ALLOW_THREADS
+    if (status != IPU_OK) {
+        Py_DECREF(self);
+        return ipu_py_raise(state, &ctx);
+    }
+    return (PyObject *)self;
+}
+
+static void
+program_dealloc(PyObject *object)
+{
+    py_program *self = (py_program *)object;
+    PyTypeObject *type = Py_TYPE(self);
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_executor_free(&ctx, self->executor);
+    ipu_program_free(&ctx, self->program);
+    Py_XDECREF(self->device);
+    pthread_mutex_destroy(&self->run_lock);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+/* --- running ------------------------------------------------------------------------------- */
+
+typedef struct run_buffers {
+    PyObject **inputs; /* arrays or tensors that hold the bytes */
+    const void **input_data;
+    ipu_py_tensor **outputs;
+    void **output_data;
+} run_buffers;
+
+static void
+release_buffers(run_buffers *b, const ipu_program *program)
+{
+    for (uint32_t i = 0; b->inputs != NULL && i < program->input_count; i++) {
+        Py_XDECREF(b->inputs[i]);
+    }
+    for (uint32_t i = 0; b->outputs != NULL && i < program->output_count; i++) {
+        Py_XDECREF(b->outputs[i]);
+    }
+    PyMem_Free(b->inputs);
+    PyMem_Free(b->input_data);
+    PyMem_Free(b->outputs);
+    PyMem_Free(b->output_data);
+}
+
+static int
+take_input(ipu_py_state *state, PyObject *item, const ipu_type *type, PyObject **out,
+           const void **data)
+{
+    if (ipu_py_is_tensor(state, item) && ((ipu_py_tensor *)item)->storage != NULL &&
+        ipu_type_equal(&((ipu_py_tensor *)item)->type, type)) {
+        *out = Py_NewRef(item);
+        *data = ipu_py_tensor_data((ipu_py_tensor *)item);
+        return 0;
+    }
+    *out = ipu_py_as_array(item, type);
+    if (*out == NULL) {
+        return -1;
+    }
+    *data = ipu_py_array_data(*out);
+    return 0;
+}
+
+static int
+make_buffers(ipu_py_state *state, run_buffers *b, const ipu_program *program,
+             PyObject *inputs)
+{
+    PyObject *items = PySequence_Tuple(inputs);
+    if (items == NULL) {
+        return -1;
+    }
+    int result = -1;
+    b->inputs = PyMem_Calloc(program->input_count + 1, sizeof(PyObject *));
+    b->input_data = PyMem_Calloc(program->input_count + 1, sizeof(void *));
+    b->outputs = PyMem_Calloc(program->output_count + 1, sizeof(ipu_py_tensor *));
+    b->output_data = PyMem_Calloc(program->output_count + 1, sizeof(void *));
+    if (b->inputs == NULL || b->input_data == NULL || b->outputs == NULL ||
+        b->output_data == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    if (PyTuple_GET_SIZE(items) != (Py_ssize_t)program->input_count) {
+        PyErr_Format(PyExc_ValueError, "the program takes %u inputs, but got %zd",
+                     program->input_count, PyTuple_GET_SIZE(items));
+        goto done;
+    }
+    for (uint32_t i = 0; i < program->input_count; i++) {
+        if (take_input(state, PyTuple_GET_ITEM(items, i), &program->inputs[i],
+                       &b->inputs[i], &b->input_data[i]) < 0) {
+            goto done;
+        }
+    }
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        b->outputs[i] = ipu_py_tensor_new(state, &program->outputs[i]);
+        if (b->outputs[i] == NULL) {
+            goto done;
+        }
+        b->output_data[i] = ipu_py_tensor_data(b->outputs[i]);
+    }
+    result = 0;
+done:
+    Py_DECREF(items);
+    return result;
+}
+
+static int
+make_executor(ipu_py_state *state, py_program *self)
+{
+    if (self->executor != NULL) {
+        return 0;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_device *device = self->device == Py_None ? NULL : ipu_py_device_of(self->device);
+    if (ipu_executor_create(&ctx, self->program, device, NULL, &self->executor) != IPU_OK) {
+        ipu_py_raise(state, &ctx);
+        return -1;
+    }
+    return 0;
+}
+
+static PyObject *
+run_failed(ipu_py_state *state, const ipu_ctx *ctx)
+{
+    if (ctx->status == IPU_STATUS_INTERRUPTED && PyErr_CheckSignals() == 0) {
+        /* the program's own SIGINT handler chose not to raise: the run has still ended */
+        PyErr_SetNone(PyExc_KeyboardInterrupt);
+    }
+    return ipu_py_raise(state, ctx);
+}
+
+static PyObject *
+program_run(PyObject *object, PyObject *inputs)
+{
+    py_program *self = (py_program *)object;
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    run_buffers buffers = {0};
+    PyObject *result = NULL;
+    ipu_pool *pool;
+    if (make_buffers(state, &buffers, self->program, inputs) < 0 ||
+        ipu_py_pool(state, &pool) < 0) {
+        release_buffers(&buffers, self->program);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&self->run_lock);
+    Py_END_ALLOW_THREADS
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_status status = IPU_STATUS_PYTHON;
+    if (make_executor(state, self) == 0) {
+        ipu_py_interrupt interrupt;
+        const int32_t *cancel = ipu_py_interrupt_begin(&interrupt);
+        ipu_executor_set_pool(self->executor, pool);
+        Py_BEGIN_ALLOW_THREADS
+        status = ipu_executor_run(&ctx, self->executor, buffers.input_data,
+                                  buffers.output_data, cancel, &self->stats);
+        Py_END_ALLOW_THREADS
+        ipu_py_interrupt_end(&interrupt);
+    }
+    pthread_mutex_unlock(&self->run_lock);
+    if (status != IPU_OK) {
+        result = run_failed(state, &ctx);
+    } else {
+        result = PyList_New(self->program->output_count);
+        for (uint32_t i = 0; result != NULL && i < self->program->output_count; i++) {
+            PyList_SET_ITEM(result, i, Py_NewRef(buffers.outputs[i]));
+        }
+    }
+    release_buffers(&buffers, self->program);
+    return result;
+}
+
+/* --- looking at it ---------------------------------------------------------------------------- */
+
+static PyObject *
+program_get_text(PyObject *object, void *Py_UNUSED(closure))
+{
+    py_program *self = (py_program *)object;
+    ipu_ctx ctx = ipu_py_ctx();
+    char *text;
+    size_t bytes;
+    if (ipu_program_print(&ctx, self->program, &text, &bytes) != IPU_OK) {
+        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
+    }
+    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes - 1, "replace");
+    ipu_free(&ctx, text, bytes);
+    return result;
+}
+
+static PyObject *
+program_get_memory(PyObject *object, void *Py_UNUSED(closure))
+{
+    const ipu_program *program = ((py_program *)object)->program;
+    return Py_BuildValue("{s:n,s:n,s:i,s:n}", "slab_bytes",
+                         (Py_ssize_t)program->memory.slab_bytes, "peak_live_bytes",
+                         (Py_ssize_t)program->memory.peak_live_bytes, "peak_at",
+                         (int)program->memory.peak_at, "constant_bytes",
+                         (Py_ssize_t)program->constant_bytes);
+}
+
+static PyObject *
+program_get_stats(PyObject *object, void *Py_UNUSED(closure))
+{
+    const ipu_run_stats *s = &((py_program *)object)->stats;
+    return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "steps", s->steps, "allocations",
+                         s->allocations, "run_ns", s->run_ns, "infeed_wait_ns",
+                         s->infeed_wait_ns, "outfeed_wait_ns", s->outfeed_wait_ns);
+}
+
+static PyObject *
+program_get_flops(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyFloat_FromDouble(((py_program *)object)->program->flops_per_run);
+}
+
+static PyObject *
+program_get_inputs(PyObject *object, void *Py_UNUSED(closure))
+{
+    const ipu_program *program = ((py_program *)object)->program;
+    PyObject *list = PyList_New(program->input_count);
+    for (uint32_t i = 0; list != NULL && i < program->input_count; i++) {
+        PyObject *item = ipu_py_type_tuple(&program->inputs[i]);
+        if (item == NULL) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+
+static PyMethodDef program_methods[] = {
+    {"run", program_run, METH_O,
+     "run(inputs)\n--\n\nRuns the program once; returns its outputs as a list of tensors."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef program_getset[] = {
+    {"text", program_get_text, NULL, "The disassembly.", NULL},
+    {"memory_report", program_get_memory, NULL,
+     "A dict: slab_bytes, peak_live_bytes, peak_at (instruction), constant_bytes.", NULL},
+    {"stats", program_get_stats, NULL,
+     "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, "
+     "outfeed_wait_ns.",
+     NULL},
+    {"flops", program_get_flops, NULL,
+     "Floating-point operations of one run, each loop counted once.", NULL},
+    {"input_types", program_get_inputs, NULL, "(dtype, shape) of each input.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot program_slots[] = {
+    {Py_tp_doc, "A compiled program, made by Trace.compile."},
+    {Py_tp_dealloc, program_dealloc},
+    {Py_tp_methods, program_methods},
+    {Py_tp_getset, program_getset},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_program_spec = {
+    .name = "ipu._core.Program",
+    .basicsize = sizeof(py_program),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = program_slots,
+};

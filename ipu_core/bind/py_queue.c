@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ipu._core.Infeed and ipu._core.Outfeed: rings between the host and a device. */
+#define NO_IMPORT_ARRAY
+#include "bind/bind.h"
+
+enum { MAX_COMPONENTS = 256 };
+
+typedef struct py_queue {
+    PyObject_HEAD
+    PyObject *device;
+    int64_t id; /* on the device; 0: removed */
+    ipu_infeed *infeed;
+    ipu_outfeed *outfeed;
+} py_queue;
+
+ipu_infeed *
+ipu_py_infeed_of(PyObject *infeed)
+{
+    return ((py_queue *)infeed)->infeed;
+}
+
+static int
+parse_types(PyObject *list, ipu_type *types, uint32_t *count)
+{
+    PyObject *items = PySequence_Tuple(list);
+    if (items == NULL) {
+        return -1;
+    }
+    *count = (uint32_t)PyTuple_GET_SIZE(items);
+    int result = *count >= 1 && *count <= MAX_COMPONENTS ? 0 : -1;
+    if (result < 0) {
+        PyErr_SetString(PyExc_ValueError, "a queue has from 1 to 256 components");
+    }
+    for (uint32_t i = 0; result == 0 && i < *count; i++) {
+        result = ipu_py_parse_type_tuple(PyTuple_GET_ITEM(items, i), false, &types[i]);
+    }
+    Py_DECREF(items);
+    return result;
+}
+
+static py_queue *
+queue_alloc(PyTypeObject *cls, PyObject *device)
+{
+    ipu_py_state *state = ipu_py_state_of_type(cls);
+    if (!PyObject_TypeCheck(device, state->device_type)) {
+        PyErr_Format(PyExc_TypeError, "expected a Device, but got %R", device);
+        return NULL;
+    }
+    py_queue *self = (py_queue *)cls->tp_alloc(cls, 0);
+    if (self != NULL) {
+        self->device = Py_NewRef(device);
+    }
+    return self;
+}
+
+static PyObject *
+infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", "types", "depth", NULL};
+    PyObject *device;
+    PyObject *list;
+    int depth = 3;
+    ipu_type types[MAX_COMPONENTS];
+    uint32_t count;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|i:Infeed", names, &device, &list,
+                                     &depth) ||
+        parse_types(list, types, &count) < 0) {
+        return NULL;
+    }
+    py_queue *self = queue_alloc(cls, device);
+    if (self == NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_infeed_create(&ctx, types, count, depth, &self->infeed) != IPU_OK ||
+        ipu_device_infeed_add(&ctx, ipu_py_device_of(device), self->infeed, &self->id) !=
+            IPU_OK) {
+        Py_DECREF(self);
+        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *
+outfeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", "types", "last", "depth", NULL};
+    PyObject *device;
+    PyObject *list;
+    int last = 0;
+    int depth = 3;
+    ipu_type types[MAX_COMPONENTS];
+    uint32_t count;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|pi:Outfeed", names, &device, &list,
+                                     &last, &depth) ||
+        parse_types(list, types, &count) < 0) {
+        return NULL;
+    }
+    py_queue *self = queue_alloc(cls, device);
+    if (self == NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_outfeed_create(&ctx, types, count, last ? IPU_OUTFEED_LAST : IPU_OUTFEED_ALL,
+                           depth, &self->outfeed) != IPU_OK ||
+        ipu_device_outfeed_add(&ctx, ipu_py_device_of(device), self->outfeed, &self->id) !=
+            IPU_OK) {
+        Py_DECREF(self);
+        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    }
+    return (PyObject *)self;
+}
+
+/* Off the device's registry. A queue that a running program uses cannot go. */
+static ipu_status
+unregister(ipu_ctx *ctx, py_queue *self)
+{
+    if (self->id == 0) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu_device_queue_remove(ctx, ipu_py_device_of(self->device), self->id));
+    self->id = 0;
+    return IPU_OK;
+}
+
+static PyObject *
+queue_remove(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    py_queue *self = (py_queue *)object;
+    ipu_ctx ctx = ipu_py_ctx();
+    if (unregister(&ctx, self) != IPU_OK) {
+        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
+    }
+    Py_RETURN_NONE;
+}
+
+static void
+queue_dealloc(PyObject *object)
+{
+    py_queue *self = (py_queue *)object;
+    PyTypeObject *type = Py_TYPE(self);
+    ipu_ctx ctx = ipu_py_ctx();
+    if (self->infeed != NULL) {
+        ipu_infeed_close(self->infeed);
+    }
+    if (self->outfeed != NULL) {
+        ipu_outfeed_close(self->outfeed);
+    }
+    if (self->device == NULL || unregister(&ctx, self) == IPU_OK) {
+        Py_BEGIN_ALLOW_THREADS
+        ipu_infeed_free(&ctx, self->infeed);
+        ipu_outfeed_free(&ctx, self->outfeed);
+        Py_END_ALLOW_THREADS
+    }
+    Py_XDECREF(self->device);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+queue_close(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    py_queue *self = (py_queue *)object;
+    if (self->infeed != NULL) {
+        ipu_infeed_close(self->infeed);
+    } else {
+        ipu_outfeed_close(self->outfeed);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+outfeed_wait(PyObject *object, PyObject *args)
+{
+    py_queue *self = (py_queue *)object;
+    long long at_least = 1;
+    double timeout_s = -1.0;
+    int64_t available;
+    if (!PyArg_ParseTuple(args, "|Ld:wait", &at_least, &timeout_s)) {
+        return NULL;
+    }
+    int64_t timeout_ns = timeout_s < 0 ? -1 : (int64_t)(timeout_s * 1e9);
+    Py_BEGIN_ALLOW_THREADS
+    available = ipu_outfeed_wait(self->outfeed, at_least, timeout_ns);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLongLong(available);
+}
+
+/* The oldest `limit` elements (all there are if negative), one tensor [n, ...] a component;
+ * in LAST mode the newest element, without the first axis. */
+static PyObject *
+take(py_queue *self, int64_t limit, bool last)
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    const ipu_type *types;
+    uint32_t count = ipu_outfeed_types(self->outfeed, &types);
+    int64_t available = ipu_outfeed_wait(self->outfeed, 0, 0);
+    if (limit < 0 || limit > available) {
+        limit = available;
+    }
+    void *data[MAX_COMPONENTS];
+    PyObject *list = PyList_New(count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        ipu_type type = types[i];
+        if (!last) {
+            if (type.shape.rank == IPU_MAX_RANK) {
+                PyErr_SetString(PyExc_ValueError, "no room for the first axis");
+                Py_CLEAR(list);
+                break;
+            }
+            type.shape.rank++;
+            for (int32_t k = type.shape.rank - 1; k > 0; k--) {
+                type.shape.dims[k] = types[i].shape.dims[k - 1];
+            }
+            type.shape.dims[0] = limit;
+        }
+        ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
+        if (tensor == NULL) {
+            Py_CLEAR(list);
+            break;
+        }
+        data[i] = ipu_py_tensor_data(tensor);
+        PyList_SET_ITEM(list, i, (PyObject *)tensor);
+    }
+    if (list == NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    int64_t taken = 0;
+    ipu_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = ipu_outfeed_take(&ctx, self->outfeed, limit, data, &taken);
+    Py_END_ALLOW_THREADS
+    if (status == IPU_OK && taken == limit) {
+        return list;
+    }
+    Py_DECREF(list);
+    if (status != IPU_OK) {
+        return ipu_py_raise(state, &ctx);
+    }
+    /* another thread took some in between: take what is left */
+    return take(self, taken == 0 ? -1 : limit, last);
+}
+
+static PyObject *
+outfeed_take(PyObject *object, PyObject *args)
+{
+    long long limit = -1;
+    int last = 0;
+    if (!PyArg_ParseTuple(args, "|Lp:take", &limit, &last)) {
+        return NULL;
+    }
+    return take((py_queue *)object, limit, last != 0);
+}
+
+static PyObject *
+queue_get_id(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLongLong(((py_queue *)object)->id);
+}
+
+static PyObject *
+queue_get_types(PyObject *object, void *Py_UNUSED(closure))
+{
+    py_queue *self = (py_queue *)object;
+    const ipu_type *types;
+    uint32_t count = self->infeed != NULL ? ipu_infeed_types(self->infeed, &types)
+                                          : ipu_outfeed_types(self->outfeed, &types);
+    PyObject *list = PyList_New(count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        PyObject *item = ipu_py_type_tuple(&types[i]);
+        if (item == NULL) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+
+static PyGetSetDef queue_getset[] = {
+    {"id", queue_get_id, NULL, "The queue's id on its device.", NULL},
+    {"types", queue_get_types, NULL, "(dtype, shape) of each component.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef infeed_methods[] = {
+    {"remove", queue_remove, METH_NOARGS, "remove()\n--\n\nTakes it off the device."},
+    {"close", queue_close, METH_NOARGS, "close()\n--\n\nEnds everyone who waits on it."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMethodDef outfeed_methods[] = {
+    {"remove", queue_remove, METH_NOARGS, "remove()\n--\n\nTakes it off the device."},
+    {"close", queue_close, METH_NOARGS, "close()\n--\n\nEnds everyone who waits on it."},
+    {"wait", outfeed_wait, METH_VARARGS,
+     "wait(at_least=1, timeout=-1.0)\n--\n\nWaits (seconds; negative: for ever) until so "
+     "many elements are there; returns how many are."},
+    {"take", outfeed_take, METH_VARARGS,
+     "take(limit=-1, last=False)\n--\n\nTakes the oldest elements: a tensor [n, ...] for "
+     "each component."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot infeed_slots[] = {
+    {Py_tp_doc, "Infeed(device, types, depth=3)\n--\n\nA ring from the host to a device."},
+    {Py_tp_new, infeed_new},
+    {Py_tp_dealloc, queue_dealloc},
+    {Py_tp_methods, infeed_methods},
+    {Py_tp_getset, queue_getset},
+    {0, NULL},
+};
+
+static PyType_Slot outfeed_slots[] = {
+    {Py_tp_doc,
+     "Outfeed(device, types, last=False, depth=3)\n--\n\nA ring from a device to the host."},
+    {Py_tp_new, outfeed_new},
+    {Py_tp_dealloc, queue_dealloc},
+    {Py_tp_methods, outfeed_methods},
+    {Py_tp_getset, queue_getset},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_infeed_spec = {
+    .name = "ipu._core.Infeed",
+    .basicsize = sizeof(py_queue),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = infeed_slots,
+};
+
+PyType_Spec ipu_py_outfeed_spec = {
+    .name = "ipu._core.Outfeed",
+    .basicsize = sizeof(py_queue),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = outfeed_slots,
+};

@@ -1,0 +1,768 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ipu._core.Tensor: immutable; eager (it has bytes) or symbolic (a value of a trace). The
+ * bytes are aligned and carry slack, so that kernels may use them as they are. NumPy and
+ * DLPack get views, since nothing writes to a tensor once it is made. */
+#define NO_IMPORT_ARRAY
+#include "bind/bind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bind/dlpack.h"
+
+/* --- storage and creation ---------------------------------------------------------- */
+
+static ipu_py_storage *
+storage_new(size_t bytes)
+{
+    ipu_py_storage *storage = PyMem_Malloc(sizeof(*storage));
+    if (storage == NULL) {
+        return NULL;
+    }
+    size_t whole = (bytes + IPU_SLACK_BYTES + IPU_BUFFER_ALIGNMENT - 1) /
+                   IPU_BUFFER_ALIGNMENT * IPU_BUFFER_ALIGNMENT;
+    storage->references = 1;
+    storage->bytes = bytes;
+    storage->data = aligned_alloc(IPU_BUFFER_ALIGNMENT, whole);
+    if (storage->data == NULL) {
+        PyMem_Free(storage);
+        return NULL;
+    }
+    memset((char *)storage->data + bytes, 0, whole - bytes);
+    return storage;
+}
+
+static void
+storage_release(ipu_py_storage *storage)
+{
+    if (storage != NULL && --storage->references == 0) {
+        free(storage->data);
+        PyMem_Free(storage);
+    }
+}
+
+bool
+ipu_py_is_tensor(ipu_py_state *state, PyObject *object)
+{
+    return PyObject_TypeCheck(object, state->tensor_type);
+}
+
+static ipu_py_tensor *
+tensor_alloc(ipu_py_state *state, const ipu_type *type)
+{
+    ipu_py_tensor *tensor = PyObject_GC_New(ipu_py_tensor, state->tensor_type);
+    if (tensor != NULL) {
+        tensor->type = *type;
+        tensor->storage = NULL;
+        tensor->trace = NULL;
+        tensor->value = IPU_NO_VALUE;
+        PyObject_GC_Track(tensor);
+    }
+    return tensor;
+}
+
+ipu_py_tensor *
+ipu_py_tensor_new(ipu_py_state *state, const ipu_type *type)
+{
+    ipu_py_tensor *tensor = tensor_alloc(state, type);
+    if (tensor != NULL) {
+        tensor->storage = storage_new(ipu_type_bytes(type));
+        if (tensor->storage == NULL) {
+            Py_DECREF(tensor);
+            PyErr_Format(PyExc_MemoryError, "out of memory: a tensor of %zu bytes",
+                         ipu_type_bytes(type));
+            return NULL;
+        }
+    }
+    return tensor;
+}
+
+ipu_py_tensor *
+ipu_py_tensor_view(ipu_py_state *state, ipu_py_tensor *base, const ipu_type *type)
+{
+    ipu_py_tensor *tensor = tensor_alloc(state, type);
+    if (tensor != NULL) {
+        tensor->storage = base->storage;
+        tensor->storage->references++;
+    }
+    return tensor;
+}
+
+ipu_py_tensor *
+ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace, const ipu_type *type,
+                       ipu_value value)
+{
+    ipu_py_tensor *tensor = tensor_alloc(state, type);
+    if (tensor != NULL) {
+        tensor->trace = Py_NewRef(trace);
+        tensor->value = value;
+    }
+    return tensor;
+}
+
+static ipu_py_tensor *
+tensor_from_array(ipu_py_state *state, PyObject *array)
+{
+    ipu_type type;
+    if (ipu_py_dtype_of_array(array, &type.dtype) < 0) {
+        return NULL;
+    }
+    ipu_py_array_type(array, &type);
+    if (type.shape.rank > IPU_MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "an array of %d dimensions; at most %d are supported",
+                     (int)type.shape.rank, IPU_MAX_RANK);
+        return NULL;
+    }
+    ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
+    if (tensor != NULL && tensor->storage->bytes > 0) {
+        memcpy(tensor->storage->data, ipu_py_array_data(array), tensor->storage->bytes);
+    }
+    return tensor;
+}
+
+/* What a Python number, list or array becomes when nobody says: TensorFlow's rule. */
+static int
+default_dtype(PyObject *object, PyObject *array)
+{
+    ipu_dtype dtype;
+    if (ipu_py_is_array(object)) {
+        return -1;
+    }
+    if (ipu_py_dtype_of_array(array, &dtype) < 0) {
+        PyErr_Clear();
+        return -1;
+    }
+    return dtype == IPU_DTYPE_FLOAT64 ? (int)IPU_DTYPE_FLOAT32
+           : dtype == IPU_DTYPE_INT64 ? (int)IPU_DTYPE_INT32
+                                      : -1;
+}
+
+static ipu_py_tensor *
+cast_tensor(ipu_py_state *state, ipu_py_tensor *tensor, int dtype)
+{
+    ipu_attr attr = {.key = IPU_ATTR_DTYPE, .as.i = dtype};
+    return (ipu_py_tensor *)ipu_py_apply(state, IPU_OP_ID_CAST, &tensor, 1, &attr, 1);
+}
+
+static ipu_py_tensor *
+tensor_from_items(ipu_py_state *state, PyObject *object, int dtype)
+{
+    /* a list that holds tensors is stacked; Python knows how */
+    PyObject *stack = PyImport_ImportModule("ipu.tf._stack");
+    PyObject *result =
+        stack == NULL ? NULL : PyObject_CallMethod(stack, "stack_nested", "Oi", object, dtype);
+    Py_XDECREF(stack);
+    if (result != NULL && !ipu_py_is_tensor(state, result)) {
+        PyErr_SetString(PyExc_TypeError, "stacking gave no tensor");
+        Py_CLEAR(result);
+    }
+    return (ipu_py_tensor *)result;
+}
+
+static int
+holds_tensor(ipu_py_state *state, PyObject *object)
+{
+    if (PyList_Check(object) || PyTuple_Check(object)) {
+        Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
+        for (Py_ssize_t i = 0; i < count; i++) {
+            if (holds_tensor(state, PySequence_Fast_GET_ITEM(object, i))) {
+                return 1;
+            }
+        }
+        return 0;
+    }
+    return ipu_py_is_tensor(state, object) ||
+           PyObject_HasAttrString(object, "__ipu_tensor__");
+}
+
+ipu_py_tensor *
+ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype)
+{
+    ipu_py_tensor *tensor;
+    if (ipu_py_is_tensor(state, object)) {
+        tensor = (ipu_py_tensor *)Py_NewRef(object);
+        return tensor;
+    }
+    PyObject *convert = NULL;
+    if (!PyLong_Check(object) && !PyFloat_Check(object) && !PyList_Check(object) &&
+        !PyTuple_Check(object) && !ipu_py_is_array(object)) {
+        convert = PyObject_GetAttrString(object, "__ipu_tensor__");
+        if (convert == NULL) {
+            PyErr_Clear();
+        }
+    }
+    if (convert != NULL) {
+        PyObject *result = PyObject_CallNoArgs(convert);
+        Py_DECREF(convert);
+        if (result != NULL && !ipu_py_is_tensor(state, result)) {
+            PyErr_SetString(PyExc_TypeError, "__ipu_tensor__ must return a tensor");
+            Py_CLEAR(result);
+        }
+        return (ipu_py_tensor *)result;
+    }
+    if ((PyList_Check(object) || PyTuple_Check(object)) && holds_tensor(state, object)) {
+        return tensor_from_items(state, object, dtype);
+    }
+    PyObject *array = ipu_py_any_array(object, -1);
+    if (array == NULL) {
+        return NULL;
+    }
+    if (dtype < 0) {
+        dtype = default_dtype(object, array);
+    }
+    if (dtype >= 0) {
+        Py_SETREF(array, ipu_py_any_array(array, dtype));
+        if (array == NULL) {
+            return NULL;
+        }
+    }
+    tensor = tensor_from_array(state, array);
+    Py_DECREF(array);
+    return tensor;
+}
+
+/* --- the Python type ------------------------------------------------------------------ */
+
+static ipu_py_state *
+state_of(PyObject *self)
+{
+    return ipu_py_state_of_type(Py_TYPE(self));
+}
+
+static int
+require_eager(ipu_py_tensor *self, const char *what)
+{
+    if (self->storage != NULL) {
+        return 0;
+    }
+    PyErr_Format(PyExc_TypeError,
+                 "%s needs the tensor's value, which is not known while a function is "
+                 "traced; return the tensor from the function, or enqueue it to an outfeed",
+                 what);
+    return -1;
+}
+
+static PyObject *
+tensor_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"value", "dtype", NULL};
+    ipu_py_state *state = ipu_py_state_of_type(cls);
+    PyObject *value;
+    PyObject *dtype_object = Py_None;
+    ipu_dtype dtype = IPU_DTYPE_COUNT;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:Tensor", names, &value,
+                                     &dtype_object) ||
+        (dtype_object != Py_None && ipu_py_parse_dtype(dtype_object, &dtype) < 0)) {
+        return NULL;
+    }
+    int wanted = dtype == IPU_DTYPE_COUNT ? -1 : (int)dtype;
+    ipu_py_tensor *tensor = ipu_py_as_tensor(state, value, wanted);
+    if (tensor != NULL && wanted >= 0 && (int)tensor->type.dtype != wanted) {
+        Py_SETREF(tensor, cast_tensor(state, tensor, wanted));
+    }
+    return (PyObject *)tensor;
+}
+
+static int
+tensor_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((ipu_py_tensor *)self)->trace);
+    return 0;
+}
+
+static int
+tensor_clear(PyObject *self)
+{
+    Py_CLEAR(((ipu_py_tensor *)self)->trace);
+    return 0;
+}
+
+static void
+tensor_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    tensor_clear(self);
+    storage_release(((ipu_py_tensor *)self)->storage);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static int
+tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
+{
+    ipu_py_tensor *tensor = (ipu_py_tensor *)self;
+    static char *const formats[] = {
+        [IPU_DTYPE_FLOAT32] = "f", [IPU_DTYPE_FLOAT16] = "e", [IPU_DTYPE_INT32] = "i",
+        [IPU_DTYPE_INT8] = "b",    [IPU_DTYPE_UINT8] = "B",   [IPU_DTYPE_BOOL] = "?",
+        [IPU_DTYPE_FLOAT64] = "d", [IPU_DTYPE_INT64] = "q",   [IPU_DTYPE_INT16] = "h",
+        [IPU_DTYPE_UINT16] = "H",  [IPU_DTYPE_UINT32] = "I",  [IPU_DTYPE_UINT64] = "Q",
+    };
+    if (require_eager(tensor, "a buffer") < 0) {
+        return -1;
+    }
+    if (flags & PyBUF_WRITABLE) {
+        PyErr_SetString(PyExc_BufferError, "tensors are read-only");
+        return -1;
+    }
+    int32_t rank = tensor->type.shape.rank;
+    Py_ssize_t item = (Py_ssize_t)ipu_dtype_bytes(tensor->type.dtype);
+    Py_ssize_t *geometry = PyMem_Malloc(2 * IPU_MAX_RANK * sizeof(Py_ssize_t));
+    if (geometry == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_ssize_t stride = item;
+    for (int32_t i = rank - 1; i >= 0; i--) {
+        geometry[i] = (Py_ssize_t)tensor->type.shape.dims[i];
+        geometry[IPU_MAX_RANK + i] = stride;
+        stride *= geometry[i];
+    }
+    *view = (Py_buffer){
+        .buf = tensor->storage->data,
+        .obj = Py_NewRef(self),
+        .len = (Py_ssize_t)ipu_type_bytes(&tensor->type),
+        .readonly = 1,
+        .itemsize = item,
+        .format = (flags & PyBUF_FORMAT) ? formats[tensor->type.dtype] : NULL,
+        .ndim = rank,
+        .shape = (flags & PyBUF_ND) ? geometry : NULL,
+        .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? geometry + IPU_MAX_RANK
+                                                            : NULL,
+        .internal = geometry,
+    };
+    return 0;
+}
+
+static void
+tensor_releasebuffer(PyObject *Py_UNUSED(self), Py_buffer *view)
+{
+    PyMem_Free(view->internal);
+}
+
+static PyObject *
+tensor_view_array(PyObject *self)
+{
+    if (require_eager((ipu_py_tensor *)self, "numpy()") < 0) {
+        return NULL;
+    }
+    PyObject *view = PyMemoryView_FromObject(self);
+    if (view == NULL) {
+        return NULL;
+    }
+    PyObject *array = ipu_py_any_array(view, -1);
+    Py_DECREF(view);
+    return array;
+}
+
+static PyObject *
+tensor_numpy(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *array = tensor_view_array(self);
+    if (array != NULL && ((ipu_py_tensor *)self)->type.shape.rank == 0) {
+        /* a scalar tensor gives a NumPy scalar, as TensorFlow's does */
+        PyObject *empty = PyTuple_New(0);
+        PyObject *scalar = empty == NULL ? NULL : PyObject_GetItem(array, empty);
+        Py_XDECREF(empty);
+        Py_SETREF(array, scalar);
+    }
+    return array;
+}
+
+static PyObject *
+tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"dtype", "copy", NULL};
+    PyObject *dtype = Py_None;
+    PyObject *copy = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", names, &dtype, &copy)) {
+        return NULL;
+    }
+    PyObject *array = tensor_view_array(self);
+    if (array == NULL) {
+        return NULL;
+    }
+    if (dtype != Py_None) {
+        PyObject *method = PyObject_GetAttrString(array, "astype");
+        PyObject *call_args = method == NULL ? NULL : PyTuple_Pack(1, dtype);
+        PyObject *call_kwargs = method == NULL ? NULL : Py_BuildValue("{s:O}", "copy",
+                                                                     Py_False);
+        Py_SETREF(array, call_args == NULL || call_kwargs == NULL
+                             ? NULL
+                             : PyObject_Call(method, call_args, call_kwargs));
+        Py_XDECREF(method);
+        Py_XDECREF(call_args);
+        Py_XDECREF(call_kwargs);
+    }
+    if (array != NULL && copy == Py_True) {
+        Py_SETREF(array, PyObject_CallMethod(array, "copy", NULL));
+    }
+    return array;
+}
+
+static PyObject *
+tensor_get_dtype(PyObject *self, void *Py_UNUSED(closure))
+{
+    /* tf.DType objects live in Python; they are made once and looked up by name */
+    const char *name = ipu_dtype_name(((ipu_py_tensor *)self)->type.dtype);
+    PyObject *module = PyImport_ImportModule("ipu.tf.dtypes");
+    PyObject *dtype = module == NULL ? NULL : PyObject_GetAttrString(module, name);
+    Py_XDECREF(module);
+    return dtype;
+}
+
+static PyObject *
+tensor_get_dtype_name(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyUnicode_FromString(ipu_dtype_name(((ipu_py_tensor *)self)->type.dtype));
+}
+
+static PyObject *
+tensor_get_shape(PyObject *self, void *Py_UNUSED(closure))
+{
+    return ipu_py_shape_tuple(&((ipu_py_tensor *)self)->type.shape);
+}
+
+static PyObject *
+tensor_get_ndim(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLong(((ipu_py_tensor *)self)->type.shape.rank);
+}
+
+static PyObject *
+tensor_get_symbolic(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((ipu_py_tensor *)self)->storage == NULL);
+}
+
+static Py_ssize_t
+tensor_length(PyObject *self)
+{
+    ipu_py_tensor *tensor = (ipu_py_tensor *)self;
+    if (tensor->type.shape.rank == 0) {
+        PyErr_SetString(PyExc_TypeError, "a scalar tensor has no length");
+        return -1;
+    }
+    return (Py_ssize_t)tensor->type.shape.dims[0];
+}
+
+static PyObject *
+tensor_index(PyObject *self, PyObject *key)
+{
+    PyObject *module = PyImport_ImportModule("ipu.tf._indexing");
+    PyObject *result =
+        module == NULL ? NULL : PyObject_CallMethod(module, "getitem", "OO", self, key);
+    Py_XDECREF(module);
+    return result;
+}
+
+static PyObject *
+tensor_item(PyObject *self, Py_ssize_t i)
+{
+    if (i < 0 || i >= tensor_length(self)) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_IndexError, "tensor index out of range");
+        }
+        return NULL;
+    }
+    PyObject *key = PyLong_FromSsize_t(i);
+    PyObject *item = key == NULL ? NULL : tensor_index(self, key);
+    Py_XDECREF(key);
+    return item;
+}
+
+static PyObject *
+tensor_iter(PyObject *self)
+{
+    if (tensor_length(self) < 0) {
+        return NULL;
+    }
+    return PySeqIter_New(self);
+}
+
+/* The tensor's single element as a NumPy scalar, for int(), float(), bool(). */
+static PyObject *
+tensor_single(PyObject *self, const char *what)
+{
+    ipu_py_tensor *tensor = (ipu_py_tensor *)self;
+    if (require_eager(tensor, what) < 0) {
+        return NULL;
+    }
+    if (ipu_shape_elements(&tensor->type.shape) != 1) {
+        PyErr_Format(PyExc_TypeError, "%s needs a tensor of one element", what);
+        return NULL;
+    }
+    PyObject *array = tensor_view_array(self);
+    PyObject *item = array == NULL ? NULL : PyObject_CallMethod(array, "item", NULL);
+    Py_XDECREF(array);
+    return item;
+}
+
+static PyObject *
+tensor_int(PyObject *self)
+{
+    PyObject *item = tensor_single(self, "int()");
+    PyObject *result = item == NULL ? NULL : PyNumber_Long(item);
+    Py_XDECREF(item);
+    return result;
+}
+
+static PyObject *
+tensor_as_index(PyObject *self)
+{
+    if (ipu_dtype_is_float(((ipu_py_tensor *)self)->type.dtype)) {
+        PyErr_SetString(PyExc_TypeError, "a floating-point tensor cannot be an index");
+        return NULL;
+    }
+    return tensor_int(self);
+}
+
+static PyObject *
+tensor_float(PyObject *self)
+{
+    PyObject *item = tensor_single(self, "float()");
+    PyObject *result = item == NULL ? NULL : PyNumber_Float(item);
+    Py_XDECREF(item);
+    return result;
+}
+
+static int
+tensor_bool(PyObject *self)
+{
+    PyObject *item = tensor_single(self, "bool()");
+    int result = item == NULL ? -1 : PyObject_IsTrue(item);
+    Py_XDECREF(item);
+    return result;
+}
+
+static PyObject *
+tensor_repr(PyObject *self)
+{
+    ipu_py_tensor *tensor = (ipu_py_tensor *)self;
+    char shape[192];
+    ipu_shape_print(&tensor->type.shape, shape, sizeof(shape));
+    if (tensor->storage == NULL) {
+        return PyUnicode_FromFormat("<tf.Tensor: shape=%s, dtype=%s, symbolic>", shape,
+                                    ipu_dtype_name(tensor->type.dtype));
+    }
+    PyObject *array = tensor_view_array(self);
+    PyObject *text = array == NULL ? NULL : PyObject_CallMethod(array, "__repr__", NULL);
+    PyObject *result =
+        text == NULL ? NULL
+                     : PyUnicode_FromFormat("<tf.Tensor: shape=%s, dtype=%s, numpy=%U>",
+                                            shape, ipu_dtype_name(tensor->type.dtype), text);
+    Py_XDECREF(array);
+    Py_XDECREF(text);
+    return result;
+}
+
+/* --- operators -------------------------------------------------------------------------- */
+
+/* Whether `object` can stand beside a tensor in an expression. */
+static bool
+is_operand(ipu_py_state *state, PyObject *object)
+{
+    return ipu_py_is_tensor(state, object) || PyLong_Check(object) ||
+           PyFloat_Check(object) || ipu_py_is_array(object) || PyList_Check(object) ||
+           PyObject_HasAttrString(object, "__ipu_tensor__");
+}
+
+static PyObject *
+binary_op(PyObject *left, PyObject *right, ipu_op op)
+{
+    PyTypeObject *type = Py_TYPE(left);
+    ipu_py_state *state = ipu_py_state_of_type(type);
+    if (state == NULL) {
+        PyErr_Clear();
+        state = ipu_py_state_of_type(Py_TYPE(right));
+    }
+    if (state == NULL) {
+        return NULL;
+    }
+    if (!is_operand(state, left) || !is_operand(state, right)) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    /* a number or an array takes the dtype of the tensor beside it */
+    bool left_is_tensor = ipu_py_is_tensor(state, left);
+    PyObject *first = left_is_tensor ? left : right;
+    ipu_py_tensor *a = (ipu_py_tensor *)Py_NewRef(first);
+    int dtype = (int)a->type.dtype;
+    PyObject *other = left_is_tensor ? right : left;
+    if (ipu_py_is_array(other)) {
+        dtype = -1;
+    }
+    if (PyFloat_Check(other) && !ipu_dtype_is_float(a->type.dtype)) {
+        PyErr_Format(PyExc_TypeError,
+                     "a float beside a tensor of dtype %s; convert the tensor with tf.cast",
+                     ipu_dtype_name(a->type.dtype));
+        Py_DECREF(a);
+        return NULL;
+    }
+    ipu_py_tensor *b = ipu_py_as_tensor(state, other, dtype);
+    if (b == NULL) {
+        Py_DECREF(a);
+        return NULL;
+    }
+    ipu_py_tensor *inputs[2] = {left_is_tensor ? a : b, left_is_tensor ? b : a};
+    if (op == IPU_OP_ID_DIV && !ipu_dtype_is_float(inputs[0]->type.dtype)) {
+        /* Python's true division: integers divide in floating point */
+        ipu_py_tensor *casts[2] = {
+            cast_tensor(state, inputs[0], IPU_DTYPE_FLOAT32),
+            cast_tensor(state, inputs[1], IPU_DTYPE_FLOAT32),
+        };
+        PyObject *result = casts[0] == NULL || casts[1] == NULL
+                               ? NULL
+                               : ipu_py_apply(state, op, casts, 2, NULL, 0);
+        Py_XDECREF(casts[0]);
+        Py_XDECREF(casts[1]);
+        Py_DECREF(a);
+        Py_DECREF(b);
+        return result;
+    }
+    PyObject *result = ipu_py_apply(state, op, inputs, 2, NULL, 0);
+    Py_DECREF(a);
+    Py_DECREF(b);
+    return result;
+}
+
+static PyObject *
+unary_op(PyObject *self, ipu_op op)
+{
+    ipu_py_tensor *input = (ipu_py_tensor *)self;
+    return ipu_py_apply(state_of(self), op, &input, 1, NULL, 0);
+}
+
+#define BINARY_SLOT(name, NAME) \
+    static PyObject *slot_##name(PyObject *left, PyObject *right) \
+    { \
+        return binary_op(left, right, IPU_OP_ID_##NAME); \
+    }
+BINARY_SLOT(add, ADD)
+BINARY_SLOT(sub, SUB)
+BINARY_SLOT(mul, MUL)
+BINARY_SLOT(div, DIV)
+BINARY_SLOT(floor_div, FLOOR_DIV)
+BINARY_SLOT(mod, FLOOR_MOD)
+BINARY_SLOT(matmul, MATMUL)
+BINARY_SLOT(and, LOGICAL_AND)
+BINARY_SLOT(or, LOGICAL_OR)
+#undef BINARY_SLOT
+
+static PyObject *
+slot_pow(PyObject *left, PyObject *right, PyObject *modulus)
+{
+    if (modulus != Py_None) {
+        Py_RETURN_NOTIMPLEMENTED;
+    }
+    return binary_op(left, right, IPU_OP_ID_POW);
+}
+
+static PyObject *
+slot_neg(PyObject *self)
+{
+    return unary_op(self, IPU_OP_ID_NEG);
+}
+
+static PyObject *
+slot_abs(PyObject *self)
+{
+    return unary_op(self, IPU_OP_ID_ABS);
+}
+
+static PyObject *
+slot_invert(PyObject *self)
+{
+    return unary_op(self, IPU_OP_ID_LOGICAL_NOT);
+}
+
+static PyObject *
+tensor_compare(PyObject *left, PyObject *right, int relation)
+{
+    static const ipu_op ops[] = {
+        [Py_LT] = IPU_OP_ID_LESS,    [Py_LE] = IPU_OP_ID_LESS_EQUAL,
+        [Py_EQ] = IPU_OP_ID_EQUAL,   [Py_NE] = IPU_OP_ID_NOT_EQUAL,
+        [Py_GT] = IPU_OP_ID_GREATER, [Py_GE] = IPU_OP_ID_GREATER_EQUAL,
+    };
+    if (right == Py_None) {
+        if (relation == Py_EQ) {
+            Py_RETURN_FALSE;
+        }
+        if (relation == Py_NE) {
+            Py_RETURN_TRUE;
+        }
+    }
+    return binary_op(left, right, ops[relation]);
+}
+
+static PyMethodDef tensor_methods[] = {
+    {"numpy", tensor_numpy, METH_NOARGS,
+     "numpy()\n--\n\nA read-only view as an ndarray; a NumPy scalar for a scalar tensor."},
+    {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
+     "__array__(dtype=None, copy=None)\n--\n\nNumPy's conversion protocol."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))ipu_py_tensor_dlpack,
+     METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+     "A DLPack capsule of the tensor's memory."},
+    {"__dlpack_device__", ipu_py_tensor_dlpack_device, METH_NOARGS,
+     "__dlpack_device__()\n--\n\nThe CPU: (1, 0)."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef tensor_getset[] = {
+    {"dtype", tensor_get_dtype, NULL, "The element type, a tf.DType.", NULL},
+    {"dtype_name", tensor_get_dtype_name, NULL, "The element type's name.", NULL},
+    {"shape", tensor_get_shape, NULL, "The shape, a tuple of ints.", NULL},
+    {"ndim", tensor_get_ndim, NULL, "The number of dimensions.", NULL},
+    {"is_symbolic", tensor_get_symbolic, NULL,
+     "True for a value of a function that is being traced.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot tensor_slots[] = {
+    {Py_tp_doc, "Tensor(value, dtype=None)\n--\n\nAn immutable array: of known value, or a "
+                "value of the function that is being traced."},
+    {Py_tp_new, tensor_new},
+    {Py_tp_traverse, tensor_traverse},
+    {Py_tp_clear, tensor_clear},
+    {Py_tp_dealloc, tensor_dealloc},
+    {Py_tp_repr, tensor_repr},
+    {Py_tp_iter, tensor_iter},
+    {Py_tp_richcompare, tensor_compare},
+    {Py_tp_hash, PyObject_HashNotImplemented},
+    {Py_tp_methods, tensor_methods},
+    {Py_tp_getset, tensor_getset},
+    {Py_bf_getbuffer, tensor_getbuffer},
+    {Py_bf_releasebuffer, tensor_releasebuffer},
+    {Py_mp_length, tensor_length},
+    {Py_mp_subscript, tensor_index},
+    {Py_sq_item, tensor_item},
+    {Py_sq_length, tensor_length},
+    {Py_nb_add, slot_add},
+    {Py_nb_subtract, slot_sub},
+    {Py_nb_multiply, slot_mul},
+    {Py_nb_true_divide, slot_div},
+    {Py_nb_floor_divide, slot_floor_div},
+    {Py_nb_remainder, slot_mod},
+    {Py_nb_matrix_multiply, slot_matmul},
+    {Py_nb_and, slot_and},
+    {Py_nb_or, slot_or},
+    {Py_nb_power, slot_pow},
+    {Py_nb_negative, slot_neg},
+    {Py_nb_absolute, slot_abs},
+    {Py_nb_invert, slot_invert},
+    {Py_nb_bool, tensor_bool},
+    {Py_nb_int, tensor_int},
+    {Py_nb_float, tensor_float},
+    {Py_nb_index, tensor_as_index},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_tensor_spec = {
+    .name = "ipu._core.Tensor",
+    .basicsize = sizeof(ipu_py_tensor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE |
+             Py_TPFLAGS_BASETYPE,
+    .slots = tensor_slots,
+};

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ipu._core.Trace: the graph of a function while Python builds it. `with trace:` makes it
+ * the one that ops go to. */
+#define NO_IMPORT_ARRAY
+#include "bind/bind.h"
+
+#include <string.h>
+
+#include "autodiff/autodiff.h"
+#include "bind/py_program.h"
+
+enum { MAX_ATTRS = 24, MAX_VALUES = 256, MAX_DERIVANDS = 1024 };
+
+typedef struct py_trace {
+    PyObject_HEAD
+    ipu_trace *trace; /* NULL once it is compiled */
+    PyObject *last_file; /* the file name that was interned last, and its copy */
+    const char *last_file_text;
+} py_trace;
+
+ipu_trace *
+ipu_py_trace_of(PyObject *trace)
+{
+    return ((py_trace *)trace)->trace;
+}
+
+static ipu_py_state *
+state_of(py_trace *self)
+{
+    return ipu_py_state_of_type(Py_TYPE(self));
+}
+
+ipu_source
+ipu_py_trace_source(ipu_py_state *state, PyObject *trace)
+{
+    py_trace *self = (py_trace *)trace;
+    PyObject *file;
+    ipu_source source = {.line = ipu_py_user_line(state, &file)};
+    if (file == NULL) {
+        return source;
+    }
+    if (file != self->last_file) {
+        ipu_ctx ctx = ipu_py_ctx();
+        Py_ssize_t length;
+        const char *text = PyUnicode_AsUTF8AndSize(file, &length);
+        if (text == NULL || ipu_arena_text(&ctx, &self->trace->graph->arena, text,
+                                           (size_t)length, &self->last_file_text) != IPU_OK) {
+            PyErr_Clear(); /* a node without a source is still a node */
+            Py_DECREF(file);
+            return (ipu_source){0};
+        }
+        Py_XSETREF(self->last_file, Py_NewRef(file));
+    }
+    Py_DECREF(file);
+    source.file = self->last_file_text;
+    return source;
+}
+
+static PyObject *
+trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"host", NULL};
+    int host = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:Trace", names, &host)) {
+        return NULL;
+    }
+    py_trace *self = (py_trace *)cls->tp_alloc(cls, 0);
+    if (self == NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_trace_create(&ctx, host != 0, &self->trace) != IPU_OK) {
+        Py_DECREF(self);
+        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    }
+    return (PyObject *)self;
+}
+
+static void
+trace_dealloc(PyObject *object)
+{
+    py_trace *self = (py_trace *)object;
+    PyTypeObject *type = Py_TYPE(self);
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_trace_free(&ctx, self->trace);
+    Py_XDECREF(self->last_file);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+trace_enter(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    ipu_py_state *state = state_of((py_trace *)self);
+    return PyList_Append(state->open_traces, self) < 0 ? NULL : Py_NewRef(self);
+}
+
+static PyObject *
+trace_exit(PyObject *self, PyObject *Py_UNUSED(args))
+{
+    ipu_py_state *state = state_of((py_trace *)self);
+    Py_ssize_t count = PyList_GET_SIZE(state->open_traces);
+    if (ipu_py_open_trace(state) != self) {
+        PyErr_SetString(PyExc_RuntimeError, "this trace is not the innermost open one");
+        return NULL;
+    }
+    return PyList_SetSlice(state->open_traces, count - 1, count, NULL) < 0
+               ? NULL
+               : Py_NewRef(Py_None);
+}
+
+static PyObject *
+fail(py_trace *self, const ipu_ctx *ctx)
+{
+    return ipu_py_raise(state_of(self), ctx);
+}
+
+static PyObject *
+trace_parameter(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    unsigned block = 0;
+    PyObject *type_object;
+    ipu_type type;
+    ipu_value value;
+    if (!PyArg_ParseTuple(args, "O|I:parameter", &type_object, &block) ||
+        ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (block >= self->trace->graph->blocks.count) {
+        PyErr_SetString(PyExc_ValueError, "there is no such block");
+        return NULL;
+    }
+    if (ipu_graph_add_param(&ctx, self->trace->graph, (ipu_block){block}, &type, &value) !=
+        IPU_OK) {
+        ctx.source = ipu_py_trace_source(state_of(self), object);
+        return fail(self, &ctx);
+    }
+    return (PyObject *)ipu_py_tensor_symbolic(state_of(self), object, &type, value);
+}
+
+static PyObject *
+trace_result(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_py_state *state = state_of(self);
+    unsigned block = 0;
+    PyObject *tensor_object;
+    ipu_value value;
+    if (!PyArg_ParseTuple(args, "O|I:result", &tensor_object, &block)) {
+        return NULL;
+    }
+    ipu_py_tensor *tensor = ipu_py_as_tensor(state, tensor_object, -1);
+    if (tensor == NULL) {
+        return NULL;
+    }
+    int converted = ipu_py_trace_value(state, tensor, &value);
+    Py_DECREF(tensor);
+    if (converted < 0) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (block >= self->trace->graph->blocks.count) {
+        PyErr_SetString(PyExc_ValueError, "there is no such block");
+        return NULL;
+    }
+    if (ipu_graph_add_result(&ctx, self->trace->graph, (ipu_block){block}, value) !=
+        IPU_OK) {
+        return fail(self, &ctx);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+trace_open_block(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    py_trace *self = (py_trace *)object;
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_block block;
+    if (ipu_trace_open_block(&ctx, self->trace, &block) != IPU_OK) {
+        return fail(self, &ctx);
+    }
+    return PyLong_FromUnsignedLong(block.index);
+}
+
+static PyObject *
+trace_close_block(PyObject *object, PyObject *argument)
+{
+    py_trace *self = (py_trace *)object;
+    unsigned long block = PyLong_AsUnsignedLong(argument);
+    if (block == (unsigned long)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_trace_close_block(&ctx, self->trace, (ipu_block){(uint32_t)block}) != IPU_OK) {
+        return fail(self, &ctx);
+    }
+    Py_RETURN_NONE;
+}
+
+/* (kind, id, [types], name) -> index in the graph */
+static int
+parse_resource(py_trace *self, PyObject *object, int64_t *out)
+{
+    static const char *const kinds[] = {"variable", "infeed", "outfeed"};
+    const char *kind;
+    const char *name;
+    long long id;
+    PyObject *list;
+    ipu_type types[MAX_VALUES];
+    ipu_resource resource = {.types = types};
+    if (!PyArg_ParseTuple(object, "sLOz:resource", &kind, &id, &list, &name)) {
+        return -1;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(kind, kinds[i]) == 0) {
+            resource.kind = (ipu_resource_kind)i;
+        }
+    }
+    PyObject *items = PySequence_Tuple(list);
+    if (items == NULL) {
+        return -1;
+    }
+    resource.id = id;
+    resource.name = name;
+    resource.type_count = (uint32_t)PyTuple_GET_SIZE(items);
+    int result = resource.type_count > MAX_VALUES ? -1 : 0;
+    if (result < 0) {
+        PyErr_SetString(PyExc_ValueError, "a queue of more than 256 components");
+    }
+    for (uint32_t i = 0; result == 0 && i < resource.type_count; i++) {
+        result = ipu_py_parse_type_tuple(PyTuple_GET_ITEM(items, i), false, &types[i]);
+    }
+    Py_DECREF(items);
+    uint32_t index = 0;
+    ipu_ctx ctx = ipu_py_ctx();
+    if (result == 0 && ipu_graph_add_resource(&ctx, self->trace->graph, &resource, &index) !=
+                           IPU_OK) {
+        fail(self, &ctx);
+        result = -1;
+    }
+    *out = index;
+    return result;
+}
+
+/* Attributes RESOURCE and SLOTS from their descriptions. */
+static int
+resource_attrs(py_trace *self, PyObject *resources, ipu_attr *attrs, uint32_t *count,
+               int64_t slots[8])
+{
+    Py_ssize_t given = PyTuple_GET_SIZE(resources);
+    int64_t index;
+    for (Py_ssize_t i = 0; i < given && i < 9; i++) {
+        if (parse_resource(self, PyTuple_GET_ITEM(resources, i), &index) < 0) {
+            return -1;
+        }
+        if (i == 0) {
+            attrs[(*count)++] = (ipu_attr){.key = IPU_ATTR_RESOURCE, .as.i = index};
+        } else {
+            slots[i - 1] = index;
+        }
+    }
+    if (given > 1) {
+        attrs[(*count)++] = (ipu_attr){
+            .key = IPU_ATTR_SLOTS, .count = (uint32_t)given - 1, .as.ints = slots};
+    }
+    return 0;
+}
+
+static PyObject *
+trace_node(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_py_state *state = state_of(self);
+    PyObject *name;
+    PyObject *sequence;
+    PyObject *dict;
+    PyObject *resources;
+    ipu_op op;
+    ipu_attr attrs[MAX_ATTRS];
+    uint32_t attr_count = 0;
+    uint32_t input_count = 0;
+    int64_t slots[8];
+    ipu_value values[MAX_VALUES];
+    ipu_node node;
+    if (!PyArg_ParseTuple(args, "OOOO!:node", &name, &sequence, &dict, &PyTuple_Type,
+                          &resources) ||
+        ipu_py_parse_op(name, &op) < 0) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_arena arena = {0};
+    PyObject *result = NULL;
+    ipu_py_tensor **tensors = ipu_py_tensors(state, sequence, &input_count);
+    if (tensors == NULL) {
+        return NULL;
+    }
+    if (input_count > MAX_VALUES) {
+        PyErr_SetString(PyExc_ValueError, "an op of more than 256 inputs");
+        goto done;
+    }
+    if (ipu_py_parse_attrs(dict, &ctx, &arena, attrs, MAX_ATTRS - 2, &attr_count) < 0 ||
+        resource_attrs(self, resources, attrs, &attr_count, slots) < 0) {
+        goto done;
+    }
+    for (uint32_t i = 0; i < input_count; i++) {
+        if (ipu_py_trace_value(state, tensors[i], &values[i]) < 0) {
+            goto done;
+        }
+    }
+    if (ipu_trace_node(&ctx, self->trace, op, values, input_count, attrs, attr_count,
+                       ipu_py_trace_source(state, object), NULL, &node) != IPU_OK) {
+        fail(self, &ctx);
+        goto done;
+    }
+    result = ipu_py_node_result(state, object, node);
+done:
+    ipu_py_tensors_release(tensors, input_count);
+    ipu_arena_free(&ctx, &arena);
+    return result;
+}
+
+static int
+value_list(ipu_py_state *state, PyObject *sequence, ipu_value *values, uint32_t *count)
+{
+    PyObject *items = PySequence_Tuple(sequence);
+    if (items == NULL) {
+        return -1;
+    }
+    *count = (uint32_t)PyTuple_GET_SIZE(items);
+    int result = *count <= MAX_VALUES ? 0 : -1;
+    if (result < 0) {
+        PyErr_SetString(PyExc_ValueError, "more than 256 tensors");
+    }
+    for (uint32_t i = 0; result == 0 && i < *count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(items, i);
+        if (item == Py_None) {
+            values[i] = IPU_NO_VALUE;
+            continue;
+        }
+        ipu_py_tensor *tensor = ipu_py_as_tensor(state, item, -1);
+        result = tensor == NULL ? -1 : ipu_py_trace_value(state, tensor, &values[i]);
+        Py_XDECREF(tensor);
+    }
+    Py_DECREF(items);
+    return result;
+}
+
+/* What is differentiated by: a tensor is one value, a variable (given as its id) all reads of
+ * it that can be seen here. x_ends[i] is the end of x number i in `values`. */
+static int
+derivands(py_trace *self, PyObject *x_list, ipu_value *values, uint32_t *value_count,
+          uint32_t *x_ends, uint32_t *x_count)
+{
+    ipu_py_state *state = state_of(self);
+    const ipu_graph *graph = self->trace->graph;
+    PyObject *items = PySequence_Tuple(x_list);
+    int result = items == NULL ? -1 : 0;
+    *value_count = 0;
+    *x_count = items == NULL ? 0 : (uint32_t)PyTuple_GET_SIZE(items);
+    if (*x_count > MAX_VALUES) {
+        PyErr_SetString(PyExc_ValueError, "gradients by more than 256 tensors");
+        result = -1;
+    }
+    for (uint32_t i = 0; result == 0 && i < *x_count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(items, i);
+        uint32_t count = 1;
+        if (!PyLong_Check(item)) {
+            ipu_py_tensor *tensor = ipu_py_as_tensor(state, item, -1);
+            result = tensor == NULL
+                         ? -1
+                         : ipu_py_trace_value(state, tensor, &values[*value_count]);
+            Py_XDECREF(tensor);
+        } else {
+            long long id = PyLong_AsLongLong(item);
+            count = 0;
+            for (uint32_t n = 0; n < graph->nodes.count; n++) {
+                const ipu_node_data *node = &graph->nodes.items[n];
+                if (node->op != IPU_OP_ID_VARIABLE_READ ||
+                    !ipu_trace_visible(self->trace, ipu_node_output(node, 0))) {
+                    continue;
+                }
+                int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);
+                if (graph->resources.items[resource].id != id) {
+                    continue;
+                }
+                if (*value_count + count == MAX_DERIVANDS) {
+                    PyErr_SetString(PyExc_ValueError, "too many reads of variables");
+                    result = -1;
+                    break;
+                }
+                values[*value_count + count++] = ipu_node_output(node, 0);
+            }
+        }
+        *value_count += count;
+        x_ends[i] = *value_count;
+    }
+    Py_XDECREF(items);
+    return result;
+}
+
+/* The sum of the gradients that exist among `values`, last one first. */
+static ipu_status
+sum_gradients(ipu_ctx *ctx, py_trace *self, const ipu_value *values, uint32_t count,
+              ipu_value *out)
+{
+    *out = IPU_NO_VALUE;
+    for (uint32_t i = count; i > 0; i--) {
+        if (values[i - 1].index == IPU_NO_INDEX) {
+            continue;
+        }
+        if (out->index == IPU_NO_INDEX) {
+            *out = values[i - 1];
+            continue;
+        }
+        ipu_value terms[2] = {*out, values[i - 1]};
+        IPU_TRY(ipu_graph_emit(ctx, self->trace->graph, ipu_trace_block(self->trace),
+                               IPU_NO_NODE, IPU_OP_ID_ADD, terms, 2, NULL, 0, out));
+    }
+    return IPU_OK;
+}
+
+static PyObject *
+trace_gradients(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_py_state *state = state_of(self);
+    PyObject *y_list;
+    PyObject *grad_list;
+    PyObject *x_list;
+    ipu_value ys[MAX_VALUES];
+    ipu_value grads[MAX_VALUES];
+    ipu_value xs[MAX_DERIVANDS];
+    ipu_value out[MAX_DERIVANDS];
+    uint32_t x_ends[MAX_VALUES];
+    uint32_t y_count;
+    uint32_t grad_count;
+    uint32_t x_count;
+    uint32_t value_count;
+    if (!PyArg_ParseTuple(args, "OOO:gradients", &y_list, &grad_list, &x_list) ||
+        value_list(state, y_list, ys, &y_count) < 0 ||
+        value_list(state, grad_list, grads, &grad_count) < 0 ||
+        derivands(self, x_list, xs, &value_count, x_ends, &x_count) < 0) {
+        return NULL;
+    }
+    if (grad_count != 0 && grad_count != y_count) {
+        PyErr_Format(PyExc_ValueError, "grad_ys has %u entries for %u ys", grad_count,
+                     y_count);
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_gradients(&ctx, self->trace->graph, ipu_trace_block(self->trace), ys,
+                      grad_count == 0 ? NULL : grads, y_count, xs, value_count,
+                      out) != IPU_OK) {
+        return fail(self, &ctx);
+    }
+    PyObject *list = PyList_New(x_count);
+    for (uint32_t i = 0; list != NULL && i < x_count; i++) {
+        uint32_t begin = i == 0 ? 0 : x_ends[i - 1];
+        ipu_value sum;
+        PyObject *item = NULL;
+        if (sum_gradients(&ctx, self, out + begin, x_ends[i] - begin, &sum) != IPU_OK) {
+            fail(self, &ctx);
+        } else if (sum.index == IPU_NO_INDEX) {
+            item = Py_NewRef(Py_None);
+        } else {
+            item = (PyObject *)ipu_py_tensor_symbolic(
+                state, object, &ipu_value_of(self->trace->graph, sum)->type, sum);
+        }
+        if (item == NULL) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+
+static PyObject *
+trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"device", "fuse", "reference", "verify", NULL};
+    py_trace *self = (py_trace *)object;
+    PyObject *device = Py_None;
+    int fuse = 1;
+    int reference = 0;
+    int verify = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Oppp:compile", names, &device, &fuse,
+                                     &reference, &verify)) {
+        return NULL;
+    }
+    if (self->trace->open.count != 1) {
+        PyErr_SetString(PyExc_RuntimeError, "a block is still open");
+        return NULL;
+    }
+    return ipu_py_program_compile(state_of(self), self->trace->graph, device, fuse != 0,
+                                  reference != 0, verify != 0);
+}
+
+static PyObject *
+trace_get_text(PyObject *object, void *Py_UNUSED(closure))
+{
+    py_trace *self = (py_trace *)object;
+    ipu_ctx ctx = ipu_py_ctx();
+    char *text;
+    size_t bytes;
+    if (ipu_graph_print(&ctx, self->trace->graph, &text, &bytes) != IPU_OK) {
+        return fail(self, &ctx);
+    }
+    PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes - 1, "replace");
+    ipu_free(&ctx, text, bytes);
+    return result;
+}
+
+static PyObject *
+trace_get_nodes(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromSize_t(((py_trace *)object)->trace->graph->nodes.count);
+}
+
+static PyMethodDef trace_methods[] = {
+    {"__enter__", trace_enter, METH_NOARGS, "__enter__()\n--\n\nOpens the trace."},
+    {"__exit__", trace_exit, METH_VARARGS, "__exit__(*args)\n--\n\nCloses the trace."},
+    {"parameter", trace_parameter, METH_VARARGS,
+     "parameter(type, block=0)\n--\n\nA new parameter of a block."},
+    {"result", trace_result, METH_VARARGS,
+     "result(tensor, block=0)\n--\n\nAppends a result to a block."},
+    {"open_block", trace_open_block, METH_NOARGS,
+     "open_block()\n--\n\nOpens a block inside the innermost one."},
+    {"close_block", trace_close_block, METH_O,
+     "close_block(block)\n--\n\nCloses the innermost block."},
+    {"node", trace_node, METH_VARARGS,
+     "node(op, inputs, attrs, resources)\n--\n\nA node that names resources: each "
+     "(kind, id, types, name), the first one its own, the others its slots."},
+    {"gradients", trace_gradients, METH_VARARGS,
+     "gradients(ys, grad_ys, xs)\n--\n\nThe derivatives of sum(ys * grad_ys); each x a tensor, "
+     "or the id of a variable."},
+    {"compile", (PyCFunction)(void (*)(void))trace_compile, METH_VARARGS | METH_KEYWORDS,
+     "compile(device=None, fuse=True, reference=False, verify=False)\n--\n\nThe passes, "
+     "then a Program."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef trace_getset[] = {
+    {"text", trace_get_text, NULL, "The graph's text form.", NULL},
+    {"node_count", trace_get_nodes, NULL, "How many nodes were made.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot trace_slots[] = {
+    {Py_tp_doc, "Trace(host=False)\n--\n\nThe graph of a function while it is built."},
+    {Py_tp_new, trace_new},
+    {Py_tp_dealloc, trace_dealloc},
+    {Py_tp_methods, trace_methods},
+    {Py_tp_getset, trace_getset},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_trace_spec = {
+    .name = "ipu._core.Trace",
+    .basicsize = sizeof(py_trace),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = trace_slots,
+};

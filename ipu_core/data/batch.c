@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Batch: stacks `size` consecutive elements along a new first axis.
+ *
+ * Three ways to make the rows, by what the input can do:
+ * - stable input: gather the rows' pointers, then copy them, asking the cache for
+ *   rows a few ahead (after a shuffle they lie anywhere in memory);
+ * - types known: the input fills each row in place (a map's program writes there
+ *   itself);
+ * - otherwise the first element of a batch decides the row's type and the others
+ *   must have the same.
+ *
+ * A fill writes the rows straight into the caller's buffers (an infeed slot). */
+#include "data/dataset_impl.h"
+
+#include <inttypes.h>
+
+enum {
+    ROWS_AHEAD = 4,
+    CACHE_LINE = 64,
+    BYTES_AHEAD = 1024 /* of a row; the hardware follows from there */
+};
+
+typedef struct batch_dataset {
+    ipu_dataset base;
+    int64_t size;
+    bool drop_remainder;
+} batch_dataset;
+
+typedef struct batch_iterator {
+    ipu_iterator base;
+    uint64_t made;      /* elements read */
+    ipu__store store;   /* of next */
+    ipu_type *types;    /* of the batch */
+    const void **views; /* stable input: component c of row r at c * size + r */
+    size_t view_count;
+    void **row; /* where the input fills a row */
+} batch_iterator;
+
+static ipu_type
+batched(const ipu_type *row, int64_t size)
+{
+    ipu_type type = *row;
+    if (row->shape.rank < 0) {
+        return type;
+    }
+    type.shape.rank = row->shape.rank + 1;
+    type.shape.dims[0] = size;
+    for (int32_t i = 0; i < row->shape.rank; i++) {
+        type.shape.dims[i + 1] = row->shape.dims[i];
+    }
+    return type;
+}
+
+static void
+copy_rows(char *to, const void *const *rows, int64_t count, size_t bytes)
+{
+    size_t ahead = bytes < BYTES_AHEAD ? bytes : BYTES_AHEAD;
+    for (int64_t r = 0; bytes > 0 && r < count; r++) {
+        if (r + ROWS_AHEAD < count) {
+            const char *next = rows[r + ROWS_AHEAD];
+            for (size_t b = 0; b < ahead; b += CACHE_LINE) {
+                __builtin_prefetch(next + b);
+            }
+        }
+        memcpy(to + (size_t)r * bytes, rows[r], bytes);
+    }
+}
+
+/* Fills up to `size` rows of `buffers`; *rows says how many there were. */
+static ipu_status
+rows_of_views(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *rows)
+{
+    const ipu_dataset *input = it->base.dataset->inputs[0];
+    int64_t size = ((const batch_dataset *)it->base.dataset)->size;
+    int64_t r = 0;
+    while (r < size) {
+        ipu__element element;
+        if ((size_t)r == it->view_count) {
+            /* not `size` at once, which may be far beyond the data */
+            size_t grown = it->view_count < 128 ? 128 : it->view_count * 2;
+            grown = grown > (size_t)size ? (size_t)size : grown;
+            size_t count = input->type_count;
+            const void **views;
+            size_t bytes;
+            IPU_TRY(ipu_mul_size(ctx, grown, count * sizeof(void *), &bytes));
+            IPU_TRY(ipu_alloc(ctx, bytes, &views));
+            for (size_t c = 0; c < count && r > 0; c++) {
+                memcpy(views + c * grown, it->views + c * it->view_count,
+                       (size_t)r * sizeof(void *));
+            }
+            ipu_free(ctx, it->views, it->view_count * count * sizeof(void *));
+            it->views = views;
+            it->view_count = grown;
+        }
+        IPU_TRY(ipu__iterator_next(ctx, it->base.input, &element));
+        if (element.end) {
+            break;
+        }
+        for (uint32_t c = 0; c < input->type_count; c++) {
+            it->views[c * it->view_count + (size_t)r] = element.parts[c];
+        }
+        r++;
+    }
+    for (uint32_t c = 0; buffers != NULL && c < input->type_count; c++) {
+        copy_rows(buffers[c], it->views + c * it->view_count, r,
+                  ipu_type_bytes(&input->types[c]));
+    }
+    *rows = r;
+    return IPU_OK;
+}
+
+static ipu_status
+rows_filled(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *rows)
+{
+    const ipu_dataset *input = it->base.dataset->inputs[0];
+    int64_t size = ((const batch_dataset *)it->base.dataset)->size;
+    bool end = false;
+    for (*rows = 0; *rows < size; ++*rows) {
+        for (uint32_t c = 0; c < input->type_count; c++) {
+            it->row[c] = (char *)buffers[c] +
+                         (size_t)*rows * ipu_type_bytes(&input->types[c]);
+        }
+        IPU_TRY(ipu__iterator_fill(ctx, it->base.input, input->types, it->row, &end));
+        if (end) {
+            break;
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_row(ipu_ctx *ctx, const batch_iterator *it, const ipu__element *element,
+          int64_t row)
+{
+    uint32_t count = it->base.dataset->type_count;
+    for (uint32_t c = 0; c < count; c++) {
+        ipu_type type = batched(&element->types[c], it->types[c].shape.dims[0]);
+        char made[96];
+        char first[96];
+        ipu_type other = it->types[c];
+        if (ipu_type_equal(&type, &other)) {
+            continue;
+        }
+        other.shape = ipu_shape_make(other.shape.rank - 1, it->types[c].shape.dims + 1);
+        IPU_FAIL(ctx, INVALID_ARGUMENT,
+                 "batch: element %" PRIu64 " has component %" PRIu32
+                 " of %s, but element %" PRIu64 ", the first of its batch, has %s; all "
+                 "elements of a batch must have the same shape",
+                 it->made + (uint64_t)row, c,
+                 ipu__type_text(&element->types[c], made, sizeof(made)), it->made,
+                 ipu__type_text(&other, first, sizeof(first)));
+    }
+    return IPU_OK;
+}
+
+/* Rows whose type shows with the first one; into the store, which grows. */
+static ipu_status
+rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
+{
+    const batch_dataset *batch = (const batch_dataset *)it->base.dataset;
+    uint32_t count = it->base.dataset->type_count;
+    for (*rows = 0; *rows < batch->size; ++*rows) {
+        ipu__element element;
+        IPU_TRY(ipu__iterator_next(ctx, it->base.input, &element));
+        if (element.end) {
+            break;
+        }
+        if (*rows == 0) {
+            for (uint32_t c = 0; c < count; c++) {
+                IPU_FAIL_IF(ctx, element.types[c].shape.rank >= IPU_MAX_RANK,
+                            INVALID_ARGUMENT,
+                            "batch: component %" PRIu32 " has rank %" PRId32
+                            "; a batch of it would exceed the largest rank, %d",
+                            c, element.types[c].shape.rank, (int)IPU_MAX_RANK);
+                it->types[c] = batched(&element.types[c], batch->size);
+            }
+            IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
+        }
+        else {
+            IPU_TRY(check_row(ctx, it, &element, *rows));
+        }
+        for (uint32_t c = 0; c < count; c++) {
+            size_t bytes = ipu_type_bytes(&element.types[c]);
+            if (bytes > 0) {
+                memcpy((char *)it->store.parts[c] + (size_t)*rows * bytes,
+                       element.parts[c], bytes);
+            }
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    batch_iterator *it = (batch_iterator *)iterator;
+    const batch_dataset *batch = (const batch_dataset *)iterator->dataset;
+    const ipu_dataset *input = iterator->dataset->inputs[0];
+    uint32_t count = iterator->dataset->type_count;
+    int64_t rows = 0;
+    if (input->stable) {
+        /* how many rows there are is known before anything is copied */
+        IPU_TRY(rows_of_views(ctx, it, NULL, &rows));
+        for (uint32_t c = 0; c < count; c++) {
+            it->types[c] = batched(&input->types[c], rows);
+        }
+        IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
+        for (uint32_t c = 0; c < count; c++) {
+            copy_rows(it->store.parts[c], it->views + c * it->view_count, rows,
+                      ipu_type_bytes(&input->types[c]));
+        }
+    }
+    else if (input->is_static) {
+        for (uint32_t c = 0; c < count; c++) {
+            it->types[c] = batched(&input->types[c], batch->size);
+        }
+        IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
+        IPU_TRY(rows_filled(ctx, it, it->store.parts, &rows));
+    }
+    else {
+        IPU_TRY(rows_found(ctx, it, &rows));
+    }
+    it->made += (uint64_t)rows;
+    out->end = rows == 0 || (rows < batch->size && batch->drop_remainder);
+    for (uint32_t c = 0; c < count; c++) {
+        it->types[c].shape.dims[0] = rows;
+    }
+    out->types = it->types;
+    out->parts = (const void *const *)it->store.parts;
+    return IPU_OK;
+}
+
+static ipu_status
+batch_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+           void *const *buffers, bool *end)
+{
+    batch_iterator *it = (batch_iterator *)iterator;
+    const batch_dataset *batch = (const batch_dataset *)iterator->dataset;
+    const ipu_dataset *input = iterator->dataset->inputs[0];
+    uint32_t count = iterator->dataset->type_count;
+    bool direct = input->is_static;
+    for (uint32_t c = 0; c < count && direct; c++) {
+        it->types[c] = batched(&input->types[c], batch->size);
+        direct = ipu_type_equal(&it->types[c], &types[c]);
+    }
+    int64_t rows = 0;
+    if (!direct) {
+        ipu__element element = {0};
+        IPU_TRY(batch_next(ctx, iterator, &element));
+        *end = element.end;
+        if (*end) {
+            return IPU_OK;
+        }
+        IPU_TRY(ipu__element_check(ctx, element.types, types, count));
+        for (uint32_t c = 0; c < count; c++) {
+            size_t bytes = ipu_type_bytes(&types[c]);
+            if (bytes > 0) {
+                memcpy(buffers[c], element.parts[c], bytes);
+            }
+        }
+        return IPU_OK;
+    }
+    IPU_TRY(input->stable ? rows_of_views(ctx, it, buffers, &rows)
+                          : rows_filled(ctx, it, buffers, &rows));
+    it->made += (uint64_t)rows;
+    *end = rows == 0 || (rows < batch->size && batch->drop_remainder);
+    if (!*end && rows < batch->size) {
+        for (uint32_t c = 0; c < count; c++) {
+            it->types[c].shape.dims[0] = rows;
+        }
+        return ipu__element_check(ctx, it->types, types, count);
+    }
+    return IPU_OK;
+}
+
+static void
+batch_close(ipu_ctx *ctx, ipu_iterator *iterator)
+{
+    batch_iterator *it = (batch_iterator *)iterator;
+    size_t count = iterator->dataset->type_count;
+    ipu__store_free(ctx, &it->store);
+    ipu_free(ctx, it->types, count * sizeof(ipu_type));
+    ipu_free(ctx, it->row, count * sizeof(void *));
+    ipu_free(ctx, it->views, it->view_count * count * sizeof(void *));
+}
+
+static const ipu__iterator_ops batch_iterator_ops = {.bytes = sizeof(batch_iterator),
+                                                     .next = batch_next,
+                                                     .fill = batch_fill,
+                                                     .close = batch_close};
+
+static ipu_status
+batch_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+           ipu_iterator **out)
+{
+    batch_iterator *it;
+    IPU_TRY(ipu__iterator_over(ctx, &batch_iterator_ops, dataset, pass, &it));
+    ipu_status status =
+        ipu_alloc(ctx, dataset->type_count * sizeof(ipu_type), &it->types);
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->row);
+    }
+    if (status != IPU_OK) {
+        ipu_iterator_free(&it->base);
+        return status;
+    }
+    *out = &it->base;
+    return IPU_OK;
+}
+
+static const ipu__dataset_ops batch_ops = {
+    .name = "batch", .bytes = sizeof(batch_dataset), .open = batch_open};
+
+ipu_status
+ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_remainder,
+                  ipu_dataset **out)
+{
+    ipu_type *types;
+    batch_dataset *batch = NULL;
+    int64_t n = input->cardinality;
+    IPU_FAIL_IF(ctx, size <= 0, INVALID_ARGUMENT,
+                "batch: batch_size must be greater than zero, not %" PRId64, size);
+    for (uint32_t i = 0; i < input->type_count; i++) {
+        IPU_FAIL_IF(ctx, input->types[i].shape.rank >= IPU_MAX_RANK, INVALID_ARGUMENT,
+                    "batch: component %" PRIu32 " has rank %" PRId32
+                    "; a batch of it would exceed the largest rank, %d",
+                    i, input->types[i].shape.rank, (int)IPU_MAX_RANK);
+    }
+    IPU_TRY(ipu_alloc(ctx, input->type_count * sizeof(ipu_type), &types));
+    for (uint32_t i = 0; i < input->type_count; i++) {
+        types[i] = batched(&input->types[i], drop_remainder ? size : -1);
+    }
+    ipu_status status = ipu__dataset_new(ctx, &batch_ops, &input, 1, types,
+                                         input->type_count, &batch);
+    ipu_free(ctx, types, input->type_count * sizeof(ipu_type));
+    IPU_TRY(status);
+    batch->size = size;
+    batch->drop_remainder = drop_remainder;
+    batch->base.cardinality =
+        n < 0 ? n : n / size + (!drop_remainder && n % size != 0 ? 1 : 0);
+    *out = &batch->base;
+    return IPU_OK;
+}

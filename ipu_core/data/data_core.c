@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The common part of all data sets and iterators: counting, opening, the end of the
+ * data, type checks, element storage.
+ *
+ * A data set is immutable but for its reference count and its count of passes, both
+ * atomic; so any thread may read it. An iterator owns a reference to its data set,
+ * and with it to all memory the data set holds.
+ *
+ * Passes: before a root iterator opens anything it takes, from each shuffle below
+ * it, as many pass numbers as it can need. The numbers depend on the order in which
+ * root iterators are made and on nothing that runs ahead in other threads. */
+#include "data/dataset_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+uint32_t
+ipu_dataset_types(const ipu_dataset *dataset, const ipu_type **out)
+{
+    *out = dataset->types;
+    return dataset->type_count;
+}
+
+int64_t
+ipu_dataset_cardinality(const ipu_dataset *dataset)
+{
+    return dataset->cardinality;
+}
+
+ipu_dataset *
+ipu_dataset_ref(ipu_dataset *dataset)
+{
+    atomic_fetch_add_explicit(&dataset->refs, 1, memory_order_relaxed);
+    return dataset;
+}
+
+void
+ipu_dataset_unref(ipu_dataset *dataset)
+{
+    if (dataset == NULL ||
+        atomic_fetch_sub_explicit(&dataset->refs, 1, memory_order_acq_rel) > 1) {
+        return;
+    }
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, dataset->allocator);
+    if (dataset->ops->destroy != NULL) {
+        dataset->ops->destroy(&ctx, dataset);
+    }
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        ipu_dataset_unref(dataset->inputs[i]);
+    }
+    ipu_free(&ctx, dataset->inputs, dataset->input_count * sizeof(ipu_dataset *));
+    ipu_free(&ctx, dataset->types, dataset->type_count * sizeof(ipu_type));
+    ipu_free(&ctx, dataset, dataset->ops->bytes);
+}
+
+ipu_status
+ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *inputs,
+                 uint32_t input_count, const ipu_type *types, uint32_t type_count,
+                 void *out)
+{
+    ipu_dataset *dataset;
+    ipu_status status;
+    IPU_TRY(ipu_alloc(ctx, ops->bytes, &dataset));
+    dataset->ops = ops;
+    dataset->allocator = ctx->allocator;
+    dataset->repeats = 1;
+    dataset->cardinality = IPU_CARDINALITY_UNKNOWN;
+    atomic_init(&dataset->refs, 1);
+    atomic_init(&dataset->passes, 0);
+    status = ipu_alloc(ctx, input_count * sizeof(ipu_dataset *), &dataset->inputs);
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, type_count * sizeof(ipu_type), &dataset->types);
+    }
+    if (status != IPU_OK) {
+        ipu_free(ctx, dataset->inputs, input_count * sizeof(ipu_dataset *));
+        ipu_free(ctx, dataset, ops->bytes);
+        return status;
+    }
+    dataset->input_count = input_count;
+    for (uint32_t i = 0; i < input_count; i++) {
+        dataset->inputs[i] = ipu_dataset_ref(inputs[i]);
+    }
+    dataset->type_count = type_count;
+    dataset->is_static = true;
+    for (uint32_t i = 0; i < type_count; i++) {
+        dataset->types[i] = types[i];
+        dataset->is_static = dataset->is_static && ipu__type_is_static(&types[i]);
+    }
+    memcpy(out, &dataset, sizeof(dataset));
+    return IPU_OK;
+}
+
+/* --- types ------------------------------------------------------------------------ */
+
+bool
+ipu__type_is_static(const ipu_type *type)
+{
+    for (int32_t i = 0; i < type->shape.rank; i++) {
+        if (type->shape.dims[i] < 0) {
+            return false;
+        }
+    }
+    return type->shape.rank >= 0;
+}
+
+bool
+ipu__type_accepts(const ipu_type *declared, const ipu_type *made)
+{
+    if (declared->dtype != made->dtype) {
+        return false;
+    }
+    if (declared->shape.rank < 0) {
+        return true;
+    }
+    if (declared->shape.rank != made->shape.rank) {
+        return false;
+    }
+    for (int32_t i = 0; i < made->shape.rank; i++) {
+        if (declared->shape.dims[i] >= 0 &&
+            declared->shape.dims[i] != made->shape.dims[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+const char *
+ipu__type_text(const ipu_type *type, char *text, size_t size)
+{
+    size_t used = 0;
+    int made = snprintf(text, size, "%s[%s", ipu_dtype_name(type->dtype),
+                        type->shape.rank < 0 ? "..." : "");
+    for (int32_t i = 0; i <= type->shape.rank || i == 0; i++) {
+        used += made > 0 ? (size_t)made : 0;
+        if (used >= size) {
+            break;
+        }
+        if (i >= type->shape.rank) {
+            (void)snprintf(text + used, size - used, "]");
+            break;
+        }
+        if (type->shape.dims[i] < 0) {
+            made = snprintf(text + used, size - used, i > 0 ? ",?" : "?");
+        }
+        else {
+            made = snprintf(text + used, size - used, "%s%" PRId64, i > 0 ? "," : "",
+                            type->shape.dims[i]);
+        }
+    }
+    return text;
+}
+
+ipu_status
+ipu__element_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *wanted,
+                   uint32_t count)
+{
+    char made_text[96];
+    char wanted_text[96];
+    for (uint32_t i = 0; made != wanted && i < count; i++) {
+        if (ipu_type_equal(&made[i], &wanted[i])) {
+            continue;
+        }
+        bool batched = made[i].dtype == wanted[i].dtype && made[i].shape.rank > 0 &&
+                       made[i].shape.rank == wanted[i].shape.rank &&
+                       made[i].shape.dims[0] < wanted[i].shape.dims[0];
+        IPU_FAIL(ctx, INVALID_ARGUMENT,
+                 "component %" PRIu32 " of the data set's element is %s, but %s is "
+                 "needed%s",
+                 i, ipu__type_text(&made[i], made_text, sizeof(made_text)),
+                 ipu__type_text(&wanted[i], wanted_text, sizeof(wanted_text)),
+                 batched ? "; if it is a last, partial batch, use "
+                           "batch(..., drop_remainder=True)"
+                         : "");
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu__error_forward(ipu_ctx *ctx, const ipu_ctx *from)
+{
+    bool first = ctx->status == IPU_OK;
+    ipu_status status = ipu_ctx_fail(ctx, from->status, "%s", from->message);
+    if (first) {
+        ctx->source = from->source;
+    }
+    return status;
+}
+
+/* --- storage of an element -------------------------------------------------------- */
+
+ipu_status
+ipu__store_fit(ipu_ctx *ctx, ipu__store *store, const ipu_type *types, uint32_t count)
+{
+    if (store->count == 0 && count > 0) {
+        IPU_TRY(ipu_alloc(ctx, count * sizeof(ipu_type), &store->types));
+        ipu_status status = ipu_alloc(ctx, count * sizeof(void *), &store->parts);
+        if (status == IPU_OK) {
+            status = ipu_alloc(ctx, count * sizeof(size_t), &store->capacities);
+        }
+        if (status != IPU_OK) {
+            ipu_free(ctx, store->parts, count * sizeof(void *));
+            ipu_free(ctx, store->types, count * sizeof(ipu_type));
+            *store = (ipu__store){0};
+            return status;
+        }
+        store->count = count;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_TRY(ipu_type_check(ctx, &types[i]));
+        size_t bytes = ipu_type_bytes(&types[i]);
+        if (bytes > store->capacities[i] || store->parts[i] == NULL) {
+            size_t capacity = bytes > 0 ? bytes : 1;
+            ipu_free(ctx, store->parts[i], store->capacities[i]);
+            store->parts[i] = NULL;
+            store->capacities[i] = 0;
+            IPU_TRY(ipu_alloc(ctx, capacity, &store->parts[i]));
+            store->capacities[i] = capacity;
+        }
+        store->types[i] = types[i];
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu__store_copy(ipu_ctx *ctx, ipu__store *store, const ipu__element *element,
+                uint32_t count)
+{
+    IPU_TRY(ipu__store_fit(ctx, store, element->types, count));
+    for (uint32_t i = 0; i < count; i++) {
+        size_t bytes = ipu_type_bytes(&element->types[i]);
+        if (bytes > 0) {
+            memcpy(store->parts[i], element->parts[i], bytes);
+        }
+    }
+    return IPU_OK;
+}
+
+void
+ipu__store_free(ipu_ctx *ctx, ipu__store *store)
+{
+    for (uint32_t i = 0; i < store->count; i++) {
+        ipu_free(ctx, store->parts[i], store->capacities[i]);
+    }
+    ipu_free(ctx, store->types, store->count * sizeof(ipu_type));
+    ipu_free(ctx, store->parts, store->count * sizeof(void *));
+    ipu_free(ctx, store->capacities, store->count * sizeof(size_t));
+    *store = (ipu__store){0};
+}
+
+/* --- iterators -------------------------------------------------------------------- */
+
+ipu_status
+ipu__iterator_new(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,
+                  void *out)
+{
+    ipu_iterator *iterator;
+    IPU_TRY(ipu_alloc(ctx, ops->bytes, &iterator));
+    iterator->ops = ops;
+    iterator->dataset = ipu_dataset_ref(dataset);
+    iterator->allocator = ctx->allocator;
+    memcpy(out, &iterator, sizeof(iterator));
+    return IPU_OK;
+}
+
+ipu_status
+ipu__iterator_over(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,
+                   const ipu__pass *pass, void *out)
+{
+    ipu_iterator *iterator;
+    IPU_TRY(ipu__iterator_new(ctx, ops, dataset, &iterator));
+    ipu_status status =
+        ipu__iterator_open(ctx, dataset->inputs[0], pass, &iterator->input);
+    if (status != IPU_OK) {
+        ipu_iterator_free(iterator);
+        return status;
+    }
+    memcpy(out, &iterator, sizeof(iterator));
+    return IPU_OK;
+}
+
+ipu_status
+ipu__iterator_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+                   ipu_iterator **out)
+{
+    return dataset->ops->open(ctx, dataset, pass, out);
+}
+
+typedef struct pass_list {
+    IPU_ARRAY(ipu__pass_base) bases;
+} pass_list;
+
+/* Takes passes of every shuffle below `dataset`, which is itself read `times` times. */
+static ipu_status
+take_passes(ipu_ctx *ctx, ipu_dataset *dataset, uint64_t times, pass_list *list)
+{
+    if (dataset->counts_passes) {
+        bool known = false;
+        for (size_t i = 0; i < list->bases.count; i++) {
+            known = known || list->bases.items[i].dataset == dataset;
+        }
+        if (!known) {
+            ipu__pass_base base = {dataset, atomic_fetch_add(&dataset->passes, times)};
+            IPU_TRY(IPU_ARRAY_PUSH(ctx, &list->bases, base));
+        }
+    }
+    times *= dataset->repeats < 0 ? IPU__ENDLESS_PASSES : (uint64_t)dataset->repeats;
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        IPU_TRY(take_passes(ctx, dataset->inputs[i], times, list));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out)
+{
+    pass_list list = {0};
+    ipu_iterator *iterator = NULL;
+    ipu__pass_base *bases = NULL;
+    *out = NULL;
+    ipu_status status = take_passes(ctx, dataset, 1, &list);
+    size_t bytes = list.bases.count * sizeof(ipu__pass_base);
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, bytes, &bases);
+    }
+    if (status == IPU_OK) {
+        ipu__pass pass = {bases, (uint32_t)list.bases.count, 0};
+        if (bytes > 0) {
+            memcpy(bases, list.bases.items, bytes);
+        }
+        status = ipu__iterator_open(ctx, dataset, &pass, &iterator);
+    }
+    if (status == IPU_OK) {
+        iterator->bases = bases;
+        iterator->base_count = (uint32_t)list.bases.count;
+        *out = iterator;
+    }
+    else {
+        ipu_free(ctx, bases, bytes);
+    }
+    IPU_ARRAY_FREE(ctx, &list.bases);
+    return status;
+}
+
+void
+ipu_iterator_free(ipu_iterator *iterator)
+{
+    if (iterator == NULL) {
+        return;
+    }
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, iterator->allocator);
+    if (iterator->ops->close != NULL) {
+        iterator->ops->close(&ctx, iterator);
+    }
+    ipu_iterator_free(iterator->input);
+    ipu_dataset_unref(iterator->dataset);
+    ipu_free(&ctx, iterator->bases, iterator->base_count * sizeof(ipu__pass_base));
+    ipu_free(&ctx, iterator, iterator->ops->bytes);
+}
+
+ipu_status
+ipu__iterator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    *out = (ipu__element){.end = iterator->done};
+    if (iterator->done) {
+        return IPU_OK;
+    }
+    IPU_TRY(iterator->ops->next(ctx, iterator, out));
+    iterator->done = out->end;
+    return IPU_OK;
+}
+
+ipu_status
+ipu__iterator_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+                   void *const *buffers, bool *end)
+{
+    uint32_t count = iterator->dataset->type_count;
+    *end = iterator->done;
+    if (iterator->done) {
+        return IPU_OK;
+    }
+    if (iterator->ops->fill != NULL) {
+        IPU_TRY(iterator->ops->fill(ctx, iterator, types, buffers, end));
+        iterator->done = *end;
+        return IPU_OK;
+    }
+    ipu__element element;
+    IPU_TRY(ipu__iterator_next(ctx, iterator, &element));
+    *end = element.end;
+    if (element.end) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__element_check(ctx, element.types, types, count));
+    for (uint32_t i = 0; i < count; i++) {
+        size_t bytes = ipu_type_bytes(&types[i]);
+        if (bytes > 0) {
+            memcpy(buffers[i], element.parts[i], bytes);
+        }
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_iterator_next(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type **types,
+                  const void *const **components)
+{
+    ipu__element element;
+    IPU_TRY(ipu__iterator_next(ctx, iterator, &element));
+    IPU_FAIL_IF(ctx, element.end, OUT_OF_RANGE, "end of the data set");
+    *types = element.types;
+    *components = element.parts;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_iterator_next_into(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+                       void *const *buffers)
+{
+    bool end;
+    IPU_TRY(ipu__iterator_fill(ctx, iterator, types, buffers, &end));
+    IPU_FAIL_IF(ctx, end, OUT_OF_RANGE, "end of the data set");
+    return IPU_OK;
+}

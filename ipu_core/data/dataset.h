@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Data sets: an immutable, counted description that any number of iterators read. An
+ * element is a flat list of components; nesting is the caller's business (Python
+ * keeps it). Everything here runs without Python, but for generator sources, whose
+ * callback lives in bind/ and takes the GIL itself. */
+#ifndef IPU_DATA_DATASET_H
+#define IPU_DATA_DATASET_H
+
+#include "run/executor.h"
+
+typedef struct ipu_dataset ipu_dataset;
+typedef struct ipu_iterator ipu_iterator;
+
+enum { IPU_CARDINALITY_INFINITE = -1, IPU_CARDINALITY_UNKNOWN = -2 };
+
+/* dims[i] == -1 in a component's type: not known before an element is made (a batch
+ * without drop_remainder); shape.rank == -1: not even the rank is known (a
+ * generator). */
+uint32_t ipu_dataset_types(const ipu_dataset *dataset, const ipu_type **out);
+int64_t ipu_dataset_cardinality(const ipu_dataset *dataset);
+ipu_dataset *ipu_dataset_ref(ipu_dataset *dataset);
+void ipu_dataset_unref(ipu_dataset *dataset);
+
+/* Foreign memory that a data set holds, unchanged and never copied; `release` (may
+ * be NULL) is called once, from any thread, when the data set and its iterators are
+ * gone. A constructor that fails does not call it: the caller keeps the memory. The
+ * same holds for the `release` of generators and map functions. */
+typedef struct ipu_held_buffer {
+    const void *data; /* row-major, dense */
+    void (*release)(void *owner);
+    void *owner;
+} ipu_held_buffer;
+
+/* Sources. Every constructor takes its own reference to its inputs. */
+ipu_status ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types,
+                              const ipu_held_buffer *buffers, uint32_t count,
+                              ipu_dataset **out); /* along the first axis */
+ipu_status ipu_dataset_tensors(ipu_ctx *ctx, const ipu_type *types,
+                               const ipu_held_buffer *buffers, uint32_t count,
+                               ipu_dataset **out); /* one element */
+ipu_status ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,
+                             ipu_dataset **out); /* int64 scalars */
+
+/* A generator: `open` starts one pass; `next` gives an element in memory of its own
+ * that stays valid until the next call on this pass (the types must fit the declared
+ * ones, which is checked), or sets *end; `close` ends the pass. */
+typedef struct ipu_generator {
+    ipu_status (*open)(ipu_ctx *ctx, void *state, void **out_pass);
+    ipu_status (*next)(ipu_ctx *ctx, void *pass, const ipu_type **types,
+                       const void *const **components, bool *end);
+    void (*close)(void *pass);
+    void (*release)(void *state);
+    void *state;
+} ipu_generator;
+ipu_status ipu_dataset_generator(ipu_ctx *ctx, const ipu_type *types, uint32_t count,
+                                 const ipu_generator *generator, ipu_dataset **out);
+
+/* Transformations. */
+ipu_status ipu_dataset_zip(ipu_ctx *ctx, ipu_dataset *const *inputs, uint32_t count,
+                           ipu_dataset **out);
+/* Uniform over a window of buffer_size elements; the order is a function of (seed,
+ * pass) where reshuffle is set, else of seed alone. Passes are counted over the data
+ * set's life: an iterator takes as many as its repeats need (2^32 of an endless one)
+ * when it is made, so the order never depends on how far earlier iterators, or
+ * threads, have read. */
+ipu_status ipu_dataset_shuffle(ipu_ctx *ctx, ipu_dataset *input, int64_t buffer_size,
+                               uint64_t seed, bool reshuffle, ipu_dataset **out);
+ipu_status ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size,
+                             bool drop_remainder, ipu_dataset **out);
+/* Runs `compile(types)`'s program on each element. The callback compiles the traced
+ * function for concrete input types; the program is cached per types and must live
+ * until `release`. It may be called from any thread, also from several at once, and
+ * may need Python. */
+typedef struct ipu_map_function {
+    ipu_status (*compile)(ipu_ctx *ctx, void *state, const ipu_type *inputs,
+                          uint32_t count, const ipu_program **out_program);
+    void (*release)(void *state);
+    void *state;
+} ipu_map_function;
+ipu_status ipu_dataset_map(ipu_ctx *ctx, ipu_dataset *input,
+                           const ipu_map_function *function, const ipu_type *outputs,
+                           uint32_t output_count, ipu_dataset **out);
+ipu_status ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
+                              ipu_dataset **out); /* -1: for ever */
+ipu_status ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
+                            ipu_dataset **out); /* -1: all */
+ipu_status ipu_dataset_skip(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
+                            ipu_dataset **out);
+ipu_status ipu_dataset_prefetch(ipu_ctx *ctx, ipu_dataset *input, int64_t depth,
+                                ipu_dataset **out); /* -1: chosen */
+
+/* Iterators belong to one thread at a time, and to contexts with the allocator of
+ * the one that made them. An iterator holds its data set. */
+ipu_status ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out);
+void ipu_iterator_free(ipu_iterator *iterator);
+/* Types of the next element (known once it is made) and its components' bytes, which
+ * stay valid until the next call. OUT_OF_RANGE at the end. */
+ipu_status ipu_iterator_next(ipu_ctx *ctx, ipu_iterator *iterator,
+                             const ipu_type **types, const void *const **components);
+/* As next, but straight into the caller's buffers, which must fit the element's types
+ * exactly (an infeed slot). */
+ipu_status ipu_iterator_next_into(ipu_ctx *ctx, ipu_iterator *iterator,
+                                  const ipu_type *types, void *const *buffers);
+
+/* A thread that fills an infeed from a fresh iterator until it ends or the queue
+ * closes. A prefetch at the end of the data set is skipped: the infeed is one
+ * itself. */
+typedef struct ipu_feeder ipu_feeder;
+ipu_status ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
+                            ipu_feeder **out);
+/* Closes the queue, joins, frees. */
+void ipu_feeder_stop(ipu_feeder *feeder);
+
+#endif

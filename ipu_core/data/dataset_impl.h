@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of data/ share: the counted data set, the iterator, and storage for
+ * one element. A kind of data set is a pair of tables: `ops` of the data set (opens
+ * iterators) and of the iterator (makes elements).
+ *
+ * Elements travel as views: types and pointers that stay valid until the next call
+ * on the same iterator. Where a data set is `stable` they stay valid as long as the
+ * data set lives (held memory, and whatever only reorders it), and its types are
+ * static; then shuffle and prefetch keep pointers and nothing is copied before
+ * batch.
+ *
+ * The end of the data is a flag, not a status, so that the context's error record
+ * keeps real errors only. */
+#ifndef IPU_DATA_DATASET_IMPL_H
+#define IPU_DATA_DATASET_IMPL_H
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "data/dataset.h"
+
+/* An endless repeat takes this many passes of a shuffle below it. */
+#define IPU__ENDLESS_PASSES (UINT64_C(1) << 32)
+
+/* Passes of one shuffle data set that the root iterator took: base, base + 1, ... */
+typedef struct ipu__pass_base {
+    const ipu_dataset *dataset;
+    uint64_t base;
+} ipu__pass_base;
+
+/* Which pass over its input an iterator makes, counted within the root iterator. */
+typedef struct ipu__pass {
+    const ipu__pass_base *bases; /* the root's */
+    uint32_t base_count;
+    uint64_t index;
+} ipu__pass;
+
+typedef struct ipu__dataset_ops {
+    const char *name;
+    size_t bytes; /* of the data set's struct, which starts with ipu_dataset */
+    ipu_status (*open)(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+                       ipu_iterator **out);
+    /* Frees what the struct holds besides inputs and types; may be NULL. */
+    void (*destroy)(ipu_ctx *ctx, ipu_dataset *dataset);
+} ipu__dataset_ops;
+
+struct ipu_dataset {
+    const ipu__dataset_ops *ops;
+    atomic_int refs;
+    ipu_allocator allocator;
+    ipu_dataset **inputs;
+    uint32_t input_count;
+    uint32_t type_count;
+    ipu_type *types;
+    int64_t cardinality;
+    int64_t repeats; /* passes over the input in one pass: 1, repeat's count, -1 */
+    bool stable;
+    bool is_static; /* no unknown dimension */
+    bool counts_passes;
+    atomic_uint_fast64_t passes;
+};
+
+typedef struct ipu__element {
+    const ipu_type *types;
+    const void *const *parts;
+    bool end;
+} ipu__element;
+
+typedef struct ipu__iterator_ops {
+    size_t bytes; /* of the iterator's struct, which starts with ipu_iterator */
+    ipu_status (*next)(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out);
+    /* Straight into buffers of exactly these types; NULL: next, then a copy. */
+    ipu_status (*fill)(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+                       void *const *buffers, bool *end);
+    /* Frees what the struct holds besides `input`, still alive then; may be NULL. */
+    void (*close)(ipu_ctx *ctx, ipu_iterator *iterator);
+} ipu__iterator_ops;
+
+struct ipu_iterator {
+    const ipu__iterator_ops *ops;
+    ipu_dataset *dataset;
+    ipu_iterator *input; /* may be NULL */
+    ipu_allocator allocator;
+    bool done;
+    ipu__pass_base *bases; /* of a root iterator */
+    uint32_t base_count;
+};
+
+/* Makes a data set of kind `ops` over `inputs` with copies of `types`; the caller
+ * fills in the rest. Free with ipu_dataset_unref. */
+ipu_status ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops,
+                            ipu_dataset *const *inputs, uint32_t input_count,
+                            const ipu_type *types, uint32_t type_count, void *out);
+
+/* Makes an iterator with a reference to `dataset`; free with ipu_iterator_free. */
+ipu_status ipu__iterator_new(ipu_ctx *ctx, const ipu__iterator_ops *ops,
+                             ipu_dataset *dataset, void *out);
+/* The iterator of a data set with one input, whose iterator is opened for `pass`. */
+ipu_status ipu__iterator_over(ipu_ctx *ctx, const ipu__iterator_ops *ops,
+                              ipu_dataset *dataset, const ipu__pass *pass, void *out);
+ipu_status ipu__iterator_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+                              ipu_iterator **out);
+ipu_status ipu__iterator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out);
+ipu_status ipu__iterator_fill(ipu_ctx *ctx, ipu_iterator *iterator,
+                              const ipu_type *types, void *const *buffers, bool *end);
+
+/* Fails unless the element's types are exactly `types`. */
+ipu_status ipu__element_check(ipu_ctx *ctx, const ipu_type *made,
+                              const ipu_type *wanted, uint32_t count);
+bool ipu__type_is_static(const ipu_type *type);
+/* Whether a tensor of type `made` is of the declared type, unknowns matching all. */
+bool ipu__type_accepts(const ipu_type *declared, const ipu_type *made);
+/* As ipu_type_print, with ? for what is not known. */
+const char *ipu__type_text(const ipu_type *type, char *text, size_t size);
+
+/* How prefetch data sets are recognised. */
+const ipu__dataset_ops *ipu__prefetch_ops(void);
+
+/* Fails `ctx` with what `from` failed with. */
+ipu_status ipu__error_forward(ipu_ctx *ctx, const ipu_ctx *from);
+
+/* Storage for one element; buffers grow as needed and are reused. Starts as {0}. */
+typedef struct ipu__store {
+    uint32_t count;
+    ipu_type *types;
+    void **parts;
+    size_t *capacities;
+} ipu__store;
+
+/* Makes room for an element of these (static) types and sets store->types. */
+ipu_status ipu__store_fit(ipu_ctx *ctx, ipu__store *store, const ipu_type *types,
+                          uint32_t count);
+/* Copies an element into the store. */
+ipu_status ipu__store_copy(ipu_ctx *ctx, ipu__store *store, const ipu__element *element,
+                           uint32_t count);
+void ipu__store_free(ipu_ctx *ctx, ipu__store *store);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The feeder: a thread that reads a data set and fills an infeed's slots in place.
+ *
+ * It ends with the data set (the queue then says so to whoever asks for more), with
+ * an error (the run that needs the element fails with its text), or when the queue
+ * is closed. Nothing is shared with the thread but the queue, which does its own
+ * locking. */
+#include "data/dataset_impl.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "run/queue.h"
+
+struct ipu_feeder {
+    ipu_ctx ctx; /* the thread's */
+    ipu_iterator *iterator;
+    ipu_infeed *queue;
+    const ipu_type *types;
+    pthread_t thread;
+    pid_t pid;
+};
+
+static ipu_status
+feed(ipu_feeder *feeder)
+{
+    for (;;) {
+        void *const *slot;
+        bool end;
+        IPU_TRY(ipu_infeed_acquire(&feeder->ctx, feeder->queue, &slot));
+        IPU_TRY(ipu__iterator_fill(&feeder->ctx, feeder->iterator, feeder->types, slot,
+                                   &end));
+        if (end) {
+            return IPU_OK;
+        }
+        ipu_infeed_publish(feeder->queue);
+    }
+}
+
+static void *
+feeder_thread(void *argument)
+{
+    ipu_feeder *feeder = argument;
+    ipu_status status = feed(feeder);
+    ipu_infeed_end(feeder->queue, status, feeder->ctx.message);
+    return NULL;
+}
+
+static ipu_status
+check_types(ipu_ctx *ctx, const ipu_dataset *dataset, const ipu_type *types,
+            uint32_t count)
+{
+    IPU_FAIL_IF(ctx, count != dataset->type_count, INVALID_ARGUMENT,
+                "the data set's elements have %" PRIu32 " components, the infeed has "
+                "%" PRIu32,
+                dataset->type_count, count);
+    for (uint32_t i = 0; i < count; i++) {
+        char made[96];
+        char wanted[96];
+        IPU_FAIL_IF(ctx, !ipu__type_accepts(&dataset->types[i], &types[i]),
+                    INVALID_ARGUMENT,
+                    "component %" PRIu32 " of the data set is %s, but the infeed's is "
+                    "%s",
+                    i, ipu__type_text(&dataset->types[i], made, sizeof(made)),
+                    ipu__type_text(&types[i], wanted, sizeof(wanted)));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
+                 ipu_feeder **out)
+{
+    const ipu_type *types;
+    uint32_t count = ipu_infeed_types(queue, &types);
+    ipu_feeder *feeder;
+    *out = NULL;
+    IPU_TRY(check_types(ctx, dataset, types, count));
+    while (dataset->ops == ipu__prefetch_ops()) {
+        dataset = dataset->inputs[0];
+    }
+    IPU_TRY(ipu_alloc(ctx, sizeof(*feeder), &feeder));
+    ipu_ctx_init(&feeder->ctx, ctx->allocator);
+    feeder->queue = queue;
+    feeder->types = types;
+    feeder->pid = getpid();
+    ipu_status status = ipu_iterator_create(ctx, dataset, &feeder->iterator);
+    if (status == IPU_OK &&
+        pthread_create(&feeder->thread, NULL, feeder_thread, feeder) != 0) {
+        status = ipu_ctx_fail(ctx, IPU_STATUS_RESOURCE_EXHAUSTED,
+                              "the infeed's thread could not be started");
+    }
+    if (status != IPU_OK) {
+        ipu_iterator_free(feeder->iterator);
+        ipu_free(ctx, feeder, sizeof(*feeder));
+        return status;
+    }
+    *out = feeder;
+    return IPU_OK;
+}
+
+void
+ipu_feeder_stop(ipu_feeder *feeder)
+{
+    if (feeder == NULL) {
+        return;
+    }
+    if (feeder->pid != getpid()) {
+        /* after fork() the thread, and whoever held its locks, are gone */
+        return;
+    }
+    ipu_infeed_close(feeder->queue);
+    pthread_join(feeder->thread, NULL);
+    ipu_iterator_free(feeder->iterator);
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, feeder->ctx.allocator);
+    ipu_free(&ctx, feeder, sizeof(*feeder));
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Map: runs a compiled host program on each element.
+ *
+ * The function is compiled once for each tuple of concrete input types, by a
+ * callback that may need Python; its programs are shared by all iterators of the
+ * data set. Each iterator has its own executors (slabs), which allocate nothing from
+ * the second element on. A fill lets the program write the caller's buffers.
+ *
+ * The lock is never held during the callback, which waits for Python's lock: two
+ * threads may then compile the same function, and the first one's program is kept. */
+#include "data/dataset_impl.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+
+typedef struct map_program {
+    ipu_type *inputs;
+    const ipu_program *program; /* the function's state owns it */
+} map_program;
+
+typedef struct map_dataset {
+    ipu_dataset base;
+    ipu_map_function function;
+    bool owns_function;
+    pthread_mutex_t lock; /* protects programs */
+    IPU_ARRAY(map_program) programs;
+} map_dataset;
+
+typedef struct map_executor {
+    const ipu_type *inputs; /* of the data set's cache */
+    const ipu_program *program;
+    ipu_executor *executor;
+} map_executor;
+
+typedef struct map_iterator {
+    ipu_iterator base;
+    uint64_t made;
+    IPU_ARRAY(map_executor) executors;
+    size_t last; /* used last */
+    ipu__store store;
+} map_iterator;
+
+static bool
+types_equal(const ipu_type *a, const ipu_type *b, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!ipu_type_equal(&a[i], &b[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The entry for these types, or {0}. Entries are never removed, and their `inputs` stay
+ * where they are while the array grows. */
+static map_program
+find_locked(const map_dataset *map, const ipu_type *types)
+{
+    uint32_t count = map->base.inputs[0]->type_count;
+    for (size_t i = 0; i < map->programs.count; i++) {
+        if (types_equal(map->programs.items[i].inputs, types, count)) {
+            return map->programs.items[i];
+        }
+    }
+    return (map_program){0};
+}
+
+static ipu_status
+check_outputs(ipu_ctx *ctx, const map_dataset *map, const ipu_program *program)
+{
+    IPU_FAIL_IF(ctx, program->output_count != map->base.type_count, INVALID_ARGUMENT,
+                "map: the function gives %" PRIu32 " tensors, but %" PRIu32
+                " were declared",
+                program->output_count, map->base.type_count);
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        char made[96];
+        char declared[96];
+        IPU_FAIL_IF(
+            ctx, !ipu__type_accepts(&map->base.types[i], &program->outputs[i]),
+            INVALID_ARGUMENT,
+            "map: component %" PRIu32 " of the function's result is %s, but %s was "
+            "declared",
+            i, ipu__type_text(&program->outputs[i], made, sizeof(made)),
+            ipu__type_text(&map->base.types[i], declared, sizeof(declared)));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+find_program(ipu_ctx *ctx, map_dataset *map, const ipu_type *types, map_program *out)
+{
+    uint32_t count = map->base.inputs[0]->type_count;
+    size_t bytes = count * sizeof(ipu_type);
+    pthread_mutex_lock(&map->lock);
+    *out = find_locked(map, types);
+    pthread_mutex_unlock(&map->lock);
+    if (out->program != NULL) {
+        return IPU_OK;
+    }
+    map_program made = {0};
+    IPU_TRY(map->function.compile(ctx, map->function.state, types, count,
+                                  &made.program));
+    IPU_TRY(check_outputs(ctx, map, made.program));
+    IPU_TRY(ipu_alloc(ctx, bytes > 0 ? bytes : 1, &made.inputs));
+    for (uint32_t i = 0; i < count; i++) {
+        made.inputs[i] = types[i];
+    }
+    pthread_mutex_lock(&map->lock);
+    *out = find_locked(map, types);
+    ipu_status status = IPU_OK;
+    if (out->program == NULL) {
+        status = IPU_ARRAY_PUSH(ctx, &map->programs, made);
+        *out = made;
+    }
+    pthread_mutex_unlock(&map->lock);
+    if (status != IPU_OK || out->inputs != made.inputs) {
+        ipu_free(ctx, made.inputs, bytes > 0 ? bytes : 1);
+    }
+    return status;
+}
+
+static ipu_status
+find_executor(ipu_ctx *ctx, map_iterator *it, const ipu_type *types)
+{
+    map_dataset *map = (map_dataset *)it->base.dataset;
+    const ipu_dataset *input = it->base.dataset->inputs[0];
+    if (it->executors.count > 0 && input->is_static) {
+        return IPU_OK;
+    }
+    for (size_t i = 0; i < it->executors.count; i++) {
+        if (types_equal(it->executors.items[i].inputs, types, input->type_count)) {
+            it->last = i;
+            return IPU_OK;
+        }
+    }
+    map_program found;
+    IPU_TRY(find_program(ctx, map, types, &found));
+    map_executor made = {found.inputs, found.program, NULL};
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &it->executors, 1));
+    IPU_TRY(ipu_executor_create(ctx, found.program, NULL, NULL, &made.executor));
+    it->last = it->executors.count;
+    return IPU_ARRAY_PUSH(ctx, &it->executors, made);
+}
+
+/* Says in which element it went wrong; an exception of Python's speaks for itself. */
+static ipu_status
+name_element(ipu_ctx *ctx, const map_iterator *it, ipu_status status)
+{
+    if (status == IPU_OK || status == IPU_STATUS_PYTHON || ctx->status != status) {
+        return status;
+    }
+    char message[sizeof(ctx->message)];
+    ipu_source source = ctx->source;
+    memcpy(message, ctx->message, sizeof(message));
+    ipu_ctx_clear(ctx);
+    /* to the consumer OUT_OF_RANGE is the end of the data */
+    status = status == IPU_STATUS_OUT_OF_RANGE ? IPU_STATUS_INVALID_ARGUMENT : status;
+    status = ipu_ctx_fail(ctx, status, "map: element %" PRIu64 ": %s", it->made,
+                          message);
+    ctx->source = source;
+    return status;
+}
+
+static ipu_status
+map_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    map_iterator *it = (map_iterator *)iterator;
+    ipu__element element;
+    IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
+    out->end = element.end;
+    if (element.end) {
+        return IPU_OK;
+    }
+    ipu_status status = find_executor(ctx, it, element.types);
+    if (status == IPU_OK) {
+        const map_executor *made = &it->executors.items[it->last];
+        out->types = made->program->outputs;
+        status =
+            ipu__store_fit(ctx, &it->store, out->types, made->program->output_count);
+        if (status == IPU_OK) {
+            status = ipu_executor_run(ctx, made->executor, element.parts,
+                                      it->store.parts, NULL, NULL);
+        }
+    }
+    out->parts = (const void *const *)it->store.parts;
+    status = name_element(ctx, it, status);
+    it->made++;
+    return status;
+}
+
+static ipu_status
+map_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+         void *const *buffers, bool *end)
+{
+    map_iterator *it = (map_iterator *)iterator;
+    ipu__element element;
+    IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
+    *end = element.end;
+    if (element.end) {
+        return IPU_OK;
+    }
+    ipu_status status = find_executor(ctx, it, element.types);
+    if (status == IPU_OK) {
+        const map_executor *made = &it->executors.items[it->last];
+        status = ipu__element_check(ctx, made->program->outputs, types,
+                                    made->program->output_count);
+        if (status == IPU_OK) {
+            status = ipu_executor_run(ctx, made->executor, element.parts, buffers, NULL,
+                                      NULL);
+        }
+    }
+    status = name_element(ctx, it, status);
+    it->made++;
+    return status;
+}
+
+static void
+map_close(ipu_ctx *ctx, ipu_iterator *iterator)
+{
+    map_iterator *it = (map_iterator *)iterator;
+    for (size_t i = 0; i < it->executors.count; i++) {
+        ipu_executor_free(ctx, it->executors.items[i].executor);
+    }
+    IPU_ARRAY_FREE(ctx, &it->executors);
+    ipu__store_free(ctx, &it->store);
+}
+
+static const ipu__iterator_ops map_iterator_ops = {.bytes = sizeof(map_iterator),
+                                                   .next = map_next,
+                                                   .fill = map_fill,
+                                                   .close = map_close};
+
+static ipu_status
+map_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
+{
+    return ipu__iterator_over(ctx, &map_iterator_ops, dataset, pass, out);
+}
+
+static void
+map_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
+{
+    map_dataset *map = (map_dataset *)dataset;
+    size_t bytes = dataset->inputs[0]->type_count * sizeof(ipu_type);
+    for (size_t i = 0; i < map->programs.count; i++) {
+        ipu_free(ctx, map->programs.items[i].inputs, bytes > 0 ? bytes : 1);
+    }
+    IPU_ARRAY_FREE(ctx, &map->programs);
+    if (map->owns_function) {
+        pthread_mutex_destroy(&map->lock);
+        if (map->function.release != NULL) {
+            map->function.release(map->function.state);
+        }
+    }
+}
+
+static const ipu__dataset_ops map_ops = {.name = "map",
+                                         .bytes = sizeof(map_dataset),
+                                         .open = map_open,
+                                         .destroy = map_destroy};
+
+ipu_status
+ipu_dataset_map(ipu_ctx *ctx, ipu_dataset *input, const ipu_map_function *function,
+                const ipu_type *outputs, uint32_t output_count, ipu_dataset **out)
+{
+    map_dataset *map;
+    IPU_TRY(
+        ipu__dataset_new(ctx, &map_ops, &input, 1, outputs, output_count, &map));
+    if (pthread_mutex_init(&map->lock, NULL) != 0) {
+        ipu_dataset_unref(&map->base);
+        IPU_FAIL(ctx, RESOURCE_EXHAUSTED, "map: no lock could be made");
+    }
+    map->function = *function;
+    map->owns_function = true;
+    map->base.cardinality = input->cardinality;
+    *out = &map->base;
+    return IPU_OK;
+}

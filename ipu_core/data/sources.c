@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sources: slices and whole tensors of held memory, integer ranges, generators.
+ *
+ * Slices and tensors give pointers into the caller's memory: nothing is copied, and
+ * `release` runs when the last data set and iterator that can reach it are gone. A
+ * generator's elements live in memory of the generator until its next call; its
+ * callbacks run on whatever thread reads. */
+#include "data/dataset_impl.h"
+
+#include <inttypes.h>
+
+/* --- slices and tensors ----------------------------------------------------------- */
+
+typedef struct held_dataset {
+    ipu_dataset base;
+    ipu_held_buffer *buffers;
+    size_t *row_bytes; /* from one element to the next; 0 for whole tensors */
+    int64_t rows;
+} held_dataset;
+
+typedef struct held_iterator {
+    ipu_iterator base;
+    int64_t row;
+    const void **parts;
+} held_iterator;
+
+static void
+held_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
+{
+    held_dataset *held = (held_dataset *)dataset;
+    uint32_t count = dataset->type_count;
+    for (uint32_t i = 0; held->buffers != NULL && i < count; i++) {
+        if (held->buffers[i].release != NULL) {
+            held->buffers[i].release(held->buffers[i].owner);
+        }
+    }
+    ipu_free(ctx, held->buffers, count * sizeof(ipu_held_buffer));
+    ipu_free(ctx, held->row_bytes, count * sizeof(size_t));
+}
+
+static ipu_status
+held_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    held_iterator *it = (held_iterator *)iterator;
+    const held_dataset *held = (const held_dataset *)iterator->dataset;
+    (void)ctx;
+    if (it->row >= held->rows) {
+        out->end = true;
+        return IPU_OK;
+    }
+    if (it->row > 0) {
+        for (uint32_t i = 0; i < held->base.type_count; i++) {
+            it->parts[i] = (const char *)it->parts[i] + held->row_bytes[i];
+        }
+    }
+    it->row++;
+    out->types = held->base.types;
+    out->parts = it->parts;
+    return IPU_OK;
+}
+
+static void
+held_close(ipu_ctx *ctx, ipu_iterator *iterator)
+{
+    held_iterator *it = (held_iterator *)iterator;
+    ipu_free(ctx, it->parts, iterator->dataset->type_count * sizeof(void *));
+}
+
+static const ipu__iterator_ops held_iterator_ops = {
+    .bytes = sizeof(held_iterator), .next = held_next, .close = held_close};
+
+static ipu_status
+held_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
+{
+    const held_dataset *held = (const held_dataset *)dataset;
+    held_iterator *it;
+    (void)pass;
+    IPU_TRY(ipu__iterator_new(ctx, &held_iterator_ops, dataset, &it));
+    ipu_status status =
+        ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->parts);
+    if (status != IPU_OK) {
+        ipu_iterator_free(&it->base);
+        return status;
+    }
+    for (uint32_t i = 0; i < dataset->type_count; i++) {
+        it->parts[i] = held->buffers[i].data;
+    }
+    *out = &it->base;
+    return IPU_OK;
+}
+
+static const ipu__dataset_ops slices_ops = {.name = "from_tensor_slices",
+                                            .bytes = sizeof(held_dataset),
+                                            .open = held_open,
+                                            .destroy = held_destroy};
+static const ipu__dataset_ops tensors_ops = {.name = "from_tensors",
+                                             .bytes = sizeof(held_dataset),
+                                             .open = held_open,
+                                             .destroy = held_destroy};
+
+static ipu_status
+held_create(ipu_ctx *ctx, const ipu__dataset_ops *ops, const ipu_type *types,
+            const ipu_held_buffer *buffers, uint32_t count, int64_t rows, bool advance,
+            ipu_dataset **out)
+{
+    held_dataset *held;
+    ipu_held_buffer *copies = NULL;
+    IPU_TRY(ipu__dataset_new(ctx, ops, NULL, 0, types, count, &held));
+    ipu_status status = ipu_alloc(ctx, count * sizeof(size_t), &held->row_bytes);
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, count * sizeof(ipu_held_buffer), &copies);
+    }
+    if (status != IPU_OK) {
+        /* held->buffers is still NULL, so nothing of the caller's is released */
+        ipu_dataset_unref(&held->base);
+        return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        copies[i] = buffers[i];
+        held->row_bytes[i] = advance ? ipu_type_bytes(&types[i]) : 0;
+    }
+    held->buffers = copies;
+    held->rows = rows;
+    held->base.cardinality = rows;
+    held->base.stable = true;
+    *out = &held->base;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_dataset_tensors(ipu_ctx *ctx, const ipu_type *types, const ipu_held_buffer *buffers,
+                    uint32_t count, ipu_dataset **out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_TRY(ipu_type_check(ctx, &types[i]));
+    }
+    return held_create(ctx, &tensors_ops, types, buffers, count, 1, false, out);
+}
+
+ipu_status
+ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types, const ipu_held_buffer *buffers,
+                   uint32_t count, ipu_dataset **out)
+{
+    ipu_type *rows;
+    ipu_status status = IPU_OK;
+    IPU_FAIL_IF(ctx, count == 0, VALUE,
+                "from_tensor_slices needs at least one tensor");
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_TRY(ipu_type_check(ctx, &types[i]));
+        IPU_FAIL_IF(ctx, types[i].shape.rank == 0, VALUE,
+                    "from_tensor_slices: component %" PRIu32 " is a scalar, which has "
+                    "no first axis to slice; use from_tensors",
+                    i);
+        IPU_FAIL_IF(ctx, types[i].shape.dims[0] != types[0].shape.dims[0], VALUE,
+                    "from_tensor_slices: component %" PRIu32 " has %" PRId64
+                    " rows, component 0 has %" PRId64 "; all must have the same",
+                    i, types[i].shape.dims[0], types[0].shape.dims[0]);
+    }
+    IPU_TRY(ipu_alloc(ctx, count * sizeof(ipu_type), &rows));
+    for (uint32_t i = 0; i < count; i++) {
+        rows[i].dtype = types[i].dtype;
+        rows[i].shape =
+            ipu_shape_make(types[i].shape.rank - 1, types[i].shape.dims + 1);
+    }
+    status = held_create(ctx, &slices_ops, rows, buffers, count, types[0].shape.dims[0],
+                         true, out);
+    ipu_free(ctx, rows, count * sizeof(ipu_type));
+    return status;
+}
+
+/* --- range ------------------------------------------------------------------------ */
+
+typedef struct range_dataset {
+    ipu_dataset base;
+    int64_t start;
+    int64_t step;
+} range_dataset;
+
+typedef struct range_iterator {
+    ipu_iterator base;
+    int64_t made;
+    int64_t value;
+    const void *part;
+} range_iterator;
+
+static ipu_status
+range_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    range_iterator *it = (range_iterator *)iterator;
+    const range_dataset *range = (const range_dataset *)iterator->dataset;
+    (void)ctx;
+    if (it->made >= range->base.cardinality) {
+        out->end = true;
+        return IPU_OK;
+    }
+    /* every value lies between start and stop, so only the sum must fit */
+    it->value = (int64_t)((uint64_t)range->start +
+                          (uint64_t)it->made * (uint64_t)range->step);
+    it->made++;
+    it->part = &it->value;
+    out->types = range->base.types;
+    out->parts = &it->part;
+    return IPU_OK;
+}
+
+static const ipu__iterator_ops range_iterator_ops = {.bytes = sizeof(range_iterator),
+                                                     .next = range_next};
+
+static ipu_status
+range_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+           ipu_iterator **out)
+{
+    (void)pass;
+    return ipu__iterator_new(ctx, &range_iterator_ops, dataset, out);
+}
+
+static const ipu__dataset_ops range_ops = {
+    .name = "range", .bytes = sizeof(range_dataset), .open = range_open};
+
+ipu_status
+ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,
+                  ipu_dataset **out)
+{
+    const ipu_type type = {IPU_DTYPE_INT64, ipu_shape_scalar()};
+    range_dataset *range;
+    uint64_t count = 0;
+    IPU_FAIL_IF(ctx, step == 0, INVALID_ARGUMENT, "range: the step must not be zero");
+    if (step > 0 && stop > start) {
+        count = ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step + 1;
+    }
+    else if (step < 0 && stop < start) {
+        count =
+            ((uint64_t)start - (uint64_t)stop - 1) / (UINT64_C(0) - (uint64_t)step) + 1;
+    }
+    IPU_FAIL_IF(ctx, count > INT64_MAX, INVALID_ARGUMENT,
+                "range: more elements than an int64 can count");
+    IPU_TRY(ipu__dataset_new(ctx, &range_ops, NULL, 0, &type, 1, &range));
+    range->start = start;
+    range->step = step;
+    range->base.cardinality = (int64_t)count;
+    *out = &range->base;
+    return IPU_OK;
+}
+
+/* --- generator -------------------------------------------------------------------- */
+
+typedef struct generator_dataset {
+    ipu_dataset base;
+    ipu_generator generator;
+} generator_dataset;
+
+typedef struct generator_iterator {
+    ipu_iterator base;
+    void *pass;
+    bool open;
+    uint64_t made;
+} generator_iterator;
+
+static ipu_status
+generator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    generator_iterator *it = (generator_iterator *)iterator;
+    const generator_dataset *dataset = (const generator_dataset *)iterator->dataset;
+    const ipu_generator *generator = &dataset->generator;
+    if (!it->open) {
+        IPU_TRY(generator->open(ctx, generator->state, &it->pass));
+        it->open = true;
+    }
+    IPU_TRY(generator->next(ctx, it->pass, &out->types, &out->parts, &out->end));
+    for (uint32_t i = 0; !out->end && i < dataset->base.type_count; i++) {
+        char made[96];
+        char declared[96];
+        IPU_FAIL_IF(ctx, !ipu__type_accepts(&dataset->base.types[i], &out->types[i]),
+                    INVALID_ARGUMENT,
+                    "element %" PRIu64 " of the generator: component %" PRIu32
+                    " is %s, but %s was declared",
+                    it->made, i, ipu__type_text(&out->types[i], made, sizeof(made)),
+                    ipu__type_text(&dataset->base.types[i], declared,
+                                   sizeof(declared)));
+    }
+    it->made++;
+    return IPU_OK;
+}
+
+static void
+generator_close(ipu_ctx *ctx, ipu_iterator *iterator)
+{
+    generator_iterator *it = (generator_iterator *)iterator;
+    (void)ctx;
+    if (it->open) {
+        ((const generator_dataset *)iterator->dataset)->generator.close(it->pass);
+    }
+}
+
+static const ipu__iterator_ops generator_iterator_ops = {
+    .bytes = sizeof(generator_iterator),
+    .next = generator_next,
+    .close = generator_close};
+
+/* The pass starts with the first element, on the thread that reads it. */
+static ipu_status
+generator_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+               ipu_iterator **out)
+{
+    (void)pass;
+    return ipu__iterator_new(ctx, &generator_iterator_ops, dataset, out);
+}
+
+static void
+generator_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
+{
+    const ipu_generator *generator = &((generator_dataset *)dataset)->generator;
+    (void)ctx;
+    if (generator->release != NULL) {
+        generator->release(generator->state);
+    }
+}
+
+static const ipu__dataset_ops generator_ops = {.name = "from_generator",
+                                               .bytes = sizeof(generator_dataset),
+                                               .open = generator_open,
+                                               .destroy = generator_destroy};
+
+ipu_status
+ipu_dataset_generator(ipu_ctx *ctx, const ipu_type *types, uint32_t count,
+                      const ipu_generator *generator, ipu_dataset **out)
+{
+    generator_dataset *dataset;
+    IPU_TRY(ipu__dataset_new(ctx, &generator_ops, NULL, 0, types, count, &dataset));
+    dataset->generator = *generator;
+    *out = &dataset->base;
+    return IPU_OK;
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The transformations that hand their input's elements on as they are: zip, repeat,
+ * take, skip. None of them copies; a fill goes through to the input.
+ *
+ * Cardinalities follow tf.data's algebra; they are sizes or the negative constants
+ * of dataset.h. */
+#include "data/dataset_impl.h"
+
+/* --- zip -------------------------------------------------------------------------- */
+
+typedef struct zip_iterator {
+    ipu_iterator base;
+    ipu_iterator **inputs;
+    ipu_type *types;
+    const void **parts;
+} zip_iterator;
+
+static ipu_status
+zip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    zip_iterator *it = (zip_iterator *)iterator;
+    const ipu_dataset *dataset = iterator->dataset;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        uint32_t count = dataset->inputs[i]->type_count;
+        ipu__element element;
+        IPU_TRY(ipu__iterator_next(ctx, it->inputs[i], &element));
+        if (element.end) {
+            out->end = true;
+            return IPU_OK;
+        }
+        for (uint32_t j = 0; j < count; j++, at++) {
+            it->parts[at] = element.parts[j];
+            if (!dataset->is_static) {
+                it->types[at] = element.types[j];
+            }
+        }
+    }
+    out->types = dataset->is_static ? dataset->types : it->types;
+    out->parts = it->parts;
+    return IPU_OK;
+}
+
+static ipu_status
+zip_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+         void *const *buffers, bool *end)
+{
+    zip_iterator *it = (zip_iterator *)iterator;
+    const ipu_dataset *dataset = iterator->dataset;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < dataset->input_count && !*end; i++) {
+        IPU_TRY(
+            ipu__iterator_fill(ctx, it->inputs[i], types + at, buffers + at, end));
+        at += dataset->inputs[i]->type_count;
+    }
+    return IPU_OK;
+}
+
+static void
+zip_close(ipu_ctx *ctx, ipu_iterator *iterator)
+{
+    zip_iterator *it = (zip_iterator *)iterator;
+    const ipu_dataset *dataset = iterator->dataset;
+    for (uint32_t i = 0; it->inputs != NULL && i < dataset->input_count; i++) {
+        ipu_iterator_free(it->inputs[i]);
+    }
+    ipu_free(ctx, it->inputs, dataset->input_count * sizeof(ipu_iterator *));
+    ipu_free(ctx, it->types, dataset->type_count * sizeof(ipu_type));
+    ipu_free(ctx, it->parts, dataset->type_count * sizeof(void *));
+}
+
+static const ipu__iterator_ops zip_iterator_ops = {.bytes = sizeof(zip_iterator),
+                                                   .next = zip_next,
+                                                   .fill = zip_fill,
+                                                   .close = zip_close};
+
+static ipu_status
+zip_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
+{
+    zip_iterator *it;
+    IPU_TRY(ipu__iterator_new(ctx, &zip_iterator_ops, dataset, &it));
+    ipu_status status =
+        ipu_alloc(ctx, dataset->input_count * sizeof(ipu_iterator *), &it->inputs);
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, dataset->type_count * sizeof(ipu_type), &it->types);
+    }
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->parts);
+    }
+    for (uint32_t i = 0; status == IPU_OK && i < dataset->input_count; i++) {
+        status = ipu__iterator_open(ctx, dataset->inputs[i], pass, &it->inputs[i]);
+    }
+    if (status != IPU_OK) {
+        ipu_iterator_free(&it->base);
+        return status;
+    }
+    *out = &it->base;
+    return IPU_OK;
+}
+
+static const ipu__dataset_ops zip_ops = {
+    .name = "zip", .bytes = sizeof(ipu_dataset), .open = zip_open};
+
+static int64_t
+zip_cardinality(ipu_dataset *const *inputs, uint32_t count)
+{
+    int64_t result = IPU_CARDINALITY_INFINITE;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t n = inputs[i]->cardinality;
+        if (n == IPU_CARDINALITY_UNKNOWN) {
+            return n;
+        }
+        if (n != IPU_CARDINALITY_INFINITE &&
+            (result == IPU_CARDINALITY_INFINITE || n < result)) {
+            result = n;
+        }
+    }
+    return result;
+}
+
+ipu_status
+ipu_dataset_zip(ipu_ctx *ctx, ipu_dataset *const *inputs, uint32_t count,
+                ipu_dataset **out)
+{
+    IPU_FAIL_IF(ctx, count == 0, VALUE, "zip needs at least one data set");
+    uint32_t type_count = 0;
+    bool stable = true;
+    for (uint32_t i = 0; i < count; i++) {
+        type_count += inputs[i]->type_count;
+        stable = stable && inputs[i]->stable;
+    }
+    ipu_type *types;
+    IPU_TRY(ipu_alloc(ctx, type_count * sizeof(ipu_type), &types));
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; j < inputs[i]->type_count; j++) {
+            types[at++] = inputs[i]->types[j];
+        }
+    }
+    ipu_dataset *dataset = NULL;
+    ipu_status status =
+        ipu__dataset_new(ctx, &zip_ops, inputs, count, types, type_count, &dataset);
+    ipu_free(ctx, types, type_count * sizeof(ipu_type));
+    if (status == IPU_OK) {
+        dataset->stable = stable;
+        dataset->cardinality = zip_cardinality(inputs, count);
+        *out = dataset;
+    }
+    return status;
+}
+
+/* --- repeat, take, skip ----------------------------------------------------------- */
+
+typedef struct count_dataset {
+    ipu_dataset base;
+    int64_t count;
+} count_dataset;
+
+static ipu_status
+count_create(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *input,
+             int64_t count, int64_t cardinality, ipu_dataset **out)
+{
+    count_dataset *dataset;
+    IPU_TRY(ipu__dataset_new(ctx, ops, &input, 1, input->types, input->type_count,
+                             &dataset));
+    dataset->count = count;
+    dataset->base.stable = input->stable;
+    dataset->base.cardinality = cardinality;
+    *out = &dataset->base;
+    return IPU_OK;
+}
+
+typedef struct repeat_iterator {
+    ipu_iterator base;
+    ipu__pass pass; /* of this iterator; the input's is counted on from it */
+    int64_t passes; /* begun */
+    bool fresh;     /* the input has given nothing yet */
+} repeat_iterator;
+
+/* Opens the next pass over the input; *end where there is none. */
+static ipu_status
+repeat_advance(ipu_ctx *ctx, repeat_iterator *it, bool *end)
+{
+    const count_dataset *dataset = (const count_dataset *)it->base.dataset;
+    /* an endless repeat of nothing would never return */
+    *end = (it->fresh && it->passes > 0 && dataset->count < 0) ||
+           (dataset->count >= 0 && it->passes >= dataset->count);
+    if (*end) {
+        return IPU_OK;
+    }
+    ipu__pass pass = it->pass;
+    uint64_t per_pass =
+        dataset->count < 0 ? IPU__ENDLESS_PASSES : (uint64_t)dataset->count;
+    pass.index = pass.index * per_pass + (uint64_t)it->passes;
+    ipu_iterator_free(it->base.input);
+    it->base.input = NULL;
+    IPU_TRY(ipu__iterator_open(ctx, dataset->base.inputs[0], &pass, &it->base.input));
+    it->passes++;
+    it->fresh = true;
+    return IPU_OK;
+}
+
+static ipu_status
+repeat_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    repeat_iterator *it = (repeat_iterator *)iterator;
+    for (;;) {
+        if (iterator->input != NULL) {
+            IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
+            if (!out->end) {
+                it->fresh = false;
+                return IPU_OK;
+            }
+        }
+        IPU_TRY(repeat_advance(ctx, it, &out->end));
+        if (out->end) {
+            return IPU_OK;
+        }
+    }
+}
+
+static ipu_status
+repeat_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+            void *const *buffers, bool *end)
+{
+    repeat_iterator *it = (repeat_iterator *)iterator;
+    for (;;) {
+        if (iterator->input != NULL) {
+            IPU_TRY(ipu__iterator_fill(ctx, iterator->input, types, buffers, end));
+            if (!*end) {
+                it->fresh = false;
+                return IPU_OK;
+            }
+        }
+        IPU_TRY(repeat_advance(ctx, it, end));
+        if (*end) {
+            return IPU_OK;
+        }
+    }
+}
+
+static const ipu__iterator_ops repeat_iterator_ops = {
+    .bytes = sizeof(repeat_iterator), .next = repeat_next, .fill = repeat_fill};
+
+static ipu_status
+repeat_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+            ipu_iterator **out)
+{
+    repeat_iterator *it;
+    IPU_TRY(ipu__iterator_new(ctx, &repeat_iterator_ops, dataset, &it));
+    it->pass = *pass;
+    *out = &it->base;
+    return IPU_OK;
+}
+
+static const ipu__dataset_ops repeat_ops = {
+    .name = "repeat", .bytes = sizeof(count_dataset), .open = repeat_open};
+
+ipu_status
+ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
+{
+    int64_t n = input->cardinality;
+    if (count < 0) {
+        n = n == 0 ? 0 : IPU_CARDINALITY_INFINITE;
+    }
+    else if (count == 0) {
+        n = 0;
+    }
+    else if (n > 0 && n > INT64_MAX / count) {
+        n = IPU_CARDINALITY_INFINITE;
+    }
+    else if (n > 0) {
+        n *= count;
+    }
+    IPU_TRY(count_create(ctx, &repeat_ops, input, count, n, out));
+    (*out)->repeats = count < 0 ? -1 : count;
+    return IPU_OK;
+}
+
+typedef struct count_iterator {
+    ipu_iterator base;
+    int64_t left; /* take: elements still to give; skip: still to drop; -1: all */
+} count_iterator;
+
+static ipu_status
+take_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    count_iterator *it = (count_iterator *)iterator;
+    if (it->left == 0) {
+        out->end = true;
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
+    it->left -= it->left > 0;
+    return IPU_OK;
+}
+
+static ipu_status
+take_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+          void *const *buffers, bool *end)
+{
+    count_iterator *it = (count_iterator *)iterator;
+    *end = it->left == 0;
+    if (*end) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__iterator_fill(ctx, iterator->input, types, buffers, end));
+    it->left -= it->left > 0;
+    return IPU_OK;
+}
+
+static ipu_status
+skip_start(ipu_ctx *ctx, ipu_iterator *iterator, bool *end)
+{
+    count_iterator *it = (count_iterator *)iterator;
+    *end = it->left < 0;
+    while (it->left > 0 && !*end) {
+        ipu__element element;
+        IPU_TRY(ipu__iterator_next(ctx, iterator->input, &element));
+        it->left--;
+        *end = element.end;
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+skip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    IPU_TRY(skip_start(ctx, iterator, &out->end));
+    return out->end ? IPU_OK : ipu__iterator_next(ctx, iterator->input, out);
+}
+
+static ipu_status
+skip_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+          void *const *buffers, bool *end)
+{
+    IPU_TRY(skip_start(ctx, iterator, end));
+    return *end ? IPU_OK
+                : ipu__iterator_fill(ctx, iterator->input, types, buffers, end);
+}
+
+static const ipu__iterator_ops take_iterator_ops = {
+    .bytes = sizeof(count_iterator), .next = take_next, .fill = take_fill};
+static const ipu__iterator_ops skip_iterator_ops = {
+    .bytes = sizeof(count_iterator), .next = skip_next, .fill = skip_fill};
+
+static ipu_status
+count_open(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,
+           const ipu__pass *pass, ipu_iterator **out)
+{
+    count_iterator *it;
+    IPU_TRY(ipu__iterator_over(ctx, ops, dataset, pass, &it));
+    it->left = ((const count_dataset *)dataset)->count;
+    *out = &it->base;
+    return IPU_OK;
+}
+
+static ipu_status
+take_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
+{
+    return count_open(ctx, &take_iterator_ops, dataset, pass, out);
+}
+
+static ipu_status
+skip_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
+{
+    return count_open(ctx, &skip_iterator_ops, dataset, pass, out);
+}
+
+static const ipu__dataset_ops take_ops = {
+    .name = "take", .bytes = sizeof(count_dataset), .open = take_open};
+static const ipu__dataset_ops skip_ops = {
+    .name = "skip", .bytes = sizeof(count_dataset), .open = skip_open};
+
+ipu_status
+ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
+{
+    int64_t n = input->cardinality;
+    if (n == IPU_CARDINALITY_INFINITE && count >= 0) {
+        n = count;
+    }
+    else if (n >= 0 && count >= 0 && count < n) {
+        n = count;
+    }
+    return count_create(ctx, &take_ops, input, count < 0 ? -1 : count, n, out);
+}
+
+ipu_status
+ipu_dataset_skip(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
+{
+    int64_t n = input->cardinality;
+    if (n >= 0) {
+        n = count < 0 || count > n ? 0 : n - count;
+    }
+    return count_create(ctx, &skip_ops, input, count < 0 ? -1 : count, n, out);
+}

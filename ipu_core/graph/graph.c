@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Building graphs. A node is checked in full before anything of the graph changes, so a
+ * failed call leaves it as it was. */
+#include "graph/graph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_OUTPUTS = 256 };
+
+ipu_status
+ipu_graph_create(ipu_ctx *ctx, bool host, ipu_graph **out)
+{
+    ipu_graph *graph;
+    ipu_block main_block;
+    *out = NULL;
+    IPU_TRY(ipu_alloc(ctx, sizeof(*graph), &graph));
+    graph->host = host;
+    ipu_status status = ipu_graph_add_block(ctx, graph, &main_block);
+    if (status != IPU_OK) {
+        ipu_graph_free(ctx, graph);
+        return status;
+    }
+    *out = graph;
+    return IPU_OK;
+}
+
+void
+ipu_graph_free(ipu_ctx *ctx, ipu_graph *graph)
+{
+    if (graph == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < graph->blocks.count; i++) {
+        ipu_block_data *block = &graph->blocks.items[i];
+        IPU_ARRAY_FREE(ctx, &block->nodes);
+        IPU_ARRAY_FREE(ctx, &block->params);
+        IPU_ARRAY_FREE(ctx, &block->results);
+    }
+    IPU_ARRAY_FREE(ctx, &graph->values);
+    IPU_ARRAY_FREE(ctx, &graph->nodes);
+    IPU_ARRAY_FREE(ctx, &graph->blocks);
+    IPU_ARRAY_FREE(ctx, &graph->resources);
+    ipu_arena_free(ctx, &graph->arena);
+    ipu_free(ctx, graph, sizeof(*graph));
+}
+
+ipu_status
+ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block *out)
+{
+    ipu_block_data block = {.owner = IPU_NO_NODE};
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->blocks, block));
+    *out = (ipu_block){(uint32_t)graph->blocks.count - 1};
+    return IPU_OK;
+}
+
+ipu_status
+ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, const ipu_type *type,
+                    ipu_value *out)
+{
+    char text[128];
+    ipu_block_data *data = ipu_block_of(graph, block);
+    IPU_TRY(ipu_type_check(ctx, type));
+    IPU_FAIL_IF(ctx, !graph->host && !ipu_dtype_on_device(type->dtype), TYPE,
+                "%s does not exist on the device; convert it on the host first",
+                ipu_type_print(type, text, sizeof(text)));
+    ipu_value_data value = {.type = *type,
+                            .producer = IPU_NO_NODE,
+                            .block = block,
+                            .position = (uint32_t)data->params.count};
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &data->params, 1));
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->values, value));
+    *out = (ipu_value){(uint32_t)graph->values.count - 1};
+    data->params.items[data->params.count++] = *out;
+    return IPU_OK;
+}
+
+/* The block around `block`, or IPU_NO_BLOCK. An unowned block that is not the main one is
+ * still being traced: its surroundings are not known yet. */
+static ipu_block
+outer_block(const ipu_graph *graph, ipu_block block)
+{
+    ipu_node owner = ipu_block_of(graph, block)->owner;
+    return owner.index == IPU_NO_INDEX ? IPU_NO_BLOCK : ipu_node_of(graph, owner)->block;
+}
+
+static bool
+in_scope(const ipu_graph *graph, ipu_block block, ipu_value value)
+{
+    if (value.index >= graph->values.count) {
+        return false;
+    }
+    ipu_block home = ipu_value_of(graph, value)->block;
+    while (block.index != IPU_NO_INDEX) {
+        if (block.index == home.index) {
+            return true;
+        }
+        ipu_block outer = outer_block(graph, block);
+        if (outer.index == IPU_NO_INDEX) {
+            /* open blocks are added after what surrounds them */
+            return block.index != 0 && home.index < block.index;
+        }
+        block = outer;
+    }
+    return false;
+}
+
+ipu_status
+ipu_graph_add_result(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_value value)
+{
+    IPU_FAIL_IF(ctx, !in_scope(graph, block, value), INVALID_ARGUMENT,
+                "a result of a block is not defined in it");
+    ipu_block_data *data = ipu_block_of(graph, block);
+    return IPU_ARRAY_PUSH(ctx, &data->results, value);
+}
+
+ipu_status
+ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resource,
+                       uint32_t *out)
+{
+    for (uint32_t i = 0; i < graph->resources.count; i++) {
+        if (graph->resources.items[i].kind == resource->kind &&
+            graph->resources.items[i].id == resource->id) {
+            *out = i;
+            return IPU_OK;
+        }
+    }
+    ipu_resource copy = *resource;
+    ipu_type *types;
+    size_t bytes = resource->type_count * sizeof(ipu_type);
+    IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, bytes, &types));
+    if (bytes > 0) {
+        memcpy(types, resource->types, bytes);
+    }
+    copy.types = types;
+    if (resource->name != NULL) {
+        IPU_TRY(ipu_arena_text(ctx, &graph->arena, resource->name, strlen(resource->name),
+                               &copy.name));
+    }
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->resources, copy));
+    *out = (uint32_t)graph->resources.count - 1;
+    return IPU_OK;
+}
+
+static ipu_status
+copy_attrs(ipu_ctx *ctx, ipu_graph *graph, const ipu_attr *attrs, uint32_t count,
+           ipu_attrs *out)
+{
+    ipu_attr *items;
+    IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, count * sizeof(ipu_attr), &items));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = i;
+        while (at > 0 && items[at - 1].key > attrs[i].key) {
+            items[at] = items[at - 1];
+            at--;
+        }
+        items[at] = attrs[i];
+        ipu_attr_kind kind = ipu_attr_kind_of(attrs[i].key);
+        size_t item_bytes = kind == IPU_ATTR_KIND_INTS ? sizeof(int64_t)
+                            : kind == IPU_ATTR_KIND_BYTES || kind == IPU_ATTR_KIND_TEXT
+                                ? 1
+                                : 0;
+        if (item_bytes != 0) {
+            char *copy;
+            size_t bytes = attrs[i].count * item_bytes;
+            IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, bytes + 1, &copy));
+            if (bytes > 0) {
+                memcpy(copy, attrs[i].as.bytes, bytes);
+            }
+            items[at].as.bytes = copy;
+        }
+    }
+    *out = (ipu_attrs){items, count};
+    return IPU_OK;
+}
+
+/* Puts the op's name before a message of its rule, and the source beside it. */
+static ipu_status
+explain(ipu_ctx *ctx, const ipu_node_request *request, ipu_status status)
+{
+    char message[sizeof(ctx->message)];
+    memcpy(message, ctx->message, sizeof(message));
+    snprintf(ctx->message, sizeof(ctx->message), "%s%s%s: %.900s",
+             ipu_op_info_of(request->op)->name, request->name == NULL ? "" : " ",
+             request->name == NULL ? "" : request->name, message);
+    if (ctx->source.file == NULL) {
+        ctx->source = request->source;
+    }
+    return status;
+}
+
+static ipu_status
+check_node(ipu_ctx *ctx, const ipu_graph *graph, ipu_block block,
+           const ipu_node_request *request, const ipu_value *inputs, uint32_t input_count,
+           ipu_type *input_types, ipu_type *outputs, uint32_t *output_count)
+{
+    for (uint32_t i = 0; i < input_count; i++) {
+        IPU_FAIL_IF(ctx, !in_scope(graph, block, inputs[i]), INVALID_ARGUMENT,
+                    "input %u is not defined where it is used", i);
+        input_types[i] = ipu_value_of(graph, inputs[i])->type;
+    }
+    ipu_attrs attrs = {request->attrs, request->attr_count};
+    IPU_TRY(ipu_infer(ctx, graph, request->op, attrs, input_types, input_count, outputs,
+                      MAX_OUTPUTS, output_count));
+    for (uint32_t i = 0; i < *output_count; i++) {
+        IPU_FAIL_IF(ctx, !graph->host && !ipu_dtype_on_device(outputs[i].dtype), TYPE,
+                    "%s does not exist on the device; use %s",
+                    ipu_dtype_name(outputs[i].dtype),
+                    ipu_dtype_is_float(outputs[i].dtype) ? "float32" : "int32");
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_graph_add_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
+                   const ipu_node_request *request, const ipu_value *inputs,
+                   uint32_t input_count, ipu_node *out)
+{
+    ipu_type outputs[MAX_OUTPUTS];
+    ipu_type *input_types = NULL;
+    uint32_t output_count = 0;
+    size_t types_bytes = input_count * sizeof(ipu_type);
+    IPU_TRY(ipu_alloc(ctx, types_bytes, &input_types));
+    ipu_status status = check_node(ctx, graph, block, request, inputs, input_count,
+                                   input_types, outputs, &output_count);
+    ipu_free(ctx, input_types, types_bytes);
+    if (status != IPU_OK) {
+        return explain(ctx, request, status);
+    }
+
+    ipu_node_data node = {.op = request->op,
+                          .block = block,
+                          .input_count = input_count,
+                          .output_count = output_count,
+                          .first_output = (uint32_t)graph->values.count,
+                          .placement = request->placement,
+                          .source = request->source};
+    IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, input_count * sizeof(ipu_value),
+                            &node.inputs));
+    if (input_count > 0) {
+        memcpy(node.inputs, inputs, input_count * sizeof(ipu_value));
+    }
+    IPU_TRY(copy_attrs(ctx, graph, request->attrs, request->attr_count, &node.attrs));
+    if (request->name != NULL) {
+        IPU_TRY(ipu_arena_text(ctx, &graph->arena, request->name, strlen(request->name),
+                               &node.name));
+    }
+    ipu_block_data *home = ipu_block_of(graph, block);
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &home->nodes, 1));
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->values, output_count));
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->nodes, node));
+    *out = (ipu_node){(uint32_t)graph->nodes.count - 1};
+    home->nodes.items[home->nodes.count++] = *out;
+    for (uint32_t i = 0; i < output_count; i++) {
+        graph->values.items[graph->values.count++] = (ipu_value_data){
+            .type = outputs[i], .producer = *out, .block = block, .position = i};
+    }
+    const ipu_attr *body = ipu_attrs_find(node.attrs, IPU_ATTR_BODY);
+    if (body != NULL) {
+        graph->blocks.items[body->as.i].owner = *out;
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like, ipu_op op,
+               const ipu_value *inputs, uint32_t input_count, const ipu_attr *attrs,
+               uint32_t attr_count, ipu_value *out)
+{
+    ipu_node_request request = {.op = op,
+                                .attrs = attrs,
+                                .attr_count = attr_count,
+                                .placement = {.device = 0, .shard = -1, .stage = -1}};
+    if (like.index != IPU_NO_INDEX) {
+        request.placement = ipu_node_of(graph, like)->placement;
+        request.source = ipu_node_of(graph, like)->source;
+        request.name = ipu_node_of(graph, like)->name;
+    }
+    ipu_node node;
+    IPU_TRY(ipu_graph_add_node(ctx, graph, block, &request, inputs, input_count, &node));
+    *out = ipu_node_output(ipu_node_of(graph, node), 0);
+    return IPU_OK;
+}
+
+/* One element of `dtype` that holds `value`; returns its size. */
+static size_t
+store_number(ipu_dtype dtype, double value, void *out)
+{
+    switch (dtype) {
+    case IPU_DTYPE_FLOAT16: {
+        uint16_t half = ipu_float16_from_float((float)value);
+        memcpy(out, &half, sizeof(half));
+        break;
+    }
+    case IPU_DTYPE_BOOL: {
+        uint8_t flag = value != 0.0;
+        memcpy(out, &flag, sizeof(flag));
+        break;
+    }
+#define STORE(NAME, type) \
+    case IPU_DTYPE_##NAME: { \
+        type number = (type)value; \
+        memcpy(out, &number, sizeof(number)); \
+        break; \
+    }
+        STORE(FLOAT32, float)
+        STORE(FLOAT64, double)
+        STORE(INT8, int8_t)
+        STORE(INT16, int16_t)
+        STORE(INT32, int32_t)
+        STORE(INT64, int64_t)
+        STORE(UINT8, uint8_t)
+        STORE(UINT16, uint16_t)
+        STORE(UINT32, uint32_t)
+        STORE(UINT64, uint64_t)
+#undef STORE
+    case IPU_DTYPE_COUNT:
+        break;
+    }
+    return ipu_dtype_bytes(dtype);
+}
+
+ipu_status
+ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like,
+                    const ipu_type *type, double value, ipu_value *out)
+{
+    unsigned char bytes[8];
+    uint32_t size = (uint32_t)store_number(type->dtype, value, bytes);
+    ipu_attr constant[] = {
+        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)type->dtype},
+        {.key = IPU_ATTR_SHAPE, .count = 0, .as.ints = NULL},
+        {.key = IPU_ATTR_VALUE, .count = size, .as.bytes = bytes},
+    };
+    ipu_value scalar;
+    IPU_TRY(ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_CONSTANT, NULL, 0, constant,
+                           3, &scalar));
+    if (type->shape.rank == 0) {
+        *out = scalar;
+        return IPU_OK;
+    }
+    ipu_attr shape = {.key = IPU_ATTR_SHAPE,
+                      .count = (uint32_t)type->shape.rank,
+                      .as.ints = type->shape.dims};
+    return ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_BROADCAST, &scalar, 1, &shape,
+                          1, out);
+}

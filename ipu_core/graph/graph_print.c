@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The text form of graphs, as graph.h shows it. Values are numbered in the order in which
+ * they are printed, so that equal graphs print equally whatever was pruned from them.
+ * Bodies of loops are printed where they are used, before their node:
+ *
+ *     block b1 (%3: float32[]) {
+ *       ...
+ *     } -> (%5)
+ *     %6 = repeat(%0, %2) {body=b1} : float32[]
+ */
+#include "graph/graph.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/text.h"
+
+typedef struct printer {
+    const ipu_graph *graph;
+    ipu_text text;
+    uint32_t *numbers; /* of values */
+    uint32_t *blocks;
+    uint32_t next_value;
+    uint32_t next_block;
+} printer;
+
+static void print_block(printer *p, ipu_block id, int indent);
+
+static void
+print_value(printer *p, ipu_value value)
+{
+    ipu_text_print(&p->text, "%%%" PRIu32, p->numbers[value.index]);
+}
+
+static void
+define(printer *p, ipu_value value)
+{
+    p->numbers[value.index] = p->next_value++;
+    print_value(p, value);
+}
+
+static void
+print_type(printer *p, const ipu_type *type)
+{
+    char text[192];
+    ipu_text_print(&p->text, "%s", ipu_type_print(type, text, sizeof(text)));
+}
+
+static void
+print_attr(printer *p, const ipu_attr *attr)
+{
+    ipu_text_print(&p->text, "%s=", ipu_attr_name(attr->key));
+    switch (ipu_attr_kind_of(attr->key)) {
+    case IPU_ATTR_KIND_INT:
+        ipu_text_print(&p->text, "%" PRId64, attr->as.i);
+        break;
+    case IPU_ATTR_KIND_BOOL:
+        ipu_text_print(&p->text, "%s", attr->as.i ? "true" : "false");
+        break;
+    case IPU_ATTR_KIND_FLOAT:
+        ipu_text_print(&p->text, "%.17g", attr->as.f);
+        break;
+    case IPU_ATTR_KIND_DTYPE:
+        ipu_text_print(&p->text, "%s", ipu_dtype_name((ipu_dtype)attr->as.i));
+        break;
+    case IPU_ATTR_KIND_INTS:
+        ipu_text_print(&p->text, "[");
+        for (uint32_t i = 0; i < attr->count; i++) {
+            ipu_text_print(&p->text, "%s%" PRId64, i == 0 ? "" : ",", attr->as.ints[i]);
+        }
+        ipu_text_print(&p->text, "]");
+        break;
+    case IPU_ATTR_KIND_BYTES:
+        ipu_text_print(&p->text, "0x");
+        for (uint32_t i = 0; i < attr->count; i++) {
+            ipu_text_print(&p->text, "%02x", ((const unsigned char *)attr->as.bytes)[i]);
+        }
+        break;
+    case IPU_ATTR_KIND_BLOCK:
+        ipu_text_print(&p->text, "b%" PRIu32, p->blocks[attr->as.i]);
+        break;
+    case IPU_ATTR_KIND_TEXT:
+        ipu_text_quote(&p->text, attr->as.text, attr->count);
+        break;
+    }
+}
+
+static void
+print_node(printer *p, ipu_node id, int indent)
+{
+    const ipu_node_data *node = ipu_node_of(p->graph, id);
+    const ipu_attr *body = ipu_attrs_find(node->attrs, IPU_ATTR_BODY);
+    if (body != NULL) {
+        print_block(p, (ipu_block){(uint32_t)body->as.i}, indent);
+    }
+    ipu_text_print(&p->text, "%*s", indent, "");
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ipu_text_print(&p->text, "%s", i == 0 ? "" : ", ");
+        define(p, ipu_node_output(node, i));
+    }
+    ipu_text_print(&p->text, "%s%s(", node->output_count == 0 ? "" : " = ",
+                   ipu_op_info_of(node->op)->name);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        ipu_text_print(&p->text, "%s", i == 0 ? "" : ", ");
+        print_value(p, node->inputs[i]);
+    }
+    ipu_text_print(&p->text, ")");
+    for (uint32_t i = 0; i < node->attrs.count; i++) {
+        ipu_text_print(&p->text, "%s", i == 0 ? " {" : ", ");
+        print_attr(p, &node->attrs.items[i]);
+    }
+    ipu_text_print(&p->text, "%s", node->attrs.count == 0 ? "" : "}");
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ipu_text_print(&p->text, "%s", i == 0 ? " : " : ", ");
+        print_type(p, &ipu_value_of(p->graph, ipu_node_output(node, i))->type);
+    }
+    if (node->source.file != NULL) {
+        ipu_text_print(&p->text, "  # %s:%" PRId32, node->source.file, node->source.line);
+    }
+    ipu_text_print(&p->text, "\n");
+}
+
+static void
+print_block(printer *p, ipu_block id, int indent)
+{
+    const ipu_block_data *block = ipu_block_of(p->graph, id);
+    p->blocks[id.index] = p->next_block++;
+    ipu_text_print(&p->text, "%*sblock b%" PRIu32 "(", indent, "", p->blocks[id.index]);
+    for (size_t i = 0; i < block->params.count; i++) {
+        ipu_text_print(&p->text, "%s", i == 0 ? "" : ", ");
+        define(p, block->params.items[i]);
+        ipu_text_print(&p->text, ": ");
+        print_type(p, &ipu_value_of(p->graph, block->params.items[i])->type);
+    }
+    ipu_text_print(&p->text, ") {\n");
+    for (size_t i = 0; i < block->nodes.count; i++) {
+        print_node(p, block->nodes.items[i], indent + 2);
+    }
+    ipu_text_print(&p->text, "%*s} -> (", indent, "");
+    for (size_t i = 0; i < block->results.count; i++) {
+        ipu_text_print(&p->text, "%s", i == 0 ? "" : ", ");
+        print_value(p, block->results.items[i]);
+    }
+    ipu_text_print(&p->text, ")\n");
+}
+
+static void
+print_resources(printer *p)
+{
+    static const char *const kinds[] = {"variable", "infeed", "outfeed"};
+    for (size_t i = 0; i < p->graph->resources.count; i++) {
+        const ipu_resource *resource = &p->graph->resources.items[i];
+        ipu_text_print(&p->text, "resource r%zu %s id=%" PRId64 " ", i,
+                       kinds[resource->kind], resource->id);
+        const char *name = resource->name == NULL ? "" : resource->name;
+        ipu_text_quote(&p->text, name, strlen(name));
+        for (uint32_t k = 0; k < resource->type_count; k++) {
+            ipu_text_print(&p->text, "%s", k == 0 ? " " : ", ");
+            print_type(p, &resource->types[k]);
+        }
+        ipu_text_print(&p->text, "\n");
+    }
+}
+
+ipu_status
+ipu_graph_print(ipu_ctx *ctx, const ipu_graph *graph, char **out_text, size_t *out_bytes)
+{
+    printer p = {.graph = graph};
+    size_t value_bytes = graph->values.count * sizeof(uint32_t);
+    size_t block_bytes = graph->blocks.count * sizeof(uint32_t);
+    *out_text = NULL;
+    *out_bytes = 0;
+    IPU_TRY(ipu_alloc(ctx, value_bytes, &p.numbers));
+    ipu_status status = ipu_alloc(ctx, block_bytes, &p.blocks);
+    if (status == IPU_OK) {
+        ipu_text_init(&p.text, ctx);
+        ipu_text_print(&p.text, "%s graph\n", graph->host ? "host" : "device");
+        print_resources(&p);
+        print_block(&p, (ipu_block){0}, 0);
+        status = ipu_text_finish(&p.text, out_text, out_bytes);
+    }
+    ipu_free(ctx, p.numbers, value_bytes);
+    ipu_free(ctx, p.blocks, block_bytes);
+    return status;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Entry of type inference, and the rules of element-wise ops, products, reductions and the
+ * softmax family. Rules of movement, random numbers, resources and control flow are in
+ * infer_movement.c and infer_effects.c. */
+#include "graph/infer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static ipu_infer_fn *const rules[] = {
+#define IPU_OP(NAME, text, min_in, max_in, outputs, flags) ipu_infer_##text,
+#include "ops.def"
+#undef IPU_OP
+};
+
+ipu_status
+ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
+          const ipu_type *inputs, uint32_t input_count, ipu_type *outputs,
+          uint32_t capacity, uint32_t *output_count)
+{
+    const ipu_op_info *info = ipu_op_info_of(op);
+    IPU_FAIL_IF(ctx,
+                (int64_t)input_count < info->min_inputs ||
+                    (info->max_inputs >= 0 && (int64_t)input_count > info->max_inputs),
+                INVALID_ARGUMENT, "%s takes %d to %d inputs, but got %u", info->name,
+                (int)info->min_inputs, (int)info->max_inputs, input_count);
+    ipu_infer_call call = {.ctx = ctx,
+                           .graph = graph,
+                           .op = op,
+                           .attrs = attrs,
+                           .inputs = inputs,
+                           .input_count = input_count,
+                           .outputs = outputs,
+                           .capacity = capacity,
+                           .output_count =
+                               info->outputs < 0 ? 0 : (uint32_t)info->outputs};
+    IPU_FAIL_IF(ctx, call.output_count > capacity, INTERNAL, "%s has more outputs than %u",
+                info->name, capacity);
+    IPU_TRY(rules[op](&call));
+    for (uint32_t i = 0; i < call.output_count; i++) {
+        IPU_TRY(ipu_type_check(ctx, &outputs[i]));
+    }
+    *output_count = call.output_count;
+    return IPU_OK;
+}
+
+ipu_status
+ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out)
+{
+    int64_t axis = ipu_attrs_int(call->attrs, IPU_ATTR_AXIS, 0);
+    IPU_FAIL_IF(call->ctx, axis < -rank || axis >= rank, INVALID_ARGUMENT,
+                "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions", axis, rank);
+    *out = (int32_t)(axis < 0 ? axis + rank : axis);
+    return IPU_OK;
+}
+
+/* --- element-wise ------------------------------------------------------------------ */
+
+static ipu_status
+check_kind(ipu_infer_call *call, const ipu_type *type, const char *kinds,
+           const char *wanted)
+{
+    IPU_FAIL_IF(call->ctx, strchr(kinds, ipu_dtype_kind(type->dtype)) == NULL, TYPE,
+                "expected %s, but got %s", wanted, ipu_dtype_name(type->dtype));
+    return IPU_OK;
+}
+
+static ipu_status
+same_dtype(ipu_infer_call *call, const ipu_type *a, const ipu_type *b)
+{
+    IPU_FAIL_IF(call->ctx, a->dtype != b->dtype, TYPE,
+                "the inputs must have one dtype, but got %s and %s; convert one with "
+                "tf.cast",
+                ipu_dtype_name(a->dtype), ipu_dtype_name(b->dtype));
+    return IPU_OK;
+}
+
+static ipu_status
+broadcast_into(ipu_infer_call *call, const ipu_type *type, ipu_shape *shape)
+{
+    char a[128];
+    char b[128];
+    ipu_shape before = *shape;
+    IPU_FAIL_IF(call->ctx, !ipu_shape_broadcast(&before, &type->shape, shape),
+                INVALID_ARGUMENT, "shapes %s and %s do not broadcast",
+                ipu_shape_print(&before, a, sizeof(a)),
+                ipu_shape_print(&type->shape, b, sizeof(b)));
+    return IPU_OK;
+}
+
+static ipu_status
+unary(ipu_infer_call *call, const char *kinds, const char *wanted)
+{
+    IPU_TRY(check_kind(call, &call->inputs[0], kinds, wanted));
+    call->outputs[0] = call->inputs[0];
+    return IPU_OK;
+}
+
+static ipu_status
+binary(ipu_infer_call *call, const char *kinds, const char *wanted)
+{
+    IPU_TRY(same_dtype(call, &call->inputs[0], &call->inputs[1]));
+    IPU_TRY(check_kind(call, &call->inputs[0], kinds, wanted));
+    ipu_type type = call->inputs[0];
+    IPU_TRY(broadcast_into(call, &call->inputs[1], &type.shape));
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+static ipu_status
+compare(ipu_infer_call *call, const char *kinds, const char *wanted)
+{
+    IPU_TRY(binary(call, kinds, wanted));
+    call->outputs[0].dtype = IPU_DTYPE_BOOL;
+    return IPU_OK;
+}
+
+#define UNARY(text, ...) \
+    ipu_status ipu_infer_##text(ipu_infer_call *call) \
+    { \
+        return unary(call, __VA_ARGS__); \
+    }
+#define BINARY(text, ...) \
+    ipu_status ipu_infer_##text(ipu_infer_call *call) \
+    { \
+        return binary(call, __VA_ARGS__); \
+    }
+#define COMPARE(text, ...) \
+    ipu_status ipu_infer_##text(ipu_infer_call *call) \
+    { \
+        return compare(call, __VA_ARGS__); \
+    }
+#define NUMBERS "fiu", "a numeric dtype"
+#define FLOATS "f", "a floating-point dtype"
+#define BOOLS "b", "dtype bool"
+#define ANYTHING "fiub", "any dtype"
+
+UNARY(neg, NUMBERS)
+UNARY(abs, NUMBERS)
+UNARY(sign, NUMBERS)
+UNARY(floor, FLOATS)
+UNARY(exp, FLOATS)
+UNARY(log, FLOATS)
+UNARY(sqrt, FLOATS)
+UNARY(rsqrt, FLOATS)
+UNARY(square, NUMBERS)
+UNARY(tanh, FLOATS)
+UNARY(sigmoid, FLOATS)
+UNARY(relu, NUMBERS)
+UNARY(logical_not, BOOLS)
+BINARY(add, NUMBERS)
+BINARY(sub, NUMBERS)
+BINARY(mul, NUMBERS)
+BINARY(div, FLOATS)
+BINARY(floor_div, NUMBERS)
+BINARY(floor_mod, NUMBERS)
+BINARY(pow, NUMBERS)
+BINARY(maximum, NUMBERS)
+BINARY(minimum, NUMBERS)
+COMPARE(equal, ANYTHING)
+COMPARE(not_equal, ANYTHING)
+COMPARE(less, NUMBERS)
+COMPARE(less_equal, NUMBERS)
+COMPARE(greater, NUMBERS)
+COMPARE(greater_equal, NUMBERS)
+BINARY(logical_and, BOOLS)
+BINARY(logical_or, BOOLS)
+BINARY(relu_grad, NUMBERS)
+BINARY(tanh_grad, FLOATS)
+BINARY(sigmoid_grad, FLOATS)
+
+ipu_status
+ipu_infer_cast(ipu_infer_call *call)
+{
+    int64_t dtype = ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE, -1);
+    IPU_FAIL_IF(call->ctx, dtype < 0 || dtype >= IPU_DTYPE_COUNT, INVALID_ARGUMENT,
+                "cast needs the attribute dtype");
+    call->outputs[0] = call->inputs[0];
+    call->outputs[0].dtype = (ipu_dtype)dtype;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_select(ipu_infer_call *call)
+{
+    IPU_FAIL_IF(call->ctx, call->inputs[0].dtype != IPU_DTYPE_BOOL, TYPE,
+                "the condition must be bool, but got %s",
+                ipu_dtype_name(call->inputs[0].dtype));
+    IPU_TRY(same_dtype(call, &call->inputs[1], &call->inputs[2]));
+    ipu_type type = call->inputs[1];
+    IPU_TRY(broadcast_into(call, &call->inputs[2], &type.shape));
+    IPU_TRY(broadcast_into(call, &call->inputs[0], &type.shape));
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_fused_elementwise(ipu_infer_call *call)
+{
+    uint32_t count;
+    const int64_t *code = ipu_attrs_ints(call->attrs, IPU_ATTR_CODE, &count);
+    IPU_FAIL_IF(call->ctx,
+                count == 0 || count % IPU_FUSED_WORDS != 0 ||
+                    count / IPU_FUSED_WORDS > IPU_FUSED_MAX_INSTRUCTIONS ||
+                    call->input_count > IPU_FUSED_MAX_INPUTS,
+                INVALID_ARGUMENT, "fused_elementwise has %u words of code, %u inputs",
+                count, call->input_count);
+    ipu_type type = {.shape = ipu_shape_scalar()};
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        IPU_TRY(broadcast_into(call, &call->inputs[i], &type.shape));
+    }
+    for (uint32_t i = 0; i < count; i += IPU_FUSED_WORDS) {
+        int64_t limit = (int64_t)(call->input_count + i / IPU_FUSED_WORDS);
+        bool bad = code[i] < 0 || code[i] >= IPU_OP_ID_COUNT || code[i + 1] < 0 ||
+                   code[i + 1] >= IPU_DTYPE_COUNT;
+        for (uint32_t operand = 2; operand < IPU_FUSED_WORDS; operand++) {
+            bad = bad || code[i + operand] < -1 || code[i + operand] >= limit;
+        }
+        IPU_FAIL_IF(call->ctx,
+                    bad || !(ipu_op_info_of((ipu_op)code[i])->flags & IPU_OP_ELEMENTWISE),
+                    INVALID_ARGUMENT, "instruction %u of the fused chain is malformed",
+                    i / IPU_FUSED_WORDS);
+        type.dtype = (ipu_dtype)code[i + 1];
+    }
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+/* --- products ------------------------------------------------------------------------ */
+
+ipu_status
+ipu_infer_matmul(ipu_infer_call *call)
+{
+    const ipu_type *a = &call->inputs[0];
+    const ipu_type *b = &call->inputs[1];
+    char ta[128];
+    char tb[128];
+    ipu_shape_print(&a->shape, ta, sizeof(ta));
+    ipu_shape_print(&b->shape, tb, sizeof(tb));
+    IPU_TRY(same_dtype(call, a, b));
+    IPU_TRY(check_kind(call, a, NUMBERS));
+    IPU_FAIL_IF(call->ctx, a->shape.rank < 2 || b->shape.rank < 2, INVALID_ARGUMENT,
+                "both inputs need at least two dimensions, but got shapes %s and %s", ta,
+                tb);
+    bool transpose_a = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
+    bool transpose_b = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0;
+    const int64_t *da = &a->shape.dims[a->shape.rank - 2];
+    const int64_t *db = &b->shape.dims[b->shape.rank - 2];
+    int64_t inner_a = transpose_a ? da[0] : da[1];
+    int64_t inner_b = transpose_b ? db[1] : db[0];
+    IPU_FAIL_IF(call->ctx, inner_a != inner_b, INVALID_ARGUMENT,
+                "matrix shapes %s%s and %s%s do not fit: %" PRId64 " columns meet %" PRId64
+                " rows",
+                ta, transpose_a ? " (transposed)" : "", tb,
+                transpose_b ? " (transposed)" : "", inner_a, inner_b);
+    ipu_shape batch_a = ipu_shape_make(a->shape.rank - 2, a->shape.dims);
+    ipu_shape batch_b = ipu_shape_make(b->shape.rank - 2, b->shape.dims);
+    ipu_type type = {.dtype = a->dtype};
+    IPU_FAIL_IF(call->ctx, !ipu_shape_broadcast(&batch_a, &batch_b, &type.shape),
+                INVALID_ARGUMENT, "the leading dimensions of %s and %s do not broadcast",
+                ta, tb);
+    type.shape.dims[type.shape.rank] = transpose_a ? da[1] : da[0];
+    type.shape.dims[type.shape.rank + 1] = transpose_b ? db[0] : db[1];
+    type.shape.rank += 2;
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_fused_matmul(ipu_infer_call *call)
+{
+    IPU_TRY(ipu_infer_matmul(call));
+    if (call->input_count == 3) {
+        const ipu_type *bias = &call->inputs[2];
+        const ipu_shape *shape = &call->outputs[0].shape;
+        IPU_TRY(same_dtype(call, &call->inputs[0], bias));
+        IPU_FAIL_IF(call->ctx,
+                    bias->shape.rank != 1 ||
+                        bias->shape.dims[0] != shape->dims[shape->rank - 1],
+                    INVALID_ARGUMENT, "the bias does not fit the product's last axis");
+    }
+    return IPU_OK;
+}
+
+/* --- reductions ---------------------------------------------------------------------- */
+
+static ipu_status
+reduce(ipu_infer_call *call, const char *kinds, const char *wanted)
+{
+    IPU_TRY(check_kind(call, &call->inputs[0], kinds, wanted));
+    uint32_t count;
+    const int64_t *axes = ipu_attrs_ints(call->attrs, IPU_ATTR_AXES, &count);
+    bool keep = ipu_attrs_int(call->attrs, IPU_ATTR_KEEP_DIMS, 0) != 0;
+    const ipu_shape *shape = &call->inputs[0].shape;
+    bool reduced[IPU_MAX_RANK] = {false};
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_FAIL_IF(call->ctx, axes[i] < 0 || axes[i] >= shape->rank, INVALID_ARGUMENT,
+                    "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions", axes[i],
+                    shape->rank);
+        IPU_FAIL_IF(call->ctx, i > 0 && axes[i] <= axes[i - 1], INVALID_ARGUMENT,
+                    "the axes must be sorted and each named once");
+        reduced[axes[i]] = true;
+    }
+    ipu_type type = {.dtype = call->inputs[0].dtype};
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (!reduced[i] || keep) {
+            type.shape.dims[type.shape.rank++] = reduced[i] ? 1 : shape->dims[i];
+        }
+    }
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+static ipu_status
+reduce_extreme(ipu_infer_call *call)
+{
+    IPU_TRY(reduce(call, NUMBERS));
+    char text[128];
+    IPU_FAIL_IF(call->ctx,
+                ipu_shape_elements(&call->inputs[0].shape) == 0 &&
+                    ipu_shape_elements(&call->outputs[0].shape) != 0,
+                INVALID_ARGUMENT, "the largest or least of no elements (shape %s)",
+                ipu_shape_print(&call->inputs[0].shape, text, sizeof(text)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_sum(ipu_infer_call *call)
+{
+    return reduce(call, NUMBERS);
+}
+
+ipu_status
+ipu_infer_mean(ipu_infer_call *call)
+{
+    return reduce(call, FLOATS);
+}
+
+ipu_status
+ipu_infer_max(ipu_infer_call *call)
+{
+    return reduce_extreme(call);
+}
+
+ipu_status
+ipu_infer_min(ipu_infer_call *call)
+{
+    return reduce_extreme(call);
+}
+
+ipu_status
+ipu_infer_argmax(ipu_infer_call *call)
+{
+    const ipu_shape *shape = &call->inputs[0].shape;
+    int32_t axis;
+    IPU_TRY(check_kind(call, &call->inputs[0], NUMBERS));
+    IPU_TRY(ipu__infer_axis(call, shape->rank, &axis));
+    IPU_FAIL_IF(call->ctx, shape->dims[axis] == 0, INVALID_ARGUMENT,
+                "argmax over an axis without elements");
+    ipu_type type = {.dtype = (ipu_dtype)ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE,
+                                                       IPU_DTYPE_INT32)};
+    IPU_FAIL_IF(call->ctx,
+                type.dtype != IPU_DTYPE_INT32 && type.dtype != IPU_DTYPE_INT64, TYPE,
+                "argmax gives int32 or int64, not %s", ipu_dtype_name(type.dtype));
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (i != axis) {
+            type.shape.dims[type.shape.rank++] = shape->dims[i];
+        }
+    }
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+/* --- softmax family ------------------------------------------------------------------- */
+
+static ipu_status
+softmax(ipu_infer_call *call)
+{
+    IPU_TRY(check_kind(call, &call->inputs[0], FLOATS));
+    IPU_FAIL_IF(call->ctx, call->inputs[0].shape.rank < 1, INVALID_ARGUMENT,
+                "softmax needs at least one dimension");
+    call->outputs[0] = call->inputs[0];
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_softmax(ipu_infer_call *call)
+{
+    return softmax(call);
+}
+
+ipu_status
+ipu_infer_log_softmax(ipu_infer_call *call)
+{
+    return softmax(call);
+}
+
+static void
+loss_outputs(ipu_infer_call *call)
+{
+    ipu_type loss = call->inputs[0];
+    loss.shape.rank--;
+    loss.shape.dims[loss.shape.rank] = 0;
+    call->outputs[1] = call->inputs[0];
+    call->outputs[0] = loss;
+}
+
+ipu_status
+ipu_infer_sparse_cross_entropy(ipu_infer_call *call)
+{
+    IPU_TRY(softmax(call));
+    const ipu_type *labels = &call->inputs[1];
+    IPU_TRY(check_kind(call, labels, "iu", "integer labels"));
+    loss_outputs(call);
+    char a[128];
+    char b[128];
+    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&labels->shape, &call->outputs[0].shape),
+                INVALID_ARGUMENT,
+                "logits of shape %s need labels of that shape without its last axis, but "
+                "got labels of shape %s",
+                ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
+                ipu_shape_print(&labels->shape, b, sizeof(b)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_cross_entropy(ipu_infer_call *call)
+{
+    IPU_TRY(softmax(call));
+    char a[128];
+    char b[128];
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[0], &call->inputs[1]),
+                INVALID_ARGUMENT, "logits %s and labels %s must be of one type",
+                ipu_type_print(&call->inputs[0], a, sizeof(a)),
+                ipu_type_print(&call->inputs[1], b, sizeof(b)));
+    loss_outputs(call);
+    return IPU_OK;
+}

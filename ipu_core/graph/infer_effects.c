@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shape rules of ops on variables and queues, and of control flow. */
+#include "graph/infer.h"
+
+#include <inttypes.h>
+
+static ipu_status
+resource_of(ipu_infer_call *call, int64_t index, ipu_resource_kind kind,
+            const ipu_resource **out)
+{
+    IPU_FAIL_IF(call->ctx,
+                call->graph == NULL || index < 0 ||
+                    (uint64_t)index >= call->graph->resources.count ||
+                    call->graph->resources.items[index].kind != kind,
+                INTERNAL, "%s names resource %" PRId64 ", which is none of its kind",
+                ipu_op_info_of(call->op)->name, index);
+    *out = &call->graph->resources.items[index];
+    return IPU_OK;
+}
+
+static ipu_status
+variable_of(ipu_infer_call *call, const ipu_resource **out)
+{
+    return resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
+                       IPU_RESOURCE_VARIABLE, out);
+}
+
+static ipu_status
+fits_variable(ipu_infer_call *call, const ipu_resource *variable, const char *what)
+{
+    char a[128];
+    char b[128];
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&variable->types[0], &call->inputs[0]),
+                INVALID_ARGUMENT, "variable '%s' is %s, but the %s is %s",
+                variable->name == NULL ? "" : variable->name,
+                ipu_type_print(&variable->types[0], a, sizeof(a)), what,
+                ipu_type_print(&call->inputs[0], b, sizeof(b)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_variable_read(ipu_infer_call *call)
+{
+    const ipu_resource *variable;
+    IPU_TRY(variable_of(call, &variable));
+    call->outputs[0] = variable->types[0];
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_variable_assign(ipu_infer_call *call)
+{
+    const ipu_resource *variable;
+    IPU_TRY(variable_of(call, &variable));
+    return fits_variable(call, variable, "value");
+}
+
+ipu_status
+ipu_infer_variable_add(ipu_infer_call *call)
+{
+    const ipu_resource *variable;
+    IPU_TRY(variable_of(call, &variable));
+    IPU_FAIL_IF(call->ctx, variable->types[0].dtype == IPU_DTYPE_BOOL, TYPE,
+                "a bool variable cannot be added to");
+    return fits_variable(call, variable, "value");
+}
+
+static ipu_status
+update(ipu_infer_call *call, uint32_t fewest_slots, uint32_t most_slots)
+{
+    const ipu_resource *variable;
+    uint32_t slot_count;
+    const int64_t *slots = ipu_attrs_ints(call->attrs, IPU_ATTR_SLOTS, &slot_count);
+    IPU_TRY(variable_of(call, &variable));
+    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(variable->types[0].dtype), TYPE,
+                "variable '%s' is %s, which no optimizer updates",
+                variable->name == NULL ? "" : variable->name,
+                ipu_dtype_name(variable->types[0].dtype));
+    IPU_TRY(fits_variable(call, variable, "gradient"));
+    IPU_FAIL_IF(call->ctx,
+                call->inputs[1].dtype != IPU_DTYPE_FLOAT32 || call->inputs[1].shape.rank,
+                TYPE, "the learning rate must be a float32 scalar");
+    IPU_FAIL_IF(call->ctx, slot_count < fewest_slots || slot_count > most_slots, INTERNAL,
+                "an update with %u slots", slot_count);
+    for (uint32_t i = 0; i < slot_count; i++) {
+        const ipu_resource *slot;
+        IPU_TRY(resource_of(call, slots[i], IPU_RESOURCE_VARIABLE, &slot));
+        IPU_FAIL_IF(call->ctx, !ipu_type_equal(&slot->types[0], &variable->types[0]),
+                    INVALID_ARGUMENT, "a slot of '%s' differs from it in type",
+                    variable->name == NULL ? "" : variable->name);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_sgd_update(ipu_infer_call *call)
+{
+    return update(call, 0, 1);
+}
+
+ipu_status
+ipu_infer_adam_update(ipu_infer_call *call)
+{
+    IPU_FAIL_IF(call->ctx,
+                call->inputs[2].dtype != IPU_DTYPE_INT32 || call->inputs[2].shape.rank,
+                TYPE, "the step must be an int32 scalar");
+    return update(call, 2, 2);
+}
+
+ipu_status
+ipu_infer_infeed_dequeue(ipu_infer_call *call)
+{
+    const ipu_resource *queue;
+    IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
+                        IPU_RESOURCE_INFEED, &queue));
+    IPU_FAIL_IF(call->ctx, queue->type_count > call->capacity, INVALID_ARGUMENT,
+                "an element of %u components; at most %u are supported", queue->type_count,
+                call->capacity);
+    call->output_count = queue->type_count;
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        call->outputs[i] = queue->types[i];
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_outfeed_enqueue(ipu_infer_call *call)
+{
+    const ipu_resource *queue;
+    char a[128];
+    char b[128];
+    IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
+                        IPU_RESOURCE_OUTFEED, &queue));
+    IPU_FAIL_IF(call->ctx, queue->type_count != call->input_count, INVALID_ARGUMENT,
+                "the outfeed takes %u tensors, but got %u", queue->type_count,
+                call->input_count);
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        IPU_FAIL_IF(call->ctx, !ipu_type_equal(&queue->types[i], &call->inputs[i]),
+                    INVALID_ARGUMENT, "tensor %u of the outfeed is %s, but got %s", i,
+                    ipu_type_print(&queue->types[i], a, sizeof(a)),
+                    ipu_type_print(&call->inputs[i], b, sizeof(b)));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_repeat(ipu_infer_call *call)
+{
+    int64_t index = ipu_attrs_int(call->attrs, IPU_ATTR_BODY, -1);
+    char a[128];
+    char b[128];
+    IPU_FAIL_IF(call->ctx,
+                call->inputs[0].dtype != IPU_DTYPE_INT32 || call->inputs[0].shape.rank,
+                TYPE, "the trip count must be an int32 scalar, but got %s",
+                ipu_type_print(&call->inputs[0], a, sizeof(a)));
+    IPU_FAIL_IF(call->ctx,
+                call->graph == NULL || index < 0 ||
+                    (uint64_t)index >= call->graph->blocks.count,
+                INTERNAL, "repeat has no body");
+    const ipu_block_data *body = &call->graph->blocks.items[index];
+    uint32_t carried = call->input_count - 1;
+    IPU_FAIL_IF(call->ctx, carried > call->capacity, INVALID_ARGUMENT,
+                "%u values carried around a loop; at most %u are supported", carried,
+                call->capacity);
+    IPU_FAIL_IF(call->ctx, body->params.count != carried || body->results.count != carried,
+                INVALID_ARGUMENT,
+                "a loop that carries %u values, whose body takes %zu and gives %zu", carried,
+                body->params.count, body->results.count);
+    for (uint32_t i = 0; i < carried; i++) {
+        const ipu_type *param = &ipu_value_of(call->graph, body->params.items[i])->type;
+        const ipu_type *result = &ipu_value_of(call->graph, body->results.items[i])->type;
+        IPU_FAIL_IF(call->ctx,
+                    !ipu_type_equal(param, &call->inputs[i + 1]) ||
+                        !ipu_type_equal(param, result),
+                    INVALID_ARGUMENT,
+                    "value %u carried around a loop must keep its type: it enters as %s "
+                    "and leaves as %s",
+                    i, ipu_type_print(&call->inputs[i + 1], a, sizeof(a)),
+                    ipu_type_print(result, b, sizeof(b)));
+        call->outputs[i] = *param;
+    }
+    call->output_count = carried;
+    return IPU_OK;
+}

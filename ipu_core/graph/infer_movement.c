@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shape rules of movement ops and of random numbers. */
+#include "graph/infer.h"
+
+#include <inttypes.h>
+
+/* Attribute `key` as the shape of a result. */
+static ipu_status
+shape_attr(ipu_infer_call *call, ipu_shape *out)
+{
+    uint32_t count;
+    const int64_t *dims = ipu_attrs_ints(call->attrs, IPU_ATTR_SHAPE, &count);
+    IPU_FAIL_IF(call->ctx, count > IPU_MAX_RANK, INVALID_ARGUMENT,
+                "a shape of %u dimensions; at most %d are supported", count, IPU_MAX_RANK);
+    *out = ipu_shape_make((int32_t)count, dims);
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_FAIL_IF(call->ctx, dims[i] < 0, INVALID_ARGUMENT,
+                    "dimension %" PRId64 " of a shape is negative", dims[i]);
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+dtype_attr(ipu_infer_call *call, ipu_dtype *out)
+{
+    int64_t dtype = ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE, IPU_DTYPE_FLOAT32);
+    IPU_FAIL_IF(call->ctx, dtype < 0 || dtype >= IPU_DTYPE_COUNT, INVALID_ARGUMENT,
+                "unknown dtype %" PRId64, dtype);
+    *out = (ipu_dtype)dtype;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_constant(ipu_infer_call *call)
+{
+    IPU_TRY(dtype_attr(call, &call->outputs[0].dtype));
+    IPU_TRY(shape_attr(call, &call->outputs[0].shape));
+    IPU_TRY(ipu_type_check(call->ctx, &call->outputs[0]));
+    const ipu_attr *value = ipu_attrs_find(call->attrs, IPU_ATTR_VALUE);
+    size_t bytes = value == NULL ? 0 : value->count;
+    IPU_FAIL_IF(call->ctx, bytes != ipu_type_bytes(&call->outputs[0]), INVALID_ARGUMENT,
+                "a constant of %zu bytes carries %zu", ipu_type_bytes(&call->outputs[0]),
+                bytes);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_identity(ipu_infer_call *call)
+{
+    call->outputs[0] = call->inputs[0];
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_stop_gradient(ipu_infer_call *call)
+{
+    return ipu_infer_identity(call);
+}
+
+ipu_status
+ipu_infer_reshape(ipu_infer_call *call)
+{
+    char a[128];
+    char b[128];
+    call->outputs[0].dtype = call->inputs[0].dtype;
+    IPU_TRY(shape_attr(call, &call->outputs[0].shape));
+    IPU_TRY(ipu_type_check(call->ctx, &call->outputs[0]));
+    IPU_FAIL_IF(call->ctx,
+                ipu_shape_elements(&call->outputs[0].shape) !=
+                    ipu_shape_elements(&call->inputs[0].shape),
+                INVALID_ARGUMENT, "shape %s has not as many elements as %s",
+                ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
+                ipu_shape_print(&call->outputs[0].shape, b, sizeof(b)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_transpose(ipu_infer_call *call)
+{
+    uint32_t count;
+    const int64_t *perm = ipu_attrs_ints(call->attrs, IPU_ATTR_PERM, &count);
+    const ipu_shape *shape = &call->inputs[0].shape;
+    bool seen[IPU_MAX_RANK] = {false};
+    IPU_FAIL_IF(call->ctx, (int64_t)count != shape->rank, INVALID_ARGUMENT,
+                "perm has %u entries for %" PRId32 " dimensions", count, shape->rank);
+    ipu_type type = {.dtype = call->inputs[0].dtype};
+    type.shape.rank = shape->rank;
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_FAIL_IF(call->ctx, perm[i] < 0 || perm[i] >= shape->rank || seen[perm[i]],
+                    INVALID_ARGUMENT, "perm must name each of %" PRId32 " axes once",
+                    shape->rank);
+        seen[perm[i]] = true;
+        type.shape.dims[i] = shape->dims[perm[i]];
+    }
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_broadcast(ipu_infer_call *call)
+{
+    char a[128];
+    char b[128];
+    ipu_type type = {.dtype = call->inputs[0].dtype};
+    ipu_shape both;
+    IPU_TRY(shape_attr(call, &type.shape));
+    IPU_FAIL_IF(call->ctx,
+                !ipu_shape_broadcast(&call->inputs[0].shape, &type.shape, &both) ||
+                    !ipu_shape_equal(&both, &type.shape),
+                INVALID_ARGUMENT, "shape %s does not broadcast to %s",
+                ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
+                ipu_shape_print(&type.shape, b, sizeof(b)));
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_concat(ipu_infer_call *call)
+{
+    char a[128];
+    char b[128];
+    ipu_type type = call->inputs[0];
+    int32_t axis;
+    IPU_TRY(ipu__infer_axis(call, type.shape.rank, &axis));
+    for (uint32_t i = 1; i < call->input_count; i++) {
+        const ipu_type *next = &call->inputs[i];
+        ipu_shape expected = call->inputs[0].shape;
+        IPU_FAIL_IF(call->ctx, next->dtype != type.dtype, TYPE,
+                    "the inputs must have one dtype, but got %s and %s",
+                    ipu_dtype_name(type.dtype), ipu_dtype_name(next->dtype));
+        if (next->shape.rank == expected.rank) {
+            expected.dims[axis] = next->shape.dims[axis];
+        }
+        IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &next->shape),
+                    INVALID_ARGUMENT,
+                    "shapes %s and %s cannot be joined along axis %" PRId32,
+                    ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
+                    ipu_shape_print(&next->shape, b, sizeof(b)), axis);
+        type.shape.dims[axis] += next->shape.dims[axis];
+    }
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+/* begin, size and strides within `whole`; *part is the shape that they cut out. */
+static ipu_status
+slice_bounds(ipu_infer_call *call, const ipu_shape *whole, ipu_shape *part)
+{
+    uint32_t n_begin;
+    uint32_t n_size;
+    uint32_t n_strides;
+    const int64_t *begin = ipu_attrs_ints(call->attrs, IPU_ATTR_BEGIN, &n_begin);
+    const int64_t *size = ipu_attrs_ints(call->attrs, IPU_ATTR_SIZE, &n_size);
+    const int64_t *strides = ipu_attrs_ints(call->attrs, IPU_ATTR_STRIDES, &n_strides);
+    uint32_t rank = (uint32_t)whole->rank;
+    IPU_FAIL_IF(call->ctx,
+                n_begin != rank || n_size != rank || (n_strides != rank && n_strides != 0),
+                INVALID_ARGUMENT,
+                "begin, size and strides need one entry for each of %u dimensions", rank);
+    *part = ipu_shape_make(whole->rank, size);
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t stride = n_strides == 0 ? 1 : strides[i];
+        int64_t last = begin[i] + (size[i] - 1) * stride;
+        IPU_FAIL_IF(call->ctx,
+                    stride == 0 || size[i] < 0 ||
+                        (size[i] > 0 && (begin[i] < 0 || begin[i] >= whole->dims[i] ||
+                                         last < 0 || last >= whole->dims[i])),
+                    INVALID_ARGUMENT,
+                    "slice of axis %u (begin %" PRId64 ", size %" PRId64
+                    ", stride %" PRId64 ") leaves its %" PRId64 " elements",
+                    i, begin[i], size[i], stride, whole->dims[i]);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_slice(ipu_infer_call *call)
+{
+    call->outputs[0].dtype = call->inputs[0].dtype;
+    return slice_bounds(call, &call->inputs[0].shape, &call->outputs[0].shape);
+}
+
+ipu_status
+ipu_infer_slice_grad(ipu_infer_call *call)
+{
+    ipu_type type = {.dtype = call->inputs[0].dtype};
+    ipu_shape part;
+    IPU_TRY(shape_attr(call, &type.shape));
+    IPU_TRY(slice_bounds(call, &type.shape, &part));
+    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&part, &call->inputs[0].shape),
+                INVALID_ARGUMENT, "the gradient has not the shape of the slice");
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+static ipu_status
+check_indices(ipu_infer_call *call, const ipu_type *indices)
+{
+    char kind = ipu_dtype_kind(indices->dtype);
+    IPU_FAIL_IF(call->ctx, kind != 'i' && kind != 'u', TYPE,
+                "indices must be integers, but got %s", ipu_dtype_name(indices->dtype));
+    return IPU_OK;
+}
+
+/* shape[:axis] + indices + shape[axis + 1:] */
+static ipu_status
+gathered_shape(ipu_infer_call *call, const ipu_shape *params, const ipu_shape *indices,
+               int32_t axis, ipu_shape *out)
+{
+    IPU_FAIL_IF(call->ctx, params->rank - 1 + indices->rank > IPU_MAX_RANK,
+                INVALID_ARGUMENT, "the result would have more than %d dimensions",
+                IPU_MAX_RANK);
+    *out = (ipu_shape){0};
+    for (int32_t i = 0; i < axis; i++) {
+        out->dims[out->rank++] = params->dims[i];
+    }
+    for (int32_t i = 0; i < indices->rank; i++) {
+        out->dims[out->rank++] = indices->dims[i];
+    }
+    for (int32_t i = axis + 1; i < params->rank; i++) {
+        out->dims[out->rank++] = params->dims[i];
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_gather(ipu_infer_call *call)
+{
+    const ipu_type *params = &call->inputs[0];
+    int32_t axis;
+    IPU_TRY(check_indices(call, &call->inputs[1]));
+    IPU_TRY(ipu__infer_axis(call, params->shape.rank, &axis));
+    call->outputs[0].dtype = params->dtype;
+    return gathered_shape(call, &params->shape, &call->inputs[1].shape, axis,
+                          &call->outputs[0].shape);
+}
+
+ipu_status
+ipu_infer_gather_grad(ipu_infer_call *call)
+{
+    ipu_type type = {.dtype = call->inputs[1].dtype};
+    ipu_shape expected;
+    int32_t axis;
+    IPU_TRY(check_indices(call, &call->inputs[0]));
+    IPU_TRY(shape_attr(call, &type.shape));
+    IPU_TRY(ipu__infer_axis(call, type.shape.rank, &axis));
+    IPU_TRY(gathered_shape(call, &type.shape, &call->inputs[0].shape, axis, &expected));
+    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &call->inputs[1].shape),
+                INVALID_ARGUMENT, "the gradient has not the shape of the gathered rows");
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_one_hot(ipu_infer_call *call)
+{
+    const ipu_shape *shape = &call->inputs[0].shape;
+    int64_t depth = ipu_attrs_int(call->attrs, IPU_ATTR_DEPTH, -1);
+    ipu_type type = {.dtype = IPU_DTYPE_FLOAT32};
+    int32_t axis;
+    IPU_TRY(check_indices(call, &call->inputs[0]));
+    IPU_TRY(dtype_attr(call, &type.dtype));
+    IPU_FAIL_IF(call->ctx, depth < 0, INVALID_ARGUMENT,
+                "one_hot needs a depth of at least 0, but got %" PRId64, depth);
+    IPU_FAIL_IF(call->ctx, shape->rank + 1 > IPU_MAX_RANK, INVALID_ARGUMENT,
+                "the result would have more than %d dimensions", IPU_MAX_RANK);
+    IPU_TRY(ipu__infer_axis(call, shape->rank + 1, &axis));
+    type.shape.rank = shape->rank + 1;
+    for (int32_t i = 0; i < type.shape.rank; i++) {
+        type.shape.dims[i] = i == axis ? depth : shape->dims[i < axis ? i : i - 1];
+    }
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+/* --- random numbers ------------------------------------------------------------------ */
+
+static ipu_status
+random_output(ipu_infer_call *call)
+{
+    IPU_TRY(dtype_attr(call, &call->outputs[0].dtype));
+    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(call->outputs[0].dtype), TYPE,
+                "random numbers are floating-point, not %s",
+                ipu_dtype_name(call->outputs[0].dtype));
+    return shape_attr(call, &call->outputs[0].shape);
+}
+
+ipu_status
+ipu_infer_random_uniform(ipu_infer_call *call)
+{
+    return random_output(call);
+}
+
+ipu_status
+ipu_infer_random_normal(ipu_infer_call *call)
+{
+    return random_output(call);
+}
+
+ipu_status
+ipu_infer_truncated_normal(ipu_infer_call *call)
+{
+    return random_output(call);
+}
+
+ipu_status
+ipu_infer_dropout(ipu_infer_call *call)
+{
+    double rate = ipu_attrs_float(call->attrs, IPU_ATTR_RATE, 0.0);
+    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(call->inputs[0].dtype), TYPE,
+                "dropout needs a floating-point input, but got %s",
+                ipu_dtype_name(call->inputs[0].dtype));
+    IPU_FAIL_IF(call->ctx, !(rate >= 0.0 && rate < 1.0), VALUE,
+                "the dropout rate must be in [0, 1), but got %g", rate);
+    call->outputs[0] = call->inputs[0];
+    call->outputs[1] = call->inputs[0];
+    call->outputs[1].dtype = IPU_DTYPE_BOOL;
+    return IPU_OK;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads the text form of graphs that graph_print.c writes, by recursive descent. The header
+ * line may be left out (then it is a device graph); attributes not given take the op's
+ * defaults. Types after the colon are checked against the rules. Errors name the line. */
+#include "graph/graph.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_OPERANDS = 256, MAX_ATTRS = 32, MAX_INTS = 512 };
+
+typedef struct parser {
+    ipu_ctx *ctx;
+    ipu_graph *graph;
+    const char *at;
+    int line;
+    IPU_ARRAY(ipu_value) values; /* by printed number */
+    IPU_ARRAY(ipu_block) blocks; /* by printed number */
+    ipu_arena scratch;           /* attribute data until the node has its copy */
+} parser;
+
+static ipu_status
+fail(parser *p, const char *wanted)
+{
+    char found[24];
+    size_t length = strcspn(p->at, "\n");
+    length = length < sizeof(found) - 1 ? length : sizeof(found) - 1;
+    memcpy(found, p->at, length);
+    found[length] = '\0';
+    return ipu_ctx_fail(p->ctx, IPU_STATUS_INVALID_ARGUMENT,
+                        "line %d of the graph: expected %s at \"%s\"", p->line, wanted,
+                        found);
+}
+
+static void
+skip_space(parser *p)
+{
+    for (;;) {
+        if (*p->at == '#') {
+            p->at += strcspn(p->at, "\n");
+        } else if (*p->at == '\n') {
+            p->line++;
+            p->at++;
+        } else if (*p->at == ' ' || *p->at == '\t' || *p->at == '\r') {
+            p->at++;
+        } else {
+            return;
+        }
+    }
+}
+
+static bool
+accept(parser *p, const char *token)
+{
+    skip_space(p);
+    size_t length = strlen(token);
+    if (strncmp(p->at, token, length) != 0) {
+        return false;
+    }
+    /* a word of one letter is a prefix: b0, r1 */
+    if (length > 1 && isalpha((unsigned char)token[0]) &&
+        (isalnum((unsigned char)p->at[length]) || p->at[length] == '_')) {
+        return false;
+    }
+    p->at += length;
+    return true;
+}
+
+static ipu_status
+expect(parser *p, const char *token)
+{
+    return accept(p, token) ? IPU_OK : fail(p, token);
+}
+
+static size_t
+word_length(const char *at)
+{
+    size_t length = 0;
+    while (isalnum((unsigned char)at[length]) || at[length] == '_') {
+        length++;
+    }
+    return length;
+}
+
+static ipu_status
+parse_int(parser *p, int64_t *out)
+{
+    char *end;
+    skip_space(p);
+    *out = strtoll(p->at, &end, 10);
+    if (end == p->at) {
+        return fail(p, "an integer");
+    }
+    p->at = end;
+    return IPU_OK;
+}
+
+static ipu_status
+parse_dtype(parser *p, ipu_dtype *out)
+{
+    skip_space(p);
+    size_t length = word_length(p->at);
+    if (!ipu_dtype_parse(p->at, length, out)) {
+        return fail(p, "a dtype");
+    }
+    p->at += length;
+    return IPU_OK;
+}
+
+static ipu_status
+parse_type(parser *p, ipu_type *out)
+{
+    *out = (ipu_type){0};
+    IPU_TRY(parse_dtype(p, &out->dtype));
+    IPU_TRY(expect(p, "["));
+    while (!accept(p, "]")) {
+        if (out->shape.rank == IPU_MAX_RANK) {
+            return fail(p, "at most 8 dimensions");
+        }
+        IPU_TRY(parse_int(p, &out->shape.dims[out->shape.rank++]));
+        accept(p, ",");
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+parse_text(parser *p, const char **out, uint32_t *out_length)
+{
+    char buffer[512];
+    uint32_t length = 0;
+    IPU_TRY(expect(p, "\""));
+    while (*p->at != '"') {
+        char c = *p->at;
+        if (c == '\0' || c == '\n' || length == sizeof(buffer)) {
+            return fail(p, "the end of a quoted text");
+        }
+        if (c == '\\' && p->at[1] == 'x' && isxdigit((unsigned char)p->at[2]) &&
+            isxdigit((unsigned char)p->at[3])) {
+            char digits[3] = {p->at[2], p->at[3], '\0'};
+            c = (char)strtol(digits, NULL, 16);
+            p->at += 3;
+        } else if (c == '\\' && p->at[1] != '\0') {
+            c = *++p->at;
+        }
+        buffer[length++] = c;
+        p->at++;
+    }
+    p->at++;
+    *out_length = length;
+    return ipu_arena_text(p->ctx, &p->scratch, buffer, length, out);
+}
+
+static ipu_status
+parse_value(parser *p, ipu_value *out)
+{
+    int64_t number;
+    IPU_TRY(expect(p, "%"));
+    IPU_TRY(parse_int(p, &number));
+    IPU_FAIL_IF(p->ctx,
+                number < 0 || (uint64_t)number >= p->values.count ||
+                    p->values.items[number].index == IPU_NO_INDEX,
+                INVALID_ARGUMENT, "line %d of the graph: %%%" PRId64 " is not defined",
+                p->line, number);
+    *out = p->values.items[number];
+    return IPU_OK;
+}
+
+static ipu_status
+name_value(parser *p, int64_t number, ipu_value value)
+{
+    IPU_FAIL_IF(p->ctx, number < 0 || number > 1000000, INVALID_ARGUMENT,
+                "line %d of the graph: value number %" PRId64, p->line, number);
+    while ((int64_t)p->values.count <= number) {
+        IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->values, IPU_NO_VALUE));
+    }
+    p->values.items[number] = value;
+    return IPU_OK;
+}
+
+static ipu_status
+parse_bytes(parser *p, ipu_attr *attr)
+{
+    IPU_TRY(expect(p, "0x"));
+    size_t digits = 0;
+    while (isxdigit((unsigned char)p->at[digits])) {
+        digits++;
+    }
+    unsigned char *bytes;
+    IPU_TRY(ipu_arena_alloc(p->ctx, &p->scratch, digits / 2, &bytes));
+    for (size_t i = 0; i + 1 < digits; i += 2) {
+        char pair[3] = {p->at[i], p->at[i + 1], '\0'};
+        bytes[i / 2] = (unsigned char)strtol(pair, NULL, 16);
+    }
+    p->at += digits;
+    attr->as.bytes = bytes;
+    attr->count = (uint32_t)(digits / 2);
+    return IPU_OK;
+}
+
+static ipu_status
+parse_ints(parser *p, ipu_attr *attr)
+{
+    int64_t *ints;
+    IPU_TRY(ipu_arena_alloc(p->ctx, &p->scratch, MAX_INTS * sizeof(int64_t), &ints));
+    IPU_TRY(expect(p, "["));
+    while (!accept(p, "]")) {
+        if (attr->count == MAX_INTS) {
+            return fail(p, "at most 512 integers");
+        }
+        IPU_TRY(parse_int(p, &ints[attr->count++]));
+        accept(p, ",");
+    }
+    attr->as.ints = ints;
+    return IPU_OK;
+}
+
+static ipu_status
+parse_attr(parser *p, ipu_attr *attr)
+{
+    ipu_dtype dtype;
+    char *end;
+    skip_space(p);
+    size_t length = word_length(p->at);
+    *attr = (ipu_attr){0};
+    if (!ipu_attr_parse_key(p->at, length, &attr->key)) {
+        return fail(p, "an attribute");
+    }
+    p->at += length;
+    IPU_TRY(expect(p, "="));
+    switch (ipu_attr_kind_of(attr->key)) {
+    case IPU_ATTR_KIND_INT:
+        return parse_int(p, &attr->as.i);
+    case IPU_ATTR_KIND_BOOL:
+        attr->as.i = accept(p, "true");
+        return attr->as.i ? IPU_OK : expect(p, "false");
+    case IPU_ATTR_KIND_FLOAT:
+        skip_space(p);
+        attr->as.f = strtod(p->at, &end);
+        if (end == p->at) {
+            return fail(p, "a number");
+        }
+        p->at = end;
+        return IPU_OK;
+    case IPU_ATTR_KIND_DTYPE:
+        IPU_TRY(parse_dtype(p, &dtype));
+        attr->as.i = (int64_t)dtype;
+        return IPU_OK;
+    case IPU_ATTR_KIND_INTS:
+        return parse_ints(p, attr);
+    case IPU_ATTR_KIND_BYTES:
+        return parse_bytes(p, attr);
+    case IPU_ATTR_KIND_BLOCK:
+        IPU_TRY(expect(p, "b"));
+        IPU_TRY(parse_int(p, &attr->as.i));
+        if (attr->as.i < 0 || (uint64_t)attr->as.i >= p->blocks.count) {
+            return fail(p, "a block that stands above");
+        }
+        attr->as.i = p->blocks.items[attr->as.i].index;
+        return IPU_OK;
+    case IPU_ATTR_KIND_TEXT:
+        return parse_text(p, &attr->as.text, &attr->count);
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_types(parser *p, const ipu_node_data *node)
+{
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ipu_type type;
+        char a[128];
+        char b[128];
+        IPU_TRY(expect(p, i == 0 ? ":" : ","));
+        IPU_TRY(parse_type(p, &type));
+        const ipu_type *actual = &ipu_value_of(p->graph, ipu_node_output(node, i))->type;
+        IPU_FAIL_IF(p->ctx, !ipu_type_equal(&type, actual), INVALID_ARGUMENT,
+                    "line %d of the graph: %s gives %s, not %s", p->line,
+                    ipu_op_info_of(node->op)->name,
+                    ipu_type_print(actual, a, sizeof(a)),
+                    ipu_type_print(&type, b, sizeof(b)));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+parse_node(parser *p, ipu_block block)
+{
+    int64_t numbers[MAX_OPERANDS];
+    uint32_t number_count = 0;
+    ipu_value inputs[MAX_OPERANDS];
+    uint32_t input_count = 0;
+    ipu_attr attrs[MAX_ATTRS];
+    ipu_node_request request = {.attrs = attrs,
+                                .placement = {.device = 0, .shard = -1, .stage = -1}};
+    skip_space(p);
+    if (*p->at == '%') {
+        do {
+            if (number_count == MAX_OPERANDS) {
+                return fail(p, "fewer outputs");
+            }
+            IPU_TRY(expect(p, "%"));
+            IPU_TRY(parse_int(p, &numbers[number_count++]));
+        } while (accept(p, ","));
+        IPU_TRY(expect(p, "="));
+    }
+    skip_space(p);
+    size_t length = word_length(p->at);
+    if (!ipu_op_parse(p->at, length, &request.op)) {
+        return fail(p, "an op");
+    }
+    p->at += length;
+    IPU_TRY(expect(p, "("));
+    while (!accept(p, ")")) {
+        if (input_count == MAX_OPERANDS) {
+            return fail(p, "fewer inputs");
+        }
+        IPU_TRY(parse_value(p, &inputs[input_count++]));
+        accept(p, ",");
+    }
+    if (accept(p, "{")) {
+        while (!accept(p, "}")) {
+            if (request.attr_count == MAX_ATTRS) {
+                return fail(p, "fewer attributes");
+            }
+            IPU_TRY(parse_attr(p, &attrs[request.attr_count++]));
+            accept(p, ",");
+        }
+    }
+    ipu_node id;
+    IPU_TRY(ipu_graph_add_node(p->ctx, p->graph, block, &request, inputs, input_count,
+                               &id));
+    const ipu_node_data *node = ipu_node_of(p->graph, id);
+    if (node->output_count != number_count) {
+        return fail(p, "as many names as the op has outputs");
+    }
+    for (uint32_t i = 0; i < number_count; i++) {
+        IPU_TRY(name_value(p, numbers[i], ipu_node_output(node, i)));
+    }
+    return check_types(p, node);
+}
+
+static ipu_status
+parse_block(parser *p, bool is_main)
+{
+    int64_t number;
+    ipu_block block = {0};
+    IPU_TRY(expect(p, "b"));
+    IPU_TRY(parse_int(p, &number));
+    if (!is_main) {
+        IPU_TRY(ipu_graph_add_block(p->ctx, p->graph, &block));
+    }
+    if (number != (int64_t)p->blocks.count) {
+        return fail(p, "blocks numbered in order");
+    }
+    IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->blocks, block));
+    IPU_TRY(expect(p, "("));
+    while (!accept(p, ")")) {
+        ipu_type type;
+        ipu_value value;
+        IPU_TRY(expect(p, "%"));
+        IPU_TRY(parse_int(p, &number));
+        IPU_TRY(expect(p, ":"));
+        IPU_TRY(parse_type(p, &type));
+        IPU_TRY(ipu_graph_add_param(p->ctx, p->graph, block, &type, &value));
+        IPU_TRY(name_value(p, number, value));
+        accept(p, ",");
+    }
+    IPU_TRY(expect(p, "{"));
+    while (!accept(p, "}")) {
+        if (accept(p, "block")) {
+            IPU_TRY(parse_block(p, false));
+        } else {
+            IPU_TRY(parse_node(p, block));
+        }
+    }
+    IPU_TRY(expect(p, "->"));
+    IPU_TRY(expect(p, "("));
+    while (!accept(p, ")")) {
+        ipu_value value;
+        IPU_TRY(parse_value(p, &value));
+        IPU_TRY(ipu_graph_add_result(p->ctx, p->graph, block, value));
+        accept(p, ",");
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+parse_resource(parser *p)
+{
+    ipu_type types[MAX_OPERANDS];
+    ipu_resource resource = {.types = types};
+    int64_t number;
+    uint32_t length;
+    uint32_t index;
+    IPU_TRY(expect(p, "r"));
+    IPU_TRY(parse_int(p, &number));
+    if (accept(p, "variable")) {
+        resource.kind = IPU_RESOURCE_VARIABLE;
+    } else if (accept(p, "infeed")) {
+        resource.kind = IPU_RESOURCE_INFEED;
+    } else {
+        IPU_TRY(expect(p, "outfeed"));
+        resource.kind = IPU_RESOURCE_OUTFEED;
+    }
+    IPU_TRY(expect(p, "id"));
+    IPU_TRY(expect(p, "="));
+    IPU_TRY(parse_int(p, &resource.id));
+    IPU_TRY(parse_text(p, &resource.name, &length));
+    do {
+        if (resource.type_count == MAX_OPERANDS) {
+            return fail(p, "fewer components");
+        }
+        IPU_TRY(parse_type(p, &types[resource.type_count++]));
+    } while (accept(p, ","));
+    IPU_TRY(ipu_graph_add_resource(p->ctx, p->graph, &resource, &index));
+    return (int64_t)index == number ? IPU_OK : fail(p, "resources numbered in order");
+}
+
+static ipu_status
+parse_graph(parser *p)
+{
+    while (accept(p, "resource")) {
+        IPU_TRY(parse_resource(p));
+    }
+    IPU_TRY(expect(p, "block"));
+    IPU_TRY(parse_block(p, true));
+    skip_space(p);
+    return *p->at == '\0' ? IPU_OK : fail(p, "the end of the text");
+}
+
+ipu_status
+ipu_graph_parse(ipu_ctx *ctx, const char *text, ipu_graph **out)
+{
+    parser p = {.ctx = ctx, .at = text, .line = 1};
+    *out = NULL;
+    bool host = accept(&p, "host");
+    if (host || accept(&p, "device")) {
+        IPU_TRY(expect(&p, "graph"));
+    }
+    IPU_TRY(ipu_graph_create(ctx, host, &p.graph));
+    ipu_status status = parse_graph(&p);
+    if (status != IPU_OK) {
+        ipu_graph_free(ctx, p.graph);
+        p.graph = NULL;
+    }
+    IPU_ARRAY_FREE(ctx, &p.values);
+    IPU_ARRAY_FREE(ctx, &p.blocks);
+    ipu_arena_free(ctx, &p.scratch);
+    *out = p.graph;
+    return status;
+}

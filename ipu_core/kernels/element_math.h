@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * exp, log, tanh and sigmoid of one float32, as straight-line code that a compiler
+ * turns into vectors: no branch, no table, no call. The vector body of a loop, its
+ * tail and the fused forms all expand these same functions, so their results are
+ * equal to the bit. Polynomials are those of Cephes (Moshier); errors are about 2
+ * units in the last place. NaN gives NaN. */
+#ifndef IPU_KERNELS_ELEMENT_MATH_H
+#define IPU_KERNELS_ELEMENT_MATH_H
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernel_impl.h"
+
+IPU_INLINE uint32_t
+ipu__float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+IPU_INLINE float
+ipu__bits_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* condition ? a : b without a branch: gcc does not turn a branch around arithmetic into
+ * vectors while floating-point traps are honoured. */
+IPU_INLINE float
+ipu__pick(bool condition, float a, float b)
+{
+    uint32_t mask = 0u - (uint32_t)condition;
+    return ipu__bits_float((ipu__float_bits(a) & mask) | (ipu__float_bits(b) & ~mask));
+}
+
+/* exp(x) = 2^n exp(r), |r| <= log(2) / 2. Adding 1.5 * 2^23 rounds to an integer and
+ * leaves n in the low bits. 2^n is applied as two factors, so that results below the
+ * smallest normal number are rounded once and large ones overflow to infinity. */
+IPU_INLINE float
+ipu__exp_f32(float x)
+{
+    const float magic = 12582912.0f;
+    float clamped = ipu__pick(x > 89.0f, 89.0f, x);
+    clamped = ipu__pick(clamped < -104.0f, -104.0f, clamped);
+    float shifted = clamped * 1.44269504088896341f + magic;
+    float n = shifted - magic;
+    float r = clamped - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r;
+    p = p + 1.0f;
+    int32_t power = (int32_t)(ipu__float_bits(shifted) - 0x4b400000u);
+    int32_t half = power >> 1;
+    uint32_t first = ((uint32_t)half + 127u) << 23;
+    uint32_t second = ((uint32_t)power - (uint32_t)half + 127u) << 23;
+    return p * ipu__bits_float(first) * ipu__bits_float(second);
+}
+
+/* log(x) = log(m) + e log(2), m in [sqrt(1/2), sqrt(2)). Numbers below the smallest
+ * normal one are scaled up first. */
+IPU_INLINE float
+ipu__log_f32(float x)
+{
+    bool tiny = x < 1.17549435e-38f;
+    float scaled = ipu__pick(tiny, x * 8388608.0f, x);
+    float shift = ipu__pick(tiny, -23.0f, 0.0f);
+    uint32_t bits = ipu__float_bits(scaled);
+    float e = (float)((int32_t)((bits >> 23) & 255u) - 126) + shift;
+    float m = ipu__bits_float((bits & 0x007fffffu) | 0x3f000000u);
+    float low = ipu__pick(m < 0.707106781186547524f, 1.0f, 0.0f);
+    e = e - low;
+    m = (m + m * low) - 1.0f;
+    float z = m * m;
+    float y = 7.0376836292e-2f;
+    y = y * m - 1.1514610310e-1f;
+    y = y * m + 1.1676998740e-1f;
+    y = y * m - 1.2420140846e-1f;
+    y = y * m + 1.4249322787e-1f;
+    y = y * m - 1.6668057665e-1f;
+    y = y * m + 2.0000714765e-1f;
+    y = y * m - 2.4999993993e-1f;
+    y = y * m + 3.3333331174e-1f;
+    y = y * m * z;
+    y = y + e * -2.12194440e-4f;
+    y = y - 0.5f * z;
+    float result = (m + y) + e * 0.693359375f;
+    result = ipu__pick(x > 3.4028234e38f, x, result);
+    result = ipu__pick(x == 0.0f, -INFINITY, result);
+    return ipu__pick(x >= 0.0f, result, NAN);
+}
+
+/* A polynomial around 0, elsewhere 1 - 2 / (exp(2|x|) + 1). */
+IPU_INLINE float
+ipu__tanh_f32(float x)
+{
+    float magnitude = ipu__bits_float(ipu__float_bits(x) & 0x7fffffffu);
+    float z = x * x;
+    float p = -5.70498872745e-3f;
+    p = p * z + 2.06390887954e-2f;
+    p = p * z - 5.37397155531e-2f;
+    p = p * z + 1.33314422036e-1f;
+    p = p * z - 3.33332819422e-1f;
+    p = p * z * x + x;
+    float far = 1.0f - 2.0f / (ipu__exp_f32(magnitude + magnitude) + 1.0f);
+    far = ipu__bits_float(ipu__float_bits(far) | (ipu__float_bits(x) & 0x80000000u));
+    return ipu__pick(magnitude < 0.625f, p, far);
+}
+
+IPU_INLINE float
+ipu__sigmoid_f32(float x)
+{
+    return 1.0f / (1.0f + ipu__exp_f32(-x));
+}
+
+/* Floats of 2^23 and more are integers already. Adding 2^23 with the sign of x rounds;
+ * what was rounded up goes down by one. The sign of zero is kept. */
+IPU_INLINE float
+ipu__floor_f32(float x)
+{
+    uint32_t sign = ipu__float_bits(x) & 0x80000000u;
+    float magnitude = ipu__bits_float(ipu__float_bits(x) & 0x7fffffffu);
+    float nearest = (magnitude + 8388608.0f) - 8388608.0f;
+    nearest = ipu__bits_float(ipu__float_bits(nearest) | sign);
+    float down = nearest - ipu__pick(nearest > x, 1.0f, 0.0f);
+    down = ipu__bits_float(ipu__float_bits(down) | (sign & (0u - (down == 0.0f))));
+    return ipu__pick(magnitude < 8388608.0f, down, x);
+}
+
+/* 0 > x, so that NaN and -0 pass as they do in an AVX max(0, x). */
+IPU_INLINE float
+ipu__relu_f32(float x)
+{
+    return 0.0f > x ? 0.0f : x;
+}
+
+#endif

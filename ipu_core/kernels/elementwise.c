@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The fast kernels of all element-wise ops and of fused_elementwise. An op by itself
+ * is a micro-program of one instruction, so both run the same code: the result is cut
+ * into tasks of a fixed number of elements, a task into blocks that fit the
+ * first-level cache, and each block goes through the instructions' block functions
+ * (blocks.c). Operands that lie as the result does are read in place; broadcast ones
+ * are expanded into a buffer on the stack, those that never change once per task.
+ * Threads take tasks; the cut depends on the shape alone. Allocates nothing. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernels/kernel_impl.h"
+
+enum {
+    TASK_ELEMENTS = 16384,
+    HEAVY_TASK_ELEMENTS = 4096, /* for exp and the like */
+    LONG_ROW = 256              /* blocks then end where a row ends */
+};
+
+typedef enum layout {
+    LAYOUT_DENSE,
+    LAYOUT_CONSTANT,
+    LAYOUT_STRIDED
+} layout;
+
+typedef struct element_step {
+    ipu__block block;
+    int32_t operands[3];
+    int32_t slot; /* of the result among the temporaries; -1: the output */
+} element_step;
+
+typedef struct element_job {
+    const ipu_kernel_call *call;
+    ipu__loop loop;
+    layout layouts[IPU_FUSED_MAX_INPUTS];
+    int64_t input_bytes[IPU_FUSED_MAX_INPUTS]; /* of one element */
+    int64_t output_bytes;
+    int64_t task_elements;
+    int64_t block_elements;
+    int32_t inputs;
+    int32_t steps;
+    element_step step[IPU_FUSED_MAX_INSTRUCTIONS];
+    atomic_int fault;
+} element_job;
+
+/* 64-byte aligned, so that vectors never straddle cache lines. */
+typedef struct buffer {
+    _Alignas(64) unsigned char bytes[IPU_BLOCK_BYTES];
+} buffer;
+
+#define EXPAND(type) \
+    do { \
+        const type *from = (const type *)source; \
+        type *to = (type *)target; \
+        if (stride == 0) { \
+            type value = from[0]; \
+            for (int64_t i = 0; i < n; i++) { \
+                to[i] = value; \
+            } \
+        } else { \
+            for (int64_t i = 0; i < n; i++) { \
+                to[i] = from[i * stride]; \
+            } \
+        } \
+    } while (0)
+
+static void
+expand_row(void *target, const void *source, int64_t stride, int64_t n, int64_t bytes)
+{
+    if (stride == 1) {
+        memcpy(target, source, (size_t)(n * bytes));
+        return;
+    }
+    switch (bytes) {
+    case 1:
+        EXPAND(uint8_t);
+        break;
+    case 2:
+        EXPAND(uint16_t);
+        break;
+    case 4:
+        EXPAND(uint32_t);
+        break;
+    default:
+        EXPAND(uint64_t);
+        break;
+    }
+}
+#undef EXPAND
+
+/* Elements [position, position + n) of an operand as the result sees them. */
+static void
+expand(const ipu__loop *loop, int32_t operand, int64_t bytes, const void *source,
+       int64_t position, int64_t n, void *target)
+{
+    const int64_t *strides = loop->strides[operand];
+    int32_t last = loop->rank - 1;
+    int64_t row = loop->dims[last];
+    int64_t done = 0;
+    while (done < n) {
+        int64_t column = (position + done) % row;
+        int64_t count = ipu__min(row - column, n - done);
+        int64_t offset = ipu__loop_offset(loop, operand, position + done);
+        expand_row(ipu__at_mutable(target, done * bytes),
+                   ipu__at(source, offset * bytes), strides[last], count, bytes);
+        done += count;
+    }
+}
+
+static const void *
+operand_block(const element_job *job, int32_t k, int64_t position, int64_t n,
+              buffer *buffers)
+{
+    const void *source = job->call->inputs[k];
+    int64_t bytes = job->input_bytes[k];
+    const ipu__loop *loop = &job->loop;
+    int32_t last = loop->rank - 1;
+    switch (job->layouts[k]) {
+    case LAYOUT_DENSE:
+        return ipu__at(source, position * bytes);
+    case LAYOUT_CONSTANT:
+        return buffers[k].bytes;
+    case LAYOUT_STRIDED:
+        break;
+    }
+    if (loop->strides[k][last] == 1 && position % loop->dims[last] + n
+                                           <= loop->dims[last]) {
+        return ipu__at(source, ipu__loop_offset(loop, k, position) * bytes);
+    }
+    expand(loop, k, bytes, source, position, n, buffers[k].bytes);
+    return buffers[k].bytes;
+}
+
+static void
+run_task(element_job *job, int32_t task, buffer *buffers, buffer *temporaries)
+{
+    const void *values[IPU_FUSED_MAX_INPUTS + IPU_FUSED_MAX_INSTRUCTIONS];
+    int64_t begin = task * job->task_elements;
+    int64_t end = ipu__min(begin + job->task_elements, job->loop.elements);
+    int64_t row = job->loop.dims[job->loop.rank - 1];
+    bool by_rows = job->loop.rank > 1 && row >= LONG_ROW;
+    for (int32_t k = 0; k < job->inputs; k++) {
+        if (job->layouts[k] == LAYOUT_CONSTANT) {
+            expand_row(buffers[k].bytes, job->call->inputs[k], 0,
+                       ipu__min(end - begin, job->block_elements),
+                       job->input_bytes[k]);
+        }
+    }
+    for (int64_t position = begin; position < end;) {
+        int64_t n = ipu__min(end - position, job->block_elements);
+        if (by_rows) {
+            n = ipu__min(n, row - position % row);
+        }
+        for (int32_t k = 0; k < job->inputs; k++) {
+            values[k] = operand_block(job, k, position, n, buffers);
+        }
+        for (int32_t s = 0; s < job->steps; s++) {
+            const element_step *step = &job->step[s];
+            const void *operands[3];
+            void *result = step->slot < 0
+                               ? ipu__at_mutable(job->call->outputs[0],
+                                                 position * job->output_bytes)
+                               : (void *)temporaries[step->slot].bytes;
+            for (int32_t k = 0; k < 3; k++) {
+                operands[k] = values[step->operands[k]];
+            }
+            ipu__fault fault = step->block.run(&step->block, result, operands[0],
+                                               operands[1], operands[2], n);
+            if (fault != IPU_FAULT_NONE) {
+                atomic_store_explicit(&job->fault, (int)fault, memory_order_relaxed);
+                return;
+            }
+            values[job->inputs + s] = result;
+        }
+        position += n;
+    }
+}
+
+static void
+single_task(void *state, int32_t task, int32_t worker)
+{
+    buffer buffers[3];
+    (void)worker;
+    run_task(state, task, buffers, NULL);
+}
+
+static void
+fused_task(void *state, int32_t task, int32_t worker)
+{
+    buffer buffers[IPU_FUSED_MAX_INPUTS];
+    buffer temporaries[IPU_FUSED_MAX_INSTRUCTIONS];
+    (void)worker;
+    run_task(state, task, buffers, temporaries);
+}
+
+static bool
+is_heavy(ipu_op op)
+{
+    return op == IPU_OP_ID_EXP || op == IPU_OP_ID_LOG || op == IPU_OP_ID_TANH
+           || op == IPU_OP_ID_SIGMOID || op == IPU_OP_ID_POW;
+}
+
+static void
+plan_inputs(element_job *job, const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    size_t widest = ipu_dtype_bytes(spec->outputs[0].dtype);
+    job->call = call;
+    job->inputs = (int32_t)spec->input_count;
+    job->output_bytes = (int64_t)widest;
+    job->task_elements = TASK_ELEMENTS;
+    atomic_init(&job->fault, (int)IPU_FAULT_NONE);
+    ipu__loop_broadcast(&job->loop, &spec->outputs[0].shape, spec->inputs, job->inputs);
+    for (int32_t k = 0; k < job->inputs; k++) {
+        size_t bytes = ipu_dtype_bytes(spec->inputs[k].dtype);
+        bool constant = true;
+        for (int32_t d = 0; d < job->loop.rank; d++) {
+            constant = constant && job->loop.strides[k][d] == 0;
+        }
+        bool dense = ipu_shape_elements(&spec->inputs[k].shape) == job->loop.elements;
+        job->layouts[k] = dense      ? LAYOUT_DENSE
+                          : constant ? LAYOUT_CONSTANT
+                                     : LAYOUT_STRIDED;
+        job->input_bytes[k] = (int64_t)bytes;
+        widest = bytes > widest ? bytes : widest;
+    }
+    job->block_elements = (int64_t)(IPU_BLOCK_BYTES / (widest < 4 ? 4 : widest));
+}
+
+static ipu_status
+run_job(element_job *job, ipu_task_fn *task)
+{
+    int64_t tasks = ipu__ceil_div(job->loop.elements, job->task_elements);
+    if (tasks > 0) {
+        ipu_pool_run(job->call->pool, (int32_t)tasks, task, job);
+    }
+    return ipu__fault_report(
+        job->call, (ipu__fault)atomic_load_explicit(&job->fault, memory_order_relaxed));
+}
+
+static ipu_status
+run_single(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    element_job job;
+    ipu_dtype in = spec->inputs[spec->op == IPU_OP_ID_SELECT ? 1 : 0].dtype;
+    plan_inputs(&job, call);
+    job.steps = 1;
+    job.step[0].slot = -1;
+    for (int32_t k = 0; k < 3; k++) {
+        job.step[0].operands[k] = k < job.inputs ? k : 0;
+    }
+    ipu__block_prepare(&job.step[0].block, spec->op, in, spec->outputs[0].dtype,
+                       (ipu_cpu_class)spec->choice[0]);
+    if (is_heavy(spec->op)) {
+        job.task_elements = HEAVY_TASK_ELEMENTS;
+    }
+    return run_job(&job, single_task);
+}
+
+static ipu_status
+run_fused(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    element_job job;
+    ipu_dtype dtypes[IPU_FUSED_MAX_INPUTS + IPU_FUSED_MAX_INSTRUCTIONS];
+    uint32_t words;
+    const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
+    plan_inputs(&job, call);
+    job.steps = (int32_t)(words / IPU_FUSED_WORDS);
+    for (int32_t k = 0; k < job.inputs; k++) {
+        dtypes[k] = spec->inputs[k].dtype;
+    }
+    for (int32_t s = 0; s < job.steps; s++) {
+        const int64_t *word = code + s * IPU_FUSED_WORDS;
+        element_step *step = &job.step[s];
+        ipu_op op = (ipu_op)word[0];
+        for (int32_t k = 0; k < 3; k++) {
+            step->operands[k] = (int32_t)(word[2 + k] >= 0 ? word[2 + k] : word[2]);
+        }
+        ipu_dtype in = dtypes[step->operands[op == IPU_OP_ID_SELECT ? 1 : 0]];
+        dtypes[job.inputs + s] = (ipu_dtype)word[1];
+        ipu__block_prepare(&step->block, op, in, (ipu_dtype)word[1],
+                           (ipu_cpu_class)spec->choice[0]);
+        step->slot = s == job.steps - 1 ? -1 : s;
+        if (ipu_dtype_bytes((ipu_dtype)word[1]) == 8) {
+            job.block_elements = IPU_BLOCK_BYTES / 8;
+        }
+        if (is_heavy(op) || job.steps >= 4) {
+            job.task_elements = HEAVY_TASK_ELEMENTS;
+        }
+    }
+    return run_job(&job, fused_task);
+}
+
+static ipu_status
+choose_single(ipu_kernel_spec *spec, ipu_cpu_class cpu)
+{
+    spec->run = run_single;
+    spec->kernel_name =
+        cpu >= IPU_CPU_AVX2 ? "elementwise_avx2" : "elementwise_generic";
+    spec->choice[0] = (int64_t)cpu;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_fused_elementwise(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+{
+    (void)ctx;
+    spec->run = run_fused;
+    spec->kernel_name = cpu >= IPU_CPU_AVX2 ? "fused_avx2" : "fused_generic";
+    spec->choice[0] = (int64_t)cpu;
+    return IPU_OK;
+}
+
+#define CHOOSE(text) \
+    ipu_status ipu_choose_##text(ipu_ctx *ctx, ipu_kernel_spec *spec, \
+                                 ipu_cpu_class cpu) \
+    { \
+        (void)ctx; \
+        return choose_single(spec, cpu); \
+    }
+CHOOSE(neg)
+CHOOSE(abs)
+CHOOSE(sign)
+CHOOSE(floor)
+CHOOSE(exp)
+CHOOSE(log)
+CHOOSE(sqrt)
+CHOOSE(rsqrt)
+CHOOSE(square)
+CHOOSE(tanh)
+CHOOSE(sigmoid)
+CHOOSE(relu)
+CHOOSE(logical_not)
+CHOOSE(cast)
+CHOOSE(add)
+CHOOSE(sub)
+CHOOSE(mul)
+CHOOSE(div)
+CHOOSE(floor_div)
+CHOOSE(floor_mod)
+CHOOSE(pow)
+CHOOSE(maximum)
+CHOOSE(minimum)
+CHOOSE(equal)
+CHOOSE(not_equal)
+CHOOSE(less)
+CHOOSE(less_equal)
+CHOOSE(greater)
+CHOOSE(greater_equal)
+CHOOSE(logical_and)
+CHOOSE(logical_or)
+CHOOSE(select)
+CHOOSE(relu_grad)
+CHOOSE(tanh_grad)
+CHOOSE(sigmoid_grad)
+#undef CHOOSE

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of this room share: the type of the `choose` column, loops over
+ * broadcast operands, one scalar of any dtype, block functions, vector targets. Nothing
+ * outside kernels/ includes it. */
+#ifndef IPU_KERNELS_KERNEL_IMPL_H
+#define IPU_KERNELS_KERNEL_IMPL_H
+
+#include "kernels/kernel.h"
+
+/* The `choose` column: sets run, kernel_name, workspace_bytes and choice where a fast
+ * kernel serves the spec, and leaves run NULL where the reference kernel has to. */
+typedef ipu_status ipu_choose_fn(ipu_ctx *ctx, ipu_kernel_spec *spec,
+                                 ipu_cpu_class cpu);
+
+#define IPU_OP(name, text, min_in, max_in, outputs, flags) \
+    ipu_kernel_fn ipu_reference_##text; \
+    ipu_choose_fn ipu_choose_##text;
+#include "ops.def"
+#undef IPU_OP
+
+/* Both forms of a function run the same C statements in the same order and without
+ * contraction, so they agree to the bit; only the width of the registers differs. */
+#if defined(__x86_64__)
+#define IPU_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
+#else
+#define IPU_TARGET_AVX2
+#endif
+#define IPU_INLINE static inline __attribute__((always_inline))
+
+/* In front of a loop whose iterations do not depend on each other, though its pointers
+ * may be equal (in place). */
+#if defined(__clang__)
+#define IPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define IPU_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+static inline int64_t
+ipu__min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t
+ipu__ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* An axis attribute counted from the front; -1 is the last of `rank` axes. */
+static inline int32_t
+ipu__axis(int64_t axis, int32_t rank)
+{
+    return (int32_t)(axis < 0 ? axis + rank : axis);
+}
+
+static inline const char *
+ipu__at(const void *base, int64_t bytes)
+{
+    return (const char *)base + bytes;
+}
+
+static inline char *
+ipu__at_mutable(void *base, int64_t bytes)
+{
+    return (char *)base + bytes;
+}
+
+/* --- loops (loop.c) ------------------------------------------------------------- */
+
+enum { IPU_LOOP_OPERANDS = IPU_FUSED_MAX_INPUTS };
+
+/* Nested loops over `dims`, outermost first, with the strides of each operand in
+ * elements. rank is at least 1; neighbouring loops are joined where all operands allow
+ * it. */
+typedef struct ipu__loop {
+    int32_t rank;
+    int32_t operands;
+    int64_t elements;
+    int64_t dims[IPU_MAX_RANK];
+    int64_t strides[IPU_LOOP_OPERANDS][IPU_MAX_RANK];
+} ipu__loop;
+
+/* Drops loops of one iteration and joins neighbours. */
+void ipu__loop_collapse(ipu__loop *loop);
+/* Inputs broadcast to the result's shape. */
+void ipu__loop_broadcast(ipu__loop *loop, const ipu_shape *result,
+                         const ipu_type *inputs, int32_t operands);
+/* Offset of operand `operand` at flat position `position` of the loop. */
+int64_t ipu__loop_offset(const ipu__loop *loop, int32_t operand, int64_t position);
+
+/* --- a scalar of any dtype (scalar.c) ------------------------------------------- */
+
+/* Floats are carried as double, integers and bool by their two's complement bits. */
+typedef union ipu__scalar {
+    double f;
+    int64_t i;
+    uint64_t u;
+} ipu__scalar;
+
+typedef enum ipu__fault {
+    IPU_FAULT_NONE,
+    IPU_FAULT_DIVISION_BY_ZERO,
+    IPU_FAULT_NEGATIVE_EXPONENT
+} ipu__fault;
+
+ipu__scalar ipu__scalar_load(ipu_dtype dtype, const void *base, int64_t index);
+/* Rounds (floats) or wraps (integers) to the dtype. */
+void ipu__scalar_store(ipu_dtype dtype, void *base, int64_t index, ipu__scalar value);
+ipu__scalar ipu__scalar_round(ipu_dtype dtype, ipu__scalar value);
+/* Floats to integers truncate and saturate, NaN gives 0; integers wrap; bool is
+ * != 0. */
+ipu__scalar ipu__scalar_cast(ipu_dtype from, ipu_dtype to, ipu__scalar value);
+ipu__scalar ipu__scalar_from_double(ipu_dtype dtype, double value);
+double ipu__scalar_to_double(ipu_dtype dtype, ipu__scalar value);
+/* One element of an ELEMENTWISE op other than fused. `in` is the dtype of the operand
+ * that decides: input 0, for select input 1. The result is rounded to `out`. */
+ipu__fault ipu__scalar_apply(ipu_op op, ipu_dtype in, ipu_dtype out,
+                             const ipu__scalar operands[3], ipu__scalar *result);
+ipu_status ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault);
+
+/* Element `index` of an integer tensor as int64 (uint64 above that range saturates). */
+int64_t ipu__integer_load(ipu_dtype dtype, const void *base, int64_t index);
+/* A scalar operand such as a learning rate. */
+double ipu__double_load(ipu_dtype dtype, const void *base);
+
+/* --- blocks of elements (blocks.c) ---------------------------------------------- */
+
+enum { IPU_BLOCK_BYTES = 4096 };
+
+typedef struct ipu__block ipu__block;
+/* n elements, contiguous operands; out may be equal to an operand. At most
+ * IPU_BLOCK_BYTES / 4 elements where `out` or an operand is float16. */
+typedef ipu__fault ipu__block_fn(const ipu__block *block, void *out, const void *a,
+                                 const void *b, const void *c, int64_t n);
+struct ipu__block {
+    ipu__block_fn *run;
+    ipu__block_fn *inner; /* of float16: the float32 function */
+    ipu_op op;
+    ipu_dtype in;
+    ipu_dtype out;
+    uint8_t operands;
+};
+void ipu__block_prepare(ipu__block *block, ipu_op op, ipu_dtype in, ipu_dtype out,
+                        ipu_cpu_class cpu);
+
+/* float32 building blocks, chosen once per call. */
+typedef void ipu__map_f32_fn(float *out, const float *x, int64_t n);
+typedef void ipu__add_f32_fn(float *out, const float *a, const float *b, int64_t n);
+typedef struct ipu__vector_f32 {
+    ipu__map_f32_fn *exp;
+    ipu__map_f32_fn *relu;
+    ipu__map_f32_fn *tanh;
+    ipu__map_f32_fn *sigmoid;
+    ipu__add_f32_fn *add;
+} ipu__vector_f32;
+const ipu__vector_f32 *ipu__vector_f32_of(ipu_cpu_class cpu);
+
+void ipu__halves_to_floats(float *out, const uint16_t *x, int64_t n, ipu_cpu_class cpu);
+void ipu__floats_to_halves(uint16_t *out, const float *x, int64_t n, ipu_cpu_class cpu);
+
+/* --- reductions (reduce_fast.c)
+ * ----------------------------------------------------- */
+
+/* The fixed tree over one row: 32 lanes, then halves. */
+float ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu);
+/* NaN where a NaN is among them; -infinity for n = 0. */
+float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);
+
+/* --- random (reference_random.c)
+ * ---------------------------------------------------- */
+
+ipu_random_key ipu__random_key(const ipu_kernel_call *call);
+/* 24 bits: exact in float32, in [0, 1). */
+static inline float
+ipu__uniform_f32(uint32_t word)
+{
+    return (float)(word >> 8) * 0x1p-24f;
+}
+
+/* --- labels and indices (reference_loss.c, reference_movement.c)
+ * ---------------------- */
+
+ipu_status ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype,
+                             const void *labels, int64_t rows, int64_t classes);
+ipu_status ipu__check_indices(const ipu_kernel_call *call, ipu_dtype dtype,
+                              const void *indices, int64_t count, int64_t size);
+
+/* --- matrix products (matmul_plan.c, gemm.c)
+ * ------------------------------------------ */
+
+/* One product C[m,n] = A[m,k] B[k,n] per batch index. Strides in elements. */
+typedef struct ipu__matmul {
+    int64_t m;
+    int64_t n;
+    int64_t k;
+    int64_t a_row;
+    int64_t a_col;
+    int64_t b_row;
+    int64_t b_col;
+    int64_t batches;
+    ipu__loop batch; /* operand 0: A, operand 1: B, in elements */
+    ipu_activation activation;
+    bool bias;
+} ipu__matmul;
+void ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Random ops out of counter-based words: element e of an op uses word e % 4 of block
+ * e / 4, so that a number is a function of (seed, step, replica, op, element) alone.
+ *   uniform            the word's highest bits, as many as the dtype holds exactly
+ *   normal             Box and Muller: elements 2i and 2i + 1 share their two words
+ *   truncated normal   the inverse of the normal distribution (Wichura 1988, AS241,
+ *                      PPND16) at a uniform number between its values at -2 and 2: one
+ *                      word an element, where rejection would need an unknown count
+ *   dropout            keeps where uniform >= rate
+ * Calling thread only; allocates nothing. */
+#include <math.h>
+
+#include "kernels/kernel_impl.h"
+
+/* The finaliser of MurmurHash3: neighbouring ordinals get unrelated streams. */
+static uint64_t
+mix(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= UINT64_C(0xff51afd7ed558ccd);
+    x ^= x >> 33;
+    x *= UINT64_C(0xc4ceb9fe1a85ec53);
+    x ^= x >> 33;
+    return x;
+}
+
+ipu_random_key
+ipu__random_key(const ipu_kernel_call *call)
+{
+    ipu_attrs attrs = call->spec->attrs;
+    ipu_random_key key = call->random;
+    uint64_t op = (uint64_t)ipu_attrs_int(attrs, IPU_ATTR_ORDINAL, 0) + 1;
+    const ipu_attr *seed = ipu_attrs_find(attrs, IPU_ATTR_SEED);
+    op = mix(op * UINT64_C(0x9e3779b97f4a7c15));
+    if (seed != NULL) {
+        op = mix(op ^ mix((uint64_t)seed->as.i + UINT64_C(0x632be59bd9b4e019)));
+    }
+    key.op ^= (uint32_t)(op >> 32);
+    return key;
+}
+
+static double
+uniform(ipu_dtype dtype, uint32_t word)
+{
+    switch (dtype) {
+    case IPU_DTYPE_FLOAT16:
+        return (double)(word >> 21) * 0x1p-11;
+    case IPU_DTYPE_FLOAT32:
+        return (double)ipu__uniform_f32(word);
+    default:
+        return (double)word * 0x1p-32;
+    }
+}
+
+static double
+normal(const uint32_t words[4], int32_t lane)
+{
+    const double two_pi = 6.283185307179586476925;
+    const uint32_t *pair = words + (lane & 2);
+    double radius = sqrt(-2.0 * log(((double)pair[0] + 1.0) * 0x1p-32));
+    double angle = two_pi * ((double)pair[1] * 0x1p-32);
+    return radius * ((lane & 1) != 0 ? sin(angle) : cos(angle));
+}
+
+static double
+ratio(const double numerator[8], const double denominator[8], double r)
+{
+    double p = numerator[7];
+    double q = denominator[7];
+    for (int32_t i = 6; i >= 0; i--) {
+        p = p * r + numerator[i];
+        q = q * r + denominator[i];
+    }
+    return p / q;
+}
+
+/* The quantile of the normal distribution; |p - 0.5| <= 0.48, which is all that two
+ * standard deviations need: AS241's central and its first outer range. */
+static double
+quantile(double p)
+{
+    static const double a[8] = {
+        3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3,
+        1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
+        3.3430575583588128105e+4, 2.5090809287301226727e+3};
+    static const double b[8] = {
+        1.0, 4.2313330701600911252e+1, 6.8718700749205790830e+2,
+        5.3941960214247511077e+3, 2.1213794301586595867e+4, 3.9307895800092710610e+4,
+        2.8729085735721942674e+4, 5.2264952788528545610e+3};
+    static const double c[8] = {
+        1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0,
+        3.64784832476320460504e0, 1.27045825245236838258e0, 2.41780725177450611770e-1,
+        2.27238449892691845833e-2, 7.74545014278341407640e-4};
+    static const double d[8] = {
+        1.0, 2.05319162663775882187e0, 1.67638483018380384940e0,
+        6.89767334985100004550e-1, 1.48103976427480074590e-1, 1.51986665636164571966e-2,
+        5.47593808499534494600e-4, 1.05075007164441684324e-9};
+    double q = p - 0.5;
+    if (fabs(q) <= 0.425) {
+        return q * ratio(a, b, 0.180625 - q * q);
+    }
+    double r = sqrt(-log(q < 0.0 ? p : 1.0 - p));
+    double value = ratio(c, d, r - 1.6);
+    return q < 0.0 ? -value : value;
+}
+
+static double
+truncated(uint32_t word)
+{
+    const double below = 0.022750131948179207200; /* of the distribution at -2 */
+    double u = ((double)word + 0.5) * 0x1p-32;
+    return quantile(below + u * (1.0 - 2.0 * below));
+}
+
+static ipu_status
+fill(const ipu_kernel_call *call)
+{
+    const ipu_type *type = &call->spec->outputs[0];
+    ipu_random_key key = ipu__random_key(call);
+    int64_t elements = ipu_shape_elements(&type->shape);
+    uint32_t words[4] = {0};
+    for (int64_t i = 0; i < elements; i++) {
+        int32_t lane = (int32_t)(i & 3);
+        ipu__scalar value;
+        if (lane == 0) {
+            ipu_random_block(&key, (uint64_t)i / 4, words);
+        }
+        switch (call->spec->op) {
+        case IPU_OP_ID_RANDOM_UNIFORM:
+            value.f = uniform(type->dtype, words[lane]);
+            break;
+        case IPU_OP_ID_RANDOM_NORMAL:
+            value.f = normal(words, lane);
+            break;
+        default:
+            value.f = truncated(words[lane]);
+            break;
+        }
+        ipu__scalar_store(type->dtype, call->outputs[0], i, value);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_reference_random_uniform(const ipu_kernel_call *call)
+{
+    return fill(call);
+}
+
+ipu_status
+ipu_reference_random_normal(const ipu_kernel_call *call)
+{
+    return fill(call);
+}
+
+ipu_status
+ipu_reference_truncated_normal(const ipu_kernel_call *call)
+{
+    return fill(call);
+}
+
+ipu_status
+ipu_reference_dropout(const ipu_kernel_call *call)
+{
+    const ipu_type *type = &call->spec->inputs[0];
+    ipu_random_key key = ipu__random_key(call);
+    double rate = ipu_attrs_float(call->spec->attrs, IPU_ATTR_RATE, 0.0);
+    ipu__scalar scale = {.f = rate < 1.0 ? 1.0 / (1.0 - rate) : 0.0};
+    uint8_t *mask = call->outputs[1];
+    int64_t elements = ipu_shape_elements(&type->shape);
+    uint32_t words[4] = {0};
+    scale = ipu__scalar_round(type->dtype, scale);
+    for (int64_t i = 0; i < elements; i++) {
+        if ((i & 3) == 0) {
+            ipu_random_block(&key, (uint64_t)i / 4, words);
+        }
+        bool keep = (double)ipu__uniform_f32(words[i & 3]) >= rate;
+        ipu__scalar value = ipu__scalar_load(type->dtype, call->inputs[0], i);
+        value.f = keep ? value.f * scale.f : 0.0;
+        ipu__scalar_store(type->dtype, call->outputs[0], i, value);
+        mask[i] = keep;
+    }
+    return IPU_OK;
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One element of any dtype: load, store, convert, and every element-wise op in its
+ * plain definition. The reference kernels are loops around this file. Floats are
+ * computed in double and rounded once to the dtype: for + - * / and sqrt that is the
+ * correctly rounded result of the narrower type, for the others nearly so. Integers
+ * wrap. Values in, values out, no state, any thread. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/kernel_impl.h"
+
+/* Rounds a double to float so that a second rounding to float16 is as good as one:
+ * where bits are lost, the last bit kept is set ("round to odd"). */
+static float
+float_for_half(double value)
+{
+    float rounded = (float)value;
+    uint32_t bits;
+    if (isnan(value) || isinf(rounded) || (double)rounded == value) {
+        return rounded;
+    }
+    memcpy(&bits, &rounded, sizeof bits);
+    if (fabs((double)rounded) > fabs(value)) {
+        bits--;
+    }
+    bits |= 1;
+    memcpy(&rounded, &bits, sizeof bits);
+    return rounded;
+}
+
+#define LOAD(type, member) \
+    do { \
+        type element; \
+        memcpy(&element, (const char *)base + index * (int64_t)sizeof element, \
+               sizeof element); \
+        value.member = element; \
+    } while (0)
+
+ipu__scalar
+ipu__scalar_load(ipu_dtype dtype, const void *base, int64_t index)
+{
+    ipu__scalar value = {.i = 0};
+    uint16_t half;
+    float single;
+    switch (dtype) {
+    case IPU_DTYPE_FLOAT32:
+        memcpy(&single, (const char *)base + index * 4, sizeof single);
+        value.f = (double)single;
+        break;
+    case IPU_DTYPE_FLOAT16:
+        memcpy(&half, (const char *)base + index * 2, sizeof half);
+        value.f = (double)ipu_float16_to_float(half);
+        break;
+    case IPU_DTYPE_FLOAT64:
+        LOAD(double, f);
+        break;
+    case IPU_DTYPE_INT32:
+        LOAD(int32_t, i);
+        break;
+    case IPU_DTYPE_INT8:
+        LOAD(int8_t, i);
+        break;
+    case IPU_DTYPE_INT16:
+        LOAD(int16_t, i);
+        break;
+    case IPU_DTYPE_INT64:
+        LOAD(int64_t, i);
+        break;
+    case IPU_DTYPE_UINT8:
+        LOAD(uint8_t, u);
+        break;
+    case IPU_DTYPE_UINT16:
+        LOAD(uint16_t, u);
+        break;
+    case IPU_DTYPE_UINT32:
+        LOAD(uint32_t, u);
+        break;
+    case IPU_DTYPE_UINT64:
+        LOAD(uint64_t, u);
+        break;
+    case IPU_DTYPE_BOOL:
+        LOAD(uint8_t, u);
+        value.u = value.u != 0;
+        break;
+    case IPU_DTYPE_COUNT:
+        break;
+    }
+    return value;
+}
+#undef LOAD
+
+#define STORE(type, source) \
+    do { \
+        type element = (type)(source); \
+        memcpy((char *)base + index * (int64_t)sizeof element, &element, \
+               sizeof element); \
+    } while (0)
+
+void
+ipu__scalar_store(ipu_dtype dtype, void *base, int64_t index, ipu__scalar value)
+{
+    switch (dtype) {
+    case IPU_DTYPE_FLOAT32:
+        STORE(float, value.f);
+        break;
+    case IPU_DTYPE_FLOAT16:
+        STORE(uint16_t, ipu_float16_from_float(float_for_half(value.f)));
+        break;
+    case IPU_DTYPE_FLOAT64:
+        STORE(double, value.f);
+        break;
+    case IPU_DTYPE_INT32:
+    case IPU_DTYPE_UINT32:
+        STORE(uint32_t, value.u);
+        break;
+    case IPU_DTYPE_INT8:
+    case IPU_DTYPE_UINT8:
+        STORE(uint8_t, value.u);
+        break;
+    case IPU_DTYPE_INT16:
+    case IPU_DTYPE_UINT16:
+        STORE(uint16_t, value.u);
+        break;
+    case IPU_DTYPE_INT64:
+    case IPU_DTYPE_UINT64:
+        STORE(uint64_t, value.u);
+        break;
+    case IPU_DTYPE_BOOL:
+        STORE(uint8_t, value.u != 0);
+        break;
+    case IPU_DTYPE_COUNT:
+        break;
+    }
+}
+#undef STORE
+
+ipu__scalar
+ipu__scalar_round(ipu_dtype dtype, ipu__scalar value)
+{
+    uint64_t storage = 0;
+    ipu__scalar_store(dtype, &storage, 0, value);
+    return ipu__scalar_load(dtype, &storage, 0);
+}
+
+static ipu__scalar
+saturate(ipu_dtype to, double value)
+{
+    ipu__scalar result = {.i = 0};
+    int bits = (int)ipu_dtype_bytes(to) * 8;
+    if (isnan(value)) {
+        return result;
+    }
+    if (ipu_dtype_kind(to) == 'u') {
+        double limit = ldexp(1.0, bits);
+        if (value >= limit) {
+            result.u = bits == 64 ? UINT64_MAX : ((uint64_t)1 << bits) - 1;
+        } else if (value > 0) {
+            result.u = (uint64_t)value;
+        }
+        return result;
+    }
+    double limit = ldexp(1.0, bits - 1);
+    if (value >= limit) {
+        result.i = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
+    } else if (value <= -limit) {
+        result.i = bits == 64 ? INT64_MIN : -((int64_t)1 << (bits - 1));
+    } else {
+        result.i = (int64_t)value;
+    }
+    return result;
+}
+
+ipu__scalar
+ipu__scalar_cast(ipu_dtype from, ipu_dtype to, ipu__scalar value)
+{
+    ipu__scalar result = value;
+    char source = ipu_dtype_kind(from);
+    char target = ipu_dtype_kind(to);
+    if (target == 'b') {
+        result.u = source == 'f' ? value.f != 0.0 : value.u != 0;
+        return result;
+    }
+    if (source == 'f' && target != 'f') {
+        return saturate(to, value.f);
+    }
+    if (source != 'f' && target == 'f') {
+        if (to == IPU_DTYPE_FLOAT32) { /* through double would round twice */
+            result.f = source == 'i' ? (double)(float)value.i : (double)(float)value.u;
+        } else {
+            result.f = source == 'i' ? (double)value.i : (double)value.u;
+        }
+    }
+    return ipu__scalar_round(to, result);
+}
+
+ipu__scalar
+ipu__scalar_from_double(ipu_dtype dtype, double value)
+{
+    return ipu__scalar_cast(IPU_DTYPE_FLOAT64, dtype, (ipu__scalar){.f = value});
+}
+
+double
+ipu__scalar_to_double(ipu_dtype dtype, ipu__scalar value)
+{
+    return ipu__scalar_cast(dtype, IPU_DTYPE_FLOAT64, value).f;
+}
+
+/* Python's and NumPy's floor division: the remainder has the divisor's sign. */
+static double
+float_floor_mod(double a, double b)
+{
+    double rest = fmod(a, b);
+    if (rest != 0.0 && (b < 0.0) != (rest < 0.0)) {
+        rest += b;
+    } else if (rest == 0.0) {
+        rest = copysign(0.0, b);
+    }
+    return rest;
+}
+
+static double
+float_floor_div(double a, double b)
+{
+    if (b == 0.0) {
+        return a / b;
+    }
+    double rest = fmod(a, b);
+    double quotient = (a - rest) / b;
+    if (rest != 0.0 && (b < 0.0) != (rest < 0.0)) {
+        quotient -= 1.0;
+    }
+    if (quotient == 0.0) {
+        return copysign(0.0, a / b);
+    }
+    double floored = floor(quotient);
+    return quotient - floored > 0.5 ? floored + 1.0 : floored;
+}
+
+static double
+float_apply(ipu_op op, double a, double b)
+{
+    switch (op) {
+    case IPU_OP_ID_NEG:
+        return -a;
+    case IPU_OP_ID_ABS:
+        return fabs(a);
+    case IPU_OP_ID_SIGN:
+        return a > 0.0 ? 1.0 : (a < 0.0 ? -1.0 : a);
+    case IPU_OP_ID_FLOOR:
+        return floor(a);
+    case IPU_OP_ID_EXP:
+        return exp(a);
+    case IPU_OP_ID_LOG:
+        return log(a);
+    case IPU_OP_ID_SQRT:
+        return sqrt(a);
+    case IPU_OP_ID_RSQRT:
+        return 1.0 / sqrt(a);
+    case IPU_OP_ID_SQUARE:
+        return a * a;
+    case IPU_OP_ID_TANH:
+        return tanh(a);
+    case IPU_OP_ID_SIGMOID:
+        return 1.0 / (1.0 + exp(-a));
+    case IPU_OP_ID_RELU:
+        return a < 0.0 ? 0.0 : a;
+    case IPU_OP_ID_ADD:
+        return a + b;
+    case IPU_OP_ID_SUB:
+        return a - b;
+    case IPU_OP_ID_MUL:
+        return a * b;
+    case IPU_OP_ID_DIV:
+        return a / b;
+    case IPU_OP_ID_FLOOR_DIV:
+        return float_floor_div(a, b);
+    case IPU_OP_ID_FLOOR_MOD:
+        return float_floor_mod(a, b);
+    case IPU_OP_ID_POW:
+        return pow(a, b);
+    case IPU_OP_ID_MAXIMUM:
+        return a > b || isnan(a) ? a : b;
+    case IPU_OP_ID_MINIMUM:
+        return a < b || isnan(a) ? a : b;
+    case IPU_OP_ID_RELU_GRAD:
+        return a > 0.0 ? b : 0.0;
+    case IPU_OP_ID_TANH_GRAD:
+        return b * (1.0 - a * a);
+    case IPU_OP_ID_SIGMOID_GRAD:
+        return b * (a * (1.0 - a));
+    default:
+        return (double)NAN;
+    }
+}
+
+static uint64_t
+integer_power(uint64_t base, uint64_t exponent)
+{
+    uint64_t result = 1;
+    while (exponent != 0) {
+        if ((exponent & 1) != 0) {
+            result *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    return result;
+}
+
+/* Quotients of signed values: `floors` rounds down instead of to zero. INT_MIN / -1
+ * wraps. */
+static ipu__fault
+signed_divide(ipu_op op, int64_t a, int64_t b, ipu__scalar *result)
+{
+    if (b == 0) {
+        return IPU_FAULT_DIVISION_BY_ZERO;
+    }
+    if (b == -1) {
+        result->u = op == IPU_OP_ID_FLOOR_MOD ? 0 : 0 - (uint64_t)a;
+        return IPU_FAULT_NONE;
+    }
+    int64_t quotient = a / b;
+    int64_t rest = a % b;
+    bool down = rest != 0 && (rest < 0) != (b < 0);
+    if (op == IPU_OP_ID_FLOOR_MOD) {
+        result->i = down ? rest + b : rest;
+    } else {
+        result->i = quotient - (op == IPU_OP_ID_FLOOR_DIV && down);
+    }
+    return IPU_FAULT_NONE;
+}
+
+static ipu__fault
+integer_apply(ipu_op op, bool is_signed, ipu__scalar a, ipu__scalar b,
+              ipu__scalar *result)
+{
+    bool a_negative = is_signed && a.i < 0;
+    bool less = is_signed ? a.i < b.i : a.u < b.u;
+    switch (op) {
+    case IPU_OP_ID_NEG:
+        result->u = 0 - a.u;
+        break;
+    case IPU_OP_ID_ABS:
+        result->u = a_negative ? 0 - a.u : a.u;
+        break;
+    case IPU_OP_ID_SIGN:
+        result->i = a_negative ? -1 : a.u != 0;
+        break;
+    case IPU_OP_ID_FLOOR:
+        result->u = a.u;
+        break;
+    case IPU_OP_ID_SQUARE:
+        result->u = a.u * a.u;
+        break;
+    case IPU_OP_ID_RELU:
+        result->u = a_negative ? 0 : a.u;
+        break;
+    case IPU_OP_ID_ADD:
+        result->u = a.u + b.u;
+        break;
+    case IPU_OP_ID_SUB:
+        result->u = a.u - b.u;
+        break;
+    case IPU_OP_ID_MUL:
+        result->u = a.u * b.u;
+        break;
+    case IPU_OP_ID_DIV:
+    case IPU_OP_ID_FLOOR_DIV:
+    case IPU_OP_ID_FLOOR_MOD:
+        if (is_signed) {
+            return signed_divide(op, a.i, b.i, result);
+        }
+        if (b.u == 0) {
+            return IPU_FAULT_DIVISION_BY_ZERO;
+        }
+        result->u = op == IPU_OP_ID_FLOOR_MOD ? a.u % b.u : a.u / b.u;
+        break;
+    case IPU_OP_ID_POW:
+        if (is_signed && b.i < 0) {
+            return IPU_FAULT_NEGATIVE_EXPONENT;
+        }
+        result->u = integer_power(a.u, b.u);
+        break;
+    case IPU_OP_ID_MAXIMUM:
+        result->u = less ? b.u : a.u;
+        break;
+    case IPU_OP_ID_MINIMUM:
+        result->u = less ? a.u : b.u;
+        break;
+    case IPU_OP_ID_RELU_GRAD:
+        result->u = !a_negative && a.u != 0 ? b.u : 0;
+        break;
+    case IPU_OP_ID_LOGICAL_NOT:
+        result->u = a.u == 0;
+        break;
+    case IPU_OP_ID_LOGICAL_AND:
+        result->u = a.u != 0 && b.u != 0;
+        break;
+    case IPU_OP_ID_LOGICAL_OR:
+        result->u = a.u != 0 || b.u != 0;
+        break;
+    default:
+        result->u = 0;
+        break;
+    }
+    return IPU_FAULT_NONE;
+}
+
+static bool
+compare(ipu_op op, char kind, ipu__scalar a, ipu__scalar b)
+{
+    bool less = kind == 'f' ? a.f < b.f : (kind == 'i' ? a.i < b.i : a.u < b.u);
+    bool equal = kind == 'f' ? a.f == b.f : a.u == b.u;
+    bool greater = kind == 'f' ? a.f > b.f : !less && !equal;
+    switch (op) {
+    case IPU_OP_ID_EQUAL:
+        return equal;
+    case IPU_OP_ID_NOT_EQUAL:
+        return !equal;
+    case IPU_OP_ID_LESS:
+        return less;
+    case IPU_OP_ID_LESS_EQUAL:
+        return less || equal;
+    case IPU_OP_ID_GREATER:
+        return greater;
+    default:
+        return greater || equal;
+    }
+}
+
+ipu__fault
+ipu__scalar_apply(ipu_op op, ipu_dtype in, ipu_dtype out, const ipu__scalar operands[3],
+                  ipu__scalar *result)
+{
+    char kind = ipu_dtype_kind(in);
+    ipu__fault fault = IPU_FAULT_NONE;
+    switch (op) {
+    case IPU_OP_ID_EQUAL:
+    case IPU_OP_ID_NOT_EQUAL:
+    case IPU_OP_ID_LESS:
+    case IPU_OP_ID_LESS_EQUAL:
+    case IPU_OP_ID_GREATER:
+    case IPU_OP_ID_GREATER_EQUAL:
+        result->u = compare(op, kind, operands[0], operands[1]);
+        return IPU_FAULT_NONE;
+    case IPU_OP_ID_SELECT:
+        *result = operands[0].u != 0 ? operands[1] : operands[2];
+        return IPU_FAULT_NONE;
+    case IPU_OP_ID_CAST:
+        *result = ipu__scalar_cast(in, out, operands[0]);
+        return IPU_FAULT_NONE;
+    default:
+        break;
+    }
+    if (kind == 'f') {
+        result->f = float_apply(op, operands[0].f, operands[1].f);
+    } else {
+        fault = integer_apply(op, kind == 'i', operands[0], operands[1], result);
+    }
+    *result = ipu__scalar_round(out, *result);
+    return fault;
+}
+
+ipu_status
+ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault)
+{
+    const char *name = ipu_op_info_of(call->spec->op)->name;
+    switch (fault) {
+    case IPU_FAULT_NONE:
+        break;
+    case IPU_FAULT_DIVISION_BY_ZERO:
+        IPU_FAIL(call->ctx, INVALID_ARGUMENT, "%s: integer division by zero", name);
+    case IPU_FAULT_NEGATIVE_EXPONENT:
+        IPU_FAIL(call->ctx, INVALID_ARGUMENT,
+                 "%s: an integer to a negative integer power", name);
+    }
+    return IPU_OK;
+}
+
+int64_t
+ipu__integer_load(ipu_dtype dtype, const void *base, int64_t index)
+{
+    ipu__scalar value = ipu__scalar_load(dtype, base, index);
+    if (dtype == IPU_DTYPE_UINT64 && value.i < 0) {
+        return INT64_MAX;
+    }
+    return value.i;
+}
+
+double
+ipu__double_load(ipu_dtype dtype, const void *base)
+{
+    return ipu__scalar_to_double(dtype, ipu__scalar_load(dtype, base, 0));
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * float32 SGD and Adam updates, assign and add. One pass over variable, slots and
+ * gradient; each element runs the reference's sequence of float32 operations, so the
+ * results agree with it to the bit. Tasks are runs of elements. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/element_math.h"
+#include "kernels/kernel_impl.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { TASK_ELEMENTS = 8192 };
+
+typedef struct update_job {
+    const ipu_kernel_call *call;
+    int64_t elements;
+    float rate;
+    float momentum;
+    float rest_1; /* 1 - beta */
+    float rest_2;
+    float epsilon;
+    bool nesterov;
+    bool avx2;
+} update_job;
+
+#define SGD_LOOPS(suffix, target) \
+    target static void plain_##suffix(float *w, const float *g, float rate, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            w[i] = w[i] - rate * g[i]; \
+        } \
+    } \
+    target static void momentum_##suffix(float *w, float *v, const float *g, \
+                                         float rate, float momentum, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            float velocity = momentum * v[i] - rate * g[i]; \
+            v[i] = velocity; \
+            w[i] = w[i] + velocity; \
+        } \
+    } \
+    target static void nesterov_##suffix(float *w, float *v, const float *g, \
+                                         float rate, float momentum, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            float move = rate * g[i]; \
+            float velocity = momentum * v[i] - move; \
+            v[i] = velocity; \
+            w[i] = w[i] + (momentum * velocity - move); \
+        } \
+    } \
+    target static void add_##suffix(float *w, const float *g, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            w[i] = w[i] + g[i]; \
+        } \
+    }
+SGD_LOOPS(generic, )
+SGD_LOOPS(avx2, IPU_TARGET_AVX2)
+
+static void
+sgd_task(void *state, int32_t task, int32_t worker)
+{
+    const update_job *job = state;
+    const ipu_kernel_call *call = job->call;
+    int64_t begin = (int64_t)task * TASK_ELEMENTS;
+    int64_t n = ipu__min(job->elements - begin, TASK_ELEMENTS);
+    float *w = (float *)call->outputs[0] + begin;
+    const float *g = (const float *)call->inputs[0] + begin;
+    (void)worker;
+    if (call->spec->op == IPU_OP_ID_VARIABLE_ADD) {
+        (job->avx2 ? add_avx2 : add_generic)(w, g, n);
+    } else if (call->spec->output_count == 1) {
+        (job->avx2 ? plain_avx2 : plain_generic)(w, g, job->rate, n);
+    } else {
+        float *v = (float *)call->outputs[1] + begin;
+        if (job->nesterov) {
+            (job->avx2 ? nesterov_avx2 : nesterov_generic)(w, v, g, job->rate,
+                                                           job->momentum, n);
+        } else {
+            (job->avx2 ? momentum_avx2 : momentum_generic)(w, v, g, job->rate,
+                                                           job->momentum, n);
+        }
+    }
+}
+
+/* m and v of elements [0, n), then the moves, with square roots in between. */
+#define ADAM_LOOPS(suffix, target) \
+    target static void moments_##suffix(float *m, float *v, const float *g, \
+                                        float rest_1, float rest_2, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            m[i] = m[i] + (g[i] - m[i]) * rest_1; \
+            v[i] = v[i] + (g[i] * g[i] - v[i]) * rest_2; \
+        } \
+    } \
+    target static void moves_##suffix(float *w, const float *m, const float *root, \
+                                      float alpha, float epsilon, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            w[i] = w[i] - alpha * m[i] / (root[i] + epsilon); \
+        } \
+    }
+ADAM_LOOPS(generic, )
+ADAM_LOOPS(avx2, IPU_TARGET_AVX2)
+
+static void
+roots_generic(float *out, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = sqrtf(x[i]);
+    }
+}
+
+#if defined(__x86_64__)
+IPU_TARGET_AVX2 static void
+roots_avx2(float *out, const float *x, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        _mm256_storeu_ps(out + i, _mm256_sqrt_ps(_mm256_loadu_ps(x + i)));
+    }
+    roots_generic(out + i, x + i, n - i);
+}
+#else
+#define roots_avx2 roots_generic
+#endif
+
+static void
+adam_task(void *state, int32_t task, int32_t worker)
+{
+    enum { BLOCK = 512 };
+    float root[BLOCK];
+    const update_job *job = state;
+    const ipu_kernel_call *call = job->call;
+    int64_t begin = (int64_t)task * TASK_ELEMENTS;
+    int64_t end = ipu__min(begin + TASK_ELEMENTS, job->elements);
+    (void)worker;
+    for (int64_t i = begin; i < end; i += BLOCK) {
+        int64_t n = ipu__min(end - i, BLOCK);
+        float *w = (float *)call->outputs[0] + i;
+        float *m = (float *)call->outputs[1] + i;
+        float *v = (float *)call->outputs[2] + i;
+        const float *g = (const float *)call->inputs[0] + i;
+        if (job->avx2) {
+            moments_avx2(m, v, g, job->rest_1, job->rest_2, n);
+            roots_avx2(root, v, n);
+            moves_avx2(w, m, root, job->rate, job->epsilon, n);
+        } else {
+            moments_generic(m, v, g, job->rest_1, job->rest_2, n);
+            roots_generic(root, v, n);
+            moves_generic(w, m, root, job->rate, job->epsilon, n);
+        }
+    }
+}
+
+static void
+start(update_job *job, const ipu_kernel_call *call)
+{
+    job->call = call;
+    job->elements = ipu_shape_elements(&call->spec->outputs[0].shape);
+    job->avx2 = call->spec->choice[0] >= IPU_CPU_AVX2;
+}
+
+static void
+share(update_job *job, ipu_task_fn *task)
+{
+    ipu_pool_run(job->call->pool, (int32_t)ipu__ceil_div(job->elements, TASK_ELEMENTS),
+                 task, job);
+}
+
+static ipu_status
+run_sgd(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    update_job job = {.rate = 0.0f};
+    start(&job, call);
+    job.rate = (float)ipu__double_load(spec->inputs[1].dtype, call->inputs[1]);
+    job.momentum = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_MOMENTUM, 0.0);
+    job.nesterov = ipu_attrs_int(spec->attrs, IPU_ATTR_NESTEROV, 0) != 0;
+    share(&job, sgd_task);
+    return IPU_OK;
+}
+
+static ipu_status
+run_add(const ipu_kernel_call *call)
+{
+    update_job job = {.rate = 0.0f};
+    start(&job, call);
+    share(&job, sgd_task);
+    return IPU_OK;
+}
+
+static ipu_status
+run_adam(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    update_job job = {.rate = 0.0f};
+    double beta_1 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_1, 0.9);
+    double beta_2 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_2, 0.999);
+    double rate = ipu__double_load(spec->inputs[1].dtype, call->inputs[1]);
+    double count = ipu__double_load(spec->inputs[2].dtype, call->inputs[2]);
+    start(&job, call);
+    job.rate =
+        (float)(rate * sqrt(1.0 - pow(beta_2, count)) / (1.0 - pow(beta_1, count)));
+    job.rest_1 = (float)(1.0 - beta_1);
+    job.rest_2 = (float)(1.0 - beta_2);
+    job.epsilon = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_EPSILON, 1e-7);
+    share(&job, adam_task);
+    return IPU_OK;
+}
+
+static ipu_status
+choose(ipu_kernel_spec *spec, ipu_cpu_class cpu, ipu_kernel_fn *run, const char *name)
+{
+    if (spec->outputs[0].dtype == IPU_DTYPE_FLOAT32) {
+        spec->run = run;
+        spec->kernel_name = name;
+        spec->choice[0] = (int64_t)cpu;
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_variable_assign(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+{
+    (void)ctx;
+    (void)cpu;
+    spec->run = ipu_reference_variable_assign;
+    spec->kernel_name = "copy";
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_variable_add(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+{
+    (void)ctx;
+    return choose(spec, cpu, run_add, "variable_add_f32");
+}
+
+ipu_status
+ipu_choose_sgd_update(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+{
+    (void)ctx;
+    return choose(spec, cpu, run_sgd, "sgd_f32");
+}
+
+ipu_status
+ipu_choose_adam_update(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+{
+    (void)ctx;
+    return choose(spec, cpu, run_adam, "adam_f32");
+}

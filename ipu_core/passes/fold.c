@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Nodes whose inputs are all constants become constants. In: any graph. Out: the same
+ * graph with literals; the constants that they came from stay for the prune pass.
+ *
+ * The kernel that would have run is the one that folds, so that folding changes no bit.
+ * Nodes with effects, random numbers or blocks are left, results above MOST_BYTES too
+ * (they would only move work from the program into its size), and broadcasts, which
+ * element-wise kernels take as they are. Where the kernel fails, for instance in a
+ * division by zero, the node stays, and the error comes when the program runs. One
+ * thread per graph. */
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+enum { MOST_BYTES = 4096, MOST_BUFFERS = 64 };
+
+typedef struct buffers {
+    ipu_ctx *ctx;
+    void *items[MOST_BUFFERS];
+    size_t bytes[MOST_BUFFERS];
+    uint32_t count;
+} buffers;
+
+static ipu_status
+buffers_add(buffers *b, size_t bytes, void **out)
+{
+    bytes += IPU_SLACK_BYTES;
+    IPU_TRY(ipu_alloc(b->ctx, bytes, out));
+    b->items[b->count] = *out;
+    b->bytes[b->count++] = bytes;
+    return IPU_OK;
+}
+
+static void
+buffers_free(buffers *b)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        ipu_free(b->ctx, b->items[i], b->bytes[i]);
+    }
+    b->count = 0;
+}
+
+static const ipu_attr *
+literal(const ipu_graph *graph, ipu_value value)
+{
+    const ipu_node_data *node = ipu__producer(graph, value);
+    return node != NULL && node->op == IPU_OP_ID_CONSTANT
+               ? ipu_attrs_find(node->attrs, IPU_ATTR_VALUE)
+               : NULL;
+}
+
+static bool
+can_fold(const ipu_graph *graph, const ipu_node_data *node)
+{
+    const uint32_t never = IPU_OP_RANDOM | IPU_OP_READS | IPU_OP_WRITES | IPU_OP_BLOCK;
+    uint32_t flags = ipu__flags(node);
+    if ((flags & never) != 0 || (flags & (IPU_OP_KERNEL | IPU_OP_VIEW)) == 0 ||
+        node->op == IPU_OP_ID_BROADCAST || node->input_count == 0 ||
+        node->input_count + node->output_count >= MOST_BUFFERS) {
+        return false;
+    }
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        size_t more =
+            ipu_type_bytes(&ipu_value_of(graph, ipu_node_output(node, i))->type);
+        bytes = more > MOST_BYTES ? MOST_BYTES + 1 : bytes + more;
+        if (bytes > MOST_BYTES) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        if (literal(graph, node->inputs[i]) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Runs the node on its literals. The results lie in b's last buffers but the
+ * workspace's. */
+static ipu_status
+compute(buffers *b, const ipu_graph *graph, const ipu_node_data *node,
+        void *results[MOST_BUFFERS])
+{
+    ipu_type types[MOST_BUFFERS];
+    const void *inputs[MOST_BUFFERS];
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ipu_attr *value = literal(graph, node->inputs[i]);
+        void *copy;
+        types[i] = ipu_value_of(graph, node->inputs[i])->type;
+        IPU_TRY(buffers_add(b, value->count, &copy));
+        if (value->count > 0) {
+            memcpy(copy, value->as.bytes, value->count);
+        }
+        inputs[i] = copy;
+    }
+    ipu_type *outputs = &types[node->input_count];
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        outputs[i] = ipu_value_of(graph, ipu_node_output(node, i))->type;
+        IPU_TRY(buffers_add(b, ipu_type_bytes(&outputs[i]), &results[i]));
+    }
+    if ((ipu__flags(node) & IPU_OP_VIEW) != 0) {
+        memcpy(results[0], inputs[0], ipu_type_bytes(&outputs[0]));
+        return IPU_OK;
+    }
+    ipu_kernel_spec spec = {.op = node->op,
+                            .attrs = node->attrs,
+                            .input_count = node->input_count,
+                            .output_count = node->output_count,
+                            .inputs = types,
+                            .outputs = outputs};
+    IPU_TRY(ipu_kernel_prepare(b->ctx, &spec, IPU_KERNEL_FAST, ipu_cpu_class_detect()));
+    void *workspace;
+    IPU_TRY(buffers_add(b, spec.workspace_bytes, &workspace));
+    ipu_kernel_call call = {.spec = &spec,
+                            .inputs = inputs,
+                            .outputs = results,
+                            .workspace = workspace,
+                            .ctx = b->ctx};
+    return spec.run(&call);
+}
+
+static ipu_status
+emit_literal(ipu__rewriter *r, ipu_node like, ipu_value value, const void *bytes)
+{
+    ipu_type type = ipu_value_of(r->graph, value)->type;
+    ipu_attr attrs[3] = {{.key = IPU_ATTR_DTYPE, .as = {.i = (int64_t)type.dtype}},
+                         {.key = IPU_ATTR_SHAPE,
+                          .count = (uint32_t)type.shape.rank,
+                          .as = {.ints = type.shape.dims}},
+                         {.key = IPU_ATTR_VALUE,
+                          .count = (uint32_t)ipu_type_bytes(&type),
+                          .as = {.bytes = bytes}}};
+    ipu_value constant;
+    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, ipu_node_of(r->graph, like)->block, like,
+                           IPU_OP_ID_CONSTANT, NULL, 0, attrs, 3, &constant));
+    return ipu__replace(r, value, constant);
+}
+
+static ipu_status
+visit(ipu__rewriter *r, ipu_node id, bool *keep)
+{
+    const ipu_node_data node = *ipu_node_of(r->graph, id);
+    if (!can_fold(r->graph, &node)) {
+        return IPU_OK;
+    }
+    ipu_ctx trial; /* where failing is no error */
+    ipu_ctx_init(&trial, r->ctx->allocator);
+    buffers b = {.ctx = &trial};
+    void *results[MOST_BUFFERS];
+    ipu_status status = compute(&b, r->graph, &node, results);
+    bool folded = status == IPU_OK;
+    if (status == IPU_STATUS_OUT_OF_MEMORY) {
+        status = ipu_ctx_fail(r->ctx, status, "%s", trial.message);
+    } else {
+        status = IPU_OK;
+    }
+    for (uint32_t i = 0; i < node.output_count && folded && status == IPU_OK; i++) {
+        status = emit_literal(r, id, ipu_node_output(&node, i), results[i]);
+    }
+    buffers_free(&b);
+    *keep = !folded;
+    return status;
+}
+
+ipu_status
+ipu_pass_fold(ipu_ctx *ctx, ipu_graph *graph)
+{
+    ipu__rewriter rewriter = {.ctx = ctx, .graph = graph, .visit = visit};
+    return ipu__rewrite(&rewriter);
+}

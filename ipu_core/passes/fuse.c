@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Fewer, larger nodes. In: a pruned graph. Out: the same bits from
+ *
+ *   fused_matmul       matmul, + a bias of the last axis, then relu, tanh or sigmoid
+ *                      (the last two may each be missing, not both)
+ *   fused_elementwise  a tree of element-wise nodes of one shape as a micro-program
+ *                      (kernels/kernel.h); a value goes into it if nothing outside the
+ *                      tree uses it
+ *
+ * The fused node stands where the last of its nodes stood. In between there may be no
+ * write of a variable and no read of the infeed, since the memory planner lets values
+ * alias both until then; so a block is cut into segments by such nodes, and what is
+ * fused lies in one segment. Whatever the gradient needs has a use of its own, hence
+ * stays. Trees are planned from the last node to the first, and made in program order.
+ * One thread per graph. */
+#include <string.h>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+typedef struct node_note {
+    uint32_t segment;  /* unique over all blocks */
+    uint32_t position; /* in program order, over all blocks */
+    ipu_node root;     /* the tree that it is part of */
+    ipu_node next;     /* an earlier node of that tree */
+} node_note;
+
+typedef struct fuser {
+    ipu_ctx *ctx;
+    ipu_graph *graph;
+    IPU_ARRAY(uint32_t) uses;   /* by value, in living nodes and block results */
+    IPU_ARRAY(node_note) notes; /* by node */
+    uint32_t segment;
+    uint32_t position;
+    IPU_ARRAY(uint32_t) tree_uses; /* by value, in the tree that is being grown */
+} fuser;
+
+/* --- uses and segments ------------------------------------------------------------ */
+
+static bool
+cuts_segment(const ipu_node_data *node)
+{
+    uint32_t flags = ipu__flags(node);
+    return (flags & IPU_OP_BLOCK) != 0 ||
+           ((flags & IPU_OP_WRITES) != 0 && node->op != IPU_OP_ID_OUTFEED_ENQUEUE);
+}
+
+static void
+note_block(fuser *f, ipu_block id)
+{
+    const ipu_block_data *block = ipu_block_of(f->graph, id);
+    f->segment++;
+    for (size_t i = 0; i < block->nodes.count; i++) {
+        ipu_node node_id = block->nodes.items[i];
+        const ipu_node_data *node = ipu_node_of(f->graph, node_id);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            f->uses.items[node->inputs[k].index]++;
+        }
+        if ((ipu__flags(node) & IPU_OP_BLOCK) != 0) {
+            note_block(f, ipu__body_of(node));
+        }
+        f->segment += cuts_segment(node) ? 1 : 0;
+        f->notes.items[node_id.index] = (node_note){.segment = f->segment,
+                                                    .position = f->position++,
+                                                    .root = IPU_NO_NODE,
+                                                    .next = IPU_NO_NODE};
+    }
+    for (size_t i = 0; i < block->results.count; i++) {
+        f->uses.items[block->results.items[i].index]++;
+    }
+    f->segment++;
+}
+
+/* Counts afresh: the graph has changed. */
+static ipu_status
+take_notes(fuser *f)
+{
+    f->uses.count = 0;
+    f->notes.count = 0;
+    f->tree_uses.count = 0;
+    size_t values = f->graph->values.count;
+    size_t nodes = f->graph->nodes.count;
+    IPU_TRY(IPU_ARRAY_RESERVE(f->ctx, &f->uses, values));
+    IPU_TRY(IPU_ARRAY_RESERVE(f->ctx, &f->tree_uses, values));
+    IPU_TRY(IPU_ARRAY_RESERVE(f->ctx, &f->notes, nodes));
+    for (size_t i = 0; i < values; i++) {
+        f->uses.items[f->uses.count++] = 0;
+        f->tree_uses.items[f->tree_uses.count++] = 0;
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        f->notes.items[f->notes.count++] =
+            (node_note){.root = IPU_NO_NODE, .next = IPU_NO_NODE};
+    }
+    note_block(f, (ipu_block){0});
+    return IPU_OK;
+}
+
+/* Whether `first` may be computed where `last` is, a later node of the same block. */
+static bool
+may_join(const fuser *f, ipu_node first, ipu_node last)
+{
+    const ipu_node_data *a = ipu_node_of(f->graph, first);
+    const ipu_node_data *b = ipu_node_of(f->graph, last);
+    return a->block.index == b->block.index &&
+           f->notes.items[first.index].segment == f->notes.items[last.index].segment &&
+           a->placement.device == b->placement.device &&
+           a->placement.shard == b->placement.shard &&
+           a->placement.stage == b->placement.stage;
+}
+
+/* --- matmul, bias, activation ----------------------------------------------------- */
+
+static ipu_activation
+activation_of(ipu_op op)
+{
+    switch (op) {
+    case IPU_OP_ID_RELU:
+        return IPU_ACTIVATION_RELU;
+    case IPU_OP_ID_TANH:
+        return IPU_ACTIVATION_TANH;
+    case IPU_OP_ID_SIGMOID:
+        return IPU_ACTIVATION_SIGMOID;
+    default:
+        return IPU_ACTIVATION_NONE;
+    }
+}
+
+/* The node of this op that makes `value` for `user` alone, or NULL. */
+static const ipu_node_data *
+own_producer(const fuser *f, ipu_value value, ipu_node user, ipu_op op)
+{
+    const ipu_node_data *node = ipu__producer(f->graph, value);
+    if (node == NULL || node->op != op || value.index >= f->uses.count ||
+        f->uses.items[value.index] != 1) {
+        return NULL;
+    }
+    return may_join(f, ipu_value_of(f->graph, value)->producer, user) ? node : NULL;
+}
+
+static bool
+is_bias(const fuser *f, ipu_value bias, const ipu_type *product)
+{
+    const ipu_type *type = &ipu_value_of(f->graph, bias)->type;
+    return type->shape.rank == 1 && type->dtype == product->dtype &&
+           type->shape.dims[0] == product->shape.dims[product->shape.rank - 1];
+}
+
+/* A fused node takes the place of `old`: same users, same segment. */
+static ipu_status
+take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
+{
+    fuser *f = r->state;
+    ipu_node old_node = ipu_value_of(r->graph, old)->producer;
+    ipu_node fused_node = ipu_value_of(r->graph, fused)->producer;
+    while (f->uses.count <= fused.index) {
+        IPU_TRY(IPU_ARRAY_PUSH(f->ctx, &f->uses, 0));
+    }
+    while (f->notes.count <= fused_node.index) {
+        node_note none = {.root = IPU_NO_NODE, .next = IPU_NO_NODE};
+        IPU_TRY(IPU_ARRAY_PUSH(f->ctx, &f->notes, none));
+    }
+    f->uses.items[fused.index] = f->uses.items[old.index];
+    f->notes.items[fused_node.index] = f->notes.items[old_node.index];
+    return ipu__replace(r, old, fused);
+}
+
+/* Finds what `node` finishes: the product, and the bias if there is one. An activation
+ * may find a product with its bias already fused by an earlier visit. */
+static const ipu_node_data *
+find_product(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *bias)
+{
+    const ipu_node_data *product = NULL;
+    *bias = IPU_NO_VALUE;
+    if (node->op == IPU_OP_ID_ADD) {
+        for (uint32_t side = 0; side < 2; side++) {
+            product = own_producer(f, node->inputs[side], id, IPU_OP_ID_MATMUL);
+            *bias = node->inputs[1 - side];
+            if (product != NULL &&
+                is_bias(f, *bias, &ipu_value_of(f->graph, node->inputs[side])->type)) {
+                return product;
+            }
+        }
+        return NULL;
+    }
+    if (activation_of(node->op) == IPU_ACTIVATION_NONE) {
+        return NULL;
+    }
+    product = own_producer(f, node->inputs[0], id, IPU_OP_ID_MATMUL);
+    if (product != NULL) {
+        return product;
+    }
+    product = own_producer(f, node->inputs[0], id, IPU_OP_ID_FUSED_MATMUL);
+    if (product != NULL && ipu_attrs_int(product->attrs, IPU_ATTR_ACTIVATION, 0) ==
+                               (int64_t)IPU_ACTIVATION_NONE) {
+        *bias = product->input_count == 3 ? product->inputs[2] : IPU_NO_VALUE;
+        return product;
+    }
+    return NULL;
+}
+
+static ipu_status
+visit_matmul(ipu__rewriter *r, ipu_node id, bool *keep)
+{
+    const ipu_node_data *node = ipu_node_of(r->graph, id);
+    ipu_value bias;
+    const ipu_node_data *product = find_product(r->state, node, id, &bias);
+    if (product == NULL) {
+        return IPU_OK;
+    }
+    ipu_value old = ipu_node_output(node, 0);
+    if (!ipu_dtype_is_float(ipu_value_of(r->graph, old)->type.dtype)) {
+        return IPU_OK;
+    }
+    ipu_value inputs[3] = {product->inputs[0], product->inputs[1], bias};
+    ipu_attr attrs[3] = {
+        {.key = IPU_ATTR_TRANSPOSE_A,
+         .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0)}},
+        {.key = IPU_ATTR_TRANSPOSE_B,
+         .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0)}},
+        {.key = IPU_ATTR_ACTIVATION, .as = {.i = (int64_t)activation_of(node->op)}}};
+    uint32_t count = bias.index == IPU_NO_INDEX ? 2 : 3;
+    ipu_value fused;
+    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_FUSED_MATMUL,
+                           inputs, count, attrs, 3, &fused));
+    *keep = false;
+    return take_place(r, old, fused);
+}
+
+/* --- element-wise trees ----------------------------------------------------------- */
+
+static bool
+is_elementwise(const ipu_node_data *node)
+{
+    return node != NULL && (ipu__flags(node) & IPU_OP_ELEMENTWISE) != 0 &&
+           node->op != IPU_OP_ID_FUSED_ELEMENTWISE;
+}
+
+/* A tree while it grows: `members` in the order of joining, `open` the operands of
+ * members that have not been looked at; the others are inputs. */
+typedef struct tree {
+    ipu_node members[IPU_FUSED_MAX_INSTRUCTIONS];
+    uint32_t member_count;
+    ipu_value open[3 * IPU_FUSED_MAX_INSTRUCTIONS];
+    uint32_t open_count;
+    ipu_value inputs[IPU_FUSED_MAX_INPUTS];
+    uint32_t input_count;
+} tree;
+
+static void
+add_open(tree *t, ipu_value value)
+{
+    for (uint32_t i = 0; i < t->open_count; i++) {
+        if (t->open[i].index == value.index) {
+            return;
+        }
+    }
+    t->open[t->open_count++] = value;
+}
+
+static void
+add_member(fuser *f, tree *t, ipu_node id)
+{
+    const ipu_node_data *node = ipu_node_of(f->graph, id);
+    t->members[t->member_count++] = id;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        f->tree_uses.items[node->inputs[i].index]++;
+        add_open(t, node->inputs[i]);
+    }
+}
+
+/* Whether all users of `value` are in the tree, and its node may be computed there. */
+static bool
+can_join(const fuser *f, ipu_node root, ipu_value value)
+{
+    const ipu_node_data *node = ipu__producer(f->graph, value);
+    ipu_node id = ipu_value_of(f->graph, value)->producer;
+    if (!is_elementwise(node) || f->notes.items[id.index].root.index != IPU_NO_INDEX ||
+        !may_join(f, id, root) ||
+        f->tree_uses.items[value.index] != f->uses.items[value.index]) {
+        return false;
+    }
+    ipu_value out = ipu_node_output(ipu_node_of(f->graph, root), 0);
+    return ipu_shape_equal(&ipu_value_of(f->graph, out)->type.shape,
+                           &ipu_value_of(f->graph, value)->type.shape);
+}
+
+/* How many inputs the tree would have if `node` joined in place of its result: what is
+ * open or an input already, and the operands of the node that are new. */
+static bool
+inputs_fit(const tree *t, const ipu_node_data *node)
+{
+    uint32_t count = t->open_count + t->input_count - 1;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < t->open_count; k++) {
+            known |= t->open[k].index == node->inputs[i].index;
+        }
+        for (uint32_t k = 0; k < t->input_count; k++) {
+            known |= t->inputs[k].index == node->inputs[i].index;
+        }
+        count += known ? 0 : 1;
+    }
+    return count <= IPU_FUSED_MAX_INPUTS;
+}
+
+/* The open value that is made last: all of its users in the block have been seen. */
+static uint32_t
+latest_open(const fuser *f, const tree *t)
+{
+    uint32_t best = 0;
+    int64_t best_position = -1;
+    for (uint32_t i = 0; i < t->open_count; i++) {
+        ipu_node node = ipu_value_of(f->graph, t->open[i])->producer;
+        int64_t position = node.index == IPU_NO_INDEX
+                               ? -1
+                               : (int64_t)f->notes.items[node.index].position;
+        if (position > best_position) {
+            best = i;
+            best_position = position;
+        }
+    }
+    return best;
+}
+
+static void
+plan_tree(fuser *f, ipu_node root)
+{
+    tree t = {.member_count = 0};
+    add_member(f, &t, root);
+    /* A value can only have been made before its users, so taking the latest first
+     * means that a value's users are all decided when its turn comes. */
+    while (t.open_count > 0) {
+        uint32_t at = latest_open(f, &t);
+        ipu_value value = t.open[at];
+        ipu_node id = ipu_value_of(f->graph, value)->producer;
+        bool joins = t.member_count < IPU_FUSED_MAX_INSTRUCTIONS &&
+                     can_join(f, root, value) &&
+                     inputs_fit(&t, ipu_node_of(f->graph, id));
+        t.open[at] = t.open[--t.open_count];
+        if (joins) {
+            add_member(f, &t, id);
+        } else {
+            t.inputs[t.input_count++] = value;
+        }
+    }
+    for (uint32_t i = 0; i < t.member_count; i++) {
+        const ipu_node_data *node = ipu_node_of(f->graph, t.members[i]);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            f->tree_uses.items[node->inputs[k].index] = 0;
+        }
+        if (t.member_count > 1) {
+            node_note *note = &f->notes.items[t.members[i].index];
+            note->root = root;
+            note->next = i + 1 < t.member_count ? t.members[i + 1] : IPU_NO_NODE;
+        }
+    }
+}
+
+static void
+plan_block(fuser *f, ipu_block id)
+{
+    const ipu_block_data *block = ipu_block_of(f->graph, id);
+    for (size_t i = block->nodes.count; i-- > 0;) {
+        ipu_node node_id = block->nodes.items[i];
+        const ipu_node_data *node = ipu_node_of(f->graph, node_id);
+        if ((ipu__flags(node) & IPU_OP_BLOCK) != 0) {
+            plan_block(f, ipu__body_of(node));
+        } else if (is_elementwise(node) &&
+                   f->notes.items[node_id.index].root.index == IPU_NO_INDEX) {
+            plan_tree(f, node_id);
+        }
+    }
+}
+
+/* The input's place in `inputs`, which grows. */
+static int64_t
+operand_of(ipu_value value, ipu_value *inputs, uint32_t *count)
+{
+    for (uint32_t i = 0; i < *count; i++) {
+        if (inputs[i].index == value.index) {
+            return i;
+        }
+    }
+    inputs[*count] = value;
+    return (*count)++;
+}
+
+/* The tree as code. Members joined from the last to the first. */
+static ipu_status
+emit_tree(ipu__rewriter *r, ipu_node root, ipu_value *out)
+{
+    const fuser *f = r->state;
+    ipu_node members[IPU_FUSED_MAX_INSTRUCTIONS];
+    ipu_value results[IPU_FUSED_MAX_INSTRUCTIONS];
+    ipu_value inputs[3 * IPU_FUSED_MAX_INSTRUCTIONS];
+    int64_t code[IPU_FUSED_MAX_INSTRUCTIONS * IPU_FUSED_WORDS];
+    uint32_t count = 0;
+    uint32_t input_count = 0;
+    for (ipu_node at = root; at.index != IPU_NO_INDEX;
+         at = f->notes.items[at.index].next) {
+        members[count++] = at;
+    }
+    for (uint32_t i = 0; i < count / 2; i++) {
+        ipu_node swapped = members[i];
+        members[i] = members[count - 1 - i];
+        members[count - 1 - i] = swapped;
+    }
+    for (uint32_t pass = 0; pass < 2; pass++) { /* first the inputs, then the code */
+        for (uint32_t i = 0; i < count; i++) {
+            const ipu_node_data *node = ipu_node_of(r->graph, members[i]);
+            int64_t *words = &code[i * IPU_FUSED_WORDS];
+            results[i] = ipu_node_output(node, 0);
+            words[0] = (int64_t)node->op;
+            words[1] = (int64_t)ipu_value_of(r->graph, results[i])->type.dtype;
+            for (uint32_t k = 0; k < 3; k++) {
+                words[2 + k] = -1;
+                for (uint32_t m = 0; m < i && k < node->input_count; m++) {
+                    if (results[m].index == node->inputs[k].index) {
+                        words[2 + k] = (int64_t)(input_count + m);
+                    }
+                }
+                if (k < node->input_count && words[2 + k] < 0) {
+                    words[2 + k] = operand_of(node->inputs[k], inputs, &input_count);
+                }
+            }
+        }
+    }
+    ipu_attr attr = {
+        .key = IPU_ATTR_CODE, .count = count * IPU_FUSED_WORDS, .as = {.ints = code}};
+    return ipu_graph_emit(r->ctx, r->graph, ipu_node_of(r->graph, root)->block, root,
+                          IPU_OP_ID_FUSED_ELEMENTWISE, inputs, input_count, &attr, 1,
+                          out);
+}
+
+static ipu_status
+visit_tree(ipu__rewriter *r, ipu_node id, bool *keep)
+{
+    const fuser *f = r->state;
+    ipu_node root =
+        id.index < f->notes.count ? f->notes.items[id.index].root : IPU_NO_NODE;
+    if (root.index == IPU_NO_INDEX) {
+        return IPU_OK;
+    }
+    *keep = false;
+    if (root.index != id.index) {
+        return IPU_OK;
+    }
+    ipu_value fused;
+    IPU_TRY(emit_tree(r, root, &fused));
+    return ipu__replace(r, ipu_node_output(ipu_node_of(r->graph, root), 0), fused);
+}
+
+ipu_status
+ipu_pass_fuse(ipu_ctx *ctx, ipu_graph *graph)
+{
+    fuser f = {.ctx = ctx, .graph = graph};
+    ipu__rewriter matmuls = {
+        .ctx = ctx, .graph = graph, .visit = visit_matmul, .state = &f};
+    ipu__rewriter trees = {
+        .ctx = ctx, .graph = graph, .visit = visit_tree, .state = &f};
+    ipu_status status = take_notes(&f);
+    if (status == IPU_OK) {
+        status = ipu__rewrite(&matmuls);
+    }
+    if (status == IPU_OK) {
+        status = ipu_pass_prune(ctx, graph);
+    }
+    if (status == IPU_OK) {
+        status = take_notes(&f);
+    }
+    if (status == IPU_OK) {
+        plan_block(&f, (ipu_block){0});
+        status = ipu__rewrite(&trees);
+    }
+    IPU_ARRAY_FREE(ctx, &f.uses);
+    IPU_ARRAY_FREE(ctx, &f.tree_uses);
+    IPU_ARRAY_FREE(ctx, &f.notes);
+    return status;
+}

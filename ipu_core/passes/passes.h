@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Graph to graph, in place. Each pass says what it needs and leaves; ipu_passes_run
+ * verifies the graph after each when `verify` is set (always in tests). A pass removes a
+ * node by taking it out of its block's list; dead nodes and values keep their ids. */
+#ifndef IPU_PASSES_PASSES_H
+#define IPU_PASSES_PASSES_H
+
+#include "graph/graph.h"
+
+typedef ipu_status ipu_pass_fn(ipu_ctx *ctx, ipu_graph *graph);
+
+/* X(name, what it does), in the order in which they run by default */
+#define IPU_PASS_LIST(X) \
+    X(canonicalise, "one spelling for each computation; identities removed") \
+    X(fold, "nodes of constants alone become constants") \
+    X(merge, "equal nodes without effects become one") \
+    X(prune, "nodes that no effect or result needs go") \
+    X(fuse, "matmul with bias and activation; element-wise chains")
+
+#define X(name, text) ipu_pass_fn ipu_pass_##name;
+IPU_PASS_LIST(X)
+#undef X
+
+typedef struct ipu_passes_options {
+    bool verify;
+    bool fuse; /* false: leave the graph unfused (same bits, for tests) */
+} ipu_passes_options;
+
+ipu_status ipu_passes_run(ipu_ctx *ctx, ipu_graph *graph,
+                          const ipu_passes_options *options);
+/* One pass by name, NOT_FOUND where there is none. */
+ipu_status ipu_pass_run_named(ipu_ctx *ctx, ipu_graph *graph, const char *name);
+
+#endif

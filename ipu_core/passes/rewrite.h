@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the passes share: one forward walk that rebuilds the node list of every block
+ * and replaces values on the way. Nothing outside passes/ includes it. */
+#ifndef IPU_PASSES_REWRITE_H
+#define IPU_PASSES_REWRITE_H
+
+#include "graph/graph.h"
+
+typedef struct ipu__rewriter ipu__rewriter;
+
+/* Sees one node, in program order, with its inputs already replaced. Nodes that it
+ * emits go before this one. Sets *keep to false to take the node out. */
+typedef ipu_status ipu__visit_fn(ipu__rewriter *rewriter, ipu_node node, bool *keep);
+/* Before and after the nodes of a block that `owner` holds. */
+typedef ipu_status ipu__border_fn(ipu__rewriter *rewriter, ipu_block block);
+
+struct ipu__rewriter {
+    ipu_ctx *ctx;
+    ipu_graph *graph;
+    ipu__visit_fn *visit;
+    ipu__border_fn *enter;         /* may be NULL */
+    ipu__border_fn *leave;         /* may be NULL */
+    void *state;                   /* of the pass */
+    IPU_ARRAY(ipu_value) replaced; /* by value; past its end: not replaced */
+};
+
+/* Walks the whole graph. Releases what the rewriter holds, also after a failure, which
+ * leaves a graph that can be freed and no more. */
+ipu_status ipu__rewrite(ipu__rewriter *rewriter);
+/* From here on `by` stands wherever `value` is used. */
+ipu_status ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by);
+
+/* The block of a BLOCK node. */
+static inline ipu_block
+ipu__body_of(const ipu_node_data *node)
+{
+    return (ipu_block){(uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_BODY, 0)};
+}
+/* The node that makes a value, NULL for a parameter. */
+static inline const ipu_node_data *
+ipu__producer(const ipu_graph *graph, ipu_value value)
+{
+    ipu_node node = ipu_value_of(graph, value)->producer;
+    return node.index == IPU_NO_INDEX ? NULL : ipu_node_of(graph, node);
+}
+static inline uint32_t
+ipu__flags(const ipu_node_data *node)
+{
+    return ipu_op_info_of(node->op)->flags;
+}
+
+#endif

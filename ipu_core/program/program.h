@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A compiled program: flat instructions over numbered places, all sizes known. It is
+ * immutable once built and holds no pointer into the graph, so that many executors can
+ * share it. */
+#ifndef IPU_PROGRAM_PROGRAM_H
+#define IPU_PROGRAM_PROGRAM_H
+
+#include "graph/graph.h"
+#include "memory/memory.h"
+
+/* Where an operand lives. */
+typedef enum ipu_space {
+    IPU_SPACE_SLAB,     /* offset into the program's slab */
+    IPU_SPACE_CONSTANT, /* offset into the program's constants */
+    IPU_SPACE_INPUT,    /* index of a run's input buffer */
+    IPU_SPACE_OUTPUT,   /* index of a run's output buffer */
+    IPU_SPACE_VARIABLE, /* index into the program's resources */
+    IPU_SPACE_INFEED    /* index into infeed components: the slot dequeued last */
+} ipu_space;
+
+typedef struct ipu_place {
+    ipu_space space;
+    uint32_t index;  /* INPUT, OUTPUT, VARIABLE, INFEED */
+    size_t offset;   /* SLAB, CONSTANT */
+} ipu_place;
+
+/* X(NAME, text, what it does) */
+#define IPU_INSTRUCTION_LIST(X) \
+    X(KERNEL, kernel, "runs kernel spec `spec` on inputs and outputs") \
+    X(COPY, copy, "copies `bytes` from the input place to the output place") \
+    X(DEQUEUE, dequeue, "releases the infeed's last element, waits for the next") \
+    X(ENQUEUE, enqueue, "copies the inputs into the outfeed's next slot") \
+    X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
+    X(NEXT, next, "end of a loop's body: advances the step counter; jumps to `target`") \
+    X(HALT, halt, "end of the program")
+
+typedef enum ipu_instruction_kind {
+#define X(name, text, what) IPU_INSTRUCTION_##name,
+    IPU_INSTRUCTION_LIST(X)
+#undef X
+    IPU_INSTRUCTION_COUNT
+} ipu_instruction_kind;
+
+typedef struct ipu_instruction {
+    ipu_instruction_kind kind;
+    uint32_t input_count;
+    uint32_t output_count;
+    const ipu_place *inputs;
+    const ipu_place *outputs;
+    uint32_t spec;     /* KERNEL: index into specs */
+    uint32_t resource; /* DEQUEUE, ENQUEUE: index into resources */
+    uint32_t loop;     /* LOOP, NEXT: which counter */
+    int32_t target;    /* LOOP, NEXT: instruction */
+    size_t bytes;      /* COPY */
+    ipu_source source;
+    const char *name;
+} ipu_instruction;
+
+typedef struct ipu_program {
+    ipu_arena arena;
+    IPU_ARRAY(ipu_instruction) instructions;
+    IPU_ARRAY(ipu_kernel_spec) specs;
+    IPU_ARRAY(ipu_resource) resources;
+    uint32_t loop_count;
+    uint32_t input_count;
+    const ipu_type *inputs; /* the main block's parameters */
+    uint32_t output_count;
+    const ipu_type *outputs; /* the main block's results */
+    const void *constants;
+    size_t constant_bytes;
+    size_t workspace_bytes; /* the largest of any kernel; its place is in the slab */
+    size_t workspace_offset;
+    ipu_memory_report memory;
+    double flops_per_run; /* loops counted once */
+    bool uses_random;
+} ipu_program;
+
+typedef struct ipu_compile_options {
+    ipu_kernel_variant variant;
+    ipu_cpu_class cpu;
+    bool verify;
+} ipu_compile_options;
+
+/* Lowers a graph (after the passes) to a program: chooses kernels, decides what is done in
+ * place, plans the slab and checks the plan. The graph is not kept. */
+ipu_status ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
+                              const ipu_compile_options *options, ipu_program **out);
+void ipu_program_free(ipu_ctx *ctx, ipu_program *program);
+ipu_status ipu_program_print(ipu_ctx *ctx, const ipu_program *program, char **out_text,
+                             size_t *out_bytes);
+ipu_status ipu_program_verify(ipu_ctx *ctx, const ipu_program *program);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The disassembly of a program: a head with its types, resources and sizes, then one line
+ * per instruction with its number. The form is pinned by golden files.
+ *
+ *    3  loop    #0 constant+0 -> 9
+ *    5  kernel  matmul.reference(infeed[0], variable[1]) -> slab+128   # dense/MatMul
+ *
+ * The text belongs to the caller. */
+#include <inttypes.h>
+
+#include "base/text.h"
+#include "program/program_impl.h"
+
+static void
+print_place(ipu_text *out, ipu_place place)
+{
+    switch (place.space) {
+    case IPU_SPACE_SLAB:
+        ipu_text_print(out, "slab+%zu", place.offset);
+        break;
+    case IPU_SPACE_CONSTANT:
+        ipu_text_print(out, "constant+%zu", place.offset);
+        break;
+    case IPU_SPACE_INPUT:
+        ipu_text_print(out, "input[%" PRIu32 "]", place.index);
+        break;
+    case IPU_SPACE_OUTPUT:
+        ipu_text_print(out, "output[%" PRIu32 "]", place.index);
+        break;
+    case IPU_SPACE_VARIABLE:
+        ipu_text_print(out, "variable[%" PRIu32 "]", place.index);
+        break;
+    case IPU_SPACE_INFEED:
+        ipu_text_print(out, "infeed[%" PRIu32 "]", place.index);
+        break;
+    }
+}
+
+static void
+print_places(ipu_text *out, const ipu_place *places, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        ipu_text_print(out, "%s", i == 0 ? "" : ", ");
+        print_place(out, places[i]);
+    }
+}
+
+static void
+print_types(ipu_text *out, const char *what, const ipu_type *types, uint32_t count)
+{
+    char text[128];
+    for (uint32_t i = 0; i < count; i++) {
+        ipu_text_print(out, "%s %" PRIu32 " %s\n", what, i,
+                       ipu_type_print(&types[i], text, sizeof(text)));
+    }
+}
+
+static void
+print_resource(ipu_text *out, const ipu_resource *resource, uint32_t index)
+{
+    static const char *const kinds[] = {
+        [IPU_RESOURCE_VARIABLE] = "variable",
+        [IPU_RESOURCE_INFEED] = "infeed",
+        [IPU_RESOURCE_OUTFEED] = "outfeed",
+    };
+    char text[128];
+    ipu_text_print(out, "resource %" PRIu32 " %s id=%" PRId64, index,
+                   kinds[resource->kind], resource->id);
+    if (resource->name != NULL) {
+        ipu_text_print(out, " \"%s\"", resource->name);
+    }
+    for (uint32_t i = 0; i < resource->type_count; i++) {
+        ipu_text_print(out, " %s",
+                       ipu_type_print(&resource->types[i], text, sizeof(text)));
+    }
+    ipu_text_print(out, "\n");
+}
+
+static void
+print_head(ipu_text *out, const ipu_program *program)
+{
+    ipu_text_print(out, "program of %zu instructions\n", program->instructions.count);
+    ipu_text_print(out, "slab %zu bytes, peak live %zu bytes at %" PRId32 "\n",
+                   program->memory.slab_bytes, program->memory.peak_live_bytes,
+                   program->memory.peak_at);
+    ipu_text_print(out, "constants %zu bytes, workspace %zu bytes at slab+%zu\n",
+                   program->constant_bytes, program->workspace_bytes,
+                   program->workspace_offset);
+    print_types(out, "input", program->inputs, program->input_count);
+    print_types(out, "output", program->outputs, program->output_count);
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        print_resource(out, &program->resources.items[i], i);
+    }
+}
+
+static void
+print_operands(ipu_text *out, const ipu_program *program,
+               const ipu_instruction *instruction)
+{
+    const ipu_place *inputs = instruction->inputs;
+    const ipu_place *outputs = instruction->outputs;
+    switch (instruction->kind) {
+    case IPU_INSTRUCTION_KERNEL: {
+        const ipu_kernel_spec *spec = &program->specs.items[instruction->spec];
+        ipu_text_print(out, "%s.%s(", ipu_op_info_of(spec->op)->name,
+                       spec->kernel_name);
+        print_places(out, inputs, instruction->input_count);
+        ipu_text_print(out, ") -> ");
+        print_places(out, outputs, instruction->output_count);
+        break;
+    }
+    case IPU_INSTRUCTION_COPY:
+        print_places(out, inputs, instruction->input_count);
+        ipu_text_print(out, " -> ");
+        print_places(out, outputs, instruction->output_count);
+        ipu_text_print(out, ", %zu bytes", instruction->bytes);
+        break;
+    case IPU_INSTRUCTION_DEQUEUE:
+        ipu_text_print(out, "resource %" PRIu32 " -> ", instruction->resource);
+        print_places(out, outputs, instruction->output_count);
+        break;
+    case IPU_INSTRUCTION_ENQUEUE:
+        print_places(out, inputs, instruction->input_count);
+        ipu_text_print(out, " -> resource %" PRIu32, instruction->resource);
+        break;
+    case IPU_INSTRUCTION_LOOP:
+        ipu_text_print(out, "#%" PRIu32 " ", instruction->loop);
+        print_places(out, inputs, instruction->input_count);
+        ipu_text_print(out, " -> %" PRId32, instruction->target);
+        break;
+    case IPU_INSTRUCTION_NEXT:
+        ipu_text_print(out, "#%" PRIu32 " -> %" PRId32, instruction->loop,
+                       instruction->target);
+        break;
+    case IPU_INSTRUCTION_HALT:
+    case IPU_INSTRUCTION_COUNT:
+        break;
+    }
+}
+
+static void
+print_instruction(ipu_text *out, const ipu_program *program, size_t index, int indent)
+{
+    static const char *const names[] = {
+#define X(name, text, what) #text,
+        IPU_INSTRUCTION_LIST(X)
+#undef X
+    };
+    const ipu_instruction *instruction = &program->instructions.items[index];
+    ipu_text_print(out, "%5zu  %*s%-7s ", index, indent, "",
+                   names[instruction->kind]);
+    print_operands(out, program, instruction);
+    if (instruction->name != NULL || instruction->source.file != NULL) {
+        ipu_text_print(out, "   #");
+    }
+    if (instruction->name != NULL) {
+        ipu_text_print(out, " %s", instruction->name);
+    }
+    if (instruction->source.file != NULL) {
+        ipu_text_print(out, " %s:%" PRId32, instruction->source.file,
+                       instruction->source.line);
+    }
+    ipu_text_print(out, "\n");
+}
+
+ipu_status
+ipu_program_print(ipu_ctx *ctx, const ipu_program *program, char **out_text,
+                  size_t *out_bytes)
+{
+    ipu_text out;
+    int indent = 0;
+    ipu_text_init(&out, ctx);
+    print_head(&out, program);
+    for (size_t i = 0; i < program->instructions.count; i++) {
+        ipu_instruction_kind kind = program->instructions.items[i].kind;
+        indent -= kind == IPU_INSTRUCTION_NEXT ? 2 : 0;
+        print_instruction(&out, program, i, indent > 0 ? indent : 0);
+        indent += kind == IPU_INSTRUCTION_LOOP ? 2 : 0;
+    }
+    return ipu_text_finish(&out, out_text, out_bytes);
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program's checker. It knows nothing of graphs, lifetimes or plans; it follows the
+ * instructions as the engine would and asks of each
+ *
+ *   - that its operands exist and end inside their space, that indices and jump targets
+ *     are in range and loops nest;
+ *   - that every byte range it reads from the slab was written by one instruction as a
+ *     whole and has not been written over since, not even in part. Loop bodies are
+ *     followed twice, so that the second turn finds what the first one spoilt;
+ *   - that a kernel's outputs overlap neither each other nor its inputs nor the workspace,
+ *     but for the first input of an IN_PLACE op; and that a slot of an infeed is read
+ *     after a dequeue alone.
+ *
+ * The written ranges are kept sorted by offset and never overlap. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "program/program_impl.h"
+
+typedef struct range {
+    size_t begin;
+    size_t end;
+} range;
+
+typedef struct checker {
+    ipu_ctx *ctx;
+    const ipu_program *program;
+    size_t usable_slab;
+    uint32_t infeed_components;
+    size_t at; /* instruction, for messages */
+    IPU_ARRAY(range) written;
+    uint8_t *dequeued; /* per infeed component */
+} checker;
+
+#define REQUIRE(c, condition, ...) \
+    do { \
+        if (!(condition)) { \
+            return wrong((c), __VA_ARGS__); \
+        } \
+    } while (0)
+
+static ipu_status
+wrong(checker *c, const char *what)
+{
+    IPU_FAIL(c->ctx, INTERNAL, "instruction %zu of the program: %s", c->at, what);
+}
+
+/* --- the written part of the slab --------------------------------------------------- */
+
+static bool
+overlap(range a, range b)
+{
+    return a.begin < b.end && b.begin < a.end;
+}
+
+/* The first range that ends behind `offset`. */
+static size_t
+find_range(const checker *c, size_t offset)
+{
+    size_t low = 0;
+    size_t high = c->written.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c->written.items[middle].end <= offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static ipu_status
+note_written(checker *c, range r)
+{
+    if (r.begin == r.end) {
+        return IPU_OK;
+    }
+    IPU_TRY(IPU_ARRAY_RESERVE(c->ctx, &c->written, 1));
+    size_t first = find_range(c, r.begin);
+    size_t end = first;
+    while (end < c->written.count && overlap(c->written.items[end], r)) {
+        end++;
+    }
+    memmove(&c->written.items[first + 1], &c->written.items[end],
+            (c->written.count - end) * sizeof(range));
+    c->written.items[first] = r;
+    c->written.count = c->written.count - (end - first) + 1;
+    return IPU_OK;
+}
+
+static bool
+is_written(const checker *c, range r)
+{
+    size_t at = find_range(c, r.begin);
+    return r.begin == r.end ||
+           (at < c->written.count && c->written.items[at].begin <= r.begin &&
+            r.end <= c->written.items[at].end);
+}
+
+/* --- operands ------------------------------------------------------------------------ */
+
+static const ipu_resource *
+resource_at(const checker *c, uint32_t index, ipu_resource_kind kind)
+{
+    if (index >= c->program->resources.count ||
+        c->program->resources.items[index].kind != kind) {
+        return NULL;
+    }
+    return &c->program->resources.items[index];
+}
+
+static ipu_status
+check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
+{
+    const ipu_program *program = c->program;
+    const ipu_resource *variable;
+    switch (place.space) {
+    case IPU_SPACE_SLAB:
+        REQUIRE(c, place.offset % IPU_BUFFER_ALIGNMENT == 0,
+                "an operand in the slab is not aligned");
+        REQUIRE(c, place.offset <= c->usable_slab &&
+                       bytes <= c->usable_slab - place.offset,
+                "an operand ends past the slab");
+        break;
+    case IPU_SPACE_CONSTANT:
+        REQUIRE(c, !is_output, "it writes a constant");
+        REQUIRE(c, place.offset % IPU_BUFFER_ALIGNMENT == 0,
+                "a constant is not aligned");
+        REQUIRE(c, place.offset <= program->constant_bytes &&
+                       bytes <= program->constant_bytes - place.offset,
+                "an operand ends past the constants");
+        break;
+    case IPU_SPACE_INPUT:
+        REQUIRE(c, !is_output && place.index < program->input_count &&
+                       bytes == ipu_type_bytes(&program->inputs[place.index]),
+                "an input is not as the program says");
+        break;
+    case IPU_SPACE_OUTPUT:
+        REQUIRE(c, is_output && place.index < program->output_count &&
+                       bytes == ipu_type_bytes(&program->outputs[place.index]),
+                "an output is not as the program says");
+        break;
+    case IPU_SPACE_VARIABLE:
+        variable = resource_at(c, place.index, IPU_RESOURCE_VARIABLE);
+        REQUIRE(c, variable != NULL && bytes == ipu_type_bytes(&variable->types[0]),
+                "a variable is not as the program says");
+        break;
+    case IPU_SPACE_INFEED:
+        REQUIRE(c, !is_output && place.index < c->infeed_components,
+                "an infeed's tensor does not exist");
+        REQUIRE(c, c->dequeued[place.index], "an infeed is read before its dequeue");
+        break;
+    }
+    return IPU_OK;
+}
+
+static range
+range_of(ipu_place place, size_t bytes)
+{
+    return place.space == IPU_SPACE_SLAB ? (range){place.offset, place.offset + bytes}
+                                         : (range){0, 0};
+}
+
+static ipu_status
+check_read(checker *c, ipu_place place, size_t bytes)
+{
+    IPU_TRY(check_place(c, place, bytes, false));
+    REQUIRE(c, is_written(c, range_of(place, bytes)),
+            "it reads a part of the slab that was not written or is lost by then");
+    return IPU_OK;
+}
+
+static bool
+same_place(ipu_place a, ipu_place b)
+{
+    return a.space == b.space && a.index == b.index && a.offset == b.offset;
+}
+
+/* Whether two operands share bytes, wherever they are. */
+static bool
+share(ipu_place a, size_t a_bytes, ipu_place b, size_t b_bytes)
+{
+    if (a_bytes == 0 || b_bytes == 0 || a.space != b.space) {
+        return false;
+    }
+    if (a.space == IPU_SPACE_SLAB) {
+        return overlap(range_of(a, a_bytes), range_of(b, b_bytes));
+    }
+    return same_place(a, b);
+}
+
+static ipu_status
+check_kernel_overlap(checker *c, const ipu_instruction *instruction,
+                     const ipu_kernel_spec *spec)
+{
+    ipu_place workspace = {.space = IPU_SPACE_SLAB,
+                           .offset = c->program->workspace_offset};
+    bool in_place = (ipu_op_info_of(spec->op)->flags & IPU_OP_IN_PLACE) != 0;
+    for (uint32_t i = 0; i < spec->output_count; i++) {
+        ipu_place out = instruction->outputs[i];
+        size_t bytes = ipu_type_bytes(&spec->outputs[i]);
+        for (uint32_t k = 0; k < i; k++) {
+            REQUIRE(c, !share(out, bytes, instruction->outputs[k],
+                              ipu_type_bytes(&spec->outputs[k])),
+                    "two outputs share memory");
+        }
+        for (uint32_t k = 0; k < spec->input_count; k++) {
+            bool allowed = in_place && i == 0 && k == 0 &&
+                           same_place(out, instruction->inputs[0]) &&
+                           ipu_type_equal(&spec->inputs[0], &spec->outputs[0]);
+            REQUIRE(c, allowed || !share(out, bytes, instruction->inputs[k],
+                                         ipu_type_bytes(&spec->inputs[k])),
+                    "an output shares memory with an input");
+        }
+        REQUIRE(c, !share(out, bytes, workspace, spec->workspace_bytes),
+                "an output shares memory with the workspace");
+    }
+    for (uint32_t k = 0; k < spec->input_count; k++) {
+        REQUIRE(c, !share(instruction->inputs[k], ipu_type_bytes(&spec->inputs[k]),
+                          workspace, spec->workspace_bytes),
+                "an input shares memory with the workspace");
+    }
+    return IPU_OK;
+}
+
+/* --- instructions -------------------------------------------------------------------- */
+
+static ipu_status
+check_kernel(checker *c, const ipu_instruction *instruction)
+{
+    REQUIRE(c, instruction->spec < c->program->specs.count, "it has no kernel");
+    const ipu_kernel_spec *spec = &c->program->specs.items[instruction->spec];
+    REQUIRE(c, spec->run != NULL && spec->input_count == instruction->input_count &&
+                   spec->output_count == instruction->output_count,
+            "its operands do not fit its kernel");
+    REQUIRE(c, spec->workspace_bytes <= c->program->workspace_bytes,
+            "its workspace is too small");
+    for (uint32_t i = 0; i < spec->input_count; i++) {
+        IPU_TRY(check_read(c, instruction->inputs[i],
+                           ipu_type_bytes(&spec->inputs[i])));
+    }
+    IPU_TRY(check_kernel_overlap(c, instruction, spec));
+    for (uint32_t i = 0; i < spec->output_count; i++) {
+        size_t bytes = ipu_type_bytes(&spec->outputs[i]);
+        IPU_TRY(check_place(c, instruction->outputs[i], bytes, true));
+        IPU_TRY(note_written(c, range_of(instruction->outputs[i], bytes)));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_copy(checker *c, const ipu_instruction *instruction)
+{
+    REQUIRE(c, instruction->input_count == 1 && instruction->output_count == 1,
+            "a copy has one input and one output");
+    ipu_place from = instruction->inputs[0];
+    ipu_place to = instruction->outputs[0];
+    size_t bytes = instruction->bytes;
+    IPU_TRY(check_read(c, from, bytes));
+    IPU_TRY(check_place(c, to, bytes, true));
+    REQUIRE(c, !share(from, bytes, to, bytes), "it copies onto itself");
+    return note_written(c, range_of(to, bytes));
+}
+
+static ipu_status
+check_dequeue(checker *c, const ipu_instruction *instruction)
+{
+    const ipu_resource *queue =
+        resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
+    REQUIRE(c, queue != NULL && queue->type_count == instruction->output_count,
+            "it dequeues what is no infeed");
+    uint32_t base = ipu__program_infeed_base(c->program, instruction->resource);
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        ipu_place place = instruction->outputs[i];
+        REQUIRE(c, place.space == IPU_SPACE_INFEED && place.index == base + i,
+                "its tensors are misplaced");
+        c->dequeued[base + i] = 1;
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_enqueue(checker *c, const ipu_instruction *instruction)
+{
+    const ipu_resource *queue =
+        resource_at(c, instruction->resource, IPU_RESOURCE_OUTFEED);
+    REQUIRE(c, queue != NULL && queue->type_count == instruction->input_count,
+            "it enqueues to what is no outfeed");
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        IPU_TRY(check_read(c, instruction->inputs[i],
+                           ipu_type_bytes(&queue->types[i])));
+    }
+    return IPU_OK;
+}
+
+static ipu_status check_range(checker *c, size_t begin, size_t end);
+
+/* What the body leaves is not there where the loop does not run at all: what the code
+ * behind may read is what was there before, less what the body spoils. The body's own
+ * writes to ranges that were there before count (carried values). */
+static ipu_status
+check_loop(checker *c, size_t begin)
+{
+    const ipu_instruction *loop = &c->program->instructions.items[begin];
+    REQUIRE(c, loop->input_count == 1 && loop->loop < c->program->loop_count,
+            "a loop without a trip count or a counter");
+    IPU_TRY(check_read(c, loop->inputs[0], sizeof(int32_t)));
+    REQUIRE(c, loop->target > (int32_t)begin + 1 &&
+                   (size_t)loop->target < c->program->instructions.count,
+            "a loop that ends out of range");
+    size_t end = (size_t)loop->target - 1;
+    const ipu_instruction *next = &c->program->instructions.items[end];
+    REQUIRE(c, next->kind == IPU_INSTRUCTION_NEXT && next->loop == loop->loop &&
+                   next->target == (int32_t)begin + 1,
+            "a loop whose end does not lead back to it");
+    size_t count = c->written.count;
+    size_t bytes;
+    range *before;
+    IPU_TRY(ipu_mul_size(c->ctx, count, sizeof(range), &bytes));
+    IPU_TRY(ipu_alloc(c->ctx, bytes, &before));
+    if (count > 0) {
+        memcpy(before, c->written.items, bytes);
+    }
+    ipu_status status = check_range(c, begin + 1, end);
+    if (status == IPU_OK) {
+        status = check_range(c, begin + 1, end);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; status == IPU_OK && i < count; i++) {
+        if (is_written(c, before[i])) {
+            before[kept++] = before[i];
+        }
+    }
+    if (status == IPU_OK && count > 0) {
+        memcpy(c->written.items, before, kept * sizeof(range));
+        c->written.count = kept;
+    }
+    c->written.count = status == IPU_OK ? kept : c->written.count;
+    ipu_free(c->ctx, before, bytes);
+    return status;
+}
+
+static ipu_status
+check_range(checker *c, size_t begin, size_t end)
+{
+    for (size_t i = begin; i < end; i++) {
+        const ipu_instruction *instruction = &c->program->instructions.items[i];
+        c->at = i;
+        switch (instruction->kind) {
+        case IPU_INSTRUCTION_KERNEL:
+            IPU_TRY(check_kernel(c, instruction));
+            break;
+        case IPU_INSTRUCTION_COPY:
+            IPU_TRY(check_copy(c, instruction));
+            break;
+        case IPU_INSTRUCTION_DEQUEUE:
+            IPU_TRY(check_dequeue(c, instruction));
+            break;
+        case IPU_INSTRUCTION_ENQUEUE:
+            IPU_TRY(check_enqueue(c, instruction));
+            break;
+        case IPU_INSTRUCTION_LOOP:
+            REQUIRE(c, (size_t)instruction->target <= end,
+                    "a loop that ends outside the one around it");
+            IPU_TRY(check_loop(c, i));
+            i = (size_t)instruction->target - 1;
+            break;
+        case IPU_INSTRUCTION_NEXT:
+        case IPU_INSTRUCTION_HALT:
+        case IPU_INSTRUCTION_COUNT:
+            return wrong(c, "it does not belong here");
+        }
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
+{
+    checker c = {.ctx = ctx, .program = program};
+    size_t count = program->instructions.count;
+    IPU_FAIL_IF(ctx,
+                count == 0 || program->instructions.items[count - 1].kind !=
+                                  IPU_INSTRUCTION_HALT,
+                INTERNAL, "the program does not end with halt");
+    IPU_FAIL_IF(ctx, program->memory.slab_bytes < IPU_SLACK_BYTES, INTERNAL,
+                "the slab has no slack");
+    c.usable_slab = program->memory.slab_bytes - IPU_SLACK_BYTES;
+    IPU_FAIL_IF(ctx,
+                program->workspace_offset > c.usable_slab ||
+                    program->workspace_bytes > c.usable_slab - program->workspace_offset,
+                INTERNAL, "the workspace ends past the slab");
+    c.infeed_components =
+        ipu__program_infeed_base(program, (uint32_t)program->resources.count);
+    IPU_TRY(ipu_alloc(ctx, c.infeed_components, &c.dequeued));
+    ipu_status status = check_range(&c, 0, count - 1);
+    IPU_ARRAY_FREE(ctx, &c.written);
+    ipu_free(ctx, c.dequeued, c.infeed_components);
+    return status;
+}

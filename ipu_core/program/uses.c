@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The first two walks of lowering. The first gives every node a time in program order and
+ * every value its root: the value whose bytes it has (views are free). The second finds
+ * each root's last use; a use inside a loop of a value from outside it counts until the
+ * loop's end, since the next turn uses it again. */
+#include "program/lower_impl.h"
+
+static ipu_status
+note_writes(lowering *l, const ipu_node_data *node)
+{
+    resource_write write = {
+        (uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0), l->clock};
+    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->writes, write));
+    uint32_t slot_count;
+    const int64_t *slots = ipu_attrs_ints(node->attrs, IPU_ATTR_SLOTS, &slot_count);
+    for (uint32_t i = 0; i < slot_count; i++) {
+        write.resource = (uint32_t)slots[i];
+        IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->writes, write));
+    }
+    return IPU_OK;
+}
+
+static void
+define(lowering *l, ipu_value value)
+{
+    value_info *info = &l->values[value.index];
+    info->root = value.index;
+    info->defined = l->clock;
+    info->last_use = l->clock;
+    info->wanted = IPU__NO_BUFFER;
+}
+
+static ipu_status
+number_block(lowering *l, ipu_block id)
+{
+    const ipu_block_data *block = ipu_block_of(l->graph, id);
+    for (size_t i = 0; i < block->params.count; i++) {
+        define(l, block->params.items[i]);
+    }
+    for (size_t i = 0; i < block->nodes.count; i++) {
+        ipu_node node_id = block->nodes.items[i];
+        const ipu_node_data *node = ipu_node_of(l->graph, node_id);
+        IPU_FAIL_IF(l->ctx, l->clock >= INT32_MAX - 2, OUT_OF_MEMORY,
+                    "out of memory: a graph of more than 2^31 nodes");
+        l->clock++;
+        l->begin[node_id.index] = l->clock;
+        for (uint32_t k = 0; k < node->output_count; k++) {
+            define(l, ipu_node_output(node, k));
+        }
+        if (flags_of(node) & IPU_OP_VIEW) {
+            l->values[node->first_output].root = l->values[node->inputs[0].index].root;
+        }
+        if (flags_of(node) & IPU_OP_WRITES) {
+            IPU_TRY(note_writes(l, node));
+        }
+        if (flags_of(node) & IPU_OP_BLOCK) {
+            IPU_TRY(number_block(l, body_of(node)));
+            l->clock++;
+        }
+        l->end[node_id.index] = l->clock;
+    }
+    return IPU_OK;
+}
+
+static void
+note_use(lowering *l, ipu_value value, ipu_block block, int32_t time)
+{
+    value_info *root = root_of(l, value);
+    ipu_block home = ipu_value_of(l->graph, (ipu_value){(uint32_t)(root - l->values)})
+                         ->block;
+    while (block.index != home.index) {
+        ipu_node owner = ipu_block_of(l->graph, block)->owner;
+        time = l->end[owner.index];
+        block = ipu_node_of(l->graph, owner)->block;
+    }
+    if (time > root->last_use) {
+        root->last_use = time;
+    }
+}
+
+static void
+find_uses(lowering *l, ipu_block id, int32_t end)
+{
+    const ipu_block_data *block = ipu_block_of(l->graph, id);
+    for (size_t i = 0; i < block->nodes.count; i++) {
+        ipu_node node_id = block->nodes.items[i];
+        const ipu_node_data *node = ipu_node_of(l->graph, node_id);
+        if (flags_of(node) & IPU_OP_VIEW) {
+            continue;
+        }
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            note_use(l, node->inputs[k], id, l->begin[node_id.index]);
+        }
+        if (flags_of(node) & IPU_OP_BLOCK) {
+            find_uses(l, body_of(node), l->end[node_id.index]);
+        }
+    }
+    for (size_t i = 0; i < block->results.count; i++) {
+        note_use(l, block->results.items[i], id, end);
+    }
+}
+
+bool
+ipu__lower_written_before_last_use(const lowering *l, uint32_t resource,
+                                    const value_info *root, int32_t time)
+{
+    for (size_t i = 0; i < l->writes.count; i++) {
+        const resource_write *write = &l->writes.items[i];
+        if (write->resource == resource && write->time > time &&
+            write->time <= root->last_use) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ipu_status
+ipu__lower_find_uses(lowering *l)
+{
+    IPU_TRY(number_block(l, (ipu_block){0}));
+    find_uses(l, (ipu_block){0}, l->clock + 1);
+    return IPU_OK;
+}

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The device: tables of variables and queues, and who may touch them when.
+ *
+ * One mutex guards the tables and three facts: a program has the device (`running`), it is
+ * inside a step (`in_step`), and hosts wait for a boundary (`arrived` and `served` count
+ * them). A host thread does its copy under the mutex, as soon as no step is on its way. A
+ * program that finds someone waiting at a boundary leaves the step, lets everyone through
+ * who had arrived by then, and goes on; who comes later waits for the next boundary, so
+ * that hosts which poll cannot stop a program.
+ *
+ * A variable is one block for all replicas: each copy is 64-byte aligned and has the slack
+ * that kernels may read behind a matrix. Removing one never waits: while a step is on its
+ * way the memory is kept on a list until the next boundary.
+ *
+ * Memory of variables and tables comes from the allocator of the context that created the
+ * device. After fork() the child finds the device idle. */
+#define _GNU_SOURCE
+#include "run/device_impl.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/run_impl.h"
+
+typedef struct variable {
+    int64_t id;
+    ipu_type type;
+    size_t bytes;        /* of one copy */
+    size_t stride_bytes; /* from one replica's copy to the next */
+    char *data;
+} variable;
+
+typedef struct queue_entry {
+    int64_t id;
+    ipu_resource_kind kind;
+    void *queue;
+    bool is_held;
+} queue_entry;
+
+struct ipu_device {
+    int32_t replicas;
+    pid_t pid;
+    pthread_mutex_t lock; /* protects all below but the atomics */
+    pthread_cond_t changed;
+    bool running;
+    bool in_step;
+    uint64_t arrived;
+    uint64_t served;
+    atomic_int waiting; /* hosts; read without the lock at every boundary */
+    _Atomic uint64_t generation;
+    _Atomic uint64_t seed;
+    _Atomic uint64_t step;
+    int64_t next_id;
+    ipu_allocator allocator;
+    IPU_ARRAY(variable) variables; /* by id */
+    IPU_ARRAY(variable) removed;   /* memory that a step may still use */
+    IPU_ARRAY(queue_entry) queues;
+    _Atomic size_t variable_bytes;
+};
+
+static void
+init_sync(ipu_device *device)
+{
+    pthread_mutex_init(&device->lock, NULL);
+    ipu__cond_init(&device->changed);
+    device->running = false;
+    device->in_step = false;
+    device->arrived = 0;
+    device->served = 0;
+    atomic_store(&device->waiting, 0);
+    device->pid = getpid();
+}
+
+static void
+lock_device(ipu_device *device)
+{
+    if (device->pid != getpid()) {
+        init_sync(device); /* the thread that held the lock stayed in the parent */
+    }
+    pthread_mutex_lock(&device->lock);
+}
+
+ipu_status
+ipu_device_create(ipu_ctx *ctx, int32_t replicas, ipu_device **out)
+{
+    *out = NULL;
+    IPU_FAIL_IF(ctx, replicas < 1 || replicas > 4096, VALUE,
+                "the number of replicas must be from 1 to 4096, but got %" PRId32,
+                replicas);
+    ipu_device *device;
+    IPU_TRY(ipu_alloc(ctx, sizeof(*device), &device));
+    device->replicas = replicas;
+    device->allocator = ctx->allocator;
+    init_sync(device);
+    *out = device;
+    return IPU_OK;
+}
+
+static size_t
+block_bytes(const ipu_device *device, const variable *v)
+{
+    return v->stride_bytes * (size_t)device->replicas;
+}
+
+static void
+free_memory(ipu_device *device, const variable *v)
+{
+    device->allocator.resize(device->allocator.state, v->data, block_bytes(device, v), 0);
+}
+
+static void
+free_removed_locked(ipu_device *device)
+{
+    for (size_t i = 0; i < device->removed.count; i++) {
+        free_memory(device, &device->removed.items[i]);
+    }
+    device->removed.count = 0;
+}
+
+void
+ipu_device_free(ipu_ctx *ctx, ipu_device *device)
+{
+    if (device == NULL) {
+        return;
+    }
+    free_removed_locked(device);
+    for (size_t i = 0; i < device->variables.count; i++) {
+        free_memory(device, &device->variables.items[i]);
+    }
+    ipu_ctx own;
+    ipu_ctx_init(&own, device->allocator);
+    IPU_ARRAY_FREE(&own, &device->variables);
+    IPU_ARRAY_FREE(&own, &device->removed);
+    IPU_ARRAY_FREE(&own, &device->queues);
+    if (device->pid == getpid()) {
+        pthread_mutex_destroy(&device->lock);
+        pthread_cond_destroy(&device->changed);
+    }
+    ipu_free(ctx, device, sizeof(*device));
+}
+
+int32_t
+ipu_device_replicas(const ipu_device *device)
+{
+    return device->replicas;
+}
+
+/* --- who may touch the variables ------------------------------------------------------ */
+
+/* Takes the lock at a time when no step is on its way. */
+static void
+enter_host(ipu_device *device)
+{
+    lock_device(device);
+    device->arrived++;
+    atomic_fetch_add(&device->waiting, 1);
+    while (device->in_step) {
+        pthread_cond_wait(&device->changed, &device->lock);
+    }
+}
+
+static void
+leave_host(ipu_device *device)
+{
+    atomic_fetch_sub(&device->waiting, 1);
+    device->served++;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+ipu_status
+ipu__device_begin(ipu_ctx *ctx, ipu_device *device, const int32_t *cancel)
+{
+    lock_device(device);
+    while (device->running) {
+        if (ipu__is_cancelled(cancel)) {
+            pthread_mutex_unlock(&device->lock);
+            IPU_FAIL(ctx, INTERRUPTED, "interrupted while another program was running");
+        }
+        ipu__cond_wait_for(&device->changed, &device->lock, IPU__CANCEL_POLL_NS);
+    }
+    device->running = true;
+    device->in_step = true;
+    pthread_mutex_unlock(&device->lock);
+    return IPU_OK;
+}
+
+void
+ipu__device_end(ipu_device *device)
+{
+    lock_device(device);
+    device->running = false;
+    device->in_step = false;
+    free_removed_locked(device);
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+void
+ipu__device_boundary(ipu_device *device)
+{
+    if (atomic_load(&device->waiting) == 0) {
+        return;
+    }
+    lock_device(device);
+    uint64_t arrived = device->arrived;
+    device->in_step = false;
+    free_removed_locked(device);
+    pthread_cond_broadcast(&device->changed);
+    while (device->served < arrived) {
+        pthread_cond_wait(&device->changed, &device->lock);
+    }
+    device->in_step = true;
+    pthread_mutex_unlock(&device->lock);
+}
+
+uint64_t
+ipu__device_generation(const ipu_device *device)
+{
+    return atomic_load(&device->generation);
+}
+
+/* --- variables ------------------------------------------------------------------------ */
+
+static variable *
+find_variable_locked(ipu_device *device, int64_t id)
+{
+    size_t low = 0;
+    size_t high = device->variables.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (device->variables.items[middle].id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool is_there = low < device->variables.count &&
+                    device->variables.items[low].id == id;
+    return is_there ? &device->variables.items[low] : NULL;
+}
+
+ipu_status
+ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
+                        int64_t *out_id)
+{
+    char text[128];
+    *out_id = -1;
+    IPU_TRY(ipu_type_check(ctx, type));
+    IPU_FAIL_IF(ctx, !ipu_dtype_on_device(type->dtype), TYPE,
+                "a variable of the device cannot be %s",
+                ipu_type_print(type, text, sizeof(text)));
+    variable v = {.type = *type, .bytes = ipu_type_bytes(type)};
+    v.stride_bytes = ipu__round_up(v.bytes) + IPU_SLACK_BYTES;
+    size_t bytes;
+    IPU_TRY(ipu_mul_size(ctx, v.stride_bytes, (size_t)device->replicas, &bytes));
+    /* The table has the allocator of the device, which may be another one than ctx's. */
+    ipu_ctx own;
+    ipu_ctx_init(&own, device->allocator);
+    if (ipu_alloc(&own, bytes, &v.data) != IPU_OK) {
+        IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
+    }
+    ipu__advise_huge(v.data, bytes);
+    lock_device(device);
+    ipu_status status = IPU_ARRAY_RESERVE(&own, &device->variables, 1);
+    if (status == IPU_OK) { /* so that removing cannot fail */
+        status = IPU_ARRAY_RESERVE(&own, &device->removed,
+                                   device->variables.count + 1);
+    }
+    if (status == IPU_OK) {
+        v.id = device->next_id++;
+        device->variables.items[device->variables.count++] = v;
+        atomic_fetch_add(&device->variable_bytes, bytes);
+    }
+    pthread_mutex_unlock(&device->lock);
+    if (status != IPU_OK) {
+        ipu_free(&own, v.data, bytes);
+        IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
+    }
+    *out_id = v.id;
+    return IPU_OK;
+}
+
+void
+ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
+{
+    (void)ctx;
+    lock_device(device);
+    variable *v = find_variable_locked(device, id);
+    if (v != NULL) {
+        atomic_fetch_add(&device->generation, 1);
+        atomic_fetch_sub(&device->variable_bytes, block_bytes(device, v));
+        device->removed.items[device->removed.count++] = *v;
+        size_t at = (size_t)(v - device->variables.items);
+        device->variables.count--;
+        memmove(v, v + 1, (device->variables.count - at) * sizeof(*v));
+        if (!device->in_step) {
+            free_removed_locked(device);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* The copy of a replica, checked; NULL with an error otherwise. */
+static ipu_status
+find_copy_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
+                 size_t bytes, variable **out)
+{
+    *out = find_variable_locked(device, id);
+    IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND,
+                "the device has no variable %" PRId64 " (any more)", id);
+    IPU_FAIL_IF(ctx, replica < 0 || replica >= device->replicas, VALUE,
+                "replica must be from 0 to %" PRId32 ", but got %" PRId32,
+                device->replicas - 1, replica);
+    IPU_FAIL_IF(ctx, bytes != (*out)->bytes, INVALID_ARGUMENT,
+                "variable %" PRId64 " has %zu bytes, but got %zu", id, (*out)->bytes,
+                bytes);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
+                         void *out, size_t bytes)
+{
+    variable *v;
+    enter_host(device);
+    ipu_status status = find_copy_locked(ctx, device, id, replica, bytes, &v);
+    if (status == IPU_OK && bytes > 0) {
+        memcpy(out, v->data + v->stride_bytes * (size_t)replica, bytes);
+    }
+    leave_host(device);
+    return status;
+}
+
+ipu_status
+ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
+                          const void *data, size_t bytes)
+{
+    variable *v;
+    enter_host(device);
+    ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
+    for (int32_t i = 0; status == IPU_OK && bytes > 0 && i < device->replicas; i++) {
+        memcpy(v->data + v->stride_bytes * (size_t)i, data, bytes);
+    }
+    leave_host(device);
+    return status;
+}
+
+size_t
+ipu_device_variable_bytes(const ipu_device *device)
+{
+    return atomic_load(&device->variable_bytes);
+}
+
+ipu_status
+ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
+                     const ipu_type **type, void **data)
+{
+    lock_device(device);
+    const variable *v = find_variable_locked(device, id);
+    if (v != NULL) {
+        *type = &v->type;
+        *data = v->data + v->stride_bytes * (size_t)replica;
+    }
+    pthread_mutex_unlock(&device->lock);
+    IPU_FAIL_IF(ctx, v == NULL, NOT_FOUND,
+                "the device has no variable %" PRId64 " (any more)", id);
+    return IPU_OK;
+}
+
+/* --- queues --------------------------------------------------------------------------- */
+
+static queue_entry *
+find_queue_locked(ipu_device *device, int64_t id)
+{
+    for (size_t i = 0; i < device->queues.count; i++) {
+        if (device->queues.items[i].id == id) {
+            return &device->queues.items[i];
+        }
+    }
+    return NULL;
+}
+
+static ipu_status
+add_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind, void *queue,
+          int64_t *out_id)
+{
+    ipu_ctx own;
+    *out_id = -1;
+    ipu_ctx_init(&own, device->allocator);
+    lock_device(device);
+    queue_entry entry = {.id = device->next_id, .kind = kind, .queue = queue};
+    ipu_status status = IPU_ARRAY_PUSH(&own, &device->queues, entry);
+    if (status == IPU_OK) {
+        *out_id = device->next_id++;
+    }
+    pthread_mutex_unlock(&device->lock);
+    IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY, "%s", own.message);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_device_infeed_add(ipu_ctx *ctx, ipu_device *device, ipu_infeed *queue,
+                      int64_t *out_id)
+{
+    return add_queue(ctx, device, IPU_RESOURCE_INFEED, queue, out_id);
+}
+
+ipu_status
+ipu_device_outfeed_add(ipu_ctx *ctx, ipu_device *device, ipu_outfeed *queue,
+                       int64_t *out_id)
+{
+    return add_queue(ctx, device, IPU_RESOURCE_OUTFEED, queue, out_id);
+}
+
+ipu_status
+ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
+{
+    lock_device(device);
+    queue_entry *entry = find_queue_locked(device, id);
+    bool is_held = entry != NULL && entry->is_held && device->running;
+    if (entry != NULL && !is_held) {
+        *entry = device->queues.items[--device->queues.count];
+        atomic_fetch_add(&device->generation, 1);
+    }
+    pthread_mutex_unlock(&device->lock);
+    IPU_FAIL_IF(ctx, entry == NULL, NOT_FOUND,
+                "the device has no queue %" PRId64 " (any more)", id);
+    IPU_FAIL_IF(ctx, is_held, FAILED_PRECONDITION,
+                "queue %" PRId64 " is in use by a running program; remove it when the "
+                "run has ended",
+                id);
+    return IPU_OK;
+}
+
+ipu_status
+ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind, int64_t id,
+                  void **out)
+{
+    *out = NULL;
+    lock_device(device);
+    const queue_entry *entry = find_queue_locked(device, id);
+    if (entry != NULL && entry->kind == kind) {
+        *out = entry->queue;
+    }
+    pthread_mutex_unlock(&device->lock);
+    IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND, "the device has no %s %" PRId64
+                " (any more)", kind == IPU_RESOURCE_INFEED ? "infeed" : "outfeed", id);
+    return IPU_OK;
+}
+
+void
+ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold)
+{
+    lock_device(device);
+    queue_entry *entry = find_queue_locked(device, id);
+    if (entry != NULL) {
+        entry->is_held = hold;
+    }
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* --- random state --------------------------------------------------------------------- */
+
+void
+ipu_device_seed(ipu_device *device, uint64_t seed)
+{
+    enter_host(device);
+    atomic_store(&device->seed, seed);
+    atomic_store(&device->step, 0);
+    leave_host(device);
+}
+
+uint64_t
+ipu__device_seed_of(const ipu_device *device)
+{
+    return atomic_load(&device->seed);
+}
+
+uint64_t
+ipu_device_step(const ipu_device *device)
+{
+    return atomic_load(&device->step);
+}
+
+void
+ipu__device_advance(ipu_device *device)
+{
+    atomic_fetch_add_explicit(&device->step, 1, memory_order_relaxed);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A simulated device: variables with stable ids, one copy per replica, and the registry
+ * of its queues. Programs bind to it; it outlives them.
+ *
+ * Thread rule: one program runs on a device at a time (`run_lock`). Host reads and writes
+ * of variables take the same lock with a short section: a running program gives way at a
+ * step boundary (every NEXT of an outermost loop) when someone waits. */
+#ifndef IPU_RUN_DEVICE_H
+#define IPU_RUN_DEVICE_H
+
+#include "run/queue.h"
+
+typedef struct ipu_device ipu_device;
+
+ipu_status ipu_device_create(ipu_ctx *ctx, int32_t replicas, ipu_device **out);
+void ipu_device_free(ipu_ctx *ctx, ipu_device *device);
+int32_t ipu_device_replicas(const ipu_device *device);
+
+/* A new variable, zeroed, the same in every replica; *out_id is never used again. */
+ipu_status ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device,
+                                   const ipu_type *type, int64_t *out_id);
+/* Frees its memory; a program that still binds it fails with NOT_FOUND. */
+void ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id);
+/* Copies out (of one replica) or in (to every replica), at a step boundary. `bytes` must be
+ * the variable's size. */
+ipu_status ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id,
+                                    int32_t replica, void *out, size_t bytes);
+ipu_status ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
+                                     const void *data, size_t bytes);
+
+/* Queues. The device does not own them: a queue is removed before it is freed. Ids are
+ * given by the device and never used again. */
+ipu_status ipu_device_infeed_add(ipu_ctx *ctx, ipu_device *device, ipu_infeed *queue,
+                                 int64_t *out_id);
+ipu_status ipu_device_outfeed_add(ipu_ctx *ctx, ipu_device *device, ipu_outfeed *queue,
+                                  int64_t *out_id);
+/* FAILED_PRECONDITION where a running program uses it. */
+ipu_status ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id);
+
+/* Random state: `seed` and the global micro-batch counter. */
+void ipu_device_seed(ipu_device *device, uint64_t seed);
+uint64_t ipu_device_step(const ipu_device *device);
+
+/* Bytes that the device holds for variables, all replicas. */
+size_t ipu_device_variable_bytes(const ipu_device *device);
+
+#endif

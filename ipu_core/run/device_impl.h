@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the executor asks of a device.
+ *
+ * A run owns the device from begin to end. Between the two it owns the variables but for
+ * the moments in which ipu__device_boundary gives way. */
+#ifndef IPU_RUN_DEVICE_IMPL_H
+#define IPU_RUN_DEVICE_IMPL_H
+
+#include <stdatomic.h>
+
+#include "graph/graph.h"
+#include "run/device.h"
+
+/* Waits until no other program runs; *cancel (may be NULL) is polled meanwhile. */
+ipu_status ipu__device_begin(ipu_ctx *ctx, ipu_device *device, const int32_t *cancel);
+void ipu__device_end(ipu_device *device);
+/* A step boundary: lets waiting host threads at the variables. */
+void ipu__device_boundary(ipu_device *device);
+
+/* Changes whenever a variable or a queue is removed. Read it while owning the device. */
+uint64_t ipu__device_generation(const ipu_device *device);
+/* The run's resources, while it owns the device. NOT_FOUND where the id is gone. */
+ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
+                                int32_t replica, const ipu_type **type, void **data);
+/* kind says infeed or outfeed; *out is the queue. */
+ipu_status ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind,
+                             int64_t id, void **out);
+/* Marks a queue as used by the run, so that it cannot be removed, until unhold. */
+void ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold);
+
+uint64_t ipu__device_seed_of(const ipu_device *device);
+void ipu__device_advance(ipu_device *device);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The infeed: a ring of slots between one producer thread and a device.
+ *
+ * `published` counts the slots filled, `released` those given back; slot n is number
+ * n % depth. Both only grow, each is written by one side, so the fast path takes no lock:
+ * a side that finds what it needs goes on, else it spins for a moment and then sleeps under
+ * the mutex. A sleeper says so in a flag before it looks a last time; the other side looks
+ * at the flag after it has moved its counter, so one of them always sees the other. A
+ * producer that slept on a full ring is woken when half of it is free: then it fills
+ * several slots for one wake-up.
+ *
+ * The slot in use belongs to the device until its next dequeue or the end of the run.
+ * Memory comes from the allocator of the context that created the queue. */
+#define _GNU_SOURCE
+#include "run/queue.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/run_impl.h"
+
+enum { MESSAGE_BYTES = 1024, MAX_DEPTH = 1 << 20 };
+
+struct ipu_infeed {
+    uint32_t type_count;
+    uint32_t depth;
+    ipu_type *types;
+    size_t types_bytes;
+    char *memory; /* all buffers of all slots */
+    size_t memory_bytes;
+    void **slots; /* [depth][type_count] */
+    size_t slots_bytes;
+    ipu_allocator allocator;
+    pid_t pid;
+
+    _Alignas(64) _Atomic uint64_t published; /* the producer's */
+    _Alignas(64) _Atomic uint64_t released;  /* the device's */
+    bool in_use;                             /* the device's: slot `released` */
+    _Alignas(64) atomic_bool producer_sleeps;
+    atomic_bool device_sleeps;
+    atomic_bool is_closed;
+    atomic_bool is_ended; /* end_status and end_message are set before */
+    ipu_status end_status;
+    char end_message[MESSAGE_BYTES];
+
+    pthread_mutex_t lock; /* protects: sleeping and waking */
+    pthread_cond_t to_producer;
+    pthread_cond_t to_device;
+};
+
+static void
+init_sync(ipu_infeed *queue)
+{
+    pthread_mutex_init(&queue->lock, NULL);
+    ipu__cond_init(&queue->to_producer);
+    ipu__cond_init(&queue->to_device);
+    atomic_store(&queue->producer_sleeps, false);
+    atomic_store(&queue->device_sleeps, false);
+    queue->pid = getpid();
+}
+
+/* A forked child has none of the threads that may have held the lock. */
+static void
+lock_queue(ipu_infeed *queue)
+{
+    if (queue->pid != getpid()) {
+        init_sync(queue);
+    }
+    pthread_mutex_lock(&queue->lock);
+}
+
+static ipu_status
+allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
+{
+    size_t slot_bytes = 0;
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        IPU_TRY(ipu_type_check(ctx, &types[i]));
+        size_t bytes = ipu__round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
+        IPU_FAIL_IF(ctx, bytes > SIZE_MAX / 4 - slot_bytes, OUT_OF_MEMORY,
+                    "out of memory: an infeed's element");
+        slot_bytes += bytes;
+    }
+    size_t bytes;
+    IPU_TRY(ipu_mul_size(ctx, slot_bytes, queue->depth, &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->memory));
+    queue->memory_bytes = bytes;
+    ipu__advise_huge(queue->memory, bytes);
+    IPU_TRY(ipu_mul_size(ctx, queue->type_count, sizeof(ipu_type), &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->types));
+    queue->types_bytes = bytes;
+    IPU_TRY(ipu_mul_size(ctx, (size_t)queue->type_count * queue->depth, sizeof(void *),
+                         &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->slots));
+    queue->slots_bytes = bytes;
+    char *at = queue->memory;
+    for (uint32_t slot = 0; slot < queue->depth; slot++) {
+        for (uint32_t i = 0; i < queue->type_count; i++) {
+            queue->types[i] = types[i];
+            queue->slots[(size_t)slot * queue->type_count + i] = at;
+            at += ipu__round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
+        }
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
+                  int32_t depth, ipu_infeed **out)
+{
+    *out = NULL;
+    IPU_FAIL_IF(ctx, depth < 1 || depth > MAX_DEPTH, VALUE,
+                "the depth of an infeed must be from 1 to %d, but got %" PRId32,
+                (int)MAX_DEPTH, depth);
+    IPU_FAIL_IF(ctx, type_count == 0, VALUE, "an infeed has at least one component");
+    ipu_infeed *queue;
+    IPU_TRY(ipu_alloc(ctx, sizeof(*queue), &queue));
+    queue->type_count = type_count;
+    queue->depth = (uint32_t)depth;
+    queue->allocator = ctx->allocator;
+    init_sync(queue);
+    ipu_status status = allocate(ctx, queue, types);
+    if (status != IPU_OK) {
+        ipu_infeed_free(ctx, queue);
+        return status;
+    }
+    *out = queue;
+    return IPU_OK;
+}
+
+void
+ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue)
+{
+    if (queue == NULL) {
+        return;
+    }
+    (void)ctx;
+    ipu_infeed_close(queue);
+    pthread_mutex_destroy(&queue->lock);
+    pthread_cond_destroy(&queue->to_producer);
+    pthread_cond_destroy(&queue->to_device);
+    ipu_ctx own;
+    ipu_ctx_init(&own, queue->allocator);
+    ipu_free(&own, queue->memory, queue->memory_bytes);
+    ipu_free(&own, queue->types, queue->types_bytes);
+    ipu_free(&own, queue->slots, queue->slots_bytes);
+    ipu_free(&own, queue, sizeof(*queue));
+}
+
+uint32_t
+ipu_infeed_types(const ipu_infeed *queue, const ipu_type **out)
+{
+    *out = queue->types;
+    return queue->type_count;
+}
+
+static void *const *
+slot_at(const ipu_infeed *queue, uint64_t number)
+{
+    return &queue->slots[(size_t)(number % queue->depth) * queue->type_count];
+}
+
+/* --- producer ------------------------------------------------------------------------- */
+
+/* The producer may go on: a slot is free, or there is no more use in filling one. */
+static bool
+has_room(const ipu_infeed *queue, uint64_t published)
+{
+    return published - atomic_load(&queue->released) < queue->depth ||
+           atomic_load(&queue->is_closed);
+}
+
+ipu_status
+ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot)
+{
+    uint64_t published = atomic_load_explicit(&queue->published, memory_order_relaxed);
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_room(queue, published); turn++) {
+        ipu__relax();
+    }
+    if (!has_room(queue, published)) {
+        lock_queue(queue);
+        atomic_store(&queue->producer_sleeps, true);
+        while (!has_room(queue, published)) {
+            pthread_cond_wait(&queue->to_producer, &queue->lock);
+        }
+        atomic_store(&queue->producer_sleeps, false);
+        pthread_mutex_unlock(&queue->lock);
+    }
+    IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED, "the infeed is closed");
+    *slot = slot_at(queue, published);
+    return IPU_OK;
+}
+
+static void
+wake(ipu_infeed *queue, atomic_bool *sleeps, pthread_cond_t *cond)
+{
+    if (atomic_load(sleeps)) {
+        lock_queue(queue);
+        pthread_cond_broadcast(cond);
+        pthread_mutex_unlock(&queue->lock);
+    }
+}
+
+void
+ipu_infeed_publish(ipu_infeed *queue)
+{
+    atomic_fetch_add(&queue->published, 1);
+    wake(queue, &queue->device_sleeps, &queue->to_device);
+}
+
+void
+ipu_infeed_end(ipu_infeed *queue, ipu_status status, const char *message)
+{
+    queue->end_status = status;
+    queue->end_message[0] = '\0';
+    if (message != NULL) {
+        strncpy(queue->end_message, message, MESSAGE_BYTES - 1);
+        queue->end_message[MESSAGE_BYTES - 1] = '\0';
+    }
+    atomic_store(&queue->is_ended, true);
+    wake(queue, &queue->device_sleeps, &queue->to_device);
+}
+
+void
+ipu_infeed_close(ipu_infeed *queue)
+{
+    lock_queue(queue);
+    atomic_store(&queue->is_closed, true);
+    pthread_cond_broadcast(&queue->to_producer);
+    pthread_cond_broadcast(&queue->to_device);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void
+ipu_infeed_reopen(ipu_infeed *queue)
+{
+    lock_queue(queue);
+    atomic_store(&queue->published, 0);
+    atomic_store(&queue->released, 0);
+    queue->in_use = false;
+    atomic_store(&queue->is_ended, false);
+    atomic_store(&queue->is_closed, false);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* --- device --------------------------------------------------------------------------- */
+
+void
+ipu_infeed_release(ipu_infeed *queue)
+{
+    if (!queue->in_use) {
+        return;
+    }
+    queue->in_use = false;
+    uint64_t released = atomic_fetch_add(&queue->released, 1) + 1;
+    uint64_t filled = atomic_load(&queue->published) - released;
+    if (filled <= queue->depth / 2) {
+        wake(queue, &queue->producer_sleeps, &queue->to_producer);
+    }
+}
+
+/* The device may go on: an element is there, or none will come. */
+static bool
+has_element(const ipu_infeed *queue, uint64_t released)
+{
+    return atomic_load(&queue->is_closed) || atomic_load(&queue->is_ended) ||
+           atomic_load(&queue->published) != released;
+}
+
+static void
+sleep_for_element(ipu_infeed *queue, uint64_t released, const int32_t *cancel)
+{
+    lock_queue(queue);
+    atomic_store(&queue->device_sleeps, true);
+    while (!has_element(queue, released) && !ipu__is_cancelled(cancel)) {
+        ipu__cond_wait_for(&queue->to_device, &queue->lock, IPU__CANCEL_POLL_NS);
+    }
+    atomic_store(&queue->device_sleeps, false);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+ipu_status
+ipu_infeed_dequeue(ipu_ctx *ctx, ipu_infeed *queue, const int32_t *cancel,
+                   const void *const **slot)
+{
+    ipu_infeed_release(queue);
+    uint64_t released = atomic_load_explicit(&queue->released, memory_order_relaxed);
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue, released); turn++) {
+        ipu__relax();
+    }
+    if (!has_element(queue, released)) {
+        sleep_for_element(queue, released, cancel);
+    }
+    IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED,
+                "the infeed was closed while a program was reading it");
+    /* The end is set after the last element is published: look at it first. */
+    bool is_ended = atomic_load(&queue->is_ended);
+    if (atomic_load(&queue->published) != released) {
+        queue->in_use = true;
+        *slot = (const void *const *)slot_at(queue, released);
+        return IPU_OK;
+    }
+    IPU_FAIL_IF(ctx, !is_ended, INTERRUPTED,
+                "interrupted while waiting for the infeed's next element");
+    if (queue->end_status != IPU_OK) {
+        return ipu_ctx_fail(ctx, queue->end_status, "%s", queue->end_message);
+    }
+    IPU_FAIL(ctx, OUT_OF_RANGE, "the infeed's data set has ended; %" PRIu64
+             " elements were read", released);
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The outfeed: a ring that the device fills, and growing storage on the host's side.
+ *
+ * An element is one packed block: its components one after the other, each 64-byte aligned.
+ * The device copies it into the ring and goes on; it takes no lock unless someone sleeps.
+ * Elements move from the ring to the storage under the lock, by whoever comes first: a host
+ * thread that waits or takes, the drainer thread, which wakes when the ring is half full,
+ * or the device itself at the end of a run. So a result is there for one who waits as soon
+ * as it is made, and the drainer does not take a core's time for each scalar.
+ *
+ * The storage is a list of chunks; the last one emptied is kept, so that a host which
+ * keeps up allocates nothing. In LAST mode the storage is one element.
+ *
+ * Where the storage cannot grow, the elements stay in the ring: the device fails when the
+ * ring is full, a host when it takes. Memory comes from the allocator of the context that
+ * created the queue. A forked child starts a drainer of its own when it needs one. */
+#define _GNU_SOURCE
+#include "run/queue.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/run_impl.h"
+
+enum { MAX_DEPTH = 1 << 20, CHUNK_TARGET_BYTES = 64 * 1024 };
+
+typedef struct chunk {
+    struct chunk *next;
+    uint32_t begin; /* first element not taken */
+    uint32_t end;   /* behind the last one stored */
+    _Alignas(64) char data[];
+} chunk;
+
+struct ipu_outfeed {
+    uint32_t type_count;
+    uint32_t depth;
+    ipu_outfeed_mode mode;
+    ipu_type *types;
+    size_t types_bytes;
+    size_t *offsets; /* of the components in an element */
+    size_t offsets_bytes;
+    size_t element_bytes;
+    char *ring;
+    size_t ring_bytes;
+    uint32_t chunk_elements;
+    size_t chunk_bytes;
+    ipu_ctx own; /* the storage's allocator and error; under the lock */
+    pid_t pid;
+
+    _Alignas(64) _Atomic uint64_t enqueued; /* the device's */
+    _Alignas(64) _Atomic uint64_t drained;  /* changes under the lock */
+    _Alignas(64) atomic_bool device_sleeps;
+    atomic_bool drainer_sleeps;
+    atomic_int readers; /* hosts that wait */
+    atomic_bool is_closed;
+    atomic_bool has_failed; /* the storage could not grow */
+
+    pthread_mutex_t lock; /* protects: storage, drained, sleeping, stop */
+    pthread_cond_t to_device;
+    pthread_cond_t to_drainer;
+    pthread_cond_t to_readers;
+    chunk *first; /* oldest */
+    chunk *last;
+    chunk *spare;
+    int64_t stored;
+    bool has_drainer; /* the device's alone, but for free */
+    bool stop;
+    pthread_t drainer;
+};
+
+static void
+init_sync(ipu_outfeed *queue)
+{
+    pthread_mutex_init(&queue->lock, NULL);
+    ipu__cond_init(&queue->to_device);
+    ipu__cond_init(&queue->to_drainer);
+    ipu__cond_init(&queue->to_readers);
+    atomic_store(&queue->device_sleeps, false);
+    atomic_store(&queue->drainer_sleeps, false);
+    atomic_store(&queue->readers, 0);
+    queue->has_drainer = false;
+    queue->stop = false;
+    queue->pid = getpid();
+}
+
+static void
+lock_queue(ipu_outfeed *queue)
+{
+    if (queue->pid != getpid()) {
+        init_sync(queue);
+    }
+    pthread_mutex_lock(&queue->lock);
+}
+
+static ipu_status
+allocate(ipu_ctx *ctx, ipu_outfeed *queue, const ipu_type *types)
+{
+    size_t bytes;
+    IPU_TRY(ipu_mul_size(ctx, queue->type_count, sizeof(ipu_type), &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->types));
+    queue->types_bytes = bytes;
+    memcpy(queue->types, types, bytes);
+    IPU_TRY(ipu_mul_size(ctx, queue->type_count, sizeof(size_t), &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->offsets));
+    queue->offsets_bytes = bytes;
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        IPU_TRY(ipu_type_check(ctx, &types[i]));
+        size_t component = ipu__round_up(ipu_type_bytes(&types[i]));
+        IPU_FAIL_IF(ctx, component > SIZE_MAX / 4 - queue->element_bytes, OUT_OF_MEMORY,
+                    "out of memory: an outfeed's element");
+        queue->offsets[i] = queue->element_bytes;
+        queue->element_bytes += component;
+    }
+    IPU_TRY(ipu_mul_size(ctx, queue->element_bytes, queue->depth, &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->ring));
+    queue->ring_bytes = bytes;
+    size_t per_chunk = queue->element_bytes == 0
+                           ? 1024
+                           : CHUNK_TARGET_BYTES / queue->element_bytes;
+    per_chunk = per_chunk == 0 || queue->mode == IPU_OUTFEED_LAST ? 1 : per_chunk;
+    queue->chunk_elements = (uint32_t)per_chunk;
+    queue->chunk_bytes = sizeof(chunk) + per_chunk * queue->element_bytes;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_outfeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
+                   ipu_outfeed_mode mode, int32_t depth, ipu_outfeed **out)
+{
+    *out = NULL;
+    IPU_FAIL_IF(ctx, depth < 1 || depth > MAX_DEPTH, VALUE,
+                "the depth of an outfeed must be from 1 to %d, but got %" PRId32,
+                (int)MAX_DEPTH, depth);
+    IPU_FAIL_IF(ctx, type_count == 0, VALUE, "an outfeed has at least one component");
+    ipu_outfeed *queue;
+    IPU_TRY(ipu_alloc(ctx, sizeof(*queue), &queue));
+    queue->type_count = type_count;
+    queue->depth = (uint32_t)depth;
+    queue->mode = mode;
+    ipu_ctx_init(&queue->own, ctx->allocator);
+    init_sync(queue);
+    ipu_status status = allocate(ctx, queue, types);
+    if (status != IPU_OK) {
+        ipu_outfeed_free(ctx, queue);
+        return status;
+    }
+    *out = queue;
+    return IPU_OK;
+}
+
+void
+ipu_outfeed_free(ipu_ctx *ctx, ipu_outfeed *queue)
+{
+    if (queue == NULL) {
+        return;
+    }
+    (void)ctx;
+    lock_queue(queue);
+    queue->stop = true;
+    pthread_cond_broadcast(&queue->to_drainer);
+    pthread_mutex_unlock(&queue->lock);
+    if (queue->has_drainer) {
+        pthread_join(queue->drainer, NULL);
+    }
+    pthread_mutex_destroy(&queue->lock);
+    pthread_cond_destroy(&queue->to_device);
+    pthread_cond_destroy(&queue->to_drainer);
+    pthread_cond_destroy(&queue->to_readers);
+    ipu_ctx own;
+    ipu_ctx_init(&own, queue->own.allocator);
+    while (queue->first != NULL) {
+        chunk *next = queue->first->next;
+        ipu_free(&own, queue->first, queue->chunk_bytes);
+        queue->first = next;
+    }
+    ipu_free(&own, queue->spare, queue->chunk_bytes);
+    ipu_free(&own, queue->types, queue->types_bytes);
+    ipu_free(&own, queue->offsets, queue->offsets_bytes);
+    ipu_free(&own, queue->ring, queue->ring_bytes);
+    ipu_free(&own, queue, sizeof(*queue));
+}
+
+uint32_t
+ipu_outfeed_types(const ipu_outfeed *queue, const ipu_type **out)
+{
+    *out = queue->types;
+    return queue->type_count;
+}
+
+/* --- from the ring to the storage ----------------------------------------------------- */
+
+/* Makes sure that the last chunk has room for one element. */
+static ipu_status
+make_room_locked(ipu_outfeed *queue)
+{
+    chunk *last = queue->last;
+    if (last != NULL && queue->mode == IPU_OUTFEED_LAST) {
+        last->begin = 0;
+        last->end = 0;
+        queue->stored = 0;
+        return IPU_OK;
+    }
+    if (last != NULL && last->end < queue->chunk_elements) {
+        return IPU_OK;
+    }
+    chunk *fresh = queue->spare;
+    queue->spare = NULL;
+    if (fresh == NULL) {
+        ipu_ctx_clear(&queue->own);
+        IPU_TRY(ipu_alloc(&queue->own, queue->chunk_bytes, &fresh));
+    }
+    fresh->next = NULL;
+    fresh->begin = 0;
+    fresh->end = 0;
+    if (last == NULL) {
+        queue->first = fresh;
+    } else {
+        last->next = fresh;
+    }
+    queue->last = fresh;
+    return IPU_OK;
+}
+
+static ipu_status
+drain_locked(ipu_outfeed *queue)
+{
+    uint64_t enqueued = atomic_load(&queue->enqueued);
+    uint64_t drained = atomic_load_explicit(&queue->drained, memory_order_relaxed);
+    if (queue->mode == IPU_OUTFEED_LAST && enqueued - drained > 1) {
+        drained = enqueued - 1;
+        atomic_store(&queue->drained, drained);
+    }
+    ipu_status status = IPU_OK;
+    while (drained != enqueued && (status = make_room_locked(queue)) == IPU_OK) {
+        chunk *last = queue->last;
+        if (queue->element_bytes > 0) {
+            memcpy(last->data + (size_t)last->end * queue->element_bytes,
+                   queue->ring + (size_t)(drained % queue->depth) * queue->element_bytes,
+                   queue->element_bytes);
+        }
+        last->end++;
+        queue->stored++;
+        atomic_store(&queue->drained, ++drained);
+    }
+    atomic_store(&queue->has_failed, status != IPU_OK);
+    if (atomic_load(&queue->device_sleeps)) {
+        pthread_cond_broadcast(&queue->to_device);
+    }
+    return status;
+}
+
+static bool
+is_half_full(const ipu_outfeed *queue)
+{
+    uint64_t waiting = atomic_load(&queue->enqueued) - atomic_load(&queue->drained);
+    return 2 * waiting >= queue->depth;
+}
+
+static void *
+drain(void *argument)
+{
+    ipu_outfeed *queue = argument;
+    pthread_mutex_lock(&queue->lock);
+    while (!queue->stop) {
+        atomic_store(&queue->drainer_sleeps, true);
+        if (!is_half_full(queue) || atomic_load(&queue->has_failed)) {
+            pthread_cond_wait(&queue->to_drainer, &queue->lock);
+        }
+        atomic_store(&queue->drainer_sleeps, false);
+        if (is_half_full(queue)) {
+            (void)drain_locked(queue); /* a failure stays in has_failed */
+        }
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+/* --- device --------------------------------------------------------------------------- */
+
+static bool
+has_room(const ipu_outfeed *queue, uint64_t enqueued)
+{
+    return enqueued - atomic_load(&queue->drained) < queue->depth;
+}
+
+static ipu_status
+wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue, uint64_t enqueued)
+{
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_room(queue, enqueued); turn++) {
+        ipu__relax();
+    }
+    if (has_room(queue, enqueued)) {
+        return IPU_OK;
+    }
+    ipu_status status = IPU_OK;
+    lock_queue(queue);
+    atomic_store(&queue->device_sleeps, true);
+    while (!has_room(queue, enqueued) && status == IPU_OK) {
+        if (!queue->has_drainer || atomic_load(&queue->has_failed)) {
+            status = drain_locked(queue); /* no thread to be had, or a last try */
+        } else {
+            pthread_cond_signal(&queue->to_drainer);
+            pthread_cond_wait(&queue->to_device, &queue->lock);
+        }
+    }
+    atomic_store(&queue->device_sleeps, false);
+    pthread_mutex_unlock(&queue->lock);
+    IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY,
+                "out of memory: the host's side of an outfeed could not grow; %s",
+                "dequeue more often");
+    return IPU_OK;
+}
+
+/* Wakes those who sleep and have something to do now. */
+static void
+tell(ipu_outfeed *queue)
+{
+    bool is_due = is_half_full(queue);
+    if (is_due && !queue->has_drainer) {
+        queue->has_drainer = pthread_create(&queue->drainer, NULL, drain, queue) == 0;
+    }
+    is_due = is_due && atomic_load(&queue->drainer_sleeps);
+    if (is_due || atomic_load(&queue->readers) > 0) {
+        lock_queue(queue);
+        if (is_due) {
+            pthread_cond_signal(&queue->to_drainer);
+        }
+        pthread_cond_broadcast(&queue->to_readers);
+        pthread_mutex_unlock(&queue->lock);
+    }
+}
+
+ipu_status
+ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, const void *const *tensors)
+{
+    if (queue->pid != getpid()) {
+        init_sync(queue);
+    }
+    uint64_t enqueued = atomic_load_explicit(&queue->enqueued, memory_order_relaxed);
+    IPU_TRY(wait_for_room(ctx, queue, enqueued));
+    char *slot = queue->ring + (size_t)(enqueued % queue->depth) * queue->element_bytes;
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        size_t bytes = ipu_type_bytes(&queue->types[i]);
+        if (bytes > 0) {
+            memcpy(slot + queue->offsets[i], tensors[i], bytes);
+        }
+    }
+    atomic_store(&queue->enqueued, enqueued + 1);
+    tell(queue);
+    return IPU_OK;
+}
+
+void
+ipu_outfeed_flush(ipu_outfeed *queue)
+{
+    lock_queue(queue);
+    (void)drain_locked(queue); /* what stays behind is reported to who takes */
+    pthread_cond_broadcast(&queue->to_readers);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* --- host ----------------------------------------------------------------------------- */
+
+int64_t
+ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, int64_t timeout_ns)
+{
+    uint64_t deadline = ipu__now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
+    lock_queue(queue);
+    atomic_fetch_add(&queue->readers, 1);
+    (void)drain_locked(queue);
+    while (queue->stored < at_least && !atomic_load(&queue->is_closed) &&
+           timeout_ns != 0) {
+        if (timeout_ns < 0) {
+            pthread_cond_wait(&queue->to_readers, &queue->lock);
+        } else {
+            uint64_t now = ipu__now_ns();
+            if (now >= deadline) {
+                break;
+            }
+            ipu__cond_wait_for(&queue->to_readers, &queue->lock,
+                               (int64_t)(deadline - now));
+        }
+        (void)drain_locked(queue);
+    }
+    atomic_fetch_sub(&queue->readers, 1);
+    int64_t stored = queue->stored;
+    pthread_mutex_unlock(&queue->lock);
+    return stored;
+}
+
+static void
+copy_out(const ipu_outfeed *queue, const chunk *from, int64_t position,
+         void *const *out)
+{
+    const char *element = from->data + (size_t)from->begin * queue->element_bytes;
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        size_t bytes = ipu_type_bytes(&queue->types[i]);
+        if (bytes > 0) {
+            memcpy((char *)out[i] + (size_t)position * bytes,
+                   element + queue->offsets[i], bytes);
+        }
+    }
+}
+
+static void
+drop_first_locked(ipu_outfeed *queue)
+{
+    chunk *empty = queue->first;
+    queue->first = empty->next;
+    if (queue->first == NULL) {
+        queue->last = NULL;
+    }
+    if (queue->spare == NULL) {
+        queue->spare = empty;
+    } else {
+        ipu_free(&queue->own, empty, queue->chunk_bytes);
+    }
+}
+
+ipu_status
+ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, void *const *out,
+                 int64_t *taken)
+{
+    *taken = 0;
+    lock_queue(queue);
+    ipu_status status = drain_locked(queue);
+    while (*taken < count && queue->stored > 0) {
+        chunk *first = queue->first;
+        copy_out(queue, first, *taken, out);
+        first->begin++;
+        queue->stored--;
+        (*taken)++;
+        if (first->begin == first->end) {
+            drop_first_locked(queue);
+        }
+    }
+    pthread_mutex_unlock(&queue->lock);
+    /* Elements that could be had come first; the error comes to who asks for more. */
+    IPU_FAIL_IF(ctx, status != IPU_OK && *taken == 0 && count > 0, OUT_OF_MEMORY,
+                "out of memory: the host's side of an outfeed could not grow");
+    return IPU_OK;
+}
+
+void
+ipu_outfeed_close(ipu_outfeed *queue)
+{
+    lock_queue(queue);
+    atomic_store(&queue->is_closed, true);
+    pthread_cond_broadcast(&queue->to_readers);
+    pthread_mutex_unlock(&queue->lock);
+}

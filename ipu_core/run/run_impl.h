@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of run/ share: waiting on the monotonic clock, the cancel flag, spinning
+ * for a moment before sleeping, and the hint for huge pages. Any thread. */
+#ifndef IPU_RUN_RUN_IMPL_H
+#define IPU_RUN_RUN_IMPL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "program/program_impl.h"
+
+/* How often a sleeping device looks at its cancel flag. */
+enum { IPU__CANCEL_POLL_NS = 20 * 1000 * 1000 };
+/* Turns of a spin before a thread sleeps: about ten microseconds. */
+enum { IPU__SPIN_TURNS = 500 };
+
+uint64_t ipu__now_ns(void);
+/* A condition variable on the monotonic clock. */
+void ipu__cond_init(pthread_cond_t *cond);
+/* Waits at most `ns`; false when the time is over. */
+bool ipu__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns);
+
+static inline bool
+ipu__is_cancelled(const int32_t *cancel)
+{
+    return cancel != NULL && __atomic_load_n(cancel, __ATOMIC_RELAXED) != 0;
+}
+
+static inline void
+ipu__relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Asks for huge pages where the block is large enough to gain from them. */
+void ipu__advise_huge(void *memory, size_t bytes);
+
+#endif

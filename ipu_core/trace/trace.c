@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Traces: scopes over the graph builder. */
+#include "trace/trace.h"
+
+enum { MAX_NODE_ATTRS = 32 };
+
+ipu_status
+ipu_trace_create(ipu_ctx *ctx, bool host, ipu_trace **out)
+{
+    ipu_trace *trace;
+    *out = NULL;
+    IPU_TRY(ipu_alloc(ctx, sizeof(*trace), &trace));
+    trace->placement = (ipu_placement){.device = host ? -1 : 0, .shard = -1, .stage = -1};
+    ipu_status status = ipu_graph_create(ctx, host, &trace->graph);
+    if (status == IPU_OK) {
+        status = IPU_ARRAY_PUSH(ctx, &trace->open, ((ipu_block){0}));
+    }
+    if (status != IPU_OK) {
+        ipu_trace_free(ctx, trace);
+        return status;
+    }
+    *out = trace;
+    return IPU_OK;
+}
+
+void
+ipu_trace_free(ipu_ctx *ctx, ipu_trace *trace)
+{
+    if (trace == NULL) {
+        return;
+    }
+    ipu_graph_free(ctx, trace->graph);
+    IPU_ARRAY_FREE(ctx, &trace->open);
+    ipu_free(ctx, trace, sizeof(*trace));
+}
+
+ipu_status
+ipu_trace_open_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block *out)
+{
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &trace->open, 1));
+    IPU_TRY(ipu_graph_add_block(ctx, trace->graph, out));
+    trace->open.items[trace->open.count++] = *out;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block)
+{
+    IPU_FAIL_IF(ctx, trace->open.count < 2 || ipu_trace_block(trace).index != block.index,
+                INTERNAL, "block %u is not the innermost open one", block.index);
+    trace->open.count--;
+    return IPU_OK;
+}
+
+bool
+ipu_trace_visible(const ipu_trace *trace, ipu_value value)
+{
+    if (value.index >= trace->graph->values.count) {
+        return false;
+    }
+    uint32_t home = ipu_value_of(trace->graph, value)->block.index;
+    for (size_t i = 0; i < trace->open.count; i++) {
+        if (trace->open.items[i].index == home) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ipu_status
+ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *inputs,
+               uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count,
+               ipu_source source, const char *name, ipu_node *out)
+{
+    ipu_attr with_ordinal[MAX_NODE_ATTRS];
+    ipu_node_request request = {.op = op,
+                                .attrs = attrs,
+                                .attr_count = attr_count,
+                                .placement = trace->placement,
+                                .source = source,
+                                .name = name};
+    if (ipu_op_info_of(op)->flags & IPU_OP_RANDOM) {
+        IPU_FAIL_IF(ctx, attr_count >= MAX_NODE_ATTRS, INTERNAL, "%u attributes",
+                    attr_count);
+        for (uint32_t i = 0; i < attr_count; i++) {
+            with_ordinal[i] = attrs[i];
+        }
+        with_ordinal[attr_count] =
+            (ipu_attr){.key = IPU_ATTR_ORDINAL, .as.i = trace->next_ordinal++};
+        request.attrs = with_ordinal;
+        request.attr_count++;
+    }
+    return ipu_graph_add_node(ctx, trace->graph, ipu_trace_block(trace), &request, inputs,
+                              input_count, out);
+}
+
+ipu_status
+ipu_trace_constant(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type, const void *data,
+                   ipu_value *out)
+{
+    ipu_attr attrs[] = {
+        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)type->dtype},
+        {.key = IPU_ATTR_SHAPE,
+         .count = (uint32_t)type->shape.rank,
+         .as.ints = type->shape.dims},
+        {.key = IPU_ATTR_VALUE,
+         .count = (uint32_t)ipu_type_bytes(type),
+         .as.bytes = data},
+    };
+    IPU_FAIL_IF(ctx, ipu_type_bytes(type) > UINT32_MAX, RESOURCE_EXHAUSTED,
+                "a constant of %zu bytes; pass it as an argument instead",
+                ipu_type_bytes(type));
+    return ipu_graph_emit(ctx, trace->graph, (ipu_block){0}, IPU_NO_NODE,
+                          IPU_OP_ID_CONSTANT, NULL, 0, attrs, 3, out);
+}

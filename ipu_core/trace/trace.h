@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A function being traced: its open graph, the stack of open blocks (the body of a loop is
+ * one), the scopes that place nodes, and the ordinals of random ops. One thread traces one
+ * function at a time. */
+#ifndef IPU_TRACE_TRACE_H
+#define IPU_TRACE_TRACE_H
+
+#include "graph/graph.h"
+
+typedef struct ipu_trace {
+    ipu_graph *graph;          /* owned */
+    IPU_ARRAY(ipu_block) open; /* innermost last; open.items[0] is the main block */
+    ipu_placement placement;   /* of the scope in force */
+    int64_t next_ordinal;      /* of random ops */
+} ipu_trace;
+
+ipu_status ipu_trace_create(ipu_ctx *ctx, bool host, ipu_trace **out);
+void ipu_trace_free(ipu_ctx *ctx, ipu_trace *trace);
+
+static inline ipu_block ipu_trace_block(const ipu_trace *trace)
+{
+    return trace->open.items[trace->open.count - 1];
+}
+/* Opens a block inside the innermost one; close it before its BLOCK node is added. */
+ipu_status ipu_trace_open_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block *out);
+/* Fails where it is not the innermost one. */
+ipu_status ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block);
+/* Whether a value can be used in the innermost open block: it was made there or in a block
+ * around it that is still open. */
+bool ipu_trace_visible(const ipu_trace *trace, ipu_value value);
+
+/* Adds a node to the innermost block; random ops get their ordinal. */
+ipu_status ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op,
+                          const ipu_value *inputs, uint32_t input_count,
+                          const ipu_attr *attrs, uint32_t attr_count, ipu_source source,
+                          const char *name, ipu_node *out);
+/* A constant, in the main block, so that loops do not make it again. */
+ipu_status ipu_trace_constant(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
+                              const void *data, ipu_value *out);
+
+#endif

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""The enumerations of the configuration; users find them in ``ipu.config``.
+
+The numbers are what ``IPUConfig.to_dict`` writes.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+__all__ = [
+    "DeviceConnectionType",
+    "ExecutionProfileType",
+    "MergeRemoteBuffersBehaviour",
+    "SchedulingAlgorithm",
+    "SelectionOrder",
+    "StochasticRoundingBehaviour",
+]
+
+
+class SelectionOrder(Enum):
+    """Which IPU of a device serves which shard or pipeline device number.
+
+    ``AUTO`` leaves it to the package, ``ZIGZAG`` counts up, ``SNAKE`` swaps the last
+    two of each block of four, ``HOOF`` goes up the even positions and down the odd
+    ones. It changes the reported hardware ids only, never a result.
+    """
+
+    AUTO = 0
+    ZIGZAG = 1
+    SNAKE = 2
+    HOOF = 3
+
+
+class DeviceConnectionType(Enum):
+    """When a device is attached.
+
+    ``ALWAYS``: at configuration. ``ON_DEMAND``: at the first run. ``NEVER``: programs
+    compile, running one is an error. ``PRE_COMPILE``: programs compile and results
+    are zeros.
+    """
+
+    ALWAYS = 0
+    ON_DEMAND = 1
+    NEVER = 2
+    PRE_COMPILE = 3
+
+
+class StochasticRoundingBehaviour(Enum):
+    """How float16 results are rounded."""
+
+    OFF = 0
+    ON = 1
+    REPLICA_IDENTICAL_ONLY = 2
+
+    @staticmethod
+    def from_bool(value: bool) -> StochasticRoundingBehaviour:
+        """``ON`` for True and ``OFF`` for False.
+
+        Raises:
+            TypeError: ``value`` is not a bool.
+
+        Example:
+            >>> StochasticRoundingBehaviour.from_bool(True).name
+            'ON'
+        """
+        if not isinstance(value, bool):
+            raise TypeError(f"value must be a bool. Received: {value!r}.")
+        behaviour = StochasticRoundingBehaviour
+        return behaviour.ON if value else behaviour.OFF
+
+
+class MergeRemoteBuffersBehaviour(Enum):
+    """Whether remote buffers of the same shape are merged."""
+
+    NO_MERGING = 0
+    MERGE = 1
+    IF_BENEFICIAL = 2
+
+
+class SchedulingAlgorithm(Enum):
+    """How the instructions of a program are ordered."""
+
+    CHOOSE_BEST = 0
+    CLUSTERING = 1
+    POST_ORDER = 2
+    LOOK_AHEAD = 3
+    SHORTEST_PATH = 4
+
+
+class ExecutionProfileType(Enum):
+    """What an execution profile counts (first SDK generation)."""
+
+    NO_PROFILE = 0
+    DEVICE_PROFILE = 1
+    IPU_PROFILE = 2
+    TILE_PROFILE = 3

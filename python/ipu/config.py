@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.config``: what devices there are and how programs are compiled for them.
+
+Example:
+    >>> from ipu import config
+    >>> cfg = config.IPUConfig()
+    >>> cfg.auto_select_ipus = 1
+    >>> cfg.configure_ipu_system()
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from ipu import _config_tree as tree
+from ipu import _devices
+from ipu._config_enums import (
+    DeviceConnectionType,
+    ExecutionProfileType,
+    MergeRemoteBuffersBehaviour,
+    SchedulingAlgorithm,
+    SelectionOrder,
+    StochasticRoundingBehaviour,
+)
+from ipu._errors import UnimplementedError
+from ipu._flags import running_on_ipu_model
+from ipu._log import logger
+from ipu._options import AttributeMetadata, Category, Group, Option
+
+__all__ = [
+    "AttributeMetadata",
+    "DeviceConnectionType",
+    "ExecutionProfileType",
+    "IPUConfig",
+    "MergeRemoteBuffersBehaviour",
+    "SchedulingAlgorithm",
+    "SelectionOrder",
+    "StochasticRoundingBehaviour",
+    "configure_ipu_system",
+    "get_ipu_config",
+    "reset_ipu_configuration",
+]
+
+_VERSIONS = ("ipu1", "ipu2", "ipu21")
+_Selection = int | list[int] | tuple[int, ...]
+
+
+class IPUConfig(Category):
+    """A configuration of the IPU system: a tree of typed options.
+
+    Options are set by assigning to attributes and take effect with
+    ``configure_ipu_system``. A value must have exactly the type of its option, so
+    that ``True`` is no number. ``str(config)`` lists all options with their values.
+
+    Raises:
+        ValueError: Reading or setting a name that is not there; the message names
+            the nearest one.
+        TypeError: Setting a value of another type.
+        Exception: Setting a category.
+
+    Example:
+        >>> config = IPUConfig()
+        >>> config.auto_select_ipus = [1, 2]
+        >>> config.ipu_model.version = "ipu21"
+        >>> config
+        IPUConfig(auto_select_ipus=[1, 2], ipu_model.version='ipu21')
+    """
+
+    allow_recompute = Option[bool](
+        bool, False, "Recompute activations in training instead of keeping them."
+    )
+    selection_order = Option[SelectionOrder](
+        SelectionOrder,
+        SelectionOrder.AUTO,
+        "Which IPU of a device serves which shard or pipeline device number.",
+    )
+    serialization_output_folder = Option[str](
+        str, "", "Where not empty, compiled programs are written to this folder."
+    )
+    compilation_poplar_options = Option[dict[str, Any]](
+        dict, {}, "String options of the compiler and the engine."
+    )
+    gcl_poplar_options = Option[dict[str, Any]](
+        dict, {}, "String options of collectives. Hardware only."
+    )
+    auto_select_ipus = Option[_Selection](
+        int | list[int] | tuple[int, ...],
+        [],
+        "How many IPUs each device has: a number for one device, a sequence for one "
+        "device an entry. Empty, with select_ipus empty too, is one device of one IPU.",
+    )
+    select_ipus = Option[_Selection](
+        int | list[int] | tuple[int, ...],
+        [],
+        "The hardware id of each device, of single IPUs or groups.",
+    )
+    convolutions = Group(tree.Convolutions)
+    device_connection = Group(tree.DeviceConnection)
+    slices = Group(tree.Slices)
+    experimental = Group(tree.Experimental)
+    floating_point_behaviour = Group(tree.FloatingPointBehaviour)
+    io_tiles = Group(tree.IOTiles)
+    ipu_model = Group(tree.IPUModel)
+    matmuls = Group(tree.Matmuls)
+    norms = Group(tree.Norms)
+    optimizations = Group(tree.Optimizations)
+    pooling = Group(tree.Pooling)
+    scheduling = Group(tree.Scheduling)
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def configure_ipu_system(self, device: str = "cpu") -> None:
+        """Make the devices of this configuration; see :func:`configure_ipu_system`.
+
+        Args:
+            device: The CPU device that holds the configuration, "cpu".
+
+        Example:
+            >>> config = IPUConfig()
+            >>> config.auto_select_ipus = 1
+            >>> config.configure_ipu_system()
+        """
+        configure_ipu_system(self, device)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All options, by full dotted name; enums as their numbers.
+
+        Example:
+            >>> IPUConfig().to_dict()["scheduling.algorithm"]
+            0
+        """
+        return {
+            name: value.value if isinstance(value, Enum) else copy.deepcopy(value)
+            for name, _, value in self._items()
+        }
+
+    @classmethod
+    def from_dict(cls, dct: Mapping[str, Any]) -> IPUConfig:
+        """A configuration out of what ``to_dict`` gave.
+
+        Args:
+            dct: Values by full dotted name. A missing name keeps its default, with a
+                warning in the log.
+
+        Raises:
+            ValueError: A name is unknown, or a number is none of an enum's.
+            TypeError: A value has the wrong type.
+
+        Example:
+            >>> config = IPUConfig.from_dict(IPUConfig().to_dict())
+        """
+        made = cls()
+        options = dict(cls._walk())
+        for name in dct:
+            if name not in options:
+                raise made._unknown(name)
+        for name, option in options.items():
+            if name not in dct:
+                if option.alias is None:
+                    logger.warning(
+                        "The option %s is missing in the dictionary; its default %s "
+                        "is kept.",
+                        name,
+                        option.default,
+                    )
+                continue
+            parent = name.rpartition(".")[0]
+            target = f"{parent}.{option.alias}" if parent else option.alias
+            if option.alias is None or target not in dct:
+                made._set(name, copy.deepcopy(option.decoded(dct[name])))
+        return made
+
+    def to_json(self) -> str:
+        """All options as the text of a JSON object; the inverse is ``from_json``."""
+        import json
+
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, json_cfg: str) -> IPUConfig:
+        """A configuration out of what ``to_json`` gave; errors as ``from_dict``."""
+        import json
+
+        return cls.from_dict(json.loads(json_cfg))
+
+
+def _is_set(selection: _Selection) -> bool:
+    # 0 counts: it is a hardware id, and as a number of IPUs it deserves an error.
+    return isinstance(selection, int) or len(selection) > 0
+
+
+def _check_version(name: str, version: str) -> None:
+    if version and version not in _VERSIONS:
+        raise ValueError(
+            f"{name} must be one of {', '.join(_VERSIONS)}. Received: {version!r}."
+        )
+
+
+def _check_selection(config: IPUConfig) -> None:
+    if _is_set(config.auto_select_ipus) and _is_set(config.select_ipus):
+        raise Exception(
+            "Only one of `auto_select_ipus` and `select_ipus` can be set. Received: "
+            f"{config.auto_select_ipus!r} and {config.select_ipus!r}. Set one of them "
+            "to []."
+        )
+    ids = config.select_ipus
+    if not isinstance(ids, int) and len(set(ids)) != len(ids):
+        raise ValueError(
+            f"All hardware ids in select_ipus must be unique. Received: {ids!r}."
+        )
+    if _is_set(ids) and running_on_ipu_model():
+        raise Exception(
+            "When using the IPUModel, the devices to attach to cannot be specified "
+            f"explicitly. Received: select_ipus = {ids!r}. Use auto_select_ipus."
+        )
+
+
+def _check_connection(config: IPUConfig) -> None:
+    connection = config.device_connection
+    _check_version("device_connection.version", connection.version)
+    _check_version("ipu_model.version", config.ipu_model.version)
+    unattached = (DeviceConnectionType.NEVER, DeviceConnectionType.PRE_COMPILE)
+    if connection.type in unattached and not connection.version:
+        raise ValueError(
+            "device_connection.version must be set when device_connection.type is "
+            f"{connection.type.name}. Set it to one of {', '.join(_VERSIONS)}."
+        )
+    if running_on_ipu_model() and not config.ipu_model.version:
+        raise ValueError(
+            "ipu_model.version must be set when using the IPUModel. Set it to one of "
+            f"{', '.join(_VERSIONS)}."
+        )
+
+
+def _check_distribution(config: IPUConfig) -> None:
+    distribution = config.experimental.multi_replica_distribution
+    count, index = distribution.process_count, distribution.process_index
+    if count > 0 and running_on_ipu_model():
+        raise Exception(
+            "Multi-replica distribution is not supported on the IPU model. Received: "
+            f"process_count = {count}. Set it to 0."
+        )
+    if count < 0:
+        raise ValueError(f"process_count must not be negative. Received: {count}.")
+    if (count or index) and not 0 <= index < count:
+        raise ValueError(
+            "process_index must be in the range [0, process_count). Received: "
+            f"process_index = {index}, process_count = {count}."
+        )
+    if count > 1:
+        raise UnimplementedError(
+            "Replicas that are distributed over processes are not there yet. "
+            f"Received: process_count = {count}. Set it to 0."
+        )
+
+
+def _check_tiles(config: IPUConfig) -> None:
+    io_tiles = config.io_tiles
+    if io_tiles.num_io_tiles < 0:
+        raise ValueError(
+            f"num_io_tiles must not be negative. Received: {io_tiles.num_io_tiles}."
+        )
+    if io_tiles.place_ops_on_io_tiles and io_tiles.num_io_tiles == 0:
+        raise ValueError(
+            "Cannot place ops on I/O tiles when io_tiles.num_io_tiles is 0. Set "
+            "num_io_tiles to a positive number, or place_ops_on_io_tiles to False."
+        )
+    name = "norms.experimental.distributed_batch_norm_replica_group_size"
+    size = config.norms.experimental.distributed_batch_norm_replica_group_size
+    if size < 1:
+        raise ValueError(f"{name} must be at least 1. Received: {size}.")
+    if size > 1 and io_tiles.num_io_tiles > 0:
+        raise ValueError(
+            f"{name} > 1 is not supported with I/O tiles. Received: {size} with "
+            f"num_io_tiles = {io_tiles.num_io_tiles}. Set one of them to its default."
+        )
+
+
+def _in_effect(config: IPUConfig) -> dict[str, Any]:
+    """The options with what follows from ``set_all`` written out."""
+    options = config.to_dict()
+    category = "floating_point_behaviour."
+    if options[category + "set_all"]:
+        for name in ("inv", "div0", "oflo", "nanoo"):
+            options[category + name] = True
+        options[category + "esr"] = StochasticRoundingBehaviour.ON.value
+    for name in ("auto_select_ipus", "select_ipus"):
+        options[name] = list(options[name])
+    return options
+
+
+def configure_ipu_system(
+    config: IPUConfig, device: str = "cpu", reset_configuration: bool = True
+) -> None:
+    """Make the devices that a configuration describes.
+
+    It may be called as often as one likes. With the options that are in force already
+    nothing happens; with others the devices that there are go first, which the log
+    says. Variables that live on them stay readable. For each attached device the
+    logger "ipu" writes a line.
+
+    Args:
+        config: What is wanted. A number in ``auto_select_ipus`` or ``select_ipus`` is
+            turned into a list of one, in place.
+        device: The CPU device that holds the configuration, "cpu".
+        reset_configuration: Whether a different configuration is replaced.
+
+    Raises:
+        TypeError: ``config`` is not an ``IPUConfig``.
+        ValueError: Options contradict each other or have unknown values.
+        Exception: Both selections are set, or one that the IPU model cannot have.
+        FailedPreconditionError: There are not that many IPUs, or a different
+            configuration stands and ``reset_configuration`` is False.
+
+    Example:
+        >>> config = IPUConfig()
+        >>> config.auto_select_ipus = 1
+        >>> configure_ipu_system(config)
+        >>> config.auto_select_ipus
+        [1]
+    """
+    if not isinstance(config, IPUConfig):
+        raise TypeError(
+            "configure_ipu_system() expects `config` to be an IPUConfig. Received: "
+            f"{config!r} of type {type(config).__name__}."
+        )
+    kind, _ = _devices.parse_device_name(device)
+    if kind != "CPU":
+        raise ValueError(f"`device` must name a CPU device. Received: {device!r}.")
+    _check_selection(config)
+    _check_connection(config)
+    _check_distribution(config)
+    _check_tiles(config)
+    if isinstance(config.auto_select_ipus, int):
+        config.auto_select_ipus = [config.auto_select_ipus]
+    if isinstance(config.select_ipus, int):
+        config.select_ipus = [config.select_ipus]
+    layout = _devices.Layout(
+        counts=tuple(config.auto_select_ipus) or (1,),
+        ids=tuple(config.select_ipus),
+        order=config.selection_order,
+        connection=config.device_connection.type,
+        options=_in_effect(config),
+    )
+    _devices.configure(layout, reset_configuration)
+
+
+def reset_ipu_configuration() -> None:
+    """Wait until all devices are idle, then let them go.
+
+    The next use of a device makes one anew. Without devices nothing happens.
+
+    Raises:
+        FailedPreconditionError: Called from inside a program that runs on a device.
+
+    Example:
+        >>> reset_ipu_configuration()
+    """
+    _devices.reset()
+
+
+def get_ipu_config(session: None = None) -> list[IPUConfig]:
+    """The configuration in force.
+
+    Args:
+        session: None; sessions belong to graphs of the first TensorFlow generation.
+
+    Returns:
+        A list with one ``IPUConfig``: a copy, with what follows from other options
+        written out.
+
+    Raises:
+        RuntimeError: No devices are configured.
+        AssertionError: A session was passed.
+
+    Example:
+        >>> IPUConfig().configure_ipu_system()
+        >>> len(get_ipu_config())
+        1
+    """
+    if session is not None:
+        raise AssertionError("A session cannot be passed when executing eagerly.")
+    layout = _devices.current_layout()
+    if layout is None:
+        raise RuntimeError(
+            "No IPU devices configured. Call IPUConfig().configure_ipu_system() first."
+        )
+    if layout.options is None:
+        made = IPUConfig()
+        made.auto_select_ipus = list(layout.counts)
+        return [made]
+    return [IPUConfig.from_dict(layout.options)]

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.ipu_strategy``: put variables, models and functions on a simulated IPU.
+
+Example:
+    >>> from ipu.ipu_strategy import IPUStrategy
+    >>> strategy = IPUStrategy()
+    >>> with strategy.scope():
+    ...     strategy.num_replicas_in_sync
+    1
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ipu import _devices, _strategy_state
+from ipu._strategy_state import ReduceOp
+from ipu.tf import nest
+
+__all__ = ["IPUStrategy", "IPUStrategyV1", "InputContext"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class InputContext:
+    """What a data set function is told about the pipeline that it feeds.
+
+    Attributes:
+        num_input_pipelines: How many there are, 1.
+        input_pipeline_id: Which one this is, 0.
+        num_replicas_in_sync: Replicas as the strategy counts them, 1.
+    """
+
+    num_input_pipelines: int = 1
+    input_pipeline_id: int = 0
+    num_replicas_in_sync: int = 1
+
+    def get_per_replica_batch_size(self, global_batch_size: int) -> int:
+        """The batch size of one replica, which is the global one.
+
+        Raises:
+            ValueError: It cannot be divided by the number of replicas.
+
+        Example:
+            >>> InputContext().get_per_replica_batch_size(32)
+            32
+        """
+        if global_batch_size % self.num_replicas_in_sync != 0:
+            raise ValueError(
+                f"The global batch size {global_batch_size} is not divisible by "
+                f"num_replicas_in_sync {self.num_replicas_in_sync}."
+            )
+        return global_batch_size // self.num_replicas_in_sync
+
+
+class _Scope:
+    """The context manager of ``scope()``; it can be entered again and again."""
+
+    def __init__(self, strategy: IPUStrategyV1) -> None:
+        self._strategy = strategy
+
+    def __enter__(self) -> IPUStrategyV1:
+        _strategy_state.enter(self._strategy)
+        return self._strategy
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _strategy_state.leave()
+
+
+def _in_trace() -> bool:
+    # A trace can only be open if the module that opens them has been imported.
+    module = sys.modules.get("ipu.tf._function")
+    return module is not None and bool(module.in_trace())
+
+
+def _refuse_float64(structure: Any, role: str) -> None:
+    for leaf in nest.flatten(structure):
+        dtype = getattr(leaf, "dtype", None)
+        if getattr(dtype, "name", dtype) == "float64":
+            raise TypeError(
+                f"Unsupported data type for {role}: float64. Received: a value of "
+                f"type {type(leaf).__name__}. Cast it to float32 first."
+            )
+
+
+def _reduce_op(value: Any) -> ReduceOp:
+    name = value.upper() if isinstance(value, str) else getattr(value, "name", value)
+    try:
+        return ReduceOp(name)
+    except ValueError:
+        raise ValueError(
+            f"reduce_op must be ReduceOp.SUM or ReduceOp.MEAN. Received: {value!r}."
+        ) from None
+
+
+class IPUStrategyV1:
+    """A strategy for one device of one or more IPUs.
+
+    Inside its scope variables live on the device, and Keras models made there are
+    trained on it. ``run`` runs a ``tf.function`` as one program of the device.
+
+    Args:
+        ipu_device: Name of the device, "/device:IPU:0" by default.
+        cpu_device: Name of the host, "/device:CPU:0" by default.
+        enable_dataset_iterators: Whether iterators made inside the scope may be read
+            by a loop on the device.
+        enable_keras_extensions: Whether Keras models made inside the scope get the
+            methods for IPUs.
+
+    Raises:
+        ValueError: A name does not name an IPU, or a CPU.
+
+    Example:
+        >>> strategy = IPUStrategyV1()
+        >>> strategy.ipu_device
+        '/device:IPU:0'
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        cpu_device: str = "/device:CPU:0",
+        enable_dataset_iterators: bool = True,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        kind, self._ordinal = _devices.parse_device_name(ipu_device)
+        if kind != "IPU":
+            raise ValueError(
+                "ipu_device must name an IPU such as '/device:IPU:0'. "
+                f"Received: {ipu_device!r}."
+            )
+        if _devices.parse_device_name(cpu_device)[0] != "CPU":
+            raise ValueError(
+                "cpu_device must name a CPU such as '/device:CPU:0'. "
+                f"Received: {cpu_device!r}."
+            )
+        self._ipu_device = ipu_device
+        self._cpu_device = cpu_device
+        self._enable_dataset_iterators = bool(enable_dataset_iterators)
+        self._enable_keras_extensions = bool(enable_keras_extensions)
+
+    @property
+    def ipu_device(self) -> str:
+        """Name of the IPU device, as it was given."""
+        return self._ipu_device
+
+    @property
+    def cpu_device(self) -> str:
+        """Name of the host, as it was given."""
+        return self._cpu_device
+
+    @property
+    def device_ordinal(self) -> int:
+        """The n of ``/device:IPU:n``."""
+        return self._ordinal
+
+    @property
+    def num_ipus(self) -> int:
+        """How many IPUs the device has; makes one of one IPU if there is none."""
+        return self.device.num_ipus
+
+    @property
+    def device(self) -> _devices.Device:
+        """The simulated device as it is configured now; made if there is none."""
+        return _devices.get_device(self._ordinal)
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """Always 1: how a program is replicated is not the strategy's business."""
+        return 1
+
+    @property
+    def supports_loss_scaling(self) -> bool:
+        """Whether optimizers may scale losses: True."""
+        return True
+
+    @property
+    def enable_dataset_iterators(self) -> bool:
+        """Whether iterators made inside the scope may be read on the device."""
+        return self._enable_dataset_iterators
+
+    @property
+    def enable_keras_extensions(self) -> bool:
+        """Whether Keras models made inside the scope get the methods for IPUs."""
+        return self._enable_keras_extensions
+
+    def scope(self) -> _Scope:
+        """A context in which variables and models are made on this device.
+
+        The same strategy may be entered again inside its own scope.
+
+        Returns:
+            A context manager that gives the strategy.
+
+        Raises:
+            RuntimeError: On entry, inside the scope of another strategy.
+
+        Example:
+            >>> strategy = IPUStrategy()
+            >>> with strategy.scope():
+            ...     pass
+        """
+        return _Scope(self)
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        options: Any = None,
+    ) -> Any:
+        """Run a function on the device, as one program.
+
+        Args:
+            fn: A function decorated with ``@tf.function``. A plain one only while
+                such a function is being traced.
+            args: Its positional arguments: tensors, arrays, numbers, or objects such
+                as models and queues, which the trace takes as constants.
+            kwargs: Its keyword arguments, or None.
+            options: Accepted for compatibility, without effect.
+
+        Returns:
+            What ``fn`` returns, with tensors of the device.
+
+        Raises:
+            ValueError: ``fn`` is a plain function.
+            TypeError: An input or an output is float64, or ``fn`` cannot be called.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> @tf.function(jit_compile=True)
+            ... def double(x):
+            ...     return x + x
+            >>> float(IPUStrategy().run(double, args=(3.0,)))
+            6.0
+        """
+        del options
+        if not callable(fn):
+            raise TypeError(f"fn must be callable. Received: {fn!r}.")
+        keywords = dict(kwargs) if kwargs else {}
+        if _in_trace():
+            return fn(*args, **keywords)
+        if not getattr(fn, "_is_ipu_function", False):
+            raise ValueError(
+                "IPUStrategyV1.run(fn, ...) does not support eager execution. "
+                f"Received: {fn!r}. Decorate the function with "
+                "@tf.function(jit_compile=True)."
+            )
+        _refuse_float64([*args, *keywords.values()], "input")
+        with self.scope():
+            result = fn(*args, **keywords)
+        _refuse_float64(result, "output")
+        return result
+
+    def experimental_run_v2(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The first SDK generation's name of :meth:`run`; arguments as there."""
+        return self.run(fn, args, kwargs)
+
+    def reduce(self, reduce_op: Any, value: T, axis: int | None = None) -> T:
+        """Reduce a value over the replicas; with one replica it stays as it is.
+
+        Args:
+            reduce_op: ``ReduceOp.SUM``, ``ReduceOp.MEAN``, or their names.
+            value: A structure of tensors.
+            axis: None, or the axis of each tensor to reduce besides.
+
+        Returns:
+            The value, without that axis where one is given.
+
+        Raises:
+            ValueError: ``reduce_op`` is something else.
+
+        Example:
+            >>> IPUStrategy().reduce("sum", 3.0)
+            3.0
+        """
+        chosen = _reduce_op(reduce_op)
+        if axis is None:
+            return value
+        from ipu import tf
+
+        reduction: Any = tf.reduce_sum if chosen is ReduceOp.SUM else tf.reduce_mean
+        reduced: T = nest.map_structure(lambda one: reduction(one, axis=axis), value)
+        return reduced
+
+    def experimental_distribute_dataset(self, dataset: T, options: Any = None) -> T:
+        """The data set as it is: there is one input pipeline.
+
+        Example:
+            >>> IPUStrategy().experimental_distribute_dataset([1, 2])
+            [1, 2]
+        """
+        del options
+        return dataset
+
+    def distribute_datasets_from_function(
+        self, dataset_fn: Callable[[InputContext], T], options: Any = None
+    ) -> T:
+        """Call a function that makes a data set, for the one input pipeline.
+
+        Args:
+            dataset_fn: Called with an :class:`InputContext`.
+            options: Accepted for compatibility, without effect.
+
+        Returns:
+            What ``dataset_fn`` returned.
+
+        Example:
+            >>> strategy = IPUStrategy()
+            >>> strategy.distribute_datasets_from_function(
+            ...     lambda context: list(range(context.num_input_pipelines)))
+            [0]
+        """
+        del options
+        return dataset_fn(InputContext())
+
+    experimental_distribute_datasets_from_function = distribute_datasets_from_function
+
+    def experimental_local_results(self, value: T) -> tuple[T]:
+        """The values of all replicas of this process: a tuple of one.
+
+        Example:
+            >>> IPUStrategy().experimental_local_results(5)
+            (5,)
+        """
+        return (value,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._ipu_device!r})"
+
+
+IPUStrategy = IPUStrategyV1

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""The functions behind ``ipu.keras.metrics``, one number for each sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Tensor
+
+__all__ = [
+    "accuracy",
+    "binary_accuracy",
+    "categorical_accuracy",
+    "sparse_categorical_accuracy",
+]
+
+
+def accuracy(y_true: Any, y_pred: Any) -> Tensor:
+    """Give 1.0 where targets and predictions are equal, else 0.0."""
+    y_pred = tf.convert_to_tensor(y_pred)
+    y_true = tf.cast(tf.convert_to_tensor(y_true), y_pred.dtype)
+    return tf.cast(tf.equal(y_true, y_pred), "float32")
+
+
+def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
+    """Give the part of the last axis where ``y_pred > threshold`` is the target."""
+    y_pred = tf.convert_to_tensor(y_pred)
+    limit = tf.constant(threshold, dtype=y_pred.dtype)
+    decided = tf.cast(tf.greater(y_pred, limit), y_pred.dtype)
+    y_true = tf.cast(tf.convert_to_tensor(y_true), y_pred.dtype)
+    return tf.reduce_mean(tf.cast(tf.equal(y_true, decided), "float32"), axis=-1)
+
+
+def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
+    """Give 1.0 where target and prediction are largest at the same class."""
+    target = tf.argmax(tf.convert_to_tensor(y_true), axis=-1, output_type="int32")
+    found = tf.argmax(tf.convert_to_tensor(y_pred), axis=-1, output_type="int32")
+    return tf.cast(tf.equal(target, found), "float32")
+
+
+def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
+    """Give 1.0 where the prediction is largest at the target's class."""
+    y_pred = tf.convert_to_tensor(y_pred)
+    y_true = tf.convert_to_tensor(y_true)
+    if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
+        y_true = tf.reshape(y_true, tuple(y_true.shape)[:-1])
+    if tf.as_dtype(y_true.dtype).name != "int32":
+        y_true = tf.cast(y_true, "int32")
+    found = tf.argmax(y_pred, axis=-1, output_type="int32")
+    return tf.cast(tf.equal(y_true, found), "float32")

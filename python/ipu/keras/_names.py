@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Names: automatic ones for layers, and the nearest match for a misspelt one."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+__all__ = ["lookup", "nearest", "reset_uids", "snake_case", "unique_name"]
+
+T = TypeVar("T")
+
+_uids = threading.local()
+
+
+def snake_case(name: str) -> str:
+    """Turn a class name into the stem of a layer name, as Keras does.
+
+    Args:
+        name: A class name in CamelCase.
+
+    Returns:
+        The name in lower case with underscores.
+
+    Example:
+        >>> snake_case("InputLayer"), snake_case("ReLU")
+        ('input_layer', 're_lu')
+    """
+    name = re.sub(r"\W+", "", name)
+    name = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    return f"private{name}" if name.startswith("_") else name
+
+
+def unique_name(stem: str, zero_based: bool = True) -> str:
+    """Give the next automatic name: ``dense``, ``dense_1``, ``dense_2``, ...
+
+    Args:
+        stem: The name without its number.
+        zero_based: Whether the first name has no number; else it ends in ``_1``.
+
+    Returns:
+        A name that this function has not given before in this thread since
+        :func:`reset_uids`.
+    """
+    counters: dict[str, int] | None = getattr(_uids, "counters", None)
+    if counters is None:
+        counters = _uids.counters = {}
+    number = counters.get(stem, 0)
+    counters[stem] = number + 1
+    if zero_based:
+        return stem if number == 0 else f"{stem}_{number}"
+    return f"{stem}_{number + 1}"
+
+
+def reset_uids() -> None:
+    """Start automatic names again from ``dense`` (``backend.clear_session``)."""
+    _uids.counters = {}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Say which known name is meant, as the end of an error message.
+
+    Args:
+        name: The name that is not known.
+        known: The names there are.
+
+    Returns:
+        `` Did you mean 'adam'?``, or the list of names where none is near.
+    """
+    names = sorted(set(known))
+    lowered = {candidate.lower(): candidate for candidate in names}
+    match = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
+    if match:
+        return f" Did you mean {lowered[match[0]]!r}?"
+    return f" Known names: {', '.join(names)}."
+
+
+def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """Find what a user's string names.
+
+    Args:
+        kind: What is looked for ("optimizer"), for the message.
+        name: The user's string; compared as it is, then in lower case.
+        table: Names and what they stand for.
+
+    Returns:
+        The entry of the table.
+
+    Raises:
+        ValueError: There is no such name; the nearest one is offered.
+    """
+    if name in table:
+        return table[name]
+    lowered = name.lower()
+    for known, entry in table.items():
+        if known.lower() == lowered:
+            return entry
+    raise ValueError(f"Unknown {kind}: {name!r}.{nearest(name, table)}")

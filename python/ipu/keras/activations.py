@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.activations``: element-wise functions by name.
+
+Source: ``tf.keras.activations`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu import tf
+from ipu.keras import _names
+from ipu.keras._types import Tensor
+from ipu.keras.engine.logits import remember_logits
+from ipu.keras.engine.symbolic import symbolic
+
+__all__ = [
+    "deserialize",
+    "elu",
+    "exponential",
+    "gelu",
+    "get",
+    "hard_sigmoid",
+    "linear",
+    "relu",
+    "selu",
+    "serialize",
+    "sigmoid",
+    "softmax",
+    "softplus",
+    "softsign",
+    "swish",
+    "tanh",
+]
+
+
+@symbolic
+def linear(x: Tensor) -> Tensor:
+    """The identity.
+
+    Args:
+        x: Any tensor.
+
+    Returns:
+        ``x``.
+    """
+    return x
+
+
+@symbolic
+def relu(
+    x: Tensor,
+    alpha: float = 0.0,
+    max_value: float | None = None,
+    threshold: float = 0.0,
+) -> Tensor:
+    """Rectified linear unit, ``max(x, 0)`` with the default arguments.
+
+    Args:
+        x: A float tensor.
+        alpha: The slope below the threshold.
+        max_value: The largest value of the result; None for no limit.
+        threshold: The value below which the slope is ``alpha``.
+
+    Returns:
+        A tensor like ``x``: ``max_value`` for ``x >= max_value``, ``x`` from the
+        threshold on, ``alpha * (x - threshold)`` below it.
+
+    Example:
+        >>> relu(tf.constant([-1.0, 2.0])).numpy().tolist()
+        [0.0, 2.0]
+    """
+    if alpha == 0.0 and max_value is None and threshold == 0.0:
+        return tf.nn.relu(x)
+    below = alpha * (x - threshold) if alpha != 0.0 else tf.zeros_like(x)
+    result = tf.where(tf.greater_equal(x, _like(threshold, x)), x, below)
+    if max_value is not None:
+        result = tf.minimum(result, _like(max_value, x))
+    return result
+
+
+@symbolic
+def sigmoid(x: Tensor) -> Tensor:
+    """``1 / (1 + exp(-x))``.
+
+    Args:
+        x: A float tensor.
+
+    Returns:
+        A tensor like ``x``, in (0, 1).
+    """
+    result = tf.nn.sigmoid(x)
+    remember_logits(result, x, "sigmoid")
+    return result
+
+
+@symbolic
+def tanh(x: Tensor) -> Tensor:
+    """The hyperbolic tangent.
+
+    Args:
+        x: A float tensor.
+
+    Returns:
+        A tensor like ``x``, in (-1, 1).
+    """
+    return tf.nn.tanh(x)
+
+
+@symbolic
+def softmax(x: Tensor, axis: int = -1) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along an axis.
+
+    Args:
+        x: A float tensor of two axes or more.
+        axis: The axis whose elements sum to one; the last by default.
+
+    Returns:
+        A tensor like ``x``.
+
+    Raises:
+        ValueError: ``x`` has fewer than two axes.
+    """
+    rank = len(x.shape)
+    if rank < 2:
+        raise ValueError(
+            f"Cannot apply softmax to a tensor that is 1D. Received input: {x}. "
+            "Give it a batch axis, for example with tf.expand_dims(x, 0)."
+        )
+    axis = axis % rank
+    if axis == rank - 1:
+        result = tf.nn.softmax(x)
+        remember_logits(result, x, "softmax")
+        return result
+    order = [i for i in range(rank) if i != axis] + [axis]
+    back = [order.index(i) for i in range(rank)]
+    return tf.transpose(tf.nn.softmax(tf.transpose(x, order)), back)
+
+
+@symbolic
+def exponential(x: Tensor) -> Tensor:
+    """``exp(x)``.
+
+    Args:
+        x: A float tensor.
+
+    Returns:
+        A tensor like ``x``.
+    """
+    return tf.exp(x)
+
+
+@symbolic
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """Exponential linear unit: ``x``, or ``alpha * (exp(x) - 1)`` below zero.
+
+    Args:
+        x: A float tensor.
+        alpha: The limit far below zero, negated.
+
+    Returns:
+        A tensor like ``x``.
+    """
+    zero = tf.zeros_like(x)
+    # exp of the negative part alone: exp of a large x would be infinite, and infinity
+    # times the zero gradient of the branch that is not taken is not a number
+    return tf.where(
+        tf.greater(x, zero), x, alpha * (tf.exp(tf.minimum(x, zero)) - 1.0)
+    )
+
+
+@symbolic
+def selu(x: Tensor) -> Tensor:
+    """Scaled exponential linear unit.
+
+    Args:
+        x: A float tensor.
+
+    Returns:
+        ``1.05070098 * elu(x, 1.67326324)``.
+    """
+    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+
+
+@symbolic
+def softplus(x: Tensor) -> Tensor:
+    """``log(1 + exp(x))``, also where ``exp(x)`` would overflow.
+
+    Args:
+        x: A float tensor.
+
+    Returns:
+        A tensor like ``x``.
+    """
+    return tf.maximum(x, tf.zeros_like(x)) + tf.math.log(1.0 + tf.exp(-tf.abs(x)))
+
+
+@symbolic
+def softsign(x: Tensor) -> Tensor:
+    """``x / (1 + abs(x))``.
+
+    Args:
+        x: A float tensor.
+
+    Returns:
+        A tensor like ``x``, in (-1, 1).
+    """
+    return x / (1.0 + tf.abs(x))
+
+
+@symbolic
+def swish(x: Tensor) -> Tensor:
+    """``x * sigmoid(x)``, also known as silu.
+
+    Args:
+        x: A float tensor.
+
+    Returns:
+        A tensor like ``x``.
+    """
+    return x * tf.nn.sigmoid(x)
+
+
+@symbolic
+def gelu(x: Tensor, approximate: bool = True) -> Tensor:
+    """Gaussian error linear unit in its tanh form.
+
+    Args:
+        x: A float tensor.
+        approximate: Must be True: the exact form needs the error function.
+
+    Returns:
+        ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))``.
+
+    Raises:
+        UnimplementedError: ``approximate`` is False.
+    """
+    if not approximate:
+        raise tf.errors.UnimplementedError(
+            "gelu(approximate=False) needs the error function, which there is not "
+            "yet. Received: approximate=False. Use approximate=True."
+        )
+    inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1.0 + tf.nn.tanh(inner))
+
+
+@symbolic
+def hard_sigmoid(x: Tensor) -> Tensor:
+    """The line ``0.2 x + 0.5``, cut at 0 and 1.
+
+    Args:
+        x: A float tensor.
+
+    Returns:
+        A tensor like ``x``, in [0, 1].
+    """
+    line = 0.2 * x + 0.5
+    return tf.minimum(tf.maximum(line, tf.zeros_like(x)), tf.ones_like(x))
+
+
+def _like(value: float, x: Tensor) -> Tensor:
+    return tf.constant(value, dtype=x.dtype)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "elu": elu,
+    "exponential": exponential,
+    "gelu": gelu,
+    "hard_sigmoid": hard_sigmoid,
+    "linear": linear,
+    "relu": relu,
+    "selu": selu,
+    "sigmoid": sigmoid,
+    "silu": swish,
+    "softmax": softmax,
+    "softplus": softplus,
+    "softsign": softsign,
+    "swish": swish,
+    "tanh": tanh,
+}
+
+
+def get(identifier: Any) -> Callable[..., Any]:
+    """Give the function that a layer's ``activation`` argument names.
+
+    Args:
+        identifier: None (linear), a name such as ``"relu"``, or a callable.
+
+    Returns:
+        A function of one tensor.
+
+    Raises:
+        ValueError: There is no activation of that name; the nearest is offered.
+        TypeError: It is neither a name nor callable.
+
+    Example:
+        >>> get("relu") is relu
+        True
+    """
+    if identifier is None:
+        return linear
+    if isinstance(identifier, str):
+        return _names.lookup("activation function", identifier, _FUNCTIONS)
+    if callable(identifier):
+        function: Callable[..., Any] = identifier
+        return function
+    raise TypeError(
+        "activation must be None, a name or a callable. "
+        f"Received: {identifier!r} ({type(identifier).__name__})."
+    )
+
+
+def serialize(activation: Callable[..., Any]) -> str:
+    """Give the name of an activation function, for a layer's configuration.
+
+    Args:
+        activation: A function of this module, or the user's own.
+
+    Returns:
+        Its name.
+    """
+    for name, function in _FUNCTIONS.items():
+        if function is activation:
+            return name
+    return str(getattr(activation, "__name__", activation))
+
+
+deserialize = get

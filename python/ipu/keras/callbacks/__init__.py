@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.callbacks``: what happens beside training."""
+
+from __future__ import annotations
+
+from ipu.keras.callbacks.callback import Callback, CallbackList
+from ipu.keras.callbacks.checkpoint import ModelCheckpoint
+from ipu.keras.callbacks.history import History
+from ipu.keras.callbacks.progbar import ProgbarLogger
+from ipu.keras.callbacks.simple import (
+    CSVLogger,
+    LambdaCallback,
+    LearningRateScheduler,
+)
+from ipu.keras.callbacks.stopping import EarlyStopping, TerminateOnNaN
+
+__all__ = [
+    "CSVLogger",
+    "Callback",
+    "CallbackList",
+    "EarlyStopping",
+    "History",
+    "LambdaCallback",
+    "LearningRateScheduler",
+    "ModelCheckpoint",
+    "ProgbarLogger",
+    "TerminateOnNaN",
+]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""``Callback``, and the list of callbacks that a run of a model calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["Callback", "CallbackList"]
+
+Logs = dict[str, Any]
+
+
+class Callback:
+    """Base class of callbacks: every hook does nothing.
+
+    Attributes:
+        model: The model, set before training.
+        params: ``verbose``, ``epochs`` and ``steps`` of the run.
+
+    Batch hooks are called once for each execution of ``steps_per_execution`` steps:
+    the begin hook with the number of its first step, the end hook with that of its last.
+
+    Source: ``tf.keras.callbacks.Callback`` of Keras 2.6.
+    """
+
+    def __init__(self) -> None:
+        self.model: Any = None
+        self.params: dict[str, Any] | None = None
+        self.validation_data: Any = None
+
+    def set_params(self, params: dict[str, Any]) -> None:
+        """Take the parameters of the run."""
+        self.params = params
+
+    def set_model(self, model: Any) -> None:
+        """Take the model."""
+        self.model = model
+
+    def on_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Old name of ``on_train_batch_begin``."""
+
+    def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Old name of ``on_train_batch_end``."""
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        """Called at the start of an epoch."""
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Called at the end of an epoch, with its results and ``val_`` ones."""
+
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Called before an execution in ``fit``."""
+        self.on_batch_begin(batch, logs=logs)
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Called after an execution in ``fit``, with the metrics so far."""
+        self.on_batch_end(batch, logs=logs)
+
+    def on_test_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Called before an execution in ``evaluate``, also within ``fit``."""
+
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Called after an execution in ``evaluate``, also within ``fit``."""
+
+    def on_predict_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
+        """Called before an execution in ``predict``."""
+
+    def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Called after an execution in ``predict``."""
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Called at the start of ``fit``."""
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        """Called at the end of ``fit``."""
+
+    def on_test_begin(self, logs: Logs | None = None) -> None:
+        """Called at the start of ``evaluate``."""
+
+    def on_test_end(self, logs: Logs | None = None) -> None:
+        """Called at the end of ``evaluate``."""
+
+    def on_predict_begin(self, logs: Logs | None = None) -> None:
+        """Called at the start of ``predict``."""
+
+    def on_predict_end(self, logs: Logs | None = None) -> None:
+        """Called at the end of ``predict``."""
+
+
+# hooks that objects without the base class may offer under an old name
+_OLD_NAMES = {
+    "on_train_batch_begin": "on_batch_begin",
+    "on_train_batch_end": "on_batch_end",
+}
+
+
+class CallbackList:
+    """Calls the hooks of several callbacks; any object with some of the hooks will do.
+
+    Args:
+        callbacks: The callbacks, in order.
+        model: The model.
+        params: ``verbose``, ``epochs`` and ``steps`` of the run.
+    """
+
+    def __init__(
+        self, callbacks: Sequence[Any], model: Any, params: Mapping[str, Any]
+    ) -> None:
+        self.callbacks = list(callbacks)
+        self.params = dict(params)
+        self._found: dict[str, list[Callable[..., Any]]] = {}
+        for callback in self.callbacks:
+            if hasattr(callback, "set_params"):
+                callback.set_params(dict(params))
+            if hasattr(callback, "set_model"):
+                callback.set_model(model)
+
+    def call(self, hook: str, *args: Any) -> None:
+        """Call a hook of every callback that has it.
+
+        Args:
+            hook: The name, for example ``on_epoch_end``.
+            *args: What it gets; the last is the logs.
+        """
+        functions = self._found.get(hook)
+        if functions is None:
+            functions = self._found[hook] = [
+                function
+                for function in (self._hook(cb, hook) for cb in self.callbacks)
+                if function is not None
+            ]
+        for function in functions:
+            function(*args)
+
+    @staticmethod
+    def _hook(callback: Any, hook: str) -> Callable[..., Any] | None:
+        function = getattr(callback, hook, None)
+        if function is None and hook in _OLD_NAMES:
+            function = getattr(callback, _OLD_NAMES[hook], None)
+        return function
+
+    def watchers(self) -> list[Any]:
+        """The callbacks that want to know of steps while they are executed."""
+        return [cb for cb in self.callbacks if hasattr(cb, "_on_steps_executed")]
+
+    def keep_steps(self, results: dict[str, Any]) -> None:
+        """Hand the values of every step of an execution to those who keep them."""
+        for callback in self.callbacks:
+            keep = getattr(callback, "_keep_steps", None)
+            if keep is not None:
+                keep(results)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""``ModelCheckpoint``: saves weights while training."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from ipu import tf
+from ipu.keras.callbacks.callback import Callback, Logs
+from ipu.keras.callbacks.monitor import Monitor
+
+__all__ = ["ModelCheckpoint"]
+
+
+class ModelCheckpoint(Callback):
+    """Saves the weights after every epoch, or after a number of steps.
+
+    Args:
+        filepath: A path with fields such as ``{epoch:02d}`` (from 1) and
+            ``{val_loss:.2f}``; ``.safetensors`` is added where it does not end so.
+        monitor: The quantity that says which epoch is best.
+        verbose: 1 says when it saves.
+        save_best_only: Whether only better epochs are saved.
+        save_weights_only: Must be True: whole models are not saved yet.
+        mode: ``"min"``, ``"max"`` or ``"auto"``.
+        save_freq: ``"epoch"``, or a number of steps.
+        options: Ignored.
+        **kwargs: None.
+
+    Raises:
+        UnimplementedError: ``save_weights_only`` is False.
+        ValueError: ``save_freq`` is neither.
+
+    Source: ``tf.keras.callbacks.ModelCheckpoint`` of Keras 2.6.
+    """
+
+    def __init__(
+        self,
+        filepath: str | os.PathLike[str],
+        monitor: str = "val_loss",
+        verbose: int = 0,
+        save_best_only: bool = False,
+        save_weights_only: bool = False,
+        mode: str = "auto",
+        save_freq: str | int = "epoch",
+        options: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        if kwargs:
+            raise TypeError(f"Unrecognized arguments: {sorted(kwargs)}")
+        del options
+        if not save_weights_only:
+            raise tf.errors.UnimplementedError(
+                "Whole models cannot be saved yet. Received: save_weights_only=False. "
+                "Use ModelCheckpoint(..., save_weights_only=True)."
+            )
+        if save_freq != "epoch" and not isinstance(save_freq, int):
+            raise ValueError(
+                "`save_freq` must be 'epoch' or a number of steps. "
+                f"Received: save_freq={save_freq!r}."
+            )
+        self.filepath = os.fspath(filepath)
+        self.monitor = monitor
+        self.verbose = verbose
+        self.save_best_only = save_best_only
+        self.save_weights_only = save_weights_only
+        self.save_freq = save_freq
+        self._monitor = Monitor(monitor, mode)
+        self.best = self._monitor.worst
+        self._epoch = 0
+        self._last_batch = 0
+        self._batches_since_save = 0
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Count steps from here."""
+        self._last_batch = 0
+        self._batches_since_save = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        """Note which epoch it is."""
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Save where enough steps have passed."""
+        if self.save_freq == "epoch":
+            return
+        is_new_epoch = batch <= self._last_batch
+        self._batches_since_save += batch + 1 if is_new_epoch else (
+            batch - self._last_batch
+        )
+        self._last_batch = batch
+        if self._batches_since_save >= int(self.save_freq):
+            self._batches_since_save = 0
+            self._save(self._epoch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Save where it is time for it."""
+        if self.save_freq == "epoch":
+            self._save(epoch, logs)
+
+    def _save(self, epoch: int, logs: Logs | None) -> None:
+        logs = logs or {}
+        path = self._path(epoch, logs)
+        if self.save_best_only:
+            current = logs.get(self.monitor)
+            if current is None:
+                warnings.warn(
+                    f"Can save best model only with {self.monitor} available, "
+                    f"skipping. Available: {', '.join(logs)}.",
+                    stacklevel=3,
+                )
+                return
+            if not self._monitor.is_better(current, self.best):
+                if self.verbose > 0:
+                    print(
+                        f"\nEpoch {epoch + 1:05d}: {self.monitor} did not improve from "
+                        f"{self.best:0.5f}"
+                    )
+                return
+            self.best = current
+        if self.verbose > 0:
+            print(f"\nEpoch {epoch + 1:05d}: saving model to {path}")
+        self.model.save_weights(path)
+
+    def _path(self, epoch: int, logs: Logs) -> str:
+        try:
+            return self.filepath.format(epoch=epoch + 1, **logs)
+        except KeyError as error:
+            raise KeyError(
+                f"Failed to format this callback filepath: {self.filepath!r}. There is "
+                f"no {error.args[0]!r} in the logs, only {list(logs)}."
+            ) from None

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""``History``: what ``fit`` returns."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from ipu.keras.callbacks.callback import Callback, Logs
+
+__all__ = ["History"]
+
+
+class History(Callback):
+    """The results of every epoch, and of every step.
+
+    Attributes:
+        history: For each name (``"loss"``, the metrics, ``"val_loss"``, ...) a list with
+            one float for each epoch that ran.
+        epoch: The numbers of the epochs that ran.
+        steps: For each name a list with one float for each step that ran, over all
+            epochs, however many steps an execution had. ``steps["loss"]`` is the loss
+            of the step's own batch; metrics are running values of their epoch.
+
+    Example:
+        >>> history = model.fit(x, y, epochs=2, verbose=0)
+        >>> len(history.history["loss"])
+        2
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history: dict[str, list[float]] = {}
+        self.epoch: list[int] = []
+        self.steps: dict[str, list[float]] = {}
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Forget the epochs of an earlier run."""
+        self.epoch = []
+        self.steps = {}
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Keep the results of an epoch."""
+        self.epoch.append(epoch)
+        for key, value in (logs or {}).items():
+            self.history.setdefault(key, []).append(value)
+        if self.model is not None:
+            self.model.history = self
+
+    def _keep_steps(self, results: dict[str, Any]) -> None:
+        for key, values in results.items():
+            if values.ndim == 1:
+                self.steps.setdefault(key, []).extend(values.tolist())
+
+    def _rows(self) -> list[list[str]]:
+        return [
+            [str(epoch + 1), *(f"{values[i]:.4f}" for values in self.history.values())]
+            for i, epoch in enumerate(self.epoch)
+            if all(len(values) > i for values in self.history.values())
+        ]
+
+    def __str__(self) -> str:
+        rows = [["epoch", *self.history], *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        return "\n".join(
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            for row in rows
+        )
+
+    def __repr__(self) -> str:
+        return f"<History: {len(self.epoch)} epochs of {', '.join(self.history)}>"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(k)}</th>" for k in ("epoch", *self.history))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in self._rows()
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

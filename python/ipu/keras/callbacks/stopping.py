@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""``EarlyStopping`` and ``TerminateOnNaN``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from ipu.keras.callbacks.callback import Callback, Logs
+from ipu.keras.callbacks.monitor import Monitor
+
+__all__ = ["EarlyStopping", "TerminateOnNaN"]
+
+
+class EarlyStopping(Callback):
+    """Stops when a quantity has not become better for a while.
+
+    Args:
+        monitor: The quantity, a key of the logs.
+        min_delta: By how much it must become better to count.
+        patience: For how many epochs it may not.
+        verbose: 1 says when it stops.
+        mode: ``"min"``, ``"max"`` or ``"auto"``.
+        baseline: A value that must be beaten too.
+        restore_best_weights: Whether the weights of the best epoch come back.
+
+    Source: ``tf.keras.callbacks.EarlyStopping`` of Keras 2.6.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        min_delta: float = 0.0,
+        patience: int = 0,
+        verbose: int = 0,
+        mode: str = "auto",
+        baseline: float | None = None,
+        restore_best_weights: bool = False,
+    ) -> None:
+        super().__init__()
+        self.monitor = monitor
+        self.patience = patience
+        self.verbose = verbose
+        self.baseline = baseline
+        self.restore_best_weights = restore_best_weights
+        self._monitor = Monitor(monitor, mode, min_delta)
+        self.wait = 0
+        self.stopped_epoch = 0
+        self.best = self._monitor.worst
+        self.best_epoch = 0
+        self.best_weights: list[Any] | None = None
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Start again."""
+        self.wait = 0
+        self.stopped_epoch = 0
+        self.best = self._monitor.worst
+        self.best_epoch = 0
+        self.best_weights = None
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Compare, and stop if it is time."""
+        current = (logs or {}).get(self.monitor)
+        if current is None:
+            warnings.warn(
+                f"Early stopping conditioned on metric `{self.monitor}` which is not "
+                f"available. Available metrics are: {','.join(logs or {})}",
+                stacklevel=2,
+            )
+            return
+        if self.restore_best_weights and self.best_weights is None:
+            self.best_weights = self.model.get_weights()
+        self.wait += 1
+        if self._is_better(current, self.best):
+            self.best = current
+            self.best_epoch = epoch
+            if self.restore_best_weights:
+                self.best_weights = self.model.get_weights()
+            if self.baseline is None or self._is_better(current, self.baseline):
+                self.wait = 0
+            return
+        if self.wait >= self.patience and epoch > 0:
+            self.stopped_epoch = epoch
+            self.model.stop_training = True
+            if self.restore_best_weights and self.best_weights is not None:
+                self.model.set_weights(self.best_weights)
+
+    def _is_better(self, value: float, than: float) -> bool:
+        if math.isinf(than) and not math.isnan(value):
+            return value != than
+        return self._monitor.is_better(value, than)
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
+        """Say when it stopped."""
+        if self.stopped_epoch > 0 and self.verbose > 0:
+            print(f"Epoch {self.stopped_epoch + 1:05d}: early stopping")
+
+
+class TerminateOnNaN(Callback):
+    """Stops as soon as the loss is not a finite number."""
+
+    def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        """Look at the loss."""
+        loss = (logs or {}).get("loss")
+        if loss is not None and not math.isfinite(loss):
+            print(f"Batch {batch}: Invalid loss, terminating training")
+            self.model.stop_training = True

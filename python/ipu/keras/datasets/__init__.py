@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.datasets``: small data sets to try things with.
+
+Example:
+    >>> from ipu.keras import datasets
+    >>> (x_train, y_train), test = datasets.mnist.load_data()  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from ipu.keras.datasets import fashion_mnist, mnist
+
+__all__ = ["fashion_mnist", "mnist"]

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""Losses and metrics of a model with one output or several.
+
+Both containers are built once the shapes of targets and outputs are known, outside of
+any trace, because metrics own variables. Then they are used inside the traced step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ipu import tf
+from ipu.keras import _names, losses, metrics
+from ipu.keras._types import Nest, Tensor
+
+__all__ = ["LossesContainer", "MetricsContainer"]
+
+
+def _by_output(
+    what: str, given: Any, names: list[str], is_leaf_list: bool
+) -> list[Any]:
+    """One entry for each output, from a dict, a list or a single value."""
+    if isinstance(given, Mapping):
+        for key in given:
+            if key not in names:
+                raise ValueError(
+                    f"Found unexpected key {key!r} in `{what}`: the outputs are named "
+                    f"{names}.{_names.nearest(str(key), names)}"
+                )
+        return [given.get(name) for name in names]
+    if isinstance(given, (list, tuple)):
+        if is_leaf_list:
+            return [list(given) for _ in names]
+        if len(given) != len(names):
+            raise ValueError(
+                f"`{what}` must have one entry for each of the {len(names)} outputs "
+                f"{names}. Received: {len(given)} entries."
+            )
+        return list(given)
+    return [given for _ in names]
+
+
+def _outputs(nest: Nest, names: list[str], what: str) -> list[Any]:
+    """The leaves of targets in the order of the outputs."""
+    if isinstance(nest, Mapping) and all(name in nest for name in names):
+        return [nest[name] for name in names]
+    leaves = tf.nest.flatten(nest)
+    if len(leaves) == 1 and len(names) > 1 or len(leaves) not in (1, len(names)):
+        raise ValueError(
+            f"The model has {len(names)} outputs {names}, but there are {len(leaves)} "
+            f"{what}. Give one for each output."
+        )
+    return leaves
+
+
+class LossesContainer:
+    """The losses of all outputs, and their running means.
+
+    Args:
+        loss: A loss, or a list or dict of them by output.
+        loss_weights: A factor, or a list or dict of them.
+    """
+
+    def __init__(self, loss: Any, loss_weights: Any = None) -> None:
+        self._given = loss
+        self._given_weights = loss_weights
+        self._losses: list[losses.Loss | None] = []
+        self._weights: list[float] = []
+        self._names: list[str] = []
+        self._means: list[metrics.Mean] = []
+        # names of losses are checked at once, not when the first data come
+        for one in tf.nest.flatten(loss):
+            losses.get(one)
+        self.total = metrics.Mean("loss")
+        self.built = False
+
+    def build(self, output_names: list[str]) -> None:
+        """Settle which output has which loss."""
+        if self.built:
+            return
+        self._names = output_names
+        found = _by_output("loss", self._given, output_names, is_leaf_list=False)
+        self._losses = [_as_loss(one) for one in found]
+        weights = _by_output(
+            "loss_weights", self._given_weights, output_names, is_leaf_list=False
+        )
+        self._weights = [1.0 if w is None else float(w) for w in weights]
+        if len(output_names) > 1:
+            self._means = [
+                metrics.Mean(f"{name}_loss")
+                for name, loss in zip(output_names, self._losses, strict=True)
+                if loss is not None
+            ]
+        self.built = True
+
+    @property
+    def metrics(self) -> list[metrics.Metric]:
+        """The running means: the total, then one for each of several outputs."""
+        return [self.total, *self._means]
+
+    def __call__(
+        self,
+        y_true: Nest,
+        y_pred: Nest,
+        sample_weight: Nest = None,
+        regularization_losses: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Give the total loss of a batch and take it into the running means."""
+        outputs = tf.nest.flatten(y_pred)
+        targets = _outputs(y_true, self._names, "targets")
+        weights: list[Any] = [None] * len(outputs)
+        if sample_weight is not None:
+            leaves = tf.nest.flatten(sample_weight)
+            weights = leaves * len(outputs) if len(leaves) == 1 else leaves
+        total: Any = None
+        means = iter(self._means)
+        for loss, factor, target, output, weight in zip(
+            self._losses, self._weights, targets, outputs, weights, strict=True
+        ):
+            if loss is None:
+                continue
+            value = loss(target, output, sample_weight=weight)
+            if value.shape:
+                value = tf.reduce_mean(value)
+            if tf.as_dtype(value.dtype).name != "float32":
+                value = tf.cast(value, "float32")
+            if self._means:
+                next(means).update_state(value)
+            if factor != 1.0:
+                value = value * factor
+            total = value if total is None else total + value
+        for term in regularization_losses or []:
+            total = term if total is None else total + term
+        if total is None:
+            raise ValueError(
+                "The model cannot be trained because it has no loss to optimize. Give "
+                "`compile` a loss, or use `add_loss` in a layer."
+            )
+        self.total.update_state(total)
+        return total
+
+
+def _as_loss(given: Any) -> losses.Loss | None:
+    found = losses.get(given)
+    if found is None or isinstance(found, losses.Loss):
+        return found
+    return losses.LossFunctionWrapper(found)
+
+
+class _ByShape(metrics.MeanMetricWrapper):
+    """"accuracy" and "crossentropy": the function is chosen by the shapes."""
+
+    def __init__(self, meaning: str, name: str) -> None:
+        def choose(y_true: Tensor, y_pred: Tensor) -> Tensor:
+            return metrics.resolve(meaning, y_true, y_pred)(y_true, y_pred)
+
+        super().__init__(choose, name)
+
+    def update_state(  # type: ignore[override]
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
+    ) -> None:
+        """Take a batch in; shapes are looked at before axes are squeezed."""
+        metrics.Mean.update_state(self, self._fn(y_true, y_pred), sample_weight)
+
+
+class MetricsContainer:
+    """The metrics of all outputs.
+
+    Args:
+        given: Metrics, or a list or dict of (lists of) them by output.
+        weighted: Those that take sample weights.
+    """
+
+    def __init__(self, given: Any = None, weighted: Any = None) -> None:
+        self._given = given
+        self._given_weighted = weighted
+        self._entries: list[tuple[int, metrics.Metric, bool]] = []
+        for one in tf.nest.flatten([given or [], weighted or []]):
+            metrics.get(one)
+        self.built = False
+
+    def build(self, output_names: list[str]) -> None:
+        """Settle which output has which metrics."""
+        if self.built:
+            return
+        several = len(output_names) > 1
+        for given, is_weighted in ((self._given, False), (self._given_weighted, True)):
+            if not given:
+                continue
+            is_flat = not isinstance(given, Mapping) and not any(
+                isinstance(one, (list, tuple)) for one in given
+            )
+            found = _by_output("metrics", given, output_names, is_flat)
+            for index, (name, some) in enumerate(
+                zip(output_names, found, strict=True)
+            ):
+                some = some if isinstance(some, (list, tuple)) else [some]
+                prefix = f"{name}_" if several else ""
+                for one in some:
+                    if one is not None:
+                        metric = _as_metric(one, prefix)
+                        self._entries.append((index, metric, is_weighted))
+        self.built = True
+
+    @property
+    def metrics(self) -> list[metrics.Metric]:
+        """The metrics, in order."""
+        return [metric for _, metric, _ in self._entries]
+
+    def update_state(self, y_true: Nest, y_pred: Nest, sample_weight: Any) -> None:
+        """Take a batch in."""
+        if not self._entries:
+            return
+        outputs = tf.nest.flatten(y_pred)
+        targets = tf.nest.flatten(y_true)
+        if len(outputs) > 1 and isinstance(y_true, Mapping):
+            targets = list(tf.nest.flatten(y_true))
+        for index, metric, is_weighted in self._entries:
+            weight = sample_weight if is_weighted else None
+            metric.update_state(targets[index], outputs[index], weight)
+
+
+def _as_metric(given: Any, prefix: str) -> metrics.Metric:
+    if isinstance(given, str) and given in metrics.BY_SHAPE:
+        return _ByShape(given, prefix + given)
+    found = metrics.get(given)
+    if isinstance(found, metrics.Metric):
+        if prefix and not found.name.startswith(prefix):
+            found.name = prefix + found.name
+        return found
+    name = given if isinstance(given, str) else _function_name(found)
+    return metrics.MeanMetricWrapper(found, prefix + name)
+
+
+def _function_name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))

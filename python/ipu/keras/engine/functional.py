@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""Models made of symbolic inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ipu import tf
+from ipu.keras import _names
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.functional_graph import Graph, map_graph
+from ipu.keras.engine.input_spec import InputSpec
+from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.keras.engine.training import Model
+from ipu.keras.layers.base_layer import Layer
+from ipu.keras.layers.input_layer import InputLayer
+
+__all__ = ["Functional"]
+
+
+class Functional(Model):
+    """A model given by its symbolic inputs and outputs; ``Model(inputs, outputs)``.
+
+    Args:
+        inputs: A symbolic value of ``Input``, or a list, tuple or dict of them.
+        outputs: A symbolic value, or a list, tuple or dict of them.
+        name: A name.
+        trainable: Whether optimizers change the weights.
+        **kwargs: None.
+
+    Raises:
+        ValueError: Outputs that do not follow from the inputs, layers of one name, or
+            some layers without a pipeline stage where others have one.
+    """
+
+    def __init__(
+        self,
+        inputs: Nest = None,
+        outputs: Nest = None,
+        name: str | None = None,
+        trainable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, trainable=trainable, **kwargs)
+        self._set_graph(inputs, outputs)
+
+    def _set_graph(self, inputs: Nest, outputs: Nest) -> None:
+        """Take the network between inputs and outputs as this model's."""
+        if isinstance(inputs, list) and len(inputs) == 1:
+            inputs = inputs[0]
+        if isinstance(outputs, list) and len(outputs) == 1:
+            outputs = outputs[0]
+        flat_inputs = tf.nest.flatten(inputs)
+        flat_outputs = tf.nest.flatten(outputs)
+        for tensor in flat_inputs + flat_outputs:
+            if not isinstance(tensor, KerasTensor):
+                raise ValueError(
+                    "Inputs and outputs of a model must be symbolic values that come "
+                    f"from `Input`. Received: {tensor!r} ({type(tensor).__name__})."
+                )
+        if len({id(tensor) for tensor in flat_inputs}) != len(flat_inputs):
+            raise ValueError(
+                f"The inputs of a model must differ. Received: inputs={inputs!r}."
+            )
+        for tensor in flat_inputs:
+            if not isinstance(tensor._keras_history.layer, InputLayer):
+                raise ValueError(
+                    "The inputs of a model must come from `Input`. Received: "
+                    f"{tensor!r}, the result of another layer."
+                )
+        graph = map_graph(flat_inputs, flat_outputs)
+        self._check_stages(graph)
+        self._nested_inputs = inputs
+        self._nested_outputs = outputs
+        self._graph = graph
+        self._graph_layers = list(graph.layers)
+        self.inputs = flat_inputs
+        self.outputs = flat_outputs
+        self.input_names = [t._keras_history.layer.name for t in flat_inputs]
+        self.output_names = _output_names(flat_outputs)
+        self.built = True
+
+    @staticmethod
+    def _check_stages(graph: Graph) -> None:
+        nodes = [node for node in graph.nodes if not node.is_input]
+        stages = [node.pipeline_stage for node in nodes]
+        if all(stage is None for stage in stages):
+            return
+        for node in nodes:
+            if node.pipeline_stage is None:
+                raise ValueError(
+                    "All layers of a pipelined model must have an associated pipeline "
+                    f"stage. However, {node.layer.name} has not been assigned to one. "
+                    "Call it inside `with ipu.keras.PipelineStage(n):`."
+                )
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers, in the order of the graph."""
+        return list(self._graph_layers)
+
+    def _sublayers(self) -> list[Layer]:
+        graph_layers = self.__dict__.get("_graph_layers", [])
+        known = {id(layer) for layer in graph_layers}
+        others = [layer for layer in super()._sublayers() if id(layer) not in known]
+        return list(graph_layers) + others
+
+    @property
+    def input(self) -> Nest:
+        """The symbolic inputs, in the form in which they were given."""
+        return self._nested_inputs
+
+    @property
+    def output(self) -> Nest:
+        """The symbolic outputs, in the form in which they were given."""
+        return self._nested_outputs
+
+    @property
+    def input_shape(self) -> Any:
+        """The shape of the input, or a list of shapes."""
+        shapes = [tensor.shape for tensor in self.inputs]
+        return shapes[0] if len(shapes) == 1 else shapes
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the output, or a list of shapes."""
+        shapes = [tensor.shape for tensor in self.outputs]
+        return shapes[0] if len(shapes) == 1 else shapes
+
+    def call(
+        self, inputs: Nest, training: Any = None, mask: Any = None, **kwargs: Any
+    ) -> Nest:
+        """Run the nodes of the graph on tensors.
+
+        Args:
+            inputs: Tensors in the form of the model's inputs; a dict by input name, or
+                a flat list, is understood as well.
+            training: Taken by layers through the call context.
+            mask: Ignored.
+            **kwargs: Ignored.
+
+        Returns:
+            Tensors in the form of the model's outputs.
+        """
+        del training, mask, kwargs
+        values: dict[int, Any] = {}
+        for symbol, tensor in zip(self.inputs, self._flat_inputs(inputs), strict=True):
+            values[id(symbol)] = conform_to_symbol(symbol, tensor, self.name)
+        for node in self._graph.nodes:
+            if id(node.outputs) in values and node.is_input:
+                continue
+            args, kwargs_of_node = node.fill(values)
+            results = node.layer(*args, **kwargs_of_node)
+            for symbol, result in zip(
+                tf.nest.flatten(node.outputs), tf.nest.flatten(results), strict=True
+            ):
+                values[id(symbol)] = result
+        return tf.nest.map_structure(
+            lambda symbol: values[id(symbol)], self._nested_outputs
+        )
+
+    def _flat_inputs(self, inputs: Nest) -> list[Tensor]:
+        """The tensors for the model's inputs, in order."""
+        if isinstance(inputs, Mapping) and not isinstance(self._nested_inputs, Mapping):
+            missing = [name for name in self.input_names if name not in inputs]
+            if missing:
+                raise ValueError(
+                    f"Missing data for input {missing[0]!r} of model {self.name!r}. "
+                    f"Received: data for {list(inputs)}."
+                    f"{_names.nearest(missing[0], [str(key) for key in inputs])}"
+                )
+            return [inputs[name] for name in self.input_names]
+        flat = tf.nest.flatten(inputs)
+        if len(flat) != len(self.inputs):
+            raise ValueError(
+                f"Layer {self.name} expects {len(self.inputs)} input(s), but it "
+                f"received {len(flat)} input tensors. The inputs are named "
+                f"{self.input_names}."
+            )
+        return flat
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Find the shapes of the outputs for inputs of other shapes."""
+        if not self.built:
+            self.build(input_shape)
+        return super().compute_output_shape(input_shape)
+
+
+def conform_to_symbol(symbol: KerasTensor, tensor: Tensor, model_name: str) -> Tensor:
+    """Fit a tensor to the input that it is for.
+
+    A last axis of size 1 is added or taken away, and the dtype is cast.
+
+    Args:
+        symbol: The symbolic input.
+        tensor: The data.
+        model_name: For the message.
+
+    Returns:
+        The tensor to compute with.
+
+    Raises:
+        ValueError: The sizes differ otherwise.
+    """
+    tensor = tf.convert_to_tensor(tensor)
+    shape = tuple(tensor.shape)
+    wanted = symbol.shape
+    if len(wanted) == len(shape) + 1 and wanted[-1] == 1:
+        shape = (*shape, 1)
+        tensor = tf.reshape(tensor, shape)
+    elif len(shape) == len(wanted) + 1 and shape[-1] == 1:
+        shape = shape[:-1]
+        tensor = tf.reshape(tensor, shape)
+    fault = InputSpec(shape=wanted).fault(shape, tensor.dtype)
+    if fault is not None:
+        index = symbol._keras_history.layer.name
+        raise ValueError(
+            f"Input {index!r} of model {model_name!r} is incompatible with the data: "
+            f"{fault}."
+        )
+    if tf.as_dtype(tensor.dtype) != symbol.dtype:
+        tensor = tf.cast(tensor, symbol.dtype)
+    return tensor
+
+
+def _output_names(outputs: list[KerasTensor]) -> list[str]:
+    """Names of output layers, with a number where one gives several outputs."""
+    names: list[str] = []
+    counts: dict[str, int] = {}
+    for tensor in outputs:
+        name = tensor._keras_history.layer.name
+        number = counts.get(name, 0)
+        counts[name] = number + 1
+        names.append(name if number == 0 else f"{name}_{number}")
+    return names

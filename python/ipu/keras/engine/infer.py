@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Shapes of a layer's results, found by tracing its call.
+
+The core has one shape rule per op and sizes are always known there. An open size (the
+batch) is therefore tried with two numbers: what differs between the two results is open
+as well. Nothing is computed, and no variable changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Nest, Shape
+from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.tf import _function
+
+__all__ = ["infer_outputs"]
+
+# multiples of many batch-splitting factors, so that reshapes of the batch succeed
+_PROBES = (960, 1920)
+
+
+def infer_outputs(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+) -> Nest:
+    """Find what a call on symbolic values gives.
+
+    Args:
+        function: What is called; it is traced once or twice.
+        args: Positional arguments with symbolic values in them.
+        kwargs: Keyword arguments.
+        name: The name that the results get.
+
+    Returns:
+        The results of the function, with a new ``KerasTensor`` for each tensor.
+    """
+    leaves = tf.nest.flatten((args, kwargs))
+    symbols = [leaf for leaf in leaves if isinstance(leaf, KerasTensor)]
+
+    def body(*tensors: Any) -> Any:
+        supply = iter(tensors)
+        filled = [
+            next(supply) if isinstance(leaf, KerasTensor) else leaf for leaf in leaves
+        ]
+        real_args, real_kwargs = tf.nest.pack_sequence_as((args, kwargs), filled)
+        return function(*real_args, **real_kwargs)
+
+    is_open = any(size is None for symbol in symbols for size in symbol.shape)
+    results = []
+    for probe in _PROBES if is_open else _PROBES[:1]:
+        specs = [
+            tf.TensorSpec(
+                tuple(probe if size is None else size for size in symbol.shape),
+                symbol.dtype,
+            )
+            for symbol in symbols
+        ]
+        results.append(_function.scratch_trace(body, specs))
+    first, last = results[0], results[-1]
+
+    def merge(one: Any, other: Any) -> KerasTensor:
+        shape: Shape = tuple(
+            size if size == other_size else None
+            for size, other_size in zip(one.shape, other.shape, strict=True)
+        )
+        return KerasTensor(shape, one.dtype, name)
+
+    return tf.nest.map_structure(merge, first, last)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: MIT
+"""Symbolic values of the functional API, and the calls that made them.
+
+A ``KerasTensor`` has a shape and a dtype but no numbers. Calling a layer on it records a
+``Node``: the layer, its arguments, its results. Following ``_keras_history`` back from
+the outputs of a model gives its graph.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from ipu import tf
+from ipu.keras._types import Nest, Shape
+
+if TYPE_CHECKING:
+    from ipu.keras.layers.base_layer import Layer
+
+__all__ = ["KerasHistory", "KerasTensor", "Node", "contains_symbolic"]
+
+
+class KerasHistory(NamedTuple):
+    """Where a symbolic value comes from: which result of which call of a layer."""
+
+    layer: Layer
+    node_index: int
+    tensor_index: int
+
+
+class KerasTensor:
+    """A symbolic value: what layers take and give while a model is put together.
+
+    Attributes:
+        shape: A tuple of sizes, None where the size is open.
+        dtype: A ``tf.DType``.
+        name: The name of the layer that made it.
+    """
+
+    _keras_history: KerasHistory
+
+    def __init__(self, shape: Shape, dtype: Any, name: str = "") -> None:
+        self.shape: Shape = tuple(shape)
+        self.dtype = tf.as_dtype(dtype)
+        self.name = name
+
+    @property
+    def node(self) -> Node:
+        """The call that made this value."""
+        layer, index, _ = self._keras_history
+        return layer._inbound_nodes[index]
+
+    def get_shape(self) -> Shape:
+        """Give the shape, as a tuple."""
+        return self.shape
+
+    def __repr__(self) -> str:
+        layer = self._keras_history.layer.name
+        return (
+            f"<KerasTensor: shape={self.shape} dtype={self.dtype.name} "
+            f"(created by layer {layer!r})>"
+        )
+
+    def __len__(self) -> int:
+        size = self.shape[0] if self.shape else None
+        if size is None:
+            raise TypeError(
+                f"Keras symbolic inputs do not have a length. Received: {self!r}."
+            )
+        return size
+
+    def __iter__(self) -> Iterator[KerasTensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"A symbolic value has no truth value. Received: {self!r}. A model is put "
+            "together once, before there are numbers; put the condition in a layer."
+        )
+
+    def __array__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise TypeError(
+            f"A symbolic value has no numbers to make an array of. Received: {self!r}. "
+            "Put the computation in a layer (`Lambda` takes a function)."
+        )
+
+    __hash__ = object.__hash__
+
+    def __neg__(self) -> KerasTensor:
+        return _operate("neg", lambda x: -x, self)
+
+    def __abs__(self) -> KerasTensor:
+        return _operate("abs", abs, self)
+
+    def __getitem__(self, key: Any) -> KerasTensor:
+        return _operate("getitem", lambda x: x[key], self)
+
+
+def _operate(name: str, function: Callable[..., Any], *args: Any) -> KerasTensor:
+    from ipu.keras.layers.op_lambda import OpLambda
+
+    result: KerasTensor = OpLambda(function, name)(*args)
+    return result
+
+
+def _add_operators() -> None:
+    """Give ``KerasTensor`` the binary operators of tensors."""
+    import operator
+
+    both = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+    for name in both + ("lt", "le", "gt", "ge"):
+        function = getattr(operator, name)
+
+        def forward(
+            self: KerasTensor,
+            other: Any,
+            name: str = name,
+            function: Callable[..., Any] = function,
+        ) -> KerasTensor:
+            return _operate(name, function, self, other)
+
+        setattr(KerasTensor, f"__{name}__", forward)
+        if name in both:
+
+            def backward(
+                self: KerasTensor,
+                other: Any,
+                name: str = name,
+                function: Callable[..., Any] = function,
+            ) -> KerasTensor:
+                return _operate(name, lambda y, x: function(x, y), self, other)
+
+            setattr(KerasTensor, f"__r{name}__", backward)
+
+
+_add_operators()
+
+
+class Node:
+    """One call of a layer on symbolic values.
+
+    Args:
+        layer: The layer that was called; the node adds itself to its list.
+        args: The positional arguments of the call, with symbolic values in them.
+        kwargs: The keyword arguments.
+        outputs: The symbolic results, a nest.
+        pipeline_stage: The stage of the call, None outside of ``PipelineStage``.
+    """
+
+    def __init__(
+        self,
+        layer: Layer,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        outputs: Nest = None,
+        pipeline_stage: int | None = None,
+    ) -> None:
+        self.layer = layer
+        self.args = args
+        self.kwargs = kwargs or {}
+        self.outputs = outputs
+        self.pipeline_stage = pipeline_stage
+        self.index = len(layer._inbound_nodes)
+        layer._inbound_nodes.append(self)
+        self.keras_inputs: list[KerasTensor] = [
+            leaf
+            for leaf in tf.nest.flatten((self.args, self.kwargs))
+            if isinstance(leaf, KerasTensor)
+        ]
+        for position, tensor in enumerate(tf.nest.flatten(outputs)):
+            tensor._keras_history = KerasHistory(layer, self.index, position)
+        for tensor in self.keras_inputs:
+            tensor._keras_history.layer._outbound_nodes.append(weakref.ref(self))
+
+    @property
+    def is_input(self) -> bool:
+        """Whether this is where a model's data come in."""
+        return not self.keras_inputs
+
+    @property
+    def parent_nodes(self) -> list[Node]:
+        """The calls whose results this one takes, each once."""
+        parents: list[Node] = []
+        for tensor in self.keras_inputs:
+            if tensor.node not in parents:
+                parents.append(tensor.node)
+        return parents
+
+    @property
+    def inbound_layers(self) -> list[Layer]:
+        """The layers whose results this call takes, one for each argument."""
+        return [tensor._keras_history.layer for tensor in self.keras_inputs]
+
+    @property
+    def output_shapes(self) -> Nest:
+        """The shapes of the results, a nest of tuples."""
+        return _shapes(self.outputs)
+
+    @property
+    def input_shapes(self) -> Nest:
+        """The shapes of the symbolic arguments: one tuple, or a list of them."""
+        shapes = [tensor.shape for tensor in self.keras_inputs]
+        return shapes[0] if len(shapes) == 1 else shapes
+
+    def fill(self, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Put numbers in the place of the symbolic arguments.
+
+        Args:
+            values: Tensors by the ``id`` of the symbolic value they stand for.
+
+        Returns:
+            The arguments and the keyword arguments of a real call.
+        """
+
+        def real(leaf: Any) -> Any:
+            return values[id(leaf)] if isinstance(leaf, KerasTensor) else leaf
+
+        args, kwargs = tf.nest.map_structure(real, (self.args, self.kwargs))
+        return args, kwargs
+
+
+def _shapes(nest: Nest) -> Nest:
+    if isinstance(nest, KerasTensor):
+        return nest.shape
+    if isinstance(nest, dict):
+        return {key: _shapes(value) for key, value in nest.items()}
+    return [_shapes(value) for value in nest]
+
+
+def contains_symbolic(*nests: Any) -> bool:
+    """Tell whether there is a symbolic value anywhere in the arguments."""
+    return any(isinstance(leaf, KerasTensor) for leaf in tf.nest.flatten(nests))

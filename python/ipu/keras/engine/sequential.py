@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: MIT
+"""``Sequential``: a stack of layers, each with one input and one output."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras import _names
+from ipu.keras._types import Nest
+from ipu.keras.engine.functional import Functional
+from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.keras.engine.training import Model
+from ipu.keras.layers.base_layer import Layer
+from ipu.keras.layers.input_layer import Input, InputLayer
+
+__all__ = ["Sequential"]
+
+_log = logging.getLogger("ipu")
+
+
+class Sequential(Functional):
+    """A stack of layers.
+
+    It is built at once where the first layer says its input's shape, else when data are
+    first seen.
+
+    Args:
+        layers: Layers, in order; None for none yet.
+        name: A name.
+
+    Raises:
+        TypeError: Something else than a layer.
+        ValueError: Two layers of one name.
+
+    Source: ``tf.keras.Sequential`` of Keras 2.6.
+
+    Example:
+        >>> model = Sequential([Flatten(input_shape=(28, 28)), Dense(10)])
+        >>> model.output_shape
+        (None, 10)
+    """
+
+    def __init__(
+        self, layers: Sequence[Layer] | Layer | None = None, name: str | None = None
+    ) -> None:
+        Model.__init__(self, name=name)
+        self._stack: list[Layer] = []
+        self._graph_layers: list[Layer] = []
+        self._declared_input = False
+        if layers is not None:
+            for layer in layers if isinstance(layers, (list, tuple)) else [layers]:
+                self.add(layer)  # type: ignore[arg-type]
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers, without the one of the input."""
+        return list(self._stack)
+
+    def _sublayers(self) -> list[Layer]:
+        return self.layers
+
+    def add(self, layer: Layer | KerasTensor) -> None:
+        """Put a layer on top.
+
+        Args:
+            layer: A layer, or what ``Input`` gave as the very first.
+
+        Raises:
+            TypeError: Something else.
+            ValueError: There is a layer of that name already.
+        """
+        if isinstance(layer, KerasTensor):
+            layer = layer._keras_history.layer
+        if not isinstance(layer, Layer):
+            raise TypeError(
+                "The added layer must be an instance of class Layer. "
+                f"Received: layer={layer!r} of type {type(layer).__name__}."
+            )
+        if any(layer.name == other.name for other in self._stack):
+            raise ValueError(
+                "All layers added to a Sequential model should have unique names. "
+                f'Name "{layer.name}" is already the name of a layer in this model. '
+                "Update the `name` argument to pass a unique name."
+            )
+        self._forget_stages()
+        if isinstance(layer, InputLayer):
+            if self._stack or self._declared_input:
+                raise ValueError(
+                    "An input must come before all layers of a Sequential. Received: "
+                    f"{layer!r} after {len(self._stack)} layer(s)."
+                )
+            self._declared_input = True
+            self._connect(layer.output)
+            return
+        if not self._stack and not self._declared_input:
+            shape = getattr(layer, "_batch_input_shape", None)
+            if shape is None and isinstance(layer, Functional) and layer.built:
+                shape = layer.inputs[0].shape
+            if shape is not None:
+                name = f"{layer.name}_input"
+                dtype = layer.dtype
+                symbol = Input(batch_shape=shape, dtype=dtype, name=name)
+                self._declared_input = True
+                self._connect(symbol)
+        self._stack.append(layer)
+        if self._is_connected:
+            self._extend(layer)
+        else:
+            self.built = False
+        self._drop_programs()
+
+    def pop(self) -> None:
+        """Take the top layer away.
+
+        Raises:
+            TypeError: There is none.
+        """
+        if not self._stack:
+            raise TypeError("There are no layers in the model to take away.")
+        self._forget_stages()
+        self._stack.pop()
+        self._drop_programs()
+        if self._is_connected:
+            symbol = self._first_symbol
+            self._connect(symbol)
+            for layer in self._stack:
+                self._extend(layer)
+
+    # --- the graph ------------------------------------------------------------------
+
+    @property
+    def _is_connected(self) -> bool:
+        return self.__dict__.get("_first_symbol") is not None
+
+    def _connect(self, symbol: KerasTensor) -> None:
+        """Start the graph at an input."""
+        self._first_symbol: Any = symbol
+        self._last_symbol: Any = symbol
+
+    def _extend(self, layer: Layer) -> None:
+        """Call the layer on the result of the stack so far."""
+        result = layer(self._last_symbol)
+        if len(tf.nest.flatten(result)) != 1:
+            raise ValueError(
+                "All layers in a Sequential model should have a single output tensor. "
+                f"Received: {len(tf.nest.flatten(result))} outputs of layer "
+                f"{layer.name!r}. For multi-output layers, use the functional API."
+            )
+        self._last_symbol = result
+        self._set_graph(self._first_symbol, result)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Build for inputs of a shape.
+
+        Args:
+            input_shape: The shape with the batch, None in it for open sizes.
+
+        Raises:
+            ValueError: ``input_shape`` is None and no layer says it.
+        """
+        if self._is_connected and self._stack:
+            return
+        if input_shape is None:
+            raise ValueError(
+                "You must provide an `input_shape` argument to build this model. "
+                "Received: input_shape=None."
+            )
+        self._build_for(tuple(input_shape), "float32")
+
+    def _build_for(self, shape: tuple[int | None, ...], dtype: Any) -> None:
+        if not self._stack:
+            raise ValueError(
+                f"Sequential model {self.name!r} has no layers. Add some with `add`."
+            )
+        name = _names.unique_name(f"{self._stack[0].name}_input")
+        self._connect(Input(batch_shape=shape, dtype=dtype, name=name))
+        for layer in self._stack:
+            self._extend(layer)
+
+    def _maybe_build(self, inputs: Nest) -> None:
+        if self._is_connected and self._stack:
+            self.built = True
+            return
+        flat = tf.nest.flatten(inputs)
+        if len(flat) != 1:
+            raise ValueError(
+                f"Sequential model {self.name!r} takes one input. "
+                f"Received: {len(flat)} inputs."
+            )
+        dtype = tf.as_dtype(flat[0].dtype)
+        kept = "float32" if dtype.name == "float64" else dtype
+        self._build_for((None, *tuple(flat[0].shape)[1:]), kept)
+
+    def call(
+        self, inputs: Nest, training: Any = None, mask: Any = None, **kwargs: Any
+    ) -> Nest:
+        """Run the layers one after another."""
+        return super().call(inputs, training, mask, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the name and the layers' configurations."""
+        layers = [
+            {"class_name": type(layer).__name__, "config": layer.get_config()}
+            for layer in self._stack
+        ]
+        return {"name": self.name, "layers": layers}

@@ -1,0 +1,512 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.initializers``: the first values of weights.
+
+Values are drawn on the host by NumPy's PCG64, as a function of the initializer's own
+seed or, without one, of the seed of ``tf.random.set_seed`` and of how many initializers
+drew before: the same program gives the same weights on every run.
+
+Source: ``tf.keras.initializers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras import _names
+from ipu.keras._seeds import generator
+from ipu.keras._types import Tensor
+
+__all__ = [
+    "Constant",
+    "GlorotNormal",
+    "GlorotUniform",
+    "HeNormal",
+    "HeUniform",
+    "Identity",
+    "Initializer",
+    "LecunNormal",
+    "LecunUniform",
+    "Ones",
+    "Orthogonal",
+    "RandomNormal",
+    "RandomUniform",
+    "TruncatedNormal",
+    "VarianceScaling",
+    "Zeros",
+    "get",
+    "serialize",
+]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Initializer:
+    """A callable ``(shape, dtype)`` that gives the first value of a weight."""
+
+    def __call__(
+        self, shape: Sequence[int], dtype: Any = "float32", **kwargs: Any
+    ) -> Tensor:
+        """Give a tensor of the shape and dtype.
+
+        Args:
+            shape: The sizes.
+            dtype: A dtype or its name, float32 by default.
+            **kwargs: Accepted and ignored, as in Keras.
+        """
+        sizes = tuple(int(size) for size in shape)
+        wanted = tf.as_dtype("float32" if dtype is None else dtype)
+        return tf.constant(self.values(sizes).astype(wanted.as_numpy_dtype))
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Give the value as an array, which need not have the final dtype."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define __call__(shape, dtype) or "
+            "values(shape)."
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal initializer."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Initializer:
+        """Make one from what ``get_config`` gave."""
+        return cls(**config)
+
+
+class Zeros(Initializer):
+    """All zeros."""
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Give zeros."""
+        return np.zeros(shape)
+
+
+class Ones(Initializer):
+    """All ones."""
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Give ones."""
+        return np.ones(shape)
+
+
+class Constant(Initializer):
+    """One given number, or a given array, everywhere.
+
+    Args:
+        value: A number, or an array that broadcasts to the weight's shape.
+    """
+
+    def __init__(self, value: Any = 0) -> None:
+        self.value = value
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Give the value, broadcast to ``shape``."""
+        return np.broadcast_to(np.asarray(self.value), shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the value."""
+        return {"value": self.value}
+
+
+class _Seeded(Initializer):
+    seed: int | None
+
+    def rng(self) -> np.random.Generator:
+        return generator(self.seed)
+
+
+class RandomUniform(_Seeded):
+    """Uniform in ``[minval, maxval)``.
+
+    Args:
+        minval: The lower end.
+        maxval: The upper end, not reached.
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    def __init__(
+        self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None
+    ) -> None:
+        self.minval = minval
+        self.maxval = maxval
+        self.seed = seed
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Draw."""
+        return self.rng().uniform(self.minval, self.maxval, shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the ends and the seed."""
+        return {"minval": self.minval, "maxval": self.maxval, "seed": self.seed}
+
+
+class RandomNormal(_Seeded):
+    """Normal.
+
+    Args:
+        mean: The mean.
+        stddev: The standard deviation.
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    def __init__(
+        self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None
+    ) -> None:
+        self.mean = mean
+        self.stddev = stddev
+        self.seed = seed
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Draw."""
+        return self.rng().normal(self.mean, self.stddev, shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the moments and the seed."""
+        return {"mean": self.mean, "stddev": self.stddev, "seed": self.seed}
+
+
+class TruncatedNormal(RandomNormal):
+    """Normal, drawn again where more than two standard deviations from the mean.
+
+    Args:
+        mean: The mean.
+        stddev: The standard deviation before the cut.
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Draw."""
+        return self.mean + self.stddev * _truncated(self.rng(), shape)
+
+
+class VarianceScaling(_Seeded):
+    """Draws with a variance that fits the number of a weight's inputs or outputs.
+
+    Args:
+        scale: Factor of the variance, above 0.
+        mode: ``"fan_in"``, ``"fan_out"`` or ``"fan_avg"``: what divides ``scale``.
+        distribution: ``"truncated_normal"``, ``"untruncated_normal"`` or
+            ``"uniform"``.
+        seed: An integer for the same values at every call; None draws new ones.
+
+    Raises:
+        ValueError: An argument is none of these.
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+    ) -> None:
+        if not scale > 0.0:
+            raise ValueError(
+                f"`scale` must be positive float. Received: scale={scale!r}."
+            )
+        if mode not in ("fan_in", "fan_out", "fan_avg"):
+            raise ValueError(
+                "`mode` must be 'fan_in', 'fan_out' or 'fan_avg'. "
+                f"Received: mode={mode!r}."
+            )
+        distribution = distribution.lower()
+        if distribution == "normal":
+            distribution = "truncated_normal"
+        if distribution not in ("uniform", "truncated_normal", "untruncated_normal"):
+            raise ValueError(
+                "`distribution` must be 'uniform', 'truncated_normal' or "
+                f"'untruncated_normal'. Received: distribution={distribution!r}."
+            )
+        self.scale = scale
+        self.mode = mode
+        self.distribution = distribution
+        self.seed = seed
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Draw."""
+        fan_in, fan_out = _fans(shape)
+        fan = {
+            "fan_in": fan_in,
+            "fan_out": fan_out,
+            "fan_avg": (fan_in + fan_out) / 2.0,
+        }[self.mode]
+        variance = self.scale / max(1.0, fan)
+        if self.distribution == "uniform":
+            limit = math.sqrt(3.0 * variance)
+            return self.rng().uniform(-limit, limit, shape)
+        if self.distribution == "untruncated_normal":
+            return self.rng().normal(0.0, math.sqrt(variance), shape)
+        # what cutting at two standard deviations takes away from the spread
+        stddev = math.sqrt(variance) / 0.87962566103423978
+        return stddev * _truncated(self.rng(), shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give scale, mode, distribution and seed."""
+        return {
+            "scale": self.scale,
+            "mode": self.mode,
+            "distribution": self.distribution,
+            "seed": self.seed,
+        }
+
+
+class _Named(VarianceScaling):
+    """A VarianceScaling with everything fixed but the seed."""
+
+    fixed: tuple[float, str, str]
+
+    def __init__(self, seed: int | None = None) -> None:
+        super().__init__(*self.fixed, seed=seed)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the seed."""
+        return {"seed": self.seed}
+
+
+class GlorotUniform(_Named):
+    """Uniform within ``sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio 2010).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    fixed = (1.0, "fan_avg", "uniform")
+
+
+class GlorotNormal(_Named):
+    """Cut normal of variance ``2 / (fan_in + fan_out)`` (Glorot and Bengio 2010).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    fixed = (1.0, "fan_avg", "truncated_normal")
+
+
+class HeUniform(_Named):
+    """Uniform within ``sqrt(6 / fan_in)`` (He et al. 2015).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    fixed = (2.0, "fan_in", "uniform")
+
+
+class HeNormal(_Named):
+    """Cut normal of variance ``2 / fan_in`` (He et al. 2015).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    fixed = (2.0, "fan_in", "truncated_normal")
+
+
+class LecunUniform(_Named):
+    """Uniform within ``sqrt(3 / fan_in)`` (LeCun et al. 1998).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    fixed = (1.0, "fan_in", "uniform")
+
+
+class LecunNormal(_Named):
+    """Cut normal of variance ``1 / fan_in`` (LeCun et al. 1998).
+
+    Args:
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    fixed = (1.0, "fan_in", "truncated_normal")
+
+
+class Orthogonal(_Seeded):
+    """A matrix with orthonormal rows or columns, whichever are fewer.
+
+    Args:
+        gain: Factor of the matrix.
+        seed: An integer for the same values at every call; None draws new ones.
+    """
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
+        self.gain = gain
+        self.seed = seed
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Draw; all axes but the last count as rows.
+
+        Raises:
+            ValueError: ``shape`` has fewer than two axes.
+        """
+        if len(shape) < 2:
+            raise ValueError(
+                "The tensor to initialize must be at least two-dimensional. "
+                f"Received: shape={shape} of rank {len(shape)}."
+            )
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        draw = self.rng().normal(size=(max(rows, columns), min(rows, columns)))
+        q, r = np.linalg.qr(draw)
+        # without the signs of r's diagonal, q would not be uniform
+        q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
+        return self.gain * (q if rows >= columns else q.T).reshape(shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give gain and seed."""
+        return {"gain": self.gain, "seed": self.seed}
+
+
+class Identity(Initializer):
+    """The identity matrix.
+
+    Args:
+        gain: Factor of the matrix.
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = gain
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Give the matrix.
+
+        Raises:
+            ValueError: ``shape`` has not two axes.
+        """
+        if len(shape) != 2:
+            raise ValueError(
+                "Identity matrix initializer can only be used for 2D matrices. "
+                f"Received: shape={shape} of rank {len(shape)}."
+            )
+        return self.gain * np.eye(*shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the gain."""
+        return {"gain": self.gain}
+
+
+def _fans(shape: tuple[int, ...]) -> tuple[float, float]:
+    """How many inputs and outputs a weight of this shape connects."""
+    if len(shape) < 1:
+        return 1.0, 1.0
+    if len(shape) == 1:
+        return float(shape[0]), float(shape[0])
+    field = float(math.prod(shape[:-2]))
+    return shape[-2] * field, shape[-1] * field
+
+
+def _truncated(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    draw = rng.normal(size=shape)
+    while True:
+        outside = np.abs(draw) > 2.0
+        count = int(outside.sum())
+        if count == 0:
+            return np.asarray(draw)
+        draw = np.asarray(draw)
+        draw[outside] = rng.normal(size=count)
+
+
+_CLASSES: dict[str, Callable[..., Initializer]] = {
+    "Constant": Constant,
+    "GlorotNormal": GlorotNormal,
+    "GlorotUniform": GlorotUniform,
+    "HeNormal": HeNormal,
+    "HeUniform": HeUniform,
+    "Identity": Identity,
+    "LecunNormal": LecunNormal,
+    "LecunUniform": LecunUniform,
+    "Ones": Ones,
+    "Orthogonal": Orthogonal,
+    "RandomNormal": RandomNormal,
+    "RandomUniform": RandomUniform,
+    "TruncatedNormal": TruncatedNormal,
+    "VarianceScaling": VarianceScaling,
+    "Zeros": Zeros,
+}
+_BY_NAME: dict[str, Callable[..., Initializer]] = {
+    **_CLASSES,
+    **{_names.snake_case(name): kind for name, kind in _CLASSES.items()},
+    "normal": RandomNormal,
+    "uniform": RandomUniform,
+    "one": Ones,
+    "zero": Zeros,
+}
+
+constant = Constant
+glorot_normal = GlorotNormal
+glorot_uniform = GlorotUniform
+he_normal = HeNormal
+he_uniform = HeUniform
+identity = Identity
+lecun_normal = LecunNormal
+lecun_uniform = LecunUniform
+ones = Ones
+orthogonal = Orthogonal
+random_normal = RandomNormal
+random_uniform = RandomUniform
+truncated_normal = TruncatedNormal
+variance_scaling = VarianceScaling
+zeros = Zeros
+
+
+def get(identifier: Any) -> Callable[..., Any] | None:
+    """Give the initializer that a layer's argument names.
+
+    Args:
+        identifier: None, a name such as ``"glorot_uniform"``, a dict with
+            ``class_name`` and ``config``, an initializer, its class, or any callable
+            ``(shape, dtype)``.
+
+    Returns:
+        A callable, or None.
+
+    Raises:
+        ValueError: There is no initializer of that name; the nearest is offered.
+        TypeError: It is none of these.
+
+    Example:
+        >>> get("zeros")((2,)).numpy().tolist()
+        [0.0, 0.0]
+    """
+    if identifier is None:
+        return None
+    if isinstance(identifier, str):
+        return _names.lookup("initializer", identifier, _BY_NAME)()
+    if isinstance(identifier, dict):
+        kind = _names.lookup("initializer", identifier["class_name"], _BY_NAME)
+        return kind(**identifier.get("config", {}))
+    if isinstance(identifier, type) and issubclass(identifier, Initializer):
+        return identifier()
+    if callable(identifier):
+        function: Callable[..., Any] = identifier
+        return function
+    raise TypeError(
+        "An initializer must be None, a name or a callable (shape, dtype). "
+        f"Received: {identifier!r} ({type(identifier).__name__})."
+    )
+
+
+def serialize(initializer: Any) -> Any:
+    """Describe an initializer for a layer's configuration.
+
+    Args:
+        initializer: None, an initializer or a callable.
+
+    Returns:
+        None, a dict with ``class_name`` and ``config``, or the callable's name.
+    """
+    if initializer is None:
+        return None
+    if isinstance(initializer, Initializer):
+        return {
+            "class_name": type(initializer).__name__,
+            "config": initializer.get_config(),
+        }
+    return getattr(initializer, "__name__", str(initializer))

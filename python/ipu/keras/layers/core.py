@@ -1,0 +1,353 @@
+# SPDX-License-Identifier: MIT
+"""Dense, Flatten, Activation, Dropout, Reshape, Lambda.
+
+Source: ``tf.keras.layers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras import activations, initializers, regularizers
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.layers.base_layer import InputSpec, Layer
+
+__all__ = ["Activation", "Dense", "Dropout", "Flatten", "Lambda", "Reshape"]
+
+
+class Dense(Layer):
+    """A fully connected layer: ``activation(inputs @ kernel + bias)``.
+
+    Args:
+        units: The size of the result's last axis, positive.
+        activation: A name or a function; None for linear.
+        use_bias: Whether there is a bias.
+        kernel_initializer: First values of the kernel ``(inputs, units)``.
+        bias_initializer: First values of the bias ``(units,)``.
+        kernel_regularizer: A penalty on the kernel.
+        bias_regularizer: A penalty on the bias.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        kernel_constraint: Not there yet: must be None.
+        bias_constraint: Not there yet: must be None.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``units`` is not positive, or a name is unknown.
+
+    Example:
+        >>> layer = Dense(3, kernel_initializer="ones")
+        >>> layer(tf.constant([[1.0, 2.0]])).numpy().tolist()
+        [[3.0, 3.0, 3.0]]
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if isinstance(units, bool) or int(units) != units or units <= 0:
+            raise ValueError(
+                "`units` of Dense must be a positive integer. "
+                f"Received: units={units!r}."
+            )
+        self.units = int(units)
+        self.activation = activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+        self.kernel_constraint = kernel_constraint
+        self.bias_constraint = bias_constraint
+        self.kernel: Any = None
+        self.bias: Any = None
+        self.input_spec = InputSpec(min_ndim=2)
+
+    def build(self, input_shape: Any) -> None:
+        """Create kernel and bias for inputs of this shape.
+
+        Raises:
+            ValueError: The last size is open.
+        """
+        size = input_shape[-1] if len(input_shape) else None
+        if size is None:
+            raise ValueError(
+                "The last dimension of the inputs to `Dense` should be defined. "
+                f"Received: input_shape={tuple(input_shape)}."
+            )
+        self.input_spec = InputSpec(min_ndim=2, axes={-1: size})
+        self.kernel = self.add_weight(
+            "kernel",
+            (size, self.units),
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        if self.use_bias:
+            self.bias = self.add_weight(
+                "bias",
+                (self.units,),
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+        self.built = True
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Compute ``activation(inputs @ kernel + bias)`` over the last axis."""
+        if tf.as_dtype(inputs.dtype) != self._dtype:
+            inputs = tf.cast(inputs, self._dtype)
+        shape = tuple(inputs.shape)
+        if len(shape) > 2:
+            inputs = tf.reshape(inputs, (math.prod(shape[:-1]), shape[-1]))
+        result = tf.matmul(inputs, self.kernel)
+        if self.bias is not None:
+            result = tf.nn.bias_add(result, self.bias)
+        if len(shape) > 2:
+            result = tf.reshape(result, (*shape[:-1], self.units))
+        result = self.activation(result)
+        if self.activity_regularizer is not None:
+            self.add_loss(self.activity_regularizer(result) / float(shape[0]))
+        return result
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "activation": activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": self.kernel_regularizer,
+            "bias_regularizer": self.bias_regularizer,
+            "activity_regularizer": self.activity_regularizer,
+        }
+
+
+class Flatten(Layer):
+    """All axes but the batch as one; ``(batch,)`` becomes ``(batch, 1)``.
+
+    Args:
+        data_format: ``"channels_last"`` (the default) or ``"channels_first"``, which
+            moves the channels to the end first.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``data_format`` is neither.
+    """
+
+    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if data_format not in (None, "channels_last", "channels_first"):
+            raise ValueError(
+                "`data_format` must be 'channels_last' or 'channels_first'. "
+                f"Received: data_format={data_format!r}."
+            )
+        self.data_format = data_format or "channels_last"
+        self.input_spec = InputSpec(min_ndim=1)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Reshape to ``(batch, -1)``."""
+        shape = tuple(inputs.shape)
+        if self.data_format == "channels_first" and len(shape) > 2:
+            order = [0, *range(2, len(shape)), 1]
+            inputs = tf.transpose(inputs, order)
+        return tf.reshape(inputs, (shape[0], math.prod(shape[1:])))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "data_format": self.data_format}
+
+
+class Activation(Layer):
+    """Applies an activation function.
+
+    Args:
+        activation: A name such as ``"relu"``, or a function of a tensor.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: There is no activation of that name.
+    """
+
+    def __init__(self, activation: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.activation = activations.get(activation)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Apply the function."""
+        return self.activation(inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        name = activations.serialize(self.activation)
+        return {**super().get_config(), "activation": name}
+
+
+class Dropout(Layer):
+    """In training, sets a random part of the inputs to 0 and scales up the rest.
+
+    Args:
+        rate: The part that is set to 0, in [0, 1). The rest is divided by
+            ``1 - rate``, so that the sum stays the same on average.
+        noise_shape: Not there yet: must be None.
+        seed: An integer for a random sequence of the layer's own.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``rate`` is not in [0, 1).
+        UnimplementedError: ``noise_shape`` was given.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        noise_shape: Any = None,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+            raise ValueError(
+                "`rate` of Dropout must be a number in [0, 1), the part to drop. "
+                f"Received: rate={rate!r}."
+            )
+        if noise_shape is not None:
+            raise tf.errors.UnimplementedError(
+                "Dropout with a noise_shape is not there yet. "
+                f"Received: noise_shape={noise_shape!r}. Leave it out."
+            )
+        self.rate = rate
+        self.noise_shape = noise_shape
+        self.seed = seed
+
+    def call(
+        self, inputs: Tensor, training: Any = None, *args: Any, **kwargs: Any
+    ) -> Tensor:
+        """Drop where ``training`` is true, else give the inputs back."""
+        if not training or self.rate == 0:
+            return inputs
+        return tf.nn.dropout(inputs, rate=self.rate, seed=self.seed)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "rate": self.rate,
+            "noise_shape": self.noise_shape,
+            "seed": self.seed,
+        }
+
+
+class Reshape(Layer):
+    """Gives each sample another shape.
+
+    Args:
+        target_shape: The sizes without the batch; one may be -1.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def __init__(self, target_shape: Sequence[int] | int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        sizes = (target_shape,) if isinstance(target_shape, int) else target_shape
+        self.target_shape = tuple(int(size) for size in sizes)
+        if self.target_shape.count(-1) > 1:
+            raise ValueError(
+                "`target_shape` of Reshape may have one -1 at most. "
+                f"Received: target_shape={self.target_shape}."
+            )
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Reshape to ``(batch, *target_shape)``.
+
+        Raises:
+            ValueError: The number of elements differs.
+        """
+        shape = tuple(inputs.shape)
+        count = math.prod(shape[1:])
+        known = math.prod(size for size in self.target_shape if size != -1)
+        is_open = -1 in self.target_shape
+        if (is_open and (known == 0 or count % known)) or (
+            not is_open and count != known
+        ):
+            raise ValueError(
+                "total size of new array must be unchanged. Received: input shape "
+                f"{shape[1:]} ({count} elements) and target_shape={self.target_shape}."
+            )
+        sizes = tuple(count // known if s == -1 else s for s in self.target_shape)
+        return tf.reshape(inputs, (shape[0], *sizes))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "target_shape": self.target_shape}
+
+
+class Lambda(Layer):
+    """Calls a function of the user's as a layer.
+
+    Args:
+        function: Takes the inputs, then ``arguments``; ``training`` is given where it
+            is a parameter of the function.
+        output_shape: Ignored: shapes are found by tracing.
+        mask: Ignored.
+        arguments: Keyword arguments for the function.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        TypeError: ``function`` is not callable.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        output_shape: Any = None,
+        mask: Any = None,
+        arguments: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not callable(function):
+            raise TypeError(
+                f"`function` of Lambda must be callable. Received: {function!r}."
+            )
+        del output_shape, mask
+        self.function = function
+        self.arguments = dict(arguments or {})
+        try:
+            parameters = inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            parameters = {}  # type: ignore[assignment]
+        self._takes_training = "training" in parameters
+
+    def call(
+        self, inputs: Nest, training: Any = None, *args: Any, **kwargs: Any
+    ) -> Nest:
+        """Call the function."""
+        arguments = dict(self.arguments)
+        if self._takes_training:
+            arguments["training"] = training
+        return self.function(inputs, **arguments)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "function": self.function,
+            "arguments": self.arguments,
+        }

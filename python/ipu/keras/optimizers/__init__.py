@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.optimizers``: how gradients change weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu.keras import _names
+from ipu.keras.optimizers import schedules
+from ipu.keras.optimizers.adam import Adam
+from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.keras.optimizers.rmsprop import RMSprop
+from ipu.keras.optimizers.sgd import SGD
+
+__all__ = ["SGD", "Adam", "Optimizer", "RMSprop", "get", "schedules"]
+
+_TABLE: dict[str, type[Any]] = {"adam": Adam, "rmsprop": RMSprop, "sgd": SGD}
+
+
+def get(identifier: Any) -> Optimizer:
+    """Give the optimizer that ``compile`` was told.
+
+    Args:
+        identifier: A name such as ``"sgd"``, a dict with ``class_name`` and ``config``,
+            an optimizer, or a subclass of ``Optimizer``.
+
+    Returns:
+        An optimizer; new for a name, with its default arguments.
+
+    Raises:
+        ValueError: There is no optimizer of that name; the nearest is offered.
+        TypeError: It is none of these.
+    """
+    if isinstance(identifier, Optimizer):
+        return identifier
+    if isinstance(identifier, str):
+        made: Optimizer = _names.lookup("optimizer", identifier, _TABLE)()
+        return made
+    if isinstance(identifier, dict):
+        kind = _names.lookup("optimizer", str(identifier["class_name"]), _TABLE)
+        made = kind.from_config(identifier.get("config", {}))
+        return made
+    if isinstance(identifier, type) and issubclass(identifier, Optimizer):
+        return identifier()  # type: ignore[call-arg]
+    raise TypeError(
+        "Could not interpret optimizer identifier: it must be a name or an Optimizer. "
+        f"Received: {identifier!r} ({type(identifier).__name__})."
+    )

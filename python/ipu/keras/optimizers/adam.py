@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.optimizers.Adam`` (Kingma and Ba 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.tf import _updates
+
+__all__ = ["Adam"]
+
+
+class Adam(Optimizer):
+    """Adam: steps scaled by running moments of the gradients.
+
+    At step t, counted from 1: ``m += (g - m) (1 - beta_1)``,
+    ``v += (g g - v) (1 - beta_2)``,
+    ``w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon)``.
+
+    Args:
+        learning_rate: A number or a schedule.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Keeps the division finite.
+        amsgrad: Not there yet: must be False.
+        name: A name.
+        **kwargs: What ``Optimizer`` takes.
+
+    Raises:
+        UnimplementedError: ``amsgrad`` is True.
+
+    Source: ``tf.keras.optimizers.Adam`` of Keras 2.6.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        name: str = "Adam",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, name, **kwargs)
+        if amsgrad:
+            raise tf.errors.UnimplementedError(
+                "The AMSGrad form of Adam is not there yet. Received: amsgrad=True. "
+                "Leave it out."
+            )
+        for key, value in (("beta_1", beta_1), ("beta_2", beta_2)):
+            if not 0 <= value < 1:
+                raise ValueError(f"`{key}` must be in [0, 1). Received: {value!r}.")
+        self._beta_1 = float(beta_1)
+        self._beta_2 = float(beta_2)
+        self._epsilon = float(1e-7 if epsilon is None else epsilon)
+        self.amsgrad = False
+
+    @property
+    def beta_1(self) -> float:
+        """Decay of the first moment."""
+        return self._beta_1
+
+    @beta_1.setter
+    def beta_1(self, value: float) -> None:
+        self._set_baked("_beta_1", float(value))
+
+    @property
+    def beta_2(self) -> float:
+        """Decay of the second moment."""
+        return self._beta_2
+
+    @beta_2.setter
+    def beta_2(self, value: float) -> None:
+        self._set_baked("_beta_2", float(value))
+
+    @property
+    def epsilon(self) -> float:
+        """What is added to the divisor."""
+        return self._epsilon
+
+    @epsilon.setter
+    def epsilon(self, value: float) -> None:
+        self._set_baked("_epsilon", float(value))
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        # all first moments, then all second ones: the order of Keras's weights
+        for var in var_list:
+            self.add_slot(var, "m")
+        for var in var_list:
+            self.add_slot(var, "v")
+
+    def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
+        self._step = self.iterations.value() + tf.constant(1, dtype="int32")
+        try:
+            return super()._trace_apply(gradients, variables)
+        finally:
+            self._step = None
+
+    def _resource_apply_dense(
+        self, grad: Tensor, var: Any, apply_state: Any = None
+    ) -> Any:
+        return _updates.adam_update(
+            var,
+            grad,
+            self._current_rate,
+            self._step,
+            self.get_slot(var, "m"),
+            self.get_slot(var, "v"),
+            self._beta_1,
+            self._beta_2,
+            self._epsilon,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal optimizer."""
+        return {
+            **super().get_config(),
+            "beta_1": self._beta_1,
+            "beta_2": self._beta_2,
+            "epsilon": self._epsilon,
+            "amsgrad": False,
+        }

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.optimizers.RMSprop`` (Tieleman and Hinton 2012)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.optimizers.optimizer import Optimizer
+
+__all__ = ["RMSprop"]
+
+
+class RMSprop(Optimizer):
+    """Steps divided by a running root mean square of the gradients.
+
+    ``r = rho r + (1 - rho) g g; w -= rate g / (sqrt(r) + epsilon)``. Centered: the
+    square of a running mean of ``g`` is taken off ``r``. With momentum:
+    ``v = momentum v + rate g / sqrt(r + epsilon); w -= v``.
+
+    Args:
+        learning_rate: A number or a schedule.
+        rho: Decay of the running mean, in [0, 1].
+        momentum: The part of the last change that is kept.
+        epsilon: Keeps the division finite.
+        centered: Whether the variance is used.
+        name: A name.
+        **kwargs: What ``Optimizer`` takes.
+
+    Source: ``tf.keras.optimizers.RMSprop`` of Keras 2.6.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-7,
+        centered: bool = False,
+        name: str = "RMSprop",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(learning_rate, name, **kwargs)
+        if not 0 <= momentum <= 1:
+            raise ValueError(
+                "`momentum` must be between [0, 1]. "
+                f"Received: momentum={momentum!r}."
+            )
+        self.rho = float(rho)
+        self.momentum = float(momentum)
+        self.epsilon = float(1e-7 if epsilon is None else epsilon)
+        self.centered = bool(centered)
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        names = ["rms"]
+        if self.momentum:
+            names.append("momentum")
+        if self.centered:
+            names.append("mg")
+        for name in names:
+            for var in var_list:
+                self.add_slot(var, name)
+
+    def _resource_apply_dense(
+        self, grad: Tensor, var: Any, apply_state: Any = None
+    ) -> Any:
+        rate = self._current_rate
+        if tf.as_dtype(grad.dtype).name != "float32":
+            rate = tf.cast(rate, grad.dtype)
+        rms = self.get_slot(var, "rms")
+        mean_square = self.rho * rms.value() + (1.0 - self.rho) * tf.square(grad)
+        rms.assign(mean_square)
+        spread = mean_square
+        if self.centered:
+            mg = self.get_slot(var, "mg")
+            mean = self.rho * mg.value() + (1.0 - self.rho) * grad
+            mg.assign(mean)
+            spread = mean_square - tf.square(mean)
+        if not self.momentum:
+            return var.assign_sub(rate * grad / (tf.sqrt(spread) + self.epsilon))
+        slot = self.get_slot(var, "momentum")
+        change = self.momentum * slot.value() + rate * grad / tf.sqrt(
+            spread + self.epsilon
+        )
+        slot.assign(change)
+        return var.assign_sub(change)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal optimizer."""
+        return {
+            **super().get_config(),
+            "rho": self.rho,
+            "momentum": self.momentum,
+            "epsilon": self.epsilon,
+            "centered": self.centered,
+        }

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.optimizers.schedules``: learning rates that follow the step number.
+
+A schedule is traced into the training program, so the rate changes at every step of an
+execution. All take the step as a number or an int32 scalar and give a float32 scalar.
+
+Source: ``tf.keras.optimizers.schedules`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Tensor
+
+__all__ = [
+    "CosineDecay",
+    "ExponentialDecay",
+    "InverseTimeDecay",
+    "LearningRateSchedule",
+    "PiecewiseConstantDecay",
+    "PolynomialDecay",
+]
+
+
+class LearningRateSchedule:
+    """Base class: a subclass defines ``__call__(step)``."""
+
+    def __call__(self, step: Any) -> Tensor:
+        """Give the rate at a step, counted from 0."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(step).")
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal schedule."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> LearningRateSchedule:
+        """Make one from what ``get_config`` gave."""
+        return cls(**config)
+
+
+class ExponentialDecay(LearningRateSchedule):
+    """``initial_learning_rate * decay_rate ** (step / decay_steps)``.
+
+    Args:
+        initial_learning_rate: The rate at step 0.
+        decay_steps: After how many steps the rate is multiplied once.
+        decay_rate: By what.
+        staircase: Whether the exponent is rounded down.
+        name: Ignored.
+
+    Example:
+        >>> float(ExponentialDecay(0.5, 10, 0.5)(10))
+        0.25
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: float,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str | None = None,
+    ) -> None:
+        self.initial_learning_rate = initial_learning_rate
+        self.decay_steps = decay_steps
+        self.decay_rate = decay_rate
+        self.staircase = staircase
+        self.name = name
+
+    def __call__(self, step: Any) -> Tensor:
+        """Give the rate at ``step``."""
+        exponent = _float(step) / float(self.decay_steps)
+        if self.staircase:
+            exponent = tf.math.floor(exponent)
+        base = tf.constant(self.decay_rate, dtype="float32")
+        return self.initial_learning_rate * tf.pow(base, exponent)
+
+
+class InverseTimeDecay(LearningRateSchedule):
+    """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``.
+
+    Args:
+        initial_learning_rate: The rate at step 0.
+        decay_steps: How many steps count as one.
+        decay_rate: The speed of the decay.
+        staircase: Whether ``step / decay_steps`` is rounded down.
+        name: Ignored.
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: float,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str | None = None,
+    ) -> None:
+        self.initial_learning_rate = initial_learning_rate
+        self.decay_steps = decay_steps
+        self.decay_rate = decay_rate
+        self.staircase = staircase
+        self.name = name
+
+    def __call__(self, step: Any) -> Tensor:
+        """Give the rate at ``step``."""
+        part = _float(step) / float(self.decay_steps)
+        if self.staircase:
+            part = tf.math.floor(part)
+        return self.initial_learning_rate / (1.0 + self.decay_rate * part)
+
+
+class PiecewiseConstantDecay(LearningRateSchedule):
+    """One rate up to each boundary, and one after the last.
+
+    Args:
+        boundaries: Increasing step numbers; each belongs to the part before it.
+        values: The rates, one more than boundaries.
+        name: Ignored.
+
+    Raises:
+        ValueError: The numbers of boundaries and values do not fit.
+    """
+
+    def __init__(
+        self,
+        boundaries: Sequence[float],
+        values: Sequence[float],
+        name: str | None = None,
+    ) -> None:
+        if len(boundaries) != len(values) - 1:
+            raise ValueError(
+                "The length of boundaries should be 1 less than the length of values. "
+                f"Received: {len(boundaries)} boundaries and {len(values)} values."
+            )
+        self.boundaries = list(boundaries)
+        self.values = list(values)
+        self.name = name
+
+    def __call__(self, step: Any) -> Tensor:
+        """Give the rate at ``step``."""
+        now = _float(step)
+        rate = tf.constant(self.values[0], dtype="float32")
+        for boundary, value in zip(self.boundaries, self.values[1:], strict=True):
+            after = tf.greater(now, tf.constant(float(boundary), dtype="float32"))
+            rate = tf.where(after, tf.constant(value, dtype="float32"), rate)
+        return rate
+
+
+class PolynomialDecay(LearningRateSchedule):
+    """From one rate to another along ``(1 - step / decay_steps) ** power``.
+
+    Args:
+        initial_learning_rate: The rate at step 0.
+        decay_steps: The step at which the end is reached.
+        end_learning_rate: The rate from there on.
+        power: The exponent, 1 for a line.
+        cycle: Whether ``decay_steps`` grows to its next multiple instead.
+        name: Ignored.
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: float,
+        end_learning_rate: float = 0.0001,
+        power: float = 1.0,
+        cycle: bool = False,
+        name: str | None = None,
+    ) -> None:
+        self.initial_learning_rate = initial_learning_rate
+        self.decay_steps = decay_steps
+        self.end_learning_rate = end_learning_rate
+        self.power = power
+        self.cycle = cycle
+        self.name = name
+
+    def __call__(self, step: Any) -> Tensor:
+        """Give the rate at ``step``."""
+        now = _float(step)
+        steps = tf.constant(float(self.decay_steps), dtype="float32")
+        if self.cycle:
+            rounds = -tf.math.floor(-(now / steps))  # rounded up
+            steps = steps * tf.maximum(rounds, tf.ones_like(rounds))
+        else:
+            now = tf.minimum(now, steps)
+        left = 1.0 - now / steps
+        if self.power != 1.0:
+            left = tf.pow(left, tf.constant(float(self.power), dtype="float32"))
+        span = self.initial_learning_rate - self.end_learning_rate
+        return span * left + self.end_learning_rate
+
+
+class CosineDecay(LearningRateSchedule):
+    """Half a cosine from ``initial_learning_rate`` to ``alpha`` times it.
+
+    Args:
+        initial_learning_rate: The rate at step 0.
+        decay_steps: The step at which the end is reached.
+        alpha: The end, as a part of the first rate.
+        name: Ignored.
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        decay_steps: float,
+        alpha: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        self.initial_learning_rate = initial_learning_rate
+        self.decay_steps = decay_steps
+        self.alpha = alpha
+        self.name = name
+
+    def __call__(self, step: Any) -> Tensor:
+        """Give the rate at ``step``."""
+        steps = tf.constant(float(self.decay_steps), dtype="float32")
+        part = tf.minimum(_float(step), steps) / steps
+        decayed = 0.5 * (1.0 + _cos_pi(part))
+        factor = (1.0 - self.alpha) * decayed + self.alpha
+        return self.initial_learning_rate * factor
+
+
+def _cos_pi(x: Tensor) -> Tensor:
+    """``cos(pi x)`` for x in [0, 1], to a unit of the last place of float32.
+
+    There is no cosine among the ops: ``cos(pi x) = -sin(pi (x - 1/2))``, whose Taylor
+    series up to the 15th power errs by less than 1e-10 for arguments within pi / 2.
+    """
+    angle = math.pi * (x - 0.5)
+    square = angle * angle
+    total = tf.zeros_like(x)
+    for power in (15, 13, 11, 9, 7, 5, 3, 1):
+        sign = -1.0 if power % 4 == 3 else 1.0
+        total = total * square + sign / math.factorial(power)
+    return -(total * angle)
+
+
+def _float(step: Any) -> Tensor:
+    return tf.cast(tf.convert_to_tensor(step), "float32")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.regularizers``: penalties on weights, added to the loss.
+
+Source: ``tf.keras.regularizers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu import tf
+from ipu.keras import _names
+from ipu.keras._types import Tensor
+
+__all__ = ["L1", "L1L2", "L2", "Regularizer", "get", "l1", "l1_l2", "l2"]
+
+
+class Regularizer:
+    """A callable that gives the penalty of a weight as a scalar."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Give the penalty of the weight ``x``."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(x).")
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal regularizer."""
+        raise NotImplementedError(f"{type(self).__name__} must define get_config().")
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Regularizer:
+        """Make one from what ``get_config`` gave."""
+        return cls(**config)
+
+
+class L1L2(Regularizer):
+    """``l1 * sum(abs(x)) + l2 * sum(x * x)``.
+
+    Args:
+        l1: Factor of the sum of magnitudes.
+        l2: Factor of the sum of squares.
+    """
+
+    def __init__(self, l1: float = 0.0, l2: float = 0.0) -> None:
+        self.l1 = 0.0 if l1 is None else float(l1)
+        self.l2 = 0.0 if l2 is None else float(l2)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Give the penalty of ``x``, a scalar of its dtype."""
+        value = tf.convert_to_tensor(x)
+        terms = []
+        if self.l1:
+            terms.append(self.l1 * tf.reduce_sum(tf.abs(value)))
+        if self.l2:
+            terms.append(self.l2 * tf.reduce_sum(tf.square(value)))
+        if not terms:
+            return tf.constant(0.0, dtype=value.dtype)
+        return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the factors."""
+        return {"l1": self.l1, "l2": self.l2}
+
+
+class L1(L1L2):
+    """``l1 * sum(abs(x))``.
+
+    Args:
+        l1: The factor.
+    """
+
+    def __init__(self, l1: float = 0.01) -> None:
+        super().__init__(l1=l1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the factor."""
+        return {"l1": self.l1}
+
+
+class L2(L1L2):
+    """``l2 * sum(x * x)``.
+
+    Args:
+        l2: The factor.
+    """
+
+    def __init__(self, l2: float = 0.01) -> None:
+        super().__init__(l2=l2)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the factor."""
+        return {"l2": self.l2}
+
+
+def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
+    """Give an ``L1L2`` with both factors 0.01 by default."""
+    return L1L2(l1=l1, l2=l2)
+
+
+l1 = L1
+l2 = L2
+
+_TABLE: dict[str, Callable[[], Regularizer]] = {
+    "L1": L1,
+    "L2": L2,
+    "L1L2": l1_l2,
+    "l1_l2": l1_l2,
+}
+
+
+def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
+    """Give the regularizer that a layer's argument names.
+
+    Args:
+        identifier: None, a name, a regularizer or any callable of a weight.
+
+    Returns:
+        A callable, or None.
+
+    Raises:
+        ValueError: There is no regularizer of that name.
+        TypeError: It is neither None, a name nor callable.
+    """
+    if identifier is None:
+        return None
+    if isinstance(identifier, str):
+        return _names.lookup("regularizer", identifier, _TABLE)()
+    if callable(identifier):
+        function: Callable[[Tensor], Tensor] = identifier
+        return function
+    raise TypeError(
+        "A regularizer must be None, a name or a callable. "
+        f"Received: {identifier!r} ({type(identifier).__name__})."
+    )

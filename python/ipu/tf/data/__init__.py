@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.tf.data``: input pipelines, TensorFlow's ``tf.data`` on the C core.
+
+A :class:`Dataset` describes a stream of elements; reading it, from Python or by the
+thread that feeds a device, runs in C without Python, except for the generators that
+``from_generator`` calls.
+"""
+
+from ipu.tf.data import experimental
+from ipu.tf.data._dataset import (
+    AUTOTUNE,
+    INFINITE_CARDINALITY,
+    UNKNOWN_CARDINALITY,
+    Dataset,
+)
+from ipu.tf.data._iterator import Iterator, NumpyIterator
+
+__all__ = [
+    "AUTOTUNE",
+    "INFINITE_CARDINALITY",
+    "UNKNOWN_CARDINALITY",
+    "Dataset",
+    "Iterator",
+    "NumpyIterator",
+    "experimental",
+]

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""Python generators as sources: declared specs, and the check of each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ipu.tf import nest
+from ipu.tf.data import _structure
+from ipu.tf.dtypes import as_dtype
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__ = ["declared", "starter"]
+
+
+def declared(types: Any, shapes: Any, signature: Any) -> Any:
+    """Make the element structure of ``from_generator`` from its arguments."""
+    if signature is not None:
+        if types is not None or shapes is not None:
+            raise TypeError(
+                "from_generator takes output_signature, or output_types with "
+                "output_shapes, not both. Drop output_types and output_shapes."
+            )
+        return _structure.map_leaves(_checked_spec, signature)
+    if types is None:
+        raise TypeError(
+            "from_generator needs output_signature or output_types. "
+            "Pass output_signature=tf.TensorSpec(shape, dtype)."
+        )
+    return _with_shapes(types, shapes)
+
+
+def _checked_spec(spec: Any) -> Any:
+    if not isinstance(spec, TensorSpec):
+        raise TypeError(
+            "output_signature must be a tf.TensorSpec, or tuples or dicts of them. "
+            f"Received: {spec!r}."
+        )
+    return spec
+
+
+def _with_shapes(types: Any, shapes: Any) -> Any:
+    if not _structure.is_container(types):
+        return _structure.spec_of((as_dtype(types).name, _shape(shapes)))
+    if shapes is None:
+        return _structure.map_leaves(lambda one: _with_shapes(one, None), types)
+    if isinstance(types, Mapping):
+        if not isinstance(shapes, Mapping) or set(shapes) != set(types):
+            raise _shapes_error(types, shapes)
+        return {key: _with_shapes(types[key], shapes[key]) for key in types}
+    if not isinstance(shapes, (tuple, list)) or len(shapes) != len(types):
+        raise _shapes_error(types, shapes)
+    items = [_with_shapes(a, b) for a, b in zip(types, shapes, strict=True)]
+    return type(types)(*items) if hasattr(types, "_fields") else tuple(items)
+
+
+def _shapes_error(types: Any, shapes: Any) -> TypeError:
+    return TypeError(
+        "output_shapes must have the structure of output_types. "
+        f"Received: output_types={types!r}, output_shapes={shapes!r}."
+    )
+
+
+def _shape(shape: Any) -> tuple[int | None, ...] | None:
+    if shape is None or getattr(shape, "rank", 0) is None:
+        return None
+    if hasattr(shape, "as_list"):
+        shape = shape.as_list()
+    if not isinstance(shape, (tuple, list)):
+        raise TypeError(
+            "output_shapes must hold tuples of integers and None. "
+            f"Received: {shape!r}. Write ({shape!r},) for a vector."
+        )
+    return tuple(None if size is None else int(size) for size in shape)
+
+
+def starter(
+    generator: Callable[..., Any], args: tuple[Any, ...], structure: Any
+) -> Callable[[], Iterator[tuple[np.ndarray[Any, Any], ...]]]:
+    """Give the function that starts a pass: flat tuples of checked arrays."""
+    specs = [
+        (spec.dtype.as_numpy_dtype, spec.dtype.name, spec.shape)
+        for spec in nest.flatten(structure)
+    ]
+
+    def start() -> Iterator[tuple[np.ndarray[Any, Any], ...]]:
+        for value in generator(*args):
+            leaves = _structure.match(structure, value)
+            yield tuple(
+                _convert(leaf, *spec) for leaf, spec in zip(leaves, specs, strict=True)
+            )
+
+    return start
+
+
+def _fits(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
+    """Tell whether numbers of one kind may stand for those of another.
+
+    Any number may become a float, an integer another integer, and a bool an integer;
+    nothing loses its fraction or turns into a bool in silence.
+    """
+    if target.kind == "f":
+        return source.kind in "biuf"
+    if target.kind in "iu":
+        return source.kind in "biu"
+    return source.kind == target.kind
+
+
+def _convert(
+    value: Any, dtype: Any, name: str, shape: tuple[int | None, ...] | None
+) -> np.ndarray[Any, Any]:
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    target = np.dtype(dtype)
+    try:
+        plain = np.asarray(value)
+        if plain.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
+            plain = plain.astype(target)  # an empty list has no type of its own
+        if not _fits(plain.dtype, target):
+            raise TypeError(f"its dtype is {plain.dtype}")
+        python_number = not isinstance(value, (np.ndarray, np.generic))
+        array = np.asarray(value if python_number else plain, dtype=target, order="C")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(
+            "`generator` yielded an element that could not be converted to the "
+            f"expected type. The expected type was {name}, but the yielded element "
+            f"was {_structure.short(value)} ({error})."
+        ) from None
+    fits = shape is None or (
+        len(shape) == array.ndim
+        and all(
+            want is None or want == have
+            for want, have in zip(shape, array.shape, strict=True)
+        )
+    )
+    if not fits:
+        raise TypeError(
+            f"`generator` yielded an element of shape {array.shape} where an element "
+            f"of shape {shape} was expected."
+        )
+    return array

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""What an element looks like: nests of specs, and values brought into that form.
+
+In data sets tuples, named tuples and mappings are containers; a list is a tensor
+written as a Python list. Once a structure is made, it holds no lists, and
+``ipu.tf.nest`` does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.tf import nest
+from ipu.tf.dtypes import as_dtype
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__ = [
+    "UnknownShapeSpec",
+    "core_spec",
+    "is_container",
+    "map_leaves",
+    "match",
+    "short",
+    "spec_of",
+    "to_array",
+]
+
+CoreSpec = tuple[str, "tuple[int | None, ...] | None"]
+
+_SUPPORTED = frozenset(("float16", "float32", "float64", "bool")) | {
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+
+
+class UnknownShapeSpec(TensorSpec):
+    """The spec of a tensor whose rank is not known either: ``shape`` is None."""
+
+    __slots__ = ()
+
+    def __init__(self, dtype: Any) -> None:
+        super().__init__((), dtype)
+        self.shape = None  # type: ignore[assignment]
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether ``other`` (a tensor or a spec) has this dtype."""
+        return bool(self.dtype == other.dtype)
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape=<unknown>, dtype={self.dtype!r}, name=None)"
+
+
+def is_container(value: Any) -> bool:
+    """Tell whether data sets look inside ``value``."""
+    return isinstance(value, (tuple, Mapping))
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """Apply ``function`` to each leaf, lists being leaves."""
+    if not is_container(value):
+        return function(value)
+    if isinstance(value, Mapping):
+        made = {key: map_leaves(function, item) for key, item in value.items()}
+        return made if type(value) is dict else _like(value, made)
+    items = [map_leaves(function, item) for item in value]
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+
+
+def _like(value: Mapping[Any, Any], made: dict[Any, Any]) -> Any:
+    """A mapping of the kind of ``value`` with other items."""
+    if hasattr(value, "default_factory"):
+        return type(value)(value.default_factory, made)  # type: ignore[call-arg]
+    return type(value)(made)  # type: ignore[call-arg]
+
+
+def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
+    """Give a dense array in native byte order, sharing memory with ``value`` if it can.
+
+    Args:
+        value: An array, a tensor, a variable, a number, or a nested list of those.
+            Python's ints become int32 and floats float32.
+        what: Names the argument in errors.
+
+    Raises:
+        TypeError: Nothing numeric.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+    elif hasattr(value, "numpy"):
+        array = np.asarray(value.numpy())
+    elif hasattr(value, "__array__"):
+        array = np.asarray(value)
+    else:
+        try:
+            array = np.asarray(tf.convert_to_tensor(value).numpy())
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"{what} must hold numbers, arrays or tensors, in tuples or dicts. "
+                f"Received: {short(value)}. {error}"
+            ) from None
+    if array.dtype.name not in _SUPPORTED:
+        raise TypeError(
+            f"{what} has dtype {array.dtype}, which data sets do not hold. "
+            f"Received: {short(value)}. Convert it to a number type first."
+        )
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    return np.asarray(array, order="C")
+
+
+def short(value: Any) -> str:
+    """Give ``repr(value)``, cut to a line."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def spec_of(core: CoreSpec) -> TensorSpec:
+    """Turn the core's (dtype name, shape or None) into a TensorSpec."""
+    dtype, shape = core
+    if shape is None:
+        return UnknownShapeSpec(dtype)
+    return TensorSpec(shape, dtype)
+
+
+def core_spec(spec: Any) -> CoreSpec:
+    """Turn a TensorSpec into the core's (dtype name, shape or None)."""
+    return as_dtype(spec.dtype).name, spec.shape
+
+
+def match(structure: Any, value: Any) -> list[Any]:
+    """List the leaves of ``value`` in the order of ``structure``.
+
+    A list in the place of a tuple counts as one, as in TensorFlow.
+
+    Raises:
+        TypeError: ``value`` does not have this structure.
+    """
+    leaves: list[Any] = []
+    if not _collect(structure, value, leaves):
+        expected = nest.map_structure(lambda spec: spec.dtype.name, structure)
+        raise TypeError(
+            "`generator` yielded an element that did not match the expected structure. "
+            f"The expected structure was {expected!r}, but the yielded element was "
+            f"{short(value)}."
+        )
+    return leaves
+
+
+def _collect(structure: Any, value: Any, leaves: list[Any]) -> bool:
+    if not is_container(structure):
+        leaves.append(value)
+        return not isinstance(value, Mapping)
+    if isinstance(structure, Mapping):
+        if not isinstance(value, Mapping) or set(value) != set(structure):
+            return False
+        return all(_collect(structure[k], value[k], leaves) for k in sorted(structure))
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        return False
+    return len(value) == len(structure) and all(
+        _collect(part, item, leaves)
+        for part, item in zip(structure, value, strict=True)
+    )

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT
+"""The transformations of ``Dataset``, one method each."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ipu import _seed, tf
+from ipu.tf import nest
+from ipu.tf.data import _live, _structure
+from ipu.tf.data._map import Mapped
+
+__all__ = ["Transformations", "integer"]
+
+_Self = TypeVar("_Self", bound="Transformations")
+
+
+class _Draws:
+    """How many unseeded shuffles there were under the global seed seen last."""
+
+    def __init__(self) -> None:
+        self.seen: Any = None
+        self.numbers = itertools.count()
+
+    def next(self) -> int:
+        state = _seed.current()
+        if state != self.seen:
+            self.seen = state
+            self.numbers = itertools.count()
+        number = next(self.numbers)
+        # Any odd constant keeps the draws apart; the core's generator does the mixing.
+        return (int(state[0]) + (number + 1) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+
+
+_draws = _Draws()
+
+
+def integer(value: Any, name: str) -> int:
+    """Give ``value``, an integer or integer scalar tensor, as an int."""
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(
+            f"{name} must be an integer. Received: {name}={value!r}."
+        ) from None
+
+
+class Transformations:
+    """What a data set can be turned into; mixed into :class:`Dataset`."""
+
+    _impl: Any
+    _structure: Any
+    _example: tuple[Any, ...] | None
+
+    def __init__(self, impl: Any, structure: Any, example: Any = None) -> None:
+        """Wrap a ``_core.Dataset``; users call the ``from_...`` methods.
+
+        Args:
+            impl: The core's data set.
+            structure: Nest of TensorSpec.
+            example: Concrete core specs of a likely element, where not all are known.
+        """
+        self._impl = impl
+        self._structure = structure
+        self._example = example
+
+    def _then(self: _Self, impl: Any) -> _Self:
+        """Wrap a transformation that leaves elements as they are."""
+        return type(self)(impl, self._structure, self._example)
+
+    def _concrete(self) -> tuple[Any, ...] | None:
+        """Core specs of a likely element, if they are known without reading one."""
+        specs = tuple(_structure.core_spec(s) for s in nest.flatten(self._structure))
+        known = all(shape is not None and None not in shape for _, shape in specs)
+        return specs if known else self._example
+
+    def _peek(self) -> tuple[Any, ...] | None:
+        iterator = _live.start_iterator(self._impl)
+        for element in iterator:
+            iterator.close()
+            return tuple((tf.as_dtype(t.dtype).name, tuple(t.shape)) for t in element)
+        return None
+
+    def shuffle(
+        self: _Self,
+        buffer_size: int,
+        seed: int | None = None,
+        reshuffle_each_iteration: bool | None = True,
+        name: str | None = None,
+    ) -> _Self:
+        """Shuffle over a window that slides over the data set.
+
+        The window is filled with the first ``buffer_size`` elements; each step gives
+        one of them, chosen uniformly, and takes the next element in its place. For a
+        full shuffle make it as large as the data set: over arrays it holds references,
+        not copies.
+
+        Args:
+            buffer_size: Elements in the window, at least 1.
+            seed: An integer, for the same order in every run. None (default) draws one
+                that follows ``tf.random.set_seed``.
+            reshuffle_each_iteration: Whether each pass has an order of its own, a
+                function of the seed and the number of the pass. Default True.
+            name: Ignored.
+
+        Returns:
+            A data set of the same elements.
+
+        Raises:
+            InvalidArgumentError: ``buffer_size`` is less than 1.
+            TypeError: ``buffer_size`` or ``seed`` is not an integer.
+
+        Source: ``tf.data.Dataset.shuffle``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> dataset = tf.data.Dataset.range(4).shuffle(4, seed=1)
+            >>> sorted(int(x) for x in dataset)
+            [0, 1, 2, 3]
+        """
+        del name
+        size = integer(buffer_size, "buffer_size")
+        number = _draws.next() if seed is None else integer(seed, "seed")
+        reshuffle = reshuffle_each_iteration is None or bool(reshuffle_each_iteration)
+        number &= 0xFFFFFFFFFFFFFFFF
+        return self._then(self._impl.shuffle(size, number, reshuffle))
+
+    def batch(
+        self: _Self,
+        batch_size: int,
+        drop_remainder: bool = False,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> _Self:
+        """Stack consecutive elements along a new first axis.
+
+        Args:
+            batch_size: Elements in a batch, at least 1.
+            drop_remainder: Whether a last batch of fewer elements is dropped. Devices
+                need batches of one size. Default False.
+            num_parallel_calls: Accepted for compatibility.
+            deterministic: Accepted for compatibility.
+            name: Ignored.
+
+        Returns:
+            A data set of batches. In its ``element_spec`` the first size is
+            ``batch_size`` with ``drop_remainder``, else None.
+
+        Raises:
+            InvalidArgumentError: ``batch_size`` is less than 1; or, when an element is
+                read, the elements of a batch differ in shape.
+            TypeError: ``batch_size`` is not an integer.
+
+        Source: ``tf.data.Dataset.batch``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [x.numpy().tolist() for x in tf.data.Dataset.range(5).batch(2)]
+            [[0, 1], [2, 3], [4]]
+        """
+        del num_parallel_calls, deterministic, name
+        size = integer(batch_size, "batch_size")
+        impl = self._impl.batch(size, bool(drop_remainder))
+        concrete = self._concrete()
+        structure = nest.pack_sequence_as(
+            self._structure, [_structure.spec_of(spec) for spec in impl.types]
+        )
+        example = concrete and tuple((d, (size, *shape)) for d, shape in concrete)
+        return type(self)(impl, structure, example)
+
+    def map(
+        self: _Self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> _Self:
+        """Apply a function to each element.
+
+        The function is traced: it is called with symbolic tensors and its ops are
+        compiled into a program that C runs for each element. A tuple is passed as
+        several arguments, a dict or named tuple as one.
+
+        Args:
+            map_func: Gets an element, returns a tensor, or a tuple or dict of tensors;
+                a list counts as a tuple, and Python numbers become tensors.
+            num_parallel_calls: Accepted for compatibility.
+            deterministic: Accepted for compatibility; the order is always kept.
+            name: Ignored.
+
+        Returns:
+            A data set of what ``map_func`` returns.
+
+        Raises:
+            TypeError: ``map_func`` cannot be called or returns no tensors.
+            Exception: Whatever ``map_func`` raises while it is traced.
+
+        Source: ``tf.data.Dataset.map``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> dataset = tf.data.Dataset.range(3).map(lambda x: x * x)
+            >>> [int(x) for x in dataset]
+            [0, 1, 4]
+        """
+        del num_parallel_calls, deterministic, name
+        if not callable(map_func):
+            raise TypeError(f"map_func must be callable. Received: {map_func!r}.")
+        mapped = Mapped(map_func, self._structure, self._example, self._peek)
+        specs = tuple(_structure.core_spec(s) for s in nest.flatten(mapped.structure))
+        impl = self._impl.map(specs, mapped.compile)
+        return type(self)(impl, mapped.structure, mapped.example)
+
+    def repeat(self: _Self, count: int | None = None, name: str | None = None) -> _Self:
+        """Go over the data set several times.
+
+        Args:
+            count: Passes. None (default) or -1: for ever.
+            name: Ignored.
+
+        Returns:
+            A data set of ``count`` times as many elements.
+
+        Source: ``tf.data.Dataset.repeat``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [int(x) for x in tf.data.Dataset.range(2).repeat(2)]
+            [0, 1, 0, 1]
+        """
+        del name
+        number = -1 if count is None else integer(count, "count")
+        return self._then(self._impl.repeat(number))
+
+    def take(self: _Self, count: int, name: str | None = None) -> _Self:
+        """Keep the first elements.
+
+        Args:
+            count: At most as many; -1: all.
+            name: Ignored.
+
+        Returns:
+            A data set of at most ``count`` elements.
+
+        Source: ``tf.data.Dataset.take``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [int(x) for x in tf.data.Dataset.range(9).take(2)]
+            [0, 1]
+        """
+        del name
+        return self._then(self._impl.take(integer(count, "count")))
+
+    def skip(self: _Self, count: int, name: str | None = None) -> _Self:
+        """Leave out the first elements.
+
+        Args:
+            count: How many; -1: all.
+            name: Ignored.
+
+        Returns:
+            A data set of the rest.
+
+        Source: ``tf.data.Dataset.skip``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [int(x) for x in tf.data.Dataset.range(5).skip(3)]
+            [3, 4]
+        """
+        del name
+        return self._then(self._impl.skip(integer(count, "count")))
+
+    def prefetch(self: _Self, buffer_size: int, name: str | None = None) -> _Self:
+        """Make elements ahead of their use, in a thread.
+
+        Args:
+            buffer_size: Elements made ahead; ``tf.data.AUTOTUNE``: a few; 0: none.
+            name: Ignored.
+
+        Returns:
+            A data set of the same elements.
+
+        Raises:
+            InvalidArgumentError: ``buffer_size`` is more than 1,048,576.
+
+        Source: ``tf.data.Dataset.prefetch``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [int(x) for x in tf.data.Dataset.range(3).prefetch(1)]
+            [0, 1, 2]
+        """
+        del name
+        return self._then(self._impl.prefetch(integer(buffer_size, "buffer_size")))

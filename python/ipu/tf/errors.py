@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.tf.errors``: the exceptions of operations, under TensorFlow's names.
+
+Example:
+    >>> from ipu.tf import errors
+    >>> try:
+    ...     raise errors.OutOfRangeError("end of sequence")
+    ... except errors.OpError as error:
+    ...     print(error.message)
+    end of sequence
+"""
+
+from __future__ import annotations
+
+from ipu._errors import (
+    AbortedError,
+    AlreadyExistsError,
+    CancelledError,
+    DataLossError,
+    DeadlineExceededError,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    OpError,
+    OutOfRangeError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnimplementedError,
+    UnknownError,
+)
+
+__all__ = [
+    "AbortedError",
+    "AlreadyExistsError",
+    "CancelledError",
+    "DataLossError",
+    "DeadlineExceededError",
+    "FailedPreconditionError",
+    "InternalError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "OpError",
+    "OutOfRangeError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "UnknownError",
+]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+"""The description of a tensor: shape, dtype, name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu.tf.dtypes import DType, as_dtype, float32
+
+__all__ = ["TensorSpec"]
+
+
+class TensorSpec:
+    """What a tensor looks like.
+
+    Args:
+        shape: Sequence of sizes; None for a size that is not known.
+        dtype: Its element type.
+        name: A name, or None.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.TensorSpec((None, 784)).shape
+        (None, 784)
+    """
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(
+        self, shape: Sequence[int | None], dtype: Any = float32, name: str | None = None
+    ) -> None:
+        self.shape: tuple[int | None, ...] = tuple(
+            None if size is None else int(size) for size in shape
+        )
+        self.dtype: DType = as_dtype(dtype)
+        self.name = name
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        """The description of ``tensor``."""
+        return cls(tensor.shape, tensor.dtype, name)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether ``other`` (a tensor or a spec) could be described by this one."""
+        return (
+            self.dtype == other.dtype
+            and len(self.shape) == len(other.shape)
+            and all(
+                mine is None or theirs is None or mine == theirs
+                for mine, theirs in zip(self.shape, other.shape, strict=True)
+            )
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TensorSpec)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"

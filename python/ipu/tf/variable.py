@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT
+"""Variables: state that a device owns and programs read and write in place."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ipu import _core, _devices, _strategy_state
+from ipu.tf.dtypes import DType, as_dtype
+from ipu.tf.ops import Tensor
+
+__all__ = ["Variable"]
+
+
+def current_device() -> _devices.Device:
+    """The device that new variables and programs belong to: the strategy's, else number 0."""
+    strategy = _strategy_state.get_strategy()
+    return _devices.get_device(0 if strategy is None else strategy.device_ordinal)
+
+
+class Variable:
+    """A tensor that can be assigned to; it lives on the current device.
+
+    Args:
+        initial_value: Its first value, or a function of no arguments that gives it.
+        trainable: Whether optimizers and tapes take it by default.
+        validate_shape: Accepted and not used.
+        name: Its name; ":0" is added, as in TensorFlow.
+        dtype: Its element type, or None for that of the value.
+        shape: Accepted and checked against the value.
+
+    Raises:
+        TypeError: The dtype does not exist on a device.
+
+    Example:
+        >>> from ipu import tf
+        >>> v = tf.Variable([1.0, 2.0])
+        >>> v.assign_add([1.0, 1.0]).numpy().tolist()
+        [2.0, 3.0]
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool = True,
+        validate_shape: bool = True,
+        name: str | None = None,
+        dtype: Any = None,
+        shape: Any = None,
+        **_: Any,
+    ) -> None:
+        if _core.open_trace() is not None:
+            raise ValueError(
+                "tf.function-decorated function tried to create variables on non-first "
+                "call, or inside a loop. Create variables outside of the function."
+            )
+        value = initial_value() if callable(initial_value) else initial_value
+        if value is None:
+            raise ValueError("initial_value must be given.")
+        tensor = value if isinstance(value, Tensor) else Tensor(value)
+        if dtype is not None and tensor.dtype != dtype:
+            tensor = Tensor(tensor, as_dtype(dtype).name)
+        if tensor.dtype.name in ("float64", "int64") and dtype is None:
+            narrow = "float32" if tensor.dtype.is_floating else "int32"
+            tensor = Tensor(tensor, narrow)
+        if shape is not None and tuple(shape) != tensor.shape:
+            raise ValueError(
+                f"The initial value's shape {tensor.shape} is not the given {shape}."
+            )
+        self._device = current_device().core
+        self._type: tuple[str, tuple[int, ...]] = (tensor.dtype.name, tensor.shape)
+        self._id = self._device.variable_add(*self._type)
+        self.trainable = bool(trainable)
+        base = name if name else "Variable"
+        self.name = base if ":" in base else f"{base}:0"
+        self._finalizer = weakref.finalize(
+            self, _remove, self._device, self._id
+        )
+        self._device.variable_write(self._id, self._type, tensor)
+
+    # --- what it is -----------------------------------------------------------------
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return as_dtype(self._type[0])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return self._type[1]
+
+    @property
+    def _resource(self) -> tuple[str, int, list[tuple[str, tuple[int, ...]]], str]:
+        """How traces name it."""
+        return ("variable", self._id, [self._type], self.name)
+
+    def _check_device(self) -> None:
+        trace = _core.open_trace()
+        owner = getattr(trace, "device", None) if trace is not None else None
+        if owner is not None and owner is not self._device:
+            raise ValueError(
+                f"Variable '{self.name}' belongs to a device of an earlier configuration. "
+                "Create the model again after configure_ipu_system()."
+            )
+
+    # --- reading ---------------------------------------------------------------------
+
+    def __ipu_tensor__(self) -> Tensor:
+        trace = _core.open_trace()
+        if trace is None:
+            return self._device.variable_read(self._id, self._type)
+        return trace.node("variable_read", (), None, (self._resource,))
+
+    def value(self) -> Tensor:
+        """The value: now, or a read in the function that is being traced."""
+        return self.__ipu_tensor__()
+
+    def read_value(self) -> Tensor:
+        """The same as :meth:`value`."""
+        return self.__ipu_tensor__()
+
+    def numpy(self) -> Any:
+        """The value as a NumPy array (a copy of the device's memory)."""
+        return self._device.variable_read(self._id, self._type).numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.numpy(), dtype=dtype)
+
+    def __float__(self) -> float:
+        return float(self.value())
+
+    def __int__(self) -> int:
+        return int(self.value())
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+    def __len__(self) -> int:
+        return len(self.value())
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return self.value()[key]
+
+    # --- writing ---------------------------------------------------------------------
+
+    def _write(self, op: str, value: Any) -> None:
+        trace = _core.open_trace()
+        if isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__"):
+            tensor = Tensor(value)
+        else:
+            tensor = Tensor(value, self._type[0])
+        if tensor.dtype != self.dtype:
+            raise TypeError(
+                f"Cannot assign a tensor of dtype {tensor.dtype.name} to variable "
+                f"'{self.name}' of dtype {self._type[0]}. Use tf.cast."
+            )
+        if tensor.shape != self.shape:
+            raise ValueError(
+                f"Cannot assign value to variable '{self.name}': Shape mismatch. "
+                f"The variable shape {self.shape}, and the assigned value shape "
+                f"{tensor.shape} are incompatible."
+            )
+        if trace is not None:
+            trace.node(op, (tensor,), None, (self._resource,))
+        elif op == "variable_add":
+            self._device.variable_write(
+                self._id, self._type, _core.apply("add", (self.value(), tensor))
+            )
+        else:
+            self._device.variable_write(self._id, self._type, tensor)
+
+    def assign(self, value: Any, *_: Any, **__: Any) -> Variable:
+        """Set the value, which must have the variable's shape and dtype.
+
+        Raises:
+            ValueError: The shapes differ.
+            TypeError: The dtypes differ.
+        """
+        self._write("variable_assign", value)
+        return self
+
+    def assign_add(self, delta: Any, *_: Any, **__: Any) -> Variable:
+        """Add ``delta`` to the value."""
+        self._write("variable_add", delta)
+        return self
+
+    def assign_sub(self, delta: Any, *_: Any, **__: Any) -> Variable:
+        """Subtract ``delta`` from the value."""
+        tensor = delta if isinstance(delta, Tensor) else Tensor(delta, self._type[0])
+        self._write("variable_add", -tensor)
+        return self
+
+    # --- operators --------------------------------------------------------------------
+
+    def __neg__(self) -> Tensor:
+        return -self.value()
+
+    def __abs__(self) -> Tensor:
+        return abs(self.value())
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return (
+            f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._type[0]}, "
+            f"numpy={self.numpy()!r}>"
+        )
+
+
+def _remove(device: _core.Device, identifier: int) -> None:
+    device.variable_remove(identifier)
+
+
+def _operator(name: str) -> Callable[[Variable, Any], Any]:
+    def method(self: Variable, other: Any) -> Any:
+        value = other.value() if isinstance(other, Variable) else other
+        return getattr(self.value(), name)(value)
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow "
+    "matmul rmatmul lt le gt ge"
+).split():
+    setattr(Variable, f"__{_name}__", _operator(f"__{_name}__"))

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.utils``: configuration under its older address, and small helpers.
+
+Example:
+    >>> from ipu import utils
+    >>> utils.get_num_of_ipus_in_device("/device:IPU:0")
+    1
+"""
+
+from __future__ import annotations
+
+import operator
+from enum import Enum
+from typing import SupportsIndex
+
+from ipu import _devices, _flags
+from ipu._config_enums import (
+    DeviceConnectionType,
+    ExecutionProfileType,
+    MergeRemoteBuffersBehaviour,
+    SchedulingAlgorithm,
+    SelectionOrder,
+    StochasticRoundingBehaviour,
+)
+from ipu._flags import running_on_ipu_model
+from ipu.config import (
+    IPUConfig,
+    configure_ipu_system,
+    get_ipu_config,
+    reset_ipu_configuration,
+)
+
+__all__ = [
+    "DeviceConnectionType",
+    "ExecutionProfileType",
+    "IPUConfig",
+    "MergeRemoteBuffersBehaviour",
+    "SchedulingAlgorithm",
+    "SelectionOrder",
+    "StochasticRoundingBehaviour",
+    "SyntheticDataCategory",
+    "configure_ipu_system",
+    "get_ipu_config",
+    "get_num_of_ipus_in_device",
+    "move_variable_initialization_to_cpu",
+    "reset_ipu_configuration",
+    "reset_ipu_seed",
+    "running_on_ipu_model",
+    "use_synthetic_data_for",
+]
+
+
+class SyntheticDataCategory(Enum):
+    """Kinds of data that the flag ``--use_synthetic_data`` can replace."""
+
+    InFeed = "infeed"
+    OutFeed = "outfeed"
+    Seed = "seed"
+    HostEmbedding = "hostembedding"
+    Parameters = "parameters"
+
+
+def _ipu_ordinal(name: str, argument: str) -> int:
+    kind, ordinal = _devices.parse_device_name(name)
+    if kind != "IPU":
+        raise ValueError(
+            f"{argument} must name an IPU such as '/device:IPU:0'. Received: {name!r}."
+        )
+    return ordinal
+
+
+def get_num_of_ipus_in_device(ipu_device: str, device: str = "cpu") -> int:
+    """How many IPUs a device has.
+
+    Args:
+        ipu_device: Its name, such as "/device:IPU:0". Without a configuration a
+            device of one IPU is made.
+        device: The CPU device that holds the configuration, "cpu".
+
+    Returns:
+        The number of IPUs.
+
+    Raises:
+        ValueError: ``ipu_device`` does not name an IPU.
+        InternalError: There is no device of that number.
+
+    Example:
+        >>> config = IPUConfig()
+        >>> config.auto_select_ipus = 2
+        >>> config.configure_ipu_system()
+        >>> get_num_of_ipus_in_device("/device:IPU:0")
+        2
+    """
+    del device
+    return _devices.get_device(_ipu_ordinal(ipu_device, "ipu_device")).num_ipus
+
+
+def reset_ipu_seed(
+    seed: SupportsIndex,
+    device: str = "/device:IPU:0",
+    cpu_device: str = "cpu",
+    experimental_identical_replicas: bool = False,
+) -> None:
+    """Set the seed of the random numbers that a device makes.
+
+    Args:
+        seed: An integer.
+        device: The device, "/device:IPU:0" by default.
+        cpu_device: Accepted for compatibility, without effect.
+        experimental_identical_replicas: Whether all replicas draw the same numbers;
+            with one replica there is no difference.
+
+    Raises:
+        TypeError: ``seed`` is no integer.
+        ValueError: ``device`` does not name an IPU.
+
+    Example:
+        >>> reset_ipu_seed(42)
+    """
+    del cpu_device, experimental_identical_replicas
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise TypeError(f"seed must be an integer. Received: {seed!r}.") from None
+    ordinal = _ipu_ordinal(device, "device")
+    _devices.get_device(ordinal).core.seed(number)
+
+
+def move_variable_initialization_to_cpu(graph: object = None) -> None:
+    """Have the initial values of variables computed on the host.
+
+    They always are, so there is nothing to do; programs may call it all the same.
+
+    Args:
+        graph: The graph of the variables, or None for the current one.
+
+    Example:
+        >>> move_variable_initialization_to_cpu()
+    """
+    del graph
+
+
+def use_synthetic_data_for(category: SyntheticDataCategory | str) -> bool:
+    """Whether TF_POPLAR_FLAGS asks for synthetic data of a kind.
+
+    Args:
+        category: A :class:`SyntheticDataCategory` or its name: "infeed", "outfeed",
+            "seed", "hostembedding" or "parameters".
+
+    Returns:
+        True with ``--use_synthetic_data``, and where
+        ``--synthetic_data_categories`` names this category.
+
+    Raises:
+        ValueError: There is no such category.
+        InvalidArgumentError: TF_POPLAR_FLAGS cannot be read.
+
+    Example:
+        >>> use_synthetic_data_for(SyntheticDataCategory.InFeed)
+        False
+    """
+    name = getattr(category, "value", category)
+    name = str(name).lower()
+    if name not in _flags.SYNTHETIC_CATEGORIES:
+        raise ValueError(
+            f"category must be one of {', '.join(_flags.SYNTHETIC_CATEGORIES)}. "
+            f"Received: {category!r}."
+        )
+    flags = _flags.flags()
+    if flags.synthetic_data_categories:
+        return name in flags.synthetic_data_categories
+    return flags.use_synthetic_data

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Kernels: element-wise ops, casts, special values, reductions, movement and indices in
+ * every dtype they take, over odd, empty, large and broadcast shapes. */
+#include "kernel_trials.h"
+
+/* --- element-wise ---------------------------------------------------------------- */
+
+static double
+tolerance_of(ipu_op op, ipu_dtype dtype)
+{
+    bool exact = false;
+    switch (op) {
+    case IPU_OP_ID_EXP:
+    case IPU_OP_ID_LOG:
+    case IPU_OP_ID_TANH:
+    case IPU_OP_ID_SIGMOID:
+    case IPU_OP_ID_RSQRT:
+    case IPU_OP_ID_TANH_GRAD:
+    case IPU_OP_ID_SIGMOID_GRAD:
+        break;
+    default:
+        exact = true;
+    }
+    return exact || dtype == IPU_DTYPE_FLOAT64 ? 0.0
+           : dtype == IPU_DTYPE_FLOAT16        ? 2e-3
+                                               : 1e-6;
+}
+
+static bool
+takes(ipu_op op, ipu_dtype dtype)
+{
+    char kind = ipu_dtype_kind(dtype);
+    switch (op) {
+    case IPU_OP_ID_EXP:
+    case IPU_OP_ID_LOG:
+    case IPU_OP_ID_SQRT:
+    case IPU_OP_ID_RSQRT:
+    case IPU_OP_ID_TANH:
+    case IPU_OP_ID_SIGMOID:
+    case IPU_OP_ID_TANH_GRAD:
+    case IPU_OP_ID_SIGMOID_GRAD:
+        return kind == 'f';
+    case IPU_OP_ID_LOGICAL_NOT:
+    case IPU_OP_ID_LOGICAL_AND:
+    case IPU_OP_ID_LOGICAL_OR:
+        return kind == 'b';
+    case IPU_OP_ID_MAXIMUM:
+    case IPU_OP_ID_MINIMUM:
+    case IPU_OP_ID_EQUAL:
+    case IPU_OP_ID_NOT_EQUAL:
+    case IPU_OP_ID_LESS:
+    case IPU_OP_ID_LESS_EQUAL:
+    case IPU_OP_ID_GREATER:
+    case IPU_OP_ID_GREATER_EQUAL:
+    case IPU_OP_ID_SELECT:
+        return true;
+    default:
+        return kind != 'b';
+    }
+}
+
+static bool
+compares(ipu_op op)
+{
+    return op >= IPU_OP_ID_EQUAL && op <= IPU_OP_ID_GREATER_EQUAL;
+}
+
+static const struct {
+    int32_t rank[3];
+    int64_t dims[3][4];
+} shapes[] = {
+    {{0, 0, 0}, {{0}, {0}, {0}}},
+    {{1, 1, 1}, {{1}, {1}, {1}}},
+    {{1, 1, 1}, {{0}, {0}, {0}}},
+    {{1, 1, 1}, {{37}, {37}, {37}}},
+    {{1, 0, 1}, {{1031}, {0}, {1031}}},
+    {{2, 1, 2}, {{5, 7}, {7}, {5, 7}}},
+    {{2, 2, 0}, {{5, 7}, {5, 1}, {0}}},
+    {{1, 2, 2}, {{300}, {9, 300}, {9, 1}}},
+    {{3, 3, 1}, {{4, 1, 6}, {1, 5, 6}, {6}}},
+    {{4, 2, 4}, {{2, 3, 1, 5}, {4, 1}, {2, 1, 4, 5}}},
+    {{2, 2, 2}, {{150, 257}, {1, 257}, {150, 1}}},
+    {{2, 2, 2}, {{0, 3}, {1, 3}, {0, 1}}},
+};
+
+static void
+test_elementwise(void)
+{
+    for (int32_t id = IPU_OP_ID_NEG; id < IPU_OP_ID_FUSED_ELEMENTWISE; id++) {
+        ipu_op op = (ipu_op)id;
+        if (op == IPU_OP_ID_CAST) {
+            continue;
+        }
+        for (int32_t d = 0; d < IPU_DTYPE_COUNT; d++) {
+            ipu_dtype dtype = (ipu_dtype)d;
+            if (!takes(op, dtype)) {
+                continue;
+            }
+            for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+                kernel_trial trial = {.op = op, .low = -3.0, .high = 3.0};
+                ipu_shape shape;
+                trial.input_count = (uint32_t)ipu_op_info_of(op)->min_inputs;
+                trial.output_count = 1;
+                if (op == IPU_OP_ID_LOG || op == IPU_OP_ID_SQRT || op == IPU_OP_ID_RSQRT
+                    || op == IPU_OP_ID_POW) {
+                    trial.low = 0.01;
+                    trial.below = 5;
+                }
+                for (uint32_t k = 0; k < trial.input_count; k++) {
+                    bool condition = op == IPU_OP_ID_SELECT && k == 0;
+                    trial.inputs[k] =
+                        type_of(condition ? IPU_DTYPE_BOOL : dtype, shapes[s].rank[k],
+                                shapes[s].dims[k]);
+                    if (k == 0) {
+                        shape = trial.inputs[0].shape;
+                    } else {
+                        CHECK(ipu_shape_broadcast(&shape, &trial.inputs[k].shape,
+                                                  &shape));
+                    }
+                }
+                trial.outputs[0] =
+                    (ipu_type){compares(op) ? IPU_DTYPE_BOOL : dtype, shape};
+                trial.tolerance = tolerance_of(op, dtype);
+                check_trial(&trial);
+            }
+        }
+    }
+}
+
+static void
+test_cast(void)
+{
+    for (int32_t from = 0; from < IPU_DTYPE_COUNT; from++) {
+        for (int32_t to = 0; to < IPU_DTYPE_COUNT; to++) {
+            kernel_trial trial = {.op = IPU_OP_ID_CAST, .low = -90.0, .high = 90.0};
+            trial.input_count = 1;
+            trial.output_count = 1;
+            trial.inputs[0] = type_of((ipu_dtype)from, DIMS(3, 701));
+            trial.outputs[0] = type_of((ipu_dtype)to, DIMS(3, 701));
+            check_trial(&trial);
+            trial.low = -1e12;
+            trial.high = 1e12;
+            check_trial(&trial);
+        }
+    }
+}
+
+static float
+apply_f32(ipu_op op, ipu_kernel_variant variant, float x)
+{
+    kernel_trial trial = {.op = op, .input_count = 1, .output_count = 1};
+    _Alignas(64) float in[1] = {x};
+    _Alignas(64) float out[1] = {0.0f};
+    void *inputs[1] = {in};
+    void *outputs[1] = {out};
+    const char *name;
+    trial.inputs[0] = type_of(IPU_DTYPE_FLOAT32, SCALAR);
+    trial.outputs[0] = trial.inputs[0];
+    CHECK_OK(&ctx, run(&trial, inputs, outputs, variant, ipu_cpu_class_detect(), NULL,
+                       &name));
+    return out[0];
+}
+
+static void
+test_special_values(void)
+{
+    static const float values[] = {0.0f,    -0.0f,   1.0f,     -1.0f,     1e-40f,
+                                   -1e-40f, 1e-38f,  88.7f,    88.8f,     -87.4f,
+                                   -100.0f, -103.9f, -104.5f,  1e30f,     -1e30f,
+                                   3e38f,   8388609.5f, -0.5f, -2.5f,     0.624f,
+                                   0.626f,  -0.626f, INFINITY, -INFINITY, NAN};
+    for (int32_t op = IPU_OP_ID_NEG; op <= IPU_OP_ID_RELU; op++) {
+        for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+            float expected = apply_f32((ipu_op)op, IPU_KERNEL_REFERENCE, values[i]);
+            float got = apply_f32((ipu_op)op, IPU_KERNEL_FAST, values[i]);
+            /* sigmoid gives 0 where exp(-x) overflows */
+            float least = op == IPU_OP_ID_SIGMOID ? 1e-38f : 3e-45f;
+            bool same = (isnan(expected) && isnan(got)) || expected == got
+                        || fabsf(expected - got) <= 2e-7f * fabsf(expected) + least;
+            CHECK(same);
+            if (!same) {
+                fprintf(stderr, "%s(%g): %.9g against %.9g\n",
+                        ipu_op_info_of((ipu_op)op)->name, (double)values[i],
+                        (double)expected, (double)got);
+            }
+        }
+    }
+}
+
+/* --- the others ------------------------------------------------------------------- */
+
+static void
+test_reductions(void)
+{
+    static const int64_t dims[][4] = {{3, 5, 7, 4},   {1, 1, 1, 1}, {32, 256, 1, 1},
+                                      {2, 300, 2, 3}, {0, 4, 1, 2}, {40, 1, 31, 33},
+                                      {3, 2, 0, 2},   {1, 1, 1, 70001}};
+    static const ipu_op ops[] = {IPU_OP_ID_SUM, IPU_OP_ID_MEAN, IPU_OP_ID_MAX,
+                                 IPU_OP_ID_MIN};
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_INT32, IPU_DTYPE_UINT8,
+                                       IPU_DTYPE_FLOAT64};
+    for (size_t s = 0; s < sizeof dims / sizeof dims[0]; s++) {
+        for (uint32_t mask = 0; mask < 16; mask++) {
+            int64_t axes[4];
+            int64_t kept[4];
+            uint32_t axis_count = 0;
+            int32_t kept_count = 0;
+            for (int32_t d = 0; d < 4; d++) {
+                if ((mask >> d & 1) != 0) {
+                    axes[axis_count++] = d;
+                } else {
+                    kept[kept_count++] = dims[s][d];
+                }
+            }
+            for (size_t o = 0; o < 4; o++) {
+                for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++) {
+                    kernel_trial trial = {.op = ops[o], .low = -1.0, .high = 3.0};
+                    if (dims[s][3] > 1000 && t > 0) {
+                        continue;
+                    }
+                    trial.input_count = 1;
+                    trial.output_count = 1;
+                    trial.inputs[0] = type_of(dtypes[t], 4, dims[s]);
+                    trial.outputs[0] = type_of(dtypes[t], kept_count, kept);
+                    trial.attrs[0] = attr_ints(IPU_ATTR_AXES, axis_count, axes);
+                    trial.attr_count = 1;
+                    trial.tolerance = o < 2 ? 1e-5 : 0.0;
+                    check_trial(&trial);
+                }
+            }
+        }
+    }
+    for (int32_t t = 0; t < IPU_DTYPE_COUNT; t++) {
+        for (int64_t axis = 0; axis < 3; axis++) {
+            int64_t sizes[3] = {4, 33, 10};
+            int64_t left[2] = {sizes[axis == 0], sizes[axis == 2 ? 1 : 2]};
+            kernel_trial trial = {.op = IPU_OP_ID_ARGMAX, .low = -1.0, .high = 1.0};
+            trial.input_count = 1;
+            trial.output_count = 1;
+            trial.inputs[0] = type_of((ipu_dtype)t, 3, sizes);
+            trial.outputs[0] = type_of(IPU_DTYPE_INT32, 2, left);
+            trial.attrs[0] = attr_int(IPU_ATTR_AXIS, axis);
+            trial.attr_count = 1;
+            check_trial(&trial);
+        }
+    }
+}
+
+static void
+movement_trial(ipu_op op, ipu_dtype dtype, ipu_type in, ipu_type out, ipu_attr *attrs,
+               uint32_t attr_count)
+{
+    kernel_trial trial = {.op = op, .low = -1.0, .high = 1.0};
+    trial.input_count = 1;
+    trial.output_count = 1;
+    trial.inputs[0] = in;
+    trial.outputs[0] = out;
+    trial.inputs[0].dtype = dtype;
+    trial.outputs[0].dtype = dtype;
+    memcpy(trial.attrs, attrs, attr_count * sizeof attrs[0]);
+    trial.attr_count = attr_count;
+    check_trial(&trial);
+}
+
+static void
+test_movement(void)
+{
+    static const int64_t perms[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                       {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_UINT8, IPU_DTYPE_INT64};
+    static const int64_t sizes[][3] = {{3, 17, 70}, {1, 200, 90}, {0, 2, 3}, {5, 1, 1}};
+    for (size_t t = 0; t < sizeof dtypes / sizeof dtypes[0]; t++) {
+        ipu_dtype dtype = dtypes[t];
+        ipu_attr attrs[3];
+        for (size_t s = 0; s < 4; s++) {
+            ipu_type in = type_of(dtype, 3, sizes[s]);
+            for (size_t p = 0; p < 6; p++) {
+                int64_t out[3];
+                for (int32_t d = 0; d < 3; d++) {
+                    out[d] = sizes[s][perms[p][d]];
+                }
+                attrs[0] = attr_ints(IPU_ATTR_PERM, 3, perms[p]);
+                movement_trial(IPU_OP_ID_TRANSPOSE, dtype, in, type_of(dtype, 3, out),
+                               attrs, 1);
+            }
+        }
+        attrs[0] = attr_int(IPU_ATTR_AXIS, 0);
+        movement_trial(IPU_OP_ID_BROADCAST, dtype, type_of(dtype, SCALAR),
+                       type_of(dtype, DIMS(3, 50000)), attrs, 0);
+        movement_trial(IPU_OP_ID_BROADCAST, dtype, type_of(dtype, DIMS(7)),
+                       type_of(dtype, DIMS(3, 7)), attrs, 0);
+        movement_trial(IPU_OP_ID_BROADCAST, dtype, type_of(dtype, DIMS(3, 1, 5)),
+                       type_of(dtype, DIMS(2, 3, 4, 5)), attrs, 0);
+        movement_trial(IPU_OP_ID_BROADCAST, dtype, type_of(dtype, DIMS(1)),
+                       type_of(dtype, DIMS(0)), attrs, 0);
+        int64_t begin[3] = {1, 9, 4};
+        int64_t strides[3] = {1, -2, 3};
+        attrs[0] = attr_ints(IPU_ATTR_BEGIN, 3, begin);
+        attrs[1] = attr_ints(IPU_ATTR_STRIDES, 3, strides);
+        movement_trial(IPU_OP_ID_SLICE, dtype, type_of(dtype, DIMS(3, 11, 20)),
+                       type_of(dtype, DIMS(2, 5, 5)), attrs, 2);
+        movement_trial(IPU_OP_ID_SLICE_GRAD, dtype, type_of(dtype, DIMS(2, 5, 5)),
+                       type_of(dtype, DIMS(3, 11, 20)), attrs, 2);
+        int64_t rows[2] = {100, 0};
+        int64_t ones[2] = {1, 1};
+        attrs[0] = attr_ints(IPU_ATTR_BEGIN, 2, rows);
+        attrs[1] = attr_ints(IPU_ATTR_STRIDES, 2, ones);
+        movement_trial(IPU_OP_ID_SLICE, dtype, type_of(dtype, DIMS(400, 300)),
+                       type_of(dtype, DIMS(250, 300)), attrs, 2);
+        for (int64_t axis = 0; axis < 3; axis++) {
+            kernel_trial trial = {.op = IPU_OP_ID_CONCAT, .low = -1.0, .high = 1.0};
+            int64_t total[3] = {4, 5, 6};
+            trial.input_count = 3;
+            trial.output_count = 1;
+            for (uint32_t k = 0; k < 3; k++) {
+                int64_t part[3] = {4, 5, 6};
+                part[axis] = k == 1 ? 0 : (int64_t)k + 2;
+                trial.inputs[k] = type_of(dtype, 3, part);
+            }
+            total[axis] = 6;
+            trial.outputs[0] = type_of(dtype, 3, total);
+            trial.attrs[0] = attr_int(IPU_ATTR_AXIS, axis);
+            trial.attr_count = 1;
+            check_trial(&trial);
+        }
+    }
+}
+
+static void
+test_indices(void)
+{
+    static const ipu_dtype integers[] = {IPU_DTYPE_INT32, IPU_DTYPE_INT64,
+                                         IPU_DTYPE_UINT8};
+    for (size_t t = 0; t < 3; t++) {
+        for (int64_t axis = 0; axis < 3; axis++) {
+            int64_t whole[3] = {6, 7, 9};
+            int64_t part[4] = {6, 7, 9, 0};
+            kernel_trial trial = {.op = IPU_OP_ID_GATHER, .low = -1.0, .high = 1.0};
+            int32_t at = 0;
+            for (int64_t d = 0; d < 3; d++) {
+                if (d == axis) {
+                    part[at++] = 4;
+                    part[at++] = 5;
+                } else {
+                    part[at++] = whole[d];
+                }
+            }
+            trial.input_count = 2;
+            trial.output_count = 1;
+            trial.below = 6;
+            trial.inputs[0] = type_of(IPU_DTYPE_FLOAT32, 3, whole);
+            trial.inputs[1] = type_of(integers[t], DIMS(4, 5));
+            trial.outputs[0] = type_of(IPU_DTYPE_FLOAT32, 4, part);
+            trial.attrs[0] = attr_int(IPU_ATTR_AXIS, axis);
+            trial.attr_count = 1;
+            check_trial(&trial);
+            trial.inputs[0].dtype = IPU_DTYPE_UINT8;
+            trial.outputs[0].dtype = IPU_DTYPE_UINT8;
+            check_trial(&trial);
+            trial.op = IPU_OP_ID_GATHER_GRAD;
+            trial.inputs[0] = trial.inputs[1];
+            trial.inputs[1] = type_of(IPU_DTYPE_FLOAT32, 4, part);
+            trial.outputs[0] = type_of(IPU_DTYPE_FLOAT32, 3, whole);
+            check_trial(&trial);
+            trial.inputs[1].dtype = IPU_DTYPE_FLOAT16;
+            trial.outputs[0].dtype = IPU_DTYPE_FLOAT16;
+            check_trial(&trial);
+        }
+        for (int32_t d = 0; d < IPU_DTYPE_COUNT; d++) {
+            kernel_trial trial = {.op = IPU_OP_ID_ONE_HOT, .below = 12};
+            trial.input_count = 1;
+            trial.output_count = 1;
+            trial.inputs[0] = type_of(integers[t], DIMS(3, 7));
+            trial.outputs[0] = type_of((ipu_dtype)d, DIMS(3, 7, 10));
+            trial.attrs[0] = attr_int(IPU_ATTR_AXIS, -1);
+            trial.attrs[1] = attr_float(IPU_ATTR_ON_VALUE, 2.0);
+            trial.attr_count = 2;
+            check_trial(&trial);
+            trial.outputs[0] = type_of((ipu_dtype)d, DIMS(3, 10, 7));
+            trial.attrs[0] = attr_int(IPU_ATTR_AXIS, 1);
+            check_trial(&trial);
+        }
+    }
+}
+
+static void
+test_table(void)
+{
+    for (int32_t i = 0; i < IPU_OP_ID_COUNT; i++) {
+        const char *name = ipu_op_info_of((ipu_op)i)->name;
+        ipu_op op;
+        CHECK(ipu_op_parse(name, strlen(name), &op) && (int32_t)op == i);
+    }
+    ipu_op none;
+    CHECK(!ipu_op_parse("ad", 2, &none) && !ipu_op_parse("addd", 4, &none));
+}
+
+int
+main(void)
+{
+    trials_begin();
+    test_table();
+    test_elementwise();
+    test_cast();
+    test_special_values();
+    test_reductions();
+    test_movement();
+    test_indices();
+    trials_end();
+    return CHECK_DONE();
+}

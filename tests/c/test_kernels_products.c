@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Kernels: matrix products, fused forms against the ops one by one (equal to the bit),
+ * losses, random numbers, optimizer updates, and data errors. */
+#include "kernel_trials.h"
+
+static void
+matmul_trial(ipu_dtype dtype, ipu_type a, ipu_type b, ipu_type c, bool transpose_a,
+             bool transpose_b)
+{
+    kernel_trial trial = {.op = IPU_OP_ID_MATMUL, .low = -1.0, .high = 1.0, .below = 6};
+    trial.input_count = 2;
+    trial.output_count = 1;
+    trial.inputs[0] = a;
+    trial.inputs[1] = b;
+    trial.outputs[0] = c;
+    trial.inputs[0].dtype = dtype;
+    trial.inputs[1].dtype = dtype;
+    trial.outputs[0].dtype = dtype;
+    trial.attrs[0] = attr_int(IPU_ATTR_TRANSPOSE_A, transpose_a);
+    trial.attrs[1] = attr_int(IPU_ATTR_TRANSPOSE_B, transpose_b);
+    trial.attr_count = 2;
+    trial.tolerance = dtype == IPU_DTYPE_FLOAT16 ? 4e-3
+                      : dtype == IPU_DTYPE_FLOAT64 ? 0.0
+                                                   : 2e-5;
+    check_trial(&trial);
+}
+
+static void
+test_matmul(void)
+{
+    static const int64_t sizes[][3] = {
+        {1, 1, 1},    {1, 7, 3},     {5, 1, 9},      {6, 16, 1},    {7, 17, 5},
+        {32, 10, 32}, {33, 31, 65},  {32, 256, 784}, {784, 128, 32}, {0, 3, 4},
+        {3, 0, 4},    {3, 4, 0},     {130, 260, 300}, {32, 64, 128}, {64, 1, 100}};
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_INT32, IPU_DTYPE_FLOAT64};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        int64_t m = sizes[s][0];
+        int64_t n = sizes[s][1];
+        int64_t k = sizes[s][2];
+        for (uint32_t flags = 0; flags < 4; flags++) {
+            bool ta = (flags & 1) != 0;
+            bool tb = (flags & 2) != 0;
+            for (size_t t = 0; t < 4; t++) {
+                if (t > 0 && m * n * k > 100000) {
+                    continue;
+                }
+                matmul_trial(dtypes[t],
+                             type_of(dtypes[t], DIMS(ta ? k : m, ta ? m : k)),
+                             type_of(dtypes[t], DIMS(tb ? n : k, tb ? k : n)),
+                             type_of(dtypes[t], DIMS(m, n)), ta, tb);
+            }
+        }
+    }
+    matmul_trial(IPU_DTYPE_FLOAT32, type_of(IPU_DTYPE_FLOAT32, DIMS(3, 1, 5, 7)),
+                 type_of(IPU_DTYPE_FLOAT32, DIMS(4, 7, 6)),
+                 type_of(IPU_DTYPE_FLOAT32, DIMS(3, 4, 5, 6)), false, false);
+    matmul_trial(IPU_DTYPE_FLOAT32, type_of(IPU_DTYPE_FLOAT32, DIMS(7, 5)),
+                 type_of(IPU_DTYPE_FLOAT32, DIMS(2, 6, 7)),
+                 type_of(IPU_DTYPE_FLOAT32, DIMS(2, 5, 6)), true, true);
+}
+
+/* matmul, add, activation one by one against fused_matmul: equal to the bit. */
+static void
+test_fused_matmul(void)
+{
+    static const ipu_op ops[] = {IPU_OP_ID_COUNT, IPU_OP_ID_RELU, IPU_OP_ID_TANH,
+                                 IPU_OP_ID_SIGMOID};
+    static const int64_t sizes[][3] = {
+        {32, 256, 784}, {5, 3, 2}, {32, 10, 32}, {3, 2000, 4}, {4, 5, 0}};
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16};
+    for (size_t t = 0; t < 2; t++) {
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            for (int64_t activation = 0; activation < 4; activation++) {
+                for (int32_t variant = 0; variant < 2; variant++) {
+                    ipu_type a = type_of(dtypes[t], DIMS(sizes[s][0], sizes[s][2]));
+                    ipu_type b = type_of(dtypes[t], DIMS(sizes[s][2], sizes[s][1]));
+                    ipu_type c = type_of(dtypes[t], DIMS(sizes[s][0], sizes[s][1]));
+                    ipu_type bias = type_of(dtypes[t], DIMS(sizes[s][1]));
+                    kernel_trial product = {.op = IPU_OP_ID_MATMUL,
+                                     .input_count = 2,
+                                     .output_count = 1,
+                                     .low = -0.2,
+                                     .high = 0.2,
+                                     .inputs = {a, b},
+                                     .outputs = {c}};
+                    kernel_trial add = {.op = IPU_OP_ID_ADD,
+                                 .input_count = 2,
+                                 .output_count = 1,
+                                 .inputs = {c, bias},
+                                 .outputs = {c}};
+                    kernel_trial last = {.op = ops[activation],
+                                  .input_count = 1,
+                                  .output_count = 1,
+                                  .inputs = {c},
+                                  .outputs = {c}};
+                    kernel_trial fused = product;
+                    fused.op = IPU_OP_ID_FUSED_MATMUL;
+                    fused.input_count = 3;
+                    fused.inputs[2] = bias;
+                    fused.attrs[0] = attr_int(IPU_ATTR_ACTIVATION, activation);
+                    fused.attr_count = 1;
+                    void *in[3] = {buffer_new(&a), buffer_new(&b), buffer_new(&bias)};
+                    void *one[2] = {buffer_new(&c), in[2]};
+                    void *two[1] = {buffer_new(&c)};
+                    const char *name;
+                    fill(&product, &a, in[0]);
+                    fill(&product, &b, in[1]);
+                    fill(&product, &bias, in[2]);
+                    ipu_kernel_variant kind = (ipu_kernel_variant)variant;
+                    ipu_cpu_class cpu = ipu_cpu_class_detect();
+                    CHECK_OK(&ctx, run(&product, in, one, kind, cpu, pools[2], &name));
+                    CHECK_OK(&ctx, run(&add, one, one, kind, cpu, pools[2], &name));
+                    if (activation > 0) {
+                        CHECK_OK(&ctx,
+                                 run(&last, one, one, kind, cpu, pools[2], &name));
+                    }
+                    CHECK_OK(&ctx, run(&fused, in, two, kind, cpu, pools[3], &name));
+                    CHECK(memcmp(one[0], two[0], ipu_type_bytes(&c)) == 0);
+                    free(in[0]);
+                    free(in[1]);
+                    free(in[2]);
+                    free(one[0]);
+                    free(two[0]);
+                }
+            }
+        }
+    }
+}
+
+/* sigmoid(x * y + 1-element z) > x ? tanh(x) : y, against the ops one by one. */
+static void
+test_fused_elementwise(void)
+{
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_FLOAT64};
+    for (size_t t = 0; t < 3; t++) {
+        ipu_dtype dtype = dtypes[t];
+        int64_t code[] = {IPU_OP_ID_MUL,     dtype,          0, 1, -1,
+                          IPU_OP_ID_ADD,     dtype,          3, 2, -1,
+                          IPU_OP_ID_SIGMOID, dtype,          4, -1, -1,
+                          IPU_OP_ID_GREATER, IPU_DTYPE_BOOL, 5, 0, -1,
+                          IPU_OP_ID_TANH,    dtype,          0, -1, -1,
+                          IPU_OP_ID_SELECT,  dtype,          6, 7, 1};
+        ipu_type full = type_of(dtype, DIMS(70, 301));
+        ipu_type row = type_of(dtype, DIMS(301));
+        ipu_type one = type_of(dtype, DIMS(1));
+        ipu_type truth = type_of(IPU_DTYPE_BOOL, DIMS(70, 301));
+        kernel_trial fused = {.op = IPU_OP_ID_FUSED_ELEMENTWISE,
+                       .input_count = 3,
+                       .output_count = 1,
+                       .low = -2.0,
+                       .high = 2.0,
+                       .tolerance = dtype == IPU_DTYPE_FLOAT16 ? 1.0 : 1e-5,
+                       .inputs = {full, row, one},
+                       .outputs = {full},
+                       .attr_count = 1};
+        fused.attrs[0] = attr_ints(IPU_ATTR_CODE, 30, code);
+        check_trial(&fused);
+        void *x = buffer_new(&full);
+        void *y = buffer_new(&row);
+        void *z = buffer_new(&one);
+        void *got = buffer_new(&full);
+        void *u = buffer_new(&full);
+        void *v = buffer_new(&full);
+        void *w = buffer_new(&truth);
+        fill(&fused, &full, x);
+        fill(&fused, &row, y);
+        fill(&fused, &one, z);
+        for (int32_t variant = 0; variant < 2; variant++) {
+            ipu_kernel_variant kind = (ipu_kernel_variant)variant;
+            ipu_cpu_class cpu = ipu_cpu_class_detect();
+            const char *name;
+#define STEP(id, count, out_type, out, ...) \
+    do { \
+        kernel_trial step = { \
+            .op = IPU_OP_ID_##id, .input_count = count, .output_count = 1}; \
+        void *in[] = {__VA_ARGS__}; \
+        void *to[] = {out}; \
+        for (uint32_t k = 0; k < step.input_count; k++) { \
+            step.inputs[k] = in[k] == y ? row : in[k] == z ? one : \
+                             in[k] == w ? truth : full; \
+        } \
+        step.outputs[0] = out_type; \
+        CHECK_OK(&ctx, run(&step, in, to, kind, cpu, pools[2], &name)); \
+    } while (0)
+            STEP(MUL, 2, full, u, x, y);
+            STEP(ADD, 2, full, u, u, z);
+            STEP(SIGMOID, 1, full, u, u);
+            STEP(GREATER, 2, truth, w, u, x);
+            STEP(TANH, 1, full, v, x);
+            STEP(SELECT, 3, full, u, w, v, y);
+#undef STEP
+            void *in[3] = {x, y, z};
+            void *to[1] = {got};
+            CHECK_OK(&ctx, run(&fused, in, to, kind, cpu, pools[3], &name));
+            CHECK(memcmp(got, u, ipu_type_bytes(&full)) == 0);
+        }
+        free(x);
+        free(y);
+        free(z);
+        free(got);
+        free(u);
+        free(v);
+        free(w);
+    }
+}
+
+static void
+test_losses(void)
+{
+    static const int64_t sizes[][2] = {{32, 10}, {1, 1}, {0, 10}, {700, 33}, {3, 5000}};
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_FLOAT64};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (size_t t = 0; t < 3; t++) {
+            ipu_type logits = type_of(dtypes[t], 2, sizes[s]);
+            ipu_type loss = type_of(dtypes[t], 1, sizes[s]);
+            kernel_trial trial = {.op = IPU_OP_ID_SOFTMAX,
+                           .input_count = 1,
+                           .output_count = 1,
+                           .low = -8.0,
+                           .high = 8.0,
+                           .tolerance = 2e-5,
+                           .inputs = {logits},
+                           .outputs = {logits}};
+            check_trial(&trial);
+            trial.op = IPU_OP_ID_LOG_SOFTMAX;
+            check_trial(&trial);
+            trial.op = IPU_OP_ID_CROSS_ENTROPY;
+            trial.input_count = 2;
+            trial.output_count = 2;
+            trial.inputs[1] = logits;
+            trial.outputs[0] = loss;
+            trial.outputs[1] = logits;
+            trial.low = 0.0;
+            trial.high = 1.0;
+            check_trial(&trial);
+            trial.op = IPU_OP_ID_SPARSE_CROSS_ENTROPY;
+            trial.low = -8.0;
+            trial.below = sizes[s][1] < 100 ? sizes[s][1] : 100;
+            trial.inputs[1] = type_of(IPU_DTYPE_UINT8, 1, sizes[s]);
+            check_trial(&trial);
+            trial.inputs[1].dtype = IPU_DTYPE_INT32;
+            check_trial(&trial);
+            trial.inputs[1].dtype = IPU_DTYPE_INT64;
+            check_trial(&trial);
+        }
+    }
+}
+
+static void
+test_random(void)
+{
+    static const ipu_op ops[] = {IPU_OP_ID_RANDOM_UNIFORM, IPU_OP_ID_RANDOM_NORMAL,
+                                 IPU_OP_ID_TRUNCATED_NORMAL};
+    static const double variance[] = {1.0 / 12.0, 1.0, 0.7737};
+    for (size_t o = 0; o < 3; o++) {
+        kernel_trial trial = {.op = ops[o], .output_count = 1};
+        const char *name;
+        double sum = 0.0;
+        double squares = 0.0;
+        int64_t n = 100003;
+        trial.outputs[0] = type_of(IPU_DTYPE_FLOAT32, DIMS(100003));
+        trial.attrs[0] = attr_int(IPU_ATTR_SEED, 5);
+        trial.attrs[1] = attr_int(IPU_ATTR_ORDINAL, 2);
+        trial.attr_count = 2;
+        check_trial(&trial);
+        float *out = buffer_new(&trial.outputs[0]);
+        void *to[1] = {out};
+        CHECK_OK(&ctx, run(&trial, NULL, to, IPU_KERNEL_FAST, ipu_cpu_class_detect(),
+                           pools[2], &name));
+        for (int64_t i = 0; i < n; i++) {
+            sum += (double)out[i];
+            squares += (double)out[i] * (double)out[i];
+            CHECK(o != 0 || (out[i] >= 0.0f && out[i] < 1.0f));
+            CHECK(o != 2 || fabsf(out[i]) <= 2.0f);
+        }
+        double mean = sum / (double)n;
+        CHECK(fabs(mean - (o == 0 ? 0.5 : 0.0)) < 0.01);
+        CHECK(fabs(squares / (double)n - mean * mean - variance[o]) < 0.015);
+        free(out);
+        trial.outputs[0].dtype = IPU_DTYPE_FLOAT16;
+        check_trial(&trial);
+    }
+    for (size_t r = 0; r < 4; r++) {
+        static const double rates[] = {0.0, 0.3, 0.999, 1.0};
+        kernel_trial trial = {.op = IPU_OP_ID_DROPOUT, .low = -1.0, .high = 1.0};
+        trial.input_count = 1;
+        trial.output_count = 2;
+        trial.inputs[0] = type_of(IPU_DTYPE_FLOAT32, DIMS(33, 1001));
+        trial.outputs[0] = trial.inputs[0];
+        trial.outputs[1] = type_of(IPU_DTYPE_BOOL, DIMS(33, 1001));
+        trial.attrs[0] = attr_float(IPU_ATTR_RATE, rates[r]);
+        trial.attr_count = 1;
+        check_trial(&trial);
+        trial.inputs[0].dtype = IPU_DTYPE_FLOAT16;
+        trial.outputs[0].dtype = IPU_DTYPE_FLOAT16;
+        check_trial(&trial);
+    }
+}
+
+static void
+test_updates(void)
+{
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_FLOAT64};
+    for (size_t t = 0; t < 3; t++) {
+        for (int64_t n = 0; n < 40000; n = n * 7 + 1) {
+            ipu_type variable = type_of(dtypes[t], DIMS(n));
+            ipu_type scalar = type_of(dtypes[t], SCALAR);
+            kernel_trial trial = {.op = IPU_OP_ID_SGD_UPDATE,
+                           .input_count = 2,
+                           .output_count = 1,
+                           .low = 0.01,
+                           .high = 0.9,
+                           .below = 9,
+                           .inputs = {variable, scalar},
+                           .outputs = {variable, variable, variable},
+                           .attr_count = 2};
+            trial.attrs[0] = attr_float(IPU_ATTR_MOMENTUM, 0.9);
+            check_trial(&trial);
+            trial.output_count = 2;
+            for (int64_t nesterov = 0; nesterov < 2; nesterov++) {
+                trial.attrs[1] = attr_int(IPU_ATTR_NESTEROV, nesterov);
+                check_trial(&trial);
+            }
+            trial.op = IPU_OP_ID_ADAM_UPDATE;
+            trial.attr_count = 0;
+            trial.input_count = 3;
+            trial.output_count = 3;
+            trial.inputs[2] = type_of(IPU_DTYPE_INT32, SCALAR);
+            trial.below = 0; /* step 0 would divide by zero */
+            check_trial(&trial);
+            trial.op = IPU_OP_ID_VARIABLE_ADD;
+            trial.input_count = 1;
+            trial.output_count = 1;
+            check_trial(&trial);
+            trial.op = IPU_OP_ID_VARIABLE_ASSIGN;
+            check_trial(&trial);
+        }
+    }
+}
+
+static void
+test_errors(void)
+{
+    _Alignas(64) float logits[6] = {0};
+    _Alignas(64) int32_t labels[2] = {1, 3};
+    _Alignas(64) float out[12] = {0};
+    _Alignas(64) float loss[2];
+    _Alignas(64) int32_t divided[2];
+    _Alignas(64) int32_t zeros[2] = {4, 0};
+    const char *name;
+    for (int32_t variant = 0; variant < 2; variant++) {
+        ipu_kernel_variant kind = (ipu_kernel_variant)variant;
+        ipu_cpu_class cpu = ipu_cpu_class_detect();
+        kernel_trial trial = {.op = IPU_OP_ID_SPARSE_CROSS_ENTROPY,
+                       .input_count = 2,
+                       .output_count = 2};
+        trial.inputs[0] = type_of(IPU_DTYPE_FLOAT32, DIMS(2, 3));
+        trial.inputs[1] = type_of(IPU_DTYPE_INT32, DIMS(2));
+        trial.outputs[0] = type_of(IPU_DTYPE_FLOAT32, DIMS(2));
+        trial.outputs[1] = trial.inputs[0];
+        CHECK(run(&trial, (void *[]){logits, labels}, (void *[]){loss, out}, kind, cpu,
+                  NULL, &name)
+              == IPU_STATUS_INVALID_ARGUMENT);
+        CHECK(strstr(ctx.message, "label 3 of row 1") != NULL);
+        CHECK(strstr(ctx.message, "3 classes") != NULL);
+        trial.op = IPU_OP_ID_GATHER;
+        trial.output_count = 1;
+        trial.attrs[0] = attr_int(IPU_ATTR_AXIS, 0);
+        trial.attr_count = 1;
+        trial.outputs[0] = type_of(IPU_DTYPE_FLOAT32, DIMS(2, 3));
+        CHECK(run(&trial, (void *[]){logits, labels}, (void *[]){out}, kind, cpu, NULL,
+                  &name)
+              == IPU_STATUS_INVALID_ARGUMENT);
+        CHECK(strstr(ctx.message, "indices[1] = 3") != NULL);
+        trial.op = IPU_OP_ID_FLOOR_DIV;
+        trial.inputs[0] = trial.inputs[1];
+        trial.outputs[0] = trial.inputs[1];
+        CHECK(run(&trial, (void *[]){labels, zeros}, (void *[]){divided}, kind, cpu,
+                  pools[2], &name)
+              == IPU_STATUS_INVALID_ARGUMENT);
+        CHECK(strstr(ctx.message, "division by zero") != NULL);
+        trial.op = IPU_OP_ID_EXP;
+        trial.input_count = 1;
+        CHECK(run(&trial, (void *[]){labels}, (void *[]){divided}, kind, cpu, NULL,
+                  &name)
+              == IPU_STATUS_UNIMPLEMENTED);
+    }
+}
+
+int
+main(void)
+{
+    trials_begin();
+    test_matmul();
+    test_fused_matmul();
+    test_fused_elementwise();
+    test_losses();
+    test_random();
+    test_updates();
+    test_errors();
+    trials_end();
+    return CHECK_DONE();
+}

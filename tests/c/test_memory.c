@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The planner on random sets of intervals, and the overlap checker's own teeth: every
+ * way to spoil a plan must be found. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "kernels/kernel.h"
+#include "memory/memory.h"
+
+enum { MOST = 200 };
+
+static uint64_t
+next_random(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static size_t
+make_buffers(ipu_buffer *buffers, uint64_t *state)
+{
+    size_t count = 1 + next_random(state) % MOST;
+    int32_t length = 1 + (int32_t)(next_random(state) % 100);
+    for (size_t i = 0; i < count; i++) {
+        int32_t first = (int32_t)(next_random(state) % (uint64_t)length);
+        int32_t more = (int32_t)(next_random(state) % 12);
+        if (next_random(state) % 10 == 0) {
+            more = length;
+        }
+        size_t bytes = next_random(state) % 5000;
+        if (next_random(state) % 8 == 0) {
+            bytes = next_random(state) % 3; /* 0, 1, 2 */
+        }
+        buffers[i] = (ipu_buffer){.bytes = bytes, .first = first, .last = first + more};
+    }
+    return count;
+}
+
+static size_t
+brute_peak(const ipu_buffer *buffers, size_t count)
+{
+    size_t peak = 0;
+    for (int32_t at = 0; at < 300; at++) {
+        size_t live = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (buffers[i].first <= at && at <= buffers[i].last) {
+                live += (buffers[i].bytes + 63) / 64 * 64;
+            }
+        }
+        peak = live > peak ? live : peak;
+    }
+    return peak;
+}
+
+static bool
+meet(const ipu_buffer *a, const ipu_buffer *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* Moves one buffer onto another that is live with it. */
+static void
+spoil(ipu_ctx *ctx, ipu_buffer *buffers, size_t count, size_t slab, uint64_t *state)
+{
+    for (int tries = 0; tries < 20; tries++) {
+        size_t i = next_random(state) % count;
+        size_t j = next_random(state) % count;
+        ipu_buffer *a = &buffers[i];
+        if (i == j || a->bytes == 0 || buffers[j].bytes == 0 || !meet(a, &buffers[j])) {
+            continue;
+        }
+        size_t kept = a->offset;
+        a->offset = buffers[j].offset;
+        CHECK(ipu_memory_check(ctx, buffers, count, slab) == IPU_STATUS_INTERNAL);
+        ipu_ctx_clear(ctx);
+        a->offset = kept + 4;
+        CHECK(ipu_memory_check(ctx, buffers, count, slab) == IPU_STATUS_INTERNAL);
+        ipu_ctx_clear(ctx);
+        a->offset = (slab + 63) / 64 * 64;
+        CHECK(ipu_memory_check(ctx, buffers, count, slab) == IPU_STATUS_INTERNAL);
+        ipu_ctx_clear(ctx);
+        a->offset = kept;
+    }
+    CHECK_OK(ctx, ipu_memory_check(ctx, buffers, count, slab));
+}
+
+static void
+test_random(ipu_ctx *ctx)
+{
+    static ipu_buffer buffers[MOST];
+    uint64_t state = 88172645463325252U;
+    double worst = 1;
+    for (int round = 0; round < 400; round++) {
+        size_t count = make_buffers(buffers, &state);
+        ipu_memory_report report;
+        CHECK_OK(ctx, ipu_memory_plan(ctx, buffers, count, &report));
+        CHECK_OK(ctx, ipu_memory_check(ctx, buffers, count, report.slab_bytes));
+        CHECK(report.peak_live_bytes == brute_peak(buffers, count));
+        size_t used = report.slab_bytes - IPU_SLACK_BYTES;
+        CHECK(used >= report.peak_live_bytes);
+        if (report.peak_live_bytes > 0) {
+            double ratio = (double)used / (double)report.peak_live_bytes;
+            worst = ratio > worst ? ratio : worst;
+        }
+        spoil(ctx, buffers, count, report.slab_bytes, &state);
+    }
+    CHECK(worst < 1.5); /* far from the bound, a plan would be useless */
+}
+
+static void
+test_edges(ipu_ctx *ctx)
+{
+    ipu_memory_report report;
+    CHECK_OK(ctx, ipu_memory_plan(ctx, NULL, 0, &report));
+    CHECK(report.slab_bytes == IPU_SLACK_BYTES && report.peak_live_bytes == 0);
+    CHECK_OK(ctx, ipu_memory_check(ctx, NULL, 0, report.slab_bytes));
+    CHECK(ipu_memory_check(ctx, NULL, 0, 1) == IPU_STATUS_INTERNAL);
+    ipu_ctx_clear(ctx);
+
+    /* not live together: one place for both; live in one instruction: two places */
+    ipu_buffer two[2] = {{100, 0, 1, 0}, {100, 2, 3, 0}};
+    CHECK_OK(ctx, ipu_memory_plan(ctx, two, 2, &report));
+    CHECK(two[0].offset == two[1].offset);
+    CHECK(report.peak_live_bytes == 128);
+    two[1].first = 1;
+    CHECK_OK(ctx, ipu_memory_plan(ctx, two, 2, &report));
+    CHECK(two[0].offset != two[1].offset);
+    CHECK(report.peak_live_bytes == 256 && report.peak_at == 1);
+
+    ipu_buffer backwards = {64, 3, 2, 0};
+    CHECK(ipu_memory_plan(ctx, &backwards, 1, &report) == IPU_STATUS_INTERNAL);
+    ipu_ctx_clear(ctx);
+    ipu_buffer huge[2] = {{SIZE_MAX / 5, 0, 1, 0}, {SIZE_MAX / 5, 0, 1, 0}};
+    CHECK(ipu_memory_plan(ctx, huge, 2, &report) == IPU_STATUS_OUT_OF_MEMORY);
+    ipu_ctx_clear(ctx);
+}
+
+int
+main(void)
+{
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    test_random(&ctx);
+    test_edges(&ctx);
+    return CHECK_DONE();
+}

@@ -1,0 +1,121 @@
+"""Builds and runs the C unit tests: plain here, under sanitizers in the tiers that say so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "ipu_core"
+PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))
+# rooms where several threads meet: these run under ThreadSanitizer
+THREADED = {"test_run", "test_data", "test_base"}
+BLIS_PLACES = [
+    Path("/usr/lib") / triplet / "blis-serial" / "libblis.a"
+    for triplet in ("x86_64-linux-gnu", "aarch64-linux-gnu")
+]
+
+
+def _blis() -> tuple[Path, Path]:
+    root = os.environ.get("IPU_BLIS_ROOT")
+    places = [Path(root, "libblis.a"), Path(root, "lib", "libblis.a")] if root else []
+    for library in [*places, *BLIS_PLACES]:
+        if library.is_file():
+            include = Path(
+                str(library.parent).replace("/lib/", "/include/", 1)
+            )
+            return library, include
+    pytest.skip("BLIS is not where Debian has it, and IPU_BLIS_ROOT is not set")
+
+
+def _run(command: list[str], **kwargs: object) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, **kwargs)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{' '.join(command[:3])} ...\n{done.stdout}{done.stderr}"
+
+
+def _build_core(folder: Path, flags: list[str]) -> list[str]:
+    _, include = _blis()
+    sources = [p for p in CORE.glob("**/*.c") if p.parent.name != "bind"]
+
+    def compile_one(source: Path) -> str:
+        target = folder / f"{source.stem}.o"
+        _run(
+            [
+                os.environ.get("CC", "cc"),
+                "-std=c11",
+                "-Wall",
+                "-Wextra",
+                "-Wpedantic",
+                "-Werror",
+                "-Wno-maybe-uninitialized",
+                "-ffp-contract=off",
+                "-fno-math-errno",
+                "-fno-trapping-math",
+                *flags,
+                f"-I{CORE}",
+                "-isystem",
+                str(include),
+                "-c",
+                str(source),
+                "-o",
+                str(target),
+            ]
+        )
+        return str(target)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(compile_one, sources))
+
+
+FLAVOURS = {
+    "plain": ["-O2", "-g"],
+    "sanitized": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"],
+    "threads": ["-O1", "-g", "-fsanitize=thread"],
+}
+_built: dict[str, list[str]] = {}
+
+
+def _core(flavour: str, factory: pytest.TempPathFactory) -> list[str]:
+    if flavour not in _built:
+        _built[flavour] = _build_core(factory.mktemp(flavour), FLAVOURS[flavour])
+    return _built[flavour]
+
+
+@pytest.mark.parametrize("flavour", sorted(FLAVOURS))
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+def test_c_unit(
+    program: Path, flavour: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if flavour == "threads" and program.stem not in THREADED:
+        pytest.skip("no threads meet in this room")
+    library, _ = _blis()
+    objects = _core(flavour, tmp_path_factory)
+    binary = tmp_path_factory.mktemp("bin") / program.stem
+    _run(
+        [
+            os.environ.get("CC", "cc"),
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            *FLAVOURS[flavour],
+            f"-I{CORE}",
+            f"-I{ROOT / 'tests' / 'c'}",
+            str(program),
+            *objects,
+            str(library),
+            "-lm",
+            "-lpthread",
+            "-o",
+            str(binary),
+        ]
+    )
+    env = {
+        **os.environ,
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        "TSAN_OPTIONS": "halt_on_error=1",
+    }
+    _run([str(binary)], env=env, timeout=300)

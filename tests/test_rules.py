@@ -1,0 +1,89 @@
+"""Rules of the code base as tests: layers, exports, file sizes, names."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import ipu._core
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ROOT / "ipu_core"
+ROOMS = (
+    "base kernels graph trace autodiff passes pipeline memory program machine run data "
+    "profile bind"
+).split()
+C_FILES = sorted([*CORE.glob("**/*.c"), *CORE.glob("**/*.h")])
+
+
+@pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(CORE)))
+def test_a_room_includes_only_rooms_above_it(path: Path) -> None:
+    room = path.parent.name
+    for name in re.findall(r'#include "([^"]+)"', path.read_text()):
+        if name in ("ops.def", "blis.h"):
+            continue
+        target = name.split("/")[0]
+        assert target in ROOMS, f"{path}: {name} is in no room"
+        assert ROOMS.index(target) <= ROOMS.index(room), f"{path} includes {name}"
+        if name.endswith("_impl.h"):
+            assert target == room, f"{path} includes the private {name}"
+
+
+def test_blis_and_python_have_one_door_each() -> None:
+    for path in C_FILES:
+        text = path.read_text()
+        if "blis.h" in re.findall(r'#include ["<]([^">]+)', text):
+            assert path.name == "gemm.c"
+        if "Python.h" in re.findall(r"#include <([^>]+)", text):
+            assert path.parent.name == "bind"
+
+
+def test_file_names_are_unique() -> None:
+    names = [p.name for p in C_FILES]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(CORE)))
+def test_c_file_has_a_licence_line_and_is_not_too_long(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    assert "SPDX-License-Identifier: MIT" in lines[0]
+    assert len(lines) <= 800
+    too_wide = [i for i, line in enumerate(lines, 1) if len(line) > 92]
+    assert not too_wide, f"lines {too_wide[:5]}"
+
+
+def test_no_file_ends_the_process() -> None:
+    for path in C_FILES:
+        for word in re.findall(r"\b(abort|exit|longjmp|setjmp)\s*\(", path.read_text()):
+            raise AssertionError(f"{path} calls {word}")
+
+
+def test_python_files_are_not_too_long() -> None:
+    for path in (ROOT / "python").glob("**/*.py"):
+        assert len(path.read_text().splitlines()) <= 520, path
+
+
+def test_only_the_init_function_is_exported() -> None:
+    table = subprocess.run(
+        ["nm", "-D", "--defined-only", ipu._core.__file__],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    names = {line.split()[-1] for line in table.splitlines() if line.split()}
+    ours = {n for n in names if n.startswith(("ipu", "bli", "cblas", "PyInit"))}
+    assert ours == {"PyInit__core"}
+
+
+def test_every_core_function_has_a_docstring_and_a_stub() -> None:
+    stub = ast.parse((ROOT / "python" / "ipu" / "_core.pyi").read_text())
+    known = {n.name for n in stub.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    for name in dir(ipu._core):
+        if name.startswith("_"):
+            continue
+        assert getattr(ipu._core, name).__doc__, f"{name} has no docstring"
+        assert name in known, f"{name} is not in _core.pyi"
