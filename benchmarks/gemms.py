@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Each matrix product of a job alone: its rate, and the kernel that served it.
 
-`python -m benchmarks.gemms order.json` prints one JSON line with an entry for each product.
+`python -m benchmarks.gemms order.json` prints one JSON line, an entry for each product.
 A product runs in a loop on the device, in a program of its own; two lengths of the loop
 are compared, so that what a run costs besides drops out. The kernel is the one that the
 product has in training, as it is chosen by shape and processor alone.

@@ -17,6 +17,8 @@ from benchmarks.runner import Comparison, Result
 MIB = 1024.0 * 1024.0
 NOISY = 0.1  # relative spread of the FMA peak above which a machine was not quiet
 
+NO_TERMINAL_WIDTH = 160
+
 
 @dataclasses.dataclass
 class Table:
@@ -46,12 +48,14 @@ class Table:
         except ImportError:
             print(self.markdown())
             return
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=NO_TERMINAL_WIDTH)
         table = RichTable(title=self.title, title_justify="left")
         for index, column in enumerate(self.columns):
             table.add_column(column, justify="left" if index == 0 else "right")
         for row in self.rows:
             table.add_row(*row)
-        console = Console()
         console.print(table)
         for remark in self.remarks:
             console.print(remark, markup=False)
@@ -90,12 +94,14 @@ def comparison_table(comparison: Comparison) -> Table:
     if job.kind == "train":
         columns.append("losses agree")
     rows = []
+    remarks = [peak_remark(comparison)]
     for result in comparison.results:
         name = result.side.title
         if not result.measured:
             why = result.not_measured or "no round was completed"
-            text = why if why.startswith("failed") else f"not measured ({why})"
-            rows.append([name, text] + ["-"] * (len(columns) - 2))
+            word = "failed" if why.startswith("failed") else "not measured"
+            rows.append([name, word] + ["-"] * (len(columns) - 2))
+            remarks.append(f"{name}: {why}.")
             continue
         row = [name, thousands(result.median), spread(result.samples_per_s)]
         if trains:
@@ -110,7 +116,7 @@ def comparison_table(comparison: Comparison) -> Table:
             row.append(agreement(result))
         rows.append(row)
     title = f"{job_title(job)}, {thread_text(comparison.threads)}"
-    return Table(title, columns, rows, [peak_remark(comparison)])
+    return Table(title, columns, rows, remarks)
 
 
 def job_title(job: Job) -> str:

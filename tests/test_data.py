@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from ipu import _core, tf
 from ipu.tf import errors
 
@@ -29,7 +28,7 @@ def lists(dataset: Any) -> list[Any]:
     return [x.tolist() for x in dataset.as_numpy_iterator()]
 
 
-# --- sources ---------------------------------------------------------------------------
+# --- sources --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -59,8 +58,8 @@ def test_range_bad_arguments() -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    "float16 float32 float64 bool int8 int16 int32 int64 uint8 uint16 uint32 uint64"
-    .split(),
+    ["float16", "float32", "float64", "bool"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)],
 )
 def test_arrays_keep_their_dtype(dtype: str) -> None:
     array = np.arange(6).reshape(3, 2).astype(dtype)
@@ -133,7 +132,7 @@ def test_bad_slices(tensors: Any, error: Any, text: str) -> None:
         Dataset.from_tensor_slices(tensors)
 
 
-# --- structures ------------------------------------------------------------------------
+# --- structures -----------------------------------------------------------------------
 
 
 Point = collections.namedtuple("Point", "x y")
@@ -177,7 +176,7 @@ def test_element_spec_of_batches() -> None:
     assert "element_spec={'x': TensorSpec" in repr(dataset)
 
 
-# --- transformations against a model ---------------------------------------------------
+# --- transformations against a model --------------------------------------------------
 
 
 def _model_batch(items: list[Any], size: int, drop: bool) -> list[Any]:
@@ -296,7 +295,7 @@ def test_sizes_must_be_positive(method: str) -> None:
         getattr(Dataset.range(3), method)(2.5)
 
 
-# --- shuffle ---------------------------------------------------------------------------
+# --- shuffle --------------------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None)
@@ -304,7 +303,9 @@ def test_sizes_must_be_positive(method: str) -> None:
     st.integers(0, 40), st.integers(1, 50), st.integers(-(2**63), 2**64), st.booleans()
 )
 def test_shuffle_window(count: int, window: int, seed: int, held: bool) -> None:
-    source = Dataset.from_tensor_slices(np.arange(count)) if held else Dataset.range(count)
+    source = (
+        Dataset.from_tensor_slices(np.arange(count)) if held else Dataset.range(count)
+    )
     order = lists(source.shuffle(window, seed=seed))
     assert sorted(order) == list(range(count))
     assert all(x < place + window for place, x in enumerate(order))
@@ -342,7 +343,7 @@ def test_held_and_copied_elements_shuffle_alike() -> None:
     assert lists(held) == lists(copied)
 
 
-# --- map -------------------------------------------------------------------------------
+# --- map ------------------------------------------------------------------------------
 
 
 def test_map_against_numpy() -> None:
@@ -375,10 +376,13 @@ def test_map_before_and_after_batch_agree() -> None:
 
 def test_map_results() -> None:
     number = Dataset.range(2)
-    assert [
-        (int(a), float(b)) for a, b in number.map(lambda x: [x, 1.5])
-    ] == [(0, 1.5), (1, 1.5)]
-    spec = number.map(lambda x: {"a": 1, "b": (2.0, True), "c": np.int8(3)}).element_spec
+    assert [(int(a), float(b)) for a, b in number.map(lambda x: [x, 1.5])] == [
+        (0, 1.5),
+        (1, 1.5),
+    ]
+    spec = number.map(
+        lambda x: {"a": 1, "b": (2.0, True), "c": np.int8(3)}
+    ).element_spec
     assert spec["a"].dtype == tf.int32
     assert [s.dtype for s in spec["b"]] == [tf.float32, tf.bool]
     assert spec["c"].dtype == tf.int8
@@ -389,9 +393,21 @@ def test_map_results() -> None:
 
 def test_map_arguments() -> None:
     x = np.arange(3)
-    assert lists(Dataset.from_tensor_slices((x, x)).map(lambda a, b: a + b)) == [0, 2, 4]
-    assert lists(Dataset.from_tensor_slices({"k": x}).map(lambda d: d["k"])) == [0, 1, 2]
-    assert lists(Dataset.from_tensor_slices(Point(x, x)).map(lambda p: p.y)) == [0, 1, 2]
+    assert lists(Dataset.from_tensor_slices((x, x)).map(lambda a, b: a + b)) == [
+        0,
+        2,
+        4,
+    ]
+    assert lists(Dataset.from_tensor_slices({"k": x}).map(lambda d: d["k"])) == [
+        0,
+        1,
+        2,
+    ]
+    assert lists(Dataset.from_tensor_slices(Point(x, x)).map(lambda p: p.y)) == [
+        0,
+        1,
+        2,
+    ]
     nested = Dataset.from_tensor_slices(((x, x), x))
     assert lists(nested.map(lambda ab, c: ab[0] + c)) == [0, 2, 4]
     assert lists(
@@ -462,7 +478,7 @@ def test_map_fails_for_a_later_size() -> None:
         next(iterator)
 
 
-# --- generators ------------------------------------------------------------------------
+# --- generators -----------------------------------------------------------------------
 
 
 def test_generator() -> None:
@@ -481,11 +497,17 @@ def test_generator() -> None:
     for _ in range(2):
         made = [(int(i), x.numpy().tolist()) for i, x in dataset]
         assert made == [(0, [0, 0.5]), (1, [1, 1.5]), (2, [2, 2.5])]
-    assert [i.tolist() for i, _ in dataset.batch(2).as_numpy_iterator()] == [[0, 1], [2]]
+    assert [i.tolist() for i, _ in dataset.batch(2).as_numpy_iterator()] == [
+        [0, 1],
+        [2],
+    ]
 
 
 def test_generator_of_dicts() -> None:
-    signature = {"a": tf.TensorSpec((), tf.int32), "b": tf.TensorSpec((None,), tf.uint8)}
+    signature = {
+        "a": tf.TensorSpec((), tf.int32),
+        "b": tf.TensorSpec((None,), tf.uint8),
+    }
     dataset = Dataset.from_generator(
         lambda: iter([{"b": [1, 2], "a": 3}]), output_signature=signature
     )
@@ -528,7 +550,9 @@ def test_generator_of_wrong_elements(value: Any, text: str) -> None:
 
 @pytest.mark.parametrize("value", [(1,), (1, 2, 3), 5, {"a": 1, "b": 2}])
 def test_generator_of_wrong_structure(value: Any) -> None:
-    dataset = Dataset.from_generator(lambda: iter([value]), (tf.int32, tf.int32), ((), ()))
+    dataset = Dataset.from_generator(
+        lambda: iter([value]), (tf.int32, tf.int32), ((), ())
+    )
     with pytest.raises(TypeError, match="did not match the expected structure"):
         list(dataset)
 
@@ -565,14 +589,16 @@ def test_generator_is_closed_when_left() -> None:
 
     for prefetch in (0, 3):
         closed.clear()
-        iterator = iter(Dataset.from_generator(endless, tf.int64, ()).prefetch(prefetch))
+        iterator = iter(
+            Dataset.from_generator(endless, tf.int64, ()).prefetch(prefetch)
+        )
         assert int(next(iterator)) == 0
         iterator.close()
         assert closed.wait(5)
         assert list(iterator) == []
 
 
-# --- iterators and threads -------------------------------------------------------------
+# --- iterators and threads ------------------------------------------------------------
 
 
 def test_iterators_are_independent() -> None:
@@ -655,3 +681,66 @@ def test_core_types_cannot_be_misused() -> None:
         _core.Dataset.zip((1,))
     with pytest.raises((TypeError, AttributeError)):
         _core.Dataset.slices((3,))
+
+
+# --- feeding a device -----------------------------------------------------------------
+
+
+def run_on_device(dataset: Any, steps: int) -> list[Any]:
+    """What a device program of ``steps`` steps takes from the data set."""
+    from ipu import ipu_infeed_queue, ipu_outfeed_queue, loops
+    from ipu.tf import _function
+
+    infeed = ipu_infeed_queue.IPUInfeedQueue(dataset)
+    outfeed = ipu_outfeed_queue.IPUOutfeedQueue()
+    program = _function.DeviceFunction(
+        lambda: loops.repeat(steps, outfeed.enqueue, [], infeed)
+    )
+    infeed.initializer  # noqa: B018
+    try:
+        program()
+        result: list[Any] = outfeed.dequeue().numpy().tolist()
+        return result
+    finally:
+        infeed.deleter  # noqa: B018
+
+
+def test_device_takes_elements_in_order() -> None:
+    dataset = Dataset.range(6, output_type=tf.int32).batch(2, drop_remainder=True)
+    assert run_on_device(dataset, 3) == [[0, 1], [2, 3], [4, 5]]
+    assert run_on_device(dataset.prefetch(2).repeat(), 4)[3] == [0, 1]
+
+
+def test_data_set_that_ends_early_fails_the_run() -> None:
+    with pytest.raises(errors.OutOfRangeError, match="ended"):
+        run_on_device(Dataset.range(2, output_type=tf.int32), 3)
+    with pytest.raises(errors.OutOfRangeError, match="ended"):
+        run_on_device(Dataset.range(0, output_type=tf.int32).repeat(), 1)
+
+
+@pytest.mark.parametrize("prefetch", [0, 2])
+def test_generator_exception_fails_the_run(prefetch: int) -> None:
+    def failing() -> Any:
+        yield 1
+        raise LookupError("in the generator")
+
+    dataset = Dataset.from_generator(failing, tf.int32, ()).prefetch(prefetch).repeat()
+    with pytest.raises(LookupError, match="in the generator"):
+        run_on_device(dataset, 3)
+
+
+def test_process_ends_with_a_live_feeder() -> None:
+    code = (
+        "import itertools\n"
+        "from ipu import ipu_infeed_queue, tf\n"
+        "d = tf.data.Dataset.from_generator(\n"
+        "    lambda: (i % 7 for i in itertools.count()), tf.int32, ())\n"
+        "q = ipu_infeed_queue.IPUInfeedQueue(d)\n"
+        "q.initializer\n"
+        "print('done')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "done"

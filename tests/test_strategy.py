@@ -6,8 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-from ipu import _devices, _strategy_state, config
+from ipu import _devices, _strategy_state, config, tf
 from ipu.ipu_strategy import IPUStrategy, IPUStrategyV1
+from ipu.tf import errors
+from ipu.tf._function import DeviceFunction
 
 
 @pytest.fixture(autouse=True)
@@ -162,3 +164,48 @@ def test_data_sets():
     assert strategy.distribute_datasets_from_function(make) == [32]
     assert strategy.experimental_distribute_datasets_from_function(make) == [32]
     assert strategy.experimental_local_results(3) == (3,)
+
+
+# With the core.
+
+
+def configure(**options):
+    cfg = config.IPUConfig()
+    for name, value in options.items():
+        setattr(cfg, name, value)
+    cfg.configure_ipu_system()
+
+
+def test_run_on_a_device():
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    result = IPUStrategy().run(DeviceFunction(lambda x: {"twice": x + x}), args=(a,))
+    np.testing.assert_array_equal(result["twice"].numpy(), a + a)
+    assert IPUStrategy().reduce("mean", a, axis=0).shape == (3,)
+
+
+def test_a_plain_function_inside_a_trace():
+    strategy = IPUStrategy()
+    function = DeviceFunction(lambda x: strategy.run(lambda y: y + y, args=(x,)))
+    assert float(function(np.float32(3))) == 6
+
+
+def test_a_program_is_refused_on_several_ipus():
+    configure(auto_select_ipus=2)
+    function = DeviceFunction(lambda x: x + x)
+    with pytest.raises(errors.UnimplementedError, match="auto_select_ipus = 1"):
+        IPUStrategy().run(function, args=(np.float32(1),))
+    configure(auto_select_ipus=1)
+    assert float(IPUStrategy().run(function, args=(np.float32(1),))) == 2
+
+
+def test_variables_outlive_the_configuration():
+    configure(auto_select_ipus=1)
+    with IPUStrategy().scope():
+        variable = tf.Variable([1.0, 2.0])
+    core = _devices.get_device(0).core
+    for n in (2, 3, 1):
+        configure(auto_select_ipus=n)
+        np.testing.assert_array_equal(variable.numpy(), [1, 2])
+    config.reset_ipu_configuration()
+    np.testing.assert_array_equal(variable.numpy(), [1, 2])
+    assert _devices.get_device(0).core is not core

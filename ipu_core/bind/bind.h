@@ -32,7 +32,7 @@ typedef struct ipu_py_state {
 #undef X
     PyObject *errors;      /* module ipu._errors, found at the first error */
     PyObject *parked;      /* an exception of a callback on another thread */
-    PyObject *open_traces; /* list: the innermost trace is the last item */
+    PyObject *open_traces; /* list: the innermost trace of a thread is its last item */
     PyObject *package_dir; /* str: frames below it are not the user's */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
     int32_t threads;
@@ -127,9 +127,10 @@ void *ipu_py_array_data(PyObject *array);
 
 /* --- ops and traces ---------------------------------------------------------------------- */
 
-/* The innermost open trace, or NULL (borrowed). */
+/* The innermost open trace of this thread, or NULL (borrowed). */
 PyObject *ipu_py_open_trace(ipu_py_state *state);
 ipu_trace *ipu_py_trace_of(PyObject *trace);
+unsigned long ipu_py_trace_thread(PyObject *trace); /* that opened it */
 /* `tensor` as a value of the open trace: its own value, or a constant. */
 int ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out);
 /* One op, eager or traced. inputs are borrowed tensors; the result is a new reference:

@@ -22,8 +22,9 @@ exception_class(ipu_py_state *state, ipu_status status)
         return Py_NewRef(PyExc_TypeError);
     case IPU_STATUS_INTERRUPTED:
         return Py_NewRef(PyExc_KeyboardInterrupt);
+    case IPU_STATUS_PYTHON: /* its exception went to another consumer of the same source */
+        return Py_NewRef(PyExc_RuntimeError);
     case IPU_STATUS_OK:
-    case IPU_STATUS_PYTHON:
     case IPU_STATUS_COUNT:
         return Py_NewRef(PyExc_SystemError);
     default:

@@ -348,11 +348,19 @@ apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
 
 /* --- traced ------------------------------------------------------------------------------------- */
 
+/* A data set's thread may trace a map function while the main thread traces a model: each
+ * thread sees its own traces alone. */
 PyObject *
 ipu_py_open_trace(ipu_py_state *state)
 {
-    Py_ssize_t count = PyList_GET_SIZE(state->open_traces);
-    return count == 0 ? NULL : PyList_GET_ITEM(state->open_traces, count - 1);
+    unsigned long thread = PyThread_get_thread_ident();
+    for (Py_ssize_t i = PyList_GET_SIZE(state->open_traces); i > 0; i--) {
+        PyObject *trace = PyList_GET_ITEM(state->open_traces, i - 1);
+        if (ipu_py_trace_thread(trace) == thread) {
+            return trace;
+        }
+    }
+    return NULL;
 }
 
 int

@@ -15,6 +15,7 @@ enum { MAX_ATTRS = 24, MAX_VALUES = 256, MAX_DERIVANDS = 1024 };
 typedef struct py_trace {
     PyObject_HEAD
     ipu_trace *trace; /* NULL once it is compiled */
+    unsigned long thread; /* that opened it */
     PyObject *last_file; /* the file name that was interned last, and its copy */
     const char *last_file_text;
 } py_trace;
@@ -23,6 +24,12 @@ ipu_trace *
 ipu_py_trace_of(PyObject *trace)
 {
     return ((py_trace *)trace)->trace;
+}
+
+unsigned long
+ipu_py_trace_thread(PyObject *trace)
+{
+    return ((py_trace *)trace)->thread;
 }
 
 static ipu_py_state *
@@ -93,6 +100,7 @@ static PyObject *
 trace_enter(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
     ipu_py_state *state = state_of((py_trace *)self);
+    ((py_trace *)self)->thread = PyThread_get_thread_ident();
     return PyList_Append(state->open_traces, self) < 0 ? NULL : Py_NewRef(self);
 }
 
@@ -100,12 +108,15 @@ static PyObject *
 trace_exit(PyObject *self, PyObject *Py_UNUSED(args))
 {
     ipu_py_state *state = state_of((py_trace *)self);
-    Py_ssize_t count = PyList_GET_SIZE(state->open_traces);
-    if (ipu_py_open_trace(state) != self) {
+    Py_ssize_t at = PyList_GET_SIZE(state->open_traces) - 1;
+    while (at >= 0 && PyList_GET_ITEM(state->open_traces, at) != self) {
+        at--;
+    }
+    if (at < 0 || ipu_py_open_trace(state) != self) {
         PyErr_SetString(PyExc_RuntimeError, "this trace is not the innermost open one");
         return NULL;
     }
-    return PyList_SetSlice(state->open_traces, count - 1, count, NULL) < 0
+    return PyList_SetSlice(state->open_traces, at, at + 1, NULL) < 0
                ? NULL
                : Py_NewRef(Py_None);
 }

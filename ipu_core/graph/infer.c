@@ -353,7 +353,7 @@ ipu_status
 ipu_infer_argmax(ipu_infer_call *call)
 {
     const ipu_shape *shape = &call->inputs[0].shape;
-    int32_t axis;
+    int32_t axis = 0;
     IPU_TRY(check_kind(call, &call->inputs[0], NUMBERS));
     IPU_TRY(ipu__infer_axis(call, shape->rank, &axis));
     IPU_FAIL_IF(call->ctx, shape->dims[axis] == 0, INVALID_ARGUMENT,

@@ -42,7 +42,7 @@ fits_variable(ipu_infer_call *call, const ipu_resource *variable, const char *wh
 ipu_status
 ipu_infer_variable_read(ipu_infer_call *call)
 {
-    const ipu_resource *variable;
+    const ipu_resource *variable = NULL;
     IPU_TRY(variable_of(call, &variable));
     call->outputs[0] = variable->types[0];
     return IPU_OK;
@@ -51,7 +51,7 @@ ipu_infer_variable_read(ipu_infer_call *call)
 ipu_status
 ipu_infer_variable_assign(ipu_infer_call *call)
 {
-    const ipu_resource *variable;
+    const ipu_resource *variable = NULL;
     IPU_TRY(variable_of(call, &variable));
     return fits_variable(call, variable, "value");
 }
@@ -59,7 +59,7 @@ ipu_infer_variable_assign(ipu_infer_call *call)
 ipu_status
 ipu_infer_variable_add(ipu_infer_call *call)
 {
-    const ipu_resource *variable;
+    const ipu_resource *variable = NULL;
     IPU_TRY(variable_of(call, &variable));
     IPU_FAIL_IF(call->ctx, variable->types[0].dtype == IPU_DTYPE_BOOL, TYPE,
                 "a bool variable cannot be added to");
@@ -69,7 +69,7 @@ ipu_infer_variable_add(ipu_infer_call *call)
 static ipu_status
 update(ipu_infer_call *call, uint32_t fewest_slots, uint32_t most_slots)
 {
-    const ipu_resource *variable;
+    const ipu_resource *variable = NULL;
     uint32_t slot_count;
     const int64_t *slots = ipu_attrs_ints(call->attrs, IPU_ATTR_SLOTS, &slot_count);
     IPU_TRY(variable_of(call, &variable));
@@ -84,7 +84,7 @@ update(ipu_infer_call *call, uint32_t fewest_slots, uint32_t most_slots)
     IPU_FAIL_IF(call->ctx, slot_count < fewest_slots || slot_count > most_slots, INTERNAL,
                 "an update with %u slots", slot_count);
     for (uint32_t i = 0; i < slot_count; i++) {
-        const ipu_resource *slot;
+        const ipu_resource *slot = NULL;
         IPU_TRY(resource_of(call, slots[i], IPU_RESOURCE_VARIABLE, &slot));
         IPU_FAIL_IF(call->ctx, !ipu_type_equal(&slot->types[0], &variable->types[0]),
                     INVALID_ARGUMENT, "a slot of '%s' differs from it in type",
@@ -111,7 +111,7 @@ ipu_infer_adam_update(ipu_infer_call *call)
 ipu_status
 ipu_infer_infeed_dequeue(ipu_infer_call *call)
 {
-    const ipu_resource *queue;
+    const ipu_resource *queue = NULL;
     IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
                         IPU_RESOURCE_INFEED, &queue));
     IPU_FAIL_IF(call->ctx, queue->type_count > call->capacity, INVALID_ARGUMENT,
@@ -127,7 +127,7 @@ ipu_infer_infeed_dequeue(ipu_infer_call *call)
 ipu_status
 ipu_infer_outfeed_enqueue(ipu_infer_call *call)
 {
-    const ipu_resource *queue;
+    const ipu_resource *queue = NULL;
     char a[128];
     char b[128];
     IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),

@@ -121,7 +121,7 @@ ipu_infer_concat(ipu_infer_call *call)
     char a[128];
     char b[128];
     ipu_type type = call->inputs[0];
-    int32_t axis;
+    int32_t axis = 0;
     IPU_TRY(ipu__infer_axis(call, type.shape.rank, &axis));
     for (uint32_t i = 1; i < call->input_count; i++) {
         const ipu_type *next = &call->inputs[i];
@@ -228,7 +228,7 @@ ipu_status
 ipu_infer_gather(ipu_infer_call *call)
 {
     const ipu_type *params = &call->inputs[0];
-    int32_t axis;
+    int32_t axis = 0;
     IPU_TRY(check_indices(call, &call->inputs[1]));
     IPU_TRY(ipu__infer_axis(call, params->shape.rank, &axis));
     call->outputs[0].dtype = params->dtype;
@@ -241,7 +241,7 @@ ipu_infer_gather_grad(ipu_infer_call *call)
 {
     ipu_type type = {.dtype = call->inputs[1].dtype};
     ipu_shape expected;
-    int32_t axis;
+    int32_t axis = 0;
     IPU_TRY(check_indices(call, &call->inputs[0]));
     IPU_TRY(shape_attr(call, &type.shape));
     IPU_TRY(ipu__infer_axis(call, type.shape.rank, &axis));
@@ -258,7 +258,7 @@ ipu_infer_one_hot(ipu_infer_call *call)
     const ipu_shape *shape = &call->inputs[0].shape;
     int64_t depth = ipu_attrs_int(call->attrs, IPU_ATTR_DEPTH, -1);
     ipu_type type = {.dtype = IPU_DTYPE_FLOAT32};
-    int32_t axis;
+    int32_t axis = 0;
     IPU_TRY(check_indices(call, &call->inputs[0]));
     IPU_TRY(dtype_attr(call, &type.dtype));
     IPU_FAIL_IF(call->ctx, depth < 0, INVALID_ARGUMENT,

@@ -23,8 +23,8 @@ typedef struct ipu_memory_report {
 /* Best fit by decreasing size. */
 ipu_status ipu_memory_plan(ipu_ctx *ctx, ipu_buffer *buffers, size_t count,
                            ipu_memory_report *report);
-/* Independent of the planner: fails with INTERNAL where two buffers that are live together
- * overlap, one ends past the slab, or one is not aligned. */
+/* Independent of the planner: fails with INTERNAL where two buffers that are live
+ * together overlap, one ends past the slab, or one is not aligned. */
 ipu_status ipu_memory_check(ipu_ctx *ctx, const ipu_buffer *buffers, size_t count,
                             size_t slab_bytes);
 

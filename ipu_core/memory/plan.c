@@ -63,6 +63,9 @@ place(ipu_buffer **placed, size_t count, ipu_buffer *buffer)
             end = other_end;
         }
     }
+    if (needed == 0) { /* nowhere, rather than behind everything */
+        best_gap = 0;
+    }
     buffer->offset = best_gap == SIZE_MAX ? end : best_offset;
     size_t at = count;
     while (at > 0 && placed[at - 1]->offset > buffer->offset) {

@@ -3,23 +3,24 @@
  * From a graph to a program; nothing past this file reads a graph.
  *
  * Three walks. The first gives every node a time in program order and every value its
- * root: the value whose bytes it has (views are free). The second finds each root's last
- * use; a use inside a loop of a value from outside it counts until the loop's end. The
- * third emits instructions and decides where each root lives:
+ * root: the value whose bytes it has (views are free). The second finds each root's
+ * last use; a use inside a loop of a value from outside it counts until the loop's end.
+ * The third emits instructions and decides where each root lives:
  *
  *   - constants in one deduplicated blob;
- *   - a variable's read in the variable itself, where nothing writes the variable before
- *     the last use of what was read; else in a copy;
- *   - a dequeued tensor in the ring's slot, where the queue is not dequeued again before
- *     its last use; else in a copy;
+ *   - a variable's read in the variable itself, where nothing writes the variable
+ *     before the last use of what was read; else in a copy;
+ *   - a dequeued tensor in the ring's slot, where the queue is not dequeued again
+ *     before its last use; else in a copy;
  *   - the result of an IN_PLACE op in the buffer of its dying first input;
  *   - a carried value in one buffer for the whole loop: that of its initial value where
  *     that dies on entry, and written by the node that makes the next value where the
  *     parameter is dead by then. What is left moves at the loop's end, all at once;
  *   - everything else in a slab buffer of its own.
  *
- * Buffers have virtual numbers while instructions are made; their lifetimes are read off
- * the finished instructions, planned, checked, and only then do places get offsets. */
+ * Buffers have virtual numbers while instructions are made; their lifetimes are read
+ * off the finished instructions, planned, checked, and only then do places get
+ * offsets. */
 #include "program/lower_impl.h"
 
 #include <string.h>
@@ -115,8 +116,8 @@ emit_copy(lowering *l, const ipu_node_data *node, ipu_place from, ipu_place to,
     return emit(l, node, &copy);
 }
 
-/* The program's index of a graph's resource; it is added on first use, so that resources
- * which no node names are not bound. */
+/* The program's index of a graph's resource; it is added on first use, so that
+ * resources which no node names are not bound. */
 static ipu_status
 use_resource(lowering *l, uint32_t index, uint32_t *out)
 {
@@ -227,8 +228,9 @@ lower_enqueue(lowering *l, const ipu_node_data *node)
     return emit(l, node, &enqueue);
 }
 
-/* Whether the kernel's first output may overwrite the first input's bytes. A second input
- * with the same bytes may be read at other positions than it is written (broadcast). */
+/* Whether the kernel's first output may overwrite the first input's bytes. A second
+ * input with the same bytes may be read at other positions than it is written
+ * (broadcast). */
 static bool
 fits_in_place(lowering *l, const ipu_node_data *node)
 {
@@ -349,7 +351,7 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     return emit(l, node, &instruction);
 }
 
-/* --- loops -------------------------------------------------------------------------- */
+/* --- loops ------------------------------------------------------------------------ */
 
 static ipu_status lower_block(lowering *l, ipu_block id);
 
@@ -365,8 +367,8 @@ is_only_input(lowering *l, const ipu_node_data *node, uint32_t which)
     return true;
 }
 
-/* The buffer of carried value i: that of its initial value, one that an outer loop wants
- * the final value in, or a new one. */
+/* The buffer of carried value i: that of its initial value, one that an outer loop
+ * wants the final value in, or a new one. */
 static ipu_status
 place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
 {
@@ -391,8 +393,8 @@ place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
     return IPU_OK;
 }
 
-/* Whether the producer of `result` may write over parameter i of its block: nothing reads
- * the parameter afterwards, or only the producer itself, which works in place. */
+/* Whether the producer of `result` may write over parameter i of its block: nothing
+ * reads the parameter afterwards, or only the producer itself, which works in place. */
 static bool
 can_overwrite_param(lowering *l, const value_info *param, ipu_value result,
                     ipu_block body)
@@ -426,7 +428,8 @@ want_results(lowering *l, ipu_block body)
         const value_info *param = &l->values[block->params.items[i].index];
         value_info *result = root_of(l, block->results.items[i]);
         ipu_value root = {(uint32_t)(result - l->values)};
-        if (result->wanted == IPU__NO_BUFFER && can_overwrite_param(l, param, root, body)) {
+        if (result->wanted == IPU__NO_BUFFER &&
+            can_overwrite_param(l, param, root, body)) {
             result->wanted = (int32_t)param->place.index;
             l->reserved.items[param->place.index] = root.index;
         }
@@ -456,8 +459,8 @@ is_read_by_other(const move *moves, size_t count, size_t which)
     return false;
 }
 
-/* All at once: a move waits for those that read what it overwrites; where all wait, they
- * go in circles, and one value steps aside into a buffer of its own. */
+/* All at once: a move waits for those that read what it overwrites; where all wait,
+ * they go in circles, and one value steps aside into a buffer of its own. */
 static ipu_status
 emit_moves(lowering *l, const ipu_node_data *node, move *moves, size_t count)
 {
@@ -597,7 +600,7 @@ lower_block(lowering *l, ipu_block id)
     return IPU_OK;
 }
 
-/* --- the whole ---------------------------------------------------------------------- */
+/* --- the whole -------------------------------------------------------------------- */
 
 static ipu_status
 copy_types(lowering *l, const ipu_value *values, size_t count, const ipu_type **out)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of one lowering, shared by the three files that do it: uses.c reads times and
- * last uses off the graph, lower.c makes the instructions, slab.c plans their buffers. */
+ * The state of one lowering, shared by the three files that do it: uses.c reads times
+ * and last uses off the graph, lower.c makes the instructions, slab.c plans their
+ * buffers. */
 #ifndef IPU_PROGRAM_LOWER_IMPL_H
 #define IPU_PROGRAM_LOWER_IMPL_H
 
@@ -13,7 +14,7 @@ typedef struct value_info {
     uint32_t root;
     int32_t defined;  /* time */
     int32_t last_use; /* time; of roots */
-    int32_t wanted;   /* buffer that the root's producer should write, or IPU__NO_BUFFER */
+    int32_t wanted;   /* the buffer its producer should write, or IPU__NO_BUFFER */
     ipu_place place;  /* of roots, once they are emitted; SLAB: index is the buffer */
 } value_info;
 

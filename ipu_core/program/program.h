@@ -16,7 +16,7 @@ typedef enum ipu_space {
     IPU_SPACE_INPUT,    /* index of a run's input buffer */
     IPU_SPACE_OUTPUT,   /* index of a run's output buffer */
     IPU_SPACE_VARIABLE, /* index into the program's resources */
-    IPU_SPACE_INFEED    /* index into infeed components: the slot dequeued last */
+    IPU_SPACE_INFEED    /* component of an infeed: the slot dequeued last */
 } ipu_space;
 
 typedef struct ipu_place {
@@ -32,7 +32,7 @@ typedef struct ipu_place {
     X(DEQUEUE, dequeue, "releases the infeed's last element, waits for the next") \
     X(ENQUEUE, enqueue, "copies the inputs into the outfeed's next slot") \
     X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
-    X(NEXT, next, "end of a loop's body: advances the step counter; jumps to `target`") \
+    X(NEXT, next, "end of a body; a step boundary if outermost; jumps to `target`") \
     X(HALT, halt, "end of the program")
 
 typedef enum ipu_instruction_kind {
@@ -82,8 +82,8 @@ typedef struct ipu_compile_options {
     bool verify;
 } ipu_compile_options;
 
-/* Lowers a graph (after the passes) to a program: chooses kernels, decides what is done in
- * place, plans the slab and checks the plan. The graph is not kept. */
+/* Lowers a graph (after the passes) to a program: chooses kernels, decides what is done
+ * in place, plans the slab and checks the plan. The graph is not kept. */
 ipu_status ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
                               const ipu_compile_options *options, ipu_program **out);
 void ipu_program_free(ipu_ctx *ctx, ipu_program *program);

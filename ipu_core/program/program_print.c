@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The disassembly of a program: a head with its types, resources and sizes, then one line
- * per instruction with its number. The form is pinned by golden files.
+ * The disassembly of a program: a head with its types, resources and sizes, then one
+ * line per instruction with its number. The form is pinned by golden files.
  *
  *    3  loop    #0 constant+0 -> 9
  *    5  kernel  matmul.reference(infeed[0], variable[1]) -> slab+128   # dense/MatMul

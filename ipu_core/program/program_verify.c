@@ -8,9 +8,9 @@
  *   - that every byte range it reads from the slab was written by one instruction as a
  *     whole and has not been written over since, not even in part. Loop bodies are
  *     followed twice, so that the second turn finds what the first one spoilt;
- *   - that a kernel's outputs overlap neither each other nor its inputs nor the workspace,
- *     but for the first input of an IN_PLACE op; and that a slot of an infeed is read
- *     after a dequeue alone.
+ *   - that a kernel's outputs overlap neither each other nor its inputs nor the
+ *     workspace, but for the first input of an IN_PLACE op; and that a slot of an
+ *     infeed is read after a dequeue alone.
  *
  * The written ranges are kept sorted by offset and never overlap. */
 #include <inttypes.h>
@@ -46,7 +46,7 @@ wrong(checker *c, const char *what)
     IPU_FAIL(c->ctx, INTERNAL, "instruction %zu of the program: %s", c->at, what);
 }
 
-/* --- the written part of the slab --------------------------------------------------- */
+/* --- the written part of the slab ------------------------------------------------- */
 
 static bool
 overlap(range a, range b)
@@ -99,7 +99,7 @@ is_written(const checker *c, range r)
             r.end <= c->written.items[at].end);
 }
 
-/* --- operands ------------------------------------------------------------------------ */
+/* --- operands --------------------------------------------------------------------- */
 
 static const ipu_resource *
 resource_at(const checker *c, uint32_t index, ipu_resource_kind kind)
@@ -109,6 +109,19 @@ resource_at(const checker *c, uint32_t index, ipu_resource_kind kind)
         return NULL;
     }
     return &c->program->resources.items[index];
+}
+
+/* The bytes of one component of the infeeds; the index is in range. */
+static size_t
+infeed_bytes(const ipu_program *program, uint32_t index)
+{
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        uint32_t base = ipu__program_infeed_base(program, i);
+        if (index < ipu__program_infeed_base(program, i + 1)) {
+            return ipu_type_bytes(&program->resources.items[i].types[index - base]);
+        }
+    }
+    return 0;
 }
 
 static ipu_status
@@ -151,6 +164,8 @@ check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
         REQUIRE(c, !is_output && place.index < c->infeed_components,
                 "an infeed's tensor does not exist");
         REQUIRE(c, c->dequeued[place.index], "an infeed is read before its dequeue");
+        REQUIRE(c, bytes == infeed_bytes(program, place.index),
+                "an infeed's tensor is not as the program says");
         break;
     }
     return IPU_OK;
@@ -225,7 +240,7 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
     return IPU_OK;
 }
 
-/* --- instructions -------------------------------------------------------------------- */
+/* --- instructions ----------------------------------------------------------------- */
 
 static ipu_status
 check_kernel(checker *c, const ipu_instruction *instruction)
@@ -390,7 +405,8 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
     c.usable_slab = program->memory.slab_bytes - IPU_SLACK_BYTES;
     IPU_FAIL_IF(ctx,
                 program->workspace_offset > c.usable_slab ||
-                    program->workspace_bytes > c.usable_slab - program->workspace_offset,
+                    program->workspace_bytes >
+                        c.usable_slab - program->workspace_offset,
                 INTERNAL, "the workspace ends past the slab");
     c.infeed_components =
         ipu__program_infeed_base(program, (uint32_t)program->resources.count);

@@ -29,7 +29,8 @@ note_live(lowering *l, const ipu_place *places, uint32_t count, int32_t at)
     }
 }
 
-/* A buffer that is filled before a loop and used inside is needed until the loop ends. */
+/* A buffer that is filled before a loop and used inside is needed until the loop
+ * ends. */
 static void
 find_lifetimes(lowering *l)
 {

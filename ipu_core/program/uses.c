@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first two walks of lowering. The first gives every node a time in program order and
- * every value its root: the value whose bytes it has (views are free). The second finds
- * each root's last use; a use inside a loop of a value from outside it counts until the
- * loop's end, since the next turn uses it again. */
+ * The first two walks of lowering. The first gives every node a time in program order
+ * and every value its root: the value whose bytes it has (views are free). The second
+ * finds each root's last use; a use inside a loop of a value from outside it counts
+ * until the loop's end, since the next turn uses it again. */
 #include "program/lower_impl.h"
 
 static ipu_status

@@ -2,19 +2,19 @@
  *
  * The device: tables of variables and queues, and who may touch them when.
  *
- * One mutex guards the tables and three facts: a program has the device (`running`), it is
- * inside a step (`in_step`), and hosts wait for a boundary (`arrived` and `served` count
- * them). A host thread does its copy under the mutex, as soon as no step is on its way. A
- * program that finds someone waiting at a boundary leaves the step, lets everyone through
- * who had arrived by then, and goes on; who comes later waits for the next boundary, so
- * that hosts which poll cannot stop a program.
+ * One mutex guards the tables and three facts: a program has the device (`running`), it
+ * is inside a step (`in_step`), and hosts wait for a boundary (`arrived` and `served`
+ * count them). A host thread does its copy under the mutex, as soon as no step is on
+ * its way. A program that finds someone waiting at a boundary leaves the step, lets
+ * everyone through who had arrived by then, and goes on; who comes later waits for the
+ * next boundary, so that hosts which poll cannot stop a program.
  *
- * A variable is one block for all replicas: each copy is 64-byte aligned and has the slack
- * that kernels may read behind a matrix. Removing one never waits: while a step is on its
- * way the memory is kept on a list until the next boundary.
+ * A variable is one block for all replicas: each copy is 64-byte aligned and has the
+ * slack that kernels may read behind a matrix. Removing one never waits: while a step
+ * is on its way the memory is kept on a list until the next boundary.
  *
- * Memory of variables and tables comes from the allocator of the context that created the
- * device. After fork() the child finds the device idle. */
+ * Memory of variables and tables comes from the allocator of the context that created
+ * the device. After fork() the child finds the device idle. */
 #define _GNU_SOURCE
 #include "run/device_impl.h"
 
@@ -108,7 +108,8 @@ block_bytes(const ipu_device *device, const variable *v)
 static void
 free_memory(ipu_device *device, const variable *v)
 {
-    device->allocator.resize(device->allocator.state, v->data, block_bytes(device, v), 0);
+    device->allocator.resize(device->allocator.state, v->data, block_bytes(device, v),
+                             0);
 }
 
 static void
@@ -148,7 +149,7 @@ ipu_device_replicas(const ipu_device *device)
     return device->replicas;
 }
 
-/* --- who may touch the variables ------------------------------------------------------ */
+/* --- who may touch the variables -------------------------------------------------- */
 
 /* Takes the lock at a time when no step is on its way. */
 static void
@@ -223,7 +224,7 @@ ipu__device_generation(const ipu_device *device)
     return atomic_load(&device->generation);
 }
 
-/* --- variables ------------------------------------------------------------------------ */
+/* --- variables -------------------------------------------------------------------- */
 
 static variable *
 find_variable_locked(ipu_device *device, int64_t id)
@@ -257,7 +258,8 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
     v.stride_bytes = ipu__round_up(v.bytes) + IPU_SLACK_BYTES;
     size_t bytes;
     IPU_TRY(ipu_mul_size(ctx, v.stride_bytes, (size_t)device->replicas, &bytes));
-    /* The table has the allocator of the device, which may be another one than ctx's. */
+    /* The table has the allocator of the device, which may be another one than
+     * ctx's. */
     ipu_ctx own;
     ipu_ctx_init(&own, device->allocator);
     if (ipu_alloc(&own, bytes, &v.data) != IPU_OK) {
@@ -371,7 +373,7 @@ ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t repli
     return IPU_OK;
 }
 
-/* --- queues --------------------------------------------------------------------------- */
+/* --- queues ----------------------------------------------------------------------- */
 
 static queue_entry *
 find_queue_locked(ipu_device *device, int64_t id)
@@ -463,15 +465,13 @@ ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* --- random state --------------------------------------------------------------------- */
+/* --- random state ----------------------------------------------------------------- */
 
 void
 ipu_device_seed(ipu_device *device, uint64_t seed)
 {
-    enter_host(device);
-    atomic_store(&device->seed, seed);
+    atomic_store(&device->seed, seed); /* a run looks at both at step boundaries */
     atomic_store(&device->step, 0);
-    leave_host(device);
 }
 
 uint64_t

@@ -3,9 +3,9 @@
  * A simulated device: variables with stable ids, one copy per replica, and the registry
  * of its queues. Programs bind to it; it outlives them.
  *
- * Thread rule: one program runs on a device at a time (`run_lock`). Host reads and writes
- * of variables take the same lock with a short section: a running program gives way at a
- * step boundary (every NEXT of an outermost loop) when someone waits. */
+ * Thread rule: one program runs on a device at a time; others wait for its end. A host
+ * thread that reads or writes a variable waits for a step boundary (every NEXT of an
+ * outermost loop): there a running program gives way to those who wait. */
 #ifndef IPU_RUN_DEVICE_H
 #define IPU_RUN_DEVICE_H
 
@@ -20,10 +20,11 @@ int32_t ipu_device_replicas(const ipu_device *device);
 /* A new variable, zeroed, the same in every replica; *out_id is never used again. */
 ipu_status ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device,
                                    const ipu_type *type, int64_t *out_id);
-/* Frees its memory; a program that still binds it fails with NOT_FOUND. */
+/* Never waits. A program that binds it fails with NOT_FOUND, a running one at its next
+ * step boundary; the memory is freed when no step can use it any more. */
 void ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id);
-/* Copies out (of one replica) or in (to every replica), at a step boundary. `bytes` must be
- * the variable's size. */
+/* Copies out (of one replica) or in (to every replica), at a step boundary. `bytes`
+ * must be the variable's size. */
 ipu_status ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                     int32_t replica, void *out, size_t bytes);
 ipu_status ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
@@ -38,7 +39,8 @@ ipu_status ipu_device_outfeed_add(ipu_ctx *ctx, ipu_device *device, ipu_outfeed 
 /* FAILED_PRECONDITION where a running program uses it. */
 ipu_status ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id);
 
-/* Random state: `seed` and the global micro-batch counter. */
+/* Random state: `seed` and the global micro-batch counter, which a new seed sets to 0.
+ * Never waits; a running program takes the new seed at a step boundary. */
 void ipu_device_seed(ipu_device *device, uint64_t seed);
 uint64_t ipu_device_step(const ipu_device *device);
 

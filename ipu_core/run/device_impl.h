@@ -2,8 +2,8 @@
  *
  * What the executor asks of a device.
  *
- * A run owns the device from begin to end. Between the two it owns the variables but for
- * the moments in which ipu__device_boundary gives way. */
+ * A run owns the device from begin to end. Between the two it owns the variables but
+ * for the moments in which ipu__device_boundary gives way. */
 #ifndef IPU_RUN_DEVICE_IMPL_H
 #define IPU_RUN_DEVICE_IMPL_H
 
@@ -18,7 +18,8 @@ void ipu__device_end(ipu_device *device);
 /* A step boundary: lets waiting host threads at the variables. */
 void ipu__device_boundary(ipu_device *device);
 
-/* Changes whenever a variable or a queue is removed. Read it while owning the device. */
+/* Changes whenever a variable or a queue is removed. Read it while owning the
+ * device. */
 uint64_t ipu__device_generation(const ipu_device *device);
 /* The run's resources, while it owns the device. NOT_FOUND where the id is gone. */
 ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,

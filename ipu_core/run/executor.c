@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * The engine. All operands are resolved to pointers when the executor is made: into its
- * slab, the program's constants and the device's variables; those that lie in an infeed's
- * slot are patched at each dequeue. A run is then one loop over the instructions that
- * looks nothing up and allocates nothing.
+ * slab, the program's constants and the device's variables; those that lie in an
+ * infeed's slot are patched at each dequeue. A run is then one loop over the
+ * instructions that looks nothing up and allocates nothing.
  *
- * A step boundary is the NEXT of an outermost loop: the step counter moves on, hosts that
- * wait get at the variables, the cancel flag is looked at, and, where something was
- * removed from the device meanwhile, the resources are bound anew (or the run fails).
+ * A step boundary is the NEXT of an outermost loop: the step counter moves on, hosts
+ * that wait get at the variables, the cancel flag is looked at, and, where something
+ * was removed from the device meanwhile, the resources are bound anew (or the run
+ * fails).
  *
- * The executor owns its slab and tables; program, device and pool outlive it. It belongs
- * to one thread at a time. */
+ * The executor owns its slab and tables; program, device and pool outlive it. It
+ * belongs to one thread at a time. */
 #include "run/executor.h"
 
 #include <inttypes.h>
@@ -31,7 +32,7 @@ struct ipu_executor {
     char *slab;
     void **resources; /* a variable's data, or a queue */
     size_t *first_operand; /* per instruction */
-    void **operands;       /* inputs, then outputs, of one instruction after the other */
+    void **operands; /* inputs, then outputs, of one instruction after the other */
     size_t operand_count;
     patch *patches; /* by component */
     size_t patch_count;
@@ -42,7 +43,7 @@ struct ipu_executor {
     uint64_t own_step;   /* without a device */
 };
 
-/* --- binding -------------------------------------------------------------------------- */
+/* --- binding ---------------------------------------------------------------------- */
 
 static ipu_status
 check_types(ipu_ctx *ctx, const ipu_resource *resource, const ipu_type *types,
@@ -56,8 +57,10 @@ check_types(ipu_ctx *ctx, const ipu_resource *resource, const ipu_type *types,
                 "%" PRIu32, name, count, resource->type_count);
     for (uint32_t i = 0; i < count; i++) {
         IPU_FAIL_IF(ctx, !ipu_type_equal(&types[i], &resource->types[i]),
-                    FAILED_PRECONDITION, "'%s' is %s on the device, but the program was "
-                    "made for %s", name, ipu_type_print(&types[i], a, sizeof(a)),
+                    FAILED_PRECONDITION,
+                    "'%s' is %s on the device, but the program was "
+                    "made for %s",
+                    name, ipu_type_print(&types[i], a, sizeof(a)),
                     ipu_type_print(&resource->types[i], b, sizeof(b)));
     }
     return IPU_OK;
@@ -202,7 +205,8 @@ ipu_executor_create(ipu_ctx *ctx, const ipu_program *program, ipu_device *device
                     ipu_pool *pool, ipu_executor **out)
 {
     *out = NULL;
-    IPU_FAIL_IF(ctx, device == NULL && program->resources.count > 0, FAILED_PRECONDITION,
+    IPU_FAIL_IF(ctx, device == NULL && program->resources.count > 0,
+                FAILED_PRECONDITION,
                 "a program with variables or queues needs a device");
     IPU_FAIL_IF(ctx, device != NULL && ipu_device_replicas(device) != 1, UNIMPLEMENTED,
                 "the device has %" PRId32 " replicas, but programs run on one replica "
@@ -234,7 +238,8 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
     const ipu_program *program = executor->program;
     ipu_free(ctx, executor->slab, program->memory.slab_bytes);
     ipu_free(ctx, executor->resources, program->resources.count * sizeof(void *));
-    ipu_free(ctx, executor->first_operand, program->instructions.count * sizeof(size_t));
+    ipu_free(ctx, executor->first_operand,
+             program->instructions.count * sizeof(size_t));
     ipu_free(ctx, executor->operands, executor->operand_count * sizeof(void *));
     ipu_free(ctx, executor->patches, executor->patch_count * sizeof(patch));
     ipu_free(ctx, executor->first_patch,
@@ -249,7 +254,7 @@ ipu_executor_set_pool(ipu_executor *executor, ipu_pool *pool)
     executor->pool = pool;
 }
 
-/* --- running -------------------------------------------------------------------------- */
+/* --- running ---------------------------------------------------------------------- */
 
 typedef struct run {
     ipu_ctx *ctx;

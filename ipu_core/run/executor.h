@@ -10,9 +10,9 @@
 
 typedef struct ipu_executor ipu_executor;
 
-/* Binds the program's resources by id (NOT_FOUND, FAILED_PRECONDITION where types differ).
- * `device` may be NULL for a program without resources (host graphs). `pool` may be NULL.
- * None of them is owned. */
+/* Binds the program's resources by id (NOT_FOUND, FAILED_PRECONDITION where types
+ * differ). `device` may be NULL for a program without resources (host graphs). `pool`
+ * may be NULL. None of them is owned. */
 ipu_status ipu_executor_create(ipu_ctx *ctx, const ipu_program *program,
                                ipu_device *device, ipu_pool *pool, ipu_executor **out);
 void ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor);
@@ -26,11 +26,11 @@ typedef struct ipu_run_stats {
     uint64_t outfeed_wait_ns;
 } ipu_run_stats;
 
-/* Runs to the end. inputs[i] and outputs[i] are buffers of the program's input and output
- * types; foreign memory is fine (it is copied into the slab before any kernel sees it).
- * *cancel (may be NULL) is polled at step boundaries: not 0 ends the run with INTERRUPTED
- * and variables as they were at that boundary. On an error completed steps keep their
- * effect. */
+/* Runs to the end. inputs[i] and outputs[i] are buffers of the program's input and
+ * output types; foreign memory is fine (it is copied into the slab before any kernel
+ * sees it). *cancel (may be NULL) is polled at step boundaries: not 0 ends the run with
+ * INTERRUPTED and variables as they were at that boundary. On an error completed steps
+ * keep their effect. */
 ipu_status ipu_executor_run(ipu_ctx *ctx, ipu_executor *executor,
                             const void *const *inputs, void *const *outputs,
                             const int32_t *cancel, ipu_run_stats *stats);

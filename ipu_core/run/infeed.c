@@ -2,13 +2,13 @@
  *
  * The infeed: a ring of slots between one producer thread and a device.
  *
- * `published` counts the slots filled, `released` those given back; slot n is number
- * n % depth. Both only grow, each is written by one side, so the fast path takes no lock:
- * a side that finds what it needs goes on, else it spins for a moment and then sleeps under
- * the mutex. A sleeper says so in a flag before it looks a last time; the other side looks
- * at the flag after it has moved its counter, so one of them always sees the other. A
- * producer that slept on a full ring is woken when half of it is free: then it fills
- * several slots for one wake-up.
+ * `published` counts the slots filled, `released` those given back; slot n is number n
+ * % depth. Both only grow, each is written by one side, so the fast path takes no lock:
+ * a side that finds what it needs goes on, else it spins for a moment and then sleeps
+ * under the mutex. A sleeper says so in a flag before it looks a last time; the other
+ * side looks at the flag after it has moved its counter, so one of them always sees the
+ * other. A producer that slept on a full ring is woken when half of it is free: then it
+ * fills several slots for one wake-up.
  *
  * The slot in use belongs to the device until its next dequeue or the end of the run.
  * Memory comes from the allocator of the context that created the queue. */
@@ -162,7 +162,7 @@ slot_at(const ipu_infeed *queue, uint64_t number)
     return &queue->slots[(size_t)(number % queue->depth) * queue->type_count];
 }
 
-/* --- producer ------------------------------------------------------------------------- */
+/* --- producer --------------------------------------------------------------------- */
 
 /* The producer may go on: a slot is free, or there is no more use in filling one. */
 static bool
@@ -245,7 +245,7 @@ ipu_infeed_reopen(ipu_infeed *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* --- device --------------------------------------------------------------------------- */
+/* --- device ----------------------------------------------------------------------- */
 
 void
 ipu_infeed_release(ipu_infeed *queue)
@@ -287,7 +287,8 @@ ipu_infeed_dequeue(ipu_ctx *ctx, ipu_infeed *queue, const int32_t *cancel,
 {
     ipu_infeed_release(queue);
     uint64_t released = atomic_load_explicit(&queue->released, memory_order_relaxed);
-    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue, released); turn++) {
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue, released);
+         turn++) {
         ipu__relax();
     }
     if (!has_element(queue, released)) {

@@ -2,19 +2,21 @@
  *
  * The outfeed: a ring that the device fills, and growing storage on the host's side.
  *
- * An element is one packed block: its components one after the other, each 64-byte aligned.
- * The device copies it into the ring and goes on; it takes no lock unless someone sleeps.
- * Elements move from the ring to the storage under the lock, by whoever comes first: a host
- * thread that waits or takes, the drainer thread, which wakes when the ring is half full,
- * or the device itself at the end of a run. So a result is there for one who waits as soon
- * as it is made, and the drainer does not take a core's time for each scalar.
+ * An element is one packed block: its components one after the other, each 64-byte
+ * aligned. The device copies it into the ring and goes on; it takes no lock unless
+ * someone sleeps. Elements move from the ring to the storage under the lock, by whoever
+ * comes first: a host thread that waits or takes, the drainer thread, which wakes when
+ * the ring is half full, or the device itself at the end of a run. So a result is there
+ * for one who waits as soon as it is made, and the drainer does not take a core's time
+ * for each scalar.
  *
  * The storage is a list of chunks; the last one emptied is kept, so that a host which
  * keeps up allocates nothing. In LAST mode the storage is one element.
  *
- * Where the storage cannot grow, the elements stay in the ring: the device fails when the
- * ring is full, a host when it takes. Memory comes from the allocator of the context that
- * created the queue. A forked child starts a drainer of its own when it needs one. */
+ * Where the storage cannot grow, the elements stay in the ring: the device fails when
+ * the ring is full, a host when it takes. Memory comes from the allocator of the
+ * context that created the queue. A forked child starts a drainer of its own when it
+ * needs one. */
 #define _GNU_SOURCE
 #include "run/queue.h"
 
@@ -190,7 +192,7 @@ ipu_outfeed_types(const ipu_outfeed *queue, const ipu_type **out)
     return queue->type_count;
 }
 
-/* --- from the ring to the storage ----------------------------------------------------- */
+/* --- from the ring to the storage ------------------------------------------------- */
 
 /* Makes sure that the last chunk has room for one element. */
 static ipu_status
@@ -238,7 +240,8 @@ drain_locked(ipu_outfeed *queue)
         chunk *last = queue->last;
         if (queue->element_bytes > 0) {
             memcpy(last->data + (size_t)last->end * queue->element_bytes,
-                   queue->ring + (size_t)(drained % queue->depth) * queue->element_bytes,
+                   queue->ring +
+                       (size_t)(drained % queue->depth) * queue->element_bytes,
                    queue->element_bytes);
         }
         last->end++;
@@ -278,7 +281,7 @@ drain(void *argument)
     return NULL;
 }
 
-/* --- device --------------------------------------------------------------------------- */
+/* --- device ----------------------------------------------------------------------- */
 
 static bool
 has_room(const ipu_outfeed *queue, uint64_t enqueued)
@@ -362,7 +365,7 @@ ipu_outfeed_flush(ipu_outfeed *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* --- host ----------------------------------------------------------------------------- */
+/* --- host ------------------------------------------------------------------------- */
 
 int64_t
 ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, int64_t timeout_ns)

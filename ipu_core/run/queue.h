@@ -2,13 +2,14 @@
  *
  * Infeed and outfeed rings between host threads and a device.
  *
- * Infeed: a bounded ring of slots, each with one aligned buffer (and slack) per component.
- * One producer thread fills, the device consumes; a full ring pushes back. The device uses
- * a slot in place until its next dequeue.
+ * Infeed: a bounded ring of slots, each with one aligned buffer (and slack) per
+ * component. One producer thread fills, the device consumes; a full ring pushes back.
+ * The device uses a slot in place until its next dequeue.
  *
- * Outfeed: a bounded ring on the device side and growing storage on the host side. A host
- * thread of the queue's own drains the ring into the storage at once, so that a program
- * whose outfeed nobody reads never stalls, and one who waits sees a result as it is made. */
+ * Outfeed: a bounded ring on the device side and growing storage on the host side. A
+ * thread of the queue's own drains the ring into the storage whenever it is half full,
+ * and a host thread that waits or takes does so at once: a program whose outfeed nobody
+ * reads never stalls, and one who waits sees a result as it is made. */
 #ifndef IPU_RUN_QUEUE_H
 #define IPU_RUN_QUEUE_H
 
@@ -35,13 +36,14 @@ void ipu_infeed_publish(ipu_infeed *queue);
 void ipu_infeed_end(ipu_infeed *queue, ipu_status status, const char *message);
 /* Any thread: wakes and ends everyone who waits. */
 void ipu_infeed_close(ipu_infeed *queue);
-/* Makes a closed or ended queue as good as new, empty and open, so that the programs bound
- * to it can run on the next pass over the data. Neither a producer nor a run may be at
- * it. */
+/* Makes a closed or ended queue as good as new, empty and open, so that the programs
+ * bound to it can run on the next pass over the data. Neither a producer nor a run may
+ * be at it. */
 void ipu_infeed_reopen(ipu_infeed *queue);
 
-/* Device: releases the slot in use, waits for the next; the buffers stay valid until the
- * next call. OUT_OF_RANGE at the end of the data. `cancel` is polled while waiting. */
+/* Device: releases the slot in use, waits for the next; the buffers stay valid until
+ * the next call. OUT_OF_RANGE at the end of the data. `cancel` is polled while
+ * waiting. */
 ipu_status ipu_infeed_dequeue(ipu_ctx *ctx, ipu_infeed *queue, const int32_t *cancel,
                               const void *const **slot);
 /* Device: releases the slot in use (end of a run). */
@@ -56,15 +58,18 @@ ipu_status ipu_outfeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type
 void ipu_outfeed_free(ipu_ctx *ctx, ipu_outfeed *queue);
 uint32_t ipu_outfeed_types(const ipu_outfeed *queue, const ipu_type **out);
 
-/* Device: waits for a free slot (never for a reader), copies one tensor per component. */
+/* Device: waits for a free slot (never for a reader), copies one tensor per
+ * component. */
 ipu_status ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue,
                                const void *const *tensors);
-/* Device: end of a run; everything enqueued is in the host storage when it returns. Where
- * the storage cannot grow the rest stays in the ring, and who takes gets the error. */
+/* Device: end of a run; everything enqueued is in the host storage when it returns.
+ * Where the storage cannot grow the rest stays in the ring, and who takes gets the
+ * error. */
 void ipu_outfeed_flush(ipu_outfeed *queue);
 
-/* Host: how many elements there are to take, at once. Negative timeout_ns waits for ever,
- * 0 not at all; waits until at least `at_least` are there or the queue is closed. */
+/* Host: how many elements there are to take, at once. Negative timeout_ns waits for
+ * ever, 0 not at all; waits until at least `at_least` are there or the queue is
+ * closed. */
 int64_t ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, int64_t timeout_ns);
 /* Host: takes up to `count` oldest elements; out[i] has room for count tensors of
  * component i, one after the other. *taken says how many. In LAST mode there is at most

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of run/ share: waiting on the monotonic clock, the cancel flag, spinning
- * for a moment before sleeping, and the hint for huge pages. Any thread. */
+ * What the files of run/ share: waiting on the monotonic clock, the cancel flag,
+ * spinning for a moment before sleeping, and the hint for huge pages. Any thread. */
 #ifndef IPU_RUN_RUN_IMPL_H
 #define IPU_RUN_RUN_IMPL_H
 

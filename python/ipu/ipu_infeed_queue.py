@@ -8,6 +8,7 @@ from typing import Any
 from ipu import _core, _devices
 from ipu._errors import FailedPreconditionError, NotFoundError
 from ipu.tf import nest
+from ipu.tf.data._live import start_feeder
 from ipu.tf.variable import current_device
 
 __all__ = ["IPUInfeedQueue"]
@@ -88,7 +89,7 @@ class IPUInfeedQueue:
             raise FailedPreconditionError(
                 "The infeed queue has been initialised already. Read `deleter` first."
             )
-        self._feeder = _core.Feeder(self._dataset._impl, self._queue)
+        self._feeder = start_feeder(self._dataset._impl, self._queue)
 
     @property
     def deleter(self) -> None:

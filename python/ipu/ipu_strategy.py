@@ -237,11 +237,10 @@ class IPUStrategyV1:
             TypeError: An input or an output is float64, or ``fn`` cannot be called.
 
         Example:
-            >>> import ipu.tf as tf
-            >>> @tf.function(jit_compile=True)
-            ... def double(x):
-            ...     return x + x
-            >>> float(IPUStrategy().run(double, args=(3.0,)))
+            >>> import numpy as np
+            >>> from ipu.tf._function import DeviceFunction
+            >>> double = DeviceFunction(lambda x: x + x)
+            >>> float(IPUStrategy().run(double, args=(np.float32(3),)))
             6.0
         """
         del options

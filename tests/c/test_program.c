@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lowering: what is copied and what is not, in the disassembly of small graphs; programs
- * spoilt on purpose, which the verifier must refuse; and random graphs with nested loops,
- * variables and queues, whose runs must agree with a direct interpreter of the graph. */
+ * Lowering: what is copied and what is not, in the disassembly of small graphs;
+ * programs spoilt on purpose, which the verifier must refuse; and random graphs with
+ * nested loops, variables and queues, whose runs must agree with a direct interpreter
+ * of the graph. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ find_kind(const ipu_program *program, ipu_instruction_kind kind, int which)
     return NULL;
 }
 
-/* --- what is copied ------------------------------------------------------------------- */
+/* --- what is copied --------------------------------------------------------------- */
 
 static void
 test_in_place(ipu_ctx *ctx)
@@ -64,7 +65,8 @@ test_in_place(ipu_ctx *ctx)
     CHECK(count_kind(program, IPU_INSTRUCTION_KERNEL) == 2);
     ipu_program_free(ctx, program);
 
-    /* x is needed after neg, and add must not write over a broadcast of its own input */
+    /* x is needed after neg, and add must not write over a broadcast of its own
+     * input */
     program = compile(ctx, "block b0(%0: float32[10,1]) {\n"
                            "  %1 = neg(%0) : float32[10,1]\n"
                            "  %2 = add(%0, %1) : float32[10,1]\n"
@@ -243,14 +245,20 @@ test_print(ipu_ctx *ctx)
     ipu_program_free(ctx, program);
 }
 
-/* --- the verifier's teeth ------------------------------------------------------------- */
+/* --- the verifier's teeth --------------------------------------------------------- */
 
 static void
-expect_wrong(ipu_ctx *ctx, const ipu_program *program)
+expect_wrong_at(ipu_ctx *ctx, const ipu_program *program, int line)
 {
-    CHECK(ipu_program_verify(ctx, program) == IPU_STATUS_INTERNAL);
+    ipu_status status = ipu_program_verify(ctx, program);
+    CHECK(status == IPU_STATUS_INTERNAL);
+    if (status != IPU_STATUS_INTERNAL) {
+        fprintf(stderr, "  called from line %d\n", line);
+    }
     ipu_ctx_clear(ctx);
 }
+
+#define expect_wrong(ctx, program) expect_wrong_at((ctx), (program), __LINE__)
 
 static void
 test_teeth(ipu_ctx *ctx)
@@ -291,12 +299,13 @@ test_teeth(ipu_ctx *ctx)
             expect_wrong(ctx, program);
             *instruction = kept;
         }
-        instruction->kind = IPU_INSTRUCTION_NEXT;
+        instruction->kind = IPU_INSTRUCTION_COUNT;
         expect_wrong(ctx, program);
         *instruction = kept;
     }
     /* the body writes over %1, which it reads again in its next turn */
-    ipu_instruction *sum = (ipu_instruction *)find_kind(program, IPU_INSTRUCTION_KERNEL, 1);
+    ipu_instruction *sum =
+        (ipu_instruction *)find_kind(program, IPU_INSTRUCTION_KERNEL, 1);
     const ipu_instruction *add = find_kind(program, IPU_INSTRUCTION_KERNEL, 3);
     const ipu_place *outputs = sum->outputs;
     ipu_place spoilt = add->inputs[1];
@@ -307,10 +316,16 @@ test_teeth(ipu_ctx *ctx)
     ipu_program_free(ctx, program);
 }
 
-/* --- random graphs against a direct interpreter --------------------------------------- */
+/* --- random graphs against a direct interpreter ----------------------------------- */
 
 /* All tensors are int32[4], or the same bytes as int32[2,2]. */
-enum { ELEMENTS = 4, VARIABLES = 3, MOST_VALUES = 400, MOST_FED = 4000, MOST_OUT = 4000 };
+enum {
+    ELEMENTS = 4,
+    VARIABLES = 3,
+    MOST_VALUES = 400,
+    MOST_FED = 4000,
+    MOST_OUT = 4000
+};
 
 typedef struct numbers {
     uint32_t at[ELEMENTS];
@@ -359,7 +374,8 @@ static ipu_value
 some_value(fuzz *f)
 {
     /* recent ones more often, so that values also die */
-    uint32_t back = pick(f, 3) != 0 && f->scope_count > 4 ? 4 : (uint32_t)f->scope_count;
+    uint32_t back =
+        pick(f, 3) != 0 && f->scope_count > 4 ? 4 : (uint32_t)f->scope_count;
     return f->scope[f->scope_count - 1 - pick(f, back)];
 }
 
@@ -369,8 +385,8 @@ add_node(fuzz *f, ipu_block block, ipu_op op, const ipu_value *inputs, uint32_t 
 {
     ipu_node node = IPU_NO_NODE;
     ipu_node_request request = {.op = op, .attrs = attrs, .attr_count = attr_count};
-    CHECK_OK(f->ctx, ipu_graph_add_node(f->ctx, f->graph, block, &request, inputs, count,
-                                        &node));
+    CHECK_OK(f->ctx, ipu_graph_add_node(f->ctx, f->graph, block, &request, inputs,
+                                        count, &node));
     return node;
 }
 
@@ -418,7 +434,8 @@ add_loop(fuzz *f, ipu_block block)
     }
     f->scope_count = scope_count;
     ipu_attr attr = {.key = IPU_ATTR_BODY, .as.i = body.index};
-    keep_outputs(f, add_node(f, block, IPU_OP_ID_REPEAT, inputs, carried + 1, &attr, 1));
+    keep_outputs(f,
+                 add_node(f, block, IPU_OP_ID_REPEAT, inputs, carried + 1, &attr, 1));
 }
 
 static void
@@ -473,17 +490,18 @@ add_something(fuzz *f, ipu_block block)
         add_constant(f, block);
         break;
     case 7:
-        keep_outputs(f,
-                     add_node(f, block, IPU_OP_ID_VARIABLE_READ, NULL, 0, &resource, 1));
+        keep_outputs(
+            f, add_node(f, block, IPU_OP_ID_VARIABLE_READ, NULL, 0, &resource, 1));
         break;
     case 8:
-        add_node(f, block, pick(f, 2) ? IPU_OP_ID_VARIABLE_ADD : IPU_OP_ID_VARIABLE_ASSIGN,
+        add_node(f, block,
+                 pick(f, 2) ? IPU_OP_ID_VARIABLE_ADD : IPU_OP_ID_VARIABLE_ASSIGN,
                  inputs, 1, &resource, 1);
         break;
     case 9:
         resource.as.i = VARIABLES;
-        keep_outputs(f,
-                     add_node(f, block, IPU_OP_ID_INFEED_DEQUEUE, NULL, 0, &resource, 1));
+        keep_outputs(
+            f, add_node(f, block, IPU_OP_ID_INFEED_DEQUEUE, NULL, 0, &resource, 1));
         break;
     case 10:
         resource.as.i = VARIABLES + 1;
@@ -593,7 +611,8 @@ interpret_block(const ipu_graph *graph, ipu_block id, numbers *values, world *w)
     for (size_t n = 0; n < block->nodes.count; n++) {
         const ipu_node_data *node = ipu_node_of(graph, block->nodes.items[n]);
         numbers *out = &values[node->first_output];
-        const numbers *in = node->input_count > 0 ? &values[node->inputs[0].index] : NULL;
+        const numbers *in =
+            node->input_count > 0 ? &values[node->inputs[0].index] : NULL;
         int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0);
         switch (node->op) {
         case IPU_OP_ID_REPEAT:
@@ -692,7 +711,8 @@ agree(fuzz *f, rig *r, world *w, numbers *values)
     const void *inputs[6];
     bool same = true;
     for (uint32_t i = 0; i < 6; i++) {
-        inputs[i] = &values[ipu_block_of(f->graph, (ipu_block){0})->params.items[i].index];
+        inputs[i] =
+            &values[ipu_block_of(f->graph, (ipu_block){0})->params.items[i].index];
     }
     CHECK_OK(f->ctx, ipu_program_create(f->ctx, f->graph, &options, &program));
     if (program == NULL) {

@@ -165,9 +165,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     zero = tf.zeros_like(x)
     # exp of the negative part alone: exp of a large x would be infinite, and infinity
     # times the zero gradient of the branch that is not taken is not a number
-    return tf.where(
-        tf.greater(x, zero), x, alpha * (tf.exp(tf.minimum(x, zero)) - 1.0)
-    )
+    return tf.where(tf.greater(x, zero), x, alpha * (tf.exp(tf.minimum(x, zero)) - 1.0))
 
 
 @symbolic

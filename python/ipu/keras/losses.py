@@ -98,9 +98,7 @@ class Loss:
             f"{type(self).__name__} must define call(y_true, y_pred)."
         )
 
-    def __call__(
-        self, y_true: Any, y_pred: Any, sample_weight: Any = None
-    ) -> Tensor:
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Tensor:
         """Give the reduced loss.
 
         Args:

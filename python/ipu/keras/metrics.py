@@ -257,9 +257,7 @@ class MeanMetricWrapper(Mean):
         y_true, y_pred = squeeze_pair(
             tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred)
         )
-        super().update_state(
-            self._fn(y_true, y_pred, **self._fn_kwargs), sample_weight
-        )
+        super().update_state(self._fn(y_true, y_pred, **self._fn_kwargs), sample_weight)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal metric."""
@@ -291,9 +289,7 @@ class BinaryAccuracy(MeanMetricWrapper):
 class CategoricalAccuracy(MeanMetricWrapper):
     """How often the most probable class is the target's, given one-hot targets."""
 
-    def __init__(
-        self, name: str = "categorical_accuracy", dtype: Any = None
-    ) -> None:
+    def __init__(self, name: str = "categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(categorical_accuracy, name, dtype)
 
 

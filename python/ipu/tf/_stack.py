@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ipu import _core
@@ -17,18 +18,24 @@ def stack_nested(items: Any, dtype: int) -> _core.Tensor:
         items: A list or tuple; its leaves are tensors, arrays, numbers or variables.
         dtype: Unused: the dtype of the tensors decides.
     """
-    parts = [
-        stack_nested(item, dtype) if isinstance(item, (list, tuple)) else item
-        for item in items
-    ]
+    leaves = list(_leaves(items))
     # numbers take the dtype of the tensor beside them
-    first = next(p for p in parts if not isinstance(p, (int, float)))
-    name = _core.Tensor(first).dtype_name
-    rows = [
-        _core.apply("reshape", (t,), {"shape": (1, *t.shape)})
-        for t in (
-            _core.Tensor(p, name if isinstance(p, (int, float)) else None) for p in parts
-        )
-    ]
+    first = next(leaf for leaf in leaves if not isinstance(leaf, (int, float)))
+    return _stack(items, _core.Tensor(first).dtype_name)
+
+
+def _leaves(items: Any) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, (list, tuple)):
+            yield from _leaves(item)
+        else:
+            yield item
+
+
+def _stack(item: Any, dtype: str) -> _core.Tensor:
+    if not isinstance(item, (list, tuple)):
+        return _core.Tensor(item, dtype if isinstance(item, (int, float)) else None)
+    parts = [_stack(part, dtype) for part in item]
+    rows = [_core.apply("reshape", (p,), {"shape": (1, *p.shape)}) for p in parts]
     result: _core.Tensor = _core.apply("concat", rows, {"axis": 0})
     return result

@@ -263,7 +263,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
         (2, 3)
     """
     value = Tensor(tensor)
-    sizes = [int(s) for s in (shape if isinstance(shape, (list, tuple)) else list(shape))]
+    sizes = _sizes(shape)
     if sizes.count(-1) > 1:
         raise ValueError(f"Only one size of a shape can be -1. Received: {tuple(sizes)}.")
     if -1 in sizes:
@@ -313,7 +313,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 def broadcast_to(input: Any, shape: Sequence[int], name: str = "") -> Tensor:
     """Repeat ``input`` along axes of size 1 and new leading axes."""
-    return apply("broadcast", (input,), {"shape": list(shape)})
+    return apply("broadcast", (input,), {"shape": _sizes(shape)})
 
 
 def concat(values: Sequence[Any], axis: int, name: str = "concat") -> Tensor:
@@ -394,12 +394,18 @@ def size(input: Any) -> Tensor:
 def fill(dims: Sequence[int], value: Any, name: str | None = None) -> Tensor:
     """A tensor of shape ``dims`` whose elements are all ``value``."""
     scalar = Tensor(value)
-    return broadcast_to(scalar, [int(d) for d in dims])
+    return broadcast_to(scalar, _sizes(dims))
+
+
+def _sizes(shape: Any) -> list[int]:
+    """A shape as ints: from a sequence, a tensor of known value, or one number."""
+    if isinstance(shape, int) or getattr(shape, "shape", None) == ():
+        return [int(shape)]
+    return [int(size) for size in shape]
 
 
 def _filled(shape: Any, value: float, dtype: Any) -> Tensor:
-    sizes = [int(s) for s in (shape if isinstance(shape, (list, tuple)) else list(shape))]
-    return broadcast_to(Tensor(value, as_dtype(dtype).name), sizes)
+    return broadcast_to(Tensor(value, as_dtype(dtype).name), _sizes(shape))
 
 
 def zeros(shape: Any, dtype: Any = float32, name: str | None = None) -> Tensor:

@@ -19,7 +19,8 @@ class Callback:
         params: ``verbose``, ``epochs`` and ``steps`` of the run.
 
     Batch hooks are called once for each execution of ``steps_per_execution`` steps:
-    the begin hook with the number of its first step, the end hook with that of its last.
+    the begin hook with the number of its first step, the end hook with that of its
+    last.
 
     Source: ``tf.keras.callbacks.Callback`` of Keras 2.6.
     """

@@ -88,8 +88,8 @@ class ModelCheckpoint(Callback):
         if self.save_freq == "epoch":
             return
         is_new_epoch = batch <= self._last_batch
-        self._batches_since_save += batch + 1 if is_new_epoch else (
-            batch - self._last_batch
+        self._batches_since_save += (
+            batch + 1 if is_new_epoch else (batch - self._last_batch)
         )
         self._last_batch = batch
         if self._batches_since_save >= int(self.save_freq):

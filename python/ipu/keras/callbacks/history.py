@@ -15,8 +15,8 @@ class History(Callback):
     """The results of every epoch, and of every step.
 
     Attributes:
-        history: For each name (``"loss"``, the metrics, ``"val_loss"``, ...) a list with
-            one float for each epoch that ran.
+        history: For each name (``"loss"``, the metrics, ``"val_loss"``, ...) a list
+            with one float for each epoch that ran.
         epoch: The numbers of the epochs that ran.
         steps: For each name a list with one float for each step that ran, over all
             epochs, however many steps an execution had. ``steps["loss"]`` is the loss
@@ -63,7 +63,9 @@ class History(Callback):
         rows = [["epoch", *self.history], *self._rows()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         return "\n".join(
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+            "  ".join(
+                cell.rjust(width) for cell, width in zip(row, widths, strict=True)
+            )
             for row in rows
         )
 

@@ -46,7 +46,7 @@ def _outputs(nest: Nest, names: list[str], what: str) -> list[Any]:
     if isinstance(nest, Mapping) and all(name in nest for name in names):
         return [nest[name] for name in names]
     leaves = tf.nest.flatten(nest)
-    if len(leaves) == 1 and len(names) > 1 or len(leaves) not in (1, len(names)):
+    if (len(leaves) == 1 and len(names) > 1) or len(leaves) not in (1, len(names)):
         raise ValueError(
             f"The model has {len(names)} outputs {names}, but there are {len(leaves)} "
             f"{what}. Give one for each output."
@@ -149,7 +149,7 @@ def _as_loss(given: Any) -> losses.Loss | None:
 
 
 class _ByShape(metrics.MeanMetricWrapper):
-    """"accuracy" and "crossentropy": the function is chosen by the shapes."""
+    """ "accuracy" and "crossentropy": the function is chosen by the shapes."""
 
     def __init__(self, meaning: str, name: str) -> None:
         def choose(y_true: Tensor, y_pred: Tensor) -> Tensor:
@@ -176,6 +176,7 @@ class MetricsContainer:
         self._given = given
         self._given_weighted = weighted
         self._entries: list[tuple[int, metrics.Metric, bool]] = []
+        self._names: list[str] = []
         for one in tf.nest.flatten([given or [], weighted or []]):
             metrics.get(one)
         self.built = False
@@ -184,6 +185,7 @@ class MetricsContainer:
         """Settle which output has which metrics."""
         if self.built:
             return
+        self._names = output_names
         several = len(output_names) > 1
         for given, is_weighted in ((self._given, False), (self._given_weighted, True)):
             if not given:
@@ -192,9 +194,7 @@ class MetricsContainer:
                 isinstance(one, (list, tuple)) for one in given
             )
             found = _by_output("metrics", given, output_names, is_flat)
-            for index, (name, some) in enumerate(
-                zip(output_names, found, strict=True)
-            ):
+            for index, (name, some) in enumerate(zip(output_names, found, strict=True)):
                 some = some if isinstance(some, (list, tuple)) else [some]
                 prefix = f"{name}_" if several else ""
                 for one in some:
@@ -213,9 +213,7 @@ class MetricsContainer:
         if not self._entries:
             return
         outputs = tf.nest.flatten(y_pred)
-        targets = tf.nest.flatten(y_true)
-        if len(outputs) > 1 and isinstance(y_true, Mapping):
-            targets = list(tf.nest.flatten(y_true))
+        targets = _outputs(y_true, self._names, "targets")
         for index, metric, is_weighted in self._entries:
             weight = sample_weight if is_weighted else None
             metric.update_state(targets[index], outputs[index], weight)

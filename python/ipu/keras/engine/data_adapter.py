@@ -20,9 +20,7 @@ from ipu.keras.engine.step_plan import UNKNOWN
 
 __all__ = ["Batches", "as_batches", "split_validation", "unpack"]
 
-_DEVICE_DTYPES = frozenset(
-    {"float32", "float16", "int32", "int8", "uint8", "bool"}
-)
+_DEVICE_DTYPES = frozenset({"float32", "float16", "int32", "int8", "uint8", "bool"})
 
 
 class Batches(NamedTuple):
@@ -90,7 +88,9 @@ def as_batches(
     """
     if hasattr(x, "element_spec") and hasattr(x, "cardinality"):
         return _from_dataset(x, y, sample_weight, batch_size)
-    if isinstance(x, Iterator) or hasattr(x, "__getitem__") and hasattr(x, "on_epoch_end"):
+    if isinstance(x, Iterator) or (
+        hasattr(x, "__getitem__") and hasattr(x, "on_epoch_end")
+    ):
         raise ValueError(
             "Generators and keras.utils.Sequence are not compatible with the IPU's "
             "requirement to know the data shape ahead of time. Received: "
@@ -102,9 +102,10 @@ def as_batches(
         if y is None:
             raise ValueError("`sample_weight` needs targets. Received: y=None.")
         parts.append(sample_weight)
-    arrays = tuple(_as_arrays(part, name) for part, name in zip(
-        parts, ("x", "y", "sample_weight"), strict=False
-    ))
+    arrays = tuple(
+        _as_arrays(part, name)
+        for part, name in zip(parts, ("x", "y", "sample_weight"), strict=False)
+    )
     return _from_arrays(arrays, batch_size, shuffle, (x, y, sample_weight))
 
 
@@ -138,9 +139,7 @@ def _device_array(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any
     if dtype.kind == "f":
         return array.astype(np.float32)
     if dtype.kind in "iu":
-        if array.size and not (
-            -(2**31) <= array.min() and array.max() < 2**31
-        ):
+        if array.size and not (array.min() >= -(2**31) and array.max() < 2**31):
             raise ValueError(
                 f"`{name}` has integers that do not fit into the device's int32. "
                 f"Received: values from {array.min()} to {array.max()}."
@@ -170,8 +169,8 @@ def _from_arrays(
             for name, a in zip(("x", "y", "sample_weight"), arrays, strict=False)
         )
         raise ValueError(
-            f"Data cardinality is ambiguous:\n{lines}\nMake sure all arrays contain the "
-            "same number of samples."
+            f"Data cardinality is ambiguous:\n{lines}\nMake sure all arrays contain "
+            "the same number of samples."
         )
     samples = sizes[0]
     if samples == 0:

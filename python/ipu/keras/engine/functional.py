@@ -12,7 +12,7 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.functional_graph import Graph, map_graph
 from ipu.keras.engine.input_spec import InputSpec
 from ipu.keras.engine.keras_tensor import KerasTensor
-from ipu.keras.engine.training import Model
+from ipu.keras.engine.model import Model
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """From the outputs of a functional model back to its nodes and layers, in order.
 
-The depth of a node is its longest distance from an output. Nodes run from the deepest to
-depth 0; layers are listed by depth too, and where that is equal in the order in which a
-walk from the outputs meets them. This is Keras's order, so ``get_weights`` agrees.
+The depth of a node is its longest distance from an output. Nodes run from the deepest
+to depth 0; layers are listed by depth too, and where that is equal in the order in
+which a walk from the outputs meets them. This is Keras's order, so ``get_weights``
+agrees.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Symbolic values of the functional API, and the calls that made them.
 
-A ``KerasTensor`` has a shape and a dtype but no numbers. Calling a layer on it records a
-``Node``: the layer, its arguments, its results. Following ``_keras_history`` back from
-the outputs of a model gives its graph.
+A ``KerasTensor`` has a shape and a dtype but no numbers. Calling a layer on it records
+a ``Node``: the layer, its arguments, its results. Following ``_keras_history`` back
+from the outputs of a model gives its graph.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _add_operators() -> None:
     import operator
 
     both = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
-    for name in both + ("lt", "le", "gt", "ge"):
+    for name in (*both, "lt", "le", "gt", "ge"):
         function = getattr(operator, name)
 
         def forward(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,13 +11,11 @@ from ipu.keras import _names
 from ipu.keras._types import Nest
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.keras_tensor import KerasTensor
-from ipu.keras.engine.training import Model
+from ipu.keras.engine.model import Model
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import Input, InputLayer
 
 __all__ = ["Sequential"]
-
-_log = logging.getLogger("ipu")
 
 
 class Sequential(Functional):

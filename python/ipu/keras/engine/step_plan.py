@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """How many steps an epoch has, and how many of them an execution.
 
-The rules are those of the IPU extensions of Keras, with one replica: the number of steps
-of an execution must divide that of an epoch, and the data must have enough batches.
+The rules are those of the IPU extensions of Keras, with one replica: the number of
+steps of an execution must divide that of an epoch, and the data must have enough
+batches.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ UNKNOWN = -2
 
 
 class StepPlan(NamedTuple):
-    """Steps of an epoch and of an execution, and whether data start again each epoch."""
+    """Steps of an epoch and of an execution; whether data start again each epoch."""
 
     steps: int
     per_execution: int
@@ -44,8 +45,8 @@ def plan_steps(
         The plan.
 
     Raises:
-        ValueError: The data are infinite or of unknown size and ``steps`` is None, there
-            are too few batches, or ``per_execution`` does not divide the steps.
+        ValueError: The data are infinite or of unknown size and ``steps`` is None,
+            there are too few batches, or ``per_execution`` does not divide the steps.
     """
     if steps is not None and (
         isinstance(steps, bool) or int(steps) != steps or steps <= 0
@@ -61,8 +62,8 @@ def plan_steps(
         )
     if steps is None and cardinality == UNKNOWN:
         raise ValueError(
-            "Could not infer the size of the data. You must specify the number of steps "
-            f"to run. Received: {argument}=None. Pass `{argument}`."
+            "Could not infer the size of the data. You must specify the number of "
+            f"steps to run. Received: {argument}=None. Pass `{argument}`."
         )
     if cardinality == 0:
         raise ValueError(
@@ -76,9 +77,9 @@ def plan_steps(
     if 0 <= cardinality < needed:
         raise ValueError(
             "Your input does not have enough data. Make sure that your dataset or "
-            f"generator can generate at least {needed} batches. Received: {cardinality} "
-            f"batches for {argument}={wanted} and {epochs} epoch(s). You may need to use "
-            "the repeat() function when building your dataset."
+            f"generator can generate at least {needed} batches. Received: "
+            f"{cardinality} batches for {argument}={wanted} and {epochs} epoch(s). You "
+            "may need to use the repeat() function when building your dataset."
         )
     k = per_execution
     if k > wanted:

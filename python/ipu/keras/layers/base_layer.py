@@ -1,39 +1,38 @@
 # SPDX-License-Identifier: MIT
 """``ipu.keras.layers.Layer``: what every layer and model is made from.
 
-A call takes one of two ways. With symbolic values (``KerasTensor``) the call is recorded
-as a node of a model and only shapes are found. With tensors the layer is built if it
-has not been, and its ``call`` runs: eagerly, or into the trace that is open.
+A call takes one of two ways. With symbolic values (``KerasTensor``) the call is
+recorded as a node of a model and only shapes are found. With tensors the layer is built
+if it has not been, and its ``call`` runs: eagerly, or into the trace that is open.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ipu import tf
-from ipu.keras import _names, initializers, regularizers
+from ipu.keras import _names
 from ipu.keras._types import Nest, Shape, Tensor
 from ipu.keras.engine.call_context import call_scope, current_training, in_call
 from ipu.keras.engine.infer import infer_outputs
+from ipu.keras.engine.init_scope import init_scope
 from ipu.keras.engine.input_spec import InputSpec, check_input_spec
 from ipu.keras.engine.keras_tensor import KerasTensor, Node, contains_symbolic
+from ipu.keras.engine.layer_places import LayerPlaces
+from ipu.keras.engine.layer_weights import LayerWeights
 from ipu.keras.engine.pipeline_stage import current_stage
 
 __all__ = ["InputSpec", "Layer"]
 
 T = TypeVar("T")
 
-# attributes that are no part of the layer, or are reported by other means
-_UNTRACKED = frozenset(
-    {"_inbound_nodes", "_outbound_nodes", "_added_weights", "_losses", "input_spec"}
-)
 
-
-class Layer:
+class Layer(LayerWeights, LayerPlaces):
     """Base class of layers: weights, and a computation on tensors.
 
     A subclass defines ``call(self, inputs)``, and ``build(self, input_shape)`` where it
@@ -87,9 +86,7 @@ class Layer:
                     f"argument {key!r}.{_names.nearest(key, known)}"
                 )
         if name is not None and not isinstance(name, str):
-            raise TypeError(
-                f"Expected `name` to be a string. Received: {name!r}."
-            )
+            raise TypeError(f"Expected `name` to be a string. Received: {name!r}.")
         if name is None:
             name = _names.unique_name(_names.snake_case(type(self).__name__))
         self._name = name
@@ -166,7 +163,7 @@ class Layer:
         inputs = args[0] if args else next(iter(kwargs.values()))
         self._maybe_build(inputs)
         check_input_spec(self.input_spec, inputs, self._title)
-        outputs = infer_outputs(self._concrete_call, args, kwargs, self.name)
+        outputs = infer_outputs(self._call_with, args, kwargs, self.name)
         stage = current_stage()
         Node(
             self,
@@ -194,6 +191,9 @@ class Layer:
                 _name_layer(error, self)
                 raise
 
+    def _call_with(self, *args: Any, **kwargs: Any) -> Any:
+        return self._concrete_call(args, kwargs)
+
     def _with_training(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -201,9 +201,11 @@ class Layer:
         parameters = _call_parameters(type(self))
         position = parameters.get("training")
         if position is None and "**" not in parameters:
-            kwargs = {key: kwargs[key] for key in kwargs if key != "training"} if (
-                "training" in kwargs
-            ) else kwargs
+            kwargs = (
+                {key: kwargs[key] for key in kwargs if key != "training"}
+                if ("training" in kwargs)
+                else kwargs
+            )
             return current_training(), args, kwargs
         if position is not None and position[0] < len(args):
             value = args[position[0]]
@@ -234,7 +236,8 @@ class Layer:
         else:
             shapes = _shape_of(inputs)
         try:
-            self.build(shapes)
+            with init_scope():
+                self.build(shapes)
         except Exception as error:
             _name_layer(error, self)
             raise
@@ -279,200 +282,6 @@ class Layer:
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__qualname__} {self._name!r}>"
 
-    # --- weights ------------------------------------------------------------------
-
-    def add_weight(
-        self,
-        name: str | None = None,
-        shape: Sequence[int] | int | None = None,
-        dtype: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
-        trainable: bool | None = None,
-        constraint: Any = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Create a variable of the layer.
-
-        Args:
-            name: Its name, which the layer's is put before.
-            shape: Its sizes; None or () for a scalar.
-            dtype: Its dtype; None for the layer's.
-            initializer: What ``initializers.get`` takes; None is glorot_uniform for
-                floats and zeros for the rest.
-            regularizer: A penalty that the loss gets.
-            trainable: Whether optimizers change it; None for True.
-            constraint: Not there yet: must be None.
-            **kwargs: Ignored, as in Keras (``aggregation`` and such).
-
-        Returns:
-            A ``tf.Variable``.
-
-        Raises:
-            ValueError: An open size in ``shape``, or an unknown name.
-            UnimplementedError: ``constraint`` was given.
-        """
-        del kwargs
-        if constraint is not None:
-            raise tf.errors.UnimplementedError(
-                "Constraints on weights are not there yet. "
-                f"Received: constraint={constraint!r}. Leave it out."
-            )
-        name = name or "weight"
-        kind = self._dtype if dtype is None else tf.as_dtype(dtype)
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
-        if any(size is None for size in sizes):
-            raise ValueError(
-                f"Weight {name!r} of layer {self.name!r} needs known sizes. Received: "
-                f"shape={sizes}. Give the input all sizes but the batch's."
-            )
-        if initializer is None:
-            initializer = "glorot_uniform" if kind.is_floating else "zeros"
-        function = initializers.get(initializer)
-        assert function is not None
-        value = function(sizes, dtype=kind)
-        variable = tf.Variable(
-            value,
-            trainable=True if trainable is None else bool(trainable),
-            name=f"{self.name}/{name}",
-            dtype=kind,
-        )
-        if tuple(variable.shape) != sizes:
-            raise ValueError(
-                f"The initializer of weight {name!r} of layer {self.name!r} gave shape "
-                f"{tuple(variable.shape)}; {sizes} was asked for."
-            )
-        self._added_weights.append(variable)
-        penalty = regularizers.get(regularizer)
-        if penalty is not None:
-            self._regularized.append((variable, penalty))
-        return variable
-
-    def _members(self) -> Iterator[Any]:
-        """The variables and layers that attributes hold, in the order they were set."""
-        for key, value in self.__dict__.items():
-            if key not in _UNTRACKED:
-                yield from _walk(value)
-
-    def _own_variables(self) -> list[Any]:
-        found = [m for m in self._members() if isinstance(m, tf.Variable)]
-        return _unique(self._added_weights + found)
-
-    def _sublayers(self) -> list[Layer]:
-        return _unique([m for m in self._members() if isinstance(m, Layer)])
-
-    def _flatten_layers(self) -> Iterator[Layer]:
-        """This layer and all inside it, each once."""
-        seen: set[int] = set()
-        stack: list[Layer] = [self]
-        while stack:
-            layer = stack.pop()
-            if id(layer) in seen:
-                continue
-            seen.add(id(layer))
-            yield layer
-            stack.extend(reversed(layer._sublayers()))
-
-    @property
-    def submodules(self) -> tuple[Layer, ...]:
-        """All layers inside this one."""
-        return tuple(layer for layer in self._flatten_layers() if layer is not self)
-
-    @property
-    def trainable(self) -> bool:
-        """Whether optimizers change the weights; setting it sets all inner layers."""
-        return self._trainable
-
-    @trainable.setter
-    def trainable(self, value: bool) -> None:
-        for layer in self._flatten_layers():
-            layer._trainable = bool(value)
-
-    @property
-    def trainable_weights(self) -> list[Any]:
-        """The variables that an optimizer changes, own ones first."""
-        if not self.trainable:
-            return []
-        own = [v for v in self._own_variables() if v.trainable]
-        inner = [v for layer in self._sublayers() for v in layer.trainable_weights]
-        return _unique(own + inner)
-
-    @property
-    def non_trainable_weights(self) -> list[Any]:
-        """The variables that it does not."""
-        if self.trainable:
-            own = [v for v in self._own_variables() if not v.trainable]
-            layers = self._sublayers()
-            return _unique(own + [v for la in layers for v in la.non_trainable_weights])
-        own = self._own_variables()
-        fixed = [v for v in own if v.trainable] + [v for v in own if not v.trainable]
-        return _unique(fixed + [v for la in self._sublayers() for v in la.weights])
-
-    @property
-    def weights(self) -> list[Any]:
-        """All variables: the trainable ones, then the others."""
-        return _unique(self.trainable_weights + self.non_trainable_weights)
-
-    @property
-    def variables(self) -> list[Any]:
-        """The same as ``weights``."""
-        return self.weights
-
-    @property
-    def trainable_variables(self) -> list[Any]:
-        """The same as ``trainable_weights``."""
-        return self.trainable_weights
-
-    @property
-    def non_trainable_variables(self) -> list[Any]:
-        """The same as ``non_trainable_weights``."""
-        return self.non_trainable_weights
-
-    def get_weights(self) -> list[np.ndarray[Any, Any]]:
-        """Copy all weights to the host, in the order of ``weights``."""
-        return [variable.numpy() for variable in self.weights]
-
-    def set_weights(self, weights: Sequence[Any]) -> None:
-        """Set all weights.
-
-        Args:
-            weights: Arrays in the order of ``weights``.
-
-        Raises:
-            ValueError: Their number or a shape differs; then nothing is changed.
-        """
-        variables = self.weights
-        arrays = [np.asarray(weight) for weight in weights]
-        if len(arrays) != len(variables):
-            raise ValueError(
-                f"You called `set_weights(weights)` on layer {self.name!r} with a "
-                f"weight list of length {len(arrays)}, but the layer was expecting "
-                f"{len(variables)} weights."
-            )
-        for variable, array in zip(variables, arrays, strict=True):
-            if tuple(variable.shape) != array.shape:
-                raise ValueError(
-                    f"Layer weight shape {tuple(variable.shape)} not compatible with "
-                    f"provided weight shape {array.shape} (weight {variable.name!r} of "
-                    f"layer {self.name!r})."
-                )
-        for variable, array in zip(variables, arrays, strict=True):
-            variable.assign(array.astype(variable.dtype.as_numpy_dtype, copy=False))
-
-    def count_params(self) -> int:
-        """Count the numbers in all weights.
-
-        Raises:
-            ValueError: The layer is not built.
-        """
-        if not self.built:
-            raise ValueError(
-                f"You tried to call `count_params` on {self.name}, but the layer isn't "
-                f"built. You can build it manually via: "
-                f"`{self.name}.build(batch_input_shape)`."
-            )
-        return sum(int(np.prod(variable.shape)) for variable in self.weights)
-
     # --- losses -------------------------------------------------------------------
 
     def add_loss(self, losses: Any, **kwargs: Any) -> None:
@@ -499,59 +308,6 @@ class Layer:
         for layer in self._flatten_layers():
             layer._losses.clear()
 
-    # --- places in a model --------------------------------------------------------
-
-    def _only_node(self, what: str) -> Node:
-        if len(self._inbound_nodes) != 1:
-            count = len(self._inbound_nodes)
-            raise AttributeError(
-                f"The layer {self.name!r} has never been called on symbolic values "
-                f"and thus has no defined {what}."
-                if count == 0
-                else f"Layer {self.name!r} has {count} inbound nodes, hence the notion "
-                f"of its {what} is ill-defined. Use `get_{what.split()[0]}_at("
-                "node_index)` instead."
-            )
-        return self._inbound_nodes[0]
-
-    @property
-    def inbound_nodes(self) -> list[Node]:
-        """The calls of this layer on symbolic values."""
-        return self._inbound_nodes
-
-    @property
-    def input(self) -> Nest:
-        """The symbolic input of the only call."""
-        inputs = self._only_node("input").keras_inputs
-        if not inputs:
-            return self._inbound_nodes[0].outputs
-        return inputs[0] if len(inputs) == 1 else list(inputs)
-
-    @property
-    def output(self) -> Nest:
-        """The symbolic result of the only call."""
-        return self._only_node("output").outputs
-
-    @property
-    def input_shape(self) -> Any:
-        """The shape of ``input``."""
-        node = self._only_node("input shape")
-        return node.input_shapes if node.keras_inputs else node.output_shapes
-
-    @property
-    def output_shape(self) -> Any:
-        """The shape of ``output``."""
-        return self._only_node("output shape").output_shapes
-
-    def get_input_at(self, node_index: int) -> Nest:
-        """Give the symbolic input of a call, counted from 0."""
-        inputs = self._inbound_nodes[node_index].keras_inputs
-        return inputs[0] if len(inputs) == 1 else list(inputs)
-
-    def get_output_at(self, node_index: int) -> Nest:
-        """Give the symbolic result of a call, counted from 0."""
-        return self._inbound_nodes[node_index].outputs
-
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Find the shape of the result, building the layer if need be.
 
@@ -567,7 +323,7 @@ class Layer:
 
         inputs = map_shapes(symbol, input_shape)
         self._maybe_build(inputs)
-        outputs = infer_outputs(self._concrete_call, (inputs,), {}, self.name)
+        outputs = infer_outputs(self._call_with, (inputs,), {}, self.name)
         return tf.nest.map_structure(lambda tensor: tensor.shape, outputs)
 
 
@@ -637,27 +393,6 @@ def _call_parameters(kind: type[Layer]) -> dict[str, tuple[int, Any]]:
     return known
 
 
-def _walk(value: Any) -> Iterator[Any]:
-    if isinstance(value, (Layer, tf.Variable)):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _walk(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _walk(item)
-
-
-def _unique(items: list[T]) -> list[T]:
-    seen: set[int] = set()
-    unique = []
-    for item in items:
-        if id(item) not in seen:
-            seen.add(id(item))
-            unique.append(item)
-    return unique
-
-
 def _name_layer(error: Exception, layer: Layer) -> None:
     """Put the innermost layer's name before the text of an error."""
     if getattr(error, "_ipu_layer_named", False) or not error.args:
@@ -671,7 +406,5 @@ def _name_layer(error: Exception, layer: Layer) -> None:
     error.args = (text,)
     if isinstance(error, tf.errors.OpError):
         error._message = text
-    try:
+    with contextlib.suppress(AttributeError):
         error._ipu_layer_named = True  # type: ignore[attr-defined]
-    except AttributeError:
-        pass

@@ -50,7 +50,7 @@ class InputLayer(Layer):
         return inputs
 
 
-def Input(  # noqa: N802 (Keras's name)
+def Input(
     shape: Sequence[int | None] | int | None = None,
     batch_size: int | None = None,
     name: str | None = None,

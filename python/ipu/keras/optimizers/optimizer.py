@@ -51,9 +51,7 @@ class Optimizer:
                     f"{_names.nearest(key, (*_KEYWORDS, 'learning_rate', 'name'))}"
                 )
             if value is not None and not callable(value) and value < 0:
-                raise ValueError(
-                    f"Expected {key} >= 0. Received: {key}={value!r}."
-                )
+                raise ValueError(f"Expected {key} >= 0. Received: {key}={value!r}.")
         self._name = name
         self.clipnorm = kwargs.get("clipnorm")
         self.clipvalue = kwargs.get("clipvalue")
@@ -274,7 +272,9 @@ class Optimizer:
                     f"traced function. Received: loss={loss!r}. Pass a callable."
                 )
             self._create_all_weights(variables)
-            return self._run_once(("minimize", loss), self._trace_minimize, loss, variables)
+            return self._run_once(
+                ("minimize", loss), self._trace_minimize, loss, variables
+            )
         return self._trace_minimize(loss, variables, grad_loss)
 
     def _trace_minimize(
@@ -338,9 +338,7 @@ class Optimizer:
         variables = [var for _, var in kept]
         self._create_all_weights(variables)
         if not _function.in_trace():
-            return self._run_once(
-                ("apply",), self._trace_apply, gradients, variables
-            )
+            return self._run_once(("apply",), self._trace_apply, gradients, variables)
         return self._trace_apply(gradients, variables)
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
@@ -383,8 +381,10 @@ class Optimizer:
         if self.clipvalue is not None:
             limit = float(self.clipvalue)
             gradients = [
-                tf.minimum(tf.maximum(g, tf.constant(-limit, dtype=g.dtype)),
-                           tf.constant(limit, dtype=g.dtype))
+                tf.minimum(
+                    tf.maximum(g, tf.constant(-limit, dtype=g.dtype)),
+                    tf.constant(limit, dtype=g.dtype),
+                )
                 for g in gradients
             ]
         if self.clipnorm is not None:
@@ -407,7 +407,10 @@ class Optimizer:
         """Give the arguments that make an equal optimizer."""
         config: dict[str, Any] = {"name": self._name}
         rate = self._rate
-        if not isinstance(rate, LearningRateSchedule) and self._rate_variable is not None:
+        if (
+            not isinstance(rate, LearningRateSchedule)
+            and self._rate_variable is not None
+        ):
             rate = float(self._rate_variable.numpy())
         config["learning_rate"] = rate
         for key in ("clipnorm", "clipvalue", "global_clipnorm"):

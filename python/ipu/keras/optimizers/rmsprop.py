@@ -45,8 +45,7 @@ class RMSprop(Optimizer):
         super().__init__(learning_rate, name, **kwargs)
         if not 0 <= momentum <= 1:
             raise ValueError(
-                "`momentum` must be between [0, 1]. "
-                f"Received: momentum={momentum!r}."
+                f"`momentum` must be between [0, 1]. Received: momentum={momentum!r}."
             )
         self.rho = float(rho)
         self.momentum = float(momentum)

@@ -47,8 +47,7 @@ class SGD(Optimizer):
         super().__init__(learning_rate, name, **kwargs)
         if not isinstance(momentum, (int, float)) or not 0 <= momentum <= 1:
             raise ValueError(
-                "`momentum` must be between [0, 1]. "
-                f"Received: momentum={momentum!r}."
+                f"`momentum` must be between [0, 1]. Received: momentum={momentum!r}."
             )
         self._momentum = float(momentum)
         self.nesterov = bool(nesterov)

@@ -93,6 +93,8 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
         array = np.asarray(value.numpy())
     elif hasattr(value, "__array__"):
         array = np.asarray(value)
+    elif _holds_arrays(value):
+        array = np.stack([to_array(item, what) for item in value])
     else:
         try:
             array = np.asarray(tf.convert_to_tensor(value).numpy())
@@ -109,6 +111,13 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return np.asarray(array, order="C")
+
+
+def _holds_arrays(value: Any) -> bool:
+    """Tell whether the first leaf of a nested list has a dtype of its own."""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return hasattr(value, "dtype")
 
 
 def short(value: Any) -> str:

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras``: a Keras-like face with the IPU extensions.
+
+Names, defaults and numbers are those of Keras 2.6. Models run as programs of a
+simulated IPU: ``steps_per_execution`` steps of training are one call into the core.
+
+Example:
+    >>> from ipu import keras
+    >>> model = keras.Sequential([
+    ...     keras.layers.Flatten(input_shape=(28, 28)),
+    ...     keras.layers.Dense(10),
+    ... ])
+    >>> model.count_params()
+    7850
+"""
+
+from __future__ import annotations
+
+from ipu.keras import (
+    activations,
+    backend,
+    callbacks,
+    datasets,
+    initializers,
+    layers,
+    losses,
+    metrics,
+    models,
+    optimizers,
+    regularizers,
+    utils,
+)
+from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
+from ipu.keras.engine.model import Model
+from ipu.keras.engine.pipeline_stage import PipelineStage
+from ipu.keras.engine.sequential import Sequential
+from ipu.keras.engine.stage_assignment import (
+    FunctionalLayerPipelineStageAssignment,
+    SequentialLayerPipelineStageAssignment,
+)
+from ipu.keras.layers import Input
+
+__all__ = [
+    "FunctionalLayerPipelineStageAssignment",
+    "Input",
+    "Model",
+    "PipelineStage",
+    "ReplicatedMetricReductionMethod",
+    "Sequential",
+    "SequentialLayerPipelineStageAssignment",
+    "activations",
+    "backend",
+    "callbacks",
+    "datasets",
+    "initializers",
+    "layers",
+    "losses",
+    "metrics",
+    "models",
+    "optimizers",
+    "regularizers",
+    "utils",
+]

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: MIT
+"""The part of ``Layer`` that owns variables and knows the layers inside.
+
+There is no register of them: the attributes are looked through, also inside lists,
+tuples and dicts, in the order in which they were set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras import initializers, regularizers
+from ipu.keras._types import Tensor
+from ipu.keras.engine.init_scope import init_scope
+
+if TYPE_CHECKING:
+    from ipu.keras.layers.base_layer import Layer
+
+__all__ = ["LayerWeights"]
+
+T = TypeVar("T")
+
+# attributes that are no part of the layer, or are reported by other means
+_UNTRACKED = frozenset(
+    {"_inbound_nodes", "_outbound_nodes", "_added_weights", "_losses", "input_spec"}
+)
+
+
+class LayerWeights:
+    """Variables of a layer, and those of the layers inside it."""
+
+    if TYPE_CHECKING:
+        _dtype: Any
+        _trainable: bool
+        _added_weights: list[Any]
+        _regularized: list[tuple[Any, Callable[[Tensor], Tensor]]]
+        built: bool
+        name: Any
+
+    # --- weights ------------------------------------------------------------------
+
+    def add_weight(
+        self,
+        name: str | None = None,
+        shape: Sequence[int] | int | None = None,
+        dtype: Any = None,
+        initializer: Any = None,
+        regularizer: Any = None,
+        trainable: bool | None = None,
+        constraint: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Create a variable of the layer.
+
+        Args:
+            name: Its name, which the layer's is put before.
+            shape: Its sizes; None or () for a scalar.
+            dtype: Its dtype; None for the layer's.
+            initializer: What ``initializers.get`` takes; None is glorot_uniform for
+                floats and zeros for the rest.
+            regularizer: A penalty that the loss gets.
+            trainable: Whether optimizers change it; None for True.
+            constraint: Not there yet: must be None.
+            **kwargs: Ignored, as in Keras (``aggregation`` and such).
+
+        Returns:
+            A ``tf.Variable``.
+
+        Raises:
+            ValueError: An open size in ``shape``, or an unknown name.
+            UnimplementedError: ``constraint`` was given.
+        """
+        del kwargs
+        if constraint is not None:
+            raise tf.errors.UnimplementedError(
+                "Constraints on weights are not there yet. "
+                f"Received: constraint={constraint!r}. Leave it out."
+            )
+        name = name or "weight"
+        kind = self._dtype if dtype is None else tf.as_dtype(dtype)
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
+        if any(size is None for size in sizes):
+            raise ValueError(
+                f"Weight {name!r} of layer {self.name!r} needs known sizes. Received: "
+                f"shape={sizes}. Give the input all sizes but the batch's."
+            )
+        if initializer is None:
+            initializer = "glorot_uniform" if kind.is_floating else "zeros"
+        function = initializers.get(initializer)
+        assert function is not None
+        with init_scope():
+            variable = tf.Variable(
+                function(sizes, dtype=kind),
+                trainable=True if trainable is None else bool(trainable),
+                name=f"{self.name}/{name}",
+                dtype=kind,
+            )
+        if tuple(variable.shape) != sizes:
+            raise ValueError(
+                f"The initializer of weight {name!r} of layer {self.name!r} gave shape "
+                f"{tuple(variable.shape)}; {sizes} was asked for."
+            )
+        self._added_weights.append(variable)
+        penalty = regularizers.get(regularizer)
+        if penalty is not None:
+            self._regularized.append((variable, penalty))
+        return variable
+
+    def _members(self) -> Iterator[Any]:
+        """The variables and layers that attributes hold, in the order they were set."""
+        for key, value in self.__dict__.items():
+            if key not in _UNTRACKED:
+                yield from _walk(value)
+
+    def _own_variables(self) -> list[Any]:
+        found = [m for m in self._members() if isinstance(m, tf.Variable)]
+        return _unique(self._added_weights + found)
+
+    def _sublayers(self) -> list[Layer]:
+        found = [m for m in self._members() if isinstance(m, LayerWeights)]
+        return _unique(cast("list[Layer]", found))
+
+    def _flatten_layers(self) -> Iterator[Layer]:
+        """This layer and all inside it, each once."""
+        seen: set[int] = set()
+        stack: list[Layer] = [cast("Layer", self)]
+        while stack:
+            layer = stack.pop()
+            if id(layer) in seen:
+                continue
+            seen.add(id(layer))
+            yield layer
+            stack.extend(reversed(layer._sublayers()))
+
+    @property
+    def submodules(self) -> tuple[Layer, ...]:
+        """All layers inside this one."""
+        return tuple(layer for layer in self._flatten_layers() if layer is not self)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether optimizers change the weights; setting it sets all inner layers."""
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        for layer in self._flatten_layers():
+            layer._trainable = bool(value)
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """The variables that an optimizer changes, own ones first."""
+        if not self.trainable:
+            return []
+        own = [v for v in self._own_variables() if v.trainable]
+        inner = [v for layer in self._sublayers() for v in layer.trainable_weights]
+        return _unique(own + inner)
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """The variables that it does not."""
+        if self.trainable:
+            own = [v for v in self._own_variables() if not v.trainable]
+            layers = self._sublayers()
+            return _unique(own + [v for la in layers for v in la.non_trainable_weights])
+        own = self._own_variables()
+        fixed = [v for v in own if v.trainable] + [v for v in own if not v.trainable]
+        return _unique(fixed + [v for la in self._sublayers() for v in la.weights])
+
+    @property
+    def weights(self) -> list[Any]:
+        """All variables: the trainable ones, then the others."""
+        return _unique(self.trainable_weights + self.non_trainable_weights)
+
+    @property
+    def variables(self) -> list[Any]:
+        """The same as ``weights``."""
+        return self.weights
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """The same as ``trainable_weights``."""
+        return self.trainable_weights
+
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        """The same as ``non_trainable_weights``."""
+        return self.non_trainable_weights
+
+    def get_weights(self) -> list[np.ndarray[Any, Any]]:
+        """Copy all weights to the host, in the order of ``weights``."""
+        return [variable.numpy() for variable in self.weights]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        """Set all weights.
+
+        Args:
+            weights: Arrays in the order of ``weights``.
+
+        Raises:
+            ValueError: Their number or a shape differs; then nothing is changed.
+        """
+        variables = self.weights
+        arrays = [np.asarray(weight) for weight in weights]
+        if len(arrays) != len(variables):
+            raise ValueError(
+                f"You called `set_weights(weights)` on layer {self.name!r} with a "
+                f"weight list of length {len(arrays)}, but the layer was expecting "
+                f"{len(variables)} weights."
+            )
+        for variable, array in zip(variables, arrays, strict=True):
+            if tuple(variable.shape) != array.shape:
+                raise ValueError(
+                    f"Layer weight shape {tuple(variable.shape)} not compatible with "
+                    f"provided weight shape {array.shape} (weight {variable.name!r} of "
+                    f"layer {self.name!r})."
+                )
+        for variable, array in zip(variables, arrays, strict=True):
+            variable.assign(array.astype(variable.dtype.as_numpy_dtype, copy=False))
+
+    def count_params(self) -> int:
+        """Count the numbers in all weights.
+
+        Raises:
+            ValueError: The layer is not built.
+        """
+        if not self.built:
+            raise ValueError(
+                f"You tried to call `count_params` on {self.name}, but the layer isn't "
+                f"built. You can build it manually via: "
+                f"`{self.name}.build(batch_input_shape)`."
+            )
+        return sum(int(np.prod(variable.shape)) for variable in self.weights)
+
+
+def _walk(value: Any) -> Iterator[Any]:
+    if isinstance(value, (LayerWeights, tf.Variable)):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _walk(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _walk(item)
+
+
+def _unique(items: list[T]) -> list[T]:
+    seen: set[int] = set()
+    unique = []
+    for item in items:
+        if id(item) not in seen:
+            seen.add(id(item))
+            unique.append(item)
+    return unique

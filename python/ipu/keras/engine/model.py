@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""``Model``: a layer that can be compiled, trained, evaluated, saved and shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Nest
+from ipu.keras.engine import summary, weights_file
+from ipu.keras.engine.trainer import Trainer
+from ipu.keras.layers.base_layer import Layer, map_shapes
+from ipu.tf import _function
+
+__all__ = ["Model"]
+
+
+class Model(Trainer):
+    """A network that can be trained on the device.
+
+    Made of symbolic values, ``Model(inputs, outputs)``, or by a subclass that makes its
+    layers in ``__init__`` and calls them in ``call``.
+
+    Args:
+        *args: ``inputs, outputs`` of the functional form.
+        **kwargs: ``inputs``, ``outputs``, ``name``, ``trainable``.
+
+    Source: ``tf.keras.Model`` of Keras 2.6 with the IPU extensions of SDK 2.2 to 3.4.
+
+    Example:
+        >>> inputs = keras.Input((4,))
+        >>> model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+        >>> model.compile("sgd", "mse")
+        >>> history = model.fit(x, y, epochs=3, verbose=0)
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Model:
+        """Give a functional model where inputs and outputs are given."""
+        if cls is Model and _is_functional(args, kwargs):
+            from ipu.keras.engine.functional import Functional
+
+            return object.__new__(Functional)
+        return object.__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if _is_functional(args, kwargs):
+            self._become_functional(args, kwargs)
+            return
+        if args:
+            raise TypeError(
+                f"{type(self).__name__}() takes `inputs` and `outputs`, or keyword "
+                f"arguments only. Received: {len(args)} positional argument(s)."
+            )
+        super().__init__(**kwargs)
+        self._init_trainer()
+
+    def _become_functional(self, args: Any, kwargs: dict[str, Any]) -> None:
+        """Be functional too: a subclass gave ``super().__init__`` inputs, outputs."""
+        from ipu.keras.engine.functional import Functional
+
+        kind = type(self)
+        if not issubclass(kind, Functional):
+            self.__class__ = type(kind.__name__, (kind, Functional), {})
+        Functional.__init__(self, *args, **kwargs)  # type: ignore[arg-type]
+
+    def build(self, input_shape: Any = None) -> None:
+        """Create the weights for inputs of a shape.
+
+        Args:
+            input_shape: A shape with the batch, or a nest of shapes; open sizes count
+                as 1.
+        """
+        if self.built or input_shape is None:
+            return
+        self.built = True
+
+        def spec(shape: Any) -> Any:
+            sizes = tuple(1 if size is None else int(size) for size in shape)
+            return tf.TensorSpec(sizes, "float32")
+
+        _function.scratch_trace(
+            lambda x: self(x, training=False), [map_shapes(spec, input_shape)]
+        )
+
+    def _maybe_build(self, inputs: Nest) -> None:
+        if type(self).build is Model.build:
+            self.built = True  # the call that follows builds the layers inside
+        else:
+            super()._maybe_build(inputs)
+
+    # --- layers and weights -----------------------------------------------------------
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers that attributes hold."""
+        return self._sublayers()
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+        """Give a layer by its name or its place.
+
+        Args:
+            name: The name.
+            index: The place in ``layers``.
+
+        Raises:
+            ValueError: There is none, or not one of the arguments is given.
+        """
+        if (name is None) == (index is None):
+            raise ValueError(
+                "Provide either a layer name or layer index. "
+                f"Received: index={index}, name={name}."
+            )
+        if index is not None:
+            if not -len(self.layers) <= index < len(self.layers):
+                raise ValueError(
+                    f"Was asked to retrieve layer at index {index} but model only has "
+                    f"{len(self.layers)} layers."
+                )
+            return self.layers[index]
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise ValueError(
+            f"No such layer: {name}. Existing layers are: "
+            f"{[layer.name for layer in self.layers]}."
+        )
+
+    @property
+    def weights(self) -> list[Any]:
+        """All variables, layer by layer as Keras lists them.
+
+        Raises:
+            ValueError: The model is not built.
+        """
+        if not self.built:
+            raise ValueError(
+                f"Weights for model {self.name} have not yet been created. Weights are "
+                "created when the Model is first called on inputs or `build()` is "
+                "called with an `input_shape`."
+            )
+        found: list[Any] = []
+        for variable in [
+            *(v for layer in self._sublayers() for v in layer.weights),
+            *self._own_variables(),
+        ]:
+            if all(variable is not other for other in found):
+                found.append(variable)
+        return found
+
+    def save_weights(
+        self, filepath: str | os.PathLike[str], overwrite: bool = True
+    ) -> None:
+        """Write all weights to a ``.safetensors`` file, whole or not at all.
+
+        Args:
+            filepath: The file; ``.safetensors`` is added where it does not end so.
+            overwrite: Whether an existing file is replaced.
+
+        Raises:
+            FileExistsError: There is a file and ``overwrite`` is False.
+            ValueError: The model is not built, or the suffix is another format's.
+        """
+        weights_file.save(self.weights, filepath, overwrite)
+
+    def load_weights(self, filepath: str | os.PathLike[str]) -> None:
+        """Read weights from a ``.safetensors`` file.
+
+        Args:
+            filepath: The file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            ValueError: It is damaged or of another model; then nothing is changed.
+        """
+        weights_file.load(self.weights, filepath, self.name)
+
+    # --- showing ----------------------------------------------------------------------
+
+    def summary(
+        self,
+        line_length: int | None = None,
+        positions: Any = None,
+        print_fn: Callable[[str], Any] | None = None,
+        expand_nested: bool = False,
+    ) -> None:
+        """Print a table of the layers.
+
+        Args:
+            line_length: The width; None for as much as is needed.
+            positions: Where columns end, as parts of the width.
+            print_fn: Gets each line; ``print`` by default.
+            expand_nested: Whether layers of inner models are listed too.
+
+        Raises:
+            ValueError: The model is not built.
+        """
+        for line in summary.lines(self, line_length, positions, expand_nested):
+            (print_fn or print)(line)
+
+    def _repr_html_(self) -> str:
+        return summary.as_html(self)
+
+
+def _is_functional(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return (
+        len(args) == 2
+        or (len(args) == 1 and "outputs" in kwargs)
+        or ("inputs" in kwargs and "outputs" in kwargs)
+    )

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""The table of a model's layers, as text and as HTML.
+
+Nothing is cut off: a cell that is too wide for its column goes on in the next line.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ipu.keras.engine.model import Model
+    from ipu.keras.layers.base_layer import Layer
+
+__all__ = ["as_html", "lines", "table_lines"]
+
+_GAP = 2
+
+
+def _need_built(model: Model) -> None:
+    if not model.built:
+        raise ValueError(
+            "This model has not yet been built. Build the model first by calling "
+            "`build()` or calling `fit()` with some data, or specify an `input_shape` "
+            "argument in the first layer(s) for automatic build."
+        )
+
+
+def _shape(layer: Layer) -> str:
+    nodes = layer._inbound_nodes
+    if not nodes:
+        return "multiple"
+    shapes = {str(node.output_shapes) for node in nodes}
+    return shapes.pop() if len(shapes) == 1 else "multiple"
+
+
+def _count(layer: Layer) -> str:
+    return str(layer.count_params()) if layer.built else "0 (unused)"
+
+
+def _links(layer: Layer, model: Model) -> str:
+    graph = getattr(model, "_graph", None)
+    known = set(graph.nodes) if graph is not None else None
+    links = []
+    for node in layer._inbound_nodes:
+        if known is None or node in known:
+            for tensor in node.keras_inputs:
+                source, node_index, tensor_index = tensor._keras_history
+                links.append(f"{source.name}[{node_index}][{tensor_index}]")
+    return ", ".join(links)
+
+
+def _is_chain(model: Model) -> bool:
+    """Whether every layer has one call, with one input from the layer before."""
+    graph = getattr(model, "_graph", None)
+    if graph is None:
+        return True
+    return (
+        len(graph.nodes) == len(graph.layers)
+        and all(len(node.keras_inputs) <= 1 for node in graph.nodes)
+        and len({tensor for n in graph.nodes for tensor in n.keras_inputs})
+        == sum(len(n.keras_inputs) for n in graph.nodes)
+    )
+
+
+def _rows(model: Model, expand_nested: bool) -> tuple[list[str], list[list[str]]]:
+    with_links = not _is_chain(model)
+    head = ["Layer (type)", "Output Shape", "Param #"]
+    if with_links:
+        head.append("Connected to")
+
+    def rows_of(owner: Any, prefix: str) -> Iterator[list[str]]:
+        for layer in owner.layers:
+            row = [
+                f"{prefix}{layer.name} ({type(layer).__name__})",
+                _shape(layer),
+                _count(layer),
+            ]
+            if with_links:
+                row.append(_links(layer, owner))
+            yield row
+            if expand_nested and hasattr(layer, "layers"):
+                yield from rows_of(layer, prefix + "  ")
+
+    return head, list(rows_of(model, ""))
+
+
+def _totals(model: Model) -> list[str]:
+    def count(variables: Sequence[Any]) -> int:
+        return sum(math.prod(variable.shape) for variable in variables)
+
+    trainable = count(model.trainable_weights)
+    fixed = count(model.non_trainable_weights)
+    return [
+        f"Total params: {trainable + fixed:,}",
+        f"Trainable params: {trainable:,}",
+        f"Non-trainable params: {fixed:,}",
+    ]
+
+
+def table_lines(
+    head: list[str],
+    rows: list[list[str]],
+    line_length: int | None = None,
+    positions: Sequence[float] | None = None,
+) -> list[str]:
+    """Lay a table out.
+
+    Args:
+        head: The titles of the columns.
+        rows: The cells.
+        line_length: The width; None for as much as is needed.
+        positions: Where columns end, as parts of the width or in characters.
+
+    Returns:
+        The lines.
+    """
+    needed = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    if positions is not None:
+        length = line_length or 65
+        ends = [int(p * length) if p <= 1 else int(p) for p in positions]
+        widths = [e - b - _GAP for b, e in zip([0, *ends], ends, strict=False)]
+        widths[-1] += _GAP
+    elif line_length is None:
+        widths = needed
+        spare = 65 - sum(widths) - _GAP * (len(widths) - 1)
+        widths[0] += max(0, spare)
+    else:
+        widths = _squeezed(needed, line_length - _GAP * (len(needed) - 1))
+    widths = [max(width, 1) for width in widths]
+    total = sum(widths) + _GAP * (len(widths) - 1)
+
+    def laid_out(row: list[str]) -> Iterator[str]:
+        cells = [
+            textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+            for cell, width in zip(row, widths, strict=True)
+        ]
+        for i in range(max(len(cell) for cell in cells)):
+            yield (
+                (" " * _GAP)
+                .join(
+                    (cell[i] if i < len(cell) else "").ljust(width)
+                    for cell, width in zip(cells, widths, strict=True)
+                )
+                .rstrip()
+            )
+
+    result = ["_" * total, *laid_out(head), "=" * total]
+    for row in rows:
+        result += laid_out(row)
+    result.append("=" * total)
+    return result
+
+
+def _squeezed(needed: list[int], space: int) -> list[int]:
+    """Widths that add up to ``space``; the widest columns give way first."""
+    widths = list(needed)
+    while sum(widths) > space and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
+    widths[0] += max(0, space - sum(widths))
+    return widths
+
+
+def lines(
+    model: Model,
+    line_length: int | None = None,
+    positions: Sequence[float] | None = None,
+    expand_nested: bool = False,
+) -> list[str]:
+    """Give the lines of ``Model.summary``.
+
+    Raises:
+        ValueError: The model is not built.
+    """
+    _need_built(model)
+    head, rows = _rows(model, expand_nested)
+    table = table_lines(head, rows, line_length, positions)
+    return [f'Model: "{model.name}"', *table, *_totals(model), "_" * len(table[0])]
+
+
+def as_html(model: Model) -> str:
+    """Give the table for a notebook."""
+    name = html.escape(model.name)
+    if not model.built:
+        return f"<p>Model <b>{name}</b>, not built yet</p>"
+    head, rows = _rows(model, expand_nested=False)
+
+    def row_of(cells: Sequence[str], tag: str) -> str:
+        inner = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
+        return f"<tr>{inner}</tr>"
+
+    body = "".join(row_of(row, "td") for row in rows)
+    totals = "<br>".join(html.escape(line) for line in _totals(model))
+    return (
+        f"<p>Model <b>{name}</b></p><table><thead>{row_of(head, 'th')}</thead>"
+        f"<tbody>{body}</tbody></table><p>{totals}</p>"
+    )

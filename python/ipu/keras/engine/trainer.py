@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: MIT
+"""Compiling, training, evaluating and predicting: the part of ``Model`` that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from ipu import _strategy_state, tf
+from ipu.keras import metrics as metrics_module
+from ipu.keras import optimizers
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.callbacks.history import History
+from ipu.keras.engine import fit_loops
+from ipu.keras.engine.compile_utils import LossesContainer, MetricsContainer
+from ipu.keras.engine.data_adapter import as_batches, split_validation, unpack
+from ipu.keras.engine.ipu_options import IPUOptions
+from ipu.keras.layers.base_layer import Layer
+from ipu.tf import _function
+
+__all__ = ["Trainer"]
+
+_OWN_LOOP = (
+    "train_step",
+    "make_train_function",
+    "make_test_function",
+    "make_predict_function",
+)
+
+
+class Trainer(IPUOptions, Layer):
+    """A layer with an optimizer, losses and metrics, that runs on the device."""
+
+    def _init_trainer(self) -> None:
+        self._strategy = _strategy_state.get_strategy()
+        self._is_compiled = False
+        self._steps_per_execution = 1
+        self.optimizer: Any = None
+        self.loss: Any = None
+        self.compiled_loss: Any = None
+        self.compiled_metrics: Any = None
+        self.stop_training = False
+        self.history: History | None = None
+        self._step_loss: Any = None
+        self._init_ipu_options()
+
+    # --- configuration ---------------------------------------------------------------
+
+    def compile(
+        self,
+        optimizer: Any = "rmsprop",
+        loss: Any = None,
+        metrics: Any = None,
+        loss_weights: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool | None = None,
+        steps_per_execution: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Settle how the model is trained.
+
+        Args:
+            optimizer: A name or an optimizer.
+            loss: A name, a loss or a function; a list or dict of them by output.
+            metrics: A list of names, metrics or functions; also by output.
+            loss_weights: A factor for each output's loss.
+            weighted_metrics: Metrics that take sample weights.
+            run_eagerly: Must not be True: models run as device programs.
+            steps_per_execution: Steps of one device program, 1 by default. It must
+                divide the steps of an epoch.
+            **kwargs: None.
+
+        Raises:
+            ValueError: An unknown name; the nearest is offered.
+            RuntimeError: ``run_eagerly`` is True.
+            TypeError: An unknown keyword.
+        """
+        if kwargs:
+            raise TypeError(
+                f"Invalid keyword argument(s) in `compile`: {sorted(kwargs)}."
+            )
+        if run_eagerly:
+            raise RuntimeError(
+                "Keras models cannot run eagerly when using `IPUStrategy`. Set "
+                "`run_eagerly=False` when calling `compile`."
+            )
+        k = 1 if steps_per_execution is None else steps_per_execution
+        if isinstance(k, bool) or int(k) != k or k < 1:
+            raise ValueError(
+                "`steps_per_execution` must be a positive integer. "
+                f"Received: steps_per_execution={steps_per_execution!r}."
+            )
+        with self._scope():
+            chosen = optimizers.get(optimizer)
+            compiled_loss = LossesContainer(loss, loss_weights)
+            compiled_metrics = MetricsContainer(metrics, weighted_metrics)
+        self.optimizer = chosen
+        self.loss = loss
+        self.compiled_loss = compiled_loss
+        self.compiled_metrics = compiled_metrics
+        self._steps_per_execution = int(k)
+        self._is_compiled = True
+
+    def _scope(self) -> AbstractContextManager[Any]:
+        """The scope of the strategy that the model was made in."""
+        if self._strategy is None or _strategy_state.has_strategy():
+            return nullcontext()
+        return self._strategy.scope()
+
+    def _assert_compiled(self) -> None:
+        if not self._is_compiled:
+            raise RuntimeError(
+                "You must compile your model before training/testing. Use "
+                "`model.compile(optimizer, loss)`."
+            )
+
+    def _refuse_own_loop(self) -> None:
+        for name in _OWN_LOOP:
+            if getattr(type(self), name, None) is not getattr(Trainer, name, None):
+                raise RuntimeError(
+                    f"The function `{name}` cannot be overridden: the device's loop "
+                    "takes its place. Write the step as a tf.function, or set "
+                    "`enable_keras_extensions=False`."
+                )
+
+    @property
+    def metrics(self) -> list[metrics_module.Metric]:
+        """The losses' running means and the metrics."""
+        found: list[metrics_module.Metric] = []
+        if self._is_compiled:
+            found += self.compiled_loss.metrics + self.compiled_metrics.metrics
+        for layer in self._flatten_layers():
+            for value in layer.__dict__.values():
+                if isinstance(value, metrics_module.Metric) and value not in found:
+                    found.append(value)
+        return found
+
+    @property
+    def metrics_names(self) -> list[str]:
+        """The names of the results of ``evaluate``."""
+        return [metric.name for metric in self.metrics]
+
+    def reset_metrics(self) -> None:
+        """Start all metrics again."""
+        for metric in self.metrics:
+            metric.reset_state()
+
+    def _drop_programs(self) -> None:
+        """Programs are traced for each run, so there is nothing to drop."""
+
+    # --- steps -----------------------------------------------------------------------
+
+    def train_step(self, data: Nest) -> dict[str, Tensor]:
+        """One step of training, traced; not for overriding."""
+        x, y, weight = unpack(data)
+        y_pred = self(x, training=True)
+        loss = self.compiled_loss(y, y_pred, weight, self.losses)
+        self._step_loss = loss
+        self.optimizer.minimize(loss, self.trainable_variables)
+        self.compiled_metrics.update_state(y, y_pred, weight)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def test_step(self, data: Nest) -> dict[str, Tensor]:
+        """One step of evaluation, traced.
+
+        Args:
+            data: An element of the data set.
+
+        Returns:
+            The results by name.
+        """
+        x, y, weight = unpack(data)
+        y_pred = self(x, training=False)
+        self.compiled_loss(y, y_pred, weight, self.losses)
+        self.compiled_metrics.update_state(y, y_pred, weight)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def predict_step(self, data: Nest) -> Nest:
+        """One step of prediction, traced.
+
+        Args:
+            data: An element of the data set.
+
+        Returns:
+            The model's outputs.
+        """
+        return self(unpack(data)[0], training=False)
+
+    def _device_step(self, mode: str) -> Callable[[Nest], Nest]:
+        """What the device's loop runs for each element."""
+
+        def train(element: Nest) -> Nest:
+            logs = self.train_step(_expand(element))
+            loss, self._step_loss = self._step_loss, None
+            return {"logs": logs, "loss": loss}
+
+        def test(element: Nest) -> Nest:
+            return {"logs": self.test_step(_expand(element))}
+
+        def predict(element: Nest) -> Nest:
+            return self.predict_step(_expand(element))
+
+        return {"train": train, "test": test, "predict": predict}[mode]
+
+    def _prepare(self, mode: str, spec: Nest) -> None:
+        """Create all variables that the program of a mode needs.
+
+        Args:
+            mode: ``"train"``, ``"test"`` or ``"predict"``.
+            spec: The elements of the data.
+        """
+        x_spec, y_spec, _ = unpack(spec)
+        outputs = _function.scratch_trace(
+            lambda x: self(_expand(x), training=False), [x_spec]
+        )
+        if mode == "predict":
+            return
+        if y_spec is None and self.loss is not None:
+            raise ValueError(
+                "The loss needs targets, but the data have inputs only. Give "
+                f"{'fit' if mode == 'train' else 'evaluate'} `y`, or a data set of "
+                "tuples (x, y)."
+            )
+        names = self._names_of(outputs)
+        self.compiled_loss.build(names)
+        self.compiled_metrics.build(names)
+        if mode == "train":
+            variables = self.trainable_variables
+            if not variables:
+                raise ValueError(
+                    f"Model {self.name!r} has no trainable weights, so there is "
+                    "nothing to train."
+                )
+            self.optimizer._create_all_weights(variables)
+
+    def _names_of(self, outputs: Nest) -> list[str]:
+        names: list[str] | None = getattr(self, "output_names", None)
+        count = len(tf.nest.flatten(outputs))
+        if names is not None and len(names) == count:
+            return names
+        return [f"output_{i + 1}" for i in range(count)]
+
+    # --- training --------------------------------------------------------------------
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Any = "auto",
+        callbacks: Any = None,
+        validation_split: float = 0.0,
+        validation_data: Any = None,
+        shuffle: bool | str = True,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        initial_epoch: int = 0,
+        steps_per_epoch: int | None = None,
+        validation_steps: int | None = None,
+        validation_batch_size: int | None = None,
+        validation_freq: Any = 1,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+    ) -> History:
+        """Train on data.
+
+        Args:
+            x: Arrays or tensors (lists and dicts of them for several inputs), or a
+                ``tf.data.Dataset`` of batches ``(x, y)``.
+            y: Targets; None with a data set.
+            batch_size: Samples in a batch of arrays, 32 by default; it must divide
+                their number.
+            epochs: The number of the last epoch.
+            verbose: 0 for silence, 1 or ``"auto"`` for a bar, 2 for a line an epoch.
+            callbacks: A list of callbacks.
+            validation_split: The last part of arrays, kept for validation.
+            validation_data: ``(x, y)``, ``(x, y, weights)`` or a data set.
+            shuffle: Whether arrays are shuffled anew for every epoch.
+            class_weight: Not there yet: must be None.
+            sample_weight: A weight for each sample of arrays.
+            initial_epoch: The number of the first epoch, from 0.
+            steps_per_epoch: Batches of an epoch; None for all.
+            validation_steps: Batches of an evaluation; None for all.
+            validation_batch_size: As ``batch_size``, for validation.
+            validation_freq: After how many epochs there is a validation, or a list of
+                their numbers, from 1.
+            max_queue_size: Ignored.
+            workers: Ignored.
+            use_multiprocessing: Ignored.
+
+        Returns:
+            The history: results of every epoch and of every step.
+
+        Raises:
+            RuntimeError: The model is not compiled.
+            ValueError: Data that do not fit, or a number of steps that does not.
+        """
+        del max_queue_size, workers, use_multiprocessing
+        self._assert_compiled()
+        self._refuse_own_loop()
+        if class_weight is not None:
+            raise tf.errors.UnimplementedError(
+                "`class_weight` is not there yet. Use `sample_weight`."
+            )
+        verbose = 1 if verbose == "auto" else verbose
+        parts = (x, y, sample_weight)
+        if validation_split and validation_data is None:
+            parts, validation_data = split_validation(parts, validation_split)
+        with self._scope():
+            epochs_run = max(epochs - initial_epoch, 1)
+            batches = as_batches(*parts, batch_size=batch_size, shuffle=shuffle)
+            train = fit_loops.Run(
+                self, "train", batches, steps_per_epoch, epochs_run, "steps_per_epoch"
+            )
+            self._refuse_pipeline("fit", train.plan.per_execution)
+            held: list[fit_loops.Run] = []
+
+            def validate(epoch: int) -> fit_loops.Run | None:
+                if validation_data is None or not _is_due(epoch + 1, validation_freq):
+                    return None
+                if not held:
+                    held.append(
+                        self._validation(
+                            validation_data,
+                            validation_batch_size or batch_size,
+                            validation_steps,
+                        )
+                    )
+                return held[0]
+
+            listed = fit_loops.make_callbacks(
+                self, callbacks, verbose, epochs=epochs, steps=train.plan.steps
+            )
+            return fit_loops.run_fit(
+                self, train, listed, epochs, initial_epoch, validate
+            )
+
+    def _validation(
+        self, data: Any, batch_size: int | None, steps: int | None
+    ) -> fit_loops.Run:
+        if hasattr(data, "element_spec"):
+            batches = as_batches(data)
+        else:
+            batches = as_batches(*unpack(data), batch_size=batch_size)
+        # two: it is run again after every epoch
+        return fit_loops.Run(self, "test", batches, steps, 2, "validation_steps")
+
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Any = 1,
+        sample_weight: Any = None,
+        steps: int | None = None,
+        callbacks: Any = None,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+        return_dict: bool = False,
+    ) -> Any:
+        """Find loss and metrics on data.
+
+        Args:
+            x: As for ``fit``.
+            y: As for ``fit``.
+            batch_size: As for ``fit``.
+            verbose: 0 for silence, 1 for a bar, 2 for a line.
+            sample_weight: As for ``fit``.
+            steps: Batches; None for all.
+            callbacks: A list of callbacks.
+            max_queue_size: Ignored.
+            workers: Ignored.
+            use_multiprocessing: Ignored.
+            return_dict: Whether the results come by name.
+
+        Returns:
+            The loss where there are no metrics, else a list in the order of
+            ``metrics_names``, or a dict.
+
+        Raises:
+            RuntimeError: The model is not compiled.
+            ValueError: Data that do not fit, or a number of steps that does not.
+        """
+        del max_queue_size, workers, use_multiprocessing
+        self._assert_compiled()
+        self._refuse_own_loop()
+        self._refuse_pipeline("evaluate")
+        with self._scope():
+            batches = as_batches(x, y, sample_weight, batch_size)
+            run = fit_loops.Run(self, "test", batches, steps)
+            listed = fit_loops.make_callbacks(
+                self, callbacks, verbose, epochs=1, steps=run.plan.steps
+            )
+            results = fit_loops.run_test(run, listed)
+        if return_dict:
+            return results
+        values = list(results.values())
+        return values[0] if len(values) == 1 else values
+
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Any = 0,
+        steps: int | None = None,
+        callbacks: Any = None,
+        max_queue_size: int = 10,
+        workers: int = 1,
+        use_multiprocessing: bool = False,
+    ) -> Any:
+        """Compute outputs.
+
+        Args:
+            x: As for ``fit``; the targets of a data set are not used.
+            batch_size: As for ``fit``.
+            verbose: 0 for silence, 1 for a bar.
+            steps: Batches; None for all.
+            callbacks: A list of callbacks.
+            max_queue_size: Ignored.
+            workers: Ignored.
+            use_multiprocessing: Ignored.
+
+        Returns:
+            An array with one row for each sample, in the form of the model's outputs.
+
+        Raises:
+            ValueError: Data that do not fit, or a number of steps that does not.
+        """
+        del max_queue_size, workers, use_multiprocessing
+        self._refuse_own_loop()
+        self._refuse_pipeline("predict")
+        with self._scope():
+            batches = as_batches(x, batch_size=batch_size)
+            run = fit_loops.Run(self, "predict", batches, steps)
+            listed = fit_loops.make_callbacks(
+                self, callbacks, verbose, epochs=1, steps=run.plan.steps
+            )
+            return fit_loops.run_predict(run, listed)
+
+
+def _is_due(epoch: int, freq: Any) -> bool:
+    if isinstance(freq, int):
+        return epoch % freq == 0
+    return epoch in freq
+
+
+def _expand(element: Nest) -> Nest:
+    """Make ``(batch,)`` of every leaf ``(batch, 1)``, as Keras does."""
+
+    def expand(leaf: Any) -> Any:
+        if len(leaf.shape) == 1:
+            return tf.reshape(leaf, (leaf.shape[0], 1))
+        return leaf
+
+    return tf.nest.map_structure(expand, element)

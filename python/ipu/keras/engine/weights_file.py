@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Weights in ``.safetensors`` files.
+
+A file appears under its name only when it is whole: it is written beside it and then
+renamed. Reading checks everything before the first variable is changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["load", "save", "weights_path"]
+
+_FORMAT = "ipu.keras.weights"
+_SUFFIX = ".safetensors"
+_FOREIGN = (".h5", ".hdf5", ".keras", ".npz", ".pt", ".pth", ".tf")
+
+
+def weights_path(filepath: str | os.PathLike[str]) -> str:
+    """Give the path with its suffix.
+
+    Raises:
+        ValueError: The suffix is that of another format.
+    """
+    path = os.fspath(filepath)
+    if path.endswith(_SUFFIX):
+        return path
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in _FOREIGN:
+        raise ValueError(
+            f"Weights are kept in {_SUFFIX} files. Received: {path!r}. Use a path that "
+            f"ends in {_SUFFIX}."
+        )
+    return path + _SUFFIX
+
+
+def _keys(variables: Sequence[Any]) -> list[str]:
+    """A key for each variable: its name, with a number where that is taken."""
+    keys: list[str] = []
+    for variable in variables:
+        stem = str(variable.name).split(":")[0]
+        key, number = stem, 0
+        while key in keys:
+            number += 1
+            key = f"{stem}_{number}"
+        keys.append(key)
+    return keys
+
+
+def save(
+    variables: Sequence[Any], filepath: str | os.PathLike[str], overwrite: bool
+) -> None:
+    """Write variables.
+
+    Args:
+        variables: The variables, in order.
+        filepath: The file.
+        overwrite: Whether an existing file is replaced.
+
+    Raises:
+        FileExistsError: There is a file and ``overwrite`` is False.
+    """
+    from safetensors.numpy import save as to_bytes
+
+    path = weights_path(filepath)
+    if not overwrite and os.path.exists(path):
+        raise FileExistsError(
+            f"There is a file {path!r} already. Pass overwrite=True to replace it."
+        )
+    keys = _keys(variables)
+    arrays = {
+        key: np.ascontiguousarray(variable.numpy())
+        for key, variable in zip(keys, variables, strict=True)
+    }
+    data = to_bytes(arrays, {"format": _FORMAT, "order": json.dumps(keys)})
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, partial = tempfile.mkstemp(dir=folder, prefix=".weights-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes private files; a saved file follows the user's umask
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(partial, 0o666 & ~mask)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def load(
+    variables: Sequence[Any], filepath: str | os.PathLike[str], model_name: str
+) -> None:
+    """Read variables: by name, or where names differ, in order.
+
+    Args:
+        variables: The variables, in order.
+        filepath: The file.
+        model_name: For messages.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is damaged or does not fit; then nothing is changed.
+    """
+    path = weights_path(filepath)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"There is no weights file {path!r}.")
+    arrays, order = _read(path)
+    keys = _keys(variables)
+    if set(keys) == set(arrays):
+        found = [arrays[key] for key in keys]
+    elif order is not None and len(order) == len(keys):
+        found = [arrays[key] for key in order]
+    else:
+        missing = [key for key in keys if key not in arrays]
+        unknown = [key for key in arrays if key not in keys]
+        raise ValueError(
+            f"The file {path!r} is not one of model {model_name!r}, nothing was "
+            f"loaded. It has {len(arrays)} weights, the model {len(keys)}. Missing: "
+            f"{missing[:5]}; not known: {unknown[:5]}."
+        )
+    ready = []
+    for variable, key, array in zip(variables, keys, found, strict=True):
+        wanted = np.dtype(variable.dtype.as_numpy_dtype)
+        if tuple(variable.shape) != array.shape or wanted.kind != array.dtype.kind:
+            raise ValueError(
+                f"The file {path!r} does not fit model {model_name!r}, nothing was "
+                f"loaded. Weight {key!r} is {wanted} of shape {tuple(variable.shape)}; "
+                f"the file has {array.dtype} of shape {array.shape}."
+            )
+        ready.append(array.astype(wanted, copy=False))
+    for variable, array in zip(variables, ready, strict=True):
+        variable.assign(array)
+
+
+def _read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], list[str] | None]:
+    """All arrays of a file, and the order of their names where the file says it."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        arrays = from_bytes(data)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(
+            f"The file {path!r} is damaged or no safetensors file, nothing was loaded "
+            f"({error})."
+        ) from error
+    size = int.from_bytes(data[:8], "little")
+    about = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
+    order = None
+    if about.get("format") == _FORMAT:
+        order = json.loads(about["order"])
+        if sorted(order) != sorted(arrays):
+            raise ValueError(
+                f"The file {path!r} is damaged, nothing was loaded: its list of names "
+                "does not agree with its contents."
+            )
+    return arrays, order

@@ -1,0 +1,894 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Devices, queues and the engine: text graphs are parsed, compiled and run, with other
+ * threads at the infeed, the outfeed and the variables meanwhile; runs are cancelled,
+ * starved and broken; every allocation fails once; the steady state allocates
+ * nothing. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "run/executor.h"
+
+static const ipu_compile_options options = {
+    .variant = IPU_KERNEL_FAST, .cpu = IPU_CPU_GENERIC, .verify = true};
+static const ipu_type scalar_f = {IPU_DTYPE_FLOAT32, {0, {0}}};
+static const ipu_type vector_f = {IPU_DTYPE_FLOAT32, {1, {4}}};
+
+/* An allocator that counts, and fails from its `fail_at`-th allocation on (or once). */
+typedef struct counter {
+    ipu_allocator heap;
+    atomic_long live_bytes;
+    atomic_long live_blocks;
+    atomic_long allocations;
+    long fail_at; /* 0: never */
+} counter;
+
+static void *
+counted_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
+{
+    counter *c = state;
+    if (new_bytes != 0) {
+        long number = atomic_fetch_add(&c->allocations, 1) + 1;
+        if (number == c->fail_at) {
+            return NULL;
+        }
+    }
+    void *result = c->heap.resize(c->heap.state, pointer, old_bytes, new_bytes);
+    if (result != NULL || new_bytes == 0) {
+        atomic_fetch_add(&c->live_bytes, (long)new_bytes - (long)old_bytes);
+        atomic_fetch_add(&c->live_blocks, (new_bytes != 0) - (pointer != NULL));
+    }
+    return result;
+}
+
+static ipu_allocator
+counting(counter *c)
+{
+    *c = (counter){.heap = ipu_allocator_default()};
+    return (ipu_allocator){counted_resize, c};
+}
+
+static void
+sleep_ms(long ms)
+{
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static ipu_status
+build(ipu_ctx *ctx, const char *text, ipu_device *device, ipu_program **program,
+      ipu_executor **executor)
+{
+    ipu_graph *graph = NULL;
+    *program = NULL;
+    *executor = NULL;
+    ipu_status status = ipu_graph_parse(ctx, text, &graph);
+    if (status == IPU_OK) {
+        status = ipu_program_create(ctx, graph, &options, program);
+    }
+    if (status == IPU_OK) {
+        status = ipu_executor_create(ctx, *program, device, NULL, executor);
+    }
+    ipu_graph_free(ctx, graph);
+    return status;
+}
+
+static void
+drop(ipu_ctx *ctx, ipu_program *program, ipu_executor *executor)
+{
+    ipu_executor_free(ctx, executor);
+    ipu_program_free(ctx, program);
+}
+
+static void
+expect(ipu_ctx *ctx, ipu_status status, ipu_status wanted, const char *part, int line)
+{
+    bool fits =
+        status == wanted && (part == NULL || strstr(ctx->message, part) != NULL);
+    CHECK(fits);
+    if (!fits) {
+        fprintf(stderr, "  line %d: %s: %s\n", line, ipu_status_name(status),
+                ctx->message);
+    }
+    ipu_ctx_clear(ctx);
+}
+
+#define EXPECT(ctx, wanted, part, expression) \
+    expect((ctx), (expression), IPU_STATUS_##wanted, (part), __LINE__)
+
+static float
+read_float(ipu_ctx *ctx, ipu_device *device, int64_t id)
+{
+    float value = -1;
+    CHECK_OK(ctx, ipu_device_variable_read(ctx, device, id, 0, &value, sizeof(value)));
+    return value;
+}
+
+/* --- device ----------------------------------------------------------------------- */
+
+static void
+test_device(ipu_ctx *ctx)
+{
+    ipu_device *device;
+    int64_t a;
+    int64_t b;
+    float in[4] = {1, 2, 3, 4};
+    float out[4] = {9, 9, 9, 9};
+    EXPECT(ctx, VALUE, "replicas", ipu_device_create(ctx, 0, &device));
+    CHECK_OK(ctx, ipu_device_create(ctx, 3, &device));
+    CHECK(ipu_device_replicas(device) == 3);
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &a));
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &b));
+    CHECK(a != b);
+    CHECK_OK(ctx, ipu_device_variable_read(ctx, device, a, 2, out, sizeof(out)));
+    CHECK(out[0] == 0 && out[3] == 0);
+    CHECK_OK(ctx, ipu_device_variable_write(ctx, device, b, in, sizeof(in)));
+    for (int32_t replica = 0; replica < 3; replica++) {
+        CHECK_OK(ctx,
+                 ipu_device_variable_read(ctx, device, b, replica, out, sizeof(out)));
+        CHECK(memcmp(in, out, sizeof(in)) == 0);
+    }
+    EXPECT(ctx, VALUE, "replica must be from 0 to 2",
+           ipu_device_variable_read(ctx, device, b, 3, out, sizeof(out)));
+    EXPECT(ctx, INVALID_ARGUMENT, "16 bytes",
+           ipu_device_variable_read(ctx, device, b, 0, out, 12));
+    size_t bytes = ipu_device_variable_bytes(device);
+    ipu_device_variable_remove(ctx, device, a);
+    CHECK(ipu_device_variable_bytes(device) == bytes / 2);
+    EXPECT(ctx, NOT_FOUND, NULL,
+           ipu_device_variable_write(ctx, device, a, in, sizeof(in)));
+    ipu_device_variable_remove(ctx, device, a);
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &a));
+    CHECK(a > b);
+    ipu_type wide = {IPU_DTYPE_FLOAT64, {0, {0}}};
+    EXPECT(ctx, TYPE, "float64", ipu_device_variable_add(ctx, device, &wide, &a));
+
+    ipu_program *program;
+    ipu_executor *executor;
+    const char *empty = "block b0() {\n} -> ()\n";
+    EXPECT(ctx, UNIMPLEMENTED, "3 replicas",
+           build(ctx, empty, device, &program, &executor));
+    drop(ctx, program, executor);
+    ipu_device_free(ctx, device);
+}
+
+static void
+test_binding(ipu_ctx *ctx)
+{
+    static const char *text = "resource r0 variable id=1 \"w\" float32[4]\n"
+                              "block b0() {\n"
+                              "  %0 = variable_read() {resource=0} : float32[4]\n"
+                              "} -> (%0)\n";
+    ipu_device *device;
+    ipu_program *program;
+    ipu_executor *executor;
+    int64_t id;
+    float out[4];
+    void *outputs[1] = {out};
+    EXPECT(ctx, FAILED_PRECONDITION, "needs a device",
+           build(ctx, text, NULL, &program, &executor));
+    drop(ctx, program, executor);
+    CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &scalar_f, &id));
+    EXPECT(ctx, NOT_FOUND, NULL, build(ctx, text, device, &program, &executor));
+    drop(ctx, program, executor);
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &id));
+    CHECK_OK(ctx, build(ctx, text, device, &program, &executor));
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    ipu_device_variable_remove(ctx, device, 0); /* another one: bound anew */
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    ipu_device_variable_remove(ctx, device, id);
+    EXPECT(ctx, NOT_FOUND, NULL,
+           ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    EXPECT(ctx, NOT_FOUND, NULL,
+           ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    drop(ctx, program, executor);
+    ipu_device_free(ctx, device);
+
+    CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &scalar_f, &id));
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &scalar_f, &id));
+    EXPECT(ctx, FAILED_PRECONDITION, "'w' is float32[] on the device",
+           build(ctx, text, device, &program, &executor));
+    drop(ctx, program, executor);
+    ipu_device_free(ctx, device);
+}
+
+/* --- a training-like loop with threads all around --------------------------------- */
+
+/* v counts steps; each step takes (x, n) and gives x * n + v. */
+static const char *const loop_text =
+    "resource r0 variable id=0 \"v\" float32[]\n"
+    "resource r1 infeed id=1 \"in\" float32[4], float32[]\n"
+    "resource r2 outfeed id=2 \"out\" float32[4], float32[]\n"
+    "block b0(%0: int32[]) {\n"
+    "  %1 = constant() {dtype=float32, shape=[], value=0x0000803f} : float32[]\n"
+    "  block b1(%2: float32[4]) {\n"
+    "    %3, %4 = infeed_dequeue() {resource=1} : float32[4], float32[]\n"
+    "    variable_add(%1) {resource=0}\n"
+    "    %5 = variable_read() {resource=0} : float32[]\n"
+    "    %6 = mul(%3, %4) : float32[4]\n"
+    "    %7 = add(%6, %5) : float32[4]\n"
+    "    outfeed_enqueue(%7, %5) {resource=2}\n"
+    "    %8 = add(%2, %6) : float32[4]\n"
+    "  } -> (%8)\n"
+    "  %9 = broadcast(%1) {shape=[4]} : float32[4]\n"
+    "  %10 = repeat(%0, %9) {body=b1} : float32[4]\n"
+    "} -> (%10)\n";
+
+typedef struct rig {
+    ipu_ctx *ctx;
+    ipu_device *device;
+    int64_t variable;
+    int64_t infeed_id;
+    int64_t outfeed_id;
+    ipu_infeed *infeed;
+    ipu_outfeed *outfeed;
+    ipu_program *program;
+    ipu_executor *executor;
+} rig;
+
+static ipu_status
+make_rig_with(ipu_ctx *ctx, rig *r, int32_t in_depth, int32_t out_depth,
+              ipu_outfeed_mode mode)
+{
+    ipu_type types[2] = {vector_f, scalar_f};
+    *r = (rig){.ctx = ctx};
+    IPU_TRY(ipu_device_create(ctx, 1, &r->device));
+    IPU_TRY(ipu_device_variable_add(ctx, r->device, &scalar_f, &r->variable));
+    IPU_TRY(ipu_infeed_create(ctx, types, 2, in_depth, &r->infeed));
+    IPU_TRY(ipu_outfeed_create(ctx, types, 2, mode, out_depth, &r->outfeed));
+    IPU_TRY(ipu_device_infeed_add(ctx, r->device, r->infeed, &r->infeed_id));
+    IPU_TRY(ipu_device_outfeed_add(ctx, r->device, r->outfeed, &r->outfeed_id));
+    return build(ctx, loop_text, r->device, &r->program, &r->executor);
+}
+
+static void
+free_rig(rig *r)
+{
+    drop(r->ctx, r->program, r->executor);
+    ipu_device_free(r->ctx, r->device);
+    ipu_infeed_free(r->ctx, r->infeed);
+    ipu_outfeed_free(r->ctx, r->outfeed);
+}
+
+static void
+make_rig(ipu_ctx *ctx, rig *r, int32_t in_depth, int32_t out_depth)
+{
+    CHECK_OK(ctx, make_rig_with(ctx, r, in_depth, out_depth, IPU_OUTFEED_ALL));
+}
+
+static ipu_status
+run_steps(rig *r, int32_t steps, const int32_t *cancel, float *out,
+          ipu_run_stats *stats)
+{
+    float own[4];
+    const void *inputs[1] = {&steps};
+    void *outputs[1] = {out == NULL ? own : out};
+    return ipu_executor_run(r->ctx, r->executor, inputs, outputs, cancel, stats);
+}
+
+/* Elements 0, 1, 2, ...: x = n, n = 2. */
+typedef struct feeding {
+    ipu_infeed *infeed;
+    int count; /* -1: until the queue is closed */
+    ipu_status end;
+    const char *message;
+    bool leaves_open;
+    int fed;
+} feeding;
+
+static void *
+feed(void *argument)
+{
+    feeding *f = argument;
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    for (f->fed = 0; f->fed != f->count; f->fed++) {
+        void *const *slot;
+        if (ipu_infeed_acquire(&ctx, f->infeed, &slot) != IPU_OK) {
+            return NULL;
+        }
+        for (int i = 0; i < 4; i++) {
+            ((float *)slot[0])[i] = (float)f->fed + (float)i;
+        }
+        *(float *)slot[1] = 2;
+        ipu_infeed_publish(f->infeed);
+    }
+    if (!f->leaves_open) {
+        ipu_infeed_end(f->infeed, f->end, f->message);
+    }
+    return NULL;
+}
+
+typedef struct reading {
+    rig *r;
+    int wanted;
+    int got;
+    int wrong;
+} reading;
+
+/* Takes results as they come and checks each. */
+static void *
+read_out(void *argument)
+{
+    reading *rd = argument;
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    while (rd->got < rd->wanted) {
+        float values[16][4];
+        float counts[16];
+        void *out[2] = {values, counts};
+        int64_t taken;
+        ipu_outfeed_wait(rd->r->outfeed, 1, -1);
+        ipu_outfeed_take(&ctx, rd->r->outfeed, 16, out, &taken);
+        for (int64_t i = 0; i < taken; i++, rd->got++) {
+            float n = (float)rd->got;
+            bool fits = counts[i] == n + 1 && values[i][0] == n * 2 + n + 1 &&
+                        values[i][3] == (n + 3) * 2 + n + 1;
+            rd->wrong += !fits;
+        }
+    }
+    return NULL;
+}
+
+typedef struct watching {
+    rig *r;
+    atomic_bool stop;
+    int reads;
+    int wrong;
+} watching;
+
+/* The variable only grows, and is a whole number at every boundary. */
+static void *
+watch(void *argument)
+{
+    watching *w = argument;
+    ipu_ctx ctx;
+    float before = 0;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    while (!atomic_load(&w->stop)) {
+        float now = -1;
+        ipu_device_variable_read(&ctx, w->r->device, w->r->variable, 0, &now, 4);
+        w->wrong += now < before || now != (float)(int)now;
+        before = now;
+        w->reads++;
+        sleep_ms(1);
+    }
+    return NULL;
+}
+
+static void
+test_threads(ipu_ctx *ctx, int32_t in_depth, int32_t out_depth)
+{
+    enum { STEPS = 3000 };
+    rig r;
+    pthread_t threads[3];
+    float out[4];
+    make_rig(ctx, &r, in_depth, out_depth);
+    feeding f = {.infeed = r.infeed, .count = STEPS};
+    reading rd = {.r = &r, .wanted = STEPS};
+    watching w = {.r = &r};
+    pthread_create(&threads[0], NULL, feed, &f);
+    pthread_create(&threads[1], NULL, read_out, &rd);
+    pthread_create(&threads[2], NULL, watch, &w);
+    ipu_run_stats stats;
+    CHECK_OK(ctx, run_steps(&r, STEPS / 2, NULL, out, &stats));
+    CHECK(stats.steps == STEPS / 2);
+    CHECK(stats.allocations == 0);
+    CHECK_OK(ctx, run_steps(&r, STEPS / 2, NULL, out, &stats));
+    CHECK(ipu_device_step(r.device) == STEPS);
+    double sum = 1;
+    for (int n = STEPS / 2; n < STEPS; n++) {
+        sum += 2.0 * n;
+    }
+    CHECK(out[0] == (float)sum);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    atomic_store(&w.stop, true);
+    pthread_join(threads[2], NULL);
+    CHECK(rd.got == STEPS && rd.wrong == 0);
+    CHECK(w.reads > 0 && w.wrong == 0);
+    CHECK(read_float(ctx, r.device, r.variable) == STEPS);
+    EXPECT(ctx, OUT_OF_RANGE, "ended", run_steps(&r, 1, NULL, out, NULL));
+    free_rig(&r);
+}
+
+/* Nobody reads: the program never stalls, and everything is there afterwards. */
+static void
+test_unread(ipu_ctx *ctx)
+{
+    enum { STEPS = 1000 };
+    rig r;
+    static float values[STEPS][4];
+    static float counts[STEPS];
+    void *out[2] = {values, counts};
+    int64_t taken;
+    pthread_t thread;
+    make_rig(ctx, &r, 2, 4);
+    feeding f = {.infeed = r.infeed, .count = STEPS};
+    pthread_create(&thread, NULL, feed, &f);
+    CHECK_OK(ctx, run_steps(&r, STEPS, NULL, NULL, NULL));
+    pthread_join(thread, NULL);
+    CHECK(ipu_outfeed_wait(r.outfeed, 0, 0) == STEPS);
+    CHECK(ipu_outfeed_wait(r.outfeed, STEPS + 1, 1000000) == STEPS);
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, 10, out, &taken));
+    CHECK(taken == 10 && counts[0] == 1 && counts[9] == 10);
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, STEPS, out, &taken));
+    CHECK(taken == STEPS - 10 && counts[0] == 11 && counts[STEPS - 11] == STEPS);
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, STEPS, out, &taken));
+    CHECK(taken == 0);
+    free_rig(&r);
+
+    CHECK_OK(ctx, make_rig_with(ctx, &r, 2, 4, IPU_OUTFEED_LAST));
+    f = (feeding){.infeed = r.infeed, .count = 100};
+    pthread_create(&thread, NULL, feed, &f);
+    CHECK_OK(ctx, run_steps(&r, 100, NULL, NULL, NULL));
+    pthread_join(thread, NULL);
+    CHECK(ipu_outfeed_wait(r.outfeed, 1, 0) == 1);
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, 5, out, &taken));
+    CHECK(taken == 1 && counts[0] == 100 && values[0][0] == 298);
+    CHECK(ipu_outfeed_wait(r.outfeed, 1, 0) == 0);
+    free_rig(&r);
+}
+
+static void
+test_infeed_ends(ipu_ctx *ctx)
+{
+    rig r;
+    pthread_t thread;
+    make_rig(ctx, &r, 3, 4);
+    feeding f = {.infeed = r.infeed, .count = 5};
+    pthread_create(&thread, NULL, feed, &f);
+    EXPECT(ctx, OUT_OF_RANGE, "5 elements", run_steps(&r, 10, NULL, NULL, NULL));
+    pthread_join(thread, NULL);
+    CHECK(read_float(ctx, r.device, r.variable) == 5); /* completed steps count */
+    CHECK(ipu_outfeed_wait(r.outfeed, 5, 0) == 5);
+
+    ipu_infeed_reopen(r.infeed);
+    f = (feeding){
+        .infeed = r.infeed, .count = 2, .end = IPU_STATUS_VALUE, .message = "bad row"};
+    pthread_create(&thread, NULL, feed, &f);
+    EXPECT(ctx, VALUE, "bad row", run_steps(&r, 3, NULL, NULL, NULL));
+    pthread_join(thread, NULL);
+    CHECK(read_float(ctx, r.device, r.variable) == 7);
+
+    ipu_infeed_reopen(r.infeed);
+    f = (feeding){.infeed = r.infeed, .count = -1};
+    pthread_create(&thread, NULL, feed, &f);
+    CHECK_OK(ctx, run_steps(&r, 50, NULL, NULL, NULL));
+    ipu_infeed_close(r.infeed); /* ends the producer, which waits on a full ring */
+    pthread_join(thread, NULL);
+    CHECK(f.fed >= 50);
+    EXPECT(ctx, CANCELLED, "closed", run_steps(&r, 1, NULL, NULL, NULL));
+    free_rig(&r);
+}
+
+/* --- cancelling ------------------------------------------------------------------- */
+
+typedef struct cancelling {
+    int32_t flag;
+    long after_ms;
+} cancelling;
+
+static void *
+cancel_later(void *argument)
+{
+    cancelling *c = argument;
+    sleep_ms(c->after_ms);
+    __atomic_store_n(&c->flag, 1, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void
+test_cancel(ipu_ctx *ctx)
+{
+    rig r;
+    pthread_t threads[2];
+    ipu_run_stats stats;
+    make_rig(ctx, &r, 2, 8);
+    feeding f = {.infeed = r.infeed, .count = -1};
+    cancelling c = {.after_ms = 20};
+    pthread_create(&threads[0], NULL, feed, &f);
+    pthread_create(&threads[1], NULL, cancel_later, &c);
+    EXPECT(ctx, INTERRUPTED, NULL, run_steps(&r, 1 << 30, &c.flag, NULL, &stats));
+    pthread_join(threads[1], NULL);
+    CHECK(stats.steps > 0);
+    CHECK(read_float(ctx, r.device, r.variable) == (float)stats.steps);
+    CHECK(ipu_outfeed_wait(r.outfeed, 0, 0) == (int64_t)stats.steps);
+    EXPECT(ctx, INTERRUPTED, "before the first step",
+           run_steps(&r, 10, &c.flag, NULL, &stats));
+    CHECK(stats.steps == 0);
+    c.flag = 0;
+    CHECK_OK(ctx, run_steps(&r, 10, &c.flag, NULL, &stats)); /* usable again */
+    ipu_infeed_close(r.infeed);
+    pthread_join(threads[0], NULL);
+
+    ipu_infeed_reopen(r.infeed); /* an infeed that nobody feeds */
+    float before = read_float(ctx, r.device, r.variable);
+    pthread_create(&threads[1], NULL, cancel_later, &c);
+    EXPECT(ctx, INTERRUPTED, "infeed", run_steps(&r, 10, &c.flag, NULL, &stats));
+    pthread_join(threads[1], NULL);
+    CHECK(stats.infeed_wait_ns > 1000000);
+    CHECK(read_float(ctx, r.device, r.variable) == before);
+    free_rig(&r);
+}
+
+/* --- taking things away from a running program ------------------------------------ */
+
+typedef struct running {
+    rig *r;
+    int32_t cancel;
+    ipu_status status;
+    ipu_ctx ctx;
+} running;
+
+static void *
+run_long(void *argument)
+{
+    running *run = argument;
+    int32_t steps = 1 << 30;
+    float out[4];
+    const void *inputs[1] = {&steps};
+    void *outputs[1] = {out};
+    ipu_ctx_init(&run->ctx, ipu_allocator_default());
+    run->status = ipu_executor_run(&run->ctx, run->r->executor, inputs, outputs,
+                                   &run->cancel, NULL);
+    return NULL;
+}
+
+static void
+wait_for_steps(const rig *r, uint64_t steps)
+{
+    while (ipu_device_step(r->device) < steps) {
+        sleep_ms(1);
+    }
+}
+
+static void
+test_removal(ipu_ctx *ctx)
+{
+    rig r;
+    pthread_t threads[2];
+    make_rig(ctx, &r, 2, 8);
+    feeding f = {.infeed = r.infeed, .count = -1};
+    running run = {.r = &r};
+    pthread_create(&threads[0], NULL, feed, &f);
+    pthread_create(&threads[1], NULL, run_long, &run);
+    wait_for_steps(&r, 3);
+    EXPECT(ctx, FAILED_PRECONDITION, "in use",
+           ipu_device_queue_remove(ctx, r.device, r.infeed_id));
+    int64_t other;
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, r.device, &scalar_f, &other));
+    ipu_device_variable_remove(ctx, r.device, other);
+    (void)read_float(ctx, r.device, r.variable); /* passes a boundary: bound anew */
+    CHECK(ipu_device_step(r.device) > 0);
+    ipu_device_seed(r.device, 5);
+    wait_for_steps(&r, 3);
+    ipu_device_variable_remove(ctx, r.device, r.variable);
+    pthread_join(threads[1], NULL);
+    CHECK(run.status == IPU_STATUS_NOT_FOUND);
+    ipu_infeed_close(r.infeed);
+    pthread_join(threads[0], NULL);
+    CHECK_OK(ctx, ipu_device_queue_remove(ctx, r.device, r.infeed_id));
+    EXPECT(ctx, NOT_FOUND, NULL, ipu_device_queue_remove(ctx, r.device, r.infeed_id));
+    EXPECT(ctx, NOT_FOUND, NULL, run_steps(&r, 1, NULL, NULL, NULL));
+    free_rig(&r);
+}
+
+/* Two programs of one device take turns, run by run. */
+static const char *const count_text =
+    "resource r0 variable id=0 \"v\" float32[]\n"
+    "block b0(%0: int32[]) {\n"
+    "  %1 = constant() {dtype=float32, shape=[], value=0x0000803f} : float32[]\n"
+    "  block b1() {\n"
+    "    %2 = variable_read() {resource=0} : float32[]\n"
+    "    %3 = add(%2, %1) : float32[]\n"
+    "    variable_assign(%3) {resource=0}\n"
+    "  } -> ()\n"
+    "  repeat(%0) {body=b1}\n"
+    "} -> ()\n";
+
+static void *
+count_up(void *argument)
+{
+    ipu_device *device = argument;
+    ipu_ctx ctx;
+    ipu_program *program;
+    ipu_executor *executor;
+    int32_t steps = 50;
+    const void *inputs[1] = {&steps};
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    ipu_status status = build(&ctx, count_text, device, &program, &executor);
+    for (int i = 0; status == IPU_OK && i < 20; i++) {
+        status = ipu_executor_run(&ctx, executor, inputs, NULL, NULL, NULL);
+    }
+    drop(&ctx, program, executor);
+    return status == IPU_OK ? NULL : argument;
+}
+
+static void
+test_two_programs(ipu_ctx *ctx)
+{
+    ipu_device *device;
+    int64_t id;
+    pthread_t threads[2];
+    CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
+    CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &scalar_f, &id));
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&threads[i], NULL, count_up, device);
+    }
+    for (int i = 0; i < 2; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        CHECK(failed == NULL);
+    }
+    CHECK(read_float(ctx, device, id) == 2000);
+    CHECK(ipu_device_step(device) == 2000);
+    ipu_device_free(ctx, device);
+}
+
+/* --- random numbers and errors of kernels ----------------------------------------- */
+
+static void
+test_random(ipu_ctx *ctx)
+{
+    static const char *text =
+        "resource r0 variable id=0 \"v\" float32[]\n"
+        "block b0() {\n"
+        "  %0 = random_uniform() {dtype=float32, shape=[4], seed=3, ordinal=1}"
+        " : float32[4]\n"
+        "} -> (%0)\n";
+    ipu_device *device;
+    ipu_program *program;
+    ipu_executor *executor;
+    float first[4];
+    float second[4];
+    float again[4];
+    void *outputs[1] = {first};
+    CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
+    CHECK_OK(ctx, build(ctx, text, device, &program, &executor));
+    CHECK(program->uses_random && program->resources.count == 0);
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(ipu_device_step(device) == 1);
+    outputs[0] = second;
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(memcmp(first, second, sizeof(first)) != 0);
+    ipu_device_seed(device, 0);
+    CHECK(ipu_device_step(device) == 0);
+    outputs[0] = again;
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(memcmp(first, again, sizeof(first)) == 0);
+    ipu_device_seed(device, 1);
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(memcmp(first, again, sizeof(first)) != 0);
+    drop(ctx, program, executor);
+
+    /* no device: the executor's own steps */
+    CHECK_OK(ctx, build(ctx, text, NULL, &program, &executor));
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(memcmp(first, again, sizeof(first)) == 0);
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(memcmp(second, again, sizeof(first)) == 0);
+    drop(ctx, program, executor);
+    ipu_device_free(ctx, device);
+}
+
+static void
+test_error_source(ipu_ctx *ctx)
+{
+    ipu_graph *graph;
+    ipu_program *program = NULL;
+    ipu_executor *executor = NULL;
+    ipu_value inputs[2];
+    ipu_node node = IPU_NO_NODE;
+    ipu_block main_block = {0};
+    ipu_type indices = {IPU_DTYPE_INT32, {1, {2}}};
+    ipu_attr axis = {.key = IPU_ATTR_AXIS, .as.i = 0};
+    char file[] = "train.py";
+    ipu_node_request request = {.op = IPU_OP_ID_GATHER,
+                                .attrs = &axis,
+                                .attr_count = 1,
+                                .source = {file, 12},
+                                .name = "rows/Gather"};
+    CHECK_OK(ctx, ipu_graph_create(ctx, false, &graph));
+    CHECK_OK(ctx, ipu_graph_add_param(ctx, graph, main_block, &vector_f, &inputs[0]));
+    CHECK_OK(ctx, ipu_graph_add_param(ctx, graph, main_block, &indices, &inputs[1]));
+    CHECK_OK(ctx,
+             ipu_graph_add_node(ctx, graph, main_block, &request, inputs, 2, &node));
+    CHECK_OK(ctx, ipu_graph_add_result(ctx, graph, main_block,
+                                       ipu_node_output(ipu_node_of(graph, node), 0)));
+    CHECK_OK(ctx, ipu_program_create(ctx, graph, &options, &program));
+    ipu_graph_free(ctx, graph);
+    memset(file, 'x', sizeof(file) - 1); /* the program has its own copy */
+    CHECK_OK(ctx, ipu_executor_create(ctx, program, NULL, NULL, &executor));
+    float params[4] = {1, 2, 3, 4};
+    int32_t bad[2] = {3, 4};
+    float out[2];
+    const void *in[2] = {params, bad};
+    void *outputs[1] = {out};
+    CHECK(ipu_executor_run(ctx, executor, in, outputs, NULL, NULL) != IPU_OK);
+    CHECK(ctx->source.line == 12 && strcmp(ctx->source.file, "train.py") == 0);
+    ipu_ctx_clear(ctx);
+    bad[1] = 0;
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, in, outputs, NULL, NULL));
+    CHECK(out[0] == 4 && out[1] == 1);
+    drop(ctx, program, executor);
+}
+
+/* --- allocation ------------------------------------------------------------------- */
+
+/* Everything from the device to the last result, on `allocator`. */
+static ipu_status
+whole_life(ipu_allocator allocator)
+{
+    ipu_ctx ctx;
+    rig r;
+    pthread_t thread;
+    float values[8][4];
+    float counts[8];
+    void *out[2] = {values, counts};
+    int64_t taken;
+    ipu_ctx_init(&ctx, allocator);
+    ipu_status status = make_rig_with(&ctx, &r, 2, 4, IPU_OUTFEED_ALL);
+    if (status == IPU_OK) {
+        feeding f = {.infeed = r.infeed, .count = 5};
+        bool has_feeder = pthread_create(&thread, NULL, feed, &f) == 0;
+        status = run_steps(&r, 5, NULL, NULL, NULL);
+        ipu_infeed_close(r.infeed);
+        if (has_feeder) {
+            pthread_join(thread, NULL);
+        }
+    }
+    if (status == IPU_OK) {
+        char *text;
+        size_t bytes;
+        status = ipu_program_print(&ctx, r.program, &text, &bytes);
+        ipu_free(&ctx, text, bytes);
+    }
+    if (status == IPU_OK) {
+        status = ipu_outfeed_take(&ctx, r.outfeed, 8, out, &taken);
+        CHECK(status != IPU_OK || taken == 5);
+    }
+    CHECK(status == ctx.status);
+    CHECK(status == IPU_OK || strlen(ctx.message) > 0);
+    free_rig(&r);
+    return status;
+}
+
+static void
+test_failing_allocations(void)
+{
+    long failures = 0;
+    for (long n = 1;; n++) {
+        counter c;
+        ipu_allocator allocator = counting(&c);
+        c.fail_at = n;
+        ipu_status status = whole_life(allocator);
+        CHECK(atomic_load(&c.live_bytes) == 0 && atomic_load(&c.live_blocks) == 0);
+        bool is_clean = status == IPU_OK || status == IPU_STATUS_OUT_OF_MEMORY;
+        CHECK(is_clean);
+        if (!is_clean || check_failures > 0) {
+            fprintf(stderr, "allocation %ld: %s\n", n, ipu_status_name(status));
+            break;
+        }
+        failures += status != IPU_OK;
+        if (atomic_load(&c.allocations) < n) {
+            CHECK(status == IPU_OK);
+            break;
+        }
+    }
+    CHECK(failures > 50);
+}
+
+/* The second run and all later ones allocate nothing at all, in no thread. */
+static void
+test_steady_state(void)
+{
+    counter c;
+    ipu_ctx ctx;
+    rig r;
+    pthread_t thread;
+    float values[64][4];
+    float counts[64];
+    void *out[2] = {values, counts};
+    int64_t taken;
+    ipu_ctx_init(&ctx, counting(&c));
+    make_rig(&ctx, &r, 4, 8);
+    feeding f = {.infeed = r.infeed, .count = -1};
+    pthread_create(&thread, NULL, feed, &f);
+    long before = 0;
+    for (int run = 0; run < 50; run++) {
+        ipu_run_stats stats;
+        CHECK_OK(&ctx, run_steps(&r, 20, NULL, NULL, &stats));
+        CHECK(stats.allocations == 0 && stats.steps == 20);
+        CHECK_OK(&ctx, ipu_outfeed_take(&ctx, r.outfeed, 64, out, &taken));
+        CHECK(taken == 20);
+        if (run == 0) {
+            before = atomic_load(&c.allocations);
+        }
+    }
+    CHECK(atomic_load(&c.allocations) == before);
+    ipu_infeed_close(r.infeed);
+    pthread_join(thread, NULL);
+    free_rig(&r);
+    CHECK(atomic_load(&c.live_bytes) == 0 && atomic_load(&c.live_blocks) == 0);
+}
+
+/* --- fork ------------------------------------------------------------------------- */
+
+#ifndef __SANITIZE_THREAD__
+static int
+run_in_child(rig *r)
+{
+    ipu_ctx ctx;
+    pthread_t thread;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    r->ctx = &ctx;
+    ipu_infeed_reopen(r->infeed);
+    feeding f = {.infeed = r->infeed, .count = 100};
+    if (pthread_create(&thread, NULL, feed, &f) != 0) {
+        return 1;
+    }
+    ipu_status status = run_steps(r, 100, NULL, NULL, NULL);
+    pthread_join(thread, NULL);
+    return status == IPU_OK && ipu_outfeed_wait(r->outfeed, 100, 0) >= 100 ? 0 : 2;
+}
+
+/* The child finds the device idle and the queues usable, without the parent's
+ * threads. */
+static void
+test_fork(ipu_ctx *ctx)
+{
+    rig r;
+    pthread_t thread;
+    make_rig(ctx, &r, 2, 4);
+    feeding f = {.infeed = r.infeed, .count = 100};
+    pthread_create(&thread, NULL, feed, &f);
+    CHECK_OK(ctx, run_steps(&r, 100, NULL, NULL, NULL)); /* starts a drainer */
+    pthread_join(thread, NULL);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        _exit(run_in_child(&r));
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(read_float(ctx, r.device, r.variable) == 100);
+    free_rig(&r);
+}
+#endif
+
+int
+main(void)
+{
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    test_device(&ctx);
+    test_binding(&ctx);
+    test_threads(&ctx, 1, 1);
+    test_threads(&ctx, 2, 3);
+    test_threads(&ctx, 8, 64);
+    test_unread(&ctx);
+    test_infeed_ends(&ctx);
+    test_cancel(&ctx);
+    test_removal(&ctx);
+    test_two_programs(&ctx);
+    test_random(&ctx);
+    test_error_source(&ctx);
+    test_failing_allocations();
+    test_steady_state();
+#ifndef __SANITIZE_THREAD__
+    test_fork(&ctx);
+#endif
+    return CHECK_DONE();
+}

@@ -1,0 +1,212 @@
+"""Tensors: creation, operators, indexing, exchange with NumPy and DLPack."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ipu import _core, tf
+
+
+def test_python_values_take_tensorflow_s_dtypes() -> None:
+    assert tf.constant(1).dtype == tf.int32
+    assert tf.constant(1.5).dtype == tf.float32
+    assert tf.constant([True]).dtype == tf.bool
+    assert tf.constant(np.zeros(2)).dtype == tf.float64
+    assert tf.constant([1, 2], dtype=tf.float16).dtype == tf.float16
+
+
+def test_a_number_takes_the_dtype_beside_it() -> None:
+    half = tf.constant([1.0], dtype=tf.float16)
+    assert (half + 1.0).dtype == tf.float16
+    assert (2 * half).dtype == tf.float16
+    with pytest.raises(TypeError, match=r"tf\.cast"):
+        tf.constant([1]) + 0.5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "__add__",
+        "__sub__",
+        "__mul__",
+        "__truediv__",
+        "__radd__",
+        "__rsub__",
+        "__lt__",
+        "__ge__",
+    ],
+)
+def test_operators_agree_with_numpy(name: str) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(3, 1, 4)).astype(np.float32)
+    b = rng.normal(size=(5, 1)).astype(np.float32)
+    expected = getattr(a, name)(b)
+    np.testing.assert_array_equal(getattr(tf.constant(a), name)(tf.constant(b)), expected)
+
+
+def test_integer_division_follows_python() -> None:
+    a = np.array([7, -7, 7, -7], np.int32)
+    b = np.array([2, 2, -2, -2], np.int32)
+    np.testing.assert_array_equal(tf.constant(a) // tf.constant(b), a // b)
+    np.testing.assert_array_equal(tf.constant(a) % tf.constant(b), a % b)
+    np.testing.assert_allclose(tf.constant(a) / tf.constant(b), (a / b).astype("f4"))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.constant([1]) // tf.constant([0])
+
+
+KEYS = [
+    0,
+    -1,
+    (1, 2),
+    slice(None, None, -1),
+    slice(1, None, 2),
+    (slice(None), 0),
+    (Ellipsis, 1),
+    (None, Ellipsis),
+    (slice(0, 0),),
+    (1, slice(3, 0, -2), None),
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_indexing_agrees_with_numpy(key: object) -> None:
+    a = np.arange(60).reshape(3, 4, 5)
+    np.testing.assert_array_equal(tf.constant(a)[key], a[key])  # type: ignore[index]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_indexing_property(data: st.DataObject) -> None:
+    shape = data.draw(hnp.array_shapes(min_dims=1, max_dims=4, max_side=5))
+    key = data.draw(hnp.basic_indices(shape, allow_newaxis=True))
+    a = np.arange(np.prod(shape)).reshape(shape)
+    np.testing.assert_array_equal(tf.constant(a)[key], a[key])
+
+
+@pytest.mark.parametrize("key", [3, -4, (0, 9), (0, 0, 0, 0), (..., ...)], ids=str)
+def test_bad_index(key: object) -> None:
+    with pytest.raises(IndexError):
+        tf.zeros((3, 4, 5))[key]
+
+
+def test_index_with_a_tensor_gathers() -> None:
+    a = np.arange(12).reshape(4, 3)
+    np.testing.assert_array_equal(tf.constant(a)[[2, 0]], a[[2, 0]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not in"):
+        tf.gather(tf.constant(a), [4])
+
+
+def test_numpy_view_is_read_only_and_shares_memory() -> None:
+    tensor = tf.constant([1.0, 2.0])
+    view = tensor.numpy()
+    assert not view.flags.writeable
+    assert np.shares_memory(view, np.asarray(tensor))
+    assert np.array(tensor, copy=True).flags.writeable
+    assert np.asarray(tensor, dtype=np.float64).dtype == np.float64
+
+
+def test_dlpack_round_trip() -> None:
+    tensor = tf.reshape(tf.range(6), (2, 3))
+    array = np.from_dlpack(tensor)
+    np.testing.assert_array_equal(array, [[0, 1, 2], [3, 4, 5]])
+    assert tensor.__dlpack_device__() == (1, 0)
+    del tensor
+    gc.collect()
+    np.testing.assert_array_equal(array, [[0, 1, 2], [3, 4, 5]])
+    np.testing.assert_array_equal(tf.constant(np.from_dlpack(tf.ones(2))), [1, 1])
+
+
+def test_an_unused_dlpack_capsule_frees_its_tensor() -> None:
+    tensor = tf.ones((2,))
+    before = sys.getrefcount(tensor)
+    capsule = tensor.__dlpack__(max_version=(1, 0))
+    assert sys.getrefcount(tensor) == before + 1
+    del capsule
+    assert sys.getrefcount(tensor) == before
+
+
+def test_sequence_protocol() -> None:
+    tensor = tf.constant([[1, 2], [3, 4]])
+    assert [row.numpy().tolist() for row in tensor] == [[1, 2], [3, 4]]
+    assert len(tensor) == 2
+    a, b = tf.constant([1.0, 2.0])
+    assert float(a + b) == 3.0
+    assert bool(tf.constant(True)) and int(tf.constant(3)) == 3
+    assert list(range(tf.constant(3))) == [0, 1, 2]
+    with pytest.raises(TypeError, match="no length"):
+        len(tf.constant(1))
+    with pytest.raises(TypeError):
+        bool(tf.ones((2,)))
+
+
+def test_nested_lists_with_tensors_stack() -> None:
+    a = tf.constant([1.0, 2.0])
+    np.testing.assert_array_equal(tf.constant([a, a * 2, [0, 0]])[2], [0, 0])
+    np.testing.assert_array_equal(tf.stack([a, a], axis=1), [[1, 1], [2, 2]])
+    np.testing.assert_array_equal(tf.unstack(tf.stack([a, a + 1]))[1], [2, 3])
+
+
+def test_reshape_errors_name_the_shapes() -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\(6,\).*\(4,\)"):
+        tf.reshape(tf.range(6), (4,))
+    with pytest.raises(ValueError, match="-1"):
+        tf.reshape(tf.range(6), (-1, -1))
+    assert tf.reshape(tf.range(6), (-1, 3)).shape == (2, 3)
+
+
+def test_dtype_mismatch_says_cast() -> None:
+    with pytest.raises(TypeError, match=r"tf\.cast"):
+        tf.add(tf.constant([1.0]), tf.constant([1]))
+
+
+def test_sum_of_a_sum() -> None:
+    assert sum(tf.constant([1.0, 2.0])) == 3.0  # starts from Python's 0
+
+
+def test_random_ops_repeat_after_a_seed() -> None:
+    tf.random.set_seed(7)
+    first = tf.random.normal((100,)).numpy()
+    second = tf.random.normal((100,)).numpy()
+    tf.random.set_seed(7)
+    np.testing.assert_array_equal(tf.random.normal((100,)), first)
+    assert not np.array_equal(first, second)
+    uniform = tf.random.uniform((10000,), 2.0, 4.0).numpy()
+    assert uniform.min() >= 2.0 and uniform.max() < 4.0
+    assert abs(uniform.mean() - 3.0) < 0.05
+    whole = tf.random.uniform((1000,), 0, 5, dtype=tf.int32).numpy()
+    assert set(whole) == {0, 1, 2, 3, 4}
+
+
+def test_dtypes() -> None:
+    assert tf.as_dtype("float32") is tf.float32
+    assert tf.as_dtype(np.int8) == tf.int8
+    assert copy.deepcopy(tf.float32) == tf.float32
+    assert tf.float32 == np.float32 and tf.float32 != "int32"
+    with pytest.raises(TypeError, match="Known are"):
+        tf.as_dtype("float31")
+
+
+def test_wrong_types_are_clear_errors() -> None:
+    with pytest.raises(TypeError):
+        tf.constant(object())
+    with pytest.raises(TypeError):
+        tf.constant("text")
+    with pytest.raises(ValueError, match="there is no op"):
+        _core.apply("nothing", ())
+    with pytest.raises(ValueError, match="no attribute"):
+        _core.apply("neg", (tf.ones(1),), {"nothing": 1})
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most 8"):
+        tf.zeros((1,) * 9)
+
+
+def test_too_large_tensor_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError):
+        tf.zeros((1 << 31, 1 << 31))
