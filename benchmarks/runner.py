@@ -95,7 +95,7 @@ class Comparison:
 class SideProcess:
     """One side's process; `request` talks to it, `paused` stops it meanwhile."""
 
-    def __init__(self, order: jobs.Order, folder: Path) -> None:
+    def __init__(self, order: jobs.Order, folder: Path, mode: str) -> None:
         name = f"{order.module}-{order.variant}"
         self.name = name
         order_file = folder / f"{name}.json"
@@ -103,7 +103,7 @@ class SideProcess:
         self.log = (folder / f"{name}.log").open("w+")
         module = f"benchmarks.sides.{order.module}"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", module, str(order_file), "--serve"],
+            [sys.executable, "-m", module, str(order_file), mode],
             cwd=ROOT,
             env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": tempfile.mkdtemp(dir=folder)},
             stdin=subprocess.PIPE,
@@ -208,7 +208,11 @@ class Runner:
                 order = jobs.Order(
                     job, side.variant, threads, cpus, str(self.folder), side.module
                 )
-                process = SideProcess(order, self.folder)
+                with self.recorded(result):
+                    self.time_first(order, result)
+                if result.not_measured:
+                    continue
+                process = SideProcess(order, self.folder, "--serve")
                 processes.append((process, result))
                 with self.recorded(result):
                     self.set_up(process, result)
@@ -241,14 +245,20 @@ class Runner:
             result.not_measured = f"failed: {error}"
             self.say(f"{result.side.title} {result.not_measured}")
 
+    def time_first(self, order: jobs.Order, result: Result) -> None:
+        """The time to a first result, by a process that does nothing else."""
+        process = SideProcess(order, self.folder, "--first")
+        try:
+            message = process.receive(SETUP_TIMEOUT_S)
+        finally:
+            process.close()
+        result.not_measured = message.get("not_measured", "")
+        result.first_result_s = message.get("first_result_s", 0.0)
+
     def set_up(self, process: SideProcess, result: Result) -> None:
         message = process.receive(SETUP_TIMEOUT_S)
-        if "not_measured" in message:
-            result.not_measured = message["not_measured"]
-            return
         result.version = message["version"]
         result.import_s = message["import_s"]
-        result.first_result_s = message["first_result_s"]
         if result.job.kind == "train":
             result.disagreement = reference.disagreement(
                 message["losses"], None, self.reference(result.job)

@@ -3,7 +3,8 @@
 
 `python -m benchmarks.sides.X order.json` sets a side up, measures it once and prints
 one JSON line. With `--serve` it prints the set-up's line, then measures one round for
-each line `round SECONDS` on its standard input, and prints a last line on `quit`.
+each line `round SECONDS` on its standard input, and prints a last line on `quit`. With
+`--first` it runs one call, made for FIRST_STEPS steps, and prints how long that took.
 
 A framework is imported inside the side's `load`, after the process is pinned to its
 cores and after NumPy, so that the time of the import is the framework's own.
@@ -11,6 +12,7 @@ cores and after NumPy, so that the time of the import is the framework's own.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import resource
@@ -32,6 +34,10 @@ THREAD_SETTINGS = (
     "TF_NUM_INTEROP_THREADS",
     "TF_NUM_INTRAOP_THREADS",
 )
+
+# A call so short that only what precedes it counts; a loop of one step would be compiled
+# as no loop at all.
+FIRST_STEPS = 4
 
 
 class Side(ABC):
@@ -108,6 +114,9 @@ def _measure(side: Side, arguments: list[str], out: TextIO) -> None:
         out.flush()
 
     order = jobs.Order.load(Path(arguments[0]).read_text())
+    first = "--first" in arguments
+    if first:
+        order.job = dataclasses.replace(order.job, steps=FIRST_STEPS)
     start = time.perf_counter()
     try:
         version = side.load(order)
@@ -117,19 +126,17 @@ def _measure(side: Side, arguments: list[str], out: TextIO) -> None:
     import_s = time.perf_counter() - start
 
     data = jobs.load_data(order)
+    data.order = data.order[:1] if first else data.order
     start = time.perf_counter()
     side.build(order, data)
     meter = Meter(side, order.job.samples_per_execution)
     _, losses = meter.time(1)
-    first_s = time.perf_counter() - start
-    # An execution holds many steps, the same number for all sides: take off what the
-    # steps after the first one cost when all is warm.
-    later, _ = meter.time(1)
-    steps = order.job.steps
+    if first:
+        say({"first_result_s": time.perf_counter() - start})
+        return
     report: dict[str, Any] = {
         "version": version,
         "import_s": import_s,
-        "first_result_s": max(0.0, first_s - later * (steps - 1) / steps),
         "losses": losses[: reference.COMPARED_STEPS],
     }
     if "--serve" in arguments:

@@ -9,10 +9,11 @@
 /* Appends to `block` the nodes that compute d sum(ys * grad_ys) / d xs. grad_ys may be
  * NULL, and each entry IPU_NO_VALUE: then ones. `xs` are values defined in the block or
  * around it. out[i] is IPU_NO_VALUE where ys do not depend on xs[i]. Integer and bool
- * values carry no gradient. Partial gradients add in reverse program order. Gradient nodes
- * inherit the placement and source of their forward node. */
+ * values carry no gradient. Partial gradients add in reverse program order. Gradient
+ * nodes inherit the placement and source of their forward node. */
 ipu_status ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
-                         const ipu_value *ys, const ipu_value *grad_ys, uint32_t y_count,
-                         const ipu_value *xs, uint32_t x_count, ipu_value *out);
+                         const ipu_value *ys, const ipu_value *grad_ys,
+                         uint32_t y_count, const ipu_value *xs, uint32_t x_count,
+                         ipu_value *out);
 
 #endif

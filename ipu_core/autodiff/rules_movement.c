@@ -5,7 +5,7 @@
  * graph. */
 #include "autodiff/rules.h"
 
-/* --- reductions ------------------------------------------------------------------- */
+/* --- reductions ------------------------------------------------------------------ */
 
 /* The shape of the input with the reduced axes as 1, and how many elements each result
  * was made of. */
@@ -82,7 +82,7 @@ ipu_gradient_min(ipu_rule *r)
     return extreme(r);
 }
 
-/* --- movement --------------------------------------------------------------------- */
+/* --- movement -------------------------------------------------------------------- */
 
 ipu_status
 ipu_gradient_identity(ipu_rule *r)

@@ -6,7 +6,7 @@
 #define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
 #define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
 
-/* --- matmul ----------------------------------------------------------------------- */
+/* --- matmul ---------------------------------------------------------------------- */
 
 static ipu_value
 product(ipu_rule *r, ipu_value a, ipu_value b, bool transpose_a, bool transpose_b)
@@ -56,7 +56,7 @@ ipu_gradient_matmul(ipu_rule *r)
     return r->status;
 }
 
-/* --- softmax ---------------------------------------------------------------------- */
+/* --- softmax --------------------------------------------------------------------- */
 
 /* s * (g - sum(g * s)) over the last axis: the gradient of softmax with result s. */
 static ipu_value

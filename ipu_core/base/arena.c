@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arenas: chunks of 16 KiB, larger where one allocation needs it. Under AddressSanitizer
- * what is not handed out is poisoned, with a gap behind each allocation. */
+ * Arenas: chunks of 16 KiB, larger where one allocation needs it. Under
+ * AddressSanitizer what is not handed out is poisoned, with a gap behind each
+ * allocation. */
 #include "base/arena.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Growth of arrays: by half, from eight items. IPU_HOSTILE builds grow by one, so that a
- * pointer kept across a push is found at once. */
+ * Growth of arrays: by half, from eight items. IPU_HOSTILE builds grow by one, so that
+ * a pointer kept across a push is found at once. */
 #include "base/array.h"
 
 ipu_status

@@ -85,7 +85,8 @@ ipu_float16_from_float(float value)
     if (rest > half || (rest == half && (kept & 1U))) {
         kept++;
     }
-    /* `kept` holds the implicit bit of a normal number; a carry moves into the exponent */
+    /* `kept` holds the implicit bit of a normal number; a carry moves into the exponent
+     */
     uint32_t base = exponent < 113 ? 0 : ((exponent - 112) << 10) - 0x400U;
     return (uint16_t)(sign | (base + kept));
 }

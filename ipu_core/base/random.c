@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Philox4x32-10: ten rounds of two 32x32 -> 64 multiplications (constants of the paper). */
+ * Philox4x32-10: ten rounds of two 32x32 -> 64 multiplications (constants of the
+ * paper). */
 #include "base/random.h"
 
 void
 ipu_random_block(const ipu_random_key *key, uint64_t block, uint32_t out[4])
 {
-    /* The seed is the key; what must differ is mixed into the counter: 64 bits of block,
-     * and op, replica and step folded into the rest. Steps past 2^32 change the key. */
+    /* The seed is the key; what must differ is mixed into the counter: 64 bits of
+     * block, and op, replica and step folded into the rest. Steps past 2^32 change the
+     * key. */
     uint32_t k0 = (uint32_t)key->seed;
     uint32_t k1 = (uint32_t)(key->seed >> 32) ^ (uint32_t)(key->step >> 32) ^
                   (key->replica * 0x85EBCA6BU);

@@ -9,13 +9,14 @@
 #include <stdint.h>
 
 typedef struct ipu_random_key {
-    uint64_t seed;    /* the device's seed */
-    uint64_t step;    /* global micro-batch counter */
+    uint64_t seed; /* the device's seed */
+    uint64_t step; /* global micro-batch counter */
     uint32_t replica;
-    uint32_t op;      /* the op's ordinal in the user's program, mixed with its seed */
+    uint32_t op; /* the op's ordinal in the user's program, mixed with its seed */
 } ipu_random_key;
 
-/* The four words of block `block`; element e of an op uses word e % 4 of block e / 4. */
+/* The four words of block `block`; element e of an op uses word e % 4 of block e / 4.
+ */
 void ipu_random_block(const ipu_random_key *key, uint64_t block, uint32_t out[4]);
 
 #endif

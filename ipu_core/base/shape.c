@@ -62,8 +62,8 @@ ipu_type_check(ipu_ctx *ctx, const ipu_type *type)
         int64_t dim = type->shape.dims[i];
         IPU_FAIL_IF(ctx, dim < 0, VALUE, "dimension %" PRId32 " of %s is negative", i,
                     ipu_shape_print(&type->shape, text, sizeof(text)));
-        overflow = overflow || __builtin_mul_overflow(elements, dim > 0 ? dim : 1,
-                                                      &elements);
+        overflow =
+            overflow || __builtin_mul_overflow(elements, dim > 0 ? dim : 1, &elements);
     }
     /* a quarter of the address space, so that offsets can be added without a check */
     overflow = overflow || elements > INT64_MAX / 4 / 8;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A growing text, for printers. The first failure sticks in `status`, so that printers need
- * no check on every line; ipu_text_finish reports it. */
+ * A growing text, for printers. The first failure sticks in `status`, so that printers
+ * need no check on every line; ipu_text_finish reports it. */
 #ifndef IPU_BASE_TEXT_H
 #define IPU_BASE_TEXT_H
 

@@ -5,9 +5,9 @@
  * A job is a counter of tasks per worker ("run"): worker w owns tasks
  * [w*n/threads, (w+1)*n/threads) and takes them from the front; one that is done takes
  * from the runs of the others. Taking is an atomic add, so a task runs once. The caller
- * publishes a job by advancing `generation`, takes part as worker 0, and waits until all
- * workers have left the job. Workers spin on `generation` for SPIN_TURNS, then sleep on a
- * condition variable; the caller wakes them only when some sleep.
+ * publishes a job by advancing `generation`, takes part as worker 0, and waits until
+ * all workers have left the job. Workers spin on `generation` for SPIN_TURNS, then
+ * sleep on a condition variable; the caller wakes them only when some sleep.
  *
  * One job at a time: callers of one pool are serialised by `job_lock` (a program and an
  * eager op may come from different threads). */
@@ -35,7 +35,7 @@ typedef struct worker {
 
 struct ipu_pool {
     int32_t threads;
-    int32_t asked; /* threads as created; `threads` is less where none could be had */
+    int32_t asked;   /* threads as created; `threads` is less where none could be had */
     int32_t started; /* workers that run, without the caller */
     pid_t pid;       /* whose threads they are: a forked child has none */
     worker *workers; /* threads - 1 */
@@ -67,7 +67,8 @@ static void
 take_tasks(ipu_pool *pool, int32_t index)
 {
     for (int32_t i = 0; i < pool->threads; i++) {
-        int32_t owner = index + i < pool->threads ? index + i : index + i - pool->threads;
+        int32_t owner =
+            index + i < pool->threads ? index + i : index + i - pool->threads;
         run *r = &pool->runs[owner];
         for (;;) {
             if (atomic_load_explicit(&r->next, memory_order_relaxed) >= r->end) {
@@ -99,7 +100,8 @@ wait_for_job(ipu_pool *pool, unsigned seen)
     pthread_mutex_lock(&pool->sleep_lock);
     atomic_fetch_add(&pool->sleepers, 1);
     unsigned now;
-    while ((now = atomic_load(&pool->generation)) == seen && !atomic_load(&pool->stop)) {
+    while ((now = atomic_load(&pool->generation)) == seen &&
+           !atomic_load(&pool->stop)) {
         pthread_cond_wait(&pool->wake, &pool->sleep_lock);
     }
     atomic_fetch_sub(&pool->sleepers, 1);

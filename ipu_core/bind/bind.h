@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the extension module share: module state, conversions between Python
- * objects and the core's types, and the one road from a status to an exception. */
+ * What the files of the extension module share: module state, conversions between
+ * Python objects and the core's types, and the one road from a status to an exception.
+ */
 #ifndef IPU_BIND_BIND_H
 #define IPU_BIND_BIND_H
 
@@ -54,8 +55,8 @@ ipu_py_state *ipu_py_state_global(void);
 /* Sets the exception of ctx->status with its message and source line; returns NULL. For
  * IPU_STATUS_PYTHON the exception is already set (or parked, see ipu_py_park). */
 PyObject *ipu_py_raise(ipu_py_state *state, const ipu_ctx *ctx);
-/* A callback that ran on another thread parks its exception (fetched, GIL held) here; the
- * next ipu_py_raise of IPU_STATUS_PYTHON with no exception set raises it. */
+/* A callback that ran on another thread parks its exception (fetched, GIL held) here;
+ * the next ipu_py_raise of IPU_STATUS_PYTHON with no exception set raises it. */
 void ipu_py_park(ipu_py_state *state);
 
 /* A fresh context on the default allocator. */
@@ -67,12 +68,14 @@ ipu_py_ctx(void)
     return ctx;
 }
 
-/* The pool for programs, or NULL for one thread. Returns -1 with an exception on failure. */
+/* The pool for programs, or NULL for one thread. Returns -1 with an exception on
+ * failure. */
 int ipu_py_pool(ipu_py_state *state, ipu_pool **out);
 
-/* --- conversions --------------------------------------------------------------------- */
+/* --- conversions ----------------------------------------------------------------- */
 
-/* dtype from a name, a NumPy dtype or anything with a `name`; -1 and TypeError if none. */
+/* dtype from a name, a NumPy dtype or anything with a `name`; -1 and TypeError if none.
+ */
 int ipu_py_parse_dtype(PyObject *object, ipu_dtype *out);
 /* shape from a sequence of ints; -1 as an entry only if `allow_unknown` (from None). */
 int ipu_py_parse_shape(PyObject *object, bool allow_unknown, ipu_shape *out);
@@ -81,7 +84,7 @@ PyObject *ipu_py_type_tuple(const ipu_type *type);
 int ipu_py_parse_type_tuple(PyObject *object, bool allow_unknown, ipu_type *out);
 PyObject *ipu_py_shape_tuple(const ipu_shape *shape);
 
-/* --- tensors --------------------------------------------------------------------------- */
+/* --- tensors --------------------------------------------------------------------- */
 
 /* Owned, aligned bytes with slack behind them; counted. */
 typedef struct ipu_py_storage {
@@ -112,9 +115,11 @@ ipu_py_tensor_data(const ipu_py_tensor *tensor)
     return tensor->storage->data;
 }
 /* New reference: `object` (Tensor, Variable, array, number, nested list) as a tensor.
- * `dtype` < 0 leaves the choice: Python ints int32, floats float32, arrays their own. */
+ * `dtype` < 0 leaves the choice: Python ints int32, floats float32, arrays their own.
+ */
 ipu_py_tensor *ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype);
-/* New reference to a C-contiguous ndarray of `type`'s dtype; raises if shapes differ. */
+/* New reference to a C-contiguous ndarray of `type`'s dtype; raises if shapes differ.
+ */
 PyObject *ipu_py_as_array(PyObject *object, const ipu_type *type);
 PyObject *ipu_py_new_array(const ipu_type *type, void **out_data);
 /* New reference to a C-contiguous ndarray of any shape; dtype < 0: its own. */
@@ -125,7 +130,7 @@ int ipu_py_dtype_of_array(PyObject *array, ipu_dtype *out);
 void ipu_py_array_type(PyObject *array, ipu_type *type); /* fills the shape alone */
 void *ipu_py_array_data(PyObject *array);
 
-/* --- ops and traces ---------------------------------------------------------------------- */
+/* --- ops and traces -------------------------------------------------------------- */
 
 /* The innermost open trace of this thread, or NULL (borrowed). */
 PyObject *ipu_py_open_trace(ipu_py_state *state);
@@ -136,18 +141,21 @@ int ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *ou
 /* One op, eager or traced. inputs are borrowed tensors; the result is a new reference:
  * a tensor, a tuple, or None for ops without outputs. */
 PyObject *ipu_py_apply(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
-                       uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count);
+                       uint32_t input_count, const ipu_attr *attrs,
+                       uint32_t attr_count);
 
-/* The user's own line: the innermost frame outside the package. `file` is a new reference
- * or NULL. */
+/* The user's own line: the innermost frame outside the package. `file` is a new
+ * reference or NULL. */
 int32_t ipu_py_user_line(ipu_py_state *state, PyObject **file);
 ipu_source ipu_py_trace_source(ipu_py_state *state, PyObject *trace);
 /* The attributes of a dict, over arena memory. */
 int ipu_py_parse_attrs(PyObject *dict, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out,
                        uint32_t capacity, uint32_t *count);
 int ipu_py_parse_op(PyObject *name, ipu_op *out);
-/* A list or tuple of tensor-likes as an array of new references, freed by the second. */
-ipu_py_tensor **ipu_py_tensors(ipu_py_state *state, PyObject *sequence, uint32_t *count);
+/* A list or tuple of tensor-likes as an array of new references, freed by the second.
+ */
+ipu_py_tensor **ipu_py_tensors(ipu_py_state *state, PyObject *sequence,
+                               uint32_t *count);
 void ipu_py_tensors_release(ipu_py_tensor **tensors, uint32_t count);
 /* Outputs of a node as ipu_py_apply returns them. */
 PyObject *ipu_py_node_result(ipu_py_state *state, PyObject *trace, ipu_node node);
@@ -160,12 +168,11 @@ typedef struct ipu_py_interrupt {
 const int32_t *ipu_py_interrupt_begin(ipu_py_interrupt *interrupt);
 void ipu_py_interrupt_end(ipu_py_interrupt *interrupt);
 
-
 ipu_device *ipu_py_device_of(PyObject *device);
 ipu_infeed *ipu_py_infeed_of(PyObject *infeed);
 const ipu_program *ipu_py_program_of(PyObject *program);
 
-/* --- module functions by file ---------------------------------------------------------------- */
+/* --- module functions by file ---------------------------------------------------- */
 
 extern PyMethodDef ipu_py_apply_methods[];
 extern PyMethodDef ipu_py_testing_methods[];

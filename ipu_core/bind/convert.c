@@ -70,8 +70,9 @@ ipu_py_parse_shape(PyObject *object, bool allow_unknown, ipu_shape *out)
     Py_ssize_t rank = PyTuple_GET_SIZE(items);
     int result = 0;
     if (rank > IPU_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "a shape of %zd dimensions; at most %d are supported",
-                     rank, IPU_MAX_RANK);
+        PyErr_Format(PyExc_ValueError,
+                     "a shape of %zd dimensions; at most %d are supported", rank,
+                     IPU_MAX_RANK);
         result = -1;
     }
     for (Py_ssize_t i = 0; result == 0 && i < rank; i++) {
@@ -84,7 +85,8 @@ ipu_py_parse_shape(PyObject *object, bool allow_unknown, ipu_shape *out)
         if (dim == -1 && PyErr_Occurred()) {
             result = -1;
         } else if (dim < 0) {
-            PyErr_Format(PyExc_ValueError, "dimension %lld of a shape is negative", dim);
+            PyErr_Format(PyExc_ValueError, "dimension %lld of a shape is negative",
+                         dim);
             result = -1;
         }
         out->dims[out->rank++] = dim;
@@ -141,7 +143,8 @@ ipu_py_new_array(const ipu_type *type, void **out_data)
     for (int32_t i = 0; i < type->shape.rank; i++) {
         dims[i] = (npy_intp)type->shape.dims[i];
     }
-    PyObject *array = PyArray_SimpleNew(type->shape.rank, dims, numpy_types[type->dtype]);
+    PyObject *array =
+        PyArray_SimpleNew(type->shape.rank, dims, numpy_types[type->dtype]);
     if (array != NULL) {
         *out_data = PyArray_DATA((PyArrayObject *)array);
     }
@@ -151,8 +154,7 @@ ipu_py_new_array(const ipu_type *type, void **out_data)
 PyObject *
 ipu_py_any_array(PyObject *object, int dtype)
 {
-    PyArray_Descr *descr =
-        dtype < 0 ? NULL : PyArray_DescrFromType(numpy_types[dtype]);
+    PyArray_Descr *descr = dtype < 0 ? NULL : PyArray_DescrFromType(numpy_types[dtype]);
     return PyArray_FromAny(object, descr, 0, 0,
                            NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED |
                                NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST,

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * DLPack export: versioned (read-only flag set) where the consumer asks for 1.0 or newer,
- * else the unversioned struct, of a copy, since that form cannot say that memory is
- * read-only. The structs are the standard's ABI. */
+ * DLPack export: versioned (read-only flag set) where the consumer asks for 1.0 or
+ * newer, else the unversioned struct, of a copy, since that form cannot say that memory
+ * is read-only. The structs are the standard's ABI. */
 #define NO_IMPORT_ARRAY
 #include "bind/dlpack.h"
 
 #include <string.h>
 
-typedef struct dl_device { int32_t type; int32_t id; } dl_device;
-typedef struct dl_dtype { uint8_t code; uint8_t bits; uint16_t lanes; } dl_dtype;
+typedef struct dl_device {
+    int32_t type;
+    int32_t id;
+} dl_device;
+typedef struct dl_dtype {
+    uint8_t code;
+    uint8_t bits;
+    uint16_t lanes;
+} dl_dtype;
 typedef struct dl_tensor {
     void *data;
     dl_device device;
@@ -142,7 +149,8 @@ ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
     }
     int major = 0;
     int minor = 0;
-    if (max_version != Py_None && !PyArg_ParseTuple(max_version, "ii", &major, &minor)) {
+    if (max_version != Py_None &&
+        !PyArg_ParseTuple(max_version, "ii", &major, &minor)) {
         return NULL;
     }
     bool versioned = major >= 1;
@@ -183,12 +191,13 @@ ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
     const char *name;
     if (versioned) {
         name = "dltensor_versioned";
-        record->as.versioned = (dl_versioned){.major = 1,
-                                              .minor = 0,
-                                              .context = record,
-                                              .deleter = delete_versioned,
-                                              .flags = copied ? DL_COPIED : DL_READ_ONLY,
-                                              .tensor = description};
+        record->as.versioned =
+            (dl_versioned){.major = 1,
+                           .minor = 0,
+                           .context = record,
+                           .deleter = delete_versioned,
+                           .flags = copied ? DL_COPIED : DL_READ_ONLY,
+                           .tensor = description};
     } else {
         name = "dltensor";
         record->as.plain = (dl_managed){

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one road from a status to a Python exception. Built-in exceptions are raised as they
- * are, the others come from ipu._errors by the name in the status list. */
+ * The one road from a status to a Python exception. Built-in exceptions are raised as
+ * they are, the others come from ipu._errors by the name in the status list. */
 #include "bind/bind.h"
 
 static const char *const exceptions[] = {
@@ -22,7 +22,8 @@ exception_class(ipu_py_state *state, ipu_status status)
         return Py_NewRef(PyExc_TypeError);
     case IPU_STATUS_INTERRUPTED:
         return Py_NewRef(PyExc_KeyboardInterrupt);
-    case IPU_STATUS_PYTHON: /* its exception went to another consumer of the same source */
+    case IPU_STATUS_PYTHON: /* its exception went to another consumer of the same source
+                             */
         return Py_NewRef(PyExc_RuntimeError);
     case IPU_STATUS_OK:
     case IPU_STATUS_COUNT:

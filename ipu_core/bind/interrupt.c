@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Ctrl-C during a run. Python's handler only notes the signal for when Python code next
- * runs, which is after the program; so while a program runs on the main thread, our handler
- * stands before it, sets the flag that the executor polls, and calls it. The two variables
- * are file-scope because a signal handler has no other way to reach anything. */
+ * runs, which is after the program; so while a program runs on the main thread, our
+ * handler stands before it, sets the flag that the executor polls, and calls it. The
+ * two variables are file-scope because a signal handler has no other way to reach
+ * anything. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -16,7 +17,8 @@ static void
 on_interrupt(int signal_number)
 {
     __atomic_store_n(&interrupt_flag, 1, __ATOMIC_RELAXED);
-    if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
+    if (previous_action.sa_handler != SIG_DFL &&
+        previous_action.sa_handler != SIG_IGN) {
         previous_action.sa_handler(signal_number);
     }
 }

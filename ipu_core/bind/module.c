@@ -104,7 +104,8 @@ static PyMethodDef module_methods[] = {
     {"set_package_dir", set_package_dir, METH_O,
      "set_package_dir(path)\n--\n\nFrames of files below it are not the user's."},
     {"set_num_threads", set_num_threads, METH_O,
-     "set_num_threads(threads)\n--\n\nHow many threads programs use, the caller included."},
+     "set_num_threads(threads)\n--\n\nHow many threads programs use, the caller "
+     "included."},
     {"num_threads", num_threads, METH_NOARGS,
      "num_threads()\n--\n\nHow many threads programs use."},
     {"set_eager_seed", set_eager_seed, METH_O,
@@ -116,7 +117,8 @@ static int32_t
 default_threads(void)
 {
     const char *text = getenv("IPU_NUM_THREADS");
-    long threads = text == NULL ? sysconf(_SC_NPROCESSORS_ONLN) : strtol(text, NULL, 10);
+    long threads =
+        text == NULL ? sysconf(_SC_NPROCESSORS_ONLN) : strtol(text, NULL, 10);
     return threads < 1                    ? 1
            : threads > IPU_PY_MAX_THREADS ? IPU_PY_MAX_THREADS
                                           : (int32_t)threads;
@@ -204,7 +206,8 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_def = {
     PyModuleDef_HEAD_INIT,
     .m_name = "ipu._core",
-    .m_doc = "The C core of ipu: tensors, traces, programs, devices, queues, data sets.",
+    .m_doc =
+        "The C core of ipu: tensors, traces, programs, devices, queues, data sets.",
     .m_size = sizeof(ipu_py_state),
     .m_methods = module_methods,
     .m_slots = module_slots,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One op from Python: a node where a function is being traced, else its kernel at once. */
+ * One op from Python: a node where a function is being traced, else its kernel at once.
+ */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -9,7 +10,7 @@
 
 enum { MAX_ATTRS = 16, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16 };
 
-/* --- arguments -------------------------------------------------------------------------- */
+/* --- arguments ------------------------------------------------------------------- */
 
 int
 ipu_py_parse_op(PyObject *name, ipu_op *out)
@@ -50,7 +51,8 @@ parse_ints(PyObject *object, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out)
 }
 
 static int
-parse_attr(PyObject *key, PyObject *value, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out)
+parse_attr(PyObject *key, PyObject *value, ipu_ctx *ctx, ipu_arena *arena,
+           ipu_attr *out)
 {
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(key, &length);
@@ -148,7 +150,8 @@ ipu_py_tensors(ipu_py_state *state, PyObject *sequence, uint32_t *count)
     }
     for (uint32_t i = 0; i < *count; i++) {
         PyObject *item = PyTuple_GET_ITEM(items, i);
-        if (ipu_py_is_tensor(state, item) || PyObject_HasAttrString(item, "__ipu_tensor__")) {
+        if (ipu_py_is_tensor(state, item) ||
+            PyObject_HasAttrString(item, "__ipu_tensor__")) {
             tensors[i] = ipu_py_as_tensor(state, item, -1);
             if (tensors[i] == NULL) {
                 goto fail;
@@ -161,7 +164,8 @@ ipu_py_tensors(ipu_py_state *state, PyObject *sequence, uint32_t *count)
     for (uint32_t i = 0; i < *count; i++) {
         PyObject *item = PyTuple_GET_ITEM(items, i);
         if (tensors[i] == NULL) {
-            tensors[i] = ipu_py_as_tensor(state, item, ipu_py_is_array(item) ? -1 : dtype);
+            tensors[i] =
+                ipu_py_as_tensor(state, item, ipu_py_is_array(item) ? -1 : dtype);
             if (tensors[i] == NULL) {
                 goto fail;
             }
@@ -175,7 +179,7 @@ fail:
     return NULL;
 }
 
-/* --- the user's line ----------------------------------------------------------------------- */
+/* --- the user's line ------------------------------------------------------------- */
 
 int32_t
 ipu_py_user_line(ipu_py_state *state, PyObject **file)
@@ -186,11 +190,11 @@ ipu_py_user_line(ipu_py_state *state, PyObject **file)
     Py_XINCREF(frame);
     while (frame != NULL) {
         PyCodeObject *code = PyFrame_GetCode(frame);
-        Py_ssize_t inside = PyUnicode_GET_LENGTH(state->package_dir) == 0
-                                ? 0
-                                : PyUnicode_Tailmatch(code->co_filename,
-                                                      state->package_dir, 0,
-                                                      PY_SSIZE_T_MAX, -1);
+        Py_ssize_t inside =
+            PyUnicode_GET_LENGTH(state->package_dir) == 0
+                ? 0
+                : PyUnicode_Tailmatch(code->co_filename, state->package_dir, 0,
+                                      PY_SSIZE_T_MAX, -1);
         if (inside == 0) {
             *file = Py_NewRef(code->co_filename);
             line = PyFrame_GetLineNumber(frame);
@@ -207,7 +211,7 @@ ipu_py_user_line(ipu_py_state *state, PyObject **file)
     return 0;
 }
 
-/* --- eager ------------------------------------------------------------------------------------ */
+/* --- eager ----------------------------------------------------------------------- */
 
 static PyObject *
 pack_results(ipu_py_tensor **tensors, uint32_t count)
@@ -233,17 +237,18 @@ static ipu_status
 run_kernel(ipu_py_state *state, ipu_ctx *ctx, ipu_kernel_spec *spec,
            const void *const *inputs, void *const *outputs, bool large, ipu_pool *pool)
 {
-    ipu_kernel_call call = {.spec = spec,
-                            .inputs = inputs,
-                            .outputs = outputs,
-                            .pool = large ? pool : NULL,
-                            .random = {.seed = state->eager_seed,
-                                       .step = state->eager_counter},
-                            .ctx = ctx};
+    ipu_kernel_call call = {
+        .spec = spec,
+        .inputs = inputs,
+        .outputs = outputs,
+        .pool = large ? pool : NULL,
+        .random = {.seed = state->eager_seed, .step = state->eager_counter},
+        .ctx = ctx};
     void *workspace = NULL;
     if (spec->workspace_bytes > 0) {
-        size_t bytes = (spec->workspace_bytes + IPU_SLACK_BYTES + IPU_BUFFER_ALIGNMENT - 1) /
-                       IPU_BUFFER_ALIGNMENT * IPU_BUFFER_ALIGNMENT;
+        size_t bytes =
+            (spec->workspace_bytes + IPU_SLACK_BYTES + IPU_BUFFER_ALIGNMENT - 1) /
+            IPU_BUFFER_ALIGNMENT * IPU_BUFFER_ALIGNMENT;
         workspace = aligned_alloc(IPU_BUFFER_ALIGNMENT, bytes);
         IPU_FAIL_IF(ctx, workspace == NULL, OUT_OF_MEMORY,
                     "out of memory: %zu bytes of workspace", bytes);
@@ -281,10 +286,11 @@ apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
     }
     for (uint32_t i = 0; i < input_count; i++) {
         if (inputs[i]->storage == NULL) {
-            PyErr_Format(PyExc_TypeError,
-                         "%s: a tensor of a traced function is used outside of it; return "
-                         "it from the function instead",
-                         info->name);
+            PyErr_Format(
+                PyExc_TypeError,
+                "%s: a tensor of a traced function is used outside of it; return "
+                "it from the function instead",
+                info->name);
             return NULL;
         }
         input_types[i] = inputs[i]->type;
@@ -308,7 +314,8 @@ apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
                             .inputs = input_types,
                             .outputs = output_types};
     if (!(info->flags & IPU_OP_KERNEL)) {
-        PyErr_Format(PyExc_TypeError, "%s exists in traced functions alone", info->name);
+        PyErr_Format(PyExc_TypeError, "%s exists in traced functions alone",
+                     info->name);
         return NULL;
     }
     if (ipu_kernel_prepare(&ctx, &spec, IPU_KERNEL_FAST, ipu_cpu_class_detect()) !=
@@ -346,10 +353,10 @@ apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
     return pack_results(outputs, output_count);
 }
 
-/* --- traced ------------------------------------------------------------------------------------- */
+/* --- traced ---------------------------------------------------------------------- */
 
-/* A data set's thread may trace a map function while the main thread traces a model: each
- * thread sees its own traces alone. */
+/* A data set's thread may trace a map function while the main thread traces a model:
+ * each thread sees its own traces alone. */
 PyObject *
 ipu_py_open_trace(ipu_py_state *state)
 {
@@ -370,9 +377,10 @@ ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
     ipu_trace *trace = ipu_py_trace_of(open);
     if (tensor->storage == NULL) {
         if (tensor->trace != open || !ipu_trace_visible(trace, tensor->value)) {
-            PyErr_SetString(PyExc_TypeError,
-                            "a tensor is used outside of the function or loop that made "
-                            "it; pass it as an argument, or return it");
+            PyErr_SetString(
+                PyExc_TypeError,
+                "a tensor is used outside of the function or loop that made "
+                "it; pass it as an argument, or return it");
             return -1;
         }
         *out = tensor->value;
@@ -383,8 +391,8 @@ ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
         ipu_ctx_fail(&ctx, IPU_STATUS_TYPE,
                      "%s does not exist on the device; convert the tensor with tf.cast",
                      ipu_dtype_name(tensor->type.dtype));
-    } else if (ipu_trace_constant(&ctx, trace, &tensor->type, ipu_py_tensor_data(tensor),
-                                  out) == IPU_OK) {
+    } else if (ipu_trace_constant(&ctx, trace, &tensor->type,
+                                  ipu_py_tensor_data(tensor), out) == IPU_OK) {
         return 0;
     }
     ipu_py_raise(state, &ctx);
@@ -399,8 +407,8 @@ ipu_py_node_result(ipu_py_state *state, PyObject *trace, ipu_node id)
     ipu_py_tensor *outputs[256];
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_value value = ipu_node_output(node, i);
-        outputs[i] = ipu_py_tensor_symbolic(state, trace, &ipu_value_of(graph, value)->type,
-                                            value);
+        outputs[i] = ipu_py_tensor_symbolic(state, trace,
+                                            &ipu_value_of(graph, value)->type, value);
         if (outputs[i] == NULL) {
             while (i > 0) {
                 Py_DECREF(outputs[--i]);
@@ -428,8 +436,8 @@ apply_traced(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
         }
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_node(&ctx, ipu_py_trace_of(open), op, values, input_count, attrs.items,
-                       attrs.count, ipu_py_trace_source(state, open), NULL,
+    if (ipu_trace_node(&ctx, ipu_py_trace_of(open), op, values, input_count,
+                       attrs.items, attrs.count, ipu_py_trace_source(state, open), NULL,
                        &node) != IPU_OK) {
         return ipu_py_raise(state, &ctx);
     }
@@ -485,7 +493,8 @@ in_trace(PyObject *module, PyObject *Py_UNUSED(ignored))
 
 PyMethodDef ipu_py_apply_methods[] = {
     {"apply", apply, METH_VARARGS,
-     "apply(op, inputs, attrs=None)\n--\n\nOne op of the op table: a node of the open trace, "
+     "apply(op, inputs, attrs=None)\n--\n\nOne op of the op table: a node of the open "
+     "trace, "
      "or its result at once."},
     {"open_trace", in_trace, METH_NOARGS,
      "open_trace()\n--\n\nThe innermost open trace, or None."},

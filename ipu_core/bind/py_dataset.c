@@ -48,7 +48,7 @@ finish(PyTypeObject *type, ipu_status status, const ipu_ctx *ctx, ipu_dataset *d
     return wrap(type, dataset);
 }
 
-/* --- callbacks -------------------------------------------------------------------- */
+/* --- callbacks ------------------------------------------------------------------- */
 
 /* Parks the exception that is set and gives a status with its text. GIL held. */
 static ipu_status
@@ -180,8 +180,7 @@ generator_open(ipu_ctx *ctx, void *state, void **out_pass)
     pass->parts = PyMem_Calloc(room, sizeof(*pass->parts));
     if (pass->views == NULL || pass->types == NULL || pass->parts == NULL) {
         PyErr_NoMemory();
-    }
-    else {
+    } else {
         PyObject *iterable =
             PyObject_CallNoArgs(PyTuple_GET_ITEM((PyObject *)state, 0));
         if (iterable != NULL) {
@@ -192,8 +191,7 @@ generator_open(ipu_ctx *ctx, void *state, void **out_pass)
     if (pass->iterator == NULL) {
         status = park(ctx);
         free_pass(pass);
-    }
-    else {
+    } else {
         *out_pass = pass;
     }
     PyGILState_Release(gil);
@@ -232,8 +230,7 @@ generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
     if (element == NULL) {
         *end = PyErr_Occurred() == NULL;
         status = *end ? IPU_OK : park(ctx);
-    }
-    else {
+    } else {
         if (take_element(pass, element) != 0) {
             drop_views(pass);
             status = park(ctx);
@@ -293,8 +290,7 @@ map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t count,
     }
     if (program == NULL || PyList_Append(state, program) != 0) {
         status = park(ctx);
-    }
-    else {
+    } else {
         *out_program = ipu_py_program_of(program);
     }
     Py_XDECREF(program);
@@ -303,7 +299,7 @@ map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t count,
     return status;
 }
 
-/* --- argument conversion ---------------------------------------------------------- */
+/* --- argument conversion --------------------------------------------------------- */
 
 static int
 parse_spec(PyObject *object, ipu_type *out)
@@ -340,7 +336,7 @@ parse_specs(PyObject *tuple, uint32_t *count)
     return types;
 }
 
-/* --- constructors ----------------------------------------------------------------- */
+/* --- constructors ---------------------------------------------------------------- */
 
 typedef ipu_status held_constructor(ipu_ctx *ctx, const ipu_type *types,
                                     const ipu_held_buffer *buffers, uint32_t count,
@@ -448,8 +444,7 @@ dataset_generator(PyTypeObject *type, PyObject *arguments)
     ipu_dataset *dataset = NULL;
     const ipu_generator generator = {generator_open, generator_next, generator_close,
                                      release_object, state};
-    ipu_status status =
-        ipu_dataset_generator(&ctx, types, count, &generator, &dataset);
+    ipu_status status = ipu_dataset_generator(&ctx, types, count, &generator, &dataset);
     PyMem_Free(types);
     if (status != IPU_OK) {
         Py_DECREF(state);
@@ -486,7 +481,7 @@ dataset_zip(PyTypeObject *type, PyObject *tuple)
     return finish(type, status, &ctx, dataset);
 }
 
-/* --- transformations -------------------------------------------------------------- */
+/* --- transformations ------------------------------------------------------------- */
 
 PyDoc_STRVAR(shuffle_doc, "shuffle(buffer_size, seed, reshuffle, /)\n--\n\n"
                           "Uniform over a window of buffer_size elements.");
@@ -602,7 +597,7 @@ dataset_prefetch(PyObject *self, PyObject *depth)
     return with_count(self, depth, ipu_dataset_prefetch);
 }
 
-/* --- the rest --------------------------------------------------------------------- */
+/* --- the rest -------------------------------------------------------------------- */
 
 PyDoc_STRVAR(iterator_doc, "iterator()\n--\n\nA new DatasetIterator.");
 static PyObject *

@@ -91,8 +91,7 @@ make_element(py_iterator *self, ipu_py_state *state, ipu_ctx *ctx, void **buffer
         Py_BEGIN_ALLOW_THREADS
         status = ipu_iterator_next_into(ctx, self->iterator, types, buffers);
         Py_END_ALLOW_THREADS
-    }
-    else {
+    } else {
         Py_BEGIN_ALLOW_THREADS
         status = ipu_iterator_next(ctx, self->iterator, &types, &parts);
         Py_END_ALLOW_THREADS
@@ -135,8 +134,8 @@ iterator_next(PyObject *object)
     }
     ipu_ctx ctx = ipu_py_ctx();
     self->busy = true;
-    PyObject *result = make_element(self, ipu_py_state_of_type(Py_TYPE(object)), &ctx,
-                                    buffers);
+    PyObject *result =
+        make_element(self, ipu_py_state_of_type(Py_TYPE(object)), &ctx, buffers);
     self->busy = false;
     PyMem_Free(buffers);
     return result;

@@ -90,8 +90,9 @@ variable_read(PyObject *self, PyObject *args)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = ipu_device_variable_read(&ctx, ipu_py_device_of(self), id, replica,
-                                      ipu_py_tensor_data(tensor), ipu_type_bytes(&type));
+    status =
+        ipu_device_variable_read(&ctx, ipu_py_device_of(self), id, replica,
+                                 ipu_py_tensor_data(tensor), ipu_type_bytes(&type));
     Py_END_ALLOW_THREADS
     if (status != IPU_OK) {
         Py_DECREF(tensor);
@@ -186,7 +187,8 @@ static PyGetSetDef device_getset[] = {
 };
 
 static PyType_Slot device_slots[] = {
-    {Py_tp_doc, "Device(replicas=1)\n--\n\nA simulated device: variables, queues, seed."},
+    {Py_tp_doc,
+     "Device(replicas=1)\n--\n\nA simulated device: variables, queues, seed."},
     {Py_tp_new, device_new},
     {Py_tp_dealloc, device_dealloc},
     {Py_tp_methods, device_methods},

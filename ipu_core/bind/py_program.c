@@ -13,8 +13,8 @@
 typedef struct py_program {
     PyObject_HEAD
     ipu_program *program;
-    ipu_executor *executor; /* made at the first run */
-    PyObject *device;       /* Device or None */
+    ipu_executor *executor;   /* made at the first run */
+    PyObject *device;         /* Device or None */
     pthread_mutex_t run_lock; /* protects: executor, stats */
     ipu_run_stats stats;      /* of the last run */
 } py_program;
@@ -26,8 +26,8 @@ ipu_py_program_of(PyObject *program)
 }
 
 PyObject *
-ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *device, bool fuse,
-                       bool reference, bool verify)
+ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *device,
+                       bool fuse, bool reference, bool verify)
 {
     if (device != Py_None && !PyObject_TypeCheck(device, state->device_type)) {
         PyErr_Format(PyExc_TypeError, "expected a Device or None, but got %R", device);
@@ -42,10 +42,10 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *device, 
     self->device = Py_NewRef(device);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_passes_options passes = {.verify = verify, .fuse = fuse};
-    ipu_compile_options options = {
-        .variant = reference ? IPU_KERNEL_REFERENCE : IPU_KERNEL_FAST,
-        .cpu = ipu_cpu_class_detect(),
-        .verify = verify};
+    ipu_compile_options options = {.variant = reference ? IPU_KERNEL_REFERENCE
+                                                        : IPU_KERNEL_FAST,
+                                   .cpu = ipu_cpu_class_detect(),
+                                   .verify = verify};
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
     status = ipu_passes_run(&ctx, graph, &passes);
@@ -74,7 +74,7 @@ program_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
-/* --- running ------------------------------------------------------------------------------- */
+/* --- running --------------------------------------------------------------------- */
 
 typedef struct run_buffers {
     PyObject **inputs; /* arrays or tensors that hold the bytes */
@@ -165,8 +165,10 @@ make_executor(ipu_py_state *state, py_program *self)
         return 0;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    ipu_device *device = self->device == Py_None ? NULL : ipu_py_device_of(self->device);
-    if (ipu_executor_create(&ctx, self->program, device, NULL, &self->executor) != IPU_OK) {
+    ipu_device *device =
+        self->device == Py_None ? NULL : ipu_py_device_of(self->device);
+    if (ipu_executor_create(&ctx, self->program, device, NULL, &self->executor) !=
+        IPU_OK) {
         ipu_py_raise(state, &ctx);
         return -1;
     }
@@ -177,7 +179,8 @@ static PyObject *
 run_failed(ipu_py_state *state, const ipu_ctx *ctx)
 {
     if (ctx->status == IPU_STATUS_INTERRUPTED && PyErr_CheckSignals() == 0) {
-        /* the program's own SIGINT handler chose not to raise: the run has still ended */
+        /* the program's own SIGINT handler chose not to raise: the run has still ended
+         */
         PyErr_SetNone(PyExc_KeyboardInterrupt);
     }
     return ipu_py_raise(state, ctx);
@@ -224,7 +227,7 @@ program_run(PyObject *object, PyObject *inputs)
     return result;
 }
 
-/* --- looking at it ---------------------------------------------------------------------------- */
+/* --- looking at it --------------------------------------------------------------- */
 
 static PyObject *
 program_get_text(PyObject *object, void *Py_UNUSED(closure))
@@ -285,14 +288,16 @@ program_get_inputs(PyObject *object, void *Py_UNUSED(closure))
 
 static PyMethodDef program_methods[] = {
     {"run", program_run, METH_O,
-     "run(inputs)\n--\n\nRuns the program once; returns its outputs as a list of tensors."},
+     "run(inputs)\n--\n\nRuns the program once; returns its outputs as a list of "
+     "tensors."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef program_getset[] = {
     {"text", program_get_text, NULL, "The disassembly.", NULL},
     {"memory_report", program_get_memory, NULL,
-     "A dict: slab_bytes, peak_live_bytes, peak_at (instruction), constant_bytes.", NULL},
+     "A dict: slab_bytes, peak_live_bytes, peak_at (instruction), constant_bytes.",
+     NULL},
     {"stats", program_get_stats, NULL,
      "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, "
      "outfeed_wait_ns.",

@@ -8,7 +8,8 @@
 
 /* Runs the passes on `graph` (which they change) and lowers it. `device` is a Device or
  * None. GIL released meanwhile. */
-PyObject *ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *device,
-                                 bool fuse, bool reference, bool verify);
+PyObject *ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph,
+                                 PyObject *device, bool fuse, bool reference,
+                                 bool verify);
 
 #endif

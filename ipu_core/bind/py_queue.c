@@ -74,8 +74,8 @@ infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     }
     ipu_ctx ctx = ipu_py_ctx();
     if (ipu_infeed_create(&ctx, types, count, depth, &self->infeed) != IPU_OK ||
-        ipu_device_infeed_add(&ctx, ipu_py_device_of(device), self->infeed, &self->id) !=
-            IPU_OK) {
+        ipu_device_infeed_add(&ctx, ipu_py_device_of(device), self->infeed,
+                              &self->id) != IPU_OK) {
         Py_DECREF(self);
         return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
     }
@@ -92,8 +92,8 @@ outfeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     int depth = 3;
     ipu_type types[MAX_COMPONENTS];
     uint32_t count;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|pi:Outfeed", names, &device, &list,
-                                     &last, &depth) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|pi:Outfeed", names, &device,
+                                     &list, &last, &depth) ||
         parse_types(list, types, &count) < 0) {
         return NULL;
     }
@@ -102,10 +102,11 @@ outfeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_outfeed_create(&ctx, types, count, last ? IPU_OUTFEED_LAST : IPU_OUTFEED_ALL,
-                           depth, &self->outfeed) != IPU_OK ||
-        ipu_device_outfeed_add(&ctx, ipu_py_device_of(device), self->outfeed, &self->id) !=
-            IPU_OK) {
+    if (ipu_outfeed_create(&ctx, types, count,
+                           last ? IPU_OUTFEED_LAST : IPU_OUTFEED_ALL, depth,
+                           &self->outfeed) != IPU_OK ||
+        ipu_device_outfeed_add(&ctx, ipu_py_device_of(device), self->outfeed,
+                               &self->id) != IPU_OK) {
         Py_DECREF(self);
         return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
     }
@@ -187,8 +188,8 @@ outfeed_wait(PyObject *object, PyObject *args)
     return PyLong_FromLongLong(available);
 }
 
-/* The oldest `limit` elements (all there are if negative), one tensor [n, ...] a component;
- * in LAST mode the newest element, without the first axis. */
+/* The oldest `limit` elements (all there are if negative), one tensor [n, ...] a
+ * component; in LAST mode the newest element, without the first axis. */
 static PyObject *
 take(py_queue *self, int64_t limit, bool last)
 {
@@ -287,24 +288,29 @@ static PyGetSetDef queue_getset[] = {
 
 static PyMethodDef infeed_methods[] = {
     {"remove", queue_remove, METH_NOARGS, "remove()\n--\n\nTakes it off the device."},
-    {"close", queue_close, METH_NOARGS, "close()\n--\n\nEnds everyone who waits on it."},
+    {"close", queue_close, METH_NOARGS,
+     "close()\n--\n\nEnds everyone who waits on it."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyMethodDef outfeed_methods[] = {
     {"remove", queue_remove, METH_NOARGS, "remove()\n--\n\nTakes it off the device."},
-    {"close", queue_close, METH_NOARGS, "close()\n--\n\nEnds everyone who waits on it."},
+    {"close", queue_close, METH_NOARGS,
+     "close()\n--\n\nEnds everyone who waits on it."},
     {"wait", outfeed_wait, METH_VARARGS,
-     "wait(at_least=1, timeout=-1.0)\n--\n\nWaits (seconds; negative: for ever) until so "
+     "wait(at_least=1, timeout=-1.0)\n--\n\nWaits (seconds; negative: for ever) until "
+     "so "
      "many elements are there; returns how many are."},
     {"take", outfeed_take, METH_VARARGS,
-     "take(limit=-1, last=False)\n--\n\nTakes the oldest elements: a tensor [n, ...] for "
+     "take(limit=-1, last=False)\n--\n\nTakes the oldest elements: a tensor [n, ...] "
+     "for "
      "each component."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot infeed_slots[] = {
-    {Py_tp_doc, "Infeed(device, types, depth=3)\n--\n\nA ring from the host to a device."},
+    {Py_tp_doc,
+     "Infeed(device, types, depth=3)\n--\n\nA ring from the host to a device."},
     {Py_tp_new, infeed_new},
     {Py_tp_dealloc, queue_dealloc},
     {Py_tp_methods, infeed_methods},
@@ -313,8 +319,8 @@ static PyType_Slot infeed_slots[] = {
 };
 
 static PyType_Slot outfeed_slots[] = {
-    {Py_tp_doc,
-     "Outfeed(device, types, last=False, depth=3)\n--\n\nA ring from a device to the host."},
+    {Py_tp_doc, "Outfeed(device, types, last=False, depth=3)\n--\n\nA ring from a "
+                "device to the host."},
     {Py_tp_new, outfeed_new},
     {Py_tp_dealloc, queue_dealloc},
     {Py_tp_methods, outfeed_methods},

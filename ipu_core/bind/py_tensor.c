@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * ipu._core.Tensor: immutable; eager (it has bytes) or symbolic (a value of a trace). The
- * bytes are aligned and carry slack, so that kernels may use them as they are. NumPy and
- * DLPack get views, since nothing writes to a tensor once it is made. */
+ * ipu._core.Tensor: immutable; eager (it has bytes) or symbolic (a value of a trace).
+ * The bytes are aligned and carry slack, so that kernels may use them as they are.
+ * NumPy and DLPack get views, since nothing writes to a tensor once it is made. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -11,7 +11,7 @@
 
 #include "bind/dlpack.h"
 
-/* --- storage and creation ---------------------------------------------------------- */
+/* --- storage and creation -------------------------------------------------------- */
 
 static ipu_py_storage *
 storage_new(size_t bytes)
@@ -110,7 +110,8 @@ tensor_from_array(ipu_py_state *state, PyObject *array)
     }
     ipu_py_array_type(array, &type);
     if (type.shape.rank > IPU_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError, "an array of %d dimensions; at most %d are supported",
+        PyErr_Format(PyExc_ValueError,
+                     "an array of %d dimensions; at most %d are supported",
                      (int)type.shape.rank, IPU_MAX_RANK);
         return NULL;
     }
@@ -151,7 +152,8 @@ tensor_from_items(ipu_py_state *state, PyObject *object, int dtype)
     /* a list that holds tensors is stacked; Python knows how */
     PyObject *stack = PyImport_ImportModule("ipu.tf._stack");
     PyObject *result =
-        stack == NULL ? NULL : PyObject_CallMethod(stack, "stack_nested", "Oi", object, dtype);
+        stack == NULL ? NULL
+                      : PyObject_CallMethod(stack, "stack_nested", "Oi", object, dtype);
     Py_XDECREF(stack);
     if (result != NULL && !ipu_py_is_tensor(state, result)) {
         PyErr_SetString(PyExc_TypeError, "stacking gave no tensor");
@@ -201,7 +203,8 @@ ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype)
         }
         return (ipu_py_tensor *)result;
     }
-    if ((PyList_Check(object) || PyTuple_Check(object)) && holds_tensor(state, object)) {
+    if ((PyList_Check(object) || PyTuple_Check(object)) &&
+        holds_tensor(state, object)) {
         return tensor_from_items(state, object, dtype);
     }
     PyObject *array = ipu_py_any_array(object, -1);
@@ -222,7 +225,7 @@ ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype)
     return tensor;
 }
 
-/* --- the Python type ------------------------------------------------------------------ */
+/* --- the Python type ------------------------------------------------------------- */
 
 static ipu_py_state *
 state_of(PyObject *self)
@@ -236,10 +239,11 @@ require_eager(ipu_py_tensor *self, const char *what)
     if (self->storage != NULL) {
         return 0;
     }
-    PyErr_Format(PyExc_TypeError,
-                 "%s needs the tensor's value, which is not known while a function is "
-                 "traced; return the tensor from the function, or enqueue it to an outfeed",
-                 what);
+    PyErr_Format(
+        PyExc_TypeError,
+        "%s needs the tensor's value, which is not known while a function is "
+        "traced; return the tensor from the function, or enqueue it to an outfeed",
+        what);
     return -1;
 }
 
@@ -329,8 +333,8 @@ tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
         .format = (flags & PyBUF_FORMAT) ? formats[tensor->type.dtype] : NULL,
         .ndim = rank,
         .shape = (flags & PyBUF_ND) ? geometry : NULL,
-        .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? geometry + IPU_MAX_RANK
-                                                            : NULL,
+        .strides =
+            (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? geometry + IPU_MAX_RANK : NULL,
         .internal = geometry,
     };
     return 0;
@@ -377,7 +381,8 @@ tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
     static char *names[] = {"dtype", "copy", NULL};
     PyObject *dtype = Py_None;
     PyObject *copy = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", names, &dtype, &copy)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO:__array__", names, &dtype,
+                                     &copy)) {
         return NULL;
     }
     PyObject *array = tensor_view_array(self);
@@ -387,8 +392,8 @@ tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
     if (dtype != Py_None) {
         PyObject *method = PyObject_GetAttrString(array, "astype");
         PyObject *call_args = method == NULL ? NULL : PyTuple_Pack(1, dtype);
-        PyObject *call_kwargs = method == NULL ? NULL : Py_BuildValue("{s:O}", "copy",
-                                                                     Py_False);
+        PyObject *call_kwargs =
+            method == NULL ? NULL : Py_BuildValue("{s:O}", "copy", Py_False);
         Py_SETREF(array, call_args == NULL || call_kwargs == NULL
                              ? NULL
                              : PyObject_Call(method, call_args, call_kwargs));
@@ -548,17 +553,19 @@ tensor_repr(PyObject *self)
                                     ipu_dtype_name(tensor->type.dtype));
     }
     PyObject *array = tensor_view_array(self);
-    PyObject *text = array == NULL ? NULL : PyObject_CallMethod(array, "__repr__", NULL);
+    PyObject *text =
+        array == NULL ? NULL : PyObject_CallMethod(array, "__repr__", NULL);
     PyObject *result =
-        text == NULL ? NULL
-                     : PyUnicode_FromFormat("<tf.Tensor: shape=%s, dtype=%s, numpy=%U>",
-                                            shape, ipu_dtype_name(tensor->type.dtype), text);
+        text == NULL
+            ? NULL
+            : PyUnicode_FromFormat("<tf.Tensor: shape=%s, dtype=%s, numpy=%U>", shape,
+                                   ipu_dtype_name(tensor->type.dtype), text);
     Py_XDECREF(array);
     Py_XDECREF(text);
     return result;
 }
 
-/* --- operators -------------------------------------------------------------------------- */
+/* --- operators ------------------------------------------------------------------- */
 
 /* Whether `object` can stand beside a tensor in an expression. */
 static bool
@@ -594,9 +601,10 @@ binary_op(PyObject *left, PyObject *right, ipu_op op)
         dtype = -1;
     }
     if (PyFloat_Check(other) && !ipu_dtype_is_float(a->type.dtype)) {
-        PyErr_Format(PyExc_TypeError,
-                     "a float beside a tensor of dtype %s; convert the tensor with tf.cast",
-                     ipu_dtype_name(a->type.dtype));
+        PyErr_Format(
+            PyExc_TypeError,
+            "a float beside a tensor of dtype %s; convert the tensor with tf.cast",
+            ipu_dtype_name(a->type.dtype));
         Py_DECREF(a);
         return NULL;
     }
@@ -698,8 +706,10 @@ tensor_compare(PyObject *left, PyObject *right, int relation)
 
 static PyMethodDef tensor_methods[] = {
     {"numpy", tensor_numpy, METH_NOARGS,
-     "numpy()\n--\n\nA read-only view as an ndarray; a NumPy scalar for a scalar tensor."},
-    {"__array__", (PyCFunction)(void (*)(void))tensor_array, METH_VARARGS | METH_KEYWORDS,
+     "numpy()\n--\n\nA read-only view as an ndarray; a NumPy scalar for a scalar "
+     "tensor."},
+    {"__array__", (PyCFunction)(void (*)(void))tensor_array,
+     METH_VARARGS | METH_KEYWORDS,
      "__array__(dtype=None, copy=None)\n--\n\nNumPy's conversion protocol."},
     {"__dlpack__", (PyCFunction)(void (*)(void))ipu_py_tensor_dlpack,
      METH_VARARGS | METH_KEYWORDS,
@@ -721,8 +731,9 @@ static PyGetSetDef tensor_getset[] = {
 };
 
 static PyType_Slot tensor_slots[] = {
-    {Py_tp_doc, "Tensor(value, dtype=None)\n--\n\nAn immutable array: of known value, or a "
-                "value of the function that is being traced."},
+    {Py_tp_doc,
+     "Tensor(value, dtype=None)\n--\n\nAn immutable array: of known value, or a "
+     "value of the function that is being traced."},
     {Py_tp_new, tensor_new},
     {Py_tp_traverse, tensor_traverse},
     {Py_tp_clear, tensor_clear},

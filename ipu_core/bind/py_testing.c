@@ -85,7 +85,8 @@ add_gradients(ipu_ctx *ctx, ipu_graph *graph)
     const ipu_block_data *block = ipu_block_of(graph, main_block);
     IPU_FAIL_IF(ctx, block->results.count == 0, INVALID_ARGUMENT, "no result");
     for (size_t i = 0; i < block->params.count && count < MAX_PARAMS; i++) {
-        if (ipu_dtype_is_float(ipu_value_of(graph, block->params.items[i])->type.dtype)) {
+        if (ipu_dtype_is_float(
+                ipu_value_of(graph, block->params.items[i])->type.dtype)) {
             xs[count++] = block->params.items[i];
         }
     }
@@ -94,7 +95,8 @@ add_gradients(ipu_ctx *ctx, ipu_graph *graph)
     for (uint32_t i = 0; i < count; i++) {
         if (out[i].index == IPU_NO_INDEX) {
             IPU_TRY(ipu_graph_emit_fill(ctx, graph, main_block, IPU_NO_NODE,
-                                        &ipu_value_of(graph, xs[i])->type, 0.0, &out[i]));
+                                        &ipu_value_of(graph, xs[i])->type, 0.0,
+                                        &out[i]));
         }
         IPU_TRY(ipu_graph_add_result(ctx, graph, main_block, out[i]));
     }
@@ -129,8 +131,8 @@ graph_compile(PyObject *module, PyObject *args, PyObject *kwargs)
     if (graph == NULL) {
         return NULL;
     }
-    PyObject *program = ipu_py_program_compile(state_of(module), graph, device, fuse != 0,
-                                               reference != 0, true);
+    PyObject *program = ipu_py_program_compile(state_of(module), graph, device,
+                                               fuse != 0, reference != 0, true);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_graph_free(&ctx, graph);
     return program;
@@ -164,11 +166,13 @@ PyMethodDef ipu_py_testing_methods[] = {
     {"graph_pass", graph_pass, METH_VARARGS,
      "graph_pass(text, name)\n--\n\nThe graph after one pass."},
     {"graph_gradients", graph_gradients, METH_O,
-     "graph_gradients(text)\n--\n\nThe graph with d sum(result 0) / d each float parameter "
+     "graph_gradients(text)\n--\n\nThe graph with d sum(result 0) / d each float "
+     "parameter "
      "as further results."},
     {"graph_compile", (PyCFunction)(void (*)(void))graph_compile,
      METH_VARARGS | METH_KEYWORDS,
-     "graph_compile(text, device=None, fuse=True, reference=False)\n--\n\nA Program of the "
+     "graph_compile(text, device=None, fuse=True, reference=False)\n--\n\nA Program of "
+     "the "
      "graph, verified after each pass."},
     {"op_table", op_names, METH_NOARGS, "op_table()\n--\n\n(name, flags) of each op."},
     {"cpu_class", cpu_class, METH_NOARGS,

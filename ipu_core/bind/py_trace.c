@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * ipu._core.Trace: the graph of a function while Python builds it. `with trace:` makes it
- * the one that ops go to. */
+ * ipu._core.Trace: the graph of a function while Python builds it. `with trace:` makes
+ * it the one that ops go to. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -14,9 +14,9 @@ enum { MAX_ATTRS = 24, MAX_VALUES = 256, MAX_DERIVANDS = 1024 };
 
 typedef struct py_trace {
     PyObject_HEAD
-    ipu_trace *trace; /* NULL once it is compiled */
+    ipu_trace *trace;     /* NULL once it is compiled */
     unsigned long thread; /* that opened it */
-    PyObject *last_file; /* the file name that was interned last, and its copy */
+    PyObject *last_file;  /* the file name that was interned last, and its copy */
     const char *last_file_text;
 } py_trace;
 
@@ -51,8 +51,9 @@ ipu_py_trace_source(ipu_py_state *state, PyObject *trace)
         ipu_ctx ctx = ipu_py_ctx();
         Py_ssize_t length;
         const char *text = PyUnicode_AsUTF8AndSize(file, &length);
-        if (text == NULL || ipu_arena_text(&ctx, &self->trace->graph->arena, text,
-                                           (size_t)length, &self->last_file_text) != IPU_OK) {
+        if (text == NULL ||
+            ipu_arena_text(&ctx, &self->trace->graph->arena, text, (size_t)length,
+                           &self->last_file_text) != IPU_OK) {
             PyErr_Clear(); /* a node without a source is still a node */
             Py_DECREF(file);
             return (ipu_source){0};
@@ -144,8 +145,8 @@ trace_parameter(PyObject *object, PyObject *args)
         PyErr_SetString(PyExc_ValueError, "there is no such block");
         return NULL;
     }
-    if (ipu_graph_add_param(&ctx, self->trace->graph, (ipu_block){block}, &type, &value) !=
-        IPU_OK) {
+    if (ipu_graph_add_param(&ctx, self->trace->graph, (ipu_block){block}, &type,
+                            &value) != IPU_OK) {
         ctx.source = ipu_py_trace_source(state_of(self), object);
         return fail(self, &ctx);
     }
@@ -205,7 +206,8 @@ trace_close_block(PyObject *object, PyObject *argument)
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_close_block(&ctx, self->trace, (ipu_block){(uint32_t)block}) != IPU_OK) {
+    if (ipu_trace_close_block(&ctx, self->trace, (ipu_block){(uint32_t)block}) !=
+        IPU_OK) {
         return fail(self, &ctx);
     }
     Py_RETURN_NONE;
@@ -247,8 +249,8 @@ parse_resource(py_trace *self, PyObject *object, int64_t *out)
     Py_DECREF(items);
     uint32_t index = 0;
     ipu_ctx ctx = ipu_py_ctx();
-    if (result == 0 && ipu_graph_add_resource(&ctx, self->trace->graph, &resource, &index) !=
-                           IPU_OK) {
+    if (result == 0 &&
+        ipu_graph_add_resource(&ctx, self->trace->graph, &resource, &index) != IPU_OK) {
         fail(self, &ctx);
         result = -1;
     }
@@ -359,8 +361,8 @@ value_list(ipu_py_state *state, PyObject *sequence, ipu_value *values, uint32_t 
     return result;
 }
 
-/* What is differentiated by: a tensor is one value, a variable (given as its id) all reads of
- * it that can be seen here. x_ends[i] is the end of x number i in `values`. */
+/* What is differentiated by: a tensor is one value, a variable (given as its id) all
+ * reads of it that can be seen here. x_ends[i] is the end of x number i in `values`. */
 static int
 derivands(py_trace *self, PyObject *x_list, ipu_value *values, uint32_t *value_count,
           uint32_t *x_ends, uint32_t *x_count)
@@ -498,8 +500,8 @@ trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
     int fuse = 1;
     int reference = 0;
     int verify = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Oppp:compile", names, &device, &fuse,
-                                     &reference, &verify)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Oppp:compile", names, &device,
+                                     &fuse, &reference, &verify)) {
         return NULL;
     }
     if (self->trace->open.count != 1) {
@@ -546,10 +548,13 @@ static PyMethodDef trace_methods[] = {
      "node(op, inputs, attrs, resources)\n--\n\nA node that names resources: each "
      "(kind, id, types, name), the first one its own, the others its slots."},
     {"gradients", trace_gradients, METH_VARARGS,
-     "gradients(ys, grad_ys, xs)\n--\n\nThe derivatives of sum(ys * grad_ys); each x a tensor, "
+     "gradients(ys, grad_ys, xs)\n--\n\nThe derivatives of sum(ys * grad_ys); each x a "
+     "tensor, "
      "or the id of a variable."},
-    {"compile", (PyCFunction)(void (*)(void))trace_compile, METH_VARARGS | METH_KEYWORDS,
-     "compile(device=None, fuse=True, reference=False, verify=False)\n--\n\nThe passes, "
+    {"compile", (PyCFunction)(void (*)(void))trace_compile,
+     METH_VARARGS | METH_KEYWORDS,
+     "compile(device=None, fuse=True, reference=False, verify=False)\n--\n\nThe "
+     "passes, "
      "then a Program."},
     {NULL, NULL, 0, NULL},
 };

@@ -92,7 +92,7 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *
     return IPU_OK;
 }
 
-/* --- types ------------------------------------------------------------------------ */
+/* --- types ----------------------------------------------------------------------- */
 
 bool
 ipu__type_is_static(const ipu_type *type)
@@ -188,7 +188,7 @@ ipu__error_forward(ipu_ctx *ctx, const ipu_ctx *from)
     return status;
 }
 
-/* --- storage of an element -------------------------------------------------------- */
+/* --- storage of an element ------------------------------------------------------- */
 
 ipu_status
 ipu__store_fit(ipu_ctx *ctx, ipu__store *store, const ipu_type *types, uint32_t count)
@@ -249,7 +249,7 @@ ipu__store_free(ipu_ctx *ctx, ipu__store *store)
     *store = (ipu__store){0};
 }
 
-/* --- iterators -------------------------------------------------------------------- */
+/* --- iterators ------------------------------------------------------------------- */
 
 ipu_status
 ipu__iterator_new(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,

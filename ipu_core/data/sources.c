@@ -10,7 +10,7 @@
 
 #include <inttypes.h>
 
-/* --- slices and tensors ----------------------------------------------------------- */
+/* --- slices and tensors ---------------------------------------------------------- */
 
 typedef struct held_dataset {
     ipu_dataset base;
@@ -169,7 +169,7 @@ ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types, const ipu_held_buffer *b
     return status;
 }
 
-/* --- range ------------------------------------------------------------------------ */
+/* --- range ----------------------------------------------------------------------- */
 
 typedef struct range_dataset {
     ipu_dataset base;
@@ -243,7 +243,7 @@ ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,
     return IPU_OK;
 }
 
-/* --- generator -------------------------------------------------------------------- */
+/* --- generator ------------------------------------------------------------------- */
 
 typedef struct generator_dataset {
     ipu_dataset base;

@@ -7,7 +7,7 @@
  * of dataset.h. */
 #include "data/dataset_impl.h"
 
-/* --- zip -------------------------------------------------------------------------- */
+/* --- zip ------------------------------------------------------------------------- */
 
 typedef struct zip_iterator {
     ipu_iterator base;
@@ -150,7 +150,7 @@ ipu_dataset_zip(ipu_ctx *ctx, ipu_dataset *const *inputs, uint32_t count,
     return status;
 }
 
-/* --- repeat, take, skip ----------------------------------------------------------- */
+/* --- repeat, take, skip ---------------------------------------------------------- */
 
 typedef struct count_dataset {
     ipu_dataset base;

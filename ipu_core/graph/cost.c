@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Floating-point operations and bytes of nodes: what the arithmetic asks for, not what a
- * kernel happens to do. A multiply-add counts as two. */
+ * Floating-point operations and bytes of nodes: what the arithmetic asks for, not what
+ * a kernel happens to do. A multiply-add counts as two. */
 #include "graph/graph.h"
 
 static double
@@ -29,7 +29,8 @@ ipu_node_cost(const ipu_graph *graph, ipu_node id)
         return cost;
     }
     for (uint32_t i = 0; i < node->input_count; i++) {
-        cost.bytes += (double)ipu_type_bytes(&ipu_value_of(graph, node->inputs[i])->type);
+        cost.bytes +=
+            (double)ipu_type_bytes(&ipu_value_of(graph, node->inputs[i])->type);
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_value output = ipu_node_output(node, i);

@@ -56,8 +56,8 @@ ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block *out)
 }
 
 ipu_status
-ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, const ipu_type *type,
-                    ipu_value *out)
+ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
+                    const ipu_type *type, ipu_value *out)
 {
     char text[128];
     ipu_block_data *data = ipu_block_of(graph, block);
@@ -76,13 +76,14 @@ ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, const ipu_t
     return IPU_OK;
 }
 
-/* The block around `block`, or IPU_NO_BLOCK. An unowned block that is not the main one is
- * still being traced: its surroundings are not known yet. */
+/* The block around `block`, or IPU_NO_BLOCK. An unowned block that is not the main one
+ * is still being traced: its surroundings are not known yet. */
 static ipu_block
 outer_block(const ipu_graph *graph, ipu_block block)
 {
     ipu_node owner = ipu_block_of(graph, block)->owner;
-    return owner.index == IPU_NO_INDEX ? IPU_NO_BLOCK : ipu_node_of(graph, owner)->block;
+    return owner.index == IPU_NO_INDEX ? IPU_NO_BLOCK
+                                       : ipu_node_of(graph, owner)->block;
 }
 
 static bool
@@ -135,8 +136,8 @@ ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resou
     }
     copy.types = types;
     if (resource->name != NULL) {
-        IPU_TRY(ipu_arena_text(ctx, &graph->arena, resource->name, strlen(resource->name),
-                               &copy.name));
+        IPU_TRY(ipu_arena_text(ctx, &graph->arena, resource->name,
+                               strlen(resource->name), &copy.name));
     }
     IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->resources, copy));
     *out = (uint32_t)graph->resources.count - 1;
@@ -192,8 +193,9 @@ explain(ipu_ctx *ctx, const ipu_node_request *request, ipu_status status)
 
 static ipu_status
 check_node(ipu_ctx *ctx, const ipu_graph *graph, ipu_block block,
-           const ipu_node_request *request, const ipu_value *inputs, uint32_t input_count,
-           ipu_type *input_types, ipu_type *outputs, uint32_t *output_count)
+           const ipu_node_request *request, const ipu_value *inputs,
+           uint32_t input_count, ipu_type *input_types, ipu_type *outputs,
+           uint32_t *output_count)
 {
     for (uint32_t i = 0; i < input_count; i++) {
         IPU_FAIL_IF(ctx, !in_scope(graph, block, inputs[i]), INVALID_ARGUMENT,
@@ -264,9 +266,9 @@ ipu_graph_add_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
 }
 
 ipu_status
-ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like, ipu_op op,
-               const ipu_value *inputs, uint32_t input_count, const ipu_attr *attrs,
-               uint32_t attr_count, ipu_value *out)
+ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like,
+               ipu_op op, const ipu_value *inputs, uint32_t input_count,
+               const ipu_attr *attrs, uint32_t attr_count, ipu_value *out)
 {
     ipu_node_request request = {.op = op,
                                 .attrs = attrs,
@@ -278,7 +280,8 @@ ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like, i
         request.name = ipu_node_of(graph, like)->name;
     }
     ipu_node node;
-    IPU_TRY(ipu_graph_add_node(ctx, graph, block, &request, inputs, input_count, &node));
+    IPU_TRY(
+        ipu_graph_add_node(ctx, graph, block, &request, inputs, input_count, &node));
     *out = ipu_node_output(ipu_node_of(graph, node), 0);
     return IPU_OK;
 }
@@ -333,8 +336,8 @@ ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node li
         {.key = IPU_ATTR_VALUE, .count = size, .as.bytes = bytes},
     };
     ipu_value scalar;
-    IPU_TRY(ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_CONSTANT, NULL, 0, constant,
-                           3, &scalar));
+    IPU_TRY(ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_CONSTANT, NULL, 0,
+                           constant, 3, &scalar));
     if (type->shape.rank == 0) {
         *out = scalar;
         return IPU_OK;
@@ -342,6 +345,6 @@ ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node li
     ipu_attr shape = {.key = IPU_ATTR_SHAPE,
                       .count = (uint32_t)type->shape.rank,
                       .as.ints = type->shape.dims};
-    return ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_BROADCAST, &scalar, 1, &shape,
-                          1, out);
+    return ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_BROADCAST, &scalar, 1,
+                          &shape, 1, out);
 }

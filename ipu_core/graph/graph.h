@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The graph: typed nodes in nested blocks. Nodes, values, blocks and resources are dense
- * ids into arrays of the graph; everything they point to lives in the graph's arena and
- * dies with it. A node may use any value defined before it in its own block or in a block
- * around it. Order in a block is program order. */
+ * The graph: typed nodes in nested blocks. Nodes, values, blocks and resources are
+ * dense ids into arrays of the graph; everything they point to lives in the graph's
+ * arena and dies with it. A node may use any value defined before it in its own block
+ * or in a block around it. Order in a block is program order. */
 #ifndef IPU_GRAPH_GRAPH_H
 #define IPU_GRAPH_GRAPH_H
 
@@ -11,9 +11,15 @@
 #include "base/array.h"
 #include "kernels/kernel.h"
 
-typedef struct ipu_value { uint32_t index; } ipu_value;
-typedef struct ipu_node { uint32_t index; } ipu_node;
-typedef struct ipu_block { uint32_t index; } ipu_block;
+typedef struct ipu_value {
+    uint32_t index;
+} ipu_value;
+typedef struct ipu_node {
+    uint32_t index;
+} ipu_node;
+typedef struct ipu_block {
+    uint32_t index;
+} ipu_block;
 
 #define IPU_NO_INDEX UINT32_MAX
 static const ipu_value IPU_NO_VALUE = {IPU_NO_INDEX};
@@ -38,7 +44,7 @@ typedef struct ipu_node_data {
     ipu_op op;
     ipu_block block;
     uint32_t input_count;
-    ipu_value *inputs;   /* in the arena; passes may overwrite entries */
+    ipu_value *inputs; /* in the arena; passes may overwrite entries */
     uint32_t output_count;
     uint32_t first_output; /* outputs are consecutive value ids */
     ipu_attrs attrs;
@@ -48,8 +54,8 @@ typedef struct ipu_node_data {
 } ipu_node_data;
 
 typedef struct ipu_block_data {
-    ipu_node owner; /* the node that holds it; IPU_NO_NODE: the main block */
-    IPU_ARRAY(ipu_node) nodes;     /* in program order */
+    ipu_node owner;            /* the node that holds it; IPU_NO_NODE: the main block */
+    IPU_ARRAY(ipu_node) nodes; /* in program order */
     IPU_ARRAY(ipu_value) params;
     IPU_ARRAY(ipu_value) results;
 } ipu_block_data;
@@ -83,24 +89,28 @@ typedef struct ipu_graph {
 ipu_status ipu_graph_create(ipu_ctx *ctx, bool host, ipu_graph **out);
 void ipu_graph_free(ipu_ctx *ctx, ipu_graph *graph);
 
-static inline ipu_value_data *ipu_value_of(const ipu_graph *graph, ipu_value value)
+static inline ipu_value_data *
+ipu_value_of(const ipu_graph *graph, ipu_value value)
 {
     return &graph->values.items[value.index];
 }
-static inline ipu_node_data *ipu_node_of(const ipu_graph *graph, ipu_node node)
+static inline ipu_node_data *
+ipu_node_of(const ipu_graph *graph, ipu_node node)
 {
     return &graph->nodes.items[node.index];
 }
-static inline ipu_block_data *ipu_block_of(const ipu_graph *graph, ipu_block block)
+static inline ipu_block_data *
+ipu_block_of(const ipu_graph *graph, ipu_block block)
 {
     return &graph->blocks.items[block.index];
 }
-static inline ipu_value ipu_node_output(const ipu_node_data *node, uint32_t i)
+static inline ipu_value
+ipu_node_output(const ipu_node_data *node, uint32_t i)
 {
     return (ipu_value){node->first_output + i};
 }
 
-/* --- building ------------------------------------------------------------------- */
+/* --- building -------------------------------------------------------------------- */
 
 /* A block that a BLOCK node will own once it is added with the attribute `body`. */
 ipu_status ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block *out);
@@ -108,7 +118,8 @@ ipu_status ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                                const ipu_type *type, ipu_value *out);
 ipu_status ipu_graph_add_result(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                                 ipu_value value);
-/* Finds the resource of this kind and id or adds it; *out is the index that nodes name. */
+/* Finds the resource of this kind and id or adds it; *out is the index that nodes name.
+ */
 ipu_status ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph,
                                   const ipu_resource *resource, uint32_t *out);
 
@@ -124,32 +135,36 @@ typedef struct ipu_node_request {
 } ipu_node_request;
 
 /* Checks the inputs (arity, scope, types by the op's rule), then appends the node to
- * `block`. On failure the graph is unchanged, and the error names the op, the shapes and
- * the source line. */
+ * `block`. On failure the graph is unchanged, and the error names the op, the shapes
+ * and the source line. */
 ipu_status ipu_graph_add_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                               const ipu_node_request *request, const ipu_value *inputs,
                               uint32_t input_count, ipu_node *out);
 
-/* Shorthand for passes and gradients: one output, source and placement of `like` (may be
- * IPU_NO_NODE). */
-ipu_status ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like,
-                          ipu_op op, const ipu_value *inputs, uint32_t input_count,
-                          const ipu_attr *attrs, uint32_t attr_count, ipu_value *out);
-/* A constant whose elements all equal `value`, converted to the dtype. Scalar shapes make
- * a constant node; larger ones a broadcast of a scalar. */
+/* Shorthand for passes and gradients: one output, source and placement of `like` (may
+ * be IPU_NO_NODE). */
+ipu_status ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
+                          ipu_node like, ipu_op op, const ipu_value *inputs,
+                          uint32_t input_count, const ipu_attr *attrs,
+                          uint32_t attr_count, ipu_value *out);
+/* A constant whose elements all equal `value`, converted to the dtype. Scalar shapes
+ * make a constant node; larger ones a broadcast of a scalar. */
 ipu_status ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                                ipu_node like, const ipu_type *type, double value,
                                ipu_value *out);
 
-/* --- shape rules (infer.c) -------------------------------------------------------- */
+/* --- shape rules (infer.c) ------------------------------------------------------- */
 
-/* Output types of an op. `graph` is needed for resources and blocks alone and may be NULL
- * for other ops (eager execution). `outputs` has room for `capacity` types. */
+/* Output types of an op. `graph` is needed for resources and blocks alone and may be
+ * NULL for other ops (eager execution). `outputs` has room for `capacity` types. */
 ipu_status ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
                      const ipu_type *inputs, uint32_t input_count, ipu_type *outputs,
                      uint32_t capacity, uint32_t *output_count);
 /* Floating-point operations and bytes moved of one execution of a node. */
-typedef struct ipu_cost { double flops; double bytes; } ipu_cost;
+typedef struct ipu_cost {
+    double flops;
+    double bytes;
+} ipu_cost;
 ipu_cost ipu_node_cost(const ipu_graph *graph, ipu_node node);
 
 /* --- text form (print.c, parse.c) and verifier (verify.c) ---------------------------

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The text form of graphs, as graph.h shows it. Values are numbered in the order in which
- * they are printed, so that equal graphs print equally whatever was pruned from them.
- * Bodies of loops are printed where they are used, before their node:
+ * The text form of graphs, as graph.h shows it. Values are numbered in the order in
+ * which they are printed, so that equal graphs print equally whatever was pruned from
+ * them. Bodies of loops are printed where they are used, before their node:
  *
  *     block b1 (%3: float32[]) {
  *       ...
@@ -74,7 +74,8 @@ print_attr(printer *p, const ipu_attr *attr)
     case IPU_ATTR_KIND_BYTES:
         ipu_text_print(&p->text, "0x");
         for (uint32_t i = 0; i < attr->count; i++) {
-            ipu_text_print(&p->text, "%02x", ((const unsigned char *)attr->as.bytes)[i]);
+            ipu_text_print(&p->text, "%02x",
+                           ((const unsigned char *)attr->as.bytes)[i]);
         }
         break;
     case IPU_ATTR_KIND_BLOCK:
@@ -116,7 +117,8 @@ print_node(printer *p, ipu_node id, int indent)
         print_type(p, &ipu_value_of(p->graph, ipu_node_output(node, i))->type);
     }
     if (node->source.file != NULL) {
-        ipu_text_print(&p->text, "  # %s:%" PRId32, node->source.file, node->source.line);
+        ipu_text_print(&p->text, "  # %s:%" PRId32, node->source.file,
+                       node->source.line);
     }
     ipu_text_print(&p->text, "\n");
 }
@@ -164,7 +166,8 @@ print_resources(printer *p)
 }
 
 ipu_status
-ipu_graph_print(ipu_ctx *ctx, const ipu_graph *graph, char **out_text, size_t *out_bytes)
+ipu_graph_print(ipu_ctx *ctx, const ipu_graph *graph, char **out_text,
+                size_t *out_bytes)
 {
     printer p = {.graph = graph};
     size_t value_bytes = graph->values.count * sizeof(uint32_t);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Entry of type inference, and the rules of element-wise ops, products, reductions and the
- * softmax family. Rules of movement, random numbers, resources and control flow are in
- * infer_movement.c and infer_effects.c. */
+ * Entry of type inference, and the rules of element-wise ops, products, reductions and
+ * the softmax family. Rules of movement, random numbers, resources and control flow are
+ * in infer_movement.c and infer_effects.c. */
 #include "graph/infer.h"
 
 #include <inttypes.h>
@@ -35,8 +35,8 @@ ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
                            .capacity = capacity,
                            .output_count =
                                info->outputs < 0 ? 0 : (uint32_t)info->outputs};
-    IPU_FAIL_IF(ctx, call.output_count > capacity, INTERNAL, "%s has more outputs than %u",
-                info->name, capacity);
+    IPU_FAIL_IF(ctx, call.output_count > capacity, INTERNAL,
+                "%s has more outputs than %u", info->name, capacity);
     IPU_TRY(rules[op](&call));
     for (uint32_t i = 0; i < call.output_count; i++) {
         IPU_TRY(ipu_type_check(ctx, &outputs[i]));
@@ -50,12 +50,13 @@ ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out)
 {
     int64_t axis = ipu_attrs_int(call->attrs, IPU_ATTR_AXIS, 0);
     IPU_FAIL_IF(call->ctx, axis < -rank || axis >= rank, INVALID_ARGUMENT,
-                "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions", axis, rank);
+                "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions", axis,
+                rank);
     *out = (int32_t)(axis < 0 ? axis + rank : axis);
     return IPU_OK;
 }
 
-/* --- element-wise ------------------------------------------------------------------ */
+/* --- element-wise ---------------------------------------------------------------- */
 
 static ipu_status
 check_kind(ipu_infer_call *call, const ipu_type *type, const char *kinds,
@@ -218,7 +219,8 @@ ipu_infer_fused_elementwise(ipu_infer_call *call)
             bad = bad || code[i + operand] < -1 || code[i + operand] >= limit;
         }
         IPU_FAIL_IF(call->ctx,
-                    bad || !(ipu_op_info_of((ipu_op)code[i])->flags & IPU_OP_ELEMENTWISE),
+                    bad ||
+                        !(ipu_op_info_of((ipu_op)code[i])->flags & IPU_OP_ELEMENTWISE),
                     INVALID_ARGUMENT, "instruction %u of the fused chain is malformed",
                     i / IPU_FUSED_WORDS);
         type.dtype = (ipu_dtype)code[i + 1];
@@ -227,7 +229,7 @@ ipu_infer_fused_elementwise(ipu_infer_call *call)
     return IPU_OK;
 }
 
-/* --- products ------------------------------------------------------------------------ */
+/* --- products -------------------------------------------------------------------- */
 
 ipu_status
 ipu_infer_matmul(ipu_infer_call *call)
@@ -241,8 +243,8 @@ ipu_infer_matmul(ipu_infer_call *call)
     IPU_TRY(same_dtype(call, a, b));
     IPU_TRY(check_kind(call, a, NUMBERS));
     IPU_FAIL_IF(call->ctx, a->shape.rank < 2 || b->shape.rank < 2, INVALID_ARGUMENT,
-                "both inputs need at least two dimensions, but got shapes %s and %s", ta,
-                tb);
+                "both inputs need at least two dimensions, but got shapes %s and %s",
+                ta, tb);
     bool transpose_a = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
     bool transpose_b = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0;
     const int64_t *da = &a->shape.dims[a->shape.rank - 2];
@@ -250,16 +252,16 @@ ipu_infer_matmul(ipu_infer_call *call)
     int64_t inner_a = transpose_a ? da[0] : da[1];
     int64_t inner_b = transpose_b ? db[1] : db[0];
     IPU_FAIL_IF(call->ctx, inner_a != inner_b, INVALID_ARGUMENT,
-                "matrix shapes %s%s and %s%s do not fit: %" PRId64 " columns meet %" PRId64
-                " rows",
+                "matrix shapes %s%s and %s%s do not fit: %" PRId64
+                " columns meet %" PRId64 " rows",
                 ta, transpose_a ? " (transposed)" : "", tb,
                 transpose_b ? " (transposed)" : "", inner_a, inner_b);
     ipu_shape batch_a = ipu_shape_make(a->shape.rank - 2, a->shape.dims);
     ipu_shape batch_b = ipu_shape_make(b->shape.rank - 2, b->shape.dims);
     ipu_type type = {.dtype = a->dtype};
     IPU_FAIL_IF(call->ctx, !ipu_shape_broadcast(&batch_a, &batch_b, &type.shape),
-                INVALID_ARGUMENT, "the leading dimensions of %s and %s do not broadcast",
-                ta, tb);
+                INVALID_ARGUMENT,
+                "the leading dimensions of %s and %s do not broadcast", ta, tb);
     type.shape.dims[type.shape.rank] = transpose_a ? da[1] : da[0];
     type.shape.dims[type.shape.rank + 1] = transpose_b ? db[0] : db[1];
     type.shape.rank += 2;
@@ -283,7 +285,7 @@ ipu_infer_fused_matmul(ipu_infer_call *call)
     return IPU_OK;
 }
 
-/* --- reductions ---------------------------------------------------------------------- */
+/* --- reductions ------------------------------------------------------------------ */
 
 static ipu_status
 reduce(ipu_infer_call *call, const char *kinds, const char *wanted)
@@ -296,8 +298,8 @@ reduce(ipu_infer_call *call, const char *kinds, const char *wanted)
     bool reduced[IPU_MAX_RANK] = {false};
     for (uint32_t i = 0; i < count; i++) {
         IPU_FAIL_IF(call->ctx, axes[i] < 0 || axes[i] >= shape->rank, INVALID_ARGUMENT,
-                    "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions", axes[i],
-                    shape->rank);
+                    "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions",
+                    axes[i], shape->rank);
         IPU_FAIL_IF(call->ctx, i > 0 && axes[i] <= axes[i - 1], INVALID_ARGUMENT,
                     "the axes must be sorted and each named once");
         reduced[axes[i]] = true;
@@ -372,7 +374,7 @@ ipu_infer_argmax(ipu_infer_call *call)
     return IPU_OK;
 }
 
-/* --- softmax family ------------------------------------------------------------------- */
+/* --- softmax family -------------------------------------------------------------- */
 
 static ipu_status
 softmax(ipu_infer_call *call)
@@ -415,12 +417,13 @@ ipu_infer_sparse_cross_entropy(ipu_infer_call *call)
     loss_outputs(call);
     char a[128];
     char b[128];
-    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&labels->shape, &call->outputs[0].shape),
-                INVALID_ARGUMENT,
-                "logits of shape %s need labels of that shape without its last axis, but "
-                "got labels of shape %s",
-                ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
-                ipu_shape_print(&labels->shape, b, sizeof(b)));
+    IPU_FAIL_IF(
+        call->ctx, !ipu_shape_equal(&labels->shape, &call->outputs[0].shape),
+        INVALID_ARGUMENT,
+        "logits of shape %s need labels of that shape without its last axis, but "
+        "got labels of shape %s",
+        ipu_shape_print(&call->inputs[0].shape, a, sizeof(a)),
+        ipu_shape_print(&labels->shape, b, sizeof(b)));
     return IPU_OK;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The shape and dtype rule of each op: the `ipu_infer_<text>` column of ops.def. A rule
- * reads the call's inputs and attributes, fills `outputs`, and fails in the user's terms;
- * the caller adds the op's name and the source line. */
+ * reads the call's inputs and attributes, fills `outputs`, and fails in the user's
+ * terms; the caller adds the op's name and the source line. */
 #ifndef IPU_GRAPH_INFER_H
 #define IPU_GRAPH_INFER_H
 
@@ -22,11 +22,13 @@ typedef struct ipu_infer_call {
 
 typedef ipu_status ipu_infer_fn(ipu_infer_call *call);
 
-#define IPU_OP(NAME, text, min_in, max_in, outputs, flags) ipu_infer_fn ipu_infer_##text;
+#define IPU_OP(NAME, text, min_in, max_in, outputs, flags) \
+    ipu_infer_fn ipu_infer_##text;
 #include "ops.def"
 #undef IPU_OP
 
-/* Reads attribute AXIS of a value of `rank` dimensions; negative counts from the end. */
+/* Reads attribute AXIS of a value of `rank` dimensions; negative counts from the end.
+ */
 ipu_status ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out);
 
 #endif

@@ -79,10 +79,11 @@ update(ipu_infer_call *call, uint32_t fewest_slots, uint32_t most_slots)
                 ipu_dtype_name(variable->types[0].dtype));
     IPU_TRY(fits_variable(call, variable, "gradient"));
     IPU_FAIL_IF(call->ctx,
-                call->inputs[1].dtype != IPU_DTYPE_FLOAT32 || call->inputs[1].shape.rank,
+                call->inputs[1].dtype != IPU_DTYPE_FLOAT32 ||
+                    call->inputs[1].shape.rank,
                 TYPE, "the learning rate must be a float32 scalar");
-    IPU_FAIL_IF(call->ctx, slot_count < fewest_slots || slot_count > most_slots, INTERNAL,
-                "an update with %u slots", slot_count);
+    IPU_FAIL_IF(call->ctx, slot_count < fewest_slots || slot_count > most_slots,
+                INTERNAL, "an update with %u slots", slot_count);
     for (uint32_t i = 0; i < slot_count; i++) {
         const ipu_resource *slot = NULL;
         IPU_TRY(resource_of(call, slots[i], IPU_RESOURCE_VARIABLE, &slot));
@@ -115,8 +116,8 @@ ipu_infer_infeed_dequeue(ipu_infer_call *call)
     IPU_TRY(resource_of(call, ipu_attrs_int(call->attrs, IPU_ATTR_RESOURCE, -1),
                         IPU_RESOURCE_INFEED, &queue));
     IPU_FAIL_IF(call->ctx, queue->type_count > call->capacity, INVALID_ARGUMENT,
-                "an element of %u components; at most %u are supported", queue->type_count,
-                call->capacity);
+                "an element of %u components; at most %u are supported",
+                queue->type_count, call->capacity);
     call->output_count = queue->type_count;
     for (uint32_t i = 0; i < queue->type_count; i++) {
         call->outputs[i] = queue->types[i];
@@ -163,21 +164,24 @@ ipu_infer_repeat(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx, carried > call->capacity, INVALID_ARGUMENT,
                 "%u values carried around a loop; at most %u are supported", carried,
                 call->capacity);
-    IPU_FAIL_IF(call->ctx, body->params.count != carried || body->results.count != carried,
+    IPU_FAIL_IF(call->ctx,
+                body->params.count != carried || body->results.count != carried,
                 INVALID_ARGUMENT,
-                "a loop that carries %u values, whose body takes %zu and gives %zu", carried,
-                body->params.count, body->results.count);
+                "a loop that carries %u values, whose body takes %zu and gives %zu",
+                carried, body->params.count, body->results.count);
     for (uint32_t i = 0; i < carried; i++) {
         const ipu_type *param = &ipu_value_of(call->graph, body->params.items[i])->type;
-        const ipu_type *result = &ipu_value_of(call->graph, body->results.items[i])->type;
-        IPU_FAIL_IF(call->ctx,
-                    !ipu_type_equal(param, &call->inputs[i + 1]) ||
-                        !ipu_type_equal(param, result),
-                    INVALID_ARGUMENT,
-                    "value %u carried around a loop must keep its type: it enters as %s "
-                    "and leaves as %s",
-                    i, ipu_type_print(&call->inputs[i + 1], a, sizeof(a)),
-                    ipu_type_print(result, b, sizeof(b)));
+        const ipu_type *result =
+            &ipu_value_of(call->graph, body->results.items[i])->type;
+        IPU_FAIL_IF(
+            call->ctx,
+            !ipu_type_equal(param, &call->inputs[i + 1]) ||
+                !ipu_type_equal(param, result),
+            INVALID_ARGUMENT,
+            "value %u carried around a loop must keep its type: it enters as %s "
+            "and leaves as %s",
+            i, ipu_type_print(&call->inputs[i + 1], a, sizeof(a)),
+            ipu_type_print(result, b, sizeof(b)));
         call->outputs[i] = *param;
     }
     call->output_count = carried;

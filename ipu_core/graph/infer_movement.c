@@ -12,7 +12,8 @@ shape_attr(ipu_infer_call *call, ipu_shape *out)
     uint32_t count;
     const int64_t *dims = ipu_attrs_ints(call->attrs, IPU_ATTR_SHAPE, &count);
     IPU_FAIL_IF(call->ctx, count > IPU_MAX_RANK, INVALID_ARGUMENT,
-                "a shape of %u dimensions; at most %d are supported", count, IPU_MAX_RANK);
+                "a shape of %u dimensions; at most %d are supported", count,
+                IPU_MAX_RANK);
     *out = ipu_shape_make((int32_t)count, dims);
     for (uint32_t i = 0; i < count; i++) {
         IPU_FAIL_IF(call->ctx, dims[i] < 0, INVALID_ARGUMENT,
@@ -40,8 +41,8 @@ ipu_infer_constant(ipu_infer_call *call)
     const ipu_attr *value = ipu_attrs_find(call->attrs, IPU_ATTR_VALUE);
     size_t bytes = value == NULL ? 0 : value->count;
     IPU_FAIL_IF(call->ctx, bytes != ipu_type_bytes(&call->outputs[0]), INVALID_ARGUMENT,
-                "a constant of %zu bytes carries %zu", ipu_type_bytes(&call->outputs[0]),
-                bytes);
+                "a constant of %zu bytes carries %zu",
+                ipu_type_bytes(&call->outputs[0]), bytes);
     return IPU_OK;
 }
 
@@ -154,10 +155,11 @@ slice_bounds(ipu_infer_call *call, const ipu_shape *whole, ipu_shape *part)
     const int64_t *size = ipu_attrs_ints(call->attrs, IPU_ATTR_SIZE, &n_size);
     const int64_t *strides = ipu_attrs_ints(call->attrs, IPU_ATTR_STRIDES, &n_strides);
     uint32_t rank = (uint32_t)whole->rank;
-    IPU_FAIL_IF(call->ctx,
-                n_begin != rank || n_size != rank || (n_strides != rank && n_strides != 0),
-                INVALID_ARGUMENT,
-                "begin, size and strides need one entry for each of %u dimensions", rank);
+    IPU_FAIL_IF(
+        call->ctx,
+        n_begin != rank || n_size != rank || (n_strides != rank && n_strides != 0),
+        INVALID_ARGUMENT,
+        "begin, size and strides need one entry for each of %u dimensions", rank);
     *part = ipu_shape_make(whole->rank, size);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t stride = n_strides == 0 ? 1 : strides[i];
@@ -247,7 +249,8 @@ ipu_infer_gather_grad(ipu_infer_call *call)
     IPU_TRY(ipu__infer_axis(call, type.shape.rank, &axis));
     IPU_TRY(gathered_shape(call, &type.shape, &call->inputs[0].shape, axis, &expected));
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &call->inputs[1].shape),
-                INVALID_ARGUMENT, "the gradient has not the shape of the gathered rows");
+                INVALID_ARGUMENT,
+                "the gradient has not the shape of the gathered rows");
     call->outputs[0] = type;
     return IPU_OK;
 }
@@ -274,7 +277,7 @@ ipu_infer_one_hot(ipu_infer_call *call)
     return IPU_OK;
 }
 
-/* --- random numbers ------------------------------------------------------------------ */
+/* --- random numbers -------------------------------------------------------------- */
 
 static ipu_status
 random_output(ipu_infer_call *call)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the text form of graphs that graph_print.c writes, by recursive descent. The header
- * line may be left out (then it is a device graph); attributes not given take the op's
- * defaults. Types after the colon are checked against the rules. Errors name the line. */
+ * Reads the text form of graphs that graph_print.c writes, by recursive descent. The
+ * header line may be left out (then it is a device graph); attributes not given take
+ * the op's defaults. Types after the colon are checked against the rules. Errors name
+ * the line. */
 #include "graph/graph.h"
 
 #include <ctype.h>
@@ -275,7 +276,8 @@ check_types(parser *p, const ipu_node_data *node)
         char b[128];
         IPU_TRY(expect(p, i == 0 ? ":" : ","));
         IPU_TRY(parse_type(p, &type));
-        const ipu_type *actual = &ipu_value_of(p->graph, ipu_node_output(node, i))->type;
+        const ipu_type *actual =
+            &ipu_value_of(p->graph, ipu_node_output(node, i))->type;
         IPU_FAIL_IF(p->ctx, !ipu_type_equal(&type, actual), INVALID_ARGUMENT,
                     "line %d of the graph: %s gives %s, not %s", p->line,
                     ipu_op_info_of(node->op)->name,

@@ -26,8 +26,8 @@ verify_types(verifier *v, ipu_node id, const ipu_node_data *node, ipu_type *inpu
     for (uint32_t i = 0; i < node->input_count; i++) {
         inputs[i] = ipu_value_of(v->graph, node->inputs[i])->type;
     }
-    IPU_TRY(ipu_infer(v->ctx, v->graph, node->op, node->attrs, inputs, node->input_count,
-                      outputs, MAX_OUTPUTS, &count));
+    IPU_TRY(ipu_infer(v->ctx, v->graph, node->op, node->attrs, inputs,
+                      node->input_count, outputs, MAX_OUTPUTS, &count));
     IPU_FAIL_IF(v->ctx, count != node->output_count, INTERNAL,
                 "node %u (%s) has %u outputs, not %u", id.index,
                 ipu_op_info_of(node->op)->name, node->output_count, count);
@@ -59,14 +59,15 @@ verify_node(verifier *v, ipu_block block, ipu_node id)
                 "node %u is in block %u, but says block %u", id.index, block.index,
                 node->block.index);
     IPU_FAIL_IF(v->ctx,
-                (size_t)node->first_output + node->output_count > v->graph->values.count,
+                (size_t)node->first_output + node->output_count >
+                    v->graph->values.count,
                 INTERNAL, "outputs of node %u do not exist", id.index);
     for (uint32_t i = 0; i < node->input_count; i++) {
         IPU_FAIL_IF(v->ctx,
                     node->inputs[i].index >= v->graph->values.count ||
                         !v->defined[node->inputs[i].index],
-                    INTERNAL, "input %u of node %u (%s) is not defined there", i, id.index,
-                    ipu_op_info_of(node->op)->name);
+                    INTERNAL, "input %u of node %u (%s) is not defined there", i,
+                    id.index, ipu_op_info_of(node->op)->name);
     }
     const ipu_attr *body = ipu_attrs_find(node->attrs, IPU_ATTR_BODY);
     if (body != NULL) {
@@ -91,7 +92,8 @@ static ipu_status
 verify_block(verifier *v, ipu_block id, ipu_node owner)
 {
     const ipu_block_data *block = ipu_block_of(v->graph, id);
-    IPU_FAIL_IF(v->ctx, v->seen[id.index], INTERNAL, "block %u is held twice", id.index);
+    IPU_FAIL_IF(v->ctx, v->seen[id.index], INTERNAL, "block %u is held twice",
+                id.index);
     IPU_FAIL_IF(v->ctx, block->owner.index != owner.index, INTERNAL,
                 "block %u says that another node holds it", id.index);
     v->seen[id.index] = 1;
@@ -100,7 +102,8 @@ verify_block(verifier *v, ipu_block id, ipu_node owner)
         IPU_FAIL_IF(v->ctx,
                     value->producer.index != IPU_NO_INDEX || value->position != i ||
                         value->block.index != id.index,
-                    INTERNAL, "parameter %zu of block %u is recorded wrongly", i, id.index);
+                    INTERNAL, "parameter %zu of block %u is recorded wrongly", i,
+                    id.index);
         v->defined[block->params.items[i].index] = 1;
     }
     for (size_t i = 0; i < block->nodes.count; i++) {

@@ -59,6 +59,14 @@ typedef enum ipu_activation {
  * kernels may read a little past a matrix (flame/blis#635). */
 enum { IPU_SLACK_BYTES = 4096, IPU_BUFFER_ALIGNMENT = 64 };
 
+/* To the next multiple of IPU_BUFFER_ALIGNMENT. */
+static inline size_t
+ipu_buffer_round_up(size_t bytes)
+{
+    size_t mask = IPU_BUFFER_ALIGNMENT - 1;
+    return (bytes + mask) & ~mask;
+}
+
 typedef enum ipu_kernel_variant {
     IPU_KERNEL_FAST,
     IPU_KERNEL_REFERENCE
@@ -78,9 +86,9 @@ typedef struct ipu_kernel_spec {
     const ipu_type *outputs;
     /* filled by ipu_kernel_prepare: */
     ipu_kernel_fn *run;
-    const char *kernel_name;  /* "gemm_6x16", "blis_haswell", "reference", ... */
-    size_t workspace_bytes;   /* for one call, shared by its threads; may be 0 */
-    int64_t choice[4];        /* the kernel's own: cut, block sizes, table row */
+    const char *kernel_name; /* "gemm_6x16", "blis_haswell", "reference", ... */
+    size_t workspace_bytes;  /* for one call, shared by its threads; may be 0 */
+    int64_t choice[4];       /* the kernel's own: cut, block sizes, table row */
 } ipu_kernel_spec;
 
 struct ipu_kernel_call {
@@ -111,8 +119,12 @@ ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_kernel_spec *spec,
 /* --- the micro-program of fused_elementwise (attribute `code`) -------------------
  * Instructions of IPU_FUSED_WORDS integers each: { op, dtype, a, b, c }: `op` is an
  * ELEMENTWISE ipu_op, dtype that of its result, a/b/c operands or -1. An operand below
- * input_count is that input, broadcast to the result's shape; operand input_count + i is
- * the result of instruction i. The last instruction's result is the output. */
-enum { IPU_FUSED_WORDS = 5, IPU_FUSED_MAX_INSTRUCTIONS = 32, IPU_FUSED_MAX_INPUTS = 16 };
+ * input_count is that input, broadcast to the result's shape; operand input_count + i
+ * is the result of instruction i. The last instruction's result is the output. */
+enum {
+    IPU_FUSED_WORDS = 5,
+    IPU_FUSED_MAX_INSTRUCTIONS = 32,
+    IPU_FUSED_MAX_INPUTS = 16
+};
 
 #endif

@@ -160,16 +160,16 @@ const ipu__vector_f32 *ipu__vector_f32_of(ipu_cpu_class cpu);
 void ipu__halves_to_floats(float *out, const uint16_t *x, int64_t n, ipu_cpu_class cpu);
 void ipu__floats_to_halves(uint16_t *out, const float *x, int64_t n, ipu_cpu_class cpu);
 
-/* --- reductions (reduce_fast.c)
- * ----------------------------------------------------- */
+/* --- reductions (reduce_fast.c) ------------------------------------------------------
+ */
 
 /* The fixed tree over one row: 32 lanes, then halves. */
 float ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu);
 /* NaN where a NaN is among them; -infinity for n = 0. */
 float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);
 
-/* --- random (reference_random.c)
- * ---------------------------------------------------- */
+/* --- random (reference_random.c) -----------------------------------------------------
+ */
 
 ipu_random_key ipu__random_key(const ipu_kernel_call *call);
 /* 24 bits: exact in float32, in [0, 1). */
@@ -179,16 +179,16 @@ ipu__uniform_f32(uint32_t word)
     return (float)(word >> 8) * 0x1p-24f;
 }
 
-/* --- labels and indices (reference_loss.c, reference_movement.c)
- * ---------------------- */
+/* --- labels and indices (reference_loss.c, reference_movement.c) ---------------------
+ */
 
 ipu_status ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype,
                              const void *labels, int64_t rows, int64_t classes);
 ipu_status ipu__check_indices(const ipu_kernel_call *call, ipu_dtype dtype,
                               const void *indices, int64_t count, int64_t size);
 
-/* --- matrix products (matmul_plan.c, gemm.c)
- * ------------------------------------------ */
+/* --- matrix products (matmul_plan.c, gemm.c) -----------------------------------------
+ */
 
 /* One product C[m,n] = A[m,k] B[k,n] per batch index. Strides in elements. */
 typedef struct ipu__matmul {

@@ -54,7 +54,7 @@ emit_shaped(ipu__rewriter *r, ipu_node like, ipu_op op, ipu_value x,
                           op, &x, 1, &attr, 1, out);
 }
 
-/* --- constants -------------------------------------------------------------------- */
+/* --- constants ------------------------------------------------------------------- */
 
 typedef enum number { NUMBER_OTHER, NUMBER_ZERO, NUMBER_ONE } number;
 
@@ -92,7 +92,7 @@ number_of(const ipu_graph *graph, ipu_value value)
     return memcmp(bytes->as.bytes, one, size) == 0 ? NUMBER_ONE : NUMBER_OTHER;
 }
 
-/* --- one spelling ----------------------------------------------------------------- */
+/* --- one spelling ---------------------------------------------------------------- */
 
 static bool
 goes_last(const ipu_graph *graph, ipu_value value)
@@ -125,7 +125,7 @@ order_operands(const ipu_graph *graph, ipu_node_data *node)
     }
 }
 
-/* --- element-wise ----------------------------------------------------------------- */
+/* --- element-wise ---------------------------------------------------------------- */
 
 static ipu_status settle(ipu__rewriter *r, ipu_node id, ipu_value *out);
 
@@ -196,7 +196,7 @@ drop_arithmetic(const ipu_graph *graph, const ipu_node_data *node, ipu_value *ou
     }
 }
 
-/* --- movement --------------------------------------------------------------------- */
+/* --- movement -------------------------------------------------------------------- */
 
 static bool
 only_ones_move(const ipu_shape *shape, const int64_t *perm)
@@ -325,7 +325,7 @@ simplify_movement(ipu__rewriter *r, ipu_node id, ipu_value *out)
     }
 }
 
-/* --- the walk --------------------------------------------------------------------- */
+/* --- the walk -------------------------------------------------------------------- */
 
 /* *out is what can stand for output 0 of the node, or IPU_NO_VALUE. */
 static ipu_status

@@ -36,7 +36,7 @@ typedef struct fuser {
     IPU_ARRAY(uint32_t) tree_uses; /* by value, in the tree that is being grown */
 } fuser;
 
-/* --- uses and segments ------------------------------------------------------------ */
+/* --- uses and segments ----------------------------------------------------------- */
 
 static bool
 cuts_segment(const ipu_node_data *node)
@@ -109,7 +109,7 @@ may_join(const fuser *f, ipu_node first, ipu_node last)
            a->placement.stage == b->placement.stage;
 }
 
-/* --- matmul, bias, activation ----------------------------------------------------- */
+/* --- matmul, bias, activation ---------------------------------------------------- */
 
 static ipu_activation
 activation_of(ipu_op op)
@@ -227,7 +227,7 @@ visit_matmul(ipu__rewriter *r, ipu_node id, bool *keep)
     return take_place(r, old, fused);
 }
 
-/* --- element-wise trees ----------------------------------------------------------- */
+/* --- element-wise trees ---------------------------------------------------------- */
 
 static bool
 is_elementwise(const ipu_node_data *node)

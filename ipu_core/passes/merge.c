@@ -29,7 +29,7 @@ typedef struct merger {
     uint64_t clock;
 } merger;
 
-/* --- hashing ---------------------------------------------------------------------- */
+/* --- hashing --------------------------------------------------------------------- */
 
 static uint64_t
 mix(uint64_t hash, uint64_t word)
@@ -99,7 +99,7 @@ same_node(const ipu_node_data *a, const ipu_node_data *b)
     return true;
 }
 
-/* --- versions of resources -------------------------------------------------------- */
+/* --- versions of resources ------------------------------------------------------- */
 
 static void
 bump(merger *m, int64_t resource)
@@ -130,7 +130,7 @@ bump_writes(merger *m, const ipu_graph *graph, const ipu_node_data *node)
     }
 }
 
-/* --- the walk --------------------------------------------------------------------- */
+/* --- the walk -------------------------------------------------------------------- */
 
 static ipu_status
 visit(ipu__rewriter *r, ipu_node id, bool *keep)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Graph to graph, in place. Each pass says what it needs and leaves; ipu_passes_run
- * verifies the graph after each when `verify` is set (always in tests). A pass removes a
- * node by taking it out of its block's list; dead nodes and values keep their ids. */
+ * verifies the graph after each when `verify` is set (always in tests). A pass removes
+ * a node by taking it out of its block's list; dead nodes and values keep their ids. */
 #ifndef IPU_PASSES_PASSES_H
 #define IPU_PASSES_PASSES_H
 

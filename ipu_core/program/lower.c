@@ -154,7 +154,7 @@ lower_constant(lowering *l, const ipu_node_data *node)
     if (!is_known && bytes > 0) {
         found = (constant){value->as.bytes, bytes, l->program->constant_bytes};
         IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->constants, found));
-        l->program->constant_bytes += ipu__round_up(bytes);
+        l->program->constant_bytes += ipu_buffer_round_up(bytes);
     }
     l->values[node->first_output].place =
         (ipu_place){.space = IPU_SPACE_CONSTANT, .offset = found.offset};
@@ -184,7 +184,7 @@ lower_dequeue(lowering *l, ipu_node id, const ipu_node_data *node)
     ipu_instruction dequeue = {.kind = IPU_INSTRUCTION_DEQUEUE,
                                .output_count = node->output_count};
     IPU_TRY(use_resource(l, index, &dequeue.resource));
-    uint32_t first = ipu__program_infeed_base(l->program, dequeue.resource);
+    uint32_t first = ipu_program_infeed_base(l->program, dequeue.resource);
     ipu_place *slots;
     IPU_TRY(new_places(l, node->output_count, &slots));
     for (uint32_t i = 0; i < node->output_count; i++) {
@@ -351,7 +351,7 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     return emit(l, node, &instruction);
 }
 
-/* --- loops ------------------------------------------------------------------------ */
+/* --- loops ----------------------------------------------------------------------- */
 
 static ipu_status lower_block(lowering *l, ipu_block id);
 
@@ -600,7 +600,7 @@ lower_block(lowering *l, ipu_block id)
     return IPU_OK;
 }
 
-/* --- the whole -------------------------------------------------------------------- */
+/* --- the whole ------------------------------------------------------------------- */
 
 static ipu_status
 copy_types(lowering *l, const ipu_value *values, size_t count, const ipu_type **out)
@@ -659,7 +659,7 @@ store_constants(lowering *l)
                             program->constant_bytes + IPU_SLACK_BYTES +
                                 IPU_BUFFER_ALIGNMENT,
                             &memory));
-    memory = (char *)ipu__round_up((uintptr_t)memory);
+    memory = (char *)ipu_buffer_round_up((uintptr_t)memory);
     for (size_t i = 0; i < l->constants.count; i++) {
         const constant *c = &l->constants.items[i];
         memcpy(memory + c->offset, c->data, c->bytes);

@@ -6,7 +6,7 @@
 #ifndef IPU_PROGRAM_LOWER_IMPL_H
 #define IPU_PROGRAM_LOWER_IMPL_H
 
-#include "program/program_impl.h"
+#include "program/program.h"
 
 enum { IPU__NO_BUFFER = -1 };
 

@@ -76,6 +76,20 @@ typedef struct ipu_program {
     bool uses_random;
 } ipu_program;
 
+/* Components of all infeeds are numbered one after the other, in the order of the
+ * program's resources; this is the number of the first one of infeed `resource`. */
+static inline uint32_t
+ipu_program_infeed_base(const ipu_program *program, uint32_t resource)
+{
+    uint32_t base = 0;
+    for (uint32_t i = 0; i < resource; i++) {
+        if (program->resources.items[i].kind == IPU_RESOURCE_INFEED) {
+            base += program->resources.items[i].type_count;
+        }
+    }
+    return base;
+}
+
 typedef struct ipu_compile_options {
     ipu_kernel_variant variant;
     ipu_cpu_class cpu;

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
-#include "program/program_impl.h"
+#include "program/program.h"
 
 static void
 print_place(ipu_text *out, ipu_place place)

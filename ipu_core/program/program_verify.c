@@ -16,7 +16,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "program/program_impl.h"
+#include "program/program.h"
 
 typedef struct range {
     size_t begin;
@@ -46,7 +46,7 @@ wrong(checker *c, const char *what)
     IPU_FAIL(c->ctx, INTERNAL, "instruction %zu of the program: %s", c->at, what);
 }
 
-/* --- the written part of the slab ------------------------------------------------- */
+/* --- the written part of the slab ------------------------------------------------ */
 
 static bool
 overlap(range a, range b)
@@ -99,7 +99,7 @@ is_written(const checker *c, range r)
             r.end <= c->written.items[at].end);
 }
 
-/* --- operands --------------------------------------------------------------------- */
+/* --- operands -------------------------------------------------------------------- */
 
 static const ipu_resource *
 resource_at(const checker *c, uint32_t index, ipu_resource_kind kind)
@@ -116,8 +116,8 @@ static size_t
 infeed_bytes(const ipu_program *program, uint32_t index)
 {
     for (uint32_t i = 0; i < program->resources.count; i++) {
-        uint32_t base = ipu__program_infeed_base(program, i);
-        if (index < ipu__program_infeed_base(program, i + 1)) {
+        uint32_t base = ipu_program_infeed_base(program, i);
+        if (index < ipu_program_infeed_base(program, i + 1)) {
             return ipu_type_bytes(&program->resources.items[i].types[index - base]);
         }
     }
@@ -240,7 +240,7 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
     return IPU_OK;
 }
 
-/* --- instructions ----------------------------------------------------------------- */
+/* --- instructions ---------------------------------------------------------------- */
 
 static ipu_status
 check_kernel(checker *c, const ipu_instruction *instruction)
@@ -286,7 +286,7 @@ check_dequeue(checker *c, const ipu_instruction *instruction)
         resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
     REQUIRE(c, queue != NULL && queue->type_count == instruction->output_count,
             "it dequeues what is no infeed");
-    uint32_t base = ipu__program_infeed_base(c->program, instruction->resource);
+    uint32_t base = ipu_program_infeed_base(c->program, instruction->resource);
     for (uint32_t i = 0; i < queue->type_count; i++) {
         ipu_place place = instruction->outputs[i];
         REQUIRE(c, place.space == IPU_SPACE_INFEED && place.index == base + i,
@@ -409,7 +409,7 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
                         c.usable_slab - program->workspace_offset,
                 INTERNAL, "the workspace ends past the slab");
     c.infeed_components =
-        ipu__program_infeed_base(program, (uint32_t)program->resources.count);
+        ipu_program_infeed_base(program, (uint32_t)program->resources.count);
     IPU_TRY(ipu_alloc(ctx, c.infeed_components, &c.dequeued));
     ipu_status status = check_range(&c, 0, count - 1);
     IPU_ARRAY_FREE(ctx, &c.written);

@@ -149,7 +149,7 @@ ipu_device_replicas(const ipu_device *device)
     return device->replicas;
 }
 
-/* --- who may touch the variables -------------------------------------------------- */
+/* --- who may touch the variables ------------------------------------------------- */
 
 /* Takes the lock at a time when no step is on its way. */
 static void
@@ -224,7 +224,7 @@ ipu__device_generation(const ipu_device *device)
     return atomic_load(&device->generation);
 }
 
-/* --- variables -------------------------------------------------------------------- */
+/* --- variables ------------------------------------------------------------------- */
 
 static variable *
 find_variable_locked(ipu_device *device, int64_t id)
@@ -255,7 +255,7 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
                 "a variable of the device cannot be %s",
                 ipu_type_print(type, text, sizeof(text)));
     variable v = {.type = *type, .bytes = ipu_type_bytes(type)};
-    v.stride_bytes = ipu__round_up(v.bytes) + IPU_SLACK_BYTES;
+    v.stride_bytes = ipu_buffer_round_up(v.bytes) + IPU_SLACK_BYTES;
     size_t bytes;
     IPU_TRY(ipu_mul_size(ctx, v.stride_bytes, (size_t)device->replicas, &bytes));
     /* The table has the allocator of the device, which may be another one than
@@ -373,7 +373,7 @@ ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t repli
     return IPU_OK;
 }
 
-/* --- queues ----------------------------------------------------------------------- */
+/* --- queues ---------------------------------------------------------------------- */
 
 static queue_entry *
 find_queue_locked(ipu_device *device, int64_t id)
@@ -465,7 +465,7 @@ ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold)
     pthread_mutex_unlock(&device->lock);
 }
 
-/* --- random state ----------------------------------------------------------------- */
+/* --- random state ---------------------------------------------------------------- */
 
 void
 ipu_device_seed(ipu_device *device, uint64_t seed)

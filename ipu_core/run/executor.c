@@ -43,7 +43,7 @@ struct ipu_executor {
     uint64_t own_step;   /* without a device */
 };
 
-/* --- binding ---------------------------------------------------------------------- */
+/* --- binding --------------------------------------------------------------------- */
 
 static ipu_status
 check_types(ipu_ctx *ctx, const ipu_resource *resource, const ipu_type *types,
@@ -156,8 +156,8 @@ find_patches(ipu_executor *executor)
     size_t found = 0;
     for (uint32_t r = 0; r < program->resources.count; r++) {
         executor->first_patch[r] = found;
-        uint32_t base = ipu__program_infeed_base(program, r);
-        uint32_t end = ipu__program_infeed_base(program, r + 1);
+        uint32_t base = ipu_program_infeed_base(program, r);
+        uint32_t end = ipu_program_infeed_base(program, r + 1);
         for (size_t i = 0; base < end && i < program->instructions.count; i++) {
             const ipu_instruction *instruction = &program->instructions.items[i];
             for (uint32_t k = 0; k < instruction->input_count; k++) {
@@ -254,7 +254,7 @@ ipu_executor_set_pool(ipu_executor *executor, ipu_pool *pool)
     executor->pool = pool;
 }
 
-/* --- running ---------------------------------------------------------------------- */
+/* --- running --------------------------------------------------------------------- */
 
 typedef struct run {
     ipu_ctx *ctx;

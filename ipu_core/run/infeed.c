@@ -78,7 +78,7 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
     size_t slot_bytes = 0;
     for (uint32_t i = 0; i < queue->type_count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
-        size_t bytes = ipu__round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
+        size_t bytes = ipu_buffer_round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
         IPU_FAIL_IF(ctx, bytes > SIZE_MAX / 4 - slot_bytes, OUT_OF_MEMORY,
                     "out of memory: an infeed's element");
         slot_bytes += bytes;
@@ -100,7 +100,7 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
         for (uint32_t i = 0; i < queue->type_count; i++) {
             queue->types[i] = types[i];
             queue->slots[(size_t)slot * queue->type_count + i] = at;
-            at += ipu__round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
+            at += ipu_buffer_round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
         }
     }
     return IPU_OK;
@@ -162,7 +162,7 @@ slot_at(const ipu_infeed *queue, uint64_t number)
     return &queue->slots[(size_t)(number % queue->depth) * queue->type_count];
 }
 
-/* --- producer --------------------------------------------------------------------- */
+/* --- producer -------------------------------------------------------------------- */
 
 /* The producer may go on: a slot is free, or there is no more use in filling one. */
 static bool
@@ -245,7 +245,7 @@ ipu_infeed_reopen(ipu_infeed *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* --- device ----------------------------------------------------------------------- */
+/* --- device ---------------------------------------------------------------------- */
 
 void
 ipu_infeed_release(ipu_infeed *queue)

@@ -110,7 +110,7 @@ allocate(ipu_ctx *ctx, ipu_outfeed *queue, const ipu_type *types)
     queue->offsets_bytes = bytes;
     for (uint32_t i = 0; i < queue->type_count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
-        size_t component = ipu__round_up(ipu_type_bytes(&types[i]));
+        size_t component = ipu_buffer_round_up(ipu_type_bytes(&types[i]));
         IPU_FAIL_IF(ctx, component > SIZE_MAX / 4 - queue->element_bytes, OUT_OF_MEMORY,
                     "out of memory: an outfeed's element");
         queue->offsets[i] = queue->element_bytes;
@@ -192,7 +192,7 @@ ipu_outfeed_types(const ipu_outfeed *queue, const ipu_type **out)
     return queue->type_count;
 }
 
-/* --- from the ring to the storage ------------------------------------------------- */
+/* --- from the ring to the storage ------------------------------------------------ */
 
 /* Makes sure that the last chunk has room for one element. */
 static ipu_status
@@ -281,7 +281,7 @@ drain(void *argument)
     return NULL;
 }
 
-/* --- device ----------------------------------------------------------------------- */
+/* --- device ---------------------------------------------------------------------- */
 
 static bool
 has_room(const ipu_outfeed *queue, uint64_t enqueued)
@@ -365,7 +365,7 @@ ipu_outfeed_flush(ipu_outfeed *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* --- host ------------------------------------------------------------------------- */
+/* --- host ------------------------------------------------------------------------ */
 
 int64_t
 ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, int64_t timeout_ns)

@@ -19,7 +19,7 @@
 typedef struct ipu_infeed ipu_infeed;
 typedef struct ipu_outfeed ipu_outfeed;
 
-/* --- infeed ----------------------------------------------------------------------- */
+/* --- infeed ---------------------------------------------------------------------- */
 
 ipu_status ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
                              int32_t depth, ipu_infeed **out);
@@ -49,7 +49,7 @@ ipu_status ipu_infeed_dequeue(ipu_ctx *ctx, ipu_infeed *queue, const int32_t *ca
 /* Device: releases the slot in use (end of a run). */
 void ipu_infeed_release(ipu_infeed *queue);
 
-/* --- outfeed ---------------------------------------------------------------------- */
+/* --- outfeed --------------------------------------------------------------------- */
 
 typedef enum ipu_outfeed_mode { IPU_OUTFEED_ALL, IPU_OUTFEED_LAST } ipu_outfeed_mode;
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "program/program_impl.h"
+#include "program/program.h"
 
 /* How often a sleeping device looks at its cancel flag. */
 enum { IPU__CANCEL_POLL_NS = 20 * 1000 * 1000 };

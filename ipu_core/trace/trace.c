@@ -11,7 +11,8 @@ ipu_trace_create(ipu_ctx *ctx, bool host, ipu_trace **out)
     ipu_trace *trace;
     *out = NULL;
     IPU_TRY(ipu_alloc(ctx, sizeof(*trace), &trace));
-    trace->placement = (ipu_placement){.device = host ? -1 : 0, .shard = -1, .stage = -1};
+    trace->placement =
+        (ipu_placement){.device = host ? -1 : 0, .shard = -1, .stage = -1};
     ipu_status status = ipu_graph_create(ctx, host, &trace->graph);
     if (status == IPU_OK) {
         status = IPU_ARRAY_PUSH(ctx, &trace->open, ((ipu_block){0}));
@@ -47,7 +48,8 @@ ipu_trace_open_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block *out)
 ipu_status
 ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block)
 {
-    IPU_FAIL_IF(ctx, trace->open.count < 2 || ipu_trace_block(trace).index != block.index,
+    IPU_FAIL_IF(ctx,
+                trace->open.count < 2 || ipu_trace_block(trace).index != block.index,
                 INTERNAL, "block %u is not the innermost open one", block.index);
     trace->open.count--;
     return IPU_OK;
@@ -91,13 +93,13 @@ ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *input
         request.attrs = with_ordinal;
         request.attr_count++;
     }
-    return ipu_graph_add_node(ctx, trace->graph, ipu_trace_block(trace), &request, inputs,
-                              input_count, out);
+    return ipu_graph_add_node(ctx, trace->graph, ipu_trace_block(trace), &request,
+                              inputs, input_count, out);
 }
 
 ipu_status
-ipu_trace_constant(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type, const void *data,
-                   ipu_value *out)
+ipu_trace_constant(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
+                   const void *data, ipu_value *out)
 {
     ipu_attr attrs[] = {
         {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)type->dtype},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A function being traced: its open graph, the stack of open blocks (the body of a loop is
- * one), the scopes that place nodes, and the ordinals of random ops. One thread traces one
- * function at a time. */
+ * A function being traced: its open graph, the stack of open blocks (the body of a loop
+ * is one), the scopes that place nodes, and the ordinals of random ops. One thread
+ * traces one function at a time. */
 #ifndef IPU_TRACE_TRACE_H
 #define IPU_TRACE_TRACE_H
 
@@ -18,7 +18,8 @@ typedef struct ipu_trace {
 ipu_status ipu_trace_create(ipu_ctx *ctx, bool host, ipu_trace **out);
 void ipu_trace_free(ipu_ctx *ctx, ipu_trace *trace);
 
-static inline ipu_block ipu_trace_block(const ipu_trace *trace)
+static inline ipu_block
+ipu_trace_block(const ipu_trace *trace)
 {
     return trace->open.items[trace->open.count - 1];
 }
@@ -26,8 +27,8 @@ static inline ipu_block ipu_trace_block(const ipu_trace *trace)
 ipu_status ipu_trace_open_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block *out);
 /* Fails where it is not the innermost one. */
 ipu_status ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block);
-/* Whether a value can be used in the innermost open block: it was made there or in a block
- * around it that is still open. */
+/* Whether a value can be used in the innermost open block: it was made there or in a
+ * block around it that is still open. */
 bool ipu_trace_visible(const ipu_trace *trace, ipu_value value);
 
 /* Adds a node to the innermost block; random ops get their ordinal. */

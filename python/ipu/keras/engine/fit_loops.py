@@ -35,6 +35,7 @@ class Run:
         steps: What the user asked for; None for all batches.
         epochs: How many epochs will run.
         argument: The name of the user's argument of steps.
+        again: Whether an evaluation is run several times.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Run:
         steps: int | None,
         epochs: int = 1,
         argument: str = "steps",
+        again: bool = False,
     ) -> None:
         k = model._steps_per_execution if model._is_compiled else 1
         self.mode = mode
@@ -57,9 +59,11 @@ class Run:
             # a pass over the data for each epoch, or one stream for all of them
             if self.plan.restarts:
                 dataset = dataset.repeat()
-        elif not (self.plan.restarts and epochs == 1):
-            # every evaluation starts with the first batch again
-            dataset = dataset.take(self.plan.steps).repeat()
+        elif again:
+            # every evaluation starts with the first batch
+            if not self.plan.restarts:
+                dataset = dataset.take(self.plan.steps)
+            dataset = dataset.repeat()
         model._prepare(mode, dataset.element_spec)
         self.loop = DeviceLoop(
             model._device_step(mode),

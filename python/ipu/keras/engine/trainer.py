@@ -345,8 +345,9 @@ class Trainer(IPUOptions, Layer):
             batches = as_batches(data)
         else:
             batches = as_batches(*unpack(data), batch_size=batch_size)
-        # two: it is run again after every epoch
-        return fit_loops.Run(self, "test", batches, steps, 2, "validation_steps")
+        return fit_loops.Run(
+            self, "test", batches, steps, argument="validation_steps", again=True
+        )
 
     def evaluate(
         self,

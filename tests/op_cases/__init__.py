@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+"""The cases of every op in the table, by room."""
+
+from . import elementwise, movement, products, random_ops, reductions
+from .model import Case
+
+CASES: tuple[Case, ...] = (
+    *elementwise.cases(),
+    *products.cases(),
+    *reductions.cases(),
+    *movement.cases(),
+    *random_ops.cases(),
+)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+"""Cases of random ops, against Philox4x32-10 written again in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from .model import FLOATS, Array, Case, In, Shape, case, ints, off_zero, shape_label
+
+M32 = 0xFFFFFFFF
+M64 = 0xFFFFFFFFFFFFFFFF
+SHAPES: tuple[Shape, ...] = ((), (1,), (0,), (5,), (3, 7), (4, 0), (301, 217))
+
+
+def philox(key: tuple[int, int], counter: list[Array]) -> list[Array]:
+    """Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", SC 2011."""
+    c0, c1, c2, c3 = (c.astype(np.uint64) for c in counter)
+    k0, k1 = key
+    low = np.uint64(M32)
+    half = np.uint64(32)
+    for _ in range(10):
+        p0 = np.uint64(0xD2511F53) * c0
+        p1 = np.uint64(0xCD9E8D57) * c2
+        c0 = (p1 >> half) ^ c1 ^ np.uint64(k0)
+        c2 = (p0 >> half) ^ c3 ^ np.uint64(k1)
+        c1, c3 = p1 & low, p0 & low
+        k0, k1 = (k0 + 0x9E3779B9) & M32, (k1 + 0xBB67AE85) & M32
+    return [c0, c1, c2, c3]
+
+
+def mix(x: int) -> int:
+    x ^= x >> 33
+    x = x * 0xFF51AFD7ED558CCD & M64
+    x ^= x >> 33
+    x = x * 0xC4CEB9FE1A85EC53 & M64
+    return x ^ x >> 33
+
+
+def words(count: int, ordinal: int, seed: int | None, step: int) -> Array:
+    """The 32-bit words of an op on a device whose own seed is 0."""
+    op = mix((ordinal + 1) * 0x9E3779B97F4A7C15 & M64)
+    if seed is not None:
+        op = mix(op ^ mix((seed + 0x632BE59BD9B4E019) & M64))
+    blocks = np.arange((count + 3) // 4, dtype=np.uint64)
+    same = np.ones_like(blocks)
+    counter = [blocks, 0 * same, np.uint64(op >> 32) * same, np.uint64(step) * same]
+    return np.stack(philox((0, 0), counter), axis=-1).reshape(-1)
+
+
+def uniform(w: Array, dtype: str) -> Array:
+    bits = {"float16": 11, "float32": 24, "float64": 32}[dtype]
+    return (w >> np.uint64(32 - bits)).astype(np.float64) * 2.0**-bits
+
+
+def normal(w: Array, dtype: str) -> Array:
+    pairs = w.reshape(-1, 2).astype(np.float64)
+    radius = np.sqrt(-2.0 * np.log((pairs[:, 0] + 1.0) * 2.0**-32))
+    angle = 2.0 * np.pi * pairs[:, 1] * 2.0**-32
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], -1).reshape(-1)
+
+
+def truncated(w: Array, dtype: str) -> Array:
+    gauss = NormalDist()
+    below = gauss.cdf(-2.0)
+    u = (w.astype(np.float64) + 0.5) * 2.0**-32
+    return np.array([gauss.inv_cdf(below + p * (1.0 - 2.0 * below)) for p in u])
+
+
+RANDOM: dict[str, Any] = {
+    "random_uniform": uniform,
+    "random_normal": normal,
+    "truncated_normal": truncated,
+}
+
+
+def draw(
+    op: str, dtype: str, shape: Shape, ordinal: int = 0, seed: int | None = None
+) -> Case:
+    count = int(np.prod(shape))
+
+    def oracle(step: int) -> Array:
+        w = words(count, ordinal, seed, step)
+        return np.asarray(RANDOM[op](w, dtype)[:count].reshape(shape))
+
+    attrs = f"dtype={dtype}, shape={ints(shape)}, ordinal={ordinal}"
+    return case(
+        op,
+        f"{shape_label(shape)}_op{ordinal}_seed{seed}",
+        [],
+        oracle,
+        attrs=attrs if seed is None else f"{attrs}, seed={seed}",
+        float_dtype=dtype,
+        exact=op == "random_uniform",
+        ulps=8.0,
+        bound=lambda: 1.0,
+        random=True,
+    )
+
+
+def dropout(
+    dtype: str, shape: Shape, rate: float, ordinal: int = 0, seed: int | None = None
+) -> Case:
+    count = int(np.prod(shape))
+    scale = float(np.array(1.0 / (1.0 - rate)).astype(dtype))
+
+    def oracle(x: Array, step: int) -> tuple[Array, Array]:
+        w = words(count, ordinal, seed, step)[:count].reshape(shape)
+        mask = uniform(w, "float32") >= rate
+        return np.where(mask, x * scale, 0.0), mask
+
+    attrs = f"rate={rate!r}, ordinal={ordinal}"
+    return case(
+        "dropout",
+        f"{shape_label(shape)}_rate{rate}_op{ordinal}_seed{seed}",
+        [In(shape, dtype, off_zero(2))],
+        oracle,
+        attrs=attrs if seed is None else f"{attrs}, seed={seed}",
+        exact=True,
+        random=True,
+        smooth=count < 5000,
+    )
+
+
+def cases() -> Iterator[Case]:
+    for dtype in FLOATS:
+        for op in RANDOM:
+            for shape in SHAPES:
+                if shape != (301, 217) or op != "truncated_normal":
+                    yield draw(op, dtype, shape)
+            yield draw(op, dtype, (9,), ordinal=3)
+            yield draw(op, dtype, (9,), ordinal=1, seed=7)
+            yield draw(op, dtype, (4099,), ordinal=2, seed=-5)
+        for shape in SHAPES:
+            yield dropout(dtype, shape, 0.25)
+        yield dropout(dtype, (9,), 0.0)
+        yield dropout(dtype, (9,), 0.9, ordinal=4)
+        yield dropout(dtype, (4099,), 0.5, ordinal=1, seed=12)
