@@ -1,7 +1,8 @@
 """Builds the extension ``ipu._core`` from ``ipu_core/`` with plain setuptools.
 
 Environment
-    IPU_BLIS_ROOT   where BLIS is, before the usual places: a folder with ``libblis.a`` and
+    IPU_BLIS_ROOT   where BLIS is, before the usual places: a folder with ``libblis.a``
+    and
                     ``blis.h`` in it or in its ``lib`` and ``include``.
     IPU_SANITIZE    ``address``, ``undefined``, ``thread``, or several with commas.
     IPU_DEBUG       ``1``: asserts on, no optimisation.
@@ -129,7 +130,8 @@ def flags() -> list[str]:
 
 
 class BuildExt(build_ext):
-    """Compiles sources in parallel; the compiler's own dependency files say what a changed
+    """Compiles sources in parallel; the compiler's own dependency files say what a
+    changed
     header rebuilds."""
 
     def build_extension(self, ext: Extension) -> None:

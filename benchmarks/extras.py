@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.jobs import Job, Order
+from benchmarks.jobs import Job, Order, thread_text
 from benchmarks.runner import ROOT, Comparison
 
 IMPORT = """
@@ -43,10 +43,10 @@ def compile_figures(
     figures: list[tuple[str, float | str, str]] = []
     for comparison in comparisons:
         for result in comparison.results:
-            seconds = result.details.get("trace_compile_s")
-            if seconds is not None:
-                what = f"{result.side.title}: trace and compile, {comparison.job.name}"
-                what += f", {comparison.threads} threads"
+            if "compile" in result.details:
+                what, seconds = result.details["compile"]
+                what = f"{result.side.title}: {what}, {comparison.job.name}"
+                what += f", {thread_text(comparison.threads)}"
                 figures.append((what, float(seconds), COMPILE_LIMIT))
     return figures
 

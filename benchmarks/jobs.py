@@ -92,6 +92,10 @@ JOBS = (
 )
 
 
+def thread_text(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
 @dataclasses.dataclass(frozen=True)
 class SideName:
     """A row of a table: which module runs it and what it is compared as."""

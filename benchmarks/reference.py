@@ -10,7 +10,7 @@ from benchmarks.jobs import LEARNING_RATE, MOMENTUM, Data
 
 # Steps compared one by one, and the largest difference that is called agreement:
 # relative to the reference, or absolute where the loss is below one. Rounding gives
-# about 3e-7, and up to 1e-5 once it has moved one ReLU's input across zero.
+# about 3e-7, and up to a few 1e-5 once it has moved a ReLU's input across zero.
 COMPARED_STEPS = 50
 TOLERANCE = 1e-4
 

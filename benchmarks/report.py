@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from benchmarks import reference
-from benchmarks.jobs import Job
+from benchmarks.jobs import Job, thread_text
 from benchmarks.runner import Comparison, Result
 
 MIB = 1024.0 * 1024.0
@@ -127,10 +127,6 @@ def job_title(job: Job) -> str:
         "draw": f"{job.name}: shuffle, batch, map alone, drawn from Python",
     }
     return what[job.kind]
-
-
-def thread_text(threads: int) -> str:
-    return "1 thread" if threads == 1 else f"{threads} threads"
 
 
 def peak_of(comparison: Comparison) -> float:

@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from benchmarks import jobs, reference
 from benchmarks.peak import Peak
 
 ROOT = Path(__file__).resolve().parent.parent
+T = TypeVar("T")
 SETUP_TIMEOUT_S = 900.0
 ROUND_TIMEOUT_S = 300.0
 
@@ -197,12 +198,13 @@ class Runner:
         """Measures these sides of a job, alternating."""
         jobs.make_job(self.folder, job)
         cpus = self.cpus[-threads:]
+        where = f"{job.name}, {jobs.thread_text(threads)}"
         results: list[Result] = []
         processes: list[tuple[SideProcess, Result]] = []
         peaks = [self.peak.measure(cpus)]
         try:
             for side in sides:
-                self.say(f"{job.name}, {threads} threads: setting up {side.title}")
+                self.say(f"{where}: setting up {side.title}")
                 result = Result(side, job, threads)
                 results.append(result)
                 order = jobs.Order(
@@ -218,7 +220,7 @@ class Runner:
                     self.set_up(process, result)
                 process.stop()
             for round_ in range(self.rounds):
-                self.say(f"{job.name}, {threads} threads: round {round_ + 1}")
+                self.say(f"{where}: round {round_ + 1}")
                 for process, result in rotated(processes, round_):
                     if result.not_measured:
                         continue
@@ -289,11 +291,7 @@ class Runner:
         return self.references[job.name]
 
 
-def rotated(
-    processes: list[tuple[SideProcess, Result]], by: int
-) -> list[tuple[SideProcess, Result]]:
+def rotated(items: list[T], by: int) -> list[T]:
     """The same list, begun at another place."""
-    if not processes:
-        return []
-    start = by % len(processes)
-    return processes[start:] + processes[:start]
+    start = by % len(items) if items else 0
+    return items[start:] + items[:start]

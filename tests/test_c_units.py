@@ -1,4 +1,5 @@
-"""Builds and runs the C unit tests: plain here, under sanitizers in the tiers that say so."""
+"""Builds and runs the C unit tests: plain here, under sanitizers in the tiers that say
+so."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,16 +27,16 @@ def _blis() -> tuple[Path, Path]:
     places = [Path(root, "libblis.a"), Path(root, "lib", "libblis.a")] if root else []
     for library in [*places, *BLIS_PLACES]:
         if library.is_file():
-            include = Path(
-                str(library.parent).replace("/lib/", "/include/", 1)
-            )
+            include = Path(str(library.parent).replace("/lib/", "/include/", 1))
             return library, include
     pytest.skip("BLIS is not where Debian has it, and IPU_BLIS_ROOT is not set")
 
 
-def _run(command: list[str], **kwargs: object) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, **kwargs)  # type: ignore[call-overload]
-    assert done.returncode == 0, f"{' '.join(command[:3])} ...\n{done.stdout}{done.stderr}"
+def _run(command: list[str], **kwargs: Any) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, **kwargs)
+    assert done.returncode == 0, (
+        f"{' '.join(command[:3])} ...\n{done.stdout}{done.stderr}"
+    )
 
 
 def _build_core(folder: Path, flags: list[str]) -> list[str]:
@@ -73,7 +75,12 @@ def _build_core(folder: Path, flags: list[str]) -> list[str]:
 
 FLAVOURS = {
     "plain": ["-O2", "-g"],
-    "sanitized": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"],
+    "sanitized": [
+        "-O1",
+        "-g",
+        "-fsanitize=address,undefined",
+        "-fno-omit-frame-pointer",
+    ],
     "threads": ["-O1", "-g", "-fsanitize=thread"],
 }
 _built: dict[str, list[str]] = {}

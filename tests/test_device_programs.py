@@ -85,7 +85,7 @@ def test_a_failed_trace_leaves_nothing_open() -> None:
     assert float(tf.ones(()) + 1) == 2.0
 
 
-# --- loops ------------------------------------------------------------------------------
+# --- loops -------------------------------------------------------------------------
 
 
 def test_repeat_carries_values() -> None:
@@ -117,16 +117,16 @@ def test_loop_errors() -> None:
     with pytest.raises(ValueError, match="IPU loop body must return"):
         DeviceFunction(lambda x: loops.repeat(2, lambda v: None, [x]))(tf.ones(1))
     with pytest.raises(TypeError, match="Mismatch between input types"):
-        DeviceFunction(
-            lambda x: loops.repeat(2, lambda v: tf.cast(v, tf.int32), [x])
-        )(tf.ones(1))
+        DeviceFunction(lambda x: loops.repeat(2, lambda v: tf.cast(v, tf.int32), [x]))(
+            tf.ones(1)
+        )
     with pytest.raises(tf.errors.InvalidArgumentError, match="keep its type"):
-        DeviceFunction(
-            lambda x: loops.repeat(2, lambda v: tf.concat([v, v], 0), [x])
-        )(tf.ones(1))
+        DeviceFunction(lambda x: loops.repeat(2, lambda v: tf.concat([v, v], 0), [x]))(
+            tf.ones(1)
+        )
 
 
-# --- variables ----------------------------------------------------------------------------
+# --- variables ---------------------------------------------------------------------
 
 
 def test_variables_change_in_place_and_in_order() -> None:
@@ -176,7 +176,7 @@ def test_a_deleted_variable_frees_its_memory() -> None:
     assert keep._device.variable_bytes == before
 
 
-# --- gradients -------------------------------------------------------------------------------
+# --- gradients ---------------------------------------------------------------------
 
 
 def test_gradients_by_tensors_and_variables() -> None:
@@ -200,11 +200,13 @@ def test_gradients_outside_of_a_trace() -> None:
 
 
 def test_scratch_trace_finds_shapes() -> None:
-    spec = scratch_trace(lambda x: tf.matmul(x, tf.ones((4, 2))), [tf.TensorSpec((3, 4))])
+    spec = scratch_trace(
+        lambda x: tf.matmul(x, tf.ones((4, 2))), [tf.TensorSpec((3, 4))]
+    )
     assert spec.shape == (3, 2)
 
 
-# --- queues ------------------------------------------------------------------------------------
+# --- queues ------------------------------------------------------------------------
 
 
 def counting(stop: int) -> tf.data.Dataset:
@@ -270,7 +272,9 @@ def test_last_mode() -> None:
     )
     run()
     assert int(outfeed.dequeue()) == 6
-    with pytest.raises(tf.errors.FailedPreconditionError, match="Trying to get the last"):
+    with pytest.raises(
+        tf.errors.FailedPreconditionError, match="Trying to get the last"
+    ):
         outfeed.dequeue()
 
 
@@ -303,7 +307,9 @@ def test_another_thread_sees_results_as_they_are_made() -> None:
 def test_queue_errors() -> None:
     with pytest.raises(ValueError, match="drop_remainder"):
         IPUInfeedQueue(counting(10).batch(3))
-    with pytest.raises(tf.errors.FailedPreconditionError, match="Unsupported datatype int64"):
+    with pytest.raises(
+        tf.errors.FailedPreconditionError, match="Unsupported datatype int64"
+    ):
         IPUInfeedQueue(tf.data.Dataset.range(3))
     with pytest.raises(ValueError, match="prefetch_depth"):
         IPUInfeedQueue(counting(3), prefetch_depth=0)
@@ -323,7 +329,7 @@ def test_queue_errors() -> None:
         DeviceFunction(twice)(tf.ones(1))
 
 
-# --- determinism, interruption, fork --------------------------------------------------------------
+# --- determinism, interruption, fork -----------------------------------------------
 
 
 def _train(threads: int, steps: int = 60) -> list[np.ndarray]:

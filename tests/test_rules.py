@@ -81,7 +81,9 @@ def test_only_the_init_function_is_exported() -> None:
 
 def test_every_core_function_has_a_docstring_and_a_stub() -> None:
     stub = ast.parse((ROOT / "python" / "ipu" / "_core.pyi").read_text())
-    known = {n.name for n in stub.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    known = {
+        n.name for n in stub.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))
+    }
     for name in dir(ipu._core):
         if name.startswith("_"):
             continue

@@ -49,7 +49,9 @@ def test_operators_agree_with_numpy(name: str) -> None:
     a = rng.normal(size=(3, 1, 4)).astype(np.float32)
     b = rng.normal(size=(5, 1)).astype(np.float32)
     expected = getattr(a, name)(b)
-    np.testing.assert_array_equal(getattr(tf.constant(a), name)(tf.constant(b)), expected)
+    np.testing.assert_array_equal(
+        getattr(tf.constant(a), name)(tf.constant(b)), expected
+    )
 
 
 def test_integer_division_follows_python() -> None:

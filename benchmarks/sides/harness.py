@@ -35,8 +35,8 @@ THREAD_SETTINGS = (
     "TF_NUM_INTRAOP_THREADS",
 )
 
-# A call so short that only what precedes it counts; a loop of one step would be compiled
-# as no loop at all.
+# A call so short that only what precedes it counts; a loop of one step would be
+# compiled as no loop at all.
 FIRST_STEPS = 4
 
 

@@ -90,10 +90,11 @@ as_column(ipu_rule *r, ipu_value loss_gradient)
     return ipu__rule_reshape(r, loss_gradient, &shape);
 }
 
-/* d loss / d logits came with the loss as output 1, `backprop`. That output is
- * softmax(logits) - labels itself, so its own gradient is softmax's. */
+/* d loss / d logits came with the loss as output 1. That output is s * S - labels, with
+ * s = softmax(logits) and S the sum of a row's labels, so its own gradient with respect
+ * to the logits is softmax's times S. `weight` is S, or IPU_NO_VALUE where it is 1. */
 static ipu_value
-logits_gradient(ipu_rule *r)
+logits_gradient(ipu_rule *r, ipu_value weight)
 {
     ipu_value out = IPU_NO_VALUE;
     if (r->grads[0].index != IPU_NO_INDEX) {
@@ -102,6 +103,7 @@ logits_gradient(ipu_rule *r)
     if (r->grads[1].index != IPU_NO_INDEX) {
         ipu_value s = ipu__rule_unary(r, IPU_OP_ID_SOFTMAX, r->inputs[0]);
         ipu_value second = through_softmax(r, s, r->grads[1]);
+        second = weight.index == IPU_NO_INDEX ? second : MUL(second, weight);
         out = out.index == IPU_NO_INDEX
                   ? second
                   : ipu__rule_binary(r, IPU_OP_ID_ADD, out, second);
@@ -112,15 +114,21 @@ logits_gradient(ipu_rule *r)
 ipu_status
 ipu_gradient_sparse_cross_entropy(ipu_rule *r)
 {
-    ipu__rule_give(r, 0, logits_gradient(r));
+    ipu__rule_give(r, 0, logits_gradient(r, IPU_NO_VALUE));
     return r->status;
 }
 
+/* With respect to the labels: -log s of the loss, and sum(g * s) - g of output 1. */
 ipu_status
 ipu_gradient_cross_entropy(ipu_rule *r)
 {
+    bool backprop = r->grads[1].index != IPU_NO_INDEX;
     if (r->wanted[0]) {
-        ipu__rule_give(r, 0, logits_gradient(r));
+        ipu_value weight = IPU_NO_VALUE;
+        if (backprop) {
+            weight = ipu__rule_sum_last(r, r->inputs[1]);
+        }
+        ipu__rule_give(r, 0, logits_gradient(r, weight));
     }
     if (r->wanted[1]) {
         ipu_value out = IPU_NO_VALUE;
@@ -129,8 +137,10 @@ ipu_gradient_cross_entropy(ipu_rule *r)
             ipu_value nats = ipu__rule_unary(r, IPU_OP_ID_NEG, log);
             out = MUL(nats, as_column(r, r->grads[0]));
         }
-        if (r->grads[1].index != IPU_NO_INDEX) {
-            ipu_value second = ipu__rule_unary(r, IPU_OP_ID_NEG, r->grads[1]);
+        if (backprop) {
+            ipu_value s = ipu__rule_unary(r, IPU_OP_ID_SOFTMAX, r->inputs[0]);
+            ipu_value sum = ipu__rule_sum_last(r, MUL(r->grads[1], s));
+            ipu_value second = SUB(sum, r->grads[1]);
             out = out.index == IPU_NO_INDEX
                       ? second
                       : ipu__rule_binary(r, IPU_OP_ID_ADD, out, second);

@@ -328,23 +328,24 @@ ipu_status
 ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like,
                     const ipu_type *type, double value, ipu_value *out)
 {
+    const ipu_type copy = *type; /* the original may be in an array that moves */
     unsigned char bytes[8];
-    uint32_t size = (uint32_t)store_number(type->dtype, value, bytes);
+    uint32_t size = (uint32_t)store_number(copy.dtype, value, bytes);
     ipu_attr constant[] = {
-        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)type->dtype},
+        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)copy.dtype},
         {.key = IPU_ATTR_SHAPE, .count = 0, .as.ints = NULL},
         {.key = IPU_ATTR_VALUE, .count = size, .as.bytes = bytes},
     };
     ipu_value scalar;
     IPU_TRY(ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_CONSTANT, NULL, 0,
                            constant, 3, &scalar));
-    if (type->shape.rank == 0) {
+    if (copy.shape.rank == 0) {
         *out = scalar;
         return IPU_OK;
     }
     ipu_attr shape = {.key = IPU_ATTR_SHAPE,
-                      .count = (uint32_t)type->shape.rank,
-                      .as.ints = type->shape.dims};
+                      .count = (uint32_t)copy.shape.rank,
+                      .as.ints = copy.shape.dims};
     return ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_BROADCAST, &scalar, 1,
                           &shape, 1, out);
 }

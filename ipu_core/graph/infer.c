@@ -48,7 +48,8 @@ ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
 ipu_status
 ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out)
 {
-    int64_t axis = ipu_attrs_int(call->attrs, IPU_ATTR_AXIS, 0);
+    int64_t otherwise = call->op == IPU_OP_ID_ONE_HOT ? -1 : 0;
+    int64_t axis = ipu_attrs_int(call->attrs, IPU_ATTR_AXIS, otherwise);
     IPU_FAIL_IF(call->ctx, axis < -rank || axis >= rank, INVALID_ARGUMENT,
                 "axis %" PRId64 " is out of bounds for %" PRId32 " dimensions", axis,
                 rank);

@@ -99,7 +99,7 @@ ipu__log_f32(float x)
     return ipu__pick(x >= 0.0f, result, NAN);
 }
 
-/* A polynomial around 0, elsewhere 1 - 2 / (exp(2|x|) + 1). */
+/* A polynomial around 0, elsewhere 1 - 2 / (exp(2|x|) + 1); the sign of x, also of -0. */
 IPU_INLINE float
 ipu__tanh_f32(float x)
 {
@@ -112,8 +112,9 @@ ipu__tanh_f32(float x)
     p = p * z - 3.33332819422e-1f;
     p = p * z * x + x;
     float far = 1.0f - 2.0f / (ipu__exp_f32(magnitude + magnitude) + 1.0f);
-    far = ipu__bits_float(ipu__float_bits(far) | (ipu__float_bits(x) & 0x80000000u));
-    return ipu__pick(magnitude < 0.625f, p, far);
+    float result = ipu__pick(magnitude < 0.625f, p, far);
+    return ipu__bits_float(ipu__float_bits(result)
+                           | (ipu__float_bits(x) & 0x80000000u));
 }
 
 IPU_INLINE float

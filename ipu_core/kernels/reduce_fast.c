@@ -316,8 +316,10 @@ static ipu_status
 choose(ipu_kernel_spec *spec, ipu_cpu_class cpu)
 {
     reduce_job job;
-    if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32) {
-        return IPU_OK;
+    uint32_t axis_count;
+    ipu_attrs_ints(spec->attrs, IPU_ATTR_AXES, &axis_count);
+    if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32 || axis_count == 0) {
+        return IPU_OK; /* without axes the reference kernel copies */
     }
     plan(&job, spec);
     spec->run = run;

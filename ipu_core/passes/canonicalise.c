@@ -6,7 +6,7 @@
  * (x + 0 is therefore left alone: it turns -0 into +0).
  *
  *   identity, stop_gradient           -> the input
- *   reshape, broadcast, cast, transpose, slice, concat, max, min that do nothing
+ *   reshape, broadcast, cast, transpose, slice, concat, reductions that do nothing
  *                                     -> the input
  *   reshape of reshape, broadcast of broadcast, transpose of transpose -> one
  *   transpose that moves axes of size 1 alone -> reshape
@@ -295,7 +295,9 @@ simplify_movement(ipu__rewriter *r, ipu_node id, ipu_value *out)
     case IPU_OP_ID_CONCAT:
         *out = node->input_count == 1 ? x : *out;
         return IPU_OK;
-    case IPU_OP_ID_MAX: /* not sum: it turns -0 into 0 + -0 */
+    case IPU_OP_ID_SUM:
+    case IPU_OP_ID_MEAN:
+    case IPU_OP_ID_MAX:
     case IPU_OP_ID_MIN:
         ipu_attrs_ints(node->attrs, IPU_ATTR_AXES, &count);
         *out = count == 0 ? x : *out;

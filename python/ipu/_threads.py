@@ -11,8 +11,8 @@ __all__ = ["num_threads", "set_num_threads"]
 def set_num_threads(threads: int) -> None:
     """Set how many threads programs and large eager ops use.
 
-    The default is the environment variable ``IPU_NUM_THREADS``, else the number of cores.
-    The numbers that a program computes are the same for every setting.
+    The default is the environment variable ``IPU_NUM_THREADS``, else the number of
+    cores. The numbers that a program computes are the same for every setting.
 
     Args:
         threads: From 1 to 256, the calling thread included.

@@ -55,8 +55,7 @@ class IPUInfeedQueue:
             not isinstance(device_ordinal, int) or device_ordinal < 0
         ):
             raise ValueError(
-                "Device ordinal must be an integer >= 0. Received: "
-                f"{device_ordinal!r}."
+                f"Device ordinal must be an integer >= 0. Received: {device_ordinal!r}."
             )
         self._dataset = dataset
         self._structure = dataset.element_spec
@@ -125,13 +124,15 @@ class IPUInfeedQueue:
         Raises:
             ValueError: Always.
         """
-        raise ValueError("An IPUInfeedQueue can only be dequeued inside a device program.")
+        raise ValueError(
+            "An IPUInfeedQueue can only be dequeued inside a device program."
+        )
 
     def _dequeue(self) -> Any:
         """One element, in the data set's structure, in the program being traced."""
         trace = _core.open_trace()
         if trace is None:
-            self.get_next()
+            return self.get_next()
         self._dequeued = True
         resource = ("infeed", self._queue.id, self._types, None)
         result = trace.node("infeed_dequeue", (), None, (resource,))
@@ -163,7 +164,8 @@ def _component_type(index: int, spec: Any) -> tuple[str, tuple[int, ...]]:
         )
     if spec.dtype.name not in _DEVICE_DTYPES:
         raise FailedPreconditionError(
-            f"Unsupported datatype {spec.dtype.name} on index {index} of feed operation. "
-            f"Supported are {', '.join(_DEVICE_DTYPES)}: map the data set with tf.cast."
+            f"Unsupported datatype {spec.dtype.name} on index {index} of feed "
+            f"operation. Supported are {', '.join(_DEVICE_DTYPES)}: map the data set "
+            "with tf.cast."
         )
     return (spec.dtype.name, tuple(int(s) for s in shape))

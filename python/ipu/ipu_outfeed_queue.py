@@ -79,8 +79,8 @@ class IPUOutfeedQueue:
         """Hand ``tensors`` to the host, in the program being traced.
 
         Args:
-            tensors: A tensor or number, or a nest of them. The first call fixes structure,
-                shapes and dtypes.
+            tensors: A tensor or number, or a nest of them. The first call fixes
+                structure, shapes and dtypes.
 
         Raises:
             ValueError: Enqueued twice in one program, or what is enqueued has changed.
@@ -89,8 +89,8 @@ class IPUOutfeedQueue:
         trace = _core.open_trace()
         if trace is None:
             raise RuntimeError(
-                "An outfeed can only be enqueued inside a function that is compiled for "
-                "the device."
+                "An outfeed can only be enqueued inside a function that is compiled "
+                "for the device."
             )
         if self._trace is trace:
             raise ValueError("An outfeed can only be enqueued once.")
@@ -114,8 +114,8 @@ class IPUOutfeedQueue:
         """Take what has arrived.
 
         Args:
-            wait_for_completion: Accepted and not used: runs return when their results are
-                all here.
+            wait_for_completion: Accepted and not used: runs return when their results
+                are all here.
 
         Returns:
             The structure that was enqueued: in ALL mode each leaf is [n, ...] for the n
@@ -126,11 +126,14 @@ class IPUOutfeedQueue:
             FailedPreconditionError: LAST mode, and nothing has arrived.
         """
         if self._queue is None:
-            raise ValueError("Trying to dequeue an outfeed which has not been enqueued.")
+            raise ValueError(
+                "Trying to dequeue an outfeed which has not been enqueued."
+            )
         last = self._mode is IPUOutfeedMode.LAST
         if last and self._queue.wait(0, 0.0) == 0:
             raise FailedPreconditionError(
-                "Trying to get the last value from an outfeed queue before any value has "
+                "Trying to get the last value from an outfeed queue before any value
+                has "
                 "been enqueued."
             )
         return nest.pack_sequence_as(self._structure, self._queue.take(-1, last))
@@ -149,5 +152,6 @@ class IPUOutfeedQueue:
             self._trace = None
 
     def _wait(self, at_least: int, timeout_s: float) -> int:
-        """Wait until so many results are here, or the time is over; how many there are."""
+        """Wait until so many results are here, or the time is over; how many there
+        are."""
         return 0 if self._queue is None else self._queue.wait(at_least, timeout_s)

@@ -24,8 +24,10 @@ def _body_results(returned: Any, wanted: int) -> list[Any]:
     """The tensors that a body gave: None stands for an operation, which comes last."""
     results = _as_list(returned)
     tensors = [r for r in results if isinstance(r, (Tensor, Variable, int, float))]
-    ordered = results[: len(tensors)] == tensors if not tensors else all(
-        r is t for r, t in zip(results, tensors, strict=False)
+    ordered = (
+        results[: len(tensors)] == tensors
+        if not tensors
+        else all(r is t for r, t in zip(results, tensors, strict=False))
     )
     if len(tensors) != wanted or not ordered:
         raise ValueError(
@@ -84,8 +86,8 @@ def repeat(
             if before.dtype != after.dtype:
                 raise TypeError(
                     "Mismatch between input types and output types of the loop body: "
-                    f"{before.dtype.name} enters and {after.dtype.name} leaves. Cast it "
-                    "back with tf.cast."
+                    f"{before.dtype.name} enters and {after.dtype.name} leaves. "
+                    "Cast it back with tf.cast."
                 )
         for value in ends:
             trace.result(value, block)

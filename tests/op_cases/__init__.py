@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The cases of every op in the table, by room."""
 
-from . import elementwise, movement, products, random_ops, reductions
+from . import elementwise, movement, products, random_ops, reductions, resources
 from .model import Case
 
 CASES: tuple[Case, ...] = (
@@ -11,3 +11,4 @@ CASES: tuple[Case, ...] = (
     *movement.cases(),
     *random_ops.cases(),
 )
+SCENARIOS: tuple[resources.Scenario, ...] = resources.scenarios()

@@ -165,6 +165,8 @@ def close(case: Case, got: Sequence[Array], want: Sequence[Array], what: str) ->
             wide = a.astype(np.float64)
             room = case.ulps * (float(info.eps) * size + float(info.smallest_subnormal))
             wrong = ~(np.abs(wide - b) <= room)
+            if case.bound is None:  # then also the sign of a zero counts
+                wrong |= (a == 0) & (rounded == 0) & (np.signbit(a) != np.signbit(b))
             wrong &= bits_of(a) != bits_of(rounded)
         if wrong.any():
             at = tuple(np.argwhere(wrong)[0])

@@ -65,7 +65,8 @@ def view_cases() -> Iterator[Case]:
                 f"{dtype}_{shape_label(shape)}",
                 [],
                 lambda make=make: make.astype("f8") if make.dtype.kind == "f" else make,
-                attrs=f"dtype={dtype}, shape={ints(shape)}, value=0x{make.tobytes().hex()}",
+                attrs=f"dtype={dtype}, shape={ints(shape)}, "
+                f"value=0x{make.tobytes().hex()}",
                 float_dtype=dtype if is_float(dtype) else "",
                 exact=True,
             )
@@ -281,7 +282,7 @@ def one_hot_cases() -> Iterator[Case]:
     for kind, dtype in kinds:
         main = (kind, dtype) == ("int32", "float32")
         for shape, depth, axis in table if main else table[1:4]:
-            # one past the end and, where there are such, negative ones: no element is on
+            # with labels outside of the depth, for which no element is on
             labels = In(shape, kind, between(-1, depth))
             values = {"b": (1, 0), "u": (3, 1), "i": (3, -1), "f": (2.5, -0.5)}
             on, off = values[np.dtype(dtype).kind]

@@ -16,11 +16,12 @@ Example:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ipu.keras import (
     activations,
     backend,
     callbacks,
-    datasets,
     initializers,
     layers,
     losses,
@@ -39,6 +40,9 @@ from ipu.keras.engine.stage_assignment import (
     SequentialLayerPipelineStageAssignment,
 )
 from ipu.keras.layers import Input
+
+if TYPE_CHECKING:
+    from ipu.keras import datasets as datasets
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",
@@ -61,3 +65,12 @@ __all__ = [
     "regularizers",
     "utils",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # downloading and unpacking need modules that are slow to import
+    if name == "datasets":
+        import importlib
+
+        return importlib.import_module("ipu.keras.datasets")
+    raise AttributeError(f"ipu.keras has no {name!r}. See ipu.keras.__all__.")

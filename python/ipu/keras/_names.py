@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -71,6 +70,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     Returns:
         `` Did you mean 'adam'?``, or the list of names where none is near.
     """
+    import difflib
+
     names = sorted(set(known))
     lowered = {candidate.lower(): candidate for candidate in names}
     match = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)

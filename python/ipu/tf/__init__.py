@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The TensorFlow-2-style front end: tensors, ops, variables, data sets.
 
-Names and semantics are TensorFlow's, so that programs written for it read the same; what is
-there is computed by ``ipu``'s own core.
+Names and semantics are TensorFlow's, so that programs written for it read the same;
+what is there is computed by ``ipu``'s own core.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Python functions as programs: tracing, the cache of traced functions, running.
 
-A function is traced once for each signature: the shapes and dtypes of its tensor arguments,
-the values of Python ones, the identity of all other objects.
+A function is traced once for each signature: the shapes and dtypes of its tensor
+arguments, the values of Python ones, the identity of all other objects.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = [
 
 
 class _Result(NamedTuple):
-    """A leaf of a function's result: output number ``index``, or a plain ``value``."""
+    """A leaf of a function's result: output number ``output``, or a plain ``value``."""
 
-    index: int
+    output: int
     value: Any
 
 
@@ -39,7 +39,8 @@ class TracedProgram(NamedTuple):
 
     Attributes:
         program: The compiled program; its inputs are the function's tensor arguments.
-        output_structure: The nest that the function returned, with a spec for each tensor.
+        output_structure: The nest that the function returned, with a spec for each
+            tensor.
         output_specs: The specs of its tensors, in order.
         results: The leaves of the structure.
     """
@@ -51,7 +52,7 @@ class TracedProgram(NamedTuple):
 
     def pack(self, outputs: Sequence[Tensor]) -> Any:
         """The function's result, with the program's outputs in place."""
-        leaves = [r.value if r.index < 0 else outputs[r.index] for r in self.results]
+        leaves = [r.value if r.output < 0 else outputs[r.output] for r in self.results]
         return nest.pack_sequence_as(self.output_structure, leaves)
 
 
@@ -65,7 +66,8 @@ def _type_of(spec: Any) -> tuple[str, tuple[int, ...]]:
     if any(size is None for size in shape):
         raise ValueError(
             f"Every size must be known when a function is compiled. Received the shape "
-            f"{shape}. If a batch is not full, use drop_remainder=True in Dataset.batch."
+            f"{shape}. If a batch is not full, use drop_remainder=True in "
+            "Dataset.batch."
         )
     return (spec.dtype.name, tuple(int(s) for s in shape))
 
@@ -121,7 +123,9 @@ def trace_program(
     return TracedProgram(program, structure, output_specs, results)
 
 
-def scratch_trace(fn: Callable[..., Any], specs: Sequence[Any], host: bool = False) -> Any:
+def scratch_trace(
+    fn: Callable[..., Any], specs: Sequence[Any], host: bool = False
+) -> Any:
     """Find the shapes and dtypes that a function gives, without compiling it.
 
     Args:
@@ -149,9 +153,9 @@ class DeviceFunction:
         python_function: The function. Its effects on Python happen while it is traced.
         device: Where it runs; None is the current strategy's device, else number 0.
 
-    Calling it with tensors, arrays, Python numbers, models, data structures of them and so on
-    traces it where it has not seen such arguments before, runs the program, and returns what
-    the function returned with eager tensors in it.
+    Calling it with tensors, arrays, Python numbers, models, data structures of them
+    and so on traces it where it has not seen such arguments before, runs the program,
+    and returns what the function returned with eager tensors in it.
     """
 
     _is_ipu_function = True
@@ -187,14 +191,18 @@ class DeviceFunction:
         if found is None:
             _devices.check_shards(device)
             specs = nest.map_structure(
-                lambda leaf: TensorSpec(leaf.shape, leaf.dtype.name)
-                if _is_tensor(leaf)
-                else leaf,
+                lambda leaf: (
+                    TensorSpec(leaf.shape, leaf.dtype.name)
+                    if _is_tensor(leaf)
+                    else leaf
+                ),
                 args,
             )
             found = trace_program(self.python_function, specs, device=device)
             self._cache[key] = found
-            self._kept.append((device, [leaf for leaf in leaves if not _is_tensor(leaf)]))
+            self._kept.append(
+                (device, [leaf for leaf in leaves if not _is_tensor(leaf)])
+            )
         return found
 
     def __call__(self, *args: Any) -> Any:

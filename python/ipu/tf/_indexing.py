@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""NumPy-style indexing of tensors: ints, slices, ``...``, ``None`` and index tensors."""
+"""NumPy-style indexing of tensors: ints, slices, ``...``, ``None`` and index
+tensors."""
 
 from __future__ import annotations
 
@@ -38,9 +39,9 @@ def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
 
     Args:
         tensor: The tensor.
-        key: Ints (also scalar tensors of known value), slices, ``...``, ``None``; one index
-            tensor or list of ints may stand alone (a gather along the first axis), or a
-            symbolic scalar may be the first index.
+        key: Ints (also scalar tensors of known value), slices, ``...``, ``None``; one
+            index tensor or list of ints may stand alone (a gather along the first
+            axis), or a symbolic scalar may be the first index.
 
     Raises:
         IndexError: An index is out of range, or there are too many.

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+_Bool = bool  # the builtin: `bool` is a dtype below
+
 __all__ = ["DType", "as_dtype"]
 
 
 class DType:
-    """An element type, such as ``tf.float32``. Compares equal to its name and to NumPy's
-    type.
+    """An element type, such as ``tf.float32``. Compares equal to its name and to
+    NumPy's type.
 
     Attributes:
         name: NumPy's name of the type.
@@ -35,17 +37,17 @@ class DType:
         return self._numpy.type
 
     @property
-    def is_floating(self) -> bool:
+    def is_floating(self) -> _Bool:
         """Whether it is a floating-point type."""
         return self._numpy.kind == "f"
 
     @property
-    def is_integer(self) -> bool:
+    def is_integer(self) -> _Bool:
         """Whether it is an integer type; bool is not."""
         return self._numpy.kind in "iu"
 
     @property
-    def is_bool(self) -> bool:
+    def is_bool(self) -> _Bool:
         """Whether it is bool."""
         return self._numpy.kind == "b"
 
@@ -71,11 +73,11 @@ class DType:
         """The type itself; there are no reference types."""
         return self
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> _Bool:
         if isinstance(other, DType):
             return self.name == other.name
         try:
-            return self._numpy == np.dtype(other)  # type: ignore[call-overload]
+            return _Bool(self._numpy == np.dtype(other))  # type: ignore[call-overload]
         except TypeError:
             return False
 

@@ -69,7 +69,9 @@ def sparse_softmax_cross_entropy_with_logits(
     Raises:
         InvalidArgumentError: A label is none of the classes.
     """
-    loss: Tensor = _core.apply("sparse_cross_entropy", (Tensor(logits), Tensor(labels)))[0]
+    loss: Tensor = _core.apply(
+        "sparse_cross_entropy", (Tensor(logits), Tensor(labels))
+    )[0]
     return loss
 
 
@@ -95,7 +97,11 @@ def softmax_cross_entropy_with_logits(
 
 
 def dropout(
-    x: Any, rate: float, noise_shape: Any = None, seed: int | None = None, name: str = ""
+    x: Any,
+    rate: float,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str = "",
 ) -> Tensor:
     """Set a share ``rate`` of the elements to 0 and scale the others by 1 / (1 - rate).
 
@@ -108,5 +114,7 @@ def dropout(
     """
     if noise_shape is not None:
         raise NotImplementedError("dropout with noise_shape is not supported.")
-    result: Tensor = _core.apply("dropout", (x,), {"rate": float(rate), "seed": seed})[0]
+    result: Tensor = _core.apply("dropout", (x,), {"rate": float(rate), "seed": seed})[
+        0
+    ]
     return result

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Ops with TensorFlow's names: each is one or a few rows of the core's op table.
 
-Arguments may be tensors, variables, NumPy arrays, numbers or nested lists; a number takes
-the dtype of the tensor beside it. Shape and dtype errors come from the core and name the op,
-the shapes and the user's line.
+Arguments may be tensors, variables, NumPy arrays, numbers or nested lists; a number
+takes the dtype of the tensor beside it. Shape and dtype errors come from the core and
+name the op, the shapes and the user's line.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,13 @@ Tensor = _core.Tensor
 apply = _core.apply
 
 
-def convert_to_tensor(
-    value: Any, dtype: Any = None, name: str | None = None
-) -> Tensor:
+def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """Give ``value`` as a tensor.
 
     Args:
         value: A tensor, variable, array, number, or nested list of them.
-        dtype: The element type, or None: Python ints become int32, floats float32, arrays
-            keep theirs.
+        dtype: The element type, or None: Python ints become int32, floats float32,
+            arrays keep theirs.
         name: Accepted and not used.
 
     Raises:
@@ -71,7 +69,8 @@ def constant(
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
-    """Convert the elements of ``x``; floats to ints cut off, numbers to bool compare with 0.
+    """Convert the elements of ``x``; floats to ints cut off, numbers to bool compare
+    with 0.
 
     Example:
         >>> from ipu import tf
@@ -84,10 +83,10 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     return apply("cast", (tensor,), {"dtype": as_dtype(dtype).name})
 
 
-# --- element-wise --------------------------------------------------------------------------
+# --- element-wise ------------------------------------------------------------------
 
 
-def _unary(op: str, text: str) -> Any:
+def _unary(op: str, text: str) -> Callable[..., Tensor]:
     def function(x: Any, name: str | None = None) -> Tensor:
         return apply(op, (x,))
 
@@ -96,7 +95,7 @@ def _unary(op: str, text: str) -> Any:
     return function
 
 
-def _binary(op: str, text: str) -> Any:
+def _binary(op: str, text: str) -> Callable[..., Tensor]:
     def function(x: Any, y: Any, name: str | None = None) -> Tensor:
         return apply(op, (x, y))
 
@@ -167,7 +166,7 @@ def where(condition: Any, x: Any, y: Any, name: str | None = None) -> Tensor:
     return apply("select", (Tensor(condition), Tensor(x), Tensor(y)))
 
 
-# --- products and reductions -----------------------------------------------------------------
+# --- products and reductions -------------------------------------------------------
 
 
 def matmul(
@@ -214,7 +213,7 @@ def _axes(axis: Any, rank: int) -> list[int]:
     return sorted(axes)
 
 
-def _reduction(op: str, text: str) -> Any:
+def _reduction(op: str, text: str) -> Callable[..., Tensor]:
     def function(
         input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str = ""
     ) -> Tensor:
@@ -224,7 +223,8 @@ def _reduction(op: str, text: str) -> Any:
         )
 
     function.__name__ = function.__qualname__ = f"reduce_{op}"
-    function.__doc__ = f"""{text} over ``axis`` (an int, a list of ints, or None for all).
+    function.__doc__ = f"""{text} over ``axis`` (an int, a list of ints, or None for
+    all).
 
     Args:
         input_tensor: The tensor.
@@ -245,10 +245,12 @@ def argmax(input: Any, axis: int = 0, output_type: Any = None) -> Tensor:
     """Index of the largest element along ``axis``, the first of equal ones; int32."""
     dtype = "int32" if output_type is None else as_dtype(output_type).name
     wide = dtype == "int64" and _core.open_trace() is not None
-    return apply("argmax", (input,), {"axis": axis, "dtype": "int32" if wide else dtype})
+    return apply(
+        "argmax", (input,), {"axis": axis, "dtype": "int32" if wide else dtype}
+    )
 
 
-# --- shapes --------------------------------------------------------------------------------------
+# --- shapes ------------------------------------------------------------------------
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
@@ -265,14 +267,16 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
     value = Tensor(tensor)
     sizes = _sizes(shape)
     if sizes.count(-1) > 1:
-        raise ValueError(f"Only one size of a shape can be -1. Received: {tuple(sizes)}.")
+        raise ValueError(
+            f"Only one size of a shape can be -1. Received: {tuple(sizes)}."
+        )
     if -1 in sizes:
         count = int(np.prod(value.shape, dtype=np.int64))
         known = int(np.prod([s for s in sizes if s != -1], dtype=np.int64))
         if known == 0 or count % known:
             raise ValueError(
-                f"Cannot reshape {value.shape} to {tuple(sizes)}: {count} elements do not "
-                f"divide by {known}."
+                f"Cannot reshape {value.shape} to {tuple(sizes)}: {count} elements "
+                f"do not divide by {known}."
             )
         sizes[sizes.index(-1)] = count // known
     return apply("reshape", (value,), {"shape": sizes})
@@ -358,7 +362,8 @@ def one_hot(
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
-    """``on_value`` at the index, ``off_value`` elsewhere, along a new axis of ``depth``."""
+    """``on_value`` at the index, ``off_value`` elsewhere, along a new axis of
+    ``depth``."""
     return apply(
         "one_hot",
         (Tensor(indices),),
@@ -388,7 +393,7 @@ def size(input: Any) -> Tensor:
     return Tensor(np.array(count, dtype=np.int32))
 
 
-# --- filled tensors -------------------------------------------------------------------------------
+# --- filled tensors ----------------------------------------------------------------
 
 
 def fill(dims: Sequence[int], value: Any, name: str | None = None) -> Tensor:
@@ -436,7 +441,9 @@ def range(
     """Numbers from ``start`` (0 if only one is given) up to ``limit`` by ``delta``."""
     if limit is None:
         start, limit = 0, start
-    values = [float(v) if isinstance(v, float) else int(v) for v in (start, limit, delta)]
+    values = [
+        float(v) if isinstance(v, float) else int(v) for v in (start, limit, delta)
+    ]
     if dtype is None:
         dtype = "float32" if any(isinstance(v, float) for v in values) else "int32"
     return Tensor(np.arange(*values, dtype=as_dtype(dtype).as_numpy_dtype))
@@ -445,7 +452,8 @@ def range(
 def gradients(
     ys: Any, xs: Sequence[Any], grad_ys: Any = None, name: str = ""
 ) -> list[Tensor | None]:
-    """Derivatives of the sum of ``ys`` (times ``grad_ys``) with respect to each of ``xs``.
+    """Derivatives of the sum of ``ys`` (times ``grad_ys``) with respect to each of
+    ``xs``.
 
     Only inside a function that is being traced.
 
@@ -456,7 +464,8 @@ def gradients(
         name: Accepted and not used.
 
     Returns:
-        For each of ``xs`` a tensor of its shape, or None where ``ys`` do not depend on it.
+        For each of ``xs`` a tensor of its shape, or None where ``ys`` do not depend on
+        it.
 
     Raises:
         RuntimeError: No function is being traced.

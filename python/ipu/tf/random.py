@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """``tf.random``: counter-based random numbers.
 
-A number is a function of (seed, step, replica, op, element), never of time or threads: a
-program gives the same numbers on every run. ``set_seed`` seeds eager ops and devices.
+A number is a function of (seed, step, replica, op, element), never of time or threads:
+a program gives the same numbers on every run. ``set_seed`` seeds eager ops and devices.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def uniform(
         if minval == 0 and high == 1:
             return drawn
         return drawn * float(high - minval) + float(minval)
-    return drawn * (high - minval) + minval
+    return ops.add(drawn * (high - minval), minval)
 
 
 def normal(
@@ -93,7 +93,7 @@ def normal(
     name: str | None = None,
 ) -> Tensor:
     """Numbers from the normal distribution with ``mean`` and ``stddev``."""
-    return _draw("random_normal", shape, dtype, seed) * stddev + mean
+    return ops.add(_draw("random_normal", shape, dtype, seed) * stddev, mean)
 
 
 def truncated_normal(
@@ -105,4 +105,4 @@ def truncated_normal(
     name: str | None = None,
 ) -> Tensor:
     """As ``normal``; what is more than two deviations from the mean is drawn again."""
-    return _draw("truncated_normal", shape, dtype, seed) * stddev + mean
+    return ops.add(_draw("truncated_normal", shape, dtype, seed) * stddev, mean)

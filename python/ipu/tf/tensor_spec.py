@@ -63,4 +63,6 @@ class TensorSpec:
         return hash((self.shape, self.dtype))
 
     def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
+        return (
+            f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
+        )

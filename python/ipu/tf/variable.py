@@ -17,7 +17,8 @@ __all__ = ["Variable"]
 
 
 def current_device() -> _devices.Device:
-    """The device that new variables and programs belong to: the strategy's, else number 0."""
+    """The device that new variables and programs belong to: the strategy's, else
+    number 0."""
     strategy = _strategy_state.get_strategy()
     return _devices.get_device(0 if strategy is None else strategy.device_ordinal)
 
@@ -77,9 +78,7 @@ class Variable:
         self.trainable = bool(trainable)
         base = name if name else "Variable"
         self.name = base if ":" in base else f"{base}:0"
-        self._finalizer = weakref.finalize(
-            self, _remove, self._device, self._id
-        )
+        self._finalizer = weakref.finalize(self, _remove, self._device, self._id)
         self._device.variable_write(self._id, self._type, tensor)
 
     # --- what it is -----------------------------------------------------------------
@@ -104,8 +103,8 @@ class Variable:
         owner = getattr(trace, "device", None) if trace is not None else None
         if owner is not None and owner is not self._device:
             raise ValueError(
-                f"Variable '{self.name}' belongs to a device of an earlier configuration. "
-                "Create the model again after configure_ipu_system()."
+                f"Variable '{self.name}' belongs to a device of an earlier "
+                "configuration. Create the model again after configure_ipu_system()."
             )
 
     # --- reading ---------------------------------------------------------------------
@@ -114,7 +113,8 @@ class Variable:
         trace = _core.open_trace()
         if trace is None:
             return self._device.variable_read(self._id, self._type)
-        return trace.node("variable_read", (), None, (self._resource,))
+        read: Tensor = trace.node("variable_read", (), None, (self._resource,))
+        return read
 
     def value(self) -> Tensor:
         """The value: now, or a read in the function that is being traced."""

@@ -71,12 +71,12 @@ class ModelCheckpoint(Callback):
         self._monitor = Monitor(monitor, mode)
         self.best = self._monitor.worst
         self._epoch = 0
-        self._last_batch = 0
+        self._last_batch = -1
         self._batches_since_save = 0
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Count steps from here."""
-        self._last_batch = 0
+        self._last_batch = -1
         self._batches_since_save = 0
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 from ipu.keras.callbacks.callback import Callback, Logs
@@ -73,6 +72,8 @@ class History(Callback):
         return f"<History: {len(self.epoch)} epochs of {', '.join(self.history)}>"
 
     def _repr_html_(self) -> str:
+        import html
+
         head = "".join(f"<th>{html.escape(k)}</th>" for k in ("epoch", *self.history))
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"

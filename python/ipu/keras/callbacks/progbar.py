@@ -9,6 +9,7 @@ execution too. In a plain log, and with ``verbose=2``, it is one line for each e
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 import time
@@ -25,6 +26,15 @@ def _in_notebook() -> bool:
         return False
     shell = ipython.get_ipython()
     return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
+
+
+def _columns() -> int | None:
+    """The width where the terminal does not tell its own, else None."""
+    try:
+        width = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        return None
+    return None if width > 0 else 80
 
 
 def _shown(value: Any) -> str:
@@ -85,7 +95,8 @@ class ProgbarLogger(Callback):
                 unit="step",
                 file=sys.stdout,
                 mininterval=0.1,
-                dynamic_ncols=True,
+                ncols=_columns(),
+                dynamic_ncols=_columns() is None,
                 leave=True,
             )
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -99,6 +98,8 @@ class CSVLogger(Callback):
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Write a row."""
+        import csv
+
         assert self._file is not None
         logs = logs or {}
         writer = csv.writer(self._file, delimiter=self.separator, lineterminator="\n")

@@ -6,9 +6,7 @@ Nothing is cut off: a cell that is too wide for its column goes on in the next l
 
 from __future__ import annotations
 
-import html
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +117,8 @@ def table_lines(
     Returns:
         The lines.
     """
+    import textwrap
+
     needed = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     if positions is not None:
         length = line_length or 65
@@ -184,6 +184,8 @@ def lines(
 
 def as_html(model: Model) -> str:
     """Give the table for a notebook."""
+    import html
+
     name = html.escape(model.name)
     if not model.built:
         return f"<p>Model <b>{name}</b>, not built yet</p>"

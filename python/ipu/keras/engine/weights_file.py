@@ -7,9 +7,7 @@ renamed. Reading checks everything before the first variable is changed.
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,6 +64,9 @@ def save(
     Raises:
         FileExistsError: There is a file and ``overwrite`` is False.
     """
+    import json
+    import tempfile
+
     from safetensors.numpy import save as to_bytes
 
     path = weights_path(filepath)
@@ -143,6 +144,8 @@ def load(
 
 def _read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], list[str] | None]:
     """All arrays of a file, and the order of their names where the file says it."""
+    import json
+
     from safetensors import SafetensorError
     from safetensors.numpy import load as from_bytes
 

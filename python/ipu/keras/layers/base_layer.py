@@ -9,7 +9,6 @@ if it has not been, and its ``call`` runs: eagerly, or into the trace that is op
 from __future__ import annotations
 
 import contextlib
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -26,6 +25,7 @@ from ipu.keras.engine.keras_tensor import KerasTensor, Node, contains_symbolic
 from ipu.keras.engine.layer_places import LayerPlaces
 from ipu.keras.engine.layer_weights import LayerWeights
 from ipu.keras.engine.pipeline_stage import current_stage
+from ipu.keras.engine.signature import TrainingParameter, training_parameter
 
 __all__ = ["InputSpec", "Layer"]
 
@@ -105,6 +105,8 @@ class Layer(LayerWeights, LayerPlaces):
         shape = _declared_shape(kwargs)
         if shape is not None:
             self._batch_input_shape = shape
+
+    _training_parameter: TrainingParameter  # of `call`, found at the first call
 
     # --- what subclasses define ---------------------------------------------------
 
@@ -198,28 +200,28 @@ class Layer(LayerWeights, LayerPlaces):
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """Settle the value of ``training``, and hand it on where ``call`` wants it."""
-        parameters = _call_parameters(type(self))
-        position = parameters.get("training")
-        if position is None and "**" not in parameters:
-            kwargs = (
-                {key: kwargs[key] for key in kwargs if key != "training"}
-                if ("training" in kwargs)
-                else kwargs
-            )
-            return current_training(), args, kwargs
-        if position is not None and position[0] < len(args):
-            value = args[position[0]]
+        kind = type(self)
+        known: TrainingParameter | None = kind.__dict__.get("_training_parameter")
+        if known is None:
+            known = training_parameter(kind.call)
+            kind._training_parameter = known
+        if not known.exists:
+            value = kwargs.get("training")
+            if not known.takes_any and "training" in kwargs:
+                kwargs = {key: kwargs[key] for key in kwargs if key != "training"}
+            return current_training() if value is None else value, args, kwargs
+        # the parameter's place counts self, which args does not have
+        index = None if known.position is None else known.position - 1
+        if index is not None and index < len(args):
+            value = args[index]
             if value is None:
-                index = position[0]
-                value = self._default_training(position[1])
+                value = self._default_training(known.default)
                 args = (*args[:index], value, *args[index + 1 :])
             return value, args, kwargs
         value = kwargs.get("training")
         if value is None:
-            value = self._default_training(position[1] if position else None)
-        if position is not None:
-            kwargs = {**kwargs, "training": value}
-        return value, args, kwargs
+            value = self._default_training(known.default)
+        return value, args, {**kwargs, "training": value}
 
     @staticmethod
     def _default_training(declared: Any) -> Any:
@@ -369,28 +371,6 @@ def _as_tensors(inputs: Nest) -> Nest:
     if isinstance(inputs, tf.Variable):
         return inputs.value()
     return tf.nest.map_structure(convert, inputs)
-
-
-_parameters_of: dict[type, dict[str, tuple[int, Any]]] = {}
-
-
-def _call_parameters(kind: type[Layer]) -> dict[str, tuple[int, Any]]:
-    """Where ``call`` takes ``training`` and its default; ``**`` where it takes all."""
-    known = _parameters_of.get(kind)
-    if known is None:
-        known = _parameters_of[kind] = {}
-        signature = inspect.signature(kind.call)
-        for index, parameter in enumerate(signature.parameters.values()):
-            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-                known["**"] = (-1, None)
-            elif parameter.name == "training":
-                empty = parameter.default is inspect.Parameter.empty
-                keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-                known["training"] = (
-                    1 << 30 if keyword else index - 1,
-                    None if empty else parameter.default,
-                )
-    return known
 
 
 def _name_layer(error: Exception, layer: Layer) -> None:

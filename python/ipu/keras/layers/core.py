@@ -6,7 +6,6 @@ Source: ``tf.keras.layers`` of Keras 2.6.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import activations, initializers, regularizers
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.signature import training_parameter
 from ipu.keras.layers.base_layer import InputSpec, Layer
 
 __all__ = ["Activation", "Dense", "Dropout", "Flatten", "Lambda", "Reshape"]
@@ -329,11 +329,7 @@ class Lambda(Layer):
         del output_shape, mask
         self.function = function
         self.arguments = dict(arguments or {})
-        try:
-            parameters = inspect.signature(function).parameters
-        except (TypeError, ValueError):
-            parameters = {}  # type: ignore[assignment]
-        self._takes_training = "training" in parameters
+        self._takes_training = training_parameter(function).exists
 
     def call(
         self, inputs: Nest, training: Any = None, *args: Any, **kwargs: Any

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: MIT
+"""Scenarios of the ops that change a device or move data in and out of it, in loops.
+
+Each runs its body a number of trips and states what every variable and every result is
+afterwards, in NumPy. Variables follow their formulas in the dtype of the variable, one
+rounded operation after another, so that results are equal to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ipu import _core
+
+from .elementwise import THREADED
+from .model import Array, Graph, Shape, shape_label, type_text
+
+Body = Callable[[Graph, list[str]], None]
+Numbers = list[Array]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A loop whose body is made of one resource op and what it needs.
+
+    `body` writes nodes, given the names of `inputs`; `oracle` gives (variables, elements
+    of the outfeed) after the trips, from (variables, inputs, elements of the infeed).
+    """
+
+    op: str
+    label: str
+    variables: tuple[Array, ...]
+    inputs: tuple[Array, ...]
+    body: Body
+    oracle: Callable[[Numbers, Numbers, Numbers, int], tuple[Numbers, Numbers]]
+    infeed: tuple[Array, ...] = ()
+    outfeed: tuple[tuple[str, Shape], ...] = ()
+    covers: tuple[str, ...] = field(default=())
+
+    @property
+    def id(self) -> str:
+        return f"{self.op}-{self.label}"
+
+
+@dataclass
+class Outcome:
+    variables: Numbers
+    elements: Numbers
+
+
+def play(scenario: Scenario, trips: int, **options: bool) -> Outcome:
+    device = _core.Device()
+    resources = []
+    types = [(v.dtype.name, v.shape) for v in scenario.variables]
+    ids = []
+    for value, kind in zip(scenario.variables, types, strict=True):
+        ids.append(device.variable_add(*kind))
+        device.variable_write(ids[-1], kind, value)
+        number = len(resources)
+        resources.append(
+            f'resource r{number} variable id={ids[-1]} "v{number}" {type_text(kind)}'
+        )
+    infeed = outfeed = feeder = None
+    if scenario.infeed:
+        parts = [(a.dtype.name, a.shape[1:]) for a in scenario.infeed]
+        infeed = _core.Infeed(device, parts)
+        data = _core.Dataset.slices(tuple(_core.Tensor(a) for a in scenario.infeed))
+        feeder = _core.Feeder(data, infeed)
+        text = ", ".join(map(type_text, parts))
+        resources.append(
+            f'resource r{len(resources)} infeed id={infeed.id} "in" {text}'
+        )
+    if scenario.outfeed:
+        outfeed = _core.Outfeed(device, scenario.outfeed)
+        text = ", ".join(map(type_text, scenario.outfeed))
+        resources.append(
+            f'resource r{len(resources)} outfeed id={outfeed.id} "out" {text}'
+        )
+    graph = Graph(resources=resources)
+    names = [graph.param((a.dtype.name, a.shape)) for a in scenario.inputs]
+    count = graph.param(("int32", ()))
+    block = graph.open_block()
+    scenario.body(graph, names)
+    graph.close_block([])
+    graph.node("repeat", [count], f"body=b{block}", [])
+    program = _core.graph_compile(graph.finish([]), device=device, **options)
+    program.run([*scenario.inputs, np.array(trips, np.int32)])
+    found = [
+        np.asarray(device.variable_read(i, kind).numpy())
+        for i, kind in zip(ids, types, strict=True)
+    ]
+    elements = []
+    if outfeed is not None:
+        assert outfeed.wait(trips, 5.0) == trips
+        elements = [np.asarray(t.numpy()) for t in outfeed.take()]
+    if feeder is not None:
+        feeder.stop()
+    return Outcome(found, elements)
+
+
+# --- variables ------------------------------------------------------------------------
+
+
+def numbers(shape: Shape, dtype: str, seed: int) -> Array:
+    rng = np.random.default_rng(seed)
+    if np.dtype(dtype).kind == "f":
+        return rng.uniform(-2, 2, shape).astype(dtype)
+    return np.asarray(rng.integers(0, 2 if dtype == "bool" else 100, shape)).astype(
+        dtype
+    )
+
+
+def one_write(op: str) -> Body:
+    def body(graph: Graph, names: list[str]) -> None:
+        graph.node(op, names[:1], "resource=0", [])
+
+    return body
+
+
+def assign_oracle(
+    v: Numbers, x: Numbers, _: Numbers, n: int
+) -> tuple[Numbers, Numbers]:
+    return ([x[0]] if n else v), []
+
+
+def add_oracle(v: Numbers, x: Numbers, _: Numbers, n: int) -> tuple[Numbers, Numbers]:
+    total = v[0]
+    for _trip in range(n):
+        total = np.asarray(total + x[0]).astype(total.dtype)
+    return [total], []
+
+
+SHAPES: tuple[Shape, ...] = ((), (1,), (0,), (5, 3), THREADED)
+
+
+def plain_writes() -> Iterator[Scenario]:
+    dtypes = ("float32", "float16", "int32", "int8", "uint8", "bool")
+    for dtype in dtypes:
+        for shape in SHAPES:
+            label = f"{dtype}_{shape_label(shape)}"
+            v, x = (numbers(shape, dtype, seed) for seed in (1, 2))
+            body = one_write("variable_assign")
+            yield Scenario("variable_assign", label, (v,), (x,), body, assign_oracle)
+            if dtype != "bool":
+                body = one_write("variable_add")
+                yield Scenario("variable_add", label, (v,), (x,), body, add_oracle)
+
+            def read(graph: Graph, names: list[str], v: Array = v) -> None:
+                kind = (v.dtype.name, v.shape)
+                value = graph.one("variable_read", [], kind, "resource=0")
+                graph.node("variable_assign", names[:1], "resource=0", [])
+                # what was read stays what it was, though the variable has changed
+                graph.node("variable_assign", [value], "resource=1", [])
+
+            def oracle(
+                v: Numbers, x: Numbers, _: Numbers, n: int
+            ) -> tuple[Numbers, Numbers]:
+                return (v if n == 0 else [x[0], v[0] if n == 1 else x[0]]), []
+
+            other = np.zeros_like(v)
+            yield Scenario("variable_read", label, (v, other), (x,), read, oracle)
+
+
+# --- optimizers -----------------------------------------------------------------------
+
+
+def optimizer_inputs(shape: Shape, dtype: str) -> tuple[Array, Array]:
+    return numbers(shape, dtype, 4), np.array(0.05, np.float32)
+
+
+def sgd(dtype: str, shape: Shape, momentum: float, nesterov: bool) -> Scenario:
+    gradient, rate = optimizer_inputs(shape, dtype)
+    start = [numbers(shape, dtype, 3)] + [np.zeros(shape, dtype)] * (momentum > 0)
+    attrs = f"resource=0, momentum={momentum!r}, nesterov={str(nesterov).lower()}"
+    attrs += ", slots=[1]" if momentum else ""
+
+    def body(graph: Graph, names: list[str]) -> None:
+        graph.node("sgd_update", names, attrs, [])
+
+    def oracle(v: Numbers, x: Numbers, _: Numbers, n: int) -> tuple[Numbers, Numbers]:
+        t = np.dtype(dtype).type
+        v = list(v)
+        step = x[0] * t(rate)
+        for _trip in range(n):
+            if momentum:
+                v[1] = np.asarray(t(momentum) * v[1] - step)
+                v[0] = v[0] + (t(momentum) * v[1] - step if nesterov else v[1])
+            else:
+                v[0] = np.asarray(v[0] - step)
+        return [np.asarray(w, dtype) for w in v], []
+
+    kind = ("nesterov" if nesterov else "momentum") if momentum else "plain"
+    label = f"{dtype}_{kind}_{shape_label(shape)}"
+    return Scenario("sgd_update", label, tuple(start), (gradient, rate), body, oracle)
+
+
+def adam(dtype: str, shape: Shape) -> Scenario:
+    gradient, rate = optimizer_inputs(shape, dtype)
+    zero = np.zeros(shape, dtype)
+    start = (numbers(shape, dtype, 3), zero, zero, np.array(0, np.int32))
+    epsilon = 1e-3 if dtype == "float16" else 1e-7
+    attrs = f"resource=0, slots=[1,2], beta_1=0.9, beta_2=0.999, epsilon={epsilon!r}"
+
+    def body(graph: Graph, names: list[str]) -> None:
+        graph.node("variable_add", names[2:], "resource=3", [])
+        step = graph.one("variable_read", [], ("int32", ()), "resource=3")
+        graph.node("adam_update", [*names[:2], step], attrs, [])
+
+    def oracle(v: Numbers, x: Numbers, _: Numbers, n: int) -> tuple[Numbers, Numbers]:
+        t = np.dtype(dtype).type
+        w, m, s = v[:3]
+        g = x[0]
+        for k in range(1, n + 1):
+            alpha = float(rate) * np.sqrt(1 - 0.999**k) / (1 - 0.9**k)
+            m = m + (g - m) * t(1 - 0.9)
+            s = s + (g * g - s) * t(1 - 0.999)
+            w = w - t(alpha) * m / (np.sqrt(s) + t(epsilon))
+        values = [np.asarray(a, dtype) for a in (w, m, s)]
+        return [*values, np.array(n, np.int32)], []
+
+    one = np.array(1, np.int32)
+    label = f"{dtype}_{shape_label(shape)}"
+    return Scenario("adam_update", label, start, (gradient, rate, one), body, oracle)
+
+
+def optimizers() -> Iterator[Scenario]:
+    for dtype in ("float32", "float16"):
+        for shape in SHAPES:
+            yield sgd(dtype, shape, 0.0, False)
+            yield sgd(dtype, shape, 0.9, False)
+            yield sgd(dtype, shape, 0.9, True)
+            yield adam(dtype, shape)
+
+
+# --- queues and loops -----------------------------------------------------------------
+
+
+def queues() -> Iterator[Scenario]:
+    for dtype in ("float32", "float16", "int32", "int8", "uint8", "bool"):
+        for shape in ((), (1,), (0,), (5, 3), (301, 21)):
+            elements = (numbers((7, *shape), dtype, 8), numbers((7,), "int32", 9))
+            kinds = ((dtype, shape), ("int32", ()))
+
+            def body(graph: Graph, names: list[str], kinds: Any = kinds) -> None:
+                got = graph.node("infeed_dequeue", [], "resource=0", kinds)
+                twice = graph.one("add", [got[1], got[1]], kinds[1])
+                graph.node("outfeed_enqueue", [got[0], twice], "resource=1", [])
+
+            def oracle(
+                v: Numbers, x: Numbers, fed: Numbers, n: int
+            ) -> tuple[Numbers, Numbers]:
+                return [], [fed[0][:n], 2 * fed[1][:n]]
+
+            label = f"{dtype}_{shape_label(shape)}"
+            yield Scenario(
+                "infeed_dequeue",
+                label,
+                (),
+                (),
+                body,
+                oracle,
+                infeed=elements,
+                outfeed=kinds,
+                covers=("outfeed_enqueue",),
+            )
+
+
+def nested(graph: Graph, names: list[str]) -> None:
+    inner = graph.open_block()
+    graph.node("variable_add", names[:1], "resource=0", [])
+    graph.close_block([])
+    graph.node("repeat", [names[1]], f"body=b{inner}", [])
+
+
+def nested_oracle(
+    v: Numbers, x: Numbers, _: Numbers, n: int
+) -> tuple[Numbers, Numbers]:
+    total = v[0]
+    for _trip in range(n * int(x[1])):
+        total = total + x[0]
+    return [total], []
+
+
+def loops() -> Iterator[Scenario]:
+    for inner in (0, 1, 4):
+        v, x = numbers((5, 3), "float32", 1), numbers((5, 3), "float32", 2)
+        more: Sequence[Array] = (x, np.array(inner, np.int32))
+        label = f"nested_{inner}"
+        yield Scenario("repeat", label, (v,), tuple(more), nested, nested_oracle)
+
+
+def scenarios() -> tuple[Scenario, ...]:
+    return (*plain_writes(), *optimizers(), *queues(), *loops())

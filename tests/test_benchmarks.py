@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""The benchmark's own judgement: arithmetic, loss curves, rows that are no result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from benchmarks import jobs, reference, report
+from benchmarks.__main__ import parse, wrong
+from benchmarks.gemms import graph_text
+from benchmarks.runner import Comparison, Result, rotated
+
+SIDES = {side.key: side for side in jobs.SIDES}
+
+
+def small_job() -> tuple[jobs.Job, jobs.Data]:
+    random = np.random.default_rng(3)
+    job = jobs.Job("small", (6, 5, 4), 8, 50)
+    weights: list[np.ndarray] = []
+    for rows, columns in ((6, 5), (5, 4)):
+        weights.append(random.standard_normal((rows, columns)).astype(np.float32))
+        weights.append(np.zeros(columns, np.float32))
+    return job, jobs.Data(
+        x=random.random((400, 6), dtype=np.float32),
+        y=random.integers(0, 4, 400, dtype=np.int32),
+        order=random.permutation(400).astype(np.int32).reshape(1, 50, 8),
+        weights=weights,
+    )
+
+
+def result(key: str, speed: float, disagreement: float | None = 0.0) -> Result:
+    found = Result(SIDES[key], jobs.JOBS[0], 1)
+    found.samples_per_s = [speed, speed * 1.1, speed * 0.9]
+    found.disagreement = disagreement
+    return found
+
+
+def missing(key: str) -> Result:
+    return Result(SIDES[key], jobs.JOBS[0], 1, not_measured="No module named 'x'")
+
+
+def test_flops_of_the_tutorial_model() -> None:
+    products = 784 * 256 + 256 * 128 + 128 * 64 + 64 * 32 + 32 * 10
+    assert jobs.JOBS[0].flops_per_sample == 2 * (3 * products - 784 * 256)
+    assert len(jobs.JOBS[0].gemms()) == 14
+
+
+def test_reference_follows_the_gradient() -> None:
+    """The first update lowers the loss by what central differences predict."""
+    _, data = small_job()
+    data.order = np.repeat(data.order[:, :1], 50, axis=1)  # the same batch again
+    before, after = reference.loss_curve(data, 2)
+    slope = 0.0
+    for weight in data.weights:
+        for index in np.ndindex(weight.shape):
+            kept = weight[index]
+            losses = []
+            for moved in (kept + 1e-3, kept - 1e-3):
+                weight[index] = moved
+                losses.append(reference.loss_curve(data, 1)[0])
+            weight[index] = kept
+            slope += ((losses[0] - losses[1]) / 2e-3) ** 2
+    assert before - after == pytest.approx(jobs.LEARNING_RATE * slope, rel=0.05)
+
+
+def test_disagreement() -> None:
+    curve = np.linspace(2.0, 1.0, reference.COMPARED_STEPS)
+    losses = curve.tolist()
+    assert reference.disagreement(losses, None, curve) == 0.0
+    assert reference.disagreement([], curve.mean(), curve) == pytest.approx(0.0)
+    assert reference.disagreement(losses[:-1], None, curve) == float("inf")
+    assert reference.disagreement([], None, curve) == float("inf")
+    losses[7] += 0.01
+    assert reference.disagreement(losses, None, curve) > reference.TOLERANCE
+    losses[7] = float("nan")
+    assert reference.disagreement(losses, None, curve) == float("inf")
+
+
+def test_what_counts_as_the_fastest_peer() -> None:
+    sides = [
+        result("ipu", 300.0),
+        result("jax", 100.0),
+        result("torch", 900.0, disagreement=0.5),
+        missing("keras"),
+    ]
+    comparison = Comparison(jobs.JOBS[0], 1, sides, [100.0, 99.0])
+    fastest = comparison.fastest_peer()
+    assert fastest is not None and fastest.side.key == "jax"
+    rows = {row[0]: row for row in report.comparison_table(comparison).rows}
+    assert rows["ipu Keras fit"][5] == "3.00"
+    assert rows["torch eager"][-1].startswith("NO")
+    assert rows["Keras fit"][1] == "not measured"
+    assert wrong([comparison]) == ["torch eager, tutorial-32: losses differ by 5.0e-01"]
+
+
+def test_nothing_to_compare_with_is_no_pass() -> None:
+    comparison = Comparison(jobs.JOBS[0], 1, [result("ipu", 3.0), missing("jax")], [])
+    table = report.comparison_table(comparison)
+    assert table.rows[0][5] == "not measured"
+    assert table.rows[0][4] == "not measured"
+    assert "No module named" in table.markdown()
+    assert report.as_json(comparison)["fastest_peer"] is None
+    comparison = Comparison(jobs.JOBS[0], 1, [missing("ipu")], [])
+    assert wrong([comparison])
+
+
+def test_noise_is_told() -> None:
+    sides = [result("ipu", 3.0)]
+    quiet = Comparison(jobs.JOBS[0], 1, sides, [100.0, 95.0])
+    loud = Comparison(jobs.JOBS[0], 1, sides, [100.0, 80.0])
+    assert "NOT QUIET" not in report.peak_remark(quiet)
+    assert "NOT QUIET" in report.peak_remark(loud)
+
+
+def test_order_survives_json() -> None:
+    order = jobs.Order(jobs.JOBS[1], "fit", 2, [0, 1], "/x", "ipu_side")
+    assert jobs.Order.load(order.dump()) == order
+
+
+def test_rounds_turn() -> None:
+    assert rotated([1, 2, 3], 4) == [2, 3, 1]
+    assert rotated([], 4) == []
+
+
+def test_command_line() -> None:
+    options = parse(["--jobs", "wide-128", "--threads", "1", "--peers", "none"])
+    assert options.jobs == ["wide-128"] and options.peers == []
+    assert set(options.sides) == {"ipu", "ipu-loop", "ipu-data"}
+    for bad in (["--jobs", "x"], ["--threads", "0"], ["--peers", "x"]):
+        with pytest.raises(SystemExit):
+            parse(bad)
+
+
+@pytest.mark.parametrize("job", jobs.JOBS[:3], ids=lambda job: job.name)
+def test_graphs_of_the_products_compile(job: jobs.Job) -> None:
+    core = pytest.importorskip("ipu._core")
+    for gemm in job.gemms():
+        assert "matmul." in core.graph_compile(graph_text(gemm, relu=True)).text

@@ -1,0 +1,300 @@
+"""Callbacks: when hooks are called, with what, and what the ready-made ones do."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+import pty
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ipu import keras, tf
+
+RNG = np.random.default_rng(2)
+X = RNG.normal(size=(24, 4)).astype(np.float32)
+Y = X @ np.array([[1.0], [-2.0], [0.5], [3.0]], np.float32)
+
+
+def regression(k: int = 2, rate: float = 0.05) -> keras.Model:
+    tf.random.set_seed(0)
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(4,))])
+    model.compile(keras.optimizers.SGD(rate), "mse", ["mae"], steps_per_execution=k)
+    return model
+
+
+def fit(model: keras.Model, *callbacks: object, **kwargs: object) -> object:
+    arguments = {"batch_size": 4, "shuffle": False, "verbose": 0, **kwargs}
+    return model.fit(X, Y, callbacks=list(callbacks), **arguments)
+
+
+class Recorder(keras.callbacks.Callback):
+    """Notes every hook with its number and the names in its logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple] = []
+
+    def __getattribute__(self, name: str) -> object:
+        if name.startswith("on_") and "batch" not in name.split("_")[1]:
+            calls = object.__getattribute__(self, "calls")
+            return lambda *args: calls.append((name[3:], *args[:-1], sorted(args[-1])))
+        return object.__getattribute__(self, name)
+
+
+def test_hooks_in_order_with_numbers_of_first_and_last_steps() -> None:
+    recorder = Recorder()
+    model = regression(3)
+    fit(model, recorder, epochs=1, validation_data=(X[:12], Y[:12]))
+    results = ["loss", "mae"]
+    assert recorder.calls == [
+        ("train_begin", []),
+        ("epoch_begin", 0, []),
+        ("train_batch_begin", 0, []),
+        ("train_batch_end", 2, results),
+        ("train_batch_begin", 3, []),
+        ("train_batch_end", 5, results),
+        ("test_begin", []),
+        ("test_batch_begin", 0, []),
+        ("test_batch_end", 2, results),
+        ("test_end", results),
+        ("epoch_end", 0, ["loss", "mae", "val_loss", "val_mae"]),
+        ("train_end", ["loss", "mae", "val_loss", "val_mae"]),
+    ]
+    assert recorder.model is model
+    assert recorder.params == {"verbose": 0, "epochs": 1, "steps": 6}
+    recorder.calls.clear()
+    model.predict(X, batch_size=4, callbacks=[recorder])
+    assert [call[0] for call in recorder.calls] == [
+        "predict_begin",
+        "predict_batch_begin",
+        "predict_batch_end",
+        "predict_batch_begin",
+        "predict_batch_end",
+        "predict_end",
+    ]
+
+
+def test_any_object_with_a_hook_will_do() -> None:
+    class Plain:
+        def __init__(self) -> None:
+            self.seen: list = []
+
+        def on_epoch_end(self, epoch: int, logs: dict) -> None:
+            self.seen.append((epoch, logs["loss"]))
+
+    plain = Plain()
+    history = fit(regression(), plain, epochs=2)
+    assert plain.seen == list(enumerate(history.history["loss"]))
+
+
+def test_old_names_of_batch_hooks() -> None:
+    seen = []
+    fit(regression(2), keras.callbacks.LambdaCallback(on_batch_end=None))
+
+    class Old(keras.callbacks.Callback):
+        def on_batch_end(self, batch: int, logs: object = None) -> None:
+            seen.append(batch)
+
+    fit(regression(2), Old())
+    assert seen == [1, 3, 5]
+
+
+def test_lambda_callback() -> None:
+    seen: list = []
+    callback = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: seen.append(epoch),
+        on_train_end=lambda logs: seen.append("end"),
+        on_test_end=lambda logs: seen.append("tested"),
+    )
+    fit(regression(), callback, epochs=2, validation_data=(X[:8], Y[:8]))
+    assert seen == [0, "tested", 1, "tested", "end"]
+
+
+def test_history() -> None:
+    model = regression(6)
+    history = fit(model, epochs=2)
+    assert model.history is history
+    assert set(history.steps) == {"loss", "mae"} and len(history.steps["mae"]) == 12
+    # a metric's value at the last step of an epoch is that of the epoch
+    assert history.steps["mae"][5] == history.history["mae"][0]
+    mean = np.mean(history.steps["loss"][6:])
+    np.testing.assert_allclose(history.history["loss"][1], mean, rtol=1e-5)
+    assert str(history).splitlines()[0].split() == ["epoch", "loss", "mae"]
+    assert history._repr_html_().count("<tr>") == 3
+    assert "2 epochs" in repr(history)
+
+
+def test_early_stopping() -> None:
+    stopper = keras.callbacks.EarlyStopping(
+        monitor="loss", min_delta=1e6, patience=2, restore_best_weights=True
+    )
+    model = regression()
+    weights: list = []
+    keep = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: weights.append(model.get_weights())
+    )
+    history = fit(model, keep, stopper, epochs=10)
+    assert history.epoch == [0, 1, 2] and stopper.stopped_epoch == 2
+    assert stopper.best_epoch == 0
+    for best, now in zip(weights[0], model.get_weights(), strict=True):
+        np.testing.assert_array_equal(best, now)
+    with pytest.warns(UserWarning, match="`val_loss` which is not available"):
+        fit(model, keras.callbacks.EarlyStopping(), epochs=1)
+    rising = keras.callbacks.EarlyStopping("accuracy", patience=1)
+    rising.model = model
+    for epoch, value in enumerate([0.1, 0.5, 0.4]):
+        model.stop_training = False
+        rising.on_epoch_end(epoch, {"accuracy": value})
+        assert model.stop_training is (epoch == 2)
+
+
+def test_terminate_on_nan() -> None:
+    history = fit(regression(1, 1e9), keras.callbacks.TerminateOnNaN(), epochs=20)
+    assert not math.isfinite(history.history["loss"][-1])
+    assert len(history.steps["loss"]) < 120
+
+
+def test_learning_rate_scheduler_makes_no_new_program(
+    capsys: pytest.CaptureFixture,
+) -> None:
+    seen: list = []
+
+    def schedule(epoch: int, rate: float) -> float:
+        seen.append(round(rate, 6))
+        return rate / 2
+
+    model = regression(3, 0.08)
+    traces = []
+    call = model.layers[0].call
+    model.layers[0].call = lambda *a, **k: (traces.append(1), call(*a, **k))[1]
+    scheduler = keras.callbacks.LearningRateScheduler(schedule, verbose=1)
+    history = fit(model, scheduler, epochs=3)
+    assert seen == [0.08, 0.04, 0.02]
+    np.testing.assert_allclose(history.history["lr"], [0.04, 0.02, 0.01])
+    assert "Epoch 00001: LearningRateScheduler setting" in capsys.readouterr().out
+    assert len(traces) == 2  # one to find shapes, one for the program
+    with pytest.raises(ValueError, match="should be float"):
+        fit(model, keras.callbacks.LearningRateScheduler(lambda epoch: "fast"))
+    one = fit(regression(3), keras.callbacks.LearningRateScheduler(lambda epoch: 0.0))
+    assert one.history["lr"] == [0.0]
+
+
+def test_csv_logger(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    model = regression()
+    history = fit(model, keras.callbacks.CSVLogger(path), epochs=2)
+    fit(model, keras.callbacks.CSVLogger(path, append=True), epochs=3, initial_epoch=2)
+    rows = list(csv.DictReader(io.StringIO(path.read_text())))
+    assert [row["epoch"] for row in rows] == ["0", "1", "2"]
+    assert list(rows[0]) == ["epoch", "loss", "mae"]
+    assert [float(row["loss"]) for row in rows[:2]] == history.history["loss"]
+
+
+def test_model_checkpoint(tmp_path: Path) -> None:
+    pattern = str(tmp_path / "w-{epoch:02d}-{loss:.3f}")
+    model = regression()
+    history = fit(
+        model, keras.callbacks.ModelCheckpoint(pattern, save_weights_only=True), epochs=2
+    )
+    names = [
+        f"w-{i + 1:02d}-{loss:.3f}.safetensors"
+        for i, loss in enumerate(history.history["loss"])
+    ]
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names)
+    other = regression()
+    other.load_weights(tmp_path / names[-1])
+    np.testing.assert_array_equal(other.get_weights()[0], model.get_weights()[0])
+
+    best = tmp_path / "best.safetensors"
+    checkpoint = keras.callbacks.ModelCheckpoint(
+        best, monitor="loss", save_best_only=True, save_weights_only=True
+    )
+    fit(model, checkpoint, epochs=1)
+    stamp = best.stat().st_mtime_ns
+    checkpoint.best = -1.0
+    fit(model, checkpoint, epochs=1)
+    assert best.stat().st_mtime_ns == stamp
+
+    every = keras.callbacks.ModelCheckpoint(
+        str(tmp_path / "e{epoch}"), save_weights_only=True, save_freq=4
+    )
+    saved: list = []
+    every._save = lambda epoch, logs: saved.append(epoch)  # type: ignore[method-assign]
+    fit(model, every, epochs=2)
+    assert saved == [0, 1, 1]  # after steps 4, 8 and 12 of 12
+    with pytest.raises(tf.errors.UnimplementedError, match="save_weights_only=True"):
+        keras.callbacks.ModelCheckpoint("x")
+    missing = keras.callbacks.ModelCheckpoint(
+        str(tmp_path / "{val_loss}"), save_weights_only=True
+    )
+    with pytest.raises(KeyError, match="no 'val_loss'"):
+        fit(model, missing)
+
+
+def test_plain_log_has_one_line_an_epoch(capsys: pytest.CaptureFixture) -> None:
+    model = regression(2)
+    fit(model, epochs=2, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines[0].startswith("Epoch 1/2 - 6/6 - ") and "mae: " in lines[0]
+    model.evaluate(X, Y, batch_size=4)
+    assert capsys.readouterr().out.startswith("6/6 - ")
+    model.predict(X, batch_size=4)
+    assert capsys.readouterr().out == ""
+
+
+def test_bar_counts_executed_steps_in_a_terminal() -> None:
+    program = textwrap.dedent(
+        """
+        import numpy as np
+        from ipu import keras, tf
+        x = np.ones((64, 256), np.float32)
+        data = tf.data.Dataset.from_tensors((x, x)).repeat()
+        model = keras.Sequential([keras.layers.Dense(256, input_shape=(256,))])
+        model.compile("sgd", "mse", steps_per_execution=3000)
+        model.fit(data, steps_per_epoch=3000, epochs=2)
+        """
+    )
+    parent, child = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=child, stderr=subprocess.DEVNULL
+    ) as process:
+        os.close(child)
+        output = b""
+        while True:
+            try:
+                piece = os.read(parent, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            output += piece
+        process.wait(timeout=60)
+    os.close(parent)
+    text = output.decode()
+    assert process.returncode == 0
+    assert "3000/3000" in text and "Epoch 2/2" in text and "loss=" in text
+    counts = {
+        int(part.split("/")[0].split()[-1])
+        for part in text.split("\r")
+        if "/3000 [" in part
+    }
+    # the whole epoch is one execution, and still the bar moved during it
+    assert any(0 < count < 3000 for count in counts), counts
+
+
+def test_stop_training_in_the_middle_of_an_epoch() -> None:
+    model = regression(2)
+
+    def stop(batch: int, logs: dict) -> None:
+        model.stop_training = batch >= 3
+
+    history = fit(model, keras.callbacks.LambdaCallback(on_train_batch_end=stop), epochs=5)
+    assert len(history.steps["loss"]) == 4 and history.epoch == [0]

@@ -1,0 +1,514 @@
+"""fit, evaluate and predict: numbers against NumPy, and the arithmetic of steps."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import keras, tf
+from ipu.ipu_strategy import IPUStrategy
+
+RNG = np.random.default_rng(11)
+SAMPLES, FEATURES, CLASSES, BATCH = 48, 6, 3, 8
+X = RNG.normal(size=(SAMPLES, FEATURES)).astype(np.float32)
+Y = (X[:, :CLASSES].argmax(1)).astype(np.int32)
+STEPS = SAMPLES // BATCH
+
+
+def classifier(k: int = 1, optimizer: object = "sgd", **kwargs: object) -> keras.Model:
+    tf.random.set_seed(1)
+    model = keras.Sequential(
+        [
+            keras.layers.Dense(5, activation="tanh", input_shape=(FEATURES,)),
+            keras.layers.Dense(CLASSES),
+        ]
+    )
+    model.compile(
+        optimizer,
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        steps_per_execution=k,
+        **kwargs,
+    )
+    return model
+
+
+def batches(repeat: bool = False, cast: str = "float32") -> object:
+    data = tf.data.Dataset.from_tensor_slices((X.astype(cast), Y))
+    data = data.batch(BATCH, drop_remainder=True)
+    return data.repeat() if repeat else data
+
+
+class Oracle:
+    """The same network and SGD with momentum, in float64 NumPy."""
+
+    def __init__(self, weights: list, rate: float = 0.01, momentum: float = 0.0) -> None:
+        self.w = [weight.astype(np.float64) for weight in weights]
+        self.v = [np.zeros_like(weight) for weight in self.w]
+        self.rate, self.momentum = rate, momentum
+
+    def forward(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        hidden = np.tanh(x @ self.w[0] + self.w[1])
+        return hidden, hidden @ self.w[2] + self.w[3]
+
+    @staticmethod
+    def loss(logits: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+        e = np.exp(logits - logits.max(1, keepdims=True))
+        p = e / e.sum(1, keepdims=True)
+        rows = np.arange(len(y))
+        gradient = p.copy()
+        gradient[rows, y] -= 1
+        return float(-np.log(p[rows, y]).mean()), gradient / len(y)
+
+    def step(self, x: np.ndarray, y: np.ndarray) -> tuple[float, int]:
+        hidden, logits = self.forward(x)
+        loss, d = self.loss(logits, y)
+        dh = (d @ self.w[2].T) * (1 - hidden**2)
+        gradients = [x.T @ dh, dh.sum(0), hidden.T @ d, d.sum(0)]
+        for i, gradient in enumerate(gradients):
+            self.v[i] = self.momentum * self.v[i] - self.rate * gradient
+            self.w[i] = self.w[i] + self.v[i]
+        return loss, int((logits.argmax(1) == y).sum())
+
+    def epoch(self) -> tuple[list[float], float, float]:
+        losses, hits = [], 0
+        for i in range(STEPS):
+            part = slice(i * BATCH, (i + 1) * BATCH)
+            loss, right = self.step(X[part], Y[part])
+            losses.append(loss)
+            hits += right
+        return losses, float(np.mean(losses)), hits / SAMPLES
+
+
+# --- numbers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6])
+def test_fit_is_numpy(k: int) -> None:
+    model = classifier(k, keras.optimizers.SGD(0.1, momentum=0.9))
+    oracle = Oracle(model.get_weights(), 0.1, 0.9)
+    history = model.fit(batches(), epochs=3, verbose=0)
+    steps: list[float] = []
+    for epoch in range(3):
+        losses, mean, accuracy = oracle.epoch()
+        steps += losses
+        np.testing.assert_allclose(history.history["loss"][epoch], mean, rtol=1e-4)
+        np.testing.assert_allclose(history.history["accuracy"][epoch], accuracy)
+    np.testing.assert_allclose(history.steps["loss"], steps, rtol=1e-4)
+    for weight, expected in zip(model.get_weights(), oracle.w, strict=True):
+        np.testing.assert_allclose(weight, expected, rtol=1e-3, atol=1e-5)
+    assert int(model.optimizer.iterations) == 18
+    assert all(type(v) is float for v in history.history["loss"])
+    assert list(history.history) == ["loss", "accuracy"] and history.epoch == [0, 1, 2]
+
+
+def test_evaluate_and_predict_are_numpy() -> None:
+    model = classifier(3)
+    oracle = Oracle(model.get_weights())
+    _, logits = oracle.forward(X)
+    loss, accuracy = model.evaluate(batches(), verbose=0)
+    np.testing.assert_allclose(loss, Oracle.loss(logits, Y)[0], rtol=1e-5)
+    np.testing.assert_allclose(accuracy, (logits.argmax(1) == Y).mean(), rtol=1e-6)
+    named = model.evaluate(X, Y, batch_size=16, verbose=0, return_dict=True)
+    np.testing.assert_allclose(named["loss"], loss, rtol=1e-5)
+    np.testing.assert_allclose(model.predict(X, batch_size=8), logits, atol=1e-5)
+    np.testing.assert_allclose(model.predict(batches()), logits, atol=1e-5)
+    np.testing.assert_allclose(model.predict(X[:5]), logits[:5], atol=1e-5)
+    assert model.metrics_names == ["loss", "accuracy"]
+
+
+def test_one_loss_alone_is_a_number() -> None:
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(FEATURES,))])
+    model.compile("sgd", "mse")
+    assert isinstance(model.evaluate(X, X[:, :1], batch_size=BATCH, verbose=0), float)
+
+
+def test_same_bits_for_every_thread_count_and_steps_per_execution() -> None:
+    results = []
+    before = ipu.num_threads()
+    try:
+        for threads, k in [(1, 1), (2, 3), (3, 6)]:
+            ipu.set_num_threads(threads)
+            model = classifier(k, keras.optimizers.Adam(0.01))
+            model.fit(batches(), epochs=2, verbose=0)
+            results.append(model.get_weights())
+    finally:
+        ipu.set_num_threads(before)
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_shuffling_differs_by_epoch_and_repeats_with_the_seed() -> None:
+    def order() -> list[float]:
+        tf.random.set_seed(3)
+        model = classifier(2)
+        history = model.fit(X, Y, batch_size=BATCH, epochs=2, verbose=0)
+        return history.steps["loss"]
+
+    first, again = order(), order()
+    assert first == again
+    fixed = classifier(2).fit(X, Y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0)
+    expected, _, _ = Oracle(classifier().get_weights()).epoch()
+    np.testing.assert_allclose(fixed.steps["loss"], expected, rtol=1e-4)
+    assert not np.allclose(first[:STEPS], expected, rtol=1e-4)
+
+
+def test_several_outputs_losses_and_metrics() -> None:
+    a = keras.Input((FEATURES,), name="a")
+    b = keras.Input((2,), name="b")
+    both = keras.layers.Concatenate()([a, b])
+    model = keras.Model(
+        {"a": a, "b": b},
+        [
+            keras.layers.Dense(CLASSES, name="kind")(both),
+            keras.layers.Dense(1, name="size")(both),
+        ],
+    )
+    model.compile(
+        "sgd",
+        {"kind": keras.losses.SparseCategoricalCrossentropy(True), "size": "mse"},
+        metrics={"kind": "accuracy", "size": ["mae"]},
+        loss_weights={"kind": 1.0, "size": 0.5},
+        steps_per_execution=STEPS,
+    )
+    size = X[:, :1] * 2
+    x = {"a": X, "b": X[:, :2]}
+    logits, guessed = model.predict(x, batch_size=BATCH)
+    results = model.evaluate(x, [Y, size], BATCH, verbose=0, return_dict=True)
+    names = ["loss", "kind_loss", "size_loss", "kind_accuracy", "size_mae"]
+    assert list(results) == names
+    np.testing.assert_allclose(results["kind_loss"], Oracle.loss(logits, Y)[0], rtol=1e-4)
+    mse = ((guessed - size) ** 2).mean()
+    np.testing.assert_allclose(results["size_loss"], mse, rtol=1e-4)
+    np.testing.assert_allclose(
+        results["loss"], results["kind_loss"] + 0.5 * results["size_loss"], rtol=1e-5
+    )
+    history = model.fit(x, {"kind": Y, "size": size}, BATCH, epochs=3, verbose=0)
+    assert list(history.history) == names
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    with pytest.raises(ValueError, match="unexpected key 'sise'"):
+        model.compile("sgd", {"kind": "mse", "sise": "mse"})
+        model.evaluate(x, [Y, size], BATCH, verbose=0)
+
+
+def test_sample_weights() -> None:
+    model = classifier(STEPS)
+    weight = (np.arange(SAMPLES) % 3).astype(np.float32)
+    _, logits = Oracle(model.get_weights()).forward(X)
+    e = np.exp(logits - logits.max(1, keepdims=True))
+    each = -np.log((e / e.sum(1, keepdims=True))[np.arange(SAMPLES), Y])
+    loss, _ = model.evaluate(X, Y, BATCH, verbose=0, sample_weight=weight)
+    np.testing.assert_allclose(loss, (each * weight).mean(), rtol=1e-4)
+
+
+def test_regularizers_and_add_loss() -> None:
+    model = keras.Sequential(
+        [
+            keras.layers.Dense(
+                2,
+                input_shape=(FEATURES,),
+                kernel_regularizer=keras.regularizers.L2(0.5),
+                activity_regularizer="l1",
+            )
+        ]
+    )
+    model.compile("sgd", "mse")
+    target = X[:, :2]
+    kernel = model.get_weights()[0]
+    output = X[:BATCH] @ kernel
+    expected = (
+        ((output - target[:BATCH]) ** 2).mean()
+        + 0.5 * (kernel**2).sum()
+        + 0.01 * np.abs(output).sum() / BATCH
+    )
+    value = model.evaluate(X[:BATCH], target[:BATCH], verbose=0)
+    np.testing.assert_allclose(value, expected, rtol=1e-4)
+
+
+def test_subclassed_model_and_users_metric_and_optimizer() -> None:
+    class Net(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = keras.layers.Dense(4)
+            self.b = keras.layers.Dense(CLASSES)
+            self.drop = keras.layers.Dropout(0.2)
+
+        def call(self, inputs: object, training: object = None) -> object:
+            return self.b(self.drop(self.a(inputs), training=training))
+
+    class Doubled(keras.optimizers.SGD):
+        def apply_gradients(self, grads_and_vars: object, name: object = None) -> object:
+            return super().apply_gradients((2.0 * g, v) for g, v in grads_and_vars)
+
+    def largest(y_true: object, y_pred: object) -> object:
+        return tf.reduce_max(y_pred, axis=-1)
+
+    model = Net()
+    model.compile(
+        Doubled(0.05),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=[largest, keras.metrics.SparseCategoricalAccuracy(name="hit")],
+        steps_per_execution=2,
+    )
+    history = model.fit(X, Y, batch_size=BATCH, epochs=8, verbose=0)
+    assert list(history.history) == ["loss", "largest", "hit"]
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    assert model.predict(X, batch_size=BATCH).shape == (SAMPLES, CLASSES)
+
+
+def test_softmax_and_from_logits_trains_on_the_logits() -> None:
+    def train(activation: str | None) -> list[float]:
+        tf.random.set_seed(1)
+        model = keras.Sequential(
+            [keras.layers.Dense(CLASSES, activation, input_shape=(FEATURES,))]
+        )
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True))
+        return model.fit(batches(), verbose=0).steps["loss"]
+
+    with pytest.warns(UserWarning, match="does not represent logits"):
+        with_softmax = train("softmax")
+    assert with_softmax == train(None)
+
+
+def test_a_model_of_the_strategy_runs_outside_of_its_scope() -> None:
+    strategy = IPUStrategy()
+    with strategy.scope():
+        model = classifier(2)
+    history = model.fit(batches(), verbose=0)
+    assert len(history.steps["loss"]) == STEPS
+
+
+def test_wide_dtypes_are_cast() -> None:
+    oracle, _, _ = Oracle(classifier().get_weights()).epoch()
+    for x, y in [(X.astype(np.float64), Y.astype(np.int64)), (X.tolist(), Y.tolist())]:
+        model = classifier(2)
+        history = model.fit(np.asarray(x), np.asarray(y), BATCH, shuffle=False, verbose=0)
+        np.testing.assert_allclose(history.steps["loss"], oracle, rtol=1e-4)
+    data = tf.data.Dataset.from_tensor_slices((X.astype(np.float64), Y.astype(np.int64)))
+    history = classifier(2).fit(data.batch(BATCH, drop_remainder=True), verbose=0)
+    np.testing.assert_allclose(history.steps["loss"], oracle, rtol=1e-4)
+    with pytest.raises(ValueError, match="do not fit into the device's int32"):
+        classifier().fit(X, Y.astype(np.int64) + 2**40, BATCH, verbose=0)
+
+
+# --- steps ----------------------------------------------------------------------------
+
+
+def test_a_finite_data_set_with_fewer_steps_goes_on_where_it_stopped() -> None:
+    model = classifier(1)
+    losses, _, _ = Oracle(model.get_weights()).epoch()
+    history = model.fit(batches(), steps_per_epoch=2, epochs=3, verbose=0)
+    np.testing.assert_allclose(history.steps["loss"], losses, rtol=1e-4)
+
+
+def test_initial_epoch_and_infinite_data() -> None:
+    model = classifier(2)
+    history = model.fit(
+        batches(repeat=True), steps_per_epoch=4, epochs=5, initial_epoch=3, verbose=0
+    )
+    assert history.epoch == [3, 4] and len(history.steps["loss"]) == 8
+    assert model.fit(X, Y, BATCH, epochs=1, initial_epoch=1, verbose=0).epoch == []
+
+
+def test_validation() -> None:
+    model = classifier(2)
+    history = model.fit(
+        batches(), validation_data=(X[:16], Y[:16]), epochs=3, verbose=0, batch_size=None,
+        validation_batch_size=8, validation_freq=2,
+    )
+    assert len(history.history["val_loss"]) == 1
+    with pytest.warns(UserWarning, match="larger than"):
+        history = model.fit(batches(), validation_data=batches(), validation_steps=1,
+                            epochs=3, verbose=0)
+    expected, _ = model.evaluate(X[:BATCH], Y[:BATCH], verbose=0)
+    # the same first batch every time
+    np.testing.assert_allclose(history.history["val_loss"][-1], expected, rtol=1e-5)
+    split = classifier(1).fit(X, Y, 6, validation_split=0.25, epochs=2, verbose=0)
+    assert len(split.steps["loss"]) == 12 and len(split.history["val_accuracy"]) == 2
+    with pytest.raises(ValueError, match="not sufficient to split"):
+        model.fit(X[:4], Y[:4], validation_split=0.999, verbose=0)
+
+
+def test_more_steps_per_execution_than_steps_warns() -> None:
+    model = classifier(500)
+    with pytest.warns(UserWarning, match=r"\(500\) is larger than the number of steps"):
+        history = model.fit(batches(), verbose=0)
+    assert len(history.steps["loss"]) == STEPS
+
+
+def test_fit_again_continues() -> None:
+    model = classifier(3)
+    losses = [
+        loss
+        for _ in range(2)
+        for loss in model.fit(batches(), verbose=0).steps["loss"]
+    ]
+    oracle = Oracle(classifier().get_weights())
+    np.testing.assert_allclose(losses, oracle.epoch()[0] + oracle.epoch()[0], rtol=1e-4)
+
+
+# --- what must be refused -------------------------------------------------------------
+
+
+def test_step_errors() -> None:
+    model = classifier(4)
+    with pytest.raises(ValueError, match=r"`steps_per_execution` \(4\) must be a divisor"):
+        model.fit(batches(), verbose=0)
+    model = classifier(1)
+    with pytest.raises(ValueError, match="When providing an infinite dataset"):
+        model.fit(batches(repeat=True), verbose=0)
+    with pytest.raises(ValueError, match="does not have enough data.*at least 7"):
+        model.fit(batches(), steps_per_epoch=7, verbose=0)
+    with pytest.raises(ValueError, match="does not have enough data.*at least 8"):
+        model.fit(batches(), steps_per_epoch=4, epochs=2, verbose=0)
+    with pytest.raises(ValueError, match="empty"):
+        model.fit(batches().take(0), verbose=0)
+    unknown = tf.data.Dataset.from_generator(
+        lambda: iter([(X[:8], Y[:8])]),
+        output_signature=(
+            tf.TensorSpec((8, FEATURES), tf.float32),
+            tf.TensorSpec((8,), tf.int32),
+        ),
+    )
+    with pytest.raises(ValueError, match="Could not infer the size of the data"):
+        model.fit(unknown, verbose=0)
+    with pytest.raises(tf.errors.OutOfRangeError):
+        model.fit(unknown, steps_per_epoch=2, verbose=0)
+    assert model.fit(unknown, steps_per_epoch=1, verbose=0).epoch == [0]
+    with pytest.raises(ValueError, match="`steps_per_epoch` must be a positive"):
+        model.fit(batches(), steps_per_epoch=0, verbose=0)
+
+
+def test_data_errors() -> None:
+    model = classifier(1)
+    with pytest.raises(ValueError, match="partial batch.*drop_remainder=True"):
+        model.fit(X[:20], Y[:20], batch_size=8, verbose=0)
+    open_batch = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+    with pytest.raises(ValueError, match="drop_remainder=True"):
+        model.fit(open_batch, verbose=0)
+    with pytest.raises(ValueError, match="Data cardinality is ambiguous"):
+        model.fit(X, Y[:-1], verbose=0)
+    with pytest.raises(TypeError, match="dataset length is unknown"):
+        model.fit(X[:0], Y[:0], verbose=0)
+    with pytest.raises(ValueError, match="`y` argument is not supported"):
+        model.fit(batches(), Y, verbose=0)
+    with pytest.raises(ValueError, match="must not be specified"):
+        model.fit(batches(), batch_size=8, verbose=0)
+    with pytest.raises(ValueError, match="not compatible with the IPU's"):
+        model.fit(iter([(X, Y)]), verbose=0)
+    with pytest.raises(ValueError, match="needs targets"):
+        model.fit(X, batch_size=8, verbose=0)
+    with pytest.raises(TypeError, match="dtype that no device has"):
+        model.fit(X.astype(str), Y, batch_size=8, verbose=0)
+    with pytest.raises(ValueError, match=r"layer dense.*axis -1|expected shape"):
+        model.fit(X[:, :4], Y, batch_size=8, verbose=0)
+
+
+def test_labels_outside_of_the_classes() -> None:
+    model = classifier(STEPS)
+    wrong = Y.copy()
+    wrong[-1] = CLASSES
+    with pytest.raises(tf.errors.InvalidArgumentError, match="label"):
+        model.fit(X, wrong, batch_size=BATCH, shuffle=False, verbose=0)
+    model.fit(X, Y, batch_size=BATCH, verbose=0)
+
+
+def test_an_exception_in_map_or_generator_reaches_the_caller() -> None:
+    def data() -> object:
+        yield X[:8], Y[:8]
+        raise RuntimeError("the disk is full")
+
+    broken = tf.data.Dataset.from_generator(
+        data,
+        output_signature=(
+            tf.TensorSpec((8, FEATURES), tf.float32),
+            tf.TensorSpec((8,), tf.int32),
+        ),
+    )
+    model = classifier(2)
+    with pytest.raises(Exception, match="the disk is full"):
+        model.fit(broken, steps_per_epoch=2, verbose=0)
+    model.fit(batches(), verbose=0)
+
+
+def test_model_errors() -> None:
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(FEATURES,))])
+    for call in (model.fit, model.evaluate):
+        with pytest.raises(RuntimeError, match=r"You must compile your model before "):
+            call(X, Y, verbose=0)
+    assert model.predict(X, batch_size=BATCH).shape == (SAMPLES, 1)
+    with pytest.raises(ValueError, match="Did you mean 'sgd'"):
+        model.compile("sdg", "mse")
+    with pytest.raises(ValueError, match="Did you mean 'accuracy'"):
+        model.compile("sgd", "mse", metrics=["acuracy"])
+    with pytest.raises(ValueError, match="Unknown loss function"):
+        model.compile("sgd", "nonsense")
+    with pytest.raises(RuntimeError, match="cannot run eagerly"):
+        model.compile("sgd", "mse", run_eagerly=True)
+    with pytest.raises(ValueError, match="positive integer"):
+        model.compile("sgd", "mse", steps_per_execution=0)
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="no loss to optimize"):
+        model.fit(X, Y, BATCH, verbose=0)
+    fixed = keras.Sequential([keras.layers.Flatten(input_shape=(FEATURES,))])
+    fixed.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="no trainable weights"):
+        fixed.fit(X, X, BATCH, verbose=0)
+
+    class Own(keras.Model):
+        def train_step(self, data: object) -> dict:
+            return {}
+
+    own = Own()
+    own.compile("sgd", "mse")
+    with pytest.raises(RuntimeError, match="The function `train_step`"):
+        own.fit(X, Y, verbose=0)
+
+
+def test_ctrl_c_stops_at_a_step_and_the_model_stays_usable() -> None:
+    program = textwrap.dedent(
+        """
+        import os, signal, threading
+        import numpy as np
+        from ipu import keras, tf
+        x = np.ones((64, 512), np.float32)
+        data = tf.data.Dataset.from_tensors((x, x)).repeat()
+        model = keras.Sequential([keras.layers.Dense(512, input_shape=(512,))])
+        model.compile("sgd", "mse", steps_per_execution=10_000_000)
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        try:
+            model.fit(data, steps_per_epoch=10_000_000, verbose=0)
+        except KeyboardInterrupt:
+            done = int(model.optimizer.iterations)
+            assert 0 < done < 10_000_000, done
+            weights = model.get_weights()
+            assert all(np.isfinite(w).all() for w in weights)
+            model.compile("sgd", "mse")
+            model.fit(data, steps_per_epoch=3, verbose=0)
+            print("usable after", done, "steps")
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "usable after" in done.stdout
+
+
+def test_no_warnings_in_a_plain_run() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = classifier(2)
+        model.fit(batches(), validation_data=batches(), verbose=0)
+        model.evaluate(batches(), verbose=0)
+        model.predict(batches())
+
+

@@ -1,0 +1,511 @@
+# SPDX-License-Identifier: MIT
+"""Every op of the table, forward and backward, against NumPy and central differences.
+
+The cases are data (op_cases/); this file is what is done with each: the reference and
+the fast kernel against the oracle; fused and unfused, held and not, in a loop and on
+1, 2 and 3 threads, all equal to the bit; gradients in each float dtype. A new row of
+ops.def without a case fails here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import _core
+from op_cases import CASES, SCENARIOS, harness
+from op_cases.model import (
+    ALL,
+    DEVICE,
+    FLOATS,
+    INTS,
+    NUMBERS,
+    Array,
+    Case,
+    Graph,
+    In,
+    between,
+    is_float,
+    type_text,
+)
+from op_cases.resources import Scenario, play
+
+FLAGS = {"gradient": 1 << 1, "opaque": 1 << 10}
+TABLE = dict(_core.op_table())
+SMALL = 5000  # elements; larger cases are there for threads and caches
+
+
+def pick(cases: Sequence[Case]) -> list[object]:
+    slow = pytest.mark.slow
+    return [pytest.param(c, id=c.id, marks=slow if c.slow else ()) for c in cases]
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = _core.num_threads()
+    ipu.set_num_threads(1)
+    yield
+    ipu.set_num_threads(before)
+
+
+# --- the table is covered -------------------------------------------------------------
+
+SERVES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys("exp log sqrt rsqrt tanh sigmoid floor div mean".split(), FLOATS),
+    **dict.fromkeys("tanh_grad sigmoid_grad softmax log_softmax".split(), FLOATS),
+    **dict.fromkeys("sparse_cross_entropy cross_entropy dropout".split(), FLOATS),
+    **dict.fromkeys("random_uniform random_normal truncated_normal".split(), FLOATS),
+    **dict.fromkeys("logical_not logical_and logical_or".split(), ("bool",)),
+    **dict.fromkeys("equal not_equal select cast identity".split(), ALL),
+    **dict.fromkeys("stop_gradient reshape transpose broadcast".split(), ALL),
+    **dict.fromkeys("concat slice slice_grad gather constant".split(), ALL),
+    **dict.fromkeys("variable_read variable_assign infeed_dequeue".split(), DEVICE),
+    **dict.fromkeys("outfeed_enqueue".split(), DEVICE),
+    "variable_add": tuple(d for d in DEVICE if d != "bool"),
+    "sgd_update": ("float32", "float16"),
+    "adam_update": ("float32", "float16"),
+    "one_hot": INTS,
+    "fused_elementwise": FLOATS,
+    "repeat": ("float32",),
+}
+
+
+def dtypes_with_a_case(op: str) -> set[str]:
+    found = set()
+    for case in CASES:
+        if case.op == op:
+            found |= {i.dtype for i in case.inputs}
+            found |= {kind for kind, _ in case.output_types()}
+    for scenario in SCENARIOS:
+        if op == scenario.op or op in scenario.covers:
+            arrays = (*scenario.variables, *scenario.inputs, *scenario.infeed)
+            found |= {a.dtype.name for a in arrays}
+    return found
+
+
+@pytest.mark.parametrize("op", TABLE)
+def test_every_op_has_a_case_in_each_dtype_it_takes(op: str) -> None:
+    missing = set(SERVES.get(op, NUMBERS)) - dtypes_with_a_case(op)
+    assert not missing, f"add a case of {op} for {sorted(missing)} to tests/op_cases"
+
+
+@pytest.mark.parametrize("op", TABLE)
+def test_every_gradient_has_a_case(op: str) -> None:
+    if TABLE[op] & FLAGS["gradient"]:
+        missing = set(FLOATS) - {c.out_float() for c in GRADIENTS if c.op == op}
+        assert not missing, f"{op} has a gradient, but no case in {sorted(missing)}"
+
+
+def test_no_case_is_there_twice() -> None:
+    names = [c.id for c in CASES] + [s.id for s in SCENARIOS]
+    assert len(names) == len(set(names))
+    assert {c.op for c in CASES} | {s.op for s in SCENARIOS} <= set(TABLE)
+
+
+# --- forward --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", pick(CASES))
+def test_forward(case: Case) -> None:
+    values = case.values()
+    want = case.expect(values)
+    text = harness.plain(case)
+    fast = harness.run(text, values)
+    harness.close(case, fast, want, "fast kernel")
+    if case.slow and "matmul" in case.op:
+        return  # minutes of scalar loops
+    reference = harness.run(text, values, reference=True)
+    harness.close(case, reference, want, "reference kernel")
+
+
+@pytest.mark.parametrize("case", pick([c for c in CASES if not c.slow]))
+def test_all_forms_give_the_same_bits(case: Case) -> None:
+    values = case.values()
+    base = harness.run(harness.plain(case), values, fuse=False)
+    count = len(base)
+    for held in (False, True):
+        text, more = harness.chained(case, held)
+        for fuse in (False, True):
+            what = f"held={held} fuse={fuse}"
+            got = harness.run(text, values + more, fuse=fuse)
+            harness.same_bits(got[:count], base, f"chained, {what}")
+            harness.same_bits(got[count:], values if held else [], f"inputs, {what}")
+    text, zeros = harness.looped(case)
+    for trips in (0, 3):
+        last = zeros if trips == 0 else base
+        if case.random and trips:
+            last = case.expect(values, step=trips - 1)
+        inputs = [*values, np.array(trips, np.int32), *zeros]
+        got = harness.run(text, inputs)
+        harness.same_bits(got[: len(values)], values, f"carried through {trips} trips")
+        if case.random and trips:
+            harness.close(case, got[len(values) :], last, "last trip")
+        else:
+            harness.same_bits(got[len(values) :], last, f"after {trips} trips")
+
+
+def many_tasks(case: Case) -> bool:
+    return sum(int(np.prod(s)) for _, s in case.output_types()) > SMALL or any(
+        int(np.prod(i.shape)) > SMALL for i in case.inputs
+    )
+
+
+@pytest.mark.parametrize("case", pick([c for c in CASES if many_tasks(c)]))
+def test_any_number_of_threads_gives_the_same_bits(case: Case) -> None:
+    values = case.values()
+    text = harness.plain(case)
+    base = harness.run(text, values)
+    for count in (2, 3):
+        ipu.set_num_threads(count)
+        harness.same_bits(harness.run(text, values), base, f"{count} threads")
+
+
+FUSIBLE = [
+    c
+    for c in CASES
+    if c.label == "threads" and c.op in ("exp", "relu", "tanh", "neg", "square")
+]
+
+
+@pytest.mark.parametrize("case", pick(FUSIBLE))
+def test_chains_are_really_fused(case: Case) -> None:
+    text, _ = harness.chained(case, held=False)
+    fused = _core.graph_compile(text).text
+    plain = _core.graph_compile(text, fuse=False).text
+    assert "fused_elementwise." in fused and f"{case.op}." not in fused
+    assert "fused_elementwise." not in plain and f"{case.op}." in plain
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_products_with_what_follows_fused_into_them(
+    dtype: str, bias: bool, activation: str
+) -> None:
+    """matmul, bias and activation as one node: the bits of the three one by one."""
+    rng = np.random.default_rng(2)
+    for m, k, n in ((3, 5, 7), (32, 784, 256), (1, 64, 10), (65, 33, 129)):
+        graph = Graph(dtype == "float64")
+        shapes = [(m, k), (k, n), (n,)][: 3 if bias else 2]
+        names = [graph.param((dtype, s)) for s in shapes]
+        kind = (dtype, (m, n))
+        out = graph.one("matmul", names[:2], kind)
+        if bias:
+            out = graph.one("add", [out, names[2]], kind)
+        if activation:
+            out = graph.one(activation, [out], kind)
+        text = graph.finish([out])
+        values = [np.asarray(rng.normal(size=s), dtype) for s in shapes]
+        base = harness.run(text, values, fuse=False)
+        program = _core.graph_compile(text)
+        assert ("fused_matmul" in program.text) == (bias or bool(activation))
+        for count in (1, 2, 3):
+            ipu.set_num_threads(count)
+            got = [np.asarray(t.numpy()) for t in program.run(values)]
+            harness.same_bits(got, base, f"{(m, k, n)} on {count} threads")
+
+
+# --- backward -------------------------------------------------------------------------
+
+GRADIENTS = [c for c in CASES if c.smooth and not many_tasks(c)]
+
+
+@pytest.mark.parametrize("case", pick(GRADIENTS))
+def test_gradient(case: Case) -> None:
+    values = case.values()
+    text, weights = harness.weighted(case)
+    if TABLE[case.op] & FLAGS["opaque"]:
+        with pytest.raises(ipu.tf.errors.UnimplementedError, match=case.op):
+            _core.graph_gradients(text)
+        return
+    floats = sum(v.dtype.kind == "f" for v in values)
+    found = harness.numeric_gradient(case, values, weights)
+    graph = _core.graph_gradients(text)
+    dtype = case.out_float()
+    narrow = {dtype, *(i.dtype for i in case.inputs if is_float(i.dtype))}
+    rank = ("float64", "float32", "float16")
+    coarse = max(narrow, key=rank.index)
+    inputs = values + weights
+    got = harness.run(graph, inputs)
+    harness.check_gradient(got[1 : 1 + floats], found, coarse, f"{case.id}, fast")
+    same = harness.run(graph, inputs, fuse=False)
+    harness.same_bits(got, same, "fused and unfused gradient")
+    reference = harness.run(graph, inputs, reference=True)
+    what = f"{case.id}, reference"
+    harness.check_gradient(reference[1 : 1 + floats], found, coarse, what)
+
+
+TWICE = [c for c in GRADIENTS if c.twice and c.out_float() == "float64"]
+
+
+@pytest.mark.parametrize("case", pick(TWICE))
+def test_second_gradient(case: Case) -> None:
+    """The gradient's own gradient, against central differences of the gradient."""
+    values = case.values()
+    text, weights = harness.weighted(case)
+    first = harness.only_result(_core.graph_gradients(text), 1)
+    program = _core.graph_compile(first)
+    places = [k for k, v in enumerate(values) if v.dtype.kind == "f"]
+
+    def total(xs: list[Array]) -> float:
+        args = list(values)
+        for k, x in zip(places, xs, strict=True):
+            args[k] = x
+        return float(program.run([*args, *weights])[0].numpy().sum())
+
+    rng = np.random.default_rng(6)
+    found = harness.differences(total, [values[k] for k in places], rng)
+    second = harness.run(_core.graph_gradients(first), values + weights)
+    harness.check_gradient(second[1 : 1 + len(places)], found, "float64", case.id)
+
+
+# --- the checkers have teeth ----------------------------------------------------------
+
+
+def first_case(op: str, **want: object) -> Case:
+    return next(
+        c
+        for c in CASES
+        if c.op == op
+        and c.label != "special"
+        and sum(int(np.prod(i.shape)) for i in c.inputs) > 3
+        and all(getattr(c, k) == v for k, v in want.items())
+    )
+
+
+WRONG_GRADIENTS = (
+    ("sigmoid", "sigmoid_grad(", "tanh_grad("),
+    ("tanh", "tanh_grad(", "sigmoid_grad("),
+    ("relu", "relu_grad(", "mul("),
+    ("log", "div(", "mul("),
+    ("square", "add(", "sub("),
+    ("matmul", "transpose_b=true", "transpose_b=false"),
+    ("mul", "mul(", "sub("),
+    ("softmax", "sub(", "add("),
+    ("gather", "gather_grad(", "gather_grad("),
+)
+
+
+def spoil(graph: str, text: str, old: str, new: str) -> str:
+    """The graph with one op of the gradient's part exchanged."""
+    kept = len(text.splitlines()) - 1
+    lines = graph.splitlines()
+    for i in range(len(lines) - 1, kept - 1, -1):
+        if old in lines[i]:
+            lines[i] = lines[i].replace(old, new)
+            return "\n".join(lines) + "\n"
+    raise AssertionError(f"no {old} in the gradient:\n{graph}")
+
+
+@pytest.mark.parametrize(
+    ("op", "old", "new"),
+    [w for w in WRONG_GRADIENTS if w[0] not in ("gather", "square", "matmul")],
+)
+def test_a_wrong_gradient_is_caught(op: str, old: str, new: str) -> None:
+    case = first_case(op, smooth=True)
+    values = case.values()
+    text, weights = harness.weighted(case)
+    found = harness.numeric_gradient(case, values, weights)
+    graph = _core.graph_gradients(text)
+    floats = sum(v.dtype.kind == "f" for v in values)
+    right = harness.run(graph, values + weights)[1 : 1 + floats]
+    harness.check_gradient(right, found, case.out_float(), "right")
+    wrong = harness.run(spoil(graph, text, old, new), values + weights)
+    with pytest.raises(AssertionError, match="central differences give"):
+        harness.check_gradient(wrong[1 : 1 + floats], found, case.out_float(), "wrong")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_a_gradient_that_is_slightly_off_is_caught(dtype: str) -> None:
+    case = next(
+        c
+        for c in GRADIENTS
+        if c.op == "exp" and c.out_float() == dtype and c.inputs[0].shape
+    )
+    values = case.values()
+    text, weights = harness.weighted(case)
+    found = harness.numeric_gradient(case, values, weights)
+    right = harness.run(_core.graph_gradients(text), values + weights)[1:2]
+    off = [g * (1 + 8 * harness.TOLERANCE[dtype]) for g in right if g.size]
+    if off:
+        with pytest.raises(AssertionError, match="central differences give"):
+            harness.check_gradient(off, found, dtype, "off")
+
+
+WRONG_KERNELS = (
+    ("add", "sub"),
+    ("tanh", "sigmoid"),
+    ("maximum", "minimum"),
+    ("less", "less_equal"),
+    ("sum", "mean"),
+    ("max", "min"),
+    ("floor_div", "floor_mod"),
+    ("softmax", "log_softmax"),
+    ("random_uniform", "random_normal"),
+)
+
+
+@pytest.mark.parametrize(("op", "other"), WRONG_KERNELS)
+def test_a_wrong_kernel_is_caught(op: str, other: str) -> None:
+    case = first_case(op) if not op.startswith("random") else draw_case(op)
+    if op == "less":  # where there are equal elements
+        case = next(c for c in CASES if c.op == op and c.inputs[0].dtype == "int8")
+        case = replace(case, inputs=tuple(replace(i, shape=(40,)) for i in case.inputs))
+    values = case.values()
+    want = case.expect(values)
+    text = harness.plain(case)
+    harness.close(case, harness.run(text, values), want, "right")
+    wrong = harness.run(text.replace(f" {op}(", f" {other}("), values)
+    with pytest.raises(AssertionError, match="differs|is wrong"):
+        harness.close(case, wrong, want, "wrong")
+
+
+def draw_case(op: str) -> Case:
+    return next(c for c in CASES if c.op == op and c.label.startswith("5_"))
+
+
+@pytest.mark.parametrize("op", ["exp", "matmul", "sum", "softmax", "log", "tanh"])
+def test_an_error_of_a_few_units_in_the_last_place_is_caught(op: str) -> None:
+    case = first_case(op, float_dtype="", exact=False)
+    values = case.values()
+    want = case.expect(values)
+    room = 3 * case.ulps * np.finfo(case.out_float()).eps
+    off = [(w * (1 + room)).astype(case.out_float()) for w in want]
+    if case.bound is not None:
+        size = case.bound(*map(np.abs, harness.floats_of(case)))
+        off = [(w + 3 * room * size).astype(case.out_float()) for w in want]
+    with pytest.raises(AssertionError, match="is wrong"):
+        harness.close(case, off, want, "off")
+
+
+def test_a_form_with_other_bits_is_caught() -> None:
+    a = np.array([0.0, 1.0], np.float32)
+    with pytest.raises(AssertionError, match="differs in 1 of 2"):
+        harness.same_bits([a], [np.array([-0.0, 1.0], np.float32)], "sign of zero")
+    with pytest.raises(AssertionError, match="differs in 1 of 2"):
+        harness.same_bits(
+            [a], [np.nextafter(a, a + np.array([0, 1], "f4"))], "last place"
+        )
+
+
+# --- resources ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.id)
+def test_resources(scenario: Scenario) -> None:
+    for trips in (0, 1, 5):
+        state = [v.copy() for v in scenario.variables]
+        inputs = list(scenario.inputs)
+        fed = list(scenario.infeed)
+        variables, elements = scenario.oracle(state, inputs, fed, trips)
+        for options in (
+            {},
+            {"fuse": False},
+            {"reference": True},
+        ):
+            for count in (1, 2, 3):
+                ipu.set_num_threads(count)
+                got = play(scenario, trips, **options)
+                what = f"{trips} trips, {options}, {count} threads"
+                harness.same_bits(got.variables, variables, what)
+                if trips:
+                    harness.same_bits(got.elements, elements, what)
+
+
+# --- what breaks a rule at run time ---------------------------------------------------
+
+
+def raises_for(
+    op: str, inputs: list[Array], attrs: str, out: object, match: str
+) -> None:
+    graph = Graph()
+    names = [graph.param((x.dtype.name, x.shape)) for x in inputs]
+    outs = out if isinstance(out, list) else [out]
+    text = graph.finish(graph.node(op, names, attrs, outs))
+    for reference in (False, True):
+        with pytest.raises(ipu.tf.errors.InvalidArgumentError, match=match):
+            harness.run(text, inputs, reference=reference)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
+@pytest.mark.parametrize("op", ["floor_div", "floor_mod"])
+def test_integer_division_by_zero_is_an_error(op: str, dtype: str) -> None:
+    inputs = [np.array([4, 5, 6], dtype), np.array([1, 0, 2], dtype)]
+    raises_for(op, inputs, "", (dtype, (3,)), "division by zero")
+
+
+def test_integers_to_negative_powers_are_an_error() -> None:
+    inputs = [np.array([4, 5], "int32"), np.array([1, -1], "int32")]
+    raises_for("pow", inputs, "", ("int32", (2,)), "negative integer power")
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_labels_outside_the_classes_are_an_error(label: int) -> None:
+    inputs = [np.zeros((2, 3), "f4"), np.array([0, label], "i4")]
+    kinds = [("float32", (2,)), ("float32", (2, 3))]
+    raises_for("sparse_cross_entropy", inputs, "", kinds, f"label {label} of row 1")
+
+
+@pytest.mark.parametrize("index", [-1, 4])
+def test_indices_outside_the_axis_are_an_error(index: int) -> None:
+    inputs = [np.zeros((4, 3), "f4"), np.array([0, index], "i4")]
+    raises_for("gather", inputs, "axis=0", ("float32", (2, 3)), rf"= {index} is not in")
+
+
+@pytest.mark.parametrize("op", sorted(TABLE))
+def test_a_dtype_that_an_op_does_not_take_is_refused(op: str) -> None:
+    """Also at compile time: whatever has a type rule has a kernel."""
+    for dtype in set(ALL) - dtypes_with_a_case(op):
+        for case in [c for c in CASES if c.op == op][:1]:
+            inputs = tuple(replace(i, dtype=dtype) for i in case.inputs)
+            if not inputs or op in ("one_hot", "fused_elementwise"):
+                continue
+            graph = Graph(host=True)
+            names = [graph.param(i.type) for i in inputs]
+            kinds = [(dtype, s) for _, s in case.output_types()]
+            text = graph.finish(graph.node(op, names, case.attrs, kinds))
+            with pytest.raises((TypeError, ValueError, ipu.tf.errors.OpError)):
+                _core.graph_compile(text)
+
+
+@pytest.mark.parametrize("dtype", sorted(set(ALL) - set(DEVICE)))
+def test_wide_dtypes_are_for_host_graphs(dtype: str) -> None:
+    text = f"block b0(%0: {type_text((dtype, (2,)))}) {{\n}} -> (%0)\n"
+    with pytest.raises(TypeError, match=re.escape(f"{dtype}[2] does not exist on the")):
+        _core.graph_compile(text)
+    _core.graph_compile("host graph\n" + text)
+
+
+# --- conventions at kinks -------------------------------------------------------------
+
+
+def gradient_at(op: str, *inputs: Array, attrs: str = "") -> list[list[float]]:
+    ins = tuple(In(x.shape, x.dtype.name, between(0, 1)) for x in inputs)
+    graph = Graph()
+    names = [graph.param(i.type) for i in ins]
+    shape = np.broadcast_shapes(*(x.shape for x in inputs))
+    shape = () if "axes" in attrs else shape
+    text = graph.finish(graph.node(op, names, attrs, [("float32", shape)]))
+    out = harness.run(_core.graph_gradients(text), list(inputs))
+    return [g.tolist() for g in out[1:]]
+
+
+def f4(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+def test_gradients_at_kinks_are_those_of_tensorflow() -> None:
+    assert gradient_at("relu", f4(-1, -0.0, 0, 1)) == [[0, 0, 0, 1]]
+    assert gradient_at("abs", f4(-2, 0, 2)) == [[-1, 0, 1]]
+    assert gradient_at("maximum", f4(1, 2), f4(1, 1)) == [[1, 1], [0, 0]]
+    assert gradient_at("minimum", f4(1, 2), f4(1, 1)) == [[1, 0], [0, 1]]
+    assert gradient_at("max", f4(1, 3, 3, 2), attrs="axes=[0]") == [[0, 0.5, 0.5, 0]]
+    assert gradient_at("min", f4(1, 1, 3, 1), attrs="axes=[0]")[0][2] == 0
+    assert gradient_at("pow", f4(0, 0, -2), f4(0, 2, 2)) == [[0, 0, -4], [0, 0, 0]]
+    assert gradient_at("stop_gradient", f4(1, 2)) == [[0, 0]]
+    assert gradient_at("sqrt", f4(0, 4)) == [[np.inf, 0.25]]
