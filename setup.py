@@ -1,8 +1,7 @@
 """Builds the extension ``ipu._core`` from ``ipu_core/`` with plain setuptools.
 
 Environment
-    IPU_BLIS_ROOT   where BLIS is, before the usual places: a folder with ``libblis.a``
-    and
+    IPU_BLIS_ROOT   where BLIS is, before the usual places: a folder with ``libblis.a`` and
                     ``blis.h`` in it or in its ``lib`` and ``include``.
     IPU_SANITIZE    ``address``, ``undefined``, ``thread``, or several with commas.
     IPU_DEBUG       ``1``: asserts on, no optimisation.

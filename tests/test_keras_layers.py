@@ -506,3 +506,21 @@ def test_pipelining_options_are_checked() -> None:
     model.compile("sgd", "mse", steps_per_execution=2)
     with pytest.raises(RuntimeError, match="is not divisible by"):
         model.fit(floats(8, 2), floats(8, 1), batch_size=4, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "nearest"),
+    [
+        ("layers", "Dens", "Dense"),
+        ("losses", "MeanSquareError", "MeanSquaredError"),
+        ("optimizers", "Adm", "Adam"),
+        ("metrics", "CategoricalAcuracy", "CategoricalAccuracy"),
+        ("callbacks", "EarlyStoping", "EarlyStopping"),
+        ("initializers", "GlorotUnifrom", "GlorotUniform"),
+    ],
+)
+def test_unknown_classes_have_a_nearest_match(
+    module: str, name: str, nearest: str
+) -> None:
+    with pytest.raises(AttributeError, match=f"Did you mean '{nearest}'"):
+        getattr(getattr(keras, module), name)

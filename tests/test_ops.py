@@ -15,9 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-import ipu
-from ipu import _core
 from op_cases import CASES, SCENARIOS, harness
 from op_cases.model import (
     ALL,
@@ -34,6 +31,9 @@ from op_cases.model import (
     type_text,
 )
 from op_cases.resources import Scenario, play
+
+import ipu
+from ipu import _core
 
 FLAGS = {"gradient": 1 << 1, "opaque": 1 << 10}
 TABLE = dict(_core.op_table())
@@ -55,22 +55,20 @@ def threads() -> Iterator[None]:
 
 # --- the table is covered -------------------------------------------------------------
 
-SERVES: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys("exp log sqrt rsqrt tanh sigmoid floor div mean".split(), FLOATS),
-    **dict.fromkeys("tanh_grad sigmoid_grad softmax log_softmax".split(), FLOATS),
-    **dict.fromkeys("sparse_cross_entropy cross_entropy dropout".split(), FLOATS),
-    **dict.fromkeys("random_uniform random_normal truncated_normal".split(), FLOATS),
-    **dict.fromkeys("logical_not logical_and logical_or".split(), ("bool",)),
-    **dict.fromkeys("equal not_equal select cast identity".split(), ALL),
-    **dict.fromkeys("stop_gradient reshape transpose broadcast".split(), ALL),
-    **dict.fromkeys("concat slice slice_grad gather constant".split(), ALL),
-    **dict.fromkeys("variable_read variable_assign infeed_dequeue".split(), DEVICE),
-    **dict.fromkeys("outfeed_enqueue".split(), DEVICE),
+OF_FLOATS = """exp log sqrt rsqrt tanh sigmoid floor div mean tanh_grad sigmoid_grad
+softmax log_softmax sparse_cross_entropy cross_entropy dropout random_uniform
+random_normal truncated_normal fused_elementwise"""
+OF_ANY = """equal not_equal select cast identity stop_gradient reshape transpose broadcast
+concat slice slice_grad gather constant"""
+ON_DEVICE = "variable_read variable_assign infeed_dequeue outfeed_enqueue"
+SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
+    **dict.fromkeys(OF_FLOATS.split(), FLOATS),
+    **dict.fromkeys(OF_ANY.split(), ALL),
+    **dict.fromkeys(ON_DEVICE.split(), DEVICE),
+    **dict.fromkeys(["logical_not", "logical_and", "logical_or"], ("bool",)),
+    **dict.fromkeys(["sgd_update", "adam_update"], ("float32", "float16")),
     "variable_add": tuple(d for d in DEVICE if d != "bool"),
-    "sgd_update": ("float32", "float16"),
-    "adam_update": ("float32", "float16"),
     "one_hot": INTS,
-    "fused_elementwise": FLOATS,
     "repeat": ("float32",),
 }
 
@@ -283,11 +281,8 @@ WRONG_GRADIENTS = (
     ("tanh", "tanh_grad(", "sigmoid_grad("),
     ("relu", "relu_grad(", "mul("),
     ("log", "div(", "mul("),
-    ("square", "add(", "sub("),
-    ("matmul", "transpose_b=true", "transpose_b=false"),
     ("mul", "mul(", "sub("),
     ("softmax", "sub(", "add("),
-    ("gather", "gather_grad(", "gather_grad("),
 )
 
 
@@ -302,10 +297,7 @@ def spoil(graph: str, text: str, old: str, new: str) -> str:
     raise AssertionError(f"no {old} in the gradient:\n{graph}")
 
 
-@pytest.mark.parametrize(
-    ("op", "old", "new"),
-    [w for w in WRONG_GRADIENTS if w[0] not in ("gather", "square", "matmul")],
-)
+@pytest.mark.parametrize(("op", "old", "new"), WRONG_GRADIENTS)
 def test_a_wrong_gradient_is_caught(op: str, old: str, new: str) -> None:
     case = first_case(op, smooth=True)
     values = case.values()
@@ -355,13 +347,14 @@ def test_a_wrong_kernel_is_caught(op: str, other: str) -> None:
     case = first_case(op) if not op.startswith("random") else draw_case(op)
     if op == "less":  # where there are equal elements
         case = next(c for c in CASES if c.op == op and c.inputs[0].dtype == "int8")
-        case = replace(case, inputs=tuple(replace(i, shape=(40,)) for i in case.inputs))
+        inputs = tuple(replace(i, shape=(40,)) for i in case.inputs)
+        case = replace(case, label="40", inputs=inputs)
     values = case.values()
     want = case.expect(values)
     text = harness.plain(case)
     harness.close(case, harness.run(text, values), want, "right")
     wrong = harness.run(text.replace(f" {op}(", f" {other}("), values)
-    with pytest.raises(AssertionError, match="differs|is wrong"):
+    with pytest.raises(AssertionError, match=r"differs|is wrong"):
         harness.close(case, wrong, want, "wrong")
 
 
@@ -403,11 +396,8 @@ def test_resources(scenario: Scenario) -> None:
         inputs = list(scenario.inputs)
         fed = list(scenario.infeed)
         variables, elements = scenario.oracle(state, inputs, fed, trips)
-        for options in (
-            {},
-            {"fuse": False},
-            {"reference": True},
-        ):
+        forms: tuple[dict[str, bool], ...] = ({}, {"fuse": False}, {"reference": True})
+        for options in forms:
             for count in (1, 2, 3):
                 ipu.set_num_threads(count)
                 got = play(scenario, trips, **options)
@@ -459,7 +449,7 @@ def test_indices_outside_the_axis_are_an_error(index: int) -> None:
 
 @pytest.mark.parametrize("op", sorted(TABLE))
 def test_a_dtype_that_an_op_does_not_take_is_refused(op: str) -> None:
-    """Also at compile time: whatever has a type rule has a kernel."""
+    """Before it runs, not by a wrong result."""
     for dtype in set(ALL) - dtypes_with_a_case(op):
         for case in [c for c in CASES if c.op == op][:1]:
             inputs = tuple(replace(i, dtype=dtype) for i in case.inputs)

@@ -132,9 +132,8 @@ class IPUOutfeedQueue:
         last = self._mode is IPUOutfeedMode.LAST
         if last and self._queue.wait(0, 0.0) == 0:
             raise FailedPreconditionError(
-                "Trying to get the last value from an outfeed queue before any value
-                has "
-                "been enqueued."
+                "Trying to get the last value from an outfeed queue before any value "
+                "has been enqueued."
             )
         return nest.pack_sequence_as(self._structure, self._queue.take(-1, last))
 
@@ -152,6 +151,5 @@ class IPUOutfeedQueue:
             self._trace = None
 
     def _wait(self, at_least: int, timeout_s: float) -> int:
-        """Wait until so many results are here, or the time is over; how many there
-        are."""
+        """Wait for so many results, or till the time is over; how many there are."""
         return 0 if self._queue is None else self._queue.wait(at_least, timeout_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -112,21 +112,6 @@ class Case:
             ]
             _output_types[self.id] = cached
         return cached
-
-    def with_dtype(self, dtype: str) -> Case:
-        """The same with its floats in another dtype."""
-        inputs = tuple(
-            replace(i, dtype=dtype) if is_float(i.dtype) else i for i in self.inputs
-        )
-        attrs = self.attrs
-        if self.float_dtype:
-            attrs = attrs.replace(f"dtype={self.float_dtype}", f"dtype={dtype}")
-        return replace(
-            self,
-            inputs=inputs,
-            attrs=attrs,
-            float_dtype=dtype if self.float_dtype else "",
-        )
 
 
 _output_types: dict[str, list[Type]] = {}

@@ -28,7 +28,7 @@ class Scenario:
     """A loop whose body is made of one resource op and what it needs.
 
     `body` writes nodes, given the names of `inputs`; `oracle` gives (variables, elements
-    of the outfeed) after the trips, from (variables, inputs, elements of the infeed).
+    out) after the trips, from (variables, inputs, elements in).
     """
 
     op: str

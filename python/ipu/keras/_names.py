@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn, TypeVar
 
-__all__ = ["lookup", "nearest", "reset_uids", "snake_case", "unique_name"]
+__all__ = ["lookup", "missing", "nearest", "reset_uids", "snake_case", "unique_name"]
 
 T = TypeVar("T")
 
@@ -53,6 +53,25 @@ def unique_name(stem: str, zero_based: bool = True) -> str:
     if zero_based:
         return stem if number == 0 else f"{stem}_{number}"
     return f"{stem}_{number + 1}"
+
+
+def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
+    """Make a module's ``__getattr__``: it offers the nearest name.
+
+    Args:
+        module: The name of the module.
+        known: The public names of it.
+
+    Returns:
+        A function of a name that raises AttributeError.
+    """
+    names = list(known)
+
+    def getattr_of_module(name: str) -> NoReturn:
+        hint = "" if name.startswith("_") else nearest(name, names)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
+
+    return getattr_of_module
 
 
 def reset_uids() -> None:

@@ -325,3 +325,6 @@ def serialize(activation: Callable[..., Any]) -> str:
 
 
 deserialize = get
+
+
+__getattr__ = _names.missing(__name__, __all__)

@@ -510,3 +510,6 @@ def serialize(initializer: Any) -> Any:
             "config": initializer.get_config(),
         }
     return getattr(initializer, "__name__", str(initializer))
+
+
+__getattr__ = _names.missing(__name__, __all__)

@@ -337,3 +337,6 @@ def get(identifier: Any) -> Any:
         "A loss must be None, a name, a Loss or a function (y_true, y_pred). "
         f"Received: {identifier!r} ({type(identifier).__name__})."
     )
+
+
+__getattr__ = _names.missing(__name__, __all__)

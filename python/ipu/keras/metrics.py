@@ -490,3 +490,6 @@ def resolve(name: str, y_true: Tensor, y_pred: Tensor) -> Callable[..., Tensor]:
     if is_binary:
         return binary_crossentropy
     return sparse_categorical_crossentropy if is_sparse else categorical_crossentropy
+
+
+__getattr__ = _names.missing(__name__, __all__)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""NumPy-style indexing of tensors: ints, slices, ``...``, ``None`` and index
-tensors."""
+"""NumPy-style indexing of tensors: ints, slices, ``...``, ``None``, index tensors."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ __all__ = ["Variable"]
 
 
 def current_device() -> _devices.Device:
-    """The device that new variables and programs belong to: the strategy's, else
-    number 0."""
+    """The device of new variables and programs: the strategy's, else number 0."""
     strategy = _strategy_state.get_strategy()
     return _devices.get_device(0 if strategy is None else strategy.device_ordinal)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ipu.keras import _names
 from ipu.keras.callbacks.callback import Callback, CallbackList
 from ipu.keras.callbacks.checkpoint import ModelCheckpoint
 from ipu.keras.callbacks.history import History
@@ -26,3 +27,6 @@ __all__ = [
     "ProgbarLogger",
     "TerminateOnNaN",
 ]
+
+
+__getattr__ = _names.missing(__name__, __all__)

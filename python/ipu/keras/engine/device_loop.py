@@ -48,7 +48,7 @@ class DeviceLoop:
         self._step = step
         self._infeed = IPUInfeedQueue(dataset, **(infeed_options or {}))
         self._outfeed = IPUOutfeedQueue(**(outfeed_options or {}))
-        self._function = _function.DeviceFunction(self._program)
+        self._function: Any = _function.DeviceFunction(self._program)
         self._started = False
 
     def _program(self) -> None:
@@ -88,6 +88,8 @@ class DeviceLoop:
             self._started = False
             _ = self._infeed.deleter
         _ = self._outfeed.deleter
+        # the function holds this loop: without the cycle its memory goes at once
+        self._function = None
 
     def steps_done(self, timeout_s: float) -> int:
         """Wait for the end of an execution; give the steps done so far."""

@@ -316,20 +316,13 @@ class Trainer(IPUOptions, Layer):
                 self, "train", batches, steps_per_epoch, epochs_run, "steps_per_epoch"
             )
             self._refuse_pipeline("fit", train.plan.per_execution)
-            held: list[fit_loops.Run] = []
+            test: fit_loops.Run | None = None
+            if validation_data is not None:
+                size = validation_batch_size or batch_size
+                test = self._validation(validation_data, size, validation_steps)
 
             def validate(epoch: int) -> fit_loops.Run | None:
-                if validation_data is None or not _is_due(epoch + 1, validation_freq):
-                    return None
-                if not held:
-                    held.append(
-                        self._validation(
-                            validation_data,
-                            validation_batch_size or batch_size,
-                            validation_steps,
-                        )
-                    )
-                return held[0]
+                return test if _is_due(epoch + 1, validation_freq) else None
 
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=epochs, steps=train.plan.steps

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ipu.keras import _names
 from ipu.keras.layers.base_layer import InputSpec, Layer
 from ipu.keras.layers.core import (
     Activation,
@@ -31,3 +32,6 @@ __all__ = [
     "add",
     "concatenate",
 ]
+
+
+__getattr__ = _names.missing(__name__, __all__)

@@ -46,3 +46,6 @@ def get(identifier: Any) -> Optimizer:
         "Could not interpret optimizer identifier: it must be a name or an Optimizer. "
         f"Received: {identifier!r} ({type(identifier).__name__})."
     )
+
+
+__getattr__ = _names.missing(__name__, __all__)

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: MIT
+"""The text form of graphs: printed, read back, verified, and refused where malformed."""
+
+import re
+
+import pytest
+from op_cases import CASES, harness
+
+import ipu
+from ipu import _core
+
+STEP = """device graph
+resource r0 variable id=3 "dense/kernel" float32[4,2]
+resource r1 variable id=4 "dense/\\"velo\\\\city\\"" float32[4,2]
+resource r2 infeed id=5 "data" float32[8,4], int32[8]
+resource r3 outfeed id=6 "" float32[]
+block b0(%0: int32[], %1: float32[]) {
+  block b1(%2: float32[]) {
+    %3, %4 = infeed_dequeue() {resource=2} : float32[8,4], int32[8]
+    %5 = variable_read() {resource=0} : float32[4,2]
+    %6 = matmul(%3, %5) {transpose_a=false, transpose_b=false} : float32[8,2]
+    %7, %8 = sparse_cross_entropy(%6, %4) : float32[8], float32[8,2]
+    %9 = matmul(%3, %8) {transpose_a=true, transpose_b=false} : float32[4,2]
+    sgd_update(%9, %1) {resource=0, momentum=0.90000000000000002, slots=[1]}
+    %10 = mean(%7) {axes=[0], keep_dims=false} : float32[]
+    outfeed_enqueue(%10) {resource=3}
+  } -> (%10)
+  %11 = constant() {dtype=float32, shape=[], value=0x0000803f} : float32[]
+  %12 = repeat(%0, %11) {body=b1} : float32[]
+} -> (%12)
+"""
+
+
+def refused(text: str, *words: str, error: type[BaseException] | None = None) -> None:
+    with pytest.raises(error or (ipu.tf.errors.OpError, TypeError, ValueError)) as info:
+        _core.graph_round_trip(text)
+    for word in words:
+        assert word in str(info.value)
+
+
+def changed(old: str, new: str, text: str = STEP) -> str:
+    assert old in text
+    return text.replace(old, new, 1)
+
+
+def line_of(part: str, text: str = STEP) -> str:
+    return f"line {text[: text.index(part)].count(chr(10)) + 1} of the graph"
+
+
+# --- round trip -----------------------------------------------------------------------
+
+
+def test_a_training_step_comes_back_as_it_was() -> None:
+    assert _core.graph_round_trip(STEP) == STEP
+
+
+SOME = [c for k, c in enumerate(CASES) if not c.slow and k % 7 == 0]
+
+
+@pytest.mark.parametrize("case", SOME, ids=lambda c: c.id)
+def test_every_form_of_a_case_comes_back(case) -> None:
+    for text in (
+        harness.plain(case),
+        harness.chained(case, held=True)[0],
+        harness.looped(case)[0],
+    ):
+        once = _core.graph_round_trip(text)
+        assert _core.graph_round_trip(once) == once
+        for name in ("canonicalise", "fold", "merge", "prune", "fuse"):
+            after = _core.graph_pass(once, name)
+            assert _core.graph_round_trip(after) == after
+
+
+def test_gradients_come_back() -> None:
+    for case in SOME:
+        if case.smooth and "fused" not in case.op:
+            text = _core.graph_gradients(harness.weighted(case)[0])
+            assert _core.graph_round_trip(text) == text
+
+
+def test_what_may_be_written_in_other_ways() -> None:
+    tidy = "device graph\nblock b0(%0: float32[2,3]) {\n  %1 = neg(%0) : float32[2,3]\n"
+    tidy += "} -> (%1)\n"
+    for text in (
+        "block b0(%0:float32[2,3]){%1=neg(%0):float32[2,3]}->(%1)",
+        "# a remark\nblock b0(%7: float32[2 3]) { # more\n %9 = neg(%7) : float32[2,3]\n"
+        "} -> (%9)\n\n# end",
+        tidy.replace("\n", "\r\n"),
+        tidy.replace("  ", "\t"),
+    ):
+        assert _core.graph_round_trip(text) == tidy
+
+
+def test_numbers_come_back_to_the_bit() -> None:
+    for number in ("0.1", "1e-300", "0.99999999999999989", "1e22"):
+        if float(number) < 1:
+            text = "block b0(%0: float32[2]) {\n  %1, %2 = dropout(%0) "
+            text += f"{{rate={number}}} : float32[2], bool[2]\n}} -> (%1)\n"
+            printed = re.findall(r"rate=([^}]*)}", _core.graph_round_trip(text))[0]
+            assert float(printed) == float(number)
+
+
+# --- errors name the line -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("device graph", "divice graph", ['expected block at "divice graph"']),
+        ("variable id=3", "varyable id=3", ["expected outfeed"]),
+        ("id=3", "id=x", ["expected an integer"]),
+        ('"data"', "data", ['expected "']),
+        ('"data"', '"data', ["expected"]),
+        ("resource r1", "resource r7", ["resources numbered in order"]),
+        ("float32[8,4], int32", "float99[8,4], int32", ["expected a dtype"]),
+        ("%0: int32[]", "%0 int32[]", ["expected :"]),
+        ("block b1", "block b3", ["blocks numbered in order"]),
+        (
+            "%5 = variable_read",
+            "%5 = variable_raed",
+            ["expected an op", "variable_raed"],
+        ),
+        ("transpose_a=false", "transpose_c=false", ["expected an attribute"]),
+        ("transpose_a=false", "transpose_a=maybe", ["expected false"]),
+        ("momentum=0.9", "momentum=fast0.9", ["expected a number"]),
+        ("axes=[0]", "axes=0", ["expected ["]),
+        ("value=0x0000803f", "value=12", ["expected 0x"]),
+        ("{body=b1}", "{body=b4}", ["a block that stands above"]),
+        ("matmul(%3, %5)", "matmul(%3, %99)", ["%99 is not defined"]),
+        ("%10 = mean", "%10, %13 = mean", ["as many names as the op has outputs"]),
+        ("%3, %4 = infeed", "%3 = infeed", ["as many names as the op has outputs"]),
+        (": float32[8,2]\n", ": float32[8,3]\n", ["matmul gives float32[8,2]"]),
+        ("-> (%10)", "(%10)", ["expected ->"]),
+    ],
+)
+def test_a_malformed_text_names_its_line(old: str, new: str, words: list[str]) -> None:
+    text = changed(old, new)
+    with pytest.raises(ipu.tf.errors.InvalidArgumentError) as info:
+        _core.graph_round_trip(text)
+    message = str(info.value)
+    for word in words:
+        assert word in message, message
+    where = int(re.findall(r"line (\d+) of the graph", message)[0])
+    start = STEP[: STEP.index(old)].count("\n") + 1
+    assert start <= where <= start + 1, message
+
+
+def test_texts_that_end_too_early_or_too_late() -> None:
+    for end in range(0, len(STEP) - 2, 7):
+        with pytest.raises((ipu.tf.errors.OpError, TypeError, ValueError)):
+            _core.graph_round_trip(STEP[:end])
+    refused(STEP + "more", "expected the end of the text", 'at "more"')
+
+
+def test_broken_texts_never_do_worse_than_raise() -> None:
+    """Each character in turn left out, doubled or exchanged."""
+    for at in range(len(STEP)):
+        for text in (
+            STEP[:at] + STEP[at + 1 :],
+            STEP[:at] + STEP[at] + STEP[at:],
+            STEP[:at] + "%" + STEP[at + 1 :],
+            STEP[:at] + "9" + STEP[at + 1 :],
+        ):
+            try:
+                once = _core.graph_round_trip(text)
+            except (ipu.tf.errors.OpError, TypeError, ValueError, MemoryError):
+                continue
+            assert _core.graph_round_trip(once) == once
+
+
+# --- the verifier ---------------------------------------------------------------------
+
+
+def unary(op: str, attrs: str, out: str, kind: str = "float32[2,3]") -> str:
+    return f"block b0(%0: {kind}) {{\n  %1 = {op}(%0) {{{attrs}}} : {out}\n}} -> (%1)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (unary("transpose", "perm=[0,0]", "float32[2,3]"), ["transpose", "perm"]),
+        (unary("transpose", "perm=[1]", "float32[3,2]"), ["1 entries for 2"]),
+        (unary("reshape", "shape=[5]", "float32[5]"), ["[2,3]", "[5]"]),
+        (unary("reshape", "shape=[-6]", "float32[6]"), ["-6", "negative"]),
+        (unary("sum", "axes=[2]", "float32[2,3]"), ["axis 2", "2 dimensions"]),
+        (unary("sum", "axes=[1,0]", "float32[]"), ["sorted"]),
+        (unary("sum", "axes=[0,0]", "float32[3]"), ["each named once"]),
+        (unary("argmax", "axis=-3, dtype=int32", "int32[3]"), ["axis -3"]),
+        (unary("argmax", "axis=0, dtype=uint8", "uint8[3]"), ["int32 or int64"]),
+        (unary("broadcast", "shape=[3,3]", "float32[3,3]"), ["does not broadcast"]),
+        (
+            unary("slice", "begin=[0,1], size=[2,3], strides=[1,1]", "float32[2,3]"),
+            ["axis 1", "leaves its 3"],
+        ),
+        (
+            unary("slice", "begin=[0,0], size=[2,3], strides=[1,0]", "float32[2,3]"),
+            ["stride 0"],
+        ),
+        (unary("dropout", "rate=1.0", "float32[2,3]"), ["rate", "[0, 1)"]),
+        (unary("logical_not", "", "float32[2,3]"), ["bool", "float32"]),
+        (unary("exp", "", "int32[2]", "int32[2]"), ["floating-point", "int32"]),
+        (unary("max", "axes=[0]", "float32[]", "float32[0]"), ["no elements"]),
+        (unary("softmax", "", "float32[]", "float32[]"), ["at least one dimension"]),
+        (unary("add", "", "float32[2,3]"), ["add takes 2 to 2 inputs, but got 1"]),
+        (unary("cast", "", "int32[2,3]"), ["dtype"]),
+        (unary("cast", "dtype=float64", "float64[2,3]"), ["float64", "device"]),
+        (unary("one_hot", "depth=-1, axis=0", "float32[1,2]", "int32[2]"), ["depth"]),
+        (unary("variable_read", "resource=0", "float32[2,3]"), ["variable_read"]),
+    ],
+)
+def test_a_rule_that_a_node_breaks_is_named(text: str, words: list[str]) -> None:
+    refused(text, *words)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "node", "words"),
+    [
+        (["float32[2]", "float32[3]"], "add", ["[2]", "[3]", "do not broadcast"]),
+        (["float32[2]", "int32[2]"], "add", ["float32", "int32", "tf.cast"]),
+        (["float32[2,3]", "float32[2,3]"], "matmul", ["3 columns meet 2 rows"]),
+        (["float32[2]", "float32[2]"], "matmul", ["at least two dimensions"]),
+        (["float32[2,3]", "float32[2]"], "sparse_cross_entropy", ["integer labels"]),
+        (["float32[2,3]", "int32[3]"], "sparse_cross_entropy", ["[2,3]", "[3]"]),
+        (["float32[2,3]", "float32[3]"], "gather", ["indices must be integers"]),
+        (["float32[2,3]", "float32[3,3]"], "cross_entropy", ["one type"]),
+    ],
+)
+def test_inputs_that_do_not_fit_are_named(
+    kinds: list[str], node: str, words: list[str]
+) -> None:
+    params = ", ".join(f"%{i}: {k}" for i, k in enumerate(kinds))
+    text = f"block b0({params}) {{\n  %5 = {node}(%0, %1) : float32[2]\n}} -> (%5)\n"
+    refused(text, node, *words)
+
+
+def test_resources_have_to_fit_their_ops() -> None:
+    refused(
+        changed("variable_read() {resource=0}", "variable_read() {resource=2}"), "2"
+    )
+    refused(
+        changed("variable_read() {resource=0}", "variable_read() {resource=9}"), "9"
+    )
+    refused(changed("slots=[1]", "slots=[3]"), "3")
+    refused(changed("slots=[1]", "slots=[1,1]"), "2 slots")
+    text = changed("sgd_update(%9, %1)", "sgd_update(%8, %1)")
+    refused(text, "dense/kernel", "float32[4,2]", "float32[8,2]")
+    refused(changed("outfeed_enqueue(%10)", "outfeed_enqueue(%7)"), "tensor 0")
+    refused(changed("outfeed_enqueue(%10)", "outfeed_enqueue(%10, %10)"), "takes 1")
+
+
+def test_loops_have_to_carry_what_they_say() -> None:
+    refused(changed("repeat(%0, %11)", "repeat(%0)"), "carries 0 values")
+    refused(changed("repeat(%0, %11)", "repeat(%1, %11)"), "trip count", "float32[]")
+    refused(changed("-> (%10)", "-> (%7)"), "keep its type", "float32[8]")
+    both = "%12 = repeat(%0, %11) {body=b1} : float32[]\n"
+    more = "  %13 = repeat(%0, %11) {body=b1} : float32[]\n"
+    refused(changed(both, both + more))
+
+
+def test_values_of_an_inner_block_stay_there() -> None:
+    refused(changed("-> (%12)", "-> (%5)"))
+
+
+def test_dtypes_of_the_host_stay_there() -> None:
+    text = "block b0(%0: float64[2]) {\n} -> (%0)\n"
+    refused(text, "float64[2] does not exist on the device", error=TypeError)
+    assert _core.graph_round_trip("host graph\n" + text).startswith("host graph\n")
+
+
+def test_shapes_have_limits() -> None:
+    text = "block b0(%0: float32[1,1,1,1,1,1,1,1,1]) {\n} -> (%0)\n"
+    refused(text, "at most 8 dimensions", "line 1")
+    refused("block b0(%0: float32[-1]) {\n} -> (%0)\n", "negative")
+    with pytest.raises((MemoryError, ipu.tf.errors.ResourceExhaustedError)):
+        _core.graph_round_trip(
+            text.replace("[1,1,1,1,1,1,1,1,1]", "[9999999999,9999999999]")
+        )
+
+
+def test_an_unknown_pass_is_named() -> None:
+    with pytest.raises((ValueError, ipu.tf.errors.OpError), match="fusse"):
+        _core.graph_pass(STEP, "fusse")
+
+
+def test_opaque_ops_say_that_they_have_no_gradient() -> None:
+    with pytest.raises(ipu.tf.errors.UnimplementedError, match="in the loop's body"):
+        _core.graph_gradients(STEP)
