@@ -146,13 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
     with Runner(options.rounds, options.seconds, progress) as runner:
         comparisons = compare_all(options, runner, output)
         progress("importing ipu")
-        figures: list[tuple[str, float | str, str]] = [
-            (
-                "import ipu, over NumPy",
-                extras.import_seconds(options.rounds),
-                extras.IMPORT_LIMIT,
-            )
-        ]
+        figures = extras.import_figures(options.rounds)
     figures += extras.compile_figures(comparisons)
     output.record["start_up"] = figures
     output.record["versions"] = report.versions(comparisons)

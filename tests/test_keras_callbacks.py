@@ -190,7 +190,12 @@ def test_csv_logger(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     model = regression()
     history = fit(model, keras.callbacks.CSVLogger(path), epochs=2)
-    fit(model, keras.callbacks.CSVLogger(path, append=True), epochs=3, initial_epoch=2)
+    fit(
+        model,
+        keras.callbacks.CSVLogger(path, append=True),
+        epochs=3,
+        initial_epoch=2,
+    )
     rows = list(csv.DictReader(io.StringIO(path.read_text())))
     assert [row["epoch"] for row in rows] == ["0", "1", "2"]
     assert list(rows[0]) == ["epoch", "loss", "mae"]
@@ -201,7 +206,9 @@ def test_model_checkpoint(tmp_path: Path) -> None:
     pattern = str(tmp_path / "w-{epoch:02d}-{loss:.3f}")
     model = regression()
     history = fit(
-        model, keras.callbacks.ModelCheckpoint(pattern, save_weights_only=True), epochs=2
+        model,
+        keras.callbacks.ModelCheckpoint(pattern, save_weights_only=True),
+        epochs=2,
     )
     names = [
         f"w-{i + 1:02d}-{loss:.3f}.safetensors"
@@ -296,5 +303,7 @@ def test_stop_training_in_the_middle_of_an_epoch() -> None:
     def stop(batch: int, logs: dict) -> None:
         model.stop_training = batch >= 3
 
-    history = fit(model, keras.callbacks.LambdaCallback(on_train_batch_end=stop), epochs=5)
+    history = fit(
+        model, keras.callbacks.LambdaCallback(on_train_batch_end=stop), epochs=5
+    )
     assert len(history.steps["loss"]) == 4 and history.epoch == [0]

@@ -35,7 +35,9 @@ PER_SAMPLE = -np.log(softmax(LOGITS.astype(np.float64)))[np.arange(6), LABELS]
 def test_sparse_crossentropy(shape: tuple[int, ...], dtype: str) -> None:
     labels = LABELS.reshape(shape).astype(dtype)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    np.testing.assert_allclose(float(loss(labels, LOGITS)), PER_SAMPLE.mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        float(loss(labels, LOGITS)), PER_SAMPLE.mean(), rtol=1e-5
+    )
     of_probabilities = keras.losses.SparseCategoricalCrossentropy()
     probabilities = softmax(LOGITS)
     np.testing.assert_allclose(
@@ -45,7 +47,9 @@ def test_sparse_crossentropy(shape: tuple[int, ...], dtype: str) -> None:
 
 def test_categorical_crossentropy() -> None:
     loss = keras.losses.CategoricalCrossentropy(from_logits=True)
-    np.testing.assert_allclose(float(loss(ONE_HOT, LOGITS)), PER_SAMPLE.mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        float(loss(ONE_HOT, LOGITS)), PER_SAMPLE.mean(), rtol=1e-5
+    )
     loss = keras.losses.CategoricalCrossentropy()
     np.testing.assert_allclose(
         float(loss(ONE_HOT, 3 * softmax(LOGITS))), PER_SAMPLE.mean(), rtol=1e-5
@@ -74,10 +78,14 @@ def test_squared_absolute_and_binary() -> None:
     y = RNG.normal(size=(5, 3)).astype(np.float32)
     p = RNG.normal(size=(5, 3)).astype(np.float32)
     np.testing.assert_allclose(
-        keras.losses.mean_squared_error(y, p).numpy(), ((y - p) ** 2).mean(-1), rtol=1e-5
+        keras.losses.mean_squared_error(y, p).numpy(),
+        ((y - p) ** 2).mean(-1),
+        rtol=1e-5,
     )
     np.testing.assert_allclose(
-        float(keras.losses.MeanAbsoluteError()(y, p)), np.abs(y - p).mean(), rtol=1e-5
+        float(keras.losses.MeanAbsoluteError()(y, p)),
+        np.abs(y - p).mean(),
+        rtol=1e-5,
     )
     targets = (y > 0).astype(np.int32)
     expected = -(
@@ -93,9 +101,9 @@ def test_squared_absolute_and_binary() -> None:
 
 def test_softmax_then_from_logits_uses_the_logits_and_warns() -> None:
     big = LOGITS * 200
-    expected = -np.log(
-        np.maximum(softmax(big.astype(np.float64)), 1e-300)
-    )[np.arange(6), LABELS].mean()
+    expected = -np.log(np.maximum(softmax(big.astype(np.float64)), 1e-300))[
+        np.arange(6), LABELS
+    ].mean()
     for name, labels in [
         ("SparseCategoricalCrossentropy", LABELS),
         ("CategoricalCrossentropy", ONE_HOT),

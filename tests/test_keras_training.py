@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,7 +49,9 @@ def batches(repeat: bool = False, cast: str = "float32") -> object:
 class Oracle:
     """The same network and SGD with momentum, in float64 NumPy."""
 
-    def __init__(self, weights: list, rate: float = 0.01, momentum: float = 0.0) -> None:
+    def __init__(
+        self, weights: list, rate: float = 0.01, momentum: float = 0.0
+    ) -> None:
         self.w = [weight.astype(np.float64) for weight in weights]
         self.v = [np.zeros_like(weight) for weight in self.w]
         self.rate, self.momentum = rate, momentum
@@ -105,7 +108,11 @@ def test_fit_is_numpy(k: int) -> None:
         np.testing.assert_allclose(weight, expected, rtol=1e-3, atol=1e-5)
     assert int(model.optimizer.iterations) == 18
     assert all(type(v) is float for v in history.history["loss"])
-    assert list(history.history) == ["loss", "accuracy"] and history.epoch == [0, 1, 2]
+    assert list(history.history) == ["loss", "accuracy"] and history.epoch == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_evaluate_and_predict_are_numpy() -> None:
@@ -119,7 +126,9 @@ def test_evaluate_and_predict_are_numpy() -> None:
     np.testing.assert_allclose(named["loss"], loss, rtol=1e-5)
     np.testing.assert_allclose(model.predict(X, batch_size=8), logits, atol=1e-5)
     np.testing.assert_allclose(model.predict(batches()), logits, atol=1e-5)
-    np.testing.assert_allclose(model.predict(X[:5]), logits[:5], atol=1e-5)
+    with pytest.warns(UserWarning, match="larger than"):
+        few = model.predict(X[:5])
+    np.testing.assert_allclose(few, logits[:5], atol=1e-5)
     assert model.metrics_names == ["loss", "accuracy"]
 
 
@@ -154,7 +163,9 @@ def test_shuffling_differs_by_epoch_and_repeats_with_the_seed() -> None:
 
     first, again = order(), order()
     assert first == again
-    fixed = classifier(2).fit(X, Y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0)
+    fixed = classifier(2).fit(
+        X, Y, batch_size=BATCH, epochs=1, shuffle=False, verbose=0
+    )
     expected, _, _ = Oracle(classifier().get_weights()).epoch()
     np.testing.assert_allclose(fixed.steps["loss"], expected, rtol=1e-4)
     assert not np.allclose(first[:STEPS], expected, rtol=1e-4)
@@ -184,11 +195,15 @@ def test_several_outputs_losses_and_metrics() -> None:
     results = model.evaluate(x, [Y, size], BATCH, verbose=0, return_dict=True)
     names = ["loss", "kind_loss", "size_loss", "kind_accuracy", "size_mae"]
     assert list(results) == names
-    np.testing.assert_allclose(results["kind_loss"], Oracle.loss(logits, Y)[0], rtol=1e-4)
+    np.testing.assert_allclose(
+        results["kind_loss"], Oracle.loss(logits, Y)[0], rtol=1e-4
+    )
     mse = ((guessed - size) ** 2).mean()
     np.testing.assert_allclose(results["size_loss"], mse, rtol=1e-4)
     np.testing.assert_allclose(
-        results["loss"], results["kind_loss"] + 0.5 * results["size_loss"], rtol=1e-5
+        results["loss"],
+        results["kind_loss"] + 0.5 * results["size_loss"],
+        rtol=1e-5,
     )
     history = model.fit(x, {"kind": Y, "size": size}, BATCH, epochs=3, verbose=0)
     assert list(history.history) == names
@@ -244,7 +259,9 @@ def test_subclassed_model_and_users_metric_and_optimizer() -> None:
             return self.b(self.drop(self.a(inputs), training=training))
 
     class Doubled(keras.optimizers.SGD):
-        def apply_gradients(self, grads_and_vars: object, name: object = None) -> object:
+        def apply_gradients(
+            self, grads_and_vars: object, name: object = None
+        ) -> object:
             return super().apply_gradients((2.0 * g, v) for g, v in grads_and_vars)
 
     def largest(y_true: object, y_pred: object) -> object:
@@ -287,11 +304,18 @@ def test_a_model_of_the_strategy_runs_outside_of_its_scope() -> None:
 
 def test_wide_dtypes_are_cast() -> None:
     oracle, _, _ = Oracle(classifier().get_weights()).epoch()
-    for x, y in [(X.astype(np.float64), Y.astype(np.int64)), (X.tolist(), Y.tolist())]:
+    for x, y in [
+        (X.astype(np.float64), Y.astype(np.int64)),
+        (X.tolist(), Y.tolist()),
+    ]:
         model = classifier(2)
-        history = model.fit(np.asarray(x), np.asarray(y), BATCH, shuffle=False, verbose=0)
+        history = model.fit(
+            np.asarray(x), np.asarray(y), BATCH, shuffle=False, verbose=0
+        )
         np.testing.assert_allclose(history.steps["loss"], oracle, rtol=1e-4)
-    data = tf.data.Dataset.from_tensor_slices((X.astype(np.float64), Y.astype(np.int64)))
+    data = tf.data.Dataset.from_tensor_slices(
+        (X.astype(np.float64), Y.astype(np.int64))
+    )
     history = classifier(2).fit(data.batch(BATCH, drop_remainder=True), verbose=0)
     np.testing.assert_allclose(history.steps["loss"], oracle, rtol=1e-4)
     with pytest.raises(ValueError, match="do not fit into the device's int32"):
@@ -311,7 +335,11 @@ def test_a_finite_data_set_with_fewer_steps_goes_on_where_it_stopped() -> None:
 def test_initial_epoch_and_infinite_data() -> None:
     model = classifier(2)
     history = model.fit(
-        batches(repeat=True), steps_per_epoch=4, epochs=5, initial_epoch=3, verbose=0
+        batches(repeat=True),
+        steps_per_epoch=4,
+        epochs=5,
+        initial_epoch=3,
+        verbose=0,
     )
     assert history.epoch == [3, 4] and len(history.steps["loss"]) == 8
     assert model.fit(X, Y, BATCH, epochs=1, initial_epoch=1, verbose=0).epoch == []
@@ -320,14 +348,25 @@ def test_initial_epoch_and_infinite_data() -> None:
 def test_validation() -> None:
     model = classifier(2)
     history = model.fit(
-        batches(), validation_data=(X[:16], Y[:16]), epochs=3, verbose=0, batch_size=None,
-        validation_batch_size=8, validation_freq=2,
+        batches(),
+        validation_data=(X[:16], Y[:16]),
+        epochs=3,
+        verbose=0,
+        batch_size=None,
+        validation_batch_size=8,
+        validation_freq=2,
     )
     assert len(history.history["val_loss"]) == 1
     with pytest.warns(UserWarning, match="larger than"):
-        history = model.fit(batches(), validation_data=batches(), validation_steps=1,
-                            epochs=3, verbose=0)
-    expected, _ = model.evaluate(X[:BATCH], Y[:BATCH], verbose=0)
+        history = model.fit(
+            batches(),
+            validation_data=batches(),
+            validation_steps=1,
+            epochs=3,
+            verbose=0,
+        )
+    with pytest.warns(UserWarning, match="larger than"):
+        expected, _ = model.evaluate(X[:BATCH], Y[:BATCH], verbose=0)
     # the same first batch every time
     np.testing.assert_allclose(history.history["val_loss"][-1], expected, rtol=1e-5)
     split = classifier(1).fit(X, Y, 6, validation_split=0.25, epochs=2, verbose=0)
@@ -346,9 +385,7 @@ def test_more_steps_per_execution_than_steps_warns() -> None:
 def test_fit_again_continues() -> None:
     model = classifier(3)
     losses = [
-        loss
-        for _ in range(2)
-        for loss in model.fit(batches(), verbose=0).steps["loss"]
+        loss for _ in range(2) for loss in model.fit(batches(), verbose=0).steps["loss"]
     ]
     oracle = Oracle(classifier().get_weights())
     np.testing.assert_allclose(losses, oracle.epoch()[0] + oracle.epoch()[0], rtol=1e-4)
@@ -359,14 +396,16 @@ def test_fit_again_continues() -> None:
 
 def test_step_errors() -> None:
     model = classifier(4)
-    with pytest.raises(ValueError, match=r"`steps_per_execution` \(4\) must be a divisor"):
+    with pytest.raises(
+        ValueError, match=r"`steps_per_execution` \(4\) must be a divisor"
+    ):
         model.fit(batches(), verbose=0)
     model = classifier(1)
-    with pytest.raises(ValueError, match="When providing an infinite dataset"):
+    with pytest.raises(ValueError, match=r"When providing an infinite dataset"):
         model.fit(batches(repeat=True), verbose=0)
-    with pytest.raises(ValueError, match="does not have enough data.*at least 7"):
+    with pytest.raises(ValueError, match=r"does not have enough data.*at least 7"):
         model.fit(batches(), steps_per_epoch=7, verbose=0)
-    with pytest.raises(ValueError, match="does not have enough data.*at least 8"):
+    with pytest.raises(ValueError, match=r"does not have enough data.*at least 8"):
         model.fit(batches(), steps_per_epoch=4, epochs=2, verbose=0)
     with pytest.raises(ValueError, match="empty"):
         model.fit(batches().take(0), verbose=0)
@@ -388,7 +427,7 @@ def test_step_errors() -> None:
 
 def test_data_errors() -> None:
     model = classifier(1)
-    with pytest.raises(ValueError, match="partial batch.*drop_remainder=True"):
+    with pytest.raises(ValueError, match=r"partial batch.*drop_remainder=True"):
         model.fit(X[:20], Y[:20], batch_size=8, verbose=0)
     open_batch = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
     with pytest.raises(ValueError, match="drop_remainder=True"):
@@ -512,3 +551,40 @@ def test_no_warnings_in_a_plain_run() -> None:
         model.predict(batches())
 
 
+def test_a_model_of_an_earlier_configuration_is_refused() -> None:
+    model = classifier(1)
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Make the model again"):
+        model.fit(batches(), verbose=0)
+    classifier(1).fit(batches(), verbose=0)
+
+
+def test_a_program_with_fewer_shards_than_ipus_is_refused() -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    try:
+        with pytest.raises(tf.errors.UnimplementedError, match="1 of the 2 IPUs"):
+            classifier(1).fit(batches(), verbose=0)
+    finally:
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        config.configure_ipu_system()
+
+
+def test_shape_errors_name_layer_and_line() -> None:
+    class Odd(keras.layers.Layer):
+        def build(self, input_shape: tuple) -> None:
+            self.w = self.add_weight("w", (7, 3))
+
+        def call(self, inputs: object) -> object:
+            return tf.matmul(inputs, self.w)  # here
+
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    line = next(i + 1 for i, text in enumerate(lines) if text.endswith("# here"))
+    with pytest.raises(Exception, match=r'layer "odd_one"') as caught:
+        keras.Sequential([Odd(name="odd_one", input_shape=(6,))])
+    assert f"test_keras_training.py:{line}" in str(caught.value)
+    assert "(None, 6)" in str(caught.value)

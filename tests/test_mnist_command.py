@@ -39,7 +39,10 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "ipu", *words], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "ipu", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 
@@ -61,7 +64,9 @@ def test_mnist_trains_and_reports(images: Path) -> None:
 
 
 def test_an_epoch_shorter_than_an_execution_needs_no_option(images: Path) -> None:
-    done = run("mnist", "--data", str(images), "--epochs", "1", "--steps-per-epoch", "7")
+    done = run(
+        "mnist", "--data", str(images), "--epochs", "1", "--steps-per-epoch", "7"
+    )
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr
 

@@ -9,34 +9,26 @@ ops.def without a case fails here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from op_cases import CASES, SCENARIOS, harness
+from op_cases.coverage import FLAGS, SERVES, TABLE, dtypes_with_a_case
 from op_cases.model import (
-    ALL,
-    DEVICE,
     FLOATS,
-    INTS,
     NUMBERS,
     Array,
     Case,
     Graph,
-    In,
-    between,
     is_float,
-    type_text,
 )
 from op_cases.resources import Scenario, play
 
 import ipu
 from ipu import _core
 
-FLAGS = {"gradient": 1 << 1, "opaque": 1 << 10}
-TABLE = dict(_core.op_table())
 SMALL = 5000  # elements; larger cases are there for threads and caches
 
 
@@ -54,36 +46,6 @@ def threads() -> Iterator[None]:
 
 
 # --- the table is covered -------------------------------------------------------------
-
-OF_FLOATS = """exp log sqrt rsqrt tanh sigmoid floor div mean tanh_grad sigmoid_grad
-softmax log_softmax sparse_cross_entropy cross_entropy dropout random_uniform
-random_normal truncated_normal fused_elementwise"""
-OF_ANY = """equal not_equal select cast identity stop_gradient reshape transpose broadcast
-concat slice slice_grad gather constant"""
-ON_DEVICE = "variable_read variable_assign infeed_dequeue outfeed_enqueue"
-SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
-    **dict.fromkeys(OF_FLOATS.split(), FLOATS),
-    **dict.fromkeys(OF_ANY.split(), ALL),
-    **dict.fromkeys(ON_DEVICE.split(), DEVICE),
-    **dict.fromkeys(["logical_not", "logical_and", "logical_or"], ("bool",)),
-    **dict.fromkeys(["sgd_update", "adam_update"], ("float32", "float16")),
-    "variable_add": tuple(d for d in DEVICE if d != "bool"),
-    "one_hot": INTS,
-    "repeat": ("float32",),
-}
-
-
-def dtypes_with_a_case(op: str) -> set[str]:
-    found = set()
-    for case in CASES:
-        if case.op == op:
-            found |= {i.dtype for i in case.inputs}
-            found |= {kind for kind, _ in case.output_types()}
-    for scenario in SCENARIOS:
-        if op == scenario.op or op in scenario.covers:
-            arrays = (*scenario.variables, *scenario.inputs, *scenario.infeed)
-            found |= {a.dtype.name for a in arrays}
-    return found
 
 
 @pytest.mark.parametrize("op", TABLE)
@@ -156,11 +118,13 @@ def many_tasks(case: Case) -> bool:
 @pytest.mark.parametrize("case", pick([c for c in CASES if many_tasks(c)]))
 def test_any_number_of_threads_gives_the_same_bits(case: Case) -> None:
     values = case.values()
-    text = harness.plain(case)
-    base = harness.run(text, values)
+    base = harness.run(harness.plain(case), values)
+    chain, more = harness.chained(case, held=False)
     for count in (2, 3):
         ipu.set_num_threads(count)
-        harness.same_bits(harness.run(text, values), base, f"{count} threads")
+        what = f"{count} threads"
+        harness.same_bits(harness.run(harness.plain(case), values), base, what)
+        harness.same_bits(harness.run(chain, values + more), base, f"{what}, fused")
 
 
 FUSIBLE = [
@@ -344,7 +308,10 @@ WRONG_KERNELS = (
 
 @pytest.mark.parametrize(("op", "other"), WRONG_KERNELS)
 def test_a_wrong_kernel_is_caught(op: str, other: str) -> None:
-    case = first_case(op) if not op.startswith("random") else draw_case(op)
+    if op.startswith("random"):
+        case = next(c for c in CASES if c.op == op and c.label.startswith("5_"))
+    else:
+        case = first_case(op)
     if op == "less":  # where there are equal elements
         case = next(c for c in CASES if c.op == op and c.inputs[0].dtype == "int8")
         inputs = tuple(replace(i, shape=(40,)) for i in case.inputs)
@@ -356,10 +323,6 @@ def test_a_wrong_kernel_is_caught(op: str, other: str) -> None:
     wrong = harness.run(text.replace(f" {op}(", f" {other}("), values)
     with pytest.raises(AssertionError, match=r"differs|is wrong"):
         harness.close(case, wrong, want, "wrong")
-
-
-def draw_case(op: str) -> Case:
-    return next(c for c in CASES if c.op == op and c.label.startswith("5_"))
 
 
 @pytest.mark.parametrize("op", ["exp", "matmul", "sum", "softmax", "log", "tanh"])
@@ -374,6 +337,11 @@ def test_an_error_of_a_few_units_in_the_last_place_is_caught(op: str) -> None:
         off = [(w + 3 * room * size).astype(case.out_float()) for w in want]
     with pytest.raises(AssertionError, match="is wrong"):
         harness.close(case, off, want, "off")
+
+
+def test_a_new_op_without_a_case_is_caught() -> None:
+    with pytest.raises(AssertionError, match="add a case of new_op"):
+        test_every_op_has_a_case_in_each_dtype_it_takes("new_op")
 
 
 def test_a_form_with_other_bits_is_caught() -> None:
@@ -405,97 +373,3 @@ def test_resources(scenario: Scenario) -> None:
                 harness.same_bits(got.variables, variables, what)
                 if trips:
                     harness.same_bits(got.elements, elements, what)
-
-
-# --- what breaks a rule at run time ---------------------------------------------------
-
-
-def raises_for(
-    op: str, inputs: list[Array], attrs: str, out: object, match: str
-) -> None:
-    graph = Graph()
-    names = [graph.param((x.dtype.name, x.shape)) for x in inputs]
-    outs = out if isinstance(out, list) else [out]
-    text = graph.finish(graph.node(op, names, attrs, outs))
-    for reference in (False, True):
-        with pytest.raises(ipu.tf.errors.InvalidArgumentError, match=match):
-            harness.run(text, inputs, reference=reference)
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
-@pytest.mark.parametrize("op", ["floor_div", "floor_mod"])
-def test_integer_division_by_zero_is_an_error(op: str, dtype: str) -> None:
-    inputs = [np.array([4, 5, 6], dtype), np.array([1, 0, 2], dtype)]
-    raises_for(op, inputs, "", (dtype, (3,)), "division by zero")
-
-
-def test_integers_to_negative_powers_are_an_error() -> None:
-    inputs = [np.array([4, 5], "int32"), np.array([1, -1], "int32")]
-    raises_for("pow", inputs, "", ("int32", (2,)), "negative integer power")
-
-
-@pytest.mark.parametrize("label", [-1, 3])
-def test_labels_outside_the_classes_are_an_error(label: int) -> None:
-    inputs = [np.zeros((2, 3), "f4"), np.array([0, label], "i4")]
-    kinds = [("float32", (2,)), ("float32", (2, 3))]
-    raises_for("sparse_cross_entropy", inputs, "", kinds, f"label {label} of row 1")
-
-
-@pytest.mark.parametrize("index", [-1, 4])
-def test_indices_outside_the_axis_are_an_error(index: int) -> None:
-    inputs = [np.zeros((4, 3), "f4"), np.array([0, index], "i4")]
-    raises_for("gather", inputs, "axis=0", ("float32", (2, 3)), rf"= {index} is not in")
-
-
-@pytest.mark.parametrize("op", sorted(TABLE))
-def test_a_dtype_that_an_op_does_not_take_is_refused(op: str) -> None:
-    """Before it runs, not by a wrong result."""
-    for dtype in set(ALL) - dtypes_with_a_case(op):
-        for case in [c for c in CASES if c.op == op][:1]:
-            inputs = tuple(replace(i, dtype=dtype) for i in case.inputs)
-            if not inputs or op in ("one_hot", "fused_elementwise"):
-                continue
-            graph = Graph(host=True)
-            names = [graph.param(i.type) for i in inputs]
-            kinds = [(dtype, s) for _, s in case.output_types()]
-            text = graph.finish(graph.node(op, names, case.attrs, kinds))
-            with pytest.raises((TypeError, ValueError, ipu.tf.errors.OpError)):
-                _core.graph_compile(text)
-
-
-@pytest.mark.parametrize("dtype", sorted(set(ALL) - set(DEVICE)))
-def test_wide_dtypes_are_for_host_graphs(dtype: str) -> None:
-    text = f"block b0(%0: {type_text((dtype, (2,)))}) {{\n}} -> (%0)\n"
-    with pytest.raises(TypeError, match=re.escape(f"{dtype}[2] does not exist on the")):
-        _core.graph_compile(text)
-    _core.graph_compile("host graph\n" + text)
-
-
-# --- conventions at kinks -------------------------------------------------------------
-
-
-def gradient_at(op: str, *inputs: Array, attrs: str = "") -> list[list[float]]:
-    ins = tuple(In(x.shape, x.dtype.name, between(0, 1)) for x in inputs)
-    graph = Graph()
-    names = [graph.param(i.type) for i in ins]
-    shape = np.broadcast_shapes(*(x.shape for x in inputs))
-    shape = () if "axes" in attrs else shape
-    text = graph.finish(graph.node(op, names, attrs, [("float32", shape)]))
-    out = harness.run(_core.graph_gradients(text), list(inputs))
-    return [g.tolist() for g in out[1:]]
-
-
-def f4(*values: float) -> Array:
-    return np.array(values, np.float32)
-
-
-def test_gradients_at_kinks_are_those_of_tensorflow() -> None:
-    assert gradient_at("relu", f4(-1, -0.0, 0, 1)) == [[0, 0, 0, 1]]
-    assert gradient_at("abs", f4(-2, 0, 2)) == [[-1, 0, 1]]
-    assert gradient_at("maximum", f4(1, 2), f4(1, 1)) == [[1, 1], [0, 0]]
-    assert gradient_at("minimum", f4(1, 2), f4(1, 1)) == [[1, 0], [0, 1]]
-    assert gradient_at("max", f4(1, 3, 3, 2), attrs="axes=[0]") == [[0, 0.5, 0.5, 0]]
-    assert gradient_at("min", f4(1, 1, 3, 1), attrs="axes=[0]")[0][2] == 0
-    assert gradient_at("pow", f4(0, 0, -2), f4(0, 2, 2)) == [[0, 0, -4], [0, 0, 0]]
-    assert gradient_at("stop_gradient", f4(1, 2)) == [[0, 0]]
-    assert gradient_at("sqrt", f4(0, 4)) == [[np.inf, 0.25]]

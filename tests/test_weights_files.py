@@ -60,7 +60,7 @@ def test_suffix_is_added_and_foreign_ones_are_refused(tmp_path: Path) -> None:
     one.save_weights(str(tmp_path / "plain"))
     assert (tmp_path / "plain.safetensors").exists()
     one.load_weights(str(tmp_path / "plain"))
-    with pytest.raises(ValueError, match="ends in .safetensors"):
+    with pytest.raises(ValueError, match=r"ends in .safetensors"):
         one.save_weights("w.h5")
     with pytest.raises(FileExistsError, match="overwrite=True"):
         one.save_weights(str(tmp_path / "plain"), overwrite=False)

@@ -29,6 +29,8 @@ class IpuSide(Side):
 
     def load(self, order: Order) -> str:
         self.ipu: Any = importlib.import_module("ipu")
+        # Modules that are loaded when they are first used belong to the import.
+        _ = self.ipu.keras.Sequential, self.ipu.tf.data.Dataset
         self.ipu.set_num_threads(order.threads)
         return f"ipu {self.ipu.__version__}"
 

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -433,6 +434,18 @@ parse_graph(parser *p)
     return *p->at == '\0' ? IPU_OK : fail(p, "the end of the text");
 }
 
+/* In front of an error of the builder, which knows nothing of lines. */
+static void
+name_line(parser *p)
+{
+    char before[sizeof(p->ctx->message)];
+    if (strstr(p->ctx->message, " of the graph") == NULL) {
+        memcpy(before, p->ctx->message, sizeof(before));
+        snprintf(p->ctx->message, sizeof(before), "line %d of the graph: %.960s", p->line,
+                 before);
+    }
+}
+
 ipu_status
 ipu_graph_parse(ipu_ctx *ctx, const char *text, ipu_graph **out)
 {
@@ -445,6 +458,7 @@ ipu_graph_parse(ipu_ctx *ctx, const char *text, ipu_graph **out)
     IPU_TRY(ipu_graph_create(ctx, host, &p.graph));
     ipu_status status = parse_graph(&p);
     if (status != IPU_OK) {
+        name_line(&p);
         ipu_graph_free(ctx, p.graph);
         p.graph = NULL;
     }

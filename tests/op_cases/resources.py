@@ -27,8 +27,8 @@ Numbers = list[Array]
 class Scenario:
     """A loop whose body is made of one resource op and what it needs.
 
-    `body` writes nodes, given the names of `inputs`; `oracle` gives (variables, elements
-    out) after the trips, from (variables, inputs, elements in).
+    `body` writes nodes, given the names of `inputs`; `oracle` gives the variables and
+    the elements out after the trips, from (variables, inputs, elements in, trips).
     """
 
     op: str

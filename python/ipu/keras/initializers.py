@@ -11,15 +11,27 @@ Source: ``tf.keras.initializers`` of Keras 2.6.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ipu import tf
 from ipu.keras import _names
-from ipu.keras._seeds import generator
-from ipu.keras._types import Tensor
+from ipu.keras._initializer_base import (
+    Array,
+    Initializer,
+    SeededInitializer,
+    truncated_normal_values,
+)
+from ipu.keras._variance_scaling import (
+    GlorotNormal,
+    GlorotUniform,
+    HeNormal,
+    HeUniform,
+    LecunNormal,
+    LecunUniform,
+    VarianceScaling,
+)
 
 __all__ = [
     "Constant",
@@ -41,42 +53,6 @@ __all__ = [
     "get",
     "serialize",
 ]
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class Initializer:
-    """A callable ``(shape, dtype)`` that gives the first value of a weight."""
-
-    def __call__(
-        self, shape: Sequence[int], dtype: Any = "float32", **kwargs: Any
-    ) -> Tensor:
-        """Give a tensor of the shape and dtype.
-
-        Args:
-            shape: The sizes.
-            dtype: A dtype or its name, float32 by default.
-            **kwargs: Accepted and ignored, as in Keras.
-        """
-        sizes = tuple(int(size) for size in shape)
-        wanted = tf.as_dtype("float32" if dtype is None else dtype)
-        return tf.constant(self.values(sizes).astype(wanted.as_numpy_dtype))
-
-    def values(self, shape: tuple[int, ...]) -> Array:
-        """Give the value as an array, which need not have the final dtype."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must define __call__(shape, dtype) or "
-            "values(shape)."
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal initializer."""
-        return {}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Initializer:
-        """Make one from what ``get_config`` gave."""
-        return cls(**config)
 
 
 class Zeros(Initializer):
@@ -114,14 +90,7 @@ class Constant(Initializer):
         return {"value": self.value}
 
 
-class _Seeded(Initializer):
-    seed: int | None
-
-    def rng(self) -> np.random.Generator:
-        return generator(self.seed)
-
-
-class RandomUniform(_Seeded):
+class RandomUniform(SeededInitializer):
     """Uniform in ``[minval, maxval)``.
 
     Args:
@@ -146,7 +115,7 @@ class RandomUniform(_Seeded):
         return {"minval": self.minval, "maxval": self.maxval, "seed": self.seed}
 
 
-class RandomNormal(_Seeded):
+class RandomNormal(SeededInitializer):
     """Normal.
 
     Args:
@@ -182,154 +151,10 @@ class TruncatedNormal(RandomNormal):
 
     def values(self, shape: tuple[int, ...]) -> Array:
         """Draw."""
-        return self.mean + self.stddev * _truncated(self.rng(), shape)
+        return self.mean + self.stddev * truncated_normal_values(self.rng(), shape)
 
 
-class VarianceScaling(_Seeded):
-    """Draws with a variance that fits the number of a weight's inputs or outputs.
-
-    Args:
-        scale: Factor of the variance, above 0.
-        mode: ``"fan_in"``, ``"fan_out"`` or ``"fan_avg"``: what divides ``scale``.
-        distribution: ``"truncated_normal"``, ``"untruncated_normal"`` or
-            ``"uniform"``.
-        seed: An integer for the same values at every call; None draws new ones.
-
-    Raises:
-        ValueError: An argument is none of these.
-    """
-
-    def __init__(
-        self,
-        scale: float = 1.0,
-        mode: str = "fan_in",
-        distribution: str = "truncated_normal",
-        seed: int | None = None,
-    ) -> None:
-        if not scale > 0.0:
-            raise ValueError(
-                f"`scale` must be positive float. Received: scale={scale!r}."
-            )
-        if mode not in ("fan_in", "fan_out", "fan_avg"):
-            raise ValueError(
-                "`mode` must be 'fan_in', 'fan_out' or 'fan_avg'. "
-                f"Received: mode={mode!r}."
-            )
-        distribution = distribution.lower()
-        if distribution == "normal":
-            distribution = "truncated_normal"
-        if distribution not in ("uniform", "truncated_normal", "untruncated_normal"):
-            raise ValueError(
-                "`distribution` must be 'uniform', 'truncated_normal' or "
-                f"'untruncated_normal'. Received: distribution={distribution!r}."
-            )
-        self.scale = scale
-        self.mode = mode
-        self.distribution = distribution
-        self.seed = seed
-
-    def values(self, shape: tuple[int, ...]) -> Array:
-        """Draw."""
-        fan_in, fan_out = _fans(shape)
-        fan = {
-            "fan_in": fan_in,
-            "fan_out": fan_out,
-            "fan_avg": (fan_in + fan_out) / 2.0,
-        }[self.mode]
-        variance = self.scale / max(1.0, fan)
-        if self.distribution == "uniform":
-            limit = math.sqrt(3.0 * variance)
-            return self.rng().uniform(-limit, limit, shape)
-        if self.distribution == "untruncated_normal":
-            return self.rng().normal(0.0, math.sqrt(variance), shape)
-        # what cutting at two standard deviations takes away from the spread
-        stddev = math.sqrt(variance) / 0.87962566103423978
-        return stddev * _truncated(self.rng(), shape)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give scale, mode, distribution and seed."""
-        return {
-            "scale": self.scale,
-            "mode": self.mode,
-            "distribution": self.distribution,
-            "seed": self.seed,
-        }
-
-
-class _Named(VarianceScaling):
-    """A VarianceScaling with everything fixed but the seed."""
-
-    fixed: tuple[float, str, str]
-
-    def __init__(self, seed: int | None = None) -> None:
-        super().__init__(*self.fixed, seed=seed)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the seed."""
-        return {"seed": self.seed}
-
-
-class GlorotUniform(_Named):
-    """Uniform within ``sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio 2010).
-
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-    """
-
-    fixed = (1.0, "fan_avg", "uniform")
-
-
-class GlorotNormal(_Named):
-    """Cut normal of variance ``2 / (fan_in + fan_out)`` (Glorot and Bengio 2010).
-
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-    """
-
-    fixed = (1.0, "fan_avg", "truncated_normal")
-
-
-class HeUniform(_Named):
-    """Uniform within ``sqrt(6 / fan_in)`` (He et al. 2015).
-
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-    """
-
-    fixed = (2.0, "fan_in", "uniform")
-
-
-class HeNormal(_Named):
-    """Cut normal of variance ``2 / fan_in`` (He et al. 2015).
-
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-    """
-
-    fixed = (2.0, "fan_in", "truncated_normal")
-
-
-class LecunUniform(_Named):
-    """Uniform within ``sqrt(3 / fan_in)`` (LeCun et al. 1998).
-
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-    """
-
-    fixed = (1.0, "fan_in", "uniform")
-
-
-class LecunNormal(_Named):
-    """Cut normal of variance ``1 / fan_in`` (LeCun et al. 1998).
-
-    Args:
-        seed: An integer for the same values at every call; None draws new ones.
-    """
-
-    fixed = (1.0, "fan_in", "truncated_normal")
-
-
-class Orthogonal(_Seeded):
+class Orthogonal(SeededInitializer):
     """A matrix with orthonormal rows or columns, whichever are fewer.
 
     Args:
@@ -390,27 +215,6 @@ class Identity(Initializer):
     def get_config(self) -> dict[str, Any]:
         """Give the gain."""
         return {"gain": self.gain}
-
-
-def _fans(shape: tuple[int, ...]) -> tuple[float, float]:
-    """How many inputs and outputs a weight of this shape connects."""
-    if len(shape) < 1:
-        return 1.0, 1.0
-    if len(shape) == 1:
-        return float(shape[0]), float(shape[0])
-    field = float(math.prod(shape[:-2]))
-    return shape[-2] * field, shape[-1] * field
-
-
-def _truncated(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    draw = rng.normal(size=shape)
-    while True:
-        outside = np.abs(draw) > 2.0
-        count = int(outside.sum())
-        if count == 0:
-            return np.asarray(draw)
-        draw = np.asarray(draw)
-        draw[outside] = rng.normal(size=count)
 
 
 _CLASSES: dict[str, Callable[..., Initializer]] = {

@@ -28,13 +28,15 @@ def _in_notebook() -> bool:
     return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
 
 
-def _columns() -> int | None:
-    """The width where the terminal does not tell its own, else None."""
+def _size() -> dict[str, Any]:
+    """What to tell tqdm of the terminal's size: where it says 0, an usual one."""
     try:
-        width = os.get_terminal_size(sys.stdout.fileno()).columns
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError, AttributeError):
-        return None
-    return None if width > 0 else 80
+        columns = 1
+    if columns > 0:
+        return {"dynamic_ncols": True}
+    return {"ncols": 80, "nrows": 24}
 
 
 def _shown(value: Any) -> str:
@@ -95,8 +97,7 @@ class ProgbarLogger(Callback):
                 unit="step",
                 file=sys.stdout,
                 mininterval=0.1,
-                ncols=_columns(),
-                dynamic_ncols=_columns() is None,
+                **_size(),
                 leave=True,
             )
 

@@ -8,6 +8,7 @@ as well. Nothing is computed, and no variable changes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -60,7 +61,11 @@ def infer_outputs(
             )
             for symbol in symbols
         ]
-        results.append(_function.scratch_trace(body, specs))
+        try:
+            results.append(_function.scratch_trace(body, specs))
+        except Exception as error:
+            _hide_probe(error, probe)
+            raise
     first, last = results[0], results[-1]
 
     def merge(one: Any, other: Any) -> KerasTensor:
@@ -71,3 +76,13 @@ def infer_outputs(
         return KerasTensor(shape, one.dtype, name)
 
     return tf.nest.map_structure(merge, first, last)
+
+
+def _hide_probe(error: Exception, probe: int) -> None:
+    """Write open sizes as None in the text of an error, as the user knows them."""
+    if len(error.args) != 1 or not isinstance(error.args[0], str):
+        return
+    text = re.sub(rf"(?<=[(\[ ]){probe}(?=[,)\]])", "None", error.args[0])
+    error.args = (text,)
+    if isinstance(error, tf.errors.OpError):
+        error._message = text

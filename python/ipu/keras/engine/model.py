@@ -30,10 +30,15 @@ class Model(Trainer):
     Source: ``tf.keras.Model`` of Keras 2.6 with the IPU extensions of SDK 2.2 to 3.4.
 
     Example:
+        >>> import numpy as np
+        >>> from ipu import keras
         >>> inputs = keras.Input((4,))
         >>> model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
         >>> model.compile("sgd", "mse")
+        >>> x, y = np.zeros((8, 4)), np.ones((8, 2))
         >>> history = model.fit(x, y, epochs=3, verbose=0)
+        >>> model.predict(x).shape
+        (8, 2)
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Model:

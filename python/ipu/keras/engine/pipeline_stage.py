@@ -38,7 +38,9 @@ class PipelineStage:
     Source: ``ipu.keras.PipelineStage`` of SDK 2.2 to 3.4.
 
     Example:
-        >>> with strategy.scope():
+        >>> from ipu import keras
+        >>> from ipu.ipu_strategy import IPUStrategy
+        >>> with IPUStrategy().scope():
         ...     x = inputs = keras.Input((8,))
         ...     with keras.PipelineStage(0):
         ...         x = keras.layers.Dense(4)(x)

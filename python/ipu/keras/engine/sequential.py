@@ -35,6 +35,7 @@ class Sequential(Functional):
     Source: ``tf.keras.Sequential`` of Keras 2.6.
 
     Example:
+        >>> from ipu.keras.layers import Dense, Flatten
         >>> model = Sequential([Flatten(input_shape=(28, 28)), Dense(10)])
         >>> model.output_shape
         (None, 10)

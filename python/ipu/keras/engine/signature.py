@@ -46,7 +46,7 @@ def training_parameter(function: Callable[..., Any]) -> TrainingParameter:
     takes_any = bool(code.co_flags & _VAR_KEYWORDS)
     if "training" in positional:
         position = positional.index("training")
-        defaults = function.__defaults__ or ()  # type: ignore[attr-defined]
+        defaults = function.__defaults__ or ()
         from_end = position - len(positional)
         known = -len(defaults) <= from_end
         default = defaults[from_end] if known else None

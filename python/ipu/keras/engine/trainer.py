@@ -18,6 +18,7 @@ from ipu.keras.engine.data_adapter import as_batches, split_validation, unpack
 from ipu.keras.engine.ipu_options import IPUOptions
 from ipu.keras.layers.base_layer import Layer
 from ipu.tf import _function
+from ipu.tf.variable import current_device
 
 __all__ = ["Trainer"]
 
@@ -210,6 +211,7 @@ class Trainer(IPUOptions, Layer):
             mode: ``"train"``, ``"test"`` or ``"predict"``.
             spec: The elements of the data.
         """
+        self._check_device()
         x_spec, y_spec, _ = unpack(spec)
         outputs = _function.scratch_trace(
             lambda x: self(_expand(x), training=False), [x_spec]
@@ -233,6 +235,22 @@ class Trainer(IPUOptions, Layer):
                     "nothing to train."
                 )
             self.optimizer._create_all_weights(variables)
+
+    def _check_device(self) -> None:
+        """Refuse variables that the current device does not have."""
+        device = current_device().core
+        owned = [v for layer in self._flatten_layers() for v in layer._own_variables()]
+        owned += [v for metric in self.metrics for v in metric.variables]
+        if self.optimizer is not None:
+            owned += self.optimizer._made_variables()
+        for variable in owned:
+            if variable._device is not device:
+                raise tf.errors.FailedPreconditionError(
+                    f"Model {self.name!r} has variables on another device than the one "
+                    "that it is to run on, or was made or compiled before the last "
+                    f"configure_ipu_system(). Received: variable {variable.name!r}. "
+                    "Make the model again, in the scope of its strategy."
+                )
 
     def _names_of(self, outputs: Nest) -> list[str]:
         names: list[str] | None = getattr(self, "output_names", None)

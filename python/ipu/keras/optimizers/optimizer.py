@@ -204,6 +204,11 @@ class Optimizer:
         _ = self.iterations, self.learning_rate
         self._create_slots(var_list)
 
+    def _made_variables(self) -> list[Any]:
+        """The variables that exist already."""
+        single = [self._iterations, self._rate_variable]
+        return [v for v in single if v is not None] + self._slot_order
+
     @property
     def weights(self) -> list[Any]:
         """The step number and all slots, in the order they were made."""

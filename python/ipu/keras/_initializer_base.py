@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""What initializers have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras._seeds import generator
+from ipu.keras._types import Tensor
+
+__all__ = ["Array", "Initializer", "SeededInitializer", "truncated_normal_values"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Initializer:
+    """A callable ``(shape, dtype)`` that gives the first value of a weight."""
+
+    def __call__(
+        self, shape: Sequence[int], dtype: Any = "float32", **kwargs: Any
+    ) -> Tensor:
+        """Give a tensor of the shape and dtype.
+
+        Args:
+            shape: The sizes.
+            dtype: A dtype or its name, float32 by default.
+            **kwargs: Accepted and ignored, as in Keras.
+        """
+        sizes = tuple(int(size) for size in shape)
+        wanted = tf.as_dtype("float32" if dtype is None else dtype)
+        return tf.constant(self.values(sizes).astype(wanted.as_numpy_dtype))
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Give the value as an array, which need not have the final dtype."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define __call__(shape, dtype) or "
+            "values(shape)."
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal initializer."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Initializer:
+        """Make one from what ``get_config`` gave."""
+        return cls(**config)
+
+
+class SeededInitializer(Initializer):
+    """An initializer that draws its values."""
+
+    seed: int | None
+
+    def rng(self) -> np.random.Generator:
+        """Give the generator of one draw."""
+        return generator(self.seed)
+
+
+def truncated_normal_values(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Draw normal numbers, again where they are outside of two deviations."""
+    draw = rng.normal(size=shape)
+    while True:
+        outside = np.abs(draw) > 2.0
+        count = int(outside.sum())
+        if count == 0:
+            return np.asarray(draw)
+        draw = np.asarray(draw)
+        draw[outside] = rng.normal(size=count)
