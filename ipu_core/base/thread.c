@@ -2,12 +2,17 @@
  *
  * The worker pool: fork and join over spinning workers.
  *
- * A job is a counter of tasks per worker ("run"): worker w owns tasks
- * [w*n/threads, (w+1)*n/threads) and takes them from the front; one that is done takes
- * from the runs of the others. Taking is an atomic add, so a task runs once. The caller
- * publishes a job by advancing `generation`, takes part as worker 0, and waits until
- * all workers have left the job. Workers spin on `generation` for SPIN_TURNS, then
- * sleep on a condition variable; the caller wakes them only when some sleep.
+ * A job is cut into one run of tasks per thread: worker w first takes the tasks of run w,
+ * in order, then those of the others. A run is one atomic word, its next task and its end,
+ * and a task is taken by compare-and-swap. Whoever has taken a task holds up the job's
+ * end (`pending`), so `fn` and `state` are read after the task is taken and stay valid
+ * until it is done. A worker that comes late finds nothing to take and harms nothing:
+ * the caller waits for tasks, never for workers, and does all of them itself when the
+ * cores are busy with something else.
+ *
+ * Workers wait for `generation` to advance: they spin, give way now and then (the
+ * threads that feed a program may need the core), then sleep on a condition variable;
+ * the caller wakes them only when some sleep.
  *
  * One job at a time: callers of one pool are serialised by `job_lock` (a program and an
  * eager op may come from different threads). */
@@ -20,11 +25,11 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-enum { SPIN_TURNS = 20000, YIELD_EVERY = 4096, MAX_THREADS = 256 };
+enum { SPIN_TURNS = 20000, YIELD_EVERY = 256, MAX_THREADS = 256 };
 
+/* Tasks next..end-1 are free: end in the upper half, next in the lower. */
 typedef struct run {
-    _Alignas(64) atomic_int next;
-    int32_t end;
+    _Alignas(64) _Atomic uint64_t tasks;
 } run;
 
 typedef struct worker {
@@ -35,7 +40,6 @@ typedef struct worker {
 
 struct ipu_pool {
     int32_t threads;
-    int32_t asked;   /* threads as created; `threads` is less where none could be had */
     int32_t started; /* workers that run, without the caller */
     pid_t pid;       /* whose threads they are: a forked child has none */
     worker *workers; /* threads - 1 */
@@ -45,7 +49,7 @@ struct ipu_pool {
     ipu_task_fn *fn;
     void *state;
     _Alignas(64) atomic_uint generation;
-    _Alignas(64) atomic_int active; /* workers still in the job */
+    _Alignas(64) atomic_int pending; /* tasks that are not done */
 
     pthread_mutex_t sleep_lock; /* protects: sleepers, stop */
     pthread_cond_t wake;
@@ -63,22 +67,32 @@ relax(void)
 #endif
 }
 
+static bool
+take_task(run *r, int32_t *task)
+{
+    uint64_t free_tasks = atomic_load_explicit(&r->tasks, memory_order_acquire);
+    do {
+        if ((uint32_t)free_tasks >= (uint32_t)(free_tasks >> 32)) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&r->tasks, &free_tasks,
+                                                    free_tasks + 1,
+                                                    memory_order_acquire,
+                                                    memory_order_acquire));
+    *task = (int32_t)(uint32_t)free_tasks;
+    return true;
+}
+
 static void
 take_tasks(ipu_pool *pool, int32_t index)
 {
     for (int32_t i = 0; i < pool->threads; i++) {
-        int32_t owner =
-            index + i < pool->threads ? index + i : index + i - pool->threads;
-        run *r = &pool->runs[owner];
-        for (;;) {
-            if (atomic_load_explicit(&r->next, memory_order_relaxed) >= r->end) {
-                break;
-            }
-            int32_t task = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
-            if (task >= r->end) {
-                break;
-            }
+        int32_t owner = index + i;
+        owner -= owner < pool->threads ? 0 : pool->threads;
+        int32_t task;
+        while (take_task(&pool->runs[owner], &task)) {
             pool->fn(pool->state, task, index);
+            atomic_fetch_sub_explicit(&pool->pending, 1, memory_order_release);
         }
     }
 }
@@ -122,7 +136,6 @@ work(void *argument)
         }
         seen = now;
         take_tasks(pool, self->index);
-        atomic_fetch_sub_explicit(&pool->active, 1, memory_order_release);
     }
 }
 
@@ -133,14 +146,14 @@ init_sync(ipu_pool *pool)
     pthread_mutex_init(&pool->sleep_lock, NULL);
     pthread_cond_init(&pool->wake, NULL);
     atomic_store(&pool->generation, 0);
-    atomic_store(&pool->active, 0);
+    atomic_store(&pool->pending, 0);
     atomic_store(&pool->sleepers, 0);
     atomic_store(&pool->stop, false);
     pool->started = 0;
     pool->pid = getpid();
 }
 
-/* Threads that cannot be had are done without: the caller takes all tasks. */
+/* Workers that cannot be had are done without: the others take their runs. */
 static void
 start_workers(ipu_pool *pool)
 {
@@ -149,7 +162,6 @@ start_workers(ipu_pool *pool)
         w->pool = pool;
         w->index = pool->started + 1;
         if (pthread_create(&w->thread, NULL, work, w) != 0) {
-            pool->threads = pool->started + 1;
             break;
         }
         pool->started++;
@@ -174,7 +186,6 @@ ipu_pool_create(ipu_ctx *ctx, int32_t threads, ipu_pool **out)
         return ctx->status;
     }
     pool->threads = threads;
-    pool->asked = threads;
     init_sync(pool);
     *out = pool;
     return IPU_OK;
@@ -198,8 +209,8 @@ ipu_pool_free(ipu_ctx *ctx, ipu_pool *pool)
         pthread_mutex_destroy(&pool->sleep_lock);
         pthread_cond_destroy(&pool->wake);
     }
-    ipu_free(ctx, pool->workers, (size_t)(pool->asked - 1) * sizeof(worker));
-    ipu_free(ctx, pool->runs, (size_t)pool->asked * sizeof(run));
+    ipu_free(ctx, pool->workers, (size_t)(pool->threads - 1) * sizeof(worker));
+    ipu_free(ctx, pool->runs, (size_t)pool->threads * sizeof(run));
     ipu_free(ctx, pool, sizeof(*pool));
 }
 
@@ -226,15 +237,15 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
         start_workers(pool);
     }
     int32_t threads = pool->threads;
-    for (int32_t i = 0; i < threads; i++) {
-        int64_t begin = (int64_t)tasks * i / threads;
-        int64_t end = (int64_t)tasks * (i + 1) / threads;
-        atomic_store_explicit(&pool->runs[i].next, (int)begin, memory_order_relaxed);
-        pool->runs[i].end = (int32_t)end;
-    }
     pool->fn = fn;
     pool->state = state;
-    atomic_store_explicit(&pool->active, threads - 1, memory_order_relaxed);
+    atomic_store_explicit(&pool->pending, tasks, memory_order_relaxed);
+    for (int32_t i = 0; i < threads; i++) {
+        uint64_t begin = (uint64_t)tasks * (uint64_t)i / (uint64_t)threads;
+        uint64_t end = (uint64_t)tasks * ((uint64_t)i + 1) / (uint64_t)threads;
+        atomic_store_explicit(&pool->runs[i].tasks, end << 32 | begin,
+                              memory_order_release);
+    }
     atomic_fetch_add(&pool->generation, 1);
     if (atomic_load(&pool->sleepers) > 0) {
         pthread_mutex_lock(&pool->sleep_lock);
@@ -242,7 +253,7 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
         pthread_mutex_unlock(&pool->sleep_lock);
     }
     take_tasks(pool, 0);
-    for (int turn = 1; atomic_load_explicit(&pool->active, memory_order_acquire) > 0;
+    for (int turn = 1; atomic_load_explicit(&pool->pending, memory_order_acquire) > 0;
          turn++) {
         relax();
         if (turn % YIELD_EVERY == 0) {

@@ -112,6 +112,9 @@ class CSVLogger(Callback):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Close the file."""
+        self._abandon()
+
+    def _abandon(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -2,8 +2,11 @@
 """What makes layers into models and models into device programs.
 
 The way of a call: ``call_context`` (what a call passes down), ``keras_tensor``
-(symbolic values and the nodes that made them), ``functional_graph`` (nodes in order),
-``training`` (models), ``sequential``. The way of a fit: ``compile_utils`` (losses and
-metrics of several outputs), ``data_adapter`` and ``step_plan`` (what is fed, how
-often), ``device_loop`` (the program), ``fit_loops`` (epochs, callbacks).
+(symbolic values and the nodes that made them), ``infer`` (their shapes),
+``functional_graph`` (the nodes in order), ``functional`` and ``sequential`` (models
+made of them).
+
+The way of a fit, from ``trainer``: ``data_adapter`` and ``step_plan`` (what is fed, and
+how often), ``compile_utils`` (losses and metrics of several outputs), ``device_loop``
+(the program), ``fit_loops`` (epochs, executions, callbacks).
 """
