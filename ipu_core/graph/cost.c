@@ -10,13 +10,21 @@ elements(const ipu_graph *graph, ipu_value value)
     return (double)ipu_shape_elements(&ipu_value_of(graph, value)->type.shape);
 }
 
+/* Of the variable that the node updates. */
 static double
-matmul_flops(const ipu_graph *graph, const ipu_node_data *node)
+variable_elements(const ipu_graph *graph, const ipu_node_data *node)
+{
+    int64_t index = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0);
+    return (double)ipu_shape_elements(&graph->resources.items[index].types[0].shape);
+}
+
+static double
+matmul_flops(const ipu_graph *graph, const ipu_node_data *node, double results)
 {
     const ipu_shape *a = &ipu_value_of(graph, node->inputs[0])->type.shape;
     bool transposed = ipu_attrs_int(node->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
     int64_t inner = a->dims[a->rank - (transposed ? 2 : 1)];
-    return 2.0 * (double)inner * elements(graph, ipu_node_output(node, 0));
+    return 2.0 * (double)inner * results;
 }
 
 ipu_cost
@@ -40,7 +48,8 @@ ipu_node_cost(const ipu_graph *graph, ipu_node id)
     switch (node->op) {
     case IPU_OP_ID_MATMUL:
     case IPU_OP_ID_FUSED_MATMUL:
-        cost.flops = matmul_flops(graph, node);
+        cost.flops =
+            matmul_flops(graph, node, elements(graph, ipu_node_output(node, 0)));
         break;
     case IPU_OP_ID_SUM:
     case IPU_OP_ID_MEAN:
@@ -58,6 +67,10 @@ ipu_node_cost(const ipu_graph *graph, ipu_node id)
         break;
     case IPU_OP_ID_SGD_UPDATE:
         cost.flops = 4.0 * elements(graph, node->inputs[0]);
+        break;
+    case IPU_OP_ID_MATMUL_SGD_UPDATE:
+        cost.flops = matmul_flops(graph, node, variable_elements(graph, node)) +
+                     4.0 * variable_elements(graph, node);
         break;
     case IPU_OP_ID_ADAM_UPDATE:
         cost.flops = 12.0 * elements(graph, node->inputs[0]);

@@ -27,15 +27,16 @@ variable_of(ipu_infer_call *call, const ipu_resource **out)
 }
 
 static ipu_status
-fits_variable(ipu_infer_call *call, const ipu_resource *variable, const char *what)
+fits_variable(ipu_infer_call *call, const ipu_resource *variable, const ipu_type *type,
+              const char *what)
 {
     char a[128];
     char b[128];
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&variable->types[0], &call->inputs[0]),
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&variable->types[0], type),
                 INVALID_ARGUMENT, "variable '%s' is %s, but the %s is %s",
                 variable->name == NULL ? "" : variable->name,
                 ipu_type_print(&variable->types[0], a, sizeof(a)), what,
-                ipu_type_print(&call->inputs[0], b, sizeof(b)));
+                ipu_type_print(type, b, sizeof(b)));
     return IPU_OK;
 }
 
@@ -53,7 +54,7 @@ ipu_infer_variable_assign(ipu_infer_call *call)
 {
     const ipu_resource *variable = NULL;
     IPU_TRY(variable_of(call, &variable));
-    return fits_variable(call, variable, "value");
+    return fits_variable(call, variable, &call->inputs[0], "value");
 }
 
 ipu_status
@@ -63,11 +64,13 @@ ipu_infer_variable_add(ipu_infer_call *call)
     IPU_TRY(variable_of(call, &variable));
     IPU_FAIL_IF(call->ctx, variable->types[0].dtype == IPU_DTYPE_BOOL, TYPE,
                 "a bool variable cannot be added to");
-    return fits_variable(call, variable, "value");
+    return fits_variable(call, variable, &call->inputs[0], "value");
 }
 
+/* `gradient` is what updates the variable, `rate` the learning rate. */
 static ipu_status
-update(ipu_infer_call *call, uint32_t fewest_slots, uint32_t most_slots)
+update(ipu_infer_call *call, const ipu_type *gradient, const ipu_type *rate,
+       uint32_t fewest_slots, uint32_t most_slots)
 {
     const ipu_resource *variable = NULL;
     uint32_t slot_count;
@@ -77,11 +80,8 @@ update(ipu_infer_call *call, uint32_t fewest_slots, uint32_t most_slots)
                 "variable '%s' is %s, which no optimizer updates",
                 variable->name == NULL ? "" : variable->name,
                 ipu_dtype_name(variable->types[0].dtype));
-    IPU_TRY(fits_variable(call, variable, "gradient"));
-    IPU_FAIL_IF(call->ctx,
-                call->inputs[1].dtype != IPU_DTYPE_FLOAT32 ||
-                    call->inputs[1].shape.rank,
-                TYPE, "the learning rate must be a float32 scalar");
+    IPU_TRY(fits_variable(call, variable, gradient, "gradient"));
+    IPU_FAIL_IF(call->ctx, rate->dtype != IPU_DTYPE_FLOAT32 || rate->shape.rank, TYPE, "the learning rate must be a float32 scalar");
     IPU_FAIL_IF(call->ctx, slot_count < fewest_slots || slot_count > most_slots,
                 INTERNAL, "an update with %u slots", slot_count);
     for (uint32_t i = 0; i < slot_count; i++) {
@@ -97,7 +97,18 @@ update(ipu_infer_call *call, uint32_t fewest_slots, uint32_t most_slots)
 ipu_status
 ipu_infer_sgd_update(ipu_infer_call *call)
 {
-    return update(call, 0, 1);
+    return update(call, &call->inputs[0], &call->inputs[1], 0, 1);
+}
+
+ipu_status
+ipu_infer_matmul_sgd_update(ipu_infer_call *call)
+{
+    ipu_type product;
+    ipu_infer_call inner = *call;
+    inner.outputs = &product;
+    inner.capacity = 1;
+    IPU_TRY(ipu_infer_matmul(&inner));
+    return update(call, &product, &call->inputs[2], 0, 1);
 }
 
 ipu_status
@@ -106,7 +117,7 @@ ipu_infer_adam_update(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx,
                 call->inputs[2].dtype != IPU_DTYPE_INT32 || call->inputs[2].shape.rank,
                 TYPE, "the step must be an int32 scalar");
-    return update(call, 2, 2);
+    return update(call, &call->inputs[0], &call->inputs[1], 2, 2);
 }
 
 ipu_status

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Matrix products through BLIS; the only file that includes blis.h. Which of BLIS's
- * contexts serves, and into which tiles the product is cut, is looked up at prepare
- * time by CPU class and shape alone and stored in the spec: contexts and cuts round
- * differently, so both are part of the choice, and threads merely take tiles. BLIS
- * itself runs with one thread and gets its context by hand, since its own detection
- * goes by the processor's name. Every argument is checked before a call, as BLIS
- * returns silently from impossible strides. Buffers must have IPU_SLACK_BYTES behind
- * them: BLIS 0.9 may read past a matrix. alpha is 1 and beta 0. A bias and an
- * activation are applied to a tile while it is in the cache, by the functions that
- * the separate ops use. */
+ * Matrix products: which kernel serves, and those of BLIS; the only file that includes
+ * blis.h. The kernel, one of our own (gemm_own.c) or BLIS with one of its contexts, is
+ * looked up at prepare time by CPU class and shape alone and stored in the spec. BLIS's
+ * contexts and cuts round differently, so the cut is part of that choice too, and
+ * threads merely take tiles. BLIS itself runs with one thread and gets its context by
+ * hand, since its own detection goes by the processor's name. Every argument is checked
+ * before a call, as BLIS returns silently from impossible strides. Buffers must have
+ * IPU_SLACK_BYTES behind them: BLIS 0.9 may read past a matrix, as may our own. alpha
+ * is 1 and beta 0. A bias and an activation are applied to a tile while it is in the
+ * cache, by the functions that the separate ops use. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L /* blis.h names POSIX barriers */
 #endif
@@ -17,7 +17,7 @@
 
 #include <blis.h>
 
-#include "kernels/kernel_impl.h"
+#include "kernels/gemm_impl.h"
 
 /* The look-up of a context by id is named differently in BLIS 2; the build says how. */
 #ifndef IPU_BLIS_LOOKUP
@@ -25,19 +25,22 @@
 #endif
 
 enum { FLOPS_PER_TILE = 1 << 20, MOST_TILES = 16, TILE_ROWS = 6, TILE_COLUMNS = 16 };
+enum { APPLY_ELEMENTS = 8192 };
 
 typedef enum engine_id {
-    ENGINE_OWN, /* what BLIS finds by itself: architectures other than x86-64 */
+    ENGINE_BLIS, /* what BLIS finds by itself: architectures other than x86-64 */
     ENGINE_HASWELL,
     ENGINE_SKX,
-    ENGINE_ZEN3
+    ENGINE_ZEN3,
+    ENGINE_6X16 /* ours */
 } engine_id;
 
 static const char *const engine_names[] = {
-    [ENGINE_OWN] = "blis",
+    [ENGINE_BLIS] = "blis",
     [ENGINE_HASWELL] = "blis_haswell",
     [ENGINE_SKX] = "blis_skx",
     [ENGINE_ZEN3] = "blis_zen3",
+    [ENGINE_6X16] = "gemm_6x16",
 };
 
 static const cntx_t *
@@ -45,7 +48,8 @@ context_of(engine_id engine)
 {
 #if defined(__x86_64__)
     switch (engine) {
-    case ENGINE_OWN:
+    case ENGINE_BLIS:
+    case ENGINE_6X16:
         break;
     case ENGINE_HASWELL:
         return IPU_BLIS_LOOKUP(BLIS_ARCH_HASWELL);
@@ -99,7 +103,7 @@ engine_of(const ipu__matmul *plan, ipu_cpu_class cpu)
     (void)plan;
     (void)cpu;
 #endif
-    return ENGINE_OWN;
+    return ENGINE_BLIS;
 }
 
 /* Splits `size` into `parts` of equal size, a multiple of `grain`. */
@@ -131,11 +135,11 @@ typedef struct gemm_job {
     const ipu_kernel_call *call;
     ipu__matmul plan;
     const cntx_t *context;
-    const ipu__vector_f32 *vector;
+    ipu__finish finish;
     const float *a;
     const float *b;
-    const float *bias;
     float *c;
+    float *workspace; /* of our own kernel */
     int64_t tile_rows;
     int64_t tile_columns;
     int64_t row_tiles;
@@ -179,16 +183,19 @@ multiply(const gemm_job *job, int64_t m, int64_t n, const float *a, const float 
                  (cntx_t *)(uintptr_t)job->context, &runtime);
 }
 
-static void
-finish_rows(const gemm_job *job, float *c, int64_t rows, int64_t columns,
-            int64_t column)
+void
+ipu__finish_rows(const ipu__finish *finish, const ipu__matmul *plan, float *c,
+                 int64_t rows, int64_t columns, int64_t column)
 {
-    const ipu__vector_f32 *vector = job->vector;
-    for (int64_t i = 0; i < rows; i++, c += job->plan.n) {
-        if (job->bias != NULL) {
-            vector->add(c, c, job->bias + column, columns);
+    const ipu__vector_f32 *vector = finish->vector;
+    if (finish->bias == NULL && finish->activation == IPU_ACTIVATION_NONE) {
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++, c += plan->n) {
+        if (finish->bias != NULL) {
+            vector->add(c, c, finish->bias + column, columns);
         }
-        switch (job->plan.activation) {
+        switch (finish->activation) {
         case IPU_ACTIVATION_NONE:
             break;
         case IPU_ACTIVATION_RELU:
@@ -230,23 +237,18 @@ tile_task(void *state, int32_t task, int32_t worker)
             }
         }
     }
-    finish_rows(job, c, rows, columns, column);
+    ipu__finish_rows(&job->finish, plan, c, rows, columns, column);
 }
 
 static ipu_status
-run_tiles(const ipu_kernel_call *call, gemm_job *job)
+run_blis(const ipu_kernel_call *call, gemm_job *job)
 {
     const ipu_kernel_spec *spec = call->spec;
     const ipu__matmul *plan = &job->plan;
     int64_t tasks;
-    job->call = call;
     job->context = context_of((engine_id)spec->choice[0]);
     job->tile_rows = spec->choice[1];
     job->tile_columns = spec->choice[2];
-    job->vector = ipu__vector_f32_of((ipu_cpu_class)spec->choice[3]);
-    if (plan->m == 0 || plan->n == 0 || plan->batches == 0) {
-        return IPU_OK;
-    }
     IPU_FAIL_IF(call->ctx,
                 job->tile_rows < 1 || job->tile_columns < 1 || job->c == NULL
                     || (plan->k > 0 && (job->a == NULL || job->b == NULL)),
@@ -260,16 +262,101 @@ run_tiles(const ipu_kernel_call *call, gemm_job *job)
     return IPU_OK;
 }
 
+/* `update`: the product is a gradient; only our own kernel takes one. */
+static ipu_status
+run_product(const ipu_kernel_call *call, gemm_job *job, const ipu__sgd *update)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    const ipu__matmul *plan = &job->plan;
+    job->finish.vector = ipu__vector_f32_of((ipu_cpu_class)spec->choice[3]);
+    job->finish.activation = plan->activation;
+    if (plan->m == 0 || plan->n == 0 || plan->batches == 0) {
+        return IPU_OK;
+    }
+    if ((engine_id)spec->choice[0] != ENGINE_6X16) {
+        return run_blis(call, job);
+    }
+    ipu__own_call own = {
+        .plan = plan,
+        .cut = ipu__own_cut_of(plan, update != NULL),
+        .a = job->a,
+        .b = job->b,
+        .c = job->c,
+        .update = update,
+        .finish = &job->finish,
+    };
+    ipu__own_run(&own, call->pool, job->workspace);
+    return IPU_OK;
+}
+
 static ipu_status
 run_f32(const ipu_kernel_call *call)
 {
-    gemm_job job;
+    gemm_job job = {.call = call};
     ipu__matmul_plan(call->spec, &job.plan);
     job.a = call->inputs[0];
     job.b = call->inputs[1];
-    job.bias = job.plan.bias ? call->inputs[2] : NULL;
+    job.finish.bias = job.plan.bias ? call->inputs[2] : NULL;
     job.c = call->outputs[0];
-    return run_tiles(call, &job);
+    job.workspace = call->workspace;
+    return run_product(call, &job, NULL);
+}
+
+/* Of a gradient in the workspace, with the slack that BLIS needs. */
+static int64_t
+gradient_floats(const ipu__matmul *plan)
+{
+    int64_t slack = IPU_SLACK_BYTES / (int64_t)sizeof(float);
+    return (plan->m * plan->n + 15) / 16 * 16 + slack;
+}
+
+typedef struct apply_job {
+    const ipu__sgd *sgd;
+    const float *gradient;
+    int64_t elements;
+    ipu_cpu_class cpu;
+} apply_job;
+
+static void
+apply_task(void *state, int32_t task, int32_t worker)
+{
+    const apply_job *job = state;
+    int64_t begin = (int64_t)task * APPLY_ELEMENTS;
+    (void)worker;
+    ipu__sgd_apply(job->sgd, begin, job->gradient + begin,
+                   ipu__min(job->elements - begin, APPLY_ELEMENTS), job->cpu);
+}
+
+/* Whether the gradient goes from the registers into the update; otherwise it is stored
+ * in the workspace. It has the same bits either way: the kernel that serves it is that
+ * of the plain product. */
+static bool
+updates_at_once(const ipu_kernel_spec *spec, const ipu__matmul *plan)
+{
+    return (engine_id)spec->choice[0] == ENGINE_6X16 && plan->k <= IPU_UPDATE_CHUNK;
+}
+
+static ipu_status
+run_update(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    gemm_job job = {.call = call};
+    ipu__sgd sgd = ipu__sgd_of(call, 2);
+    ipu__matmul_plan(spec, &job.plan);
+    job.a = call->inputs[0];
+    job.b = call->inputs[1];
+    job.workspace = call->workspace;
+    if (updates_at_once(spec, &job.plan)) {
+        return run_product(call, &job, &sgd);
+    }
+    job.c = call->workspace;
+    job.workspace = job.c + gradient_floats(&job.plan);
+    IPU_TRY(run_product(call, &job, NULL));
+    apply_job apply = {&sgd, job.c, job.plan.m * job.plan.n,
+                       (ipu_cpu_class)spec->choice[3]};
+    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(apply.elements, APPLY_ELEMENTS),
+                 apply_task, &apply);
+    return IPU_OK;
 }
 
 /* float16: both operands widened into the workspace, the product accumulated in float32
@@ -339,7 +426,7 @@ run_f16(const ipu_kernel_call *call)
     ipu_cpu_class cpu = (ipu_cpu_class)spec->choice[3];
     half_sizes sizes = half_sizes_of(spec);
     half_finish finish;
-    gemm_job job;
+    gemm_job job = {.call = call};
     float *a = call->workspace;
     float *b = a + sizes.a;
     ipu__matmul_plan(spec, &job.plan);
@@ -351,9 +438,10 @@ run_f16(const ipu_kernel_call *call)
     job.a = a;
     job.b = b;
     job.c = b + sizes.b;
-    job.bias = NULL;
+    job.finish.bias = NULL;
+    job.workspace = job.c + sizes.c;
     job.plan.activation = IPU_ACTIVATION_NONE;
-    IPU_TRY(run_tiles(call, &job));
+    IPU_TRY(run_product(call, &job, NULL));
     job.plan.activation = activation;
     finish.job = &job;
     finish.bias = job.plan.bias ? call->inputs[2] : NULL;
@@ -367,6 +455,31 @@ run_f16(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
+static ipu_status
+choose(ipu_ctx *ctx, ipu_kernel_spec *spec, const ipu__matmul *plan, ipu_cpu_class cpu)
+{
+    engine_id engine = engine_of(plan, cpu);
+    if (ipu__own_serves(plan, cpu)) {
+        engine = ENGINE_6X16;
+    } else {
+        IPU_TRY(initialise(ctx));
+#if defined(__x86_64__)
+        if (context_of(engine) == NULL && engine == ENGINE_ZEN3) {
+            engine = ENGINE_HASWELL; /* a BLIS built without zen3 */
+        }
+        IPU_FAIL_IF(ctx, context_of(engine) == NULL, FAILED_PRECONDITION,
+                    "this BLIS was built without the context %s; use a build for the "
+                    "family x86_64",
+                    engine_names[engine]);
+#endif
+        cut(plan, &spec->choice[1], &spec->choice[2]);
+    }
+    spec->kernel_name = engine_names[engine];
+    spec->choice[0] = (int64_t)engine;
+    spec->choice[3] = (int64_t)cpu;
+    return IPU_OK;
+}
+
 ipu_status
 ipu_choose_fused_matmul(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
 {
@@ -375,27 +488,17 @@ ipu_choose_fused_matmul(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
     if (dtype != IPU_DTYPE_FLOAT32 && dtype != IPU_DTYPE_FLOAT16) {
         return IPU_OK;
     }
-    IPU_TRY(initialise(ctx));
     ipu__matmul_plan(spec, &plan);
-    engine_id engine = engine_of(&plan, cpu);
-#if defined(__x86_64__)
-    if (context_of(engine) == NULL && engine == ENGINE_ZEN3) {
-        engine = ENGINE_HASWELL; /* a BLIS built without zen3 */
-    }
-    IPU_FAIL_IF(ctx, context_of(engine) == NULL, FAILED_PRECONDITION,
-                "this BLIS was built without the context %s; use a build for the "
-                "family x86_64",
-                engine_names[engine]);
-#endif
-    spec->kernel_name = engine_names[engine];
-    spec->choice[0] = (int64_t)engine;
-    cut(&plan, &spec->choice[1], &spec->choice[2]);
-    spec->choice[3] = (int64_t)cpu;
+    IPU_TRY(choose(ctx, spec, &plan, cpu));
     spec->run = run_f32;
+    if ((engine_id)spec->choice[0] == ENGINE_6X16) {
+        ipu__own_cut own = ipu__own_cut_of(&plan, false);
+        spec->workspace_bytes = ipu__own_workspace(&plan, &own, false);
+    }
     if (dtype == IPU_DTYPE_FLOAT16) {
         half_sizes sizes = half_sizes_of(spec);
         spec->run = run_f16;
-        spec->workspace_bytes = (sizes.a + sizes.b + sizes.c) * sizeof(float);
+        spec->workspace_bytes += (sizes.a + sizes.b + sizes.c) * sizeof(float);
     }
     return IPU_OK;
 }
@@ -404,4 +507,25 @@ ipu_status
 ipu_choose_matmul(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
 {
     return ipu_choose_fused_matmul(ctx, spec, cpu);
+}
+
+ipu_status
+ipu_choose_matmul_sgd_update(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+{
+    ipu__matmul plan;
+    if (spec->outputs[0].dtype != IPU_DTYPE_FLOAT32) {
+        return IPU_OK;
+    }
+    ipu__matmul_plan(spec, &plan);
+    IPU_TRY(choose(ctx, spec, &plan, cpu));
+    spec->run = run_update;
+    bool at_once = updates_at_once(spec, &plan);
+    if ((engine_id)spec->choice[0] == ENGINE_6X16) {
+        ipu__own_cut own = ipu__own_cut_of(&plan, at_once);
+        spec->workspace_bytes = ipu__own_workspace(&plan, &own, at_once);
+    }
+    if (!at_once) {
+        spec->workspace_bytes += (size_t)gradient_floats(&plan) * sizeof(float);
+    }
+    return IPU_OK;
 }

@@ -187,7 +187,25 @@ ipu_status ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype,
 ipu_status ipu__check_indices(const ipu_kernel_call *call, ipu_dtype dtype,
                               const void *indices, int64_t count, int64_t size);
 
-/* --- matrix products (matmul_plan.c, gemm.c) -----------------------------------------
+/* --- SGD (reference_update.c, update_fast.c) --------------------------------------- */
+
+typedef struct ipu__sgd {
+    float *variable;
+    float *velocity; /* NULL without momentum */
+    float rate;
+    float momentum;
+    bool nesterov;
+} ipu__sgd;
+/* `rate_input`: which input is the learning rate. */
+ipu__sgd ipu__sgd_of(const ipu_kernel_call *call, uint32_t rate_input);
+/* Elements [at, at + n), whose gradients are g[0..n). */
+void ipu__sgd_apply(const ipu__sgd *sgd, int64_t at, const float *g, int64_t n,
+                    ipu_cpu_class cpu);
+/* One element of any dtype. */
+void ipu__reference_sgd(const ipu_kernel_call *call, uint32_t rate_input, int64_t at,
+                        double gradient);
+
+/* --- matrix products (reference_matmul.c, gemm.c) ------------------------------------
  */
 
 /* One product C[m,n] = A[m,k] B[k,n] per batch index. Strides in elements. */

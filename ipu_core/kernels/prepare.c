@@ -49,8 +49,9 @@ same_types(const ipu_kernel_spec *spec, ipu_dtype dtype)
     return true;
 }
 
+/* A float variable and its slots, a gradient of that dtype, a float learning rate. */
 static bool
-optimizer_types(const ipu_kernel_spec *spec, uint32_t most_outputs)
+optimizer_types(const ipu_kernel_spec *spec, uint32_t most_outputs, uint32_t rate)
 {
     ipu_dtype dtype = spec->outputs[0].dtype;
     for (uint32_t i = 1; i < spec->output_count; i++) {
@@ -60,7 +61,7 @@ optimizer_types(const ipu_kernel_spec *spec, uint32_t most_outputs)
     }
     return ipu_dtype_is_float(dtype) && spec->output_count <= most_outputs
            && spec->inputs[0].dtype == dtype
-           && ipu_dtype_is_float(spec->inputs[1].dtype);
+           && ipu_dtype_is_float(spec->inputs[rate].dtype);
 }
 
 static bool
@@ -145,9 +146,11 @@ types_served(const ipu_kernel_spec *spec)
         return ipu_dtype_is_float(in) && out == in
                && spec->outputs[1].dtype == IPU_DTYPE_BOOL;
     case IPU_OP_ID_SGD_UPDATE:
-        return optimizer_types(spec, 2);
+        return optimizer_types(spec, 2, 1);
+    case IPU_OP_ID_MATMUL_SGD_UPDATE:
+        return in == in1 && in == out && optimizer_types(spec, 2, 2);
     case IPU_OP_ID_ADAM_UPDATE:
-        return optimizer_types(spec, 3) && spec->output_count == 3
+        return optimizer_types(spec, 3, 1) && spec->output_count == 3
                && is_integer(spec->inputs[2].dtype);
     default:
         return true; /* CAST and FUSED_ELEMENTWISE take any type */

@@ -26,7 +26,7 @@ ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan)
     plan->b_col = transpose_b ? b_cols : 1;
     plan->activation =
         (ipu_activation)ipu_attrs_int(spec->attrs, IPU_ATTR_ACTIVATION, 0);
-    plan->bias = spec->input_count > 2;
+    plan->bias = spec->op == IPU_OP_ID_FUSED_MATMUL && spec->input_count > 2;
     /* the leading axes, as if each matrix were one element */
     ipu_type inputs[2] = {spec->inputs[0], spec->inputs[1]};
     ipu_shape batch = *c;
@@ -111,4 +111,21 @@ ipu_status
 ipu_reference_matmul(const ipu_kernel_call *call)
 {
     return ipu_reference_fused_matmul(call);
+}
+
+ipu_status
+ipu_reference_matmul_sgd_update(const ipu_kernel_call *call)
+{
+    ipu_dtype dtype = call->spec->outputs[0].dtype;
+    ipu__matmul plan;
+    ipu__matmul_plan(call->spec, &plan);
+    for (int64_t i = 0; i < plan.m * plan.n; i++) {
+        int64_t row = i / plan.n;
+        int64_t col = i % plan.n;
+        ipu__scalar gradient =
+            dot(dtype, call->inputs[0], row * plan.a_row, plan.a_col, call->inputs[1],
+                col * plan.b_col, plan.b_row, plan.k);
+        ipu__reference_sgd(call, 2, i, gradient.f);
+    }
+    return IPU_OK;
 }

@@ -55,32 +55,41 @@ rounded(ipu_dtype dtype, double value)
     return ipu__scalar_round(dtype, (ipu__scalar){.f = value}).f;
 }
 
-ipu_status
-ipu_reference_sgd_update(const ipu_kernel_call *call)
+void
+ipu__reference_sgd(const ipu_kernel_call *call, uint32_t rate_input, int64_t at,
+                   double gradient)
 {
     const ipu_kernel_spec *spec = call->spec;
     ipu_dtype t = spec->outputs[0].dtype;
     double momentum =
         rounded(t, ipu_attrs_float(spec->attrs, IPU_ATTR_MOMENTUM, 0.0));
     bool nesterov = ipu_attrs_int(spec->attrs, IPU_ATTR_NESTEROV, 0) != 0;
-    double rate = rounded(t, ipu__double_load(spec->inputs[1].dtype, call->inputs[1]));
-    int64_t elements = ipu_shape_elements(&spec->outputs[0].shape);
-    for (int64_t i = 0; i < elements; i++) {
-        double w = ipu__scalar_load(t, call->outputs[0], i).f;
-        double g = ipu__scalar_load(t, call->inputs[0], i).f;
-        double move = step(t, IPU_OP_ID_MUL, rate, g);
-        if (spec->output_count > 1) {
-            double v = ipu__scalar_load(t, call->outputs[1], i).f;
+    double rate = rounded(t, ipu__double_load(spec->inputs[rate_input].dtype,
+                                              call->inputs[rate_input]));
+    double w = ipu__scalar_load(t, call->outputs[0], at).f;
+    double move = step(t, IPU_OP_ID_MUL, rate, gradient);
+    if (spec->output_count > 1) {
+        double v = ipu__scalar_load(t, call->outputs[1], at).f;
+        v = step(t, IPU_OP_ID_SUB, step(t, IPU_OP_ID_MUL, momentum, v), move);
+        ipu__scalar_store(t, call->outputs[1], at, (ipu__scalar){.f = v});
+        if (nesterov) {
             v = step(t, IPU_OP_ID_SUB, step(t, IPU_OP_ID_MUL, momentum, v), move);
-            ipu__scalar_store(t, call->outputs[1], i, (ipu__scalar){.f = v});
-            if (nesterov) {
-                v = step(t, IPU_OP_ID_SUB, step(t, IPU_OP_ID_MUL, momentum, v), move);
-            }
-            w = step(t, IPU_OP_ID_ADD, w, v);
-        } else {
-            w = step(t, IPU_OP_ID_SUB, w, move);
         }
-        ipu__scalar_store(t, call->outputs[0], i, (ipu__scalar){.f = w});
+        w = step(t, IPU_OP_ID_ADD, w, v);
+    } else {
+        w = step(t, IPU_OP_ID_SUB, w, move);
+    }
+    ipu__scalar_store(t, call->outputs[0], at, (ipu__scalar){.f = w});
+}
+
+ipu_status
+ipu_reference_sgd_update(const ipu_kernel_call *call)
+{
+    const ipu_type *type = &call->spec->outputs[0];
+    int64_t elements = ipu_shape_elements(&type->shape);
+    for (int64_t i = 0; i < elements; i++) {
+        double gradient = ipu__scalar_load(type->dtype, call->inputs[0], i).f;
+        ipu__reference_sgd(call, 1, i, gradient);
     }
     return IPU_OK;
 }

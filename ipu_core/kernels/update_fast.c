@@ -18,12 +18,11 @@ enum { TASK_ELEMENTS = 8192 };
 typedef struct update_job {
     const ipu_kernel_call *call;
     int64_t elements;
-    float rate;
-    float momentum;
+    ipu__sgd sgd;
+    float rate;   /* of Adam */
     float rest_1; /* 1 - beta */
     float rest_2;
     float epsilon;
-    bool nesterov;
     bool avx2;
 } update_job;
 
@@ -66,30 +65,58 @@ typedef struct update_job {
 SGD_LOOPS(generic, )
 SGD_LOOPS(avx2, IPU_TARGET_AVX2)
 
+ipu__sgd
+ipu__sgd_of(const ipu_kernel_call *call, uint32_t rate_input)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    return (ipu__sgd){
+        .variable = call->outputs[0],
+        .velocity = spec->output_count > 1 ? call->outputs[1] : NULL,
+        .rate = (float)ipu__double_load(spec->inputs[rate_input].dtype,
+                                        call->inputs[rate_input]),
+        .momentum = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_MOMENTUM, 0.0),
+        .nesterov = ipu_attrs_int(spec->attrs, IPU_ATTR_NESTEROV, 0) != 0,
+    };
+}
+
+void
+ipu__sgd_apply(const ipu__sgd *sgd, int64_t at, const float *g, int64_t n,
+               ipu_cpu_class cpu)
+{
+    bool avx2 = cpu >= IPU_CPU_AVX2;
+    float *w = sgd->variable + at;
+    if (sgd->velocity == NULL) {
+        (avx2 ? plain_avx2 : plain_generic)(w, g, sgd->rate, n);
+    } else if (sgd->nesterov) {
+        (avx2 ? nesterov_avx2 : nesterov_generic)(w, sgd->velocity + at, g, sgd->rate,
+                                                  sgd->momentum, n);
+    } else {
+        (avx2 ? momentum_avx2 : momentum_generic)(w, sgd->velocity + at, g, sgd->rate,
+                                                  sgd->momentum, n);
+    }
+}
+
 static void
 sgd_task(void *state, int32_t task, int32_t worker)
 {
     const update_job *job = state;
-    const ipu_kernel_call *call = job->call;
     int64_t begin = (int64_t)task * TASK_ELEMENTS;
     int64_t n = ipu__min(job->elements - begin, TASK_ELEMENTS);
-    float *w = (float *)call->outputs[0] + begin;
-    const float *g = (const float *)call->inputs[0] + begin;
     (void)worker;
-    if (call->spec->op == IPU_OP_ID_VARIABLE_ADD) {
-        (job->avx2 ? add_avx2 : add_generic)(w, g, n);
-    } else if (call->spec->output_count == 1) {
-        (job->avx2 ? plain_avx2 : plain_generic)(w, g, job->rate, n);
-    } else {
-        float *v = (float *)call->outputs[1] + begin;
-        if (job->nesterov) {
-            (job->avx2 ? nesterov_avx2 : nesterov_generic)(w, v, g, job->rate,
-                                                           job->momentum, n);
-        } else {
-            (job->avx2 ? momentum_avx2 : momentum_generic)(w, v, g, job->rate,
-                                                           job->momentum, n);
-        }
-    }
+    ipu__sgd_apply(&job->sgd, begin, (const float *)job->call->inputs[0] + begin, n,
+                   (ipu_cpu_class)job->call->spec->choice[0]);
+}
+
+static void
+add_task(void *state, int32_t task, int32_t worker)
+{
+    const update_job *job = state;
+    int64_t begin = (int64_t)task * TASK_ELEMENTS;
+    int64_t n = ipu__min(job->elements - begin, TASK_ELEMENTS);
+    (void)worker;
+    (job->avx2 ? add_avx2 : add_generic)((float *)job->call->outputs[0] + begin,
+                                         (const float *)job->call->inputs[0] + begin,
+                                         n);
 }
 
 /* m and v of elements [0, n), then the moves, with square roots in between. */
@@ -182,12 +209,8 @@ share(update_job *job, ipu_task_fn *task)
 static ipu_status
 run_sgd(const ipu_kernel_call *call)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    update_job job = {.rate = 0.0f};
+    update_job job = {.sgd = ipu__sgd_of(call, 1)};
     start(&job, call);
-    job.rate = (float)ipu__double_load(spec->inputs[1].dtype, call->inputs[1]);
-    job.momentum = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_MOMENTUM, 0.0);
-    job.nesterov = ipu_attrs_int(spec->attrs, IPU_ATTR_NESTEROV, 0) != 0;
     share(&job, sgd_task);
     return IPU_OK;
 }
@@ -197,7 +220,7 @@ run_add(const ipu_kernel_call *call)
 {
     update_job job = {.rate = 0.0f};
     start(&job, call);
-    share(&job, sgd_task);
+    share(&job, add_task);
     return IPU_OK;
 }
 

@@ -4,6 +4,7 @@
  *
  *   fused_matmul       matmul, + a bias of the last axis, then relu, tanh or sigmoid
  *                      (the last two may each be missing, not both)
+ *   matmul_sgd_update  matmul as the gradient of sgd_update
  *   fused_elementwise  a tree of element-wise nodes of one shape as a micro-program
  *                      (kernels/kernel.h); a value goes into it if nothing outside the
  *                      tree uses it
@@ -21,6 +22,7 @@
 
 typedef struct node_note {
     uint32_t segment;  /* unique over all blocks */
+    uint32_t stretch;  /* the same, cut by loops and reads of the infeed alone */
     uint32_t position; /* in program order, over all blocks */
     ipu_node root;     /* the tree that it is part of */
     ipu_node next;     /* an earlier node of that tree */
@@ -32,6 +34,7 @@ typedef struct fuser {
     IPU_ARRAY(uint32_t) uses;   /* by value, in living nodes and block results */
     IPU_ARRAY(node_note) notes; /* by node */
     uint32_t segment;
+    uint32_t stretch;
     uint32_t position;
     IPU_ARRAY(uint32_t) tree_uses; /* by value, in the tree that is being grown */
 } fuser;
@@ -51,6 +54,7 @@ note_block(fuser *f, ipu_block id)
 {
     const ipu_block_data *block = ipu_block_of(f->graph, id);
     f->segment++;
+    f->stretch++;
     for (size_t i = 0; i < block->nodes.count; i++) {
         ipu_node node_id = block->nodes.items[i];
         const ipu_node_data *node = ipu_node_of(f->graph, node_id);
@@ -61,7 +65,12 @@ note_block(fuser *f, ipu_block id)
             note_block(f, ipu__body_of(node));
         }
         f->segment += cuts_segment(node) ? 1 : 0;
+        f->stretch += (ipu__flags(node) & IPU_OP_BLOCK) != 0 ||
+                              node->op == IPU_OP_ID_INFEED_DEQUEUE
+                          ? 1
+                          : 0;
         f->notes.items[node_id.index] = (node_note){.segment = f->segment,
+                                                    .stretch = f->stretch,
                                                     .position = f->position++,
                                                     .root = IPU_NO_NODE,
                                                     .next = IPU_NO_NODE};
@@ -70,6 +79,7 @@ note_block(fuser *f, ipu_block id)
         f->uses.items[block->results.items[i].index]++;
     }
     f->segment++;
+    f->stretch++;
 }
 
 /* Counts afresh: the graph has changed. */
@@ -107,6 +117,76 @@ may_join(const fuser *f, ipu_node first, ipu_node last)
            a->placement.device == b->placement.device &&
            a->placement.shard == b->placement.shard &&
            a->placement.stage == b->placement.stage;
+}
+
+/* --- matmul, SGD update ---------------------------------------------------------- */
+
+/* Whether the bytes of a value lie in a variable, which a write would change. */
+static bool
+is_variable(const fuser *f, ipu_value value)
+{
+    const ipu_node_data *node = ipu__producer(f->graph, value);
+    while (node != NULL && (ipu__flags(node) & IPU_OP_VIEW) != 0) {
+        node = ipu__producer(f->graph, node->inputs[0]);
+    }
+    return node != NULL && node->op == IPU_OP_ID_VARIABLE_READ;
+}
+
+/* The product that is this update's gradient and may be computed where it is: past the
+ * writes of other variables, if it reads none. */
+static const ipu_node_data *
+find_gradient(const fuser *f, const ipu_node_data *update, ipu_node id)
+{
+    ipu_value gradient = update->inputs[0];
+    const ipu_node_data *product = ipu__producer(f->graph, gradient);
+    if (product == NULL || product->op != IPU_OP_ID_MATMUL ||
+        gradient.index >= f->uses.count || f->uses.items[gradient.index] != 1) {
+        return NULL;
+    }
+    ipu_node product_id = ipu_value_of(f->graph, gradient)->producer;
+    const ipu_type *type = &ipu_value_of(f->graph, gradient)->type;
+    if (product->block.index != update->block.index ||
+        f->notes.items[product_id.index].stretch != f->notes.items[id.index].stretch ||
+        type->shape.rank != 2 || type->dtype != IPU_DTYPE_FLOAT32 ||
+        is_variable(f, product->inputs[0]) || is_variable(f, product->inputs[1])) {
+        return NULL;
+    }
+    return product;
+}
+
+static ipu_status
+visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
+{
+    const ipu_node_data *update = ipu_node_of(r->graph, id);
+    const ipu_node_data *product = find_gradient(r->state, update, id);
+    if (product == NULL) {
+        return IPU_OK;
+    }
+    uint32_t slot_count;
+    const int64_t *slots = ipu_attrs_ints(update->attrs, IPU_ATTR_SLOTS, &slot_count);
+    ipu_value inputs[3] = {product->inputs[0], product->inputs[1], update->inputs[1]};
+    ipu_attr attrs[6] = {
+        {.key = IPU_ATTR_TRANSPOSE_A,
+         .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0)}},
+        {.key = IPU_ATTR_TRANSPOSE_B,
+         .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0)}},
+        {.key = IPU_ATTR_RESOURCE,
+         .as = {.i = ipu_attrs_int(update->attrs, IPU_ATTR_RESOURCE, 0)}},
+        {.key = IPU_ATTR_MOMENTUM,
+         .as = {.f = ipu_attrs_float(update->attrs, IPU_ATTR_MOMENTUM, 0.0)}},
+        {.key = IPU_ATTR_NESTEROV,
+         .as = {.i = ipu_attrs_int(update->attrs, IPU_ATTR_NESTEROV, 0)}},
+        {.key = IPU_ATTR_SLOTS, .count = slot_count, .as = {.ints = slots}}};
+    ipu_node_request request = {.op = IPU_OP_ID_MATMUL_SGD_UPDATE,
+                                .attrs = attrs,
+                                .attr_count = slot_count == 0 ? 5 : 6,
+                                .placement = update->placement,
+                                .source = update->source,
+                                .name = update->name};
+    ipu_node fused;
+    *keep = false;
+    return ipu_graph_add_node(r->ctx, r->graph, update->block, &request, inputs, 3,
+                              &fused);
 }
 
 /* --- matmul, bias, activation ---------------------------------------------------- */
@@ -203,6 +283,9 @@ static ipu_status
 visit_matmul(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data *node = ipu_node_of(r->graph, id);
+    if (node->op == IPU_OP_ID_SGD_UPDATE) {
+        return visit_update(r, id, keep);
+    }
     ipu_value bias;
     const ipu_node_data *product = find_product(r->state, node, id, &bias);
     if (product == NULL) {
