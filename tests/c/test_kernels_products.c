@@ -129,6 +129,90 @@ test_fused_matmul(void)
     }
 }
 
+/* matmul, then sgd_update, against matmul_sgd_update: equal to the bit. */
+static void
+fused_update_trial(int64_t m, int64_t n, int64_t k, bool transpose_b, double momentum,
+                   int64_t nesterov, ipu_kernel_variant kind, ipu_cpu_class cpu)
+{
+    ipu_type a = type_of(IPU_DTYPE_FLOAT32, DIMS(k, m));
+    ipu_type b = type_of(IPU_DTYPE_FLOAT32,
+                         DIMS(transpose_b ? n : k, transpose_b ? k : n));
+    ipu_type c = type_of(IPU_DTYPE_FLOAT32, DIMS(m, n));
+    ipu_type rate = type_of(IPU_DTYPE_FLOAT32, SCALAR);
+    uint32_t buffers = momentum > 0.0 ? 2 : 1;
+    kernel_trial product = {.op = IPU_OP_ID_MATMUL,
+                            .input_count = 2,
+                            .output_count = 1,
+                            .low = -0.5,
+                            .high = 0.5,
+                            .inputs = {a, b},
+                            .outputs = {c}};
+    product.attrs[0] = attr_int(IPU_ATTR_TRANSPOSE_A, 1);
+    product.attrs[1] = attr_int(IPU_ATTR_TRANSPOSE_B, transpose_b);
+    product.attr_count = 2;
+    kernel_trial fused = product;
+    fused.op = IPU_OP_ID_MATMUL_SGD_UPDATE;
+    fused.input_count = 3;
+    fused.inputs[2] = rate;
+    fused.output_count = buffers;
+    fused.outputs[1] = c;
+    fused.attrs[2] = (ipu_attr){.key = IPU_ATTR_MOMENTUM, .as.f = momentum};
+    fused.attrs[3] = attr_int(IPU_ATTR_NESTEROV, nesterov);
+    fused.attr_count = 4;
+    kernel_trial update = fused;
+    update.op = IPU_OP_ID_SGD_UPDATE;
+    update.input_count = 2;
+    update.inputs[0] = c;
+    update.inputs[1] = rate;
+    void *in[3] = {buffer_new(&a), buffer_new(&b), buffer_new(&rate)};
+    void *gradient[2] = {buffer_new(&c), in[2]};
+    void *one[2] = {buffer_new(&c), buffer_new(&c)};
+    void *two[2] = {buffer_new(&c), buffer_new(&c)};
+    const char *name;
+    fill(&product, &a, in[0]);
+    fill(&product, &b, in[1]);
+    fill(&product, &rate, in[2]);
+    for (uint32_t i = 0; i < 2; i++) {
+        fill(&product, &c, one[i]);
+        memcpy(two[i], one[i], ipu_type_bytes(&c));
+    }
+    for (size_t trip = 0; trip < 2; trip++) {
+        CHECK_OK(&ctx, run(&product, in, gradient, kind, cpu, pools[1], &name));
+        CHECK_OK(&ctx, run(&update, gradient, one, kind, cpu, pools[2], &name));
+        CHECK_OK(&ctx, run(&fused, in, two, kind, cpu, pools[3 - trip], &name));
+    }
+    CHECK(memcmp(one[0], two[0], ipu_type_bytes(&c)) == 0);
+    CHECK(memcmp(one[1], two[1], ipu_type_bytes(&c)) == 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        free(one[i]);
+        free(two[i]);
+        free(in[i]);
+    }
+    free(in[2]);
+    free(gradient[0]);
+}
+
+static void
+test_fused_update(void)
+{
+    static const int64_t sizes[][3] = {{784, 256, 32}, {32, 10, 32},   {7, 1, 5},
+                                       {1, 17, 3},     {200, 60, 700}, {31, 33, 1100},
+                                       {5, 6, 0},      {0, 4, 2}};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (uint32_t form = 0; form < 6; form++) {
+            for (int cpu = 0; cpu <= (int)ipu_cpu_class_detect(); cpu++) {
+                fused_update_trial(sizes[s][0], sizes[s][1], sizes[s][2], form % 2 == 1,
+                                   form / 2 == 0 ? 0.0 : 0.9, form / 2 == 2,
+                                   IPU_KERNEL_FAST, (ipu_cpu_class)cpu);
+            }
+        }
+        if (sizes[s][0] * sizes[s][1] * sizes[s][2] < 10000) {
+            fused_update_trial(sizes[s][0], sizes[s][1], sizes[s][2], false, 0.9, 1,
+                               IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC);
+        }
+    }
+}
+
 /* sigmoid(x * y + 1-element z) > x ? tanh(x) : y, against the ops one by one. */
 static void
 test_fused_elementwise(void)
@@ -398,6 +482,7 @@ main(void)
     trials_begin();
     test_matmul();
     test_fused_matmul();
+    test_fused_update();
     test_fused_elementwise();
     test_losses();
     test_random();

@@ -54,6 +54,10 @@ typedef struct text_case {
 #define ONE_F CONST("0000803f")
 #define HALF_F CONST("0000003f")
 #define ZERO_F CONST("00000000")
+#define UPDATED \
+    "resource r0 variable id=1 \"w\" float32[3,3]\n" \
+    "resource r1 variable id=2 \"v\" float32[3,3]\n" \
+    "resource r2 variable id=3 \"u\" float32[3,3]\n"
 #define BLOCK "block b0"
 
 static const text_case text_cases[] = {
@@ -245,6 +249,47 @@ static const text_case text_cases[] = {
            "activation=3} : float32[4,5]\n"
            "  %4 = matmul(%0, %1) : float32[4,5]\n  %5 = add(%4, %2) : float32[4,5]\n"
            "} -> (%3, %5)\n"},
+    /* two gradients and their updates: past the write of another variable */
+    {"fuse prune",
+     UPDATED BLOCK "(%0: float32[4,3], %1: float32[4,3], %2: float32[]) {"
+                   " %3 = matmul(%0, %1) {transpose_a=true} : float32[3,3]"
+                   " %4 = matmul(%1, %0) {transpose_a=true} : float32[3,3]"
+                   " sgd_update(%3, %2) {resource=0, momentum=0.5, slots=[1]}"
+                   " sgd_update(%4, %2) {resource=2} } -> ()",
+     UPDATED BLOCK
+     "(%0: float32[4,3], %1: float32[4,3], %2: float32[]) {\n"
+     "  matmul_sgd_update(%0, %1, %2) {transpose_a=true, transpose_b=false, resource=0,"
+     " momentum=0.5, nesterov=false, slots=[1]}\n"
+     "  matmul_sgd_update(%1, %0, %2) {transpose_a=true, transpose_b=false, resource=2,"
+     " momentum=0, nesterov=false}\n} -> ()\n"},
+    /* not of what a write in between would change, nor where it is used again */
+    {"fuse prune",
+     UPDATED BLOCK "(%0: float32[4,3], %1: float32[3,3], %2: float32[]) {"
+                   " %3 = variable_read() {resource=2} : float32[3,3]"
+                   " %4 = matmul(%3, %1) : float32[3,3]"
+                   " variable_assign(%1) {resource=2}"
+                   " sgd_update(%4, %2) {resource=0, momentum=0.5, slots=[1]}"
+                   " %5 = matmul(%1, %1) : float32[3,3]"
+                   " sgd_update(%5, %2) {resource=2} } -> (%5)",
+     UPDATED BLOCK "(%0: float32[4,3], %1: float32[3,3], %2: float32[]) {\n"
+                   "  %3 = variable_read() {resource=2} : float32[3,3]\n"
+                   "  %4 = matmul(%3, %1) : float32[3,3]\n"
+                   "  variable_assign(%1) {resource=2}\n"
+                   "  sgd_update(%4, %2) {resource=0, momentum=0.5, slots=[1]}\n"
+                   "  %5 = matmul(%1, %1) : float32[3,3]\n"
+                   "  sgd_update(%5, %2) {resource=2}\n} -> (%5)\n"},
+    /* nor across a loop */
+    {"fuse prune",
+     UPDATED BLOCK "(%0: int32[], %1: float32[3,3], %2: float32[]) {"
+                   " %3 = matmul(%1, %1) : float32[3,3]"
+                   " block b1() { variable_add(%1) {resource=2} } -> ()"
+                   " repeat(%0) {body=b1}"
+                   " sgd_update(%3, %2) {resource=0} } -> ()",
+     UPDATED BLOCK "(%0: int32[], %1: float32[3,3], %2: float32[]) {\n"
+                   "  %3 = matmul(%1, %1) : float32[3,3]\n"
+                   "  block b1() {\n    variable_add(%1) {resource=2}\n  } -> ()\n"
+                   "  repeat(%0) {body=b1}\n"
+                   "  sgd_update(%3, %2) {resource=0}\n} -> ()\n"},
 };
 
 static void

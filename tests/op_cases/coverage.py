@@ -15,13 +15,14 @@ softmax log_softmax sparse_cross_entropy cross_entropy dropout random_uniform
 random_normal truncated_normal fused_elementwise"""
 OF_ANY = """equal not_equal select cast identity stop_gradient reshape transpose
 broadcast concat slice slice_grad gather constant"""
+UPDATES = "sgd_update adam_update matmul_sgd_update"
 ON_DEVICE = "variable_read variable_assign infeed_dequeue outfeed_enqueue"
 SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     **dict.fromkeys(OF_FLOATS.split(), FLOATS),
     **dict.fromkeys(OF_ANY.split(), ALL),
     **dict.fromkeys(ON_DEVICE.split(), DEVICE),
     **dict.fromkeys(["logical_not", "logical_and", "logical_or"], ("bool",)),
-    **dict.fromkeys(["sgd_update", "adam_update"], ("float32", "float16")),
+    **dict.fromkeys(UPDATES.split(), ("float32", "float16")),
     "variable_add": tuple(d for d in DEVICE if d != "bool"),
     "one_hot": INTS,
     "repeat": ("float32",),

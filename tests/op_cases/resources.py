@@ -198,6 +198,70 @@ def sgd(dtype: str, shape: Shape, momentum: float, nesterov: bool) -> Scenario:
     return Scenario("sgd_update", label, tuple(start), (gradient, rate), body, oracle)
 
 
+Product = tuple[int, int, int]
+PRODUCTS: tuple[Product, ...] = (
+    (1, 1, 1),
+    (5, 3, 2),
+    (784, 256, 32),  # weight gradients of the tutorial's model
+    (64, 10, 32),
+    (50, 33, 600),
+    (67, 40, 1100),  # a sum too long to stay in registers
+    (3, 0, 4),
+    (4, 3, 0),
+)
+
+
+def product_update(
+    dtype: str, product: Product, transpose: tuple[bool, bool], joined: bool
+) -> Scenario:
+    """An update by a product of small integers, which is exact in any order.
+
+    `joined`: as the one op; otherwise as two, which the fuse pass joins.
+    """
+    m, n, k = product
+    rng = np.random.default_rng(6)
+    a = rng.integers(-3, 4, (k, m) if transpose[0] else (m, k)).astype(dtype)
+    b = rng.integers(-3, 4, (n, k) if transpose[1] else (k, n)).astype(dtype)
+    rate = np.array(0.05, np.float32)
+    start = (numbers((m, n), dtype, 3), np.zeros((m, n), dtype))
+    turned = ", ".join(
+        f"transpose_{side}={str(turn).lower()}"
+        for side, turn in zip("ab", transpose, strict=True)
+    )
+    attrs = "resource=0, momentum=0.9, nesterov=false, slots=[1]"
+
+    def body(graph: Graph, names: list[str]) -> None:
+        if joined:
+            graph.node("matmul_sgd_update", names, f"{turned}, {attrs}", [])
+            return
+        gradient = graph.one("matmul", names[:2], (dtype, (m, n)), turned)
+        graph.node("sgd_update", [gradient, names[2]], attrs, [])
+
+    def oracle(v: Numbers, x: Numbers, _: Numbers, n: int) -> tuple[Numbers, Numbers]:
+        t = np.dtype(dtype).type
+        left = x[0].T if transpose[0] else x[0]
+        right = x[1].T if transpose[1] else x[1]
+        exact = left.astype(np.float64) @ right.astype(np.float64)
+        step = exact.astype(dtype) * t(rate)
+        w, velocity = v
+        for _trip in range(n):
+            velocity = t(0.9) * velocity - step
+            w = w + velocity
+        return [np.asarray(w, dtype), np.asarray(velocity, dtype)], []
+
+    turns = "".join("t" if turn else "n" for turn in transpose)
+    label = f"{dtype}_{m}x{n}x{k}_{turns}_{'one' if joined else 'two'}"
+    return Scenario("matmul_sgd_update", label, start, (a, b, rate), body, oracle)
+
+
+def product_updates() -> Iterator[Scenario]:
+    for product in PRODUCTS:
+        for transpose in ((True, False), (False, False), (True, True)):
+            yield product_update("float32", product, transpose, joined=False)
+        yield product_update("float32", product, (False, True), joined=True)
+    yield product_update("float16", (5, 3, 40), (True, False), joined=True)
+
+
 def adam(dtype: str, shape: Shape) -> Scenario:
     gradient, rate = optimizer_inputs(shape, dtype)
     zero = np.zeros(shape, dtype)
@@ -294,4 +358,10 @@ def loops() -> Iterator[Scenario]:
 
 
 def scenarios() -> tuple[Scenario, ...]:
-    return (*plain_writes(), *optimizers(), *queues(), *loops())
+    return (
+        *plain_writes(),
+        *optimizers(),
+        *product_updates(),
+        *queues(),
+        *loops(),
+    )
