@@ -1,8 +1,8 @@
 """Builds the extension ``ipu._core`` from ``ipu_core/`` with plain setuptools.
 
 Environment
-    IPU_BLIS_ROOT   where BLIS is, before the usual places: a folder with ``libblis.a`` and
-                    ``blis.h`` in it or in its ``lib`` and ``include``.
+    IPU_BLIS_ROOT   where BLIS is, in place of the usual places: a folder that has
+                    ``libblis.a`` and ``blis.h``, itself or in ``lib`` and ``include``.
     IPU_SANITIZE    ``address``, ``undefined``, ``thread``, or several with commas.
     IPU_DEBUG       ``1``: asserts on, no optimisation.
 """
@@ -16,6 +16,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -23,11 +24,18 @@ from setuptools.command.build_ext import build_ext
 CORE = Path("ipu_core")
 SANITIZERS = ("address", "undefined", "thread")
 NO_BLIS = """
-BLIS was not found. On Debian or Ubuntu install it with
+BLIS was not found{where}. On Debian or Ubuntu install it with
 
     apt-get install libblis-serial-dev
 
 or set IPU_BLIS_ROOT to a folder that holds libblis.a and blis.h.
+{refused}"""
+NO_COMPILER = """
+The C compiler {compiler!r} was not found. On Debian or Ubuntu install one with
+
+    apt-get install build-essential python3-dev
+
+or set CC to the one to use.
 """
 PROBE = r"""
 #include <stdio.h>
@@ -37,14 +45,35 @@ int main(void)
     float a[4] = {1, 2, 3, 4}, b[4] = {5, 6, 7, 8}, c[4] = {0}, one = 1, zero = 0;
     bli_sgemm(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, 2, 2, 2, &one, a, 2, 1, b, 2, 1,
               &zero, c, 2, 1);
+    const void *context = IPU_BLIS_LOOKUP(BLIS_ARCH_GENERIC);
+    (void)context;
     printf("%s", bli_info_get_version_str());
     return !(c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50);
 }
 """
+# what gives the context of an architecture: up to BLIS 1, and from BLIS 2 on
+LOOKUPS = ("bli_gks_lookup_nat_cntx", "bli_gks_lookup_id")
+
+
+class DoesNotBuild(RuntimeError):
+    """A program with this library and lookup cannot be made."""
+
+
+class Blis(NamedTuple):
+    library: Path
+    include: Path
+    lookup: str
 
 
 def compiler() -> list[str]:
     return os.environ.get("CC", "cc").split()
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise SystemExit(NO_COMPILER.format(compiler=command[0])) from None
 
 
 def blis_candidates() -> list[tuple[Path, Path]]:
@@ -56,10 +85,8 @@ def blis_candidates() -> list[tuple[Path, Path]]:
         for library in (base / "libblis.a", base / "lib" / "libblis.a"):
             for include in (base, base / "include", base / "include" / "blis"):
                 pairs.append((library, include))
-    triplet = subprocess.run(
-        [*compiler(), "-print-multiarch"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    for prefix in (Path("/usr"), Path("/usr/local")):
+    triplet = run([*compiler(), "-print-multiarch"]).stdout.strip()
+    for prefix in () if root else (Path("/usr"), Path("/usr/local")):
         for folder in ("blis-serial", "blis"):
             pairs.append(
                 (
@@ -71,33 +98,54 @@ def blis_candidates() -> list[tuple[Path, Path]]:
     return [p for p in pairs if p[0].is_file() and (p[1] / "blis.h").is_file()]
 
 
-def find_blis() -> tuple[Path, Path]:
-    """The first BLIS that links and multiplies correctly."""
-    for library, include in blis_candidates():
-        with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder, "probe.c")
-            program = Path(folder, "probe")
-            source.write_text(PROBE)
-            command = [
+def probe(library: Path, include: Path, lookup: str) -> str:
+    """The version of a BLIS that links and multiplies correctly.
+
+    Raises:
+        DoesNotBuild: It does not link, or has no such lookup.
+        RuntimeError: It computes something else.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = Path(folder, "probe.c"), Path(folder, "probe")
+        source.write_text(PROBE)
+        built = run(
+            [
                 *compiler(),
-                str(source),
-                f"-I{include}",
-                str(library),
-                "-lm",
-                "-lpthread",
-                "-o",
-                str(program),
+                *(f"-DIPU_BLIS_LOOKUP={lookup}", f"-I{include}"),
+                "-Werror=implicit-function-declaration",
+                *(str(source), str(library), "-lm", "-lpthread", "-o", str(program)),
             ]
-            built = subprocess.run(command, capture_output=True, check=False)
-            if built.returncode != 0:
-                continue
-            ran = subprocess.run(
-                [str(program)], capture_output=True, text=True, check=False
-            )
-            if ran.returncode == 0:
-                print(f"BLIS {ran.stdout} at {library}")
-                return library, include
-    raise SystemExit(NO_BLIS)
+        )
+        if built.returncode != 0:
+            lines = [line for line in built.stderr.splitlines() if "error:" in line]
+            lines += built.stderr.splitlines()[-1:]
+            raise DoesNotBuild(f"a program with it does not build: {lines[0]}")
+        ran = run([str(program)])
+        if ran.returncode != 0:
+            raise RuntimeError("it does not multiply two matrices correctly")
+        return ran.stdout
+
+
+def find_blis() -> Blis:
+    """The first BLIS that links and multiplies correctly."""
+    refused = []
+    for library, include in blis_candidates():
+        reason = ""
+        for lookup in LOOKUPS:
+            try:
+                version = probe(library, include, lookup)
+            except DoesNotBuild as error:
+                reason = reason or str(error)
+            except RuntimeError as error:
+                reason = str(error)
+                break
+            else:
+                print(f"BLIS {version} at {library}")
+                return Blis(library, include, lookup)
+        refused.append(f"{library} is there, but {reason}\n")
+    root = os.environ.get("IPU_BLIS_ROOT")
+    where = f" in IPU_BLIS_ROOT={root}" if root else ""
+    raise SystemExit(NO_BLIS.format(where=where, refused="".join(refused)))
 
 
 def sanitizers() -> list[str]:
@@ -129,18 +177,21 @@ def flags() -> list[str]:
 
 
 class BuildExt(build_ext):
-    """Compiles sources in parallel; the compiler's own dependency files say what a
-    changed
-    header rebuilds."""
+    """Compiles sources in parallel.
+
+    The compiler's own dependency files say what a changed header rebuilds.
+    """
 
     def build_extension(self, ext: Extension) -> None:
         import numpy
 
-        library, blis_include = find_blis()
+        blis = find_blis()
         ext.include_dirs = [str(CORE), numpy.get_include()]
         # a system folder: warnings in BLIS's header are not ours
-        ext.extra_compile_args = [*flags(), "-isystem", str(blis_include)]
-        ext.extra_objects = [str(library)]
+        ext.extra_compile_args = [*flags(), "-isystem", str(blis.include)]
+        if blis.lookup != LOOKUPS[0]:
+            ext.extra_compile_args.append(f"-DIPU_BLIS_LOOKUP={blis.lookup}")
+        ext.extra_objects = [str(blis.library)]
         ext.extra_link_args = ["-Wl,--exclude-libs,ALL", *sanitizers()]
         ext.libraries = ["m", "pthread"]
         temporary = Path(self.build_temp)
@@ -197,22 +248,37 @@ def version() -> str:
     return found.group(1)
 
 
-os.chdir(Path(__file__).resolve().parent)
-if sys.maxsize < 2**32:
-    raise SystemExit("ipu needs a 64-bit Python")
-setup(
-    version=version(),
-    ext_modules=[
-        Extension(
-            "ipu._core",
-            sources=sorted(map(str, CORE.glob("**/*.c"))),
-            # named so that a source archive has them
-            depends=sorted(
-                str(path)
-                for pattern in ("**/*.h", "**/*.def", "**/*.md")
-                for path in CORE.glob(pattern)
-            ),
-        )
-    ],
-    cmdclass={"build_ext": BuildExt},
-)
+def named_for_archives() -> list[str]:
+    """What a source archive holds beside the sources of the extension."""
+    patterns = {
+        "ipu_core": ("**/*.h", "**/*.def", "**/*.md"),
+        "tests": ("**/*.py", "**/*.c", "**/*.h"),
+        "benchmarks": ("**/*.py", "**/*.c", "**/*.md"),
+    }
+    return sorted(
+        str(path)
+        for folder, inside in patterns.items()
+        for pattern in inside
+        for path in Path(folder).glob(pattern)
+    )
+
+
+def main() -> None:
+    os.chdir(Path(__file__).resolve().parent)
+    if sys.maxsize < 2**32:
+        raise SystemExit("ipu needs a 64-bit Python")
+    setup(
+        version=version(),
+        ext_modules=[
+            Extension(
+                "ipu._core",
+                sources=sorted(map(str, CORE.glob("**/*.c"))),
+                depends=named_for_archives(),
+            )
+        ],
+        cmdclass={"build_ext": BuildExt},
+    )
+
+
+if __name__ == "__main__":
+    main()

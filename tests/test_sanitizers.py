@@ -1,9 +1,9 @@
 """The Python tests again, with the extension built under sanitizers.
 
-Each build is made in a copy of the tree, so that the extension in use stays as it is. The
-sanitizer's runtime has to be there before Python starts: it is preloaded. Reports go to
-log files, which are read afterwards; CPython and NumPy leak a few objects of their own at
-exit, so a leak counts where a frame of our extension is in its stack.
+Each build is made in a copy of the tree, so that the extension in use stays as it is.
+The sanitizer's runtime has to be there before Python starts: it is preloaded. Reports
+go to log files, which are read afterwards; CPython and NumPy leak a few objects of
+their own at exit, so a leak counts where a frame of our extension is in its stack.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ OPTIONS = {
     # a test forks while the worker pool is alive
     "thread": "die_after_fork=0",
 }
+ERROR = re.compile(
+    r"runtime error:|WARNING: ThreadSanitizer|ERROR: \w+Sanitizer: (?!detected)"
+)
 
 
 def compiler() -> list[str]:
@@ -103,9 +106,7 @@ def findings(reports: str) -> list[str]:
         if re.search(r"(Direct|Indirect) leak of", report):
             if re.search(r"/ipu/_core\.", report):
                 bad.append(report)
-        elif re.search(r"runtime error:|ERROR: \w+Sanitizer: (?!detected)", report):
-            bad.append(report)
-        elif "WARNING: ThreadSanitizer" in report:
+        elif ERROR.search(report):
             bad.append(report)
     return bad
 
