@@ -304,31 +304,6 @@ def test_another_thread_sees_results_as_they_are_made() -> None:
     assert outfeed.dequeue().numpy().tolist() == [1]
 
 
-def test_queue_errors() -> None:
-    with pytest.raises(ValueError, match="drop_remainder"):
-        IPUInfeedQueue(counting(10).batch(3))
-    with pytest.raises(
-        tf.errors.FailedPreconditionError, match="Unsupported datatype int64"
-    ):
-        IPUInfeedQueue(tf.data.Dataset.range(3))
-    with pytest.raises(ValueError, match="prefetch_depth"):
-        IPUInfeedQueue(counting(3), prefetch_depth=0)
-    with pytest.raises(ValueError, match="outfeed_mode"):
-        IPUOutfeedQueue("all")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="not been enqueued"):
-        IPUOutfeedQueue().dequeue()
-    with pytest.raises(tf.errors.NotFoundError, match="Infeed with id="):
-        IPUInfeedQueue(counting(3)).deleter  # noqa: B018
-    outfeed = IPUOutfeedQueue()
-
-    def twice(x: tf.Tensor) -> None:
-        outfeed.enqueue(x)
-        outfeed.enqueue(x)
-
-    with pytest.raises(ValueError, match="only be enqueued once"):
-        DeviceFunction(twice)(tf.ones(1))
-
-
 # --- determinism, interruption, fork -----------------------------------------------
 
 

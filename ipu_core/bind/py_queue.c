@@ -4,6 +4,8 @@
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
+#include <string.h>
+
 enum { MAX_COMPONENTS = 256 };
 
 typedef struct py_queue {
@@ -79,6 +81,7 @@ infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         Py_DECREF(self);
         return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
     }
+    ipu_infeed_close(self->infeed); /* until a Feeder opens it */
     return (PyObject *)self;
 }
 
@@ -136,6 +139,18 @@ queue_remove(PyObject *object, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
+static PyObject *
+queue_delete(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    py_queue *self = (py_queue *)object;
+    ipu_ctx ctx = ipu_py_ctx();
+    if (self->id != 0 && ipu_device_queue_delete(&ctx, ipu_py_device_of(self->device),
+                                                 self->id) != IPU_OK) {
+        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
+    }
+    Py_RETURN_NONE;
+}
+
 static void
 queue_dealloc(PyObject *object)
 {
@@ -177,46 +192,41 @@ outfeed_wait(PyObject *object, PyObject *args)
     py_queue *self = (py_queue *)object;
     long long at_least = 1;
     double timeout_s = -1.0;
+    unsigned long long ends = UINT64_MAX;
     int64_t available;
-    if (!PyArg_ParseTuple(args, "|Ld:wait", &at_least, &timeout_s)) {
+    if (!PyArg_ParseTuple(args, "|LdK:wait", &at_least, &timeout_s, &ends)) {
         return NULL;
     }
     int64_t timeout_ns = timeout_s < 0 ? -1 : (int64_t)(timeout_s * 1e9);
     Py_BEGIN_ALLOW_THREADS
-    available = ipu_outfeed_wait(self->outfeed, at_least, timeout_ns);
+    available = ipu_outfeed_wait(self->outfeed, at_least, ends, timeout_ns);
     Py_END_ALLOW_THREADS
     return PyLong_FromLongLong(available);
 }
 
-/* The oldest `limit` elements (all there are if negative), one tensor [n, ...] a
- * component; in LAST mode the newest element, without the first axis. */
+/* Tensors for `count` elements ([count, ...] each), or for one without the first axis;
+ * their memory in `data`. */
 static PyObject *
-take(py_queue *self, int64_t limit, bool last)
+new_tensors(py_queue *self, int64_t count, bool last, void **data)
 {
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
     const ipu_type *types;
-    uint32_t count = ipu_outfeed_types(self->outfeed, &types);
-    int64_t available = ipu_outfeed_wait(self->outfeed, 0, 0);
-    if (limit < 0 || limit > available) {
-        limit = available;
-    }
-    void *data[MAX_COMPONENTS];
-    PyObject *list = PyList_New(count);
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
+    uint32_t type_count = ipu_outfeed_types(self->outfeed, &types);
+    PyObject *list = PyList_New(type_count);
+    for (uint32_t i = 0; list != NULL && i < type_count; i++) {
         ipu_type type = types[i];
-        if (!last) {
-            if (type.shape.rank == IPU_MAX_RANK) {
-                PyErr_SetString(PyExc_ValueError, "no room for the first axis");
-                Py_CLEAR(list);
-                break;
-            }
-            type.shape.rank++;
-            for (int32_t k = type.shape.rank - 1; k > 0; k--) {
-                type.shape.dims[k] = types[i].shape.dims[k - 1];
-            }
-            type.shape.dims[0] = limit;
+        if (!last && type.shape.rank == IPU_MAX_RANK) {
+            PyErr_SetString(PyExc_ValueError, "no room for the first axis");
+            Py_CLEAR(list);
+            break;
         }
-        ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
+        if (!last) {
+            type.shape.rank++;
+            memmove(&type.shape.dims[1], &type.shape.dims[0],
+                    (size_t)(type.shape.rank - 1) * sizeof(type.shape.dims[0]));
+            type.shape.dims[0] = count;
+        }
+        ipu_py_tensor *tensor =
+            ipu_py_tensor_new(ipu_py_state_of_type(Py_TYPE(self)), &type);
         if (tensor == NULL) {
             Py_CLEAR(list);
             break;
@@ -224,6 +234,44 @@ take(py_queue *self, int64_t limit, bool last)
         data[i] = ipu_py_tensor_data(tensor);
         PyList_SET_ITEM(list, i, (PyObject *)tensor);
     }
+    return list;
+}
+
+/* The first `taken` elements of tensors that had room for more. */
+static PyObject *
+shortened(py_queue *self, int64_t taken, void *const *full)
+{
+    const ipu_type *types;
+    uint32_t type_count = ipu_outfeed_types(self->outfeed, &types);
+    void *data[MAX_COMPONENTS];
+    PyObject *list = new_tensors(self, taken, false, data);
+    for (uint32_t i = 0; list != NULL && i < type_count; i++) {
+        size_t bytes = (size_t)taken * ipu_type_bytes(&types[i]);
+        if (bytes > 0) {
+            memcpy(data[i], full[i], bytes);
+        }
+    }
+    return list;
+}
+
+/* take(limit, last): the oldest elements, all there are if limit is negative; in LAST
+ * mode the newest one, or None. */
+static PyObject *
+outfeed_take(PyObject *object, PyObject *args)
+{
+    py_queue *self = (py_queue *)object;
+    long long limit = -1;
+    int last = 0;
+    void *data[MAX_COMPONENTS];
+    if (!PyArg_ParseTuple(args, "|Lp:take", &limit, &last)) {
+        return NULL;
+    }
+    int64_t available = ipu_outfeed_wait(self->outfeed, 0, UINT64_MAX, 0);
+    int64_t count = limit < 0 || limit > available ? available : limit;
+    if (last && count == 0) {
+        Py_RETURN_NONE;
+    }
+    PyObject *list = new_tensors(self, count, last != 0, data);
     if (list == NULL) {
         return NULL;
     }
@@ -231,34 +279,32 @@ take(py_queue *self, int64_t limit, bool last)
     int64_t taken = 0;
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = ipu_outfeed_take(&ctx, self->outfeed, limit, data, &taken);
+    status = ipu_outfeed_take(&ctx, self->outfeed, count, data, &taken);
     Py_END_ALLOW_THREADS
-    if (status == IPU_OK && taken == limit) {
+    if (status == IPU_OK && taken == count) {
         return list;
     }
-    Py_DECREF(list);
+    /* another thread took some in between, or the storage could not grow */
+    PyObject *result = NULL;
     if (status != IPU_OK) {
-        return ipu_py_raise(state, &ctx);
+        ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
+    } else {
+        result = last ? Py_NewRef(Py_None) : shortened(self, taken, data);
     }
-    /* another thread took some in between: take what is left */
-    return take(self, taken == 0 ? -1 : limit, last);
-}
-
-static PyObject *
-outfeed_take(PyObject *object, PyObject *args)
-{
-    long long limit = -1;
-    int last = 0;
-    if (!PyArg_ParseTuple(args, "|Lp:take", &limit, &last)) {
-        return NULL;
-    }
-    return take((py_queue *)object, limit, last != 0);
+    Py_DECREF(list);
+    return result;
 }
 
 static PyObject *
 queue_get_id(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyLong_FromLongLong(((py_queue *)object)->id);
+}
+
+static PyObject *
+outfeed_get_ends(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromUnsignedLongLong(ipu_outfeed_ends(((py_queue *)object)->outfeed));
 }
 
 static PyObject *
@@ -286,8 +332,17 @@ static PyGetSetDef queue_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyGetSetDef outfeed_getset[] = {
+    {"id", queue_get_id, NULL, "The queue's id on its device.", NULL},
+    {"types", queue_get_types, NULL, "(dtype, shape) of each component.", NULL},
+    {"ends", outfeed_get_ends, NULL, "How many runs and deletions there were.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMethodDef infeed_methods[] = {
     {"remove", queue_remove, METH_NOARGS, "remove()\n--\n\nTakes it off the device."},
+    {"delete", queue_delete, METH_NOARGS,
+     "delete()\n--\n\nCloses it until a Feeder opens it again."},
     {"close", queue_close, METH_NOARGS,
      "close()\n--\n\nEnds everyone who waits on it."},
     {NULL, NULL, 0, NULL},
@@ -295,16 +350,16 @@ static PyMethodDef infeed_methods[] = {
 
 static PyMethodDef outfeed_methods[] = {
     {"remove", queue_remove, METH_NOARGS, "remove()\n--\n\nTakes it off the device."},
+    {"delete", queue_delete, METH_NOARGS, "delete()\n--\n\nDrops what is there."},
     {"close", queue_close, METH_NOARGS,
      "close()\n--\n\nEnds everyone who waits on it."},
     {"wait", outfeed_wait, METH_VARARGS,
-     "wait(at_least=1, timeout=-1.0)\n--\n\nWaits (seconds; negative: for ever) until "
-     "so "
-     "many elements are there; returns how many are."},
+     "wait(at_least=1, timeout=-1.0, ends=2**64 - 1)\n--\n\nWaits (seconds; negative: "
+     "for ever) until so many elements are there, or until its `ends` differ; returns "
+     "how many are."},
     {"take", outfeed_take, METH_VARARGS,
      "take(limit=-1, last=False)\n--\n\nTakes the oldest elements: a tensor [n, ...] "
-     "for "
-     "each component."},
+     "for each component. With `last` the newest one, or None."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -324,7 +379,7 @@ static PyType_Slot outfeed_slots[] = {
     {Py_tp_new, outfeed_new},
     {Py_tp_dealloc, queue_dealloc},
     {Py_tp_methods, outfeed_methods},
-    {Py_tp_getset, queue_getset},
+    {Py_tp_getset, outfeed_getset},
     {0, NULL},
 };
 

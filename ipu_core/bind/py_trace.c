@@ -533,6 +533,22 @@ trace_get_nodes(PyObject *object, void *Py_UNUSED(closure))
     return PyLong_FromSize_t(((py_trace *)object)->trace->graph->nodes.count);
 }
 
+static PyObject *
+trace_uses(PyObject *object, PyObject *args)
+{
+    PyObject *name;
+    long long id;
+    ipu_op op;
+    if (!PyArg_ParseTuple(args, "OL:uses", &name, &id) ||
+        ipu_py_parse_op(name, &op) < 0) {
+        return NULL;
+    }
+    ipu_resource_kind kind = op == IPU_OP_ID_INFEED_DEQUEUE    ? IPU_RESOURCE_INFEED
+                             : op == IPU_OP_ID_OUTFEED_ENQUEUE ? IPU_RESOURCE_OUTFEED
+                                                               : IPU_RESOURCE_VARIABLE;
+    return PyBool_FromLong(ipu_trace_uses(((py_trace *)object)->trace, op, kind, id));
+}
+
 static PyMethodDef trace_methods[] = {
     {"__enter__", trace_enter, METH_NOARGS, "__enter__()\n--\n\nOpens the trace."},
     {"__exit__", trace_exit, METH_VARARGS, "__exit__(*args)\n--\n\nCloses the trace."},
@@ -547,6 +563,10 @@ static PyMethodDef trace_methods[] = {
     {"node", trace_node, METH_VARARGS,
      "node(op, inputs, attrs, resources)\n--\n\nA node that names resources: each "
      "(kind, id, types, name), the first one its own, the others its slots."},
+    {"uses", trace_uses, METH_VARARGS,
+     "uses(op, id)\n--\n\nWhether a node of this op names the resource; blocks that "
+     "were "
+     "thrown away do not count."},
     {"gradients", trace_gradients, METH_VARARGS,
      "gradients(ys, grad_ys, xs)\n--\n\nThe derivatives of sum(ys * grad_ys); each x a "
      "tensor, "

@@ -87,10 +87,14 @@ ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
     feeder->types = types;
     feeder->pid = getpid();
     ipu_status status = ipu_iterator_create(ctx, dataset, &feeder->iterator);
+    if (status == IPU_OK) {
+        ipu_infeed_reopen(queue);
+    }
     if (status == IPU_OK &&
         pthread_create(&feeder->thread, NULL, feeder_thread, feeder) != 0) {
         status = ipu_ctx_fail(ctx, IPU_STATUS_RESOURCE_EXHAUSTED,
                               "the infeed's thread could not be started");
+        ipu_infeed_close(queue);
     }
     if (status != IPU_OK) {
         ipu_iterator_free(feeder->iterator);

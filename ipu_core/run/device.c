@@ -239,8 +239,8 @@ find_variable_locked(ipu_device *device, int64_t id)
             high = middle;
         }
     }
-    bool is_there = low < device->variables.count &&
-                    device->variables.items[low].id == id;
+    bool is_there =
+        low < device->variables.count && device->variables.items[low].id == id;
     return is_there ? &device->variables.items[low] : NULL;
 }
 
@@ -269,8 +269,7 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
     lock_device(device);
     ipu_status status = IPU_ARRAY_RESERVE(&own, &device->variables, 1);
     if (status == IPU_OK) { /* so that removing cannot fail */
-        status = IPU_ARRAY_RESERVE(&own, &device->removed,
-                                   device->variables.count + 1);
+        status = IPU_ARRAY_RESERVE(&own, &device->removed, device->variables.count + 1);
     }
     if (status == IPU_OK) {
         v.id = device->next_id++;
@@ -375,6 +374,12 @@ ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t repli
 
 /* --- queues ---------------------------------------------------------------------- */
 
+static const char *
+kind_name(ipu_resource_kind kind)
+{
+    return kind == IPU_RESOURCE_INFEED ? "infeed" : "outfeed";
+}
+
 static queue_entry *
 find_queue_locked(ipu_device *device, int64_t id)
 {
@@ -418,24 +423,50 @@ ipu_device_outfeed_add(ipu_ctx *ctx, ipu_device *device, ipu_outfeed *queue,
     return add_queue(ctx, device, IPU_RESOURCE_OUTFEED, queue, out_id);
 }
 
+/* The queue, unless it is gone or in use. */
+static ipu_status
+find_idle_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, queue_entry **out)
+{
+    *out = find_queue_locked(device, id);
+    IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND,
+                "the device has no queue %" PRId64 " (any more)", id);
+    IPU_FAIL_IF(ctx, (*out)->is_held && device->running, FAILED_PRECONDITION,
+                "Cannot delete %s with id='%" PRId64 "' while in use by a running "
+                "program; delete it when the run has ended",
+                kind_name((*out)->kind), id);
+    return IPU_OK;
+}
+
 ipu_status
 ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
 {
+    queue_entry *entry;
     lock_device(device);
-    queue_entry *entry = find_queue_locked(device, id);
-    bool is_held = entry != NULL && entry->is_held && device->running;
-    if (entry != NULL && !is_held) {
+    ipu_status status = find_idle_locked(ctx, device, id, &entry);
+    if (status == IPU_OK) {
         *entry = device->queues.items[--device->queues.count];
         atomic_fetch_add(&device->generation, 1);
     }
     pthread_mutex_unlock(&device->lock);
-    IPU_FAIL_IF(ctx, entry == NULL, NOT_FOUND,
-                "the device has no queue %" PRId64 " (any more)", id);
-    IPU_FAIL_IF(ctx, is_held, FAILED_PRECONDITION,
-                "queue %" PRId64 " is in use by a running program; remove it when the "
-                "run has ended",
-                id);
-    return IPU_OK;
+    return status;
+}
+
+ipu_status
+ipu_device_queue_delete(ipu_ctx *ctx, ipu_device *device, int64_t id)
+{
+    queue_entry *entry;
+    lock_device(device);
+    ipu_status status = find_idle_locked(ctx, device, id, &entry);
+    if (status == IPU_OK) {
+        /* under the lock: no run can take hold of it meanwhile */
+        if (entry->kind == IPU_RESOURCE_INFEED) {
+            ipu_infeed_close(entry->queue);
+        } else {
+            ipu_outfeed_reset(entry->queue);
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
 }
 
 ipu_status
@@ -449,8 +480,10 @@ ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind, int6
         *out = entry->queue;
     }
     pthread_mutex_unlock(&device->lock);
-    IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND, "the device has no %s %" PRId64
-                " (any more)", kind == IPU_RESOURCE_INFEED ? "infeed" : "outfeed", id);
+    IPU_FAIL_IF(ctx, *out == NULL && kind == IPU_RESOURCE_INFEED, FAILED_PRECONDITION,
+                IPU__NO_INFEED, id);
+    IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND,
+                "Outfeed with id='%" PRId64 "' does not exist (any more)", id);
     return IPU_OK;
 }
 

@@ -38,6 +38,9 @@ ipu_status ipu_device_outfeed_add(ipu_ctx *ctx, ipu_device *device, ipu_outfeed 
                                   int64_t *out_id);
 /* FAILED_PRECONDITION where a running program uses it. */
 ipu_status ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id);
+/* Closes an infeed, empties an outfeed; it stays known, and programs bound to it can
+ * run when it is used again. FAILED_PRECONDITION as above. */
+ipu_status ipu_device_queue_delete(ipu_ctx *ctx, ipu_device *device, int64_t id);
 
 /* Random state: `seed` and the global micro-batch counter, which a new seed sets to 0.
  * Never waits; a running program takes the new seed at a step boundary. */

@@ -7,6 +7,7 @@
 #ifndef IPU_RUN_DEVICE_IMPL_H
 #define IPU_RUN_DEVICE_IMPL_H
 
+#include <inttypes.h>
 #include <stdatomic.h>
 
 #include "graph/graph.h"
@@ -24,7 +25,13 @@ uint64_t ipu__device_generation(const ipu_device *device);
 /* The run's resources, while it owns the device. NOT_FOUND where the id is gone. */
 ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                 int32_t replica, const ipu_type **type, void **data);
-/* kind says infeed or outfeed; *out is the queue. */
+/* What a run says that needs an infeed which is closed or gone; takes the id. */
+#define IPU__NO_INFEED \
+    "The program uses the infeed with id='%" PRId64 \
+    "' which has not been created. Did " \
+    "you initialize the infeed_queue? Read its `initializer` before the run"
+/* kind says infeed or outfeed; *out is the queue. An infeed that is gone is
+ * FAILED_PRECONDITION. */
 ipu_status ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind,
                              int64_t id, void **out);
 /* Marks a queue as used by the run, so that it cannot be removed, until unhold. */

@@ -30,7 +30,7 @@ struct ipu_executor {
     ipu_device *device;
     ipu_pool *pool;
     char *slab;
-    void **resources; /* a variable's data, or a queue */
+    void **resources;      /* a variable's data, or a queue */
     size_t *first_operand; /* per instruction */
     void **operands; /* inputs, then outputs, of one instruction after the other */
     size_t operand_count;
@@ -54,7 +54,8 @@ check_types(ipu_ctx *ctx, const ipu_resource *resource, const ipu_type *types,
     const char *name = resource->name == NULL ? "" : resource->name;
     IPU_FAIL_IF(ctx, count != resource->type_count, FAILED_PRECONDITION,
                 "queue '%s' has %" PRIu32 " components, but the program was made for "
-                "%" PRIu32, name, count, resource->type_count);
+                "%" PRIu32,
+                name, count, resource->type_count);
     for (uint32_t i = 0; i < count; i++) {
         IPU_FAIL_IF(ctx, !ipu_type_equal(&types[i], &resource->types[i]),
                     FAILED_PRECONDITION,
@@ -74,8 +75,8 @@ bind_resource(ipu_ctx *ctx, ipu_executor *executor, uint32_t index)
     const ipu_type *types;
     uint32_t count = 1;
     if (resource->kind == IPU_RESOURCE_VARIABLE) {
-        IPU_TRY(ipu__device_variable(ctx, executor->device, resource->id, 0, &types,
-                                     out));
+        IPU_TRY(
+            ipu__device_variable(ctx, executor->device, resource->id, 0, &types, out));
     } else {
         IPU_TRY(ipu__device_queue(ctx, executor->device, resource->kind, resource->id,
                                   out));
@@ -184,8 +185,8 @@ allocate(ipu_ctx *ctx, ipu_executor *executor)
                       &executor->resources));
     IPU_TRY(ipu_alloc(ctx, program->instructions.count * sizeof(size_t),
                       &executor->first_operand));
-    IPU_TRY(ipu_alloc(ctx, executor->operand_count * sizeof(void *),
-                      &executor->operands));
+    IPU_TRY(
+        ipu_alloc(ctx, executor->operand_count * sizeof(void *), &executor->operands));
     IPU_TRY(ipu_alloc(ctx, executor->patch_count * sizeof(patch), &executor->patches));
     IPU_TRY(ipu_alloc(ctx, (program->resources.count + 1) * sizeof(size_t),
                       &executor->first_patch));
@@ -319,8 +320,7 @@ pass_boundary(run *r)
 static ipu_status
 run_kernel(run *r, const ipu_instruction *instruction, void **operands)
 {
-    const ipu_kernel_spec *spec =
-        &r->executor->program->specs.items[instruction->spec];
+    const ipu_kernel_spec *spec = &r->executor->program->specs.items[instruction->spec];
     r->call.spec = spec;
     r->call.inputs = (const void *const *)operands;
     r->call.outputs = operands + instruction->input_count;
@@ -438,14 +438,27 @@ hold_queues(ipu_executor *executor, bool hold)
     }
 }
 
+/* Once they are held: a queue that is open now stays open. */
+static ipu_status
+check_infeeds(ipu_ctx *ctx, const ipu_executor *executor)
+{
+    const ipu_program *program = executor->program;
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        const ipu_resource *resource = &program->resources.items[i];
+        IPU_FAIL_IF(ctx,
+                    resource->kind == IPU_RESOURCE_INFEED &&
+                        !ipu_infeed_is_open(executor->resources[i]),
+                    FAILED_PRECONDITION, IPU__NO_INFEED, resource->id);
+    }
+    return IPU_OK;
+}
+
 static void
 settle_queues(ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
     for (uint32_t i = 0; i < program->resources.count; i++) {
-        if (program->resources.items[i].kind == IPU_RESOURCE_INFEED) {
-            ipu_infeed_release(executor->resources[i]);
-        } else if (program->resources.items[i].kind == IPU_RESOURCE_OUTFEED) {
+        if (program->resources.items[i].kind == IPU_RESOURCE_OUTFEED) {
             ipu_outfeed_flush(executor->resources[i]);
         }
     }
@@ -461,7 +474,10 @@ run_owned(run *r)
                 "interrupted before the first step");
     hold_queues(r->executor, true);
     set_random(r);
-    ipu_status status = run_instructions(r, &at);
+    ipu_status status = check_infeeds(r->ctx, r->executor);
+    if (status == IPU_OK) {
+        status = run_instructions(r, &at);
+    }
     settle_queues(r->executor);
     hold_queues(r->executor, false);
     if (status != IPU_OK && r->ctx->source.file == NULL) {

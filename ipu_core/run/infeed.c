@@ -2,15 +2,19 @@
  *
  * The infeed: a ring of slots between one producer thread and a device.
  *
- * `published` counts the slots filled, `released` those given back; slot n is number n
- * % depth. Both only grow, each is written by one side, so the fast path takes no lock:
+ * `published` counts the elements made, `taken` those the device has asked for. The
+ * ring has one slot more than its depth: while the device uses element n, elements n +
+ * 1 to n + depth may be made, and none of them lies in the slot of n. So nothing is
+ * given back: taking the next element is what frees the last one's slot, and what is
+ * read ahead is `depth` elements, never more.
+ *
+ * Both counters only grow, each is written by one side, so the fast path takes no lock:
  * a side that finds what it needs goes on, else it spins for a moment and then sleeps
  * under the mutex. A sleeper says so in a flag before it looks a last time; the other
  * side looks at the flag after it has moved its counter, so one of them always sees the
  * other. A producer that slept on a full ring is woken when half of it is free: then it
  * fills several slots for one wake-up.
  *
- * The slot in use belongs to the device until its next dequeue or the end of the run.
  * Memory comes from the allocator of the context that created the queue. */
 #define _GNU_SOURCE
 #include "run/queue.h"
@@ -31,14 +35,13 @@ struct ipu_infeed {
     size_t types_bytes;
     char *memory; /* all buffers of all slots */
     size_t memory_bytes;
-    void **slots; /* [depth][type_count] */
+    void **slots; /* [depth + 1][type_count] */
     size_t slots_bytes;
     ipu_allocator allocator;
     pid_t pid;
 
     _Alignas(64) _Atomic uint64_t published; /* the producer's */
-    _Alignas(64) _Atomic uint64_t released;  /* the device's */
-    bool in_use;                             /* the device's: slot `released` */
+    _Alignas(64) _Atomic uint64_t taken;     /* the device's */
     _Alignas(64) atomic_bool producer_sleeps;
     atomic_bool device_sleeps;
     atomic_bool is_closed;
@@ -84,22 +87,22 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
         slot_bytes += bytes;
     }
     size_t bytes;
-    IPU_TRY(ipu_mul_size(ctx, slot_bytes, queue->depth, &bytes));
+    size_t slot_count = (size_t)queue->depth + 1;
+    IPU_TRY(ipu_mul_size(ctx, slot_bytes, slot_count, &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->memory));
     queue->memory_bytes = bytes;
     ipu__advise_huge(queue->memory, bytes);
     IPU_TRY(ipu_mul_size(ctx, queue->type_count, sizeof(ipu_type), &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->types));
     queue->types_bytes = bytes;
-    IPU_TRY(ipu_mul_size(ctx, (size_t)queue->type_count * queue->depth, sizeof(void *),
-                         &bytes));
+    IPU_TRY(ipu_mul_size(ctx, queue->type_count * slot_count, sizeof(void *), &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->slots));
     queue->slots_bytes = bytes;
     char *at = queue->memory;
-    for (uint32_t slot = 0; slot < queue->depth; slot++) {
+    for (size_t slot = 0; slot < slot_count; slot++) {
         for (uint32_t i = 0; i < queue->type_count; i++) {
             queue->types[i] = types[i];
-            queue->slots[(size_t)slot * queue->type_count + i] = at;
+            queue->slots[slot * queue->type_count + i] = at;
             at += ipu_buffer_round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
         }
     }
@@ -159,7 +162,8 @@ ipu_infeed_types(const ipu_infeed *queue, const ipu_type **out)
 static void *const *
 slot_at(const ipu_infeed *queue, uint64_t number)
 {
-    return &queue->slots[(size_t)(number % queue->depth) * queue->type_count];
+    uint64_t slot = number % ((uint64_t)queue->depth + 1);
+    return &queue->slots[(size_t)slot * queue->type_count];
 }
 
 /* --- producer -------------------------------------------------------------------- */
@@ -168,7 +172,7 @@ slot_at(const ipu_infeed *queue, uint64_t number)
 static bool
 has_room(const ipu_infeed *queue, uint64_t published)
 {
-    return published - atomic_load(&queue->released) < queue->depth ||
+    return published - atomic_load(&queue->taken) < queue->depth ||
            atomic_load(&queue->is_closed);
 }
 
@@ -238,76 +242,80 @@ ipu_infeed_reopen(ipu_infeed *queue)
 {
     lock_queue(queue);
     atomic_store(&queue->published, 0);
-    atomic_store(&queue->released, 0);
-    queue->in_use = false;
+    atomic_store(&queue->taken, 0);
     atomic_store(&queue->is_ended, false);
     atomic_store(&queue->is_closed, false);
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* --- device ---------------------------------------------------------------------- */
-
-void
-ipu_infeed_release(ipu_infeed *queue)
+bool
+ipu_infeed_is_open(const ipu_infeed *queue)
 {
-    if (!queue->in_use) {
-        return;
-    }
-    queue->in_use = false;
-    uint64_t released = atomic_fetch_add(&queue->released, 1) + 1;
-    uint64_t filled = atomic_load(&queue->published) - released;
-    if (filled <= queue->depth / 2) {
-        wake(queue, &queue->producer_sleeps, &queue->to_producer);
-    }
+    return !atomic_load(&queue->is_closed);
 }
+
+/* --- device ---------------------------------------------------------------------- */
 
 /* The device may go on: an element is there, or none will come. */
 static bool
-has_element(const ipu_infeed *queue, uint64_t released)
+has_element(const ipu_infeed *queue, uint64_t taken)
 {
     return atomic_load(&queue->is_closed) || atomic_load(&queue->is_ended) ||
-           atomic_load(&queue->published) != released;
+           atomic_load(&queue->published) != taken;
 }
 
 static void
-sleep_for_element(ipu_infeed *queue, uint64_t released, const int32_t *cancel)
+sleep_for_element(ipu_infeed *queue, uint64_t taken, const int32_t *cancel)
 {
     lock_queue(queue);
     atomic_store(&queue->device_sleeps, true);
-    while (!has_element(queue, released) && !ipu__is_cancelled(cancel)) {
+    while (!has_element(queue, taken) && !ipu__is_cancelled(cancel)) {
         ipu__cond_wait_for(&queue->to_device, &queue->lock, IPU__CANCEL_POLL_NS);
     }
     atomic_store(&queue->device_sleeps, false);
     pthread_mutex_unlock(&queue->lock);
 }
 
+/* No element was there, nor will be. */
+static ipu_status
+end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t taken)
+{
+    if (queue->end_status != IPU_OK) {
+        return ipu_ctx_fail(ctx, queue->end_status, "%s", queue->end_message);
+    }
+    IPU_FAIL(ctx, OUT_OF_RANGE,
+             "Infeed dataset iterator out of range. Are you trying to dequeue more "
+             "elements than are in the dataset? It had %" PRIu64
+             " elements, and all have been taken; repeat() the data set, or delete the "
+             "infeed and initialize it again for another pass",
+             taken);
+}
+
 ipu_status
 ipu_infeed_dequeue(ipu_ctx *ctx, ipu_infeed *queue, const int32_t *cancel,
                    const void *const **slot)
 {
-    ipu_infeed_release(queue);
-    uint64_t released = atomic_load_explicit(&queue->released, memory_order_relaxed);
-    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue, released);
-         turn++) {
+    uint64_t taken = atomic_load_explicit(&queue->taken, memory_order_relaxed);
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue, taken); turn++) {
         ipu__relax();
     }
-    if (!has_element(queue, released)) {
-        sleep_for_element(queue, released, cancel);
+    if (!has_element(queue, taken)) {
+        sleep_for_element(queue, taken, cancel);
     }
     IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED,
                 "the infeed was closed while a program was reading it");
     /* The end is set after the last element is published: look at it first. */
     bool is_ended = atomic_load(&queue->is_ended);
-    if (atomic_load(&queue->published) != released) {
-        queue->in_use = true;
-        *slot = (const void *const *)slot_at(queue, released);
-        return IPU_OK;
+    uint64_t published = atomic_load(&queue->published);
+    if (published == taken) {
+        IPU_FAIL_IF(ctx, !is_ended, INTERRUPTED,
+                    "interrupted while waiting for the infeed's next element");
+        return end_of_data(ctx, queue, taken);
     }
-    IPU_FAIL_IF(ctx, !is_ended, INTERRUPTED,
-                "interrupted while waiting for the infeed's next element");
-    if (queue->end_status != IPU_OK) {
-        return ipu_ctx_fail(ctx, queue->end_status, "%s", queue->end_message);
+    *slot = (const void *const *)slot_at(queue, taken);
+    atomic_fetch_add(&queue->taken, 1);
+    if (published - (taken + 1) <= queue->depth / 2) {
+        wake(queue, &queue->producer_sleeps, &queue->to_producer);
     }
-    IPU_FAIL(ctx, OUT_OF_RANGE, "the infeed's data set has ended; %" PRIu64
-             " elements were read", released);
+    return IPU_OK;
 }

@@ -60,7 +60,7 @@ struct ipu_outfeed {
     atomic_bool is_closed;
     atomic_bool has_failed; /* the storage could not grow */
 
-    pthread_mutex_t lock; /* protects: storage, drained, sleeping, stop */
+    pthread_mutex_t lock; /* protects: storage, drained, ends, sleeping, stop */
     pthread_cond_t to_device;
     pthread_cond_t to_drainer;
     pthread_cond_t to_readers;
@@ -68,6 +68,7 @@ struct ipu_outfeed {
     chunk *last;
     chunk *spare;
     int64_t stored;
+    uint64_t ends;    /* of runs, and resets */
     bool has_drainer; /* the device's alone, but for free */
     bool stop;
     pthread_t drainer;
@@ -119,9 +120,8 @@ allocate(ipu_ctx *ctx, ipu_outfeed *queue, const ipu_type *types)
     IPU_TRY(ipu_mul_size(ctx, queue->element_bytes, queue->depth, &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->ring));
     queue->ring_bytes = bytes;
-    size_t per_chunk = queue->element_bytes == 0
-                           ? 1024
-                           : CHUNK_TARGET_BYTES / queue->element_bytes;
+    size_t per_chunk =
+        queue->element_bytes == 0 ? 1024 : CHUNK_TARGET_BYTES / queue->element_bytes;
     per_chunk = per_chunk == 0 || queue->mode == IPU_OUTFEED_LAST ? 1 : per_chunk;
     queue->chunk_elements = (uint32_t)per_chunk;
     queue->chunk_bytes = sizeof(chunk) + per_chunk * queue->element_bytes;
@@ -361,21 +361,32 @@ ipu_outfeed_flush(ipu_outfeed *queue)
 {
     lock_queue(queue);
     (void)drain_locked(queue); /* what stays behind is reported to who takes */
+    queue->ends++;
     pthread_cond_broadcast(&queue->to_readers);
     pthread_mutex_unlock(&queue->lock);
 }
 
 /* --- host ------------------------------------------------------------------------ */
 
+uint64_t
+ipu_outfeed_ends(ipu_outfeed *queue)
+{
+    lock_queue(queue);
+    uint64_t ends = queue->ends;
+    pthread_mutex_unlock(&queue->lock);
+    return ends;
+}
+
 int64_t
-ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, int64_t timeout_ns)
+ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, uint64_t ends,
+                 int64_t timeout_ns)
 {
     uint64_t deadline = ipu__now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
     lock_queue(queue);
     atomic_fetch_add(&queue->readers, 1);
     (void)drain_locked(queue);
     while (queue->stored < at_least && !atomic_load(&queue->is_closed) &&
-           timeout_ns != 0) {
+           (ends == UINT64_MAX || queue->ends == ends) && timeout_ns != 0) {
         if (timeout_ns < 0) {
             pthread_cond_wait(&queue->to_readers, &queue->lock);
         } else {
@@ -445,6 +456,21 @@ ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, void *const *o
     IPU_FAIL_IF(ctx, status != IPU_OK && *taken == 0 && count > 0, OUT_OF_MEMORY,
                 "out of memory: the host's side of an outfeed could not grow");
     return IPU_OK;
+}
+
+void
+ipu_outfeed_reset(ipu_outfeed *queue)
+{
+    lock_queue(queue);
+    atomic_store(&queue->drained, atomic_load(&queue->enqueued));
+    atomic_store(&queue->has_failed, false);
+    while (queue->first != NULL) {
+        drop_first_locked(queue);
+    }
+    queue->stored = 0;
+    queue->ends++;
+    pthread_cond_broadcast(&queue->to_readers);
+    pthread_mutex_unlock(&queue->lock);
 }
 
 void

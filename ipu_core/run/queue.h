@@ -3,8 +3,9 @@
  * Infeed and outfeed rings between host threads and a device.
  *
  * Infeed: a bounded ring of slots, each with one aligned buffer (and slack) per
- * component. One producer thread fills, the device consumes; a full ring pushes back.
- * The device uses a slot in place until its next dequeue.
+ * component. One producer thread fills, the device consumes; a full ring pushes back:
+ * at most `depth` elements are made that the device has not asked for. The device uses
+ * a slot in place until its next dequeue.
  *
  * Outfeed: a bounded ring on the device side and growing storage on the host side. A
  * thread of the queue's own drains the ring into the storage whenever it is half full,
@@ -41,14 +42,15 @@ void ipu_infeed_close(ipu_infeed *queue);
  * be at it. */
 void ipu_infeed_reopen(ipu_infeed *queue);
 
-/* Device: releases the slot in use, waits for the next; the buffers stay valid until
+/* Whether it was not closed, or has been reopened. A program whose infeed is closed
+ * does not start. */
+bool ipu_infeed_is_open(const ipu_infeed *queue);
+
+/* Device: gives up the slot in use, waits for the next; the buffers stay valid until
  * the next call. OUT_OF_RANGE at the end of the data. `cancel` is polled while
  * waiting. */
 ipu_status ipu_infeed_dequeue(ipu_ctx *ctx, ipu_infeed *queue, const int32_t *cancel,
                               const void *const **slot);
-/* Device: releases the slot in use (end of a run). */
-void ipu_infeed_release(ipu_infeed *queue);
-
 /* --- outfeed --------------------------------------------------------------------- */
 
 typedef enum ipu_outfeed_mode { IPU_OUTFEED_ALL, IPU_OUTFEED_LAST } ipu_outfeed_mode;
@@ -66,16 +68,22 @@ ipu_status ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue,
  * Where the storage cannot grow the rest stays in the ring, and who takes gets the
  * error. */
 void ipu_outfeed_flush(ipu_outfeed *queue);
+/* How many runs have ended (ipu_outfeed_flush), and how often it was reset. */
+uint64_t ipu_outfeed_ends(ipu_outfeed *queue);
 
-/* Host: how many elements there are to take, at once. Negative timeout_ns waits for
- * ever, 0 not at all; waits until at least `at_least` are there or the queue is
- * closed. */
-int64_t ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, int64_t timeout_ns);
+/* Host: how many elements there are to take. Negative timeout_ns waits for ever, 0 not
+ * at all; waits until at least `at_least` are there, or the queue is closed, or its
+ * ends differ from `ends` (UINT64_MAX: do not look at them). */
+int64_t ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, uint64_t ends,
+                         int64_t timeout_ns);
 /* Host: takes up to `count` oldest elements; out[i] has room for count tensors of
  * component i, one after the other. *taken says how many. In LAST mode there is at most
  * one, the newest. */
 ipu_status ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count,
                             void *const *out, int64_t *taken);
+/* Host: drops what is there, as if the queue were new; wakes those who wait for an end.
+ * No run may be at it. */
+void ipu_outfeed_reset(ipu_outfeed *queue);
 void ipu_outfeed_close(ipu_outfeed *queue);
 
 #endif

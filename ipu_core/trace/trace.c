@@ -70,6 +70,43 @@ ipu_trace_visible(const ipu_trace *trace, ipu_value value)
     return false;
 }
 
+/* Whether a block will be part of the program: it is open, or held by one that is. */
+static bool
+is_kept(const ipu_trace *trace, ipu_block block)
+{
+    for (;;) {
+        for (size_t i = 0; i < trace->open.count; i++) {
+            if (trace->open.items[i].index == block.index) {
+                return true;
+            }
+        }
+        ipu_node owner = ipu_block_of(trace->graph, block)->owner;
+        if (owner.index == IPU_NO_INDEX) {
+            return false;
+        }
+        block = ipu_node_of(trace->graph, owner)->block;
+    }
+}
+
+bool
+ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind, int64_t id)
+{
+    const ipu_graph *graph = trace->graph;
+    for (size_t i = 0; i < graph->nodes.count; i++) {
+        const ipu_node_data *node = &graph->nodes.items[i];
+        if (node->op != op) {
+            continue;
+        }
+        int64_t index = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);
+        const ipu_resource *resource = &graph->resources.items[index];
+        if (resource->kind == kind && resource->id == id &&
+            is_kept(trace, node->block)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 ipu_status
 ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *inputs,
                uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count,

@@ -31,6 +31,11 @@ ipu_status ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block
  * block around it that is still open. */
 bool ipu_trace_visible(const ipu_trace *trace, ipu_value value);
 
+/* Whether a node of this op names the resource, in a block that is open or held by a
+ * node of one: what was traced and thrown away does not count. */
+bool ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind,
+                    int64_t id);
+
 /* Adds a node to the innermost block; random ops get their ordinal. */
 ipu_status ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op,
                           const ipu_value *inputs, uint32_t input_count,

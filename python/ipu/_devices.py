@@ -237,6 +237,7 @@ class Device:
         self._core: _core.Device | None = None
         self._idle = threading.Condition()
         self._runners: list[int] = []
+        self._runs: set[object] = set()  # one token for each program that runs
 
     @property
     def core(self) -> _core.Device:
@@ -292,14 +293,23 @@ class Device:
             )
         self.attach()
         thread = threading.get_ident()
+        run = object()
         with self._idle:
             self._runners.append(thread)
+            self._runs.add(run)
         try:
             yield
         finally:
             with self._idle:
                 self._runners.remove(thread)
+                self._runs.discard(run)
                 self._idle.notify_all()
+
+    def wait_for_runs(self) -> None:
+        """Wait for the end of the programs that are running now, not of later ones."""
+        with self._idle:
+            now = set(self._runs)
+            self._idle.wait_for(lambda: not (now & self._runs))
 
     def _wait_until_idle(self) -> None:
         with self._idle:
@@ -339,6 +349,7 @@ def _renew_locks_after_fork() -> None:
     for device in now.devices if now else ():
         device._idle = threading.Condition()
         device._runners.clear()
+        device._runs.clear()
 
 
 os.register_at_fork(after_in_child=_renew_locks_after_fork)

@@ -3,34 +3,70 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, overload
 
-from ipu import _core, _devices
-from ipu._errors import FailedPreconditionError, NotFoundError
+from ipu import _core, _devices, _feed_arguments
+from ipu._errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from ipu.tf import nest
 from ipu.tf.data._live import start_feeder
 from ipu.tf.variable import current_device
 
-__all__ = ["IPUInfeedQueue"]
+__all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator"]
 
 _DEFAULT_DEPTH = 3
 _MAX_DEPTH = 255
 _DEVICE_DTYPES = ("float32", "float16", "int32", "int8", "uint8", "bool")
+_ORDER = ("device_ordinal", "prefetch_depth", "optimise_latency")
+_FIRST_ORDER = (
+    "feed_name",
+    "device_ordinal",
+    "replication_factor",
+    "data_to_prefetch",
+    "prefetch_depth",
+)
+
+_Type = tuple[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class _InfeedSpec:
+    """An infeed as programs know it: what is left of a queue without its data set."""
+
+    queue: _core.Infeed
+    types: list[_Type]
+    device: _devices.Device
 
 
 class IPUInfeedQueue:
     """A queue from a data set to the device.
 
+    Elements come in the order of the data set, one for each iteration of the loop that
+    takes them, and the place is kept from one run to the next. The queue is started by
+    reading `initializer`; reading `deleter` and then `initializer` starts another pass
+    over the data.
+
     Args:
         dataset: The elements; every size must be known (``drop_remainder=True``).
         device_ordinal: Which device; None is the current strategy's, else number 0.
-        prefetch_depth: How many elements are read ahead, from 1 to 255; None is 3.
-        **kwargs: Options of older releases (``feed_name``, ``replication_factor``,
-            ``data_to_prefetch``) and ``optimise_latency``: accepted and not used.
+        prefetch_depth: How many elements are made that no program has asked for yet,
+            from 1 to 255; None is 3.
+        optimise_latency: A hint to the hardware: accepted and not used.
+        feed_name: The first release's name of the queue, not used.
+        replication_factor: The first release's; how a program is replicated follows
+            from its device.
+        data_to_prefetch: The first release's, at least 1; not used.
 
     Raises:
         ValueError: A size is not known, or an argument is out of range.
-        FailedPreconditionError: A dtype that no device has.
+        TypeError: ``dataset`` is none, or an unknown argument.
+
+    Source: ``ipu.ipu_infeed_queue.IPUInfeedQueue``.
 
     Example:
         >>> from ipu import tf, ipu_infeed_queue
@@ -39,79 +75,136 @@ class IPUInfeedQueue:
         1
     """
 
+    @overload
     def __init__(
         self,
         dataset: Any,
         device_ordinal: int | None = None,
         prefetch_depth: int | None = None,
+        optimise_latency: bool = False,
         **kwargs: Any,
-    ) -> None:
-        depth = _DEFAULT_DEPTH if prefetch_depth is None else prefetch_depth
-        if not isinstance(depth, int) or not 1 <= depth <= _MAX_DEPTH:
-            raise ValueError(
-                f"prefetch_depth must be from 1 to {_MAX_DEPTH}. Received: {depth!r}."
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        dataset: Any,
+        feed_name: str,
+        device_ordinal: int | None = 0,
+        replication_factor: int = 1,
+        data_to_prefetch: int = 1,
+        prefetch_depth: int | None = None,
+    ) -> None: ...
+
+    def __init__(self, dataset: Any, *args: Any, **kwargs: Any) -> None:
+        given = _feed_arguments.named(
+            "IPUInfeedQueue", args, kwargs, _ORDER, _FIRST_ORDER
+        )
+        if not hasattr(dataset, "element_spec") or not hasattr(dataset, "_impl"):
+            raise TypeError(
+                "An IPUInfeedQueue takes a tf.data.Dataset. "
+                f"Received: dataset={dataset!r}."
             )
-        if device_ordinal is not None and (
-            not isinstance(device_ordinal, int) or device_ordinal < 0
-        ):
-            raise ValueError(
-                f"Device ordinal must be an integer >= 0. Received: {device_ordinal!r}."
-            )
+        ahead = given.get("data_to_prefetch", 1)
+        if not isinstance(ahead, int) or ahead < 1:
+            raise ValueError(f"data_to_prefetch must be at least 1. Received: {ahead}.")
+        self._depth = _checked_depth(given.get("prefetch_depth"))
+        ordinal = _feed_arguments.checked_ordinal(given.get("device_ordinal"))
         self._dataset = dataset
         self._structure = dataset.element_spec
-        self._types = [
-            _component_type(i, spec)
-            for i, spec in enumerate(nest.flatten(self._structure))
-        ]
+        specs = nest.flatten(self._structure)
+        self._types = [_known_type(i, spec) for i, spec in enumerate(specs)]
         self._device = (
-            current_device()
-            if device_ordinal is None
-            else _devices.get_device(device_ordinal)
+            current_device() if ordinal is None else _devices.get_device(ordinal)
         )
-        self._queue = _core.Infeed(self._device.core, self._types, depth)
+        self._queue: _core.Infeed | None = None
         self._feeder: Any = None
-        self._deleted = False
-        self._dequeued = False
+        self._ever_dequeued = False
+
+    @classmethod
+    def _from_spec(cls, spec: _InfeedSpec, structure: Any) -> IPUInfeedQueue:
+        """A queue that programs can take from, and that somebody else feeds."""
+        queue = cls.__new__(cls)
+        queue._dataset = None
+        queue._structure = structure
+        queue._types = spec.types
+        queue._device = spec.device
+        queue._queue = spec.queue
+        queue._feeder = None
+        queue._ever_dequeued = False
+        return queue
+
+    def _spec(self) -> _InfeedSpec:
+        return _InfeedSpec(self._made(), self._types, self._device)
+
+    def _made(self) -> _core.Infeed:
+        """The core's queue, made when first needed.
+
+        Raises:
+            FailedPreconditionError: A dtype that no device has.
+            InvalidArgumentError: A component without elements.
+        """
+        if self._queue is None:
+            for index, (dtype, shape) in enumerate(self._types):
+                _check_on_device(index, dtype, shape)
+            self._queue = _core.Infeed(self._device.core, self._types, self._depth)
+        return self._queue
+
+    def _refuse_spec(self, what: str) -> None:
+        if self._dataset is None:
+            raise RuntimeError(
+                f"`{what}` cannot be used on an IPUInfeedQueue created from a spec: "
+                "the queue that has the data set is started and deleted, not this one."
+            )
 
     @property
     def initializer(self) -> None:
         """Reading it starts the thread that fills the queue.
 
         Raises:
-            FailedPreconditionError: It has been started already.
+            AlreadyExistsError: It has been started already.
+            FailedPreconditionError: A dtype that no device has.
+            InvalidArgumentError: A component with a dimension of size 0.
+            RuntimeError: The queue has no data set of its own.
         """
-        if self._deleted:
-            raise FailedPreconditionError(
-                "The infeed queue has been deleted. Create a new IPUInfeedQueue."
-            )
+        self._refuse_spec("initializer")
+        queue = self._made()
         if self._feeder is not None:
-            raise FailedPreconditionError(
-                "The infeed queue has been initialised already. Read `deleter` first."
+            raise AlreadyExistsError(
+                f"Infeed with id='{queue.id}' already exists: it has been initialized. "
+                "Read `deleter` first to start another pass over the data set."
             )
-        self._feeder = start_feeder(self._dataset._impl, self._queue)
+        self._feeder = start_feeder(self._dataset._impl, queue)
 
     @property
     def deleter(self) -> None:
-        """Reading it stops the thread and takes the queue off the device.
+        """Reading it stops the thread and drops what it has read ahead.
+
+        Programs that take from the queue can run again once it is initialized again.
 
         Raises:
             NotFoundError: It was never initialised, or is deleted already.
             FailedPreconditionError: A running program uses it.
+            RuntimeError: The queue has no data set of its own.
         """
+        self._refuse_spec("deleter")
         if self._feeder is None:
+            identity = "" if self._queue is None else self._queue.id
             raise NotFoundError(
-                f"Infeed with id='{self._queue.id}' does not exist: it was not "
-                "initialised, or it has been deleted."
+                f"Infeed with id='{identity}' does not exist: it was not initialized, "
+                "or it has been deleted."
             )
-        self._queue.remove()
+        self._made().delete()
         self._feeder.stop()
         self._feeder = None
-        self._deleted = True
 
     @property
     def dequeued(self) -> bool:
-        """Whether a traced program takes from it."""
-        return self._dequeued
+        """Whether the program being traced takes from it; outside, whether any does."""
+        trace = _core.open_trace()
+        if trace is None or self._queue is None:
+            return self._ever_dequeued
+        return trace.uses("infeed_dequeue", self._queue.id)
 
     @property
     def number_of_tuple_elements(self) -> int:
@@ -125,7 +218,8 @@ class IPUInfeedQueue:
             ValueError: Always.
         """
         raise ValueError(
-            "An IPUInfeedQueue can only be dequeued inside a device program."
+            "An IPUInfeedQueue cannot be read on the host. Pass it to a loop of a "
+            "device program, such as loops.repeat(n, body, infeed_queue=queue)."
         )
 
     def _dequeue(self) -> Any:
@@ -133,9 +227,16 @@ class IPUInfeedQueue:
         trace = _core.open_trace()
         if trace is None:
             return self.get_next()
-        self._dequeued = True
-        resource = ("infeed", self._queue.id, self._types, None)
+        queue = self._made()
+        if trace.uses("infeed_dequeue", queue.id):
+            raise ValueError(
+                "An infeed can only be dequeued once in a program: two places would "
+                "share its elements in an order that nobody has said. Make a second "
+                "queue, or take one element and use it twice."
+            )
+        resource = ("infeed", queue.id, self._types, None)
         result = trace.node("infeed_dequeue", (), None, (resource,))
+        self._ever_dequeued = True
         values = list(result) if isinstance(result, tuple) else [result]
         return nest.pack_sequence_as(self._structure, values)
 
@@ -151,21 +252,168 @@ class IPUInfeedQueue:
         return (element,), {}
 
 
+class IPUIterator:
+    """An iterator whose elements are taken by the device.
+
+    ``next(iterator)`` inside a function that is compiled for the device takes one
+    element whenever the program passes there. Its queue is started and deleted through
+    :attr:`initializer` and :attr:`deleter`; ``iter(dataset)`` in the scope of an
+    ``IPUStrategy`` gives one that is started already.
+
+    Args:
+        dataset: The elements, as for :class:`IPUInfeedQueue`.
+        infeed_spec: Instead of ``dataset``: the queue of another iterator.
+        element_spec: With ``infeed_spec``: the structure of its elements.
+        **kwargs: Arguments of :class:`IPUInfeedQueue`.
+
+    Raises:
+        ValueError: Not exactly one of the two ways was chosen.
+
+    Source: ``ipu.ipu_infeed_queue.IPUIterator``.
+
+    Example:
+        >>> from ipu import tf
+        >>> it = IPUIterator(tf.data.Dataset.from_tensors(1.0).repeat())
+        >>> it.element_spec.dtype
+        tf.float32
+    """
+
+    def __init__(
+        self,
+        dataset: Any = None,
+        infeed_spec: Any = None,
+        element_spec: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        has_spec = infeed_spec is not None and element_spec is not None
+        has_part = infeed_spec is not None or element_spec is not None
+        if has_part if dataset is not None else not has_spec:
+            raise ValueError(
+                "An IPUIterator takes either `dataset`, or both `infeed_spec` and "
+                f"`element_spec`. Received: dataset={dataset!r}, "
+                f"infeed_spec={infeed_spec!r}, element_spec={element_spec!r}."
+            )
+        if dataset is not None:
+            self._infeed_queue = IPUInfeedQueue(dataset, **kwargs)
+        else:
+            self._infeed_queue = IPUInfeedQueue._from_spec(infeed_spec, element_spec)
+
+    @property
+    def element_spec(self) -> Any:
+        """Nest of ``TensorSpec`` of an element."""
+        return self._infeed_queue._structure
+
+    @property
+    def _infeed_spec(self) -> _InfeedSpec:
+        return self._infeed_queue._spec()
+
+    @property
+    def initializer(self) -> None:
+        """Reading it starts the queue, as :attr:`IPUInfeedQueue.initializer`."""
+        return self._infeed_queue.initializer
+
+    @property
+    def deleter(self) -> None:
+        """Reading it ends the queue, as :attr:`IPUInfeedQueue.deleter`."""
+        return self._infeed_queue.deleter
+
+    def __iter__(self) -> IPUIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return self.get_next()
+
+    def get_next(self) -> Any:
+        """The next element, inside a function that is compiled for the device.
+
+        Returns:
+            A nest of tensors in the data set's structure.
+
+        Raises:
+            RuntimeError: No function is being compiled.
+            ValueError: The program takes from this iterator at another place already.
+        """
+        if _core.open_trace() is None:
+            raise RuntimeError(
+                "Accessing dataset elements can not be accessed in eager mode: the "
+                "device takes them. Call next(iterator) inside a tf.function that "
+                "strategy.run runs, or iterate over the data set outside of "
+                "strategy.scope(), or make the strategy with "
+                "enable_dataset_iterators=False."
+            )
+        return self._infeed_queue._dequeue()
+
+    def get_next_as_optional(self) -> Any:
+        """Not there: a device program cannot ask whether there is a next element.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            "get_next_as_optional is not there for iterators of the device, which "
+            "cannot ask whether the data set has ended. Count the iterations with "
+            "tf.range."
+        )
+
+
+class IPUOwnedIterator(IPUIterator):
+    """What ``iter(dataset)`` gives in the scope of an ``IPUStrategy``.
+
+    It starts its queue when it is made, and the queue goes with it.
+
+    Source: ``ipu.ipu_infeed_queue.IPUOwnedIterator``.
+    """
+
+    def __init__(
+        self,
+        dataset: Any = None,
+        infeed_spec: Any = None,
+        element_spec: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dataset, infeed_spec, element_spec, **kwargs)
+        if dataset is not None:
+            _ = self.initializer
+
+
 def _is_keyword(element: Any) -> bool:
     return isinstance(element, dict) and all(isinstance(k, str) for k in element)
 
 
-def _component_type(index: int, spec: Any) -> tuple[str, tuple[int, ...]]:
-    shape = tuple(spec.shape)
-    if any(size is None for size in shape):
+def _checked_depth(depth: Any) -> int:
+    if depth is None:
+        return _DEFAULT_DEPTH
+    if (
+        isinstance(depth, bool)
+        or not isinstance(depth, int)
+        or not 1 <= depth <= _MAX_DEPTH
+    ):
         raise ValueError(
-            f"Output shape {shape} of component {index} of the data set is not fully "
+            f"prefetch_depth must be from 1 to {_MAX_DEPTH}, or None for "
+            f"{_DEFAULT_DEPTH}. Received: prefetch_depth={depth!r}."
+        )
+    return depth
+
+
+def _known_type(index: int, spec: Any) -> _Type:
+    shape = None if spec.shape is None else tuple(spec.shape)
+    if shape is None or any(size is None for size in shape):
+        text = "<unknown>" if shape is None else shape
+        raise ValueError(
+            f"Output shape {text} of component {index} of the data set is not fully "
             "defined. If using tf.Dataset.batch, set `drop_remainder=True`."
         )
-    if spec.dtype.name not in _DEVICE_DTYPES:
+    return (spec.dtype.name, tuple(int(size) for size in shape))
+
+
+def _check_on_device(index: int, dtype: str, shape: tuple[int, ...]) -> None:
+    if dtype not in _DEVICE_DTYPES:
         raise FailedPreconditionError(
-            f"Unsupported datatype {spec.dtype.name} on index {index} of feed "
-            f"operation. Supported are {', '.join(_DEVICE_DTYPES)}: map the data set "
-            "with tf.cast."
+            f"Unsupported datatype {dtype} on index {index} of feed operation. "
+            f"Supported are {', '.join(_DEVICE_DTYPES)}: map the data set with tf.cast."
         )
-    return (spec.dtype.name, tuple(int(s) for s in shape))
+    if 0 in shape:
+        raise InvalidArgumentError(
+            "Detected an input tensor to an infeed queue with a dimension of size 0: "
+            f"component {index} has shape {shape}."
+        )

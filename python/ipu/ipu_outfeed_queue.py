@@ -3,16 +3,40 @@
 
 from __future__ import annotations
 
+import math
+import threading
+from collections.abc import Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, overload
 
-from ipu import _core, _devices
-from ipu._errors import FailedPreconditionError
+from ipu import _core, _devices, _feed_arguments
+from ipu._errors import FailedPreconditionError, InvalidArgumentError
 from ipu.tf import nest
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import current_device
 
-__all__ = ["IPUOutfeedMode", "IPUOutfeedQueue"]
+__all__ = [
+    "IPUOutfeedMode",
+    "IPUOutfeedQueue",
+    "IPUOutfeedQueueIterator",
+    "ScopedIPUOutfeedQueue",
+]
+
+_DEFAULT_DEPTH = 3
+# Slots on the device beyond the user's depth: the thread that empties them is woken for
+# many small results at a time.
+_RING_SLOTS = 4096
+_RING_BYTES = 1 << 18
+_POLL_S = 0.1  # how often a waiting thread looks for Ctrl-C
+_ORDER = ("outfeed_mode", "device_ordinal", "buffer_depth", "optimise_latency")
+_FIRST_ORDER = (
+    "feed_name",
+    "outfeed_mode",
+    "outfeed_all",
+    "device_ordinal",
+    "replication_factor",
+    "io_batch_size",
+)
 
 
 class IPUOutfeedMode(Enum):
@@ -25,131 +49,323 @@ class IPUOutfeedMode(Enum):
 class IPUOutfeedQueue:
     """A queue from the device to the host.
 
+    Results can be taken while the program that makes them is still running, from
+    another thread. A program never waits for a reader.
+
     Args:
         outfeed_mode: An ``IPUOutfeedMode``; None is ALL.
         device_ordinal: Which device; None is the current strategy's, else number 0.
-        buffer_depth: Slots on the device, at least 1. It never changes the results.
-        **kwargs: Options of older releases (``feed_name``, ``io_batch_size``, ...) and
-            ``optimise_latency``: accepted and not used.
+        buffer_depth: Results on the device before they are moved to the host, at least
+            1. It never changes what is dequeued.
+        optimise_latency: A hint to the hardware: accepted and not used.
+        feed_name: The first release's name of the queue, not used.
+        outfeed_all: The first release's: True is ALL, False is LAST.
+        replication_factor: The first release's, at least 1; not used.
+        io_batch_size: The first release's; not used.
 
     Raises:
         ValueError: An argument is of the wrong kind or out of range.
+        TypeError: An unknown argument.
+
+    Source: ``ipu.ipu_outfeed_queue.IPUOutfeedQueue``.
+
+    Example:
+        >>> from ipu import loops, tf
+        >>> from ipu.ipu_strategy import IPUStrategy
+        >>> queue = IPUOutfeedQueue()
+        >>> @tf.function
+        ... def count():
+        ...     def body(i):
+        ...         queue.enqueue(i)
+        ...         return i + 1
+        ...     return loops.repeat(3, body, [0])
+        >>> _ = IPUStrategy().run(count)
+        >>> queue.dequeue().numpy().tolist()
+        [0, 1, 2]
     """
 
+    @overload
     def __init__(
         self,
         outfeed_mode: IPUOutfeedMode | None = None,
         device_ordinal: int | None = None,
         buffer_depth: int = 3,
+        optimise_latency: bool = False,
         **kwargs: Any,
-    ) -> None:
-        mode = IPUOutfeedMode.ALL if outfeed_mode is None else outfeed_mode
-        if not isinstance(mode, IPUOutfeedMode):
-            raise ValueError(
-                f"Expected `outfeed_mode` to be an IPUOutfeedMode. Received: {mode!r}."
-            )
-        if not isinstance(buffer_depth, int) or buffer_depth <= 0:
-            raise ValueError(
-                f"Expected `buffer_depth` to be at least 1. Received: {buffer_depth!r}."
-            )
-        if device_ordinal is not None and (
-            not isinstance(device_ordinal, int) or device_ordinal < 0
-        ):
-            raise ValueError(
-                f"Device ordinal must be an integer >= 0. Received: {device_ordinal!r}."
-            )
-        self._mode = mode
-        self._depth = buffer_depth
-        self._device = (
-            current_device()
-            if device_ordinal is None
-            else _devices.get_device(device_ordinal)
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        feed_name: str,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        outfeed_all: bool | None = None,
+        device_ordinal: int | None = 0,
+        replication_factor: int = 1,
+        io_batch_size: int = 1,
+    ) -> None: ...
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        given = _feed_arguments.named(
+            type(self).__name__, args, kwargs, _ORDER, _FIRST_ORDER
         )
+        self._mode = _checked_mode(given)
+        self._depth = _at_least_one("buffer_depth", given, _DEFAULT_DEPTH)
+        _at_least_one("replication_factor", given, 1)
+        ordinal = _feed_arguments.checked_ordinal(given.get("device_ordinal"))
+        self._device = (
+            current_device() if ordinal is None else _devices.get_device(ordinal)
+        )
+        self._owner = threading.get_ident()
         self._queue: _core.Outfeed | None = None
         self._structure: Any = None
         self._types: list[tuple[str, tuple[int, ...]]] = []
-        self._trace: Any = None
+        # where the queue stood when it was deleted; -1 while it is not
+        self._deleted_at = -1
 
     @property
     def enqueued(self) -> bool:
-        """Whether a traced program enqueues to it."""
-        return self._queue is not None
+        """Whether the program being traced enqueues to it; outside, whether any has."""
+        trace = _core.open_trace()
+        if trace is None or self._queue is None:
+            return self._is_alive()
+        return trace.uses("outfeed_enqueue", self._queue.id)
+
+    def _is_alive(self) -> bool:
+        """Whether there is something to dequeue from: not deleted, or used again."""
+        return self._queue is not None and self._queue.ends != self._deleted_at
 
     def enqueue(self, tensors: Any) -> None:
         """Hand ``tensors`` to the host, in the program being traced.
 
         Args:
-            tensors: A tensor or number, or a nest of them. The first call fixes
-                structure, shapes and dtypes.
+            tensors: A tensor or number, or a nest of them (the keys of a dict may be of
+                any kind that can be sorted). The first call fixes structure, shapes and
+                dtypes.
+
+        Returns:
+            None, which stands for an operation in what the body of a loop returns.
 
         Raises:
             ValueError: Enqueued twice in one program, or what is enqueued has changed.
+            InvalidArgumentError: A tensor with a dimension of size 0.
             RuntimeError: No function is being compiled.
         """
         trace = _core.open_trace()
         if trace is None:
             raise RuntimeError(
                 "An outfeed can only be enqueued inside a function that is compiled "
-                "for the device."
+                "for the device: call it from a tf.function."
             )
-        if self._trace is trace:
-            raise ValueError("An outfeed can only be enqueued once.")
+        if self._queue is not None and trace.uses("outfeed_enqueue", self._queue.id):
+            raise ValueError(
+                "An outfeed can only be enqueued once. Enqueue a tuple or a dict of "
+                "all results at one place of the program, or make another queue."
+            )
         leaves = [Tensor(leaf) for leaf in nest.flatten(tensors)]
+        if not leaves:
+            raise ValueError("There is nothing to enqueue: the nest has no tensors.")
         types = [(leaf.dtype.name, leaf.shape) for leaf in leaves]
-        if self._queue is None:
-            last = self._mode is IPUOutfeedMode.LAST
-            self._queue = _core.Outfeed(self._device.core, types, last, self._depth)
-            self._structure = nest.map_structure(lambda _: 0, tensors)
-            self._types = types
-        elif types != self._types:
+        structure = nest.map_structure(lambda _: 0, tensors)
+        if self._queue is None or (not self._is_alive() and types != self._types):
+            self._queue = self._make(types)
+            self._deleted_at = -1
+        elif types != self._types or structure != self._structure:
             raise ValueError(
                 "What is enqueued to an outfeed must keep its structure, shapes and "
-                f"dtypes: expected {self._types}, but got {types}."
+                f"dtypes: expected {self._types}, but got {types}. Make another queue, "
+                "or read `deleter` first."
             )
-        self._trace = trace
-        resource = ("outfeed", self._queue.id, self._types, None)
+        self._structure = structure
+        self._types = types
+        resource = ("outfeed", self._queue.id, types, None)
         trace.node("outfeed_enqueue", leaves, None, (resource,))
+
+    def _make(self, types: list[tuple[str, tuple[int, ...]]]) -> _core.Outfeed:
+        for dtype, shape in types:
+            if 0 in shape:
+                raise InvalidArgumentError(
+                    "Detected an input tensor to an outfeed queue with a dimension of "
+                    f"size 0: {dtype} of shape {shape}."
+                )
+        # no dtype of the device is wider than four bytes
+        element = sum(4 * math.prod(shape) for _, shape in types)
+        slots = max(self._depth, min(_RING_SLOTS, _RING_BYTES // max(element, 1)))
+        last = self._mode is IPUOutfeedMode.LAST
+        return _core.Outfeed(self._device.core, types, last, slots)
 
     def dequeue(self, wait_for_completion: bool = False) -> Any:
         """Take what has arrived.
 
+        A run returns when its results are here. While one is on its way, another
+        thread gets those that have been made so far.
+
         Args:
-            wait_for_completion: Accepted and not used: runs return when their results
-                are all here.
+            wait_for_completion: Wait for the end of the programs that are running on
+                the device now.
 
         Returns:
             The structure that was enqueued: in ALL mode each leaf is [n, ...] for the n
-            results since the last dequeue, in LAST mode the newest result.
+            results since the last dequeue, in LAST mode the newest result, which is
+            removed. ``[]`` in a thread that did not make the queue, as long as no
+            program enqueues to it.
 
         Raises:
             ValueError: Nothing enqueues to it.
             FailedPreconditionError: LAST mode, and nothing has arrived.
         """
-        if self._queue is None:
+        if wait_for_completion:
+            self._device.wait_for_runs()
+        queue = self._queue
+        if queue is None or not self._is_alive():
+            if threading.get_ident() != self._owner:
+                return []
             raise ValueError(
-                "Trying to dequeue an outfeed which has not been enqueued."
+                "Trying to dequeue an outfeed which has not been enqueued. Run a "
+                "program that calls `enqueue` on it first."
             )
         last = self._mode is IPUOutfeedMode.LAST
-        if last and self._queue.wait(0, 0.0) == 0:
+        taken = queue.take(-1, last)
+        if taken is None:
             raise FailedPreconditionError(
-                "Trying to get the last value from an outfeed queue before any value "
-                "has been enqueued."
+                "Trying to get the last value from an outfeed queue that has none: "
+                "nothing was enqueued since it was dequeued."
             )
-        return nest.pack_sequence_as(self._structure, self._queue.take(-1, last))
+        return nest.pack_sequence_as(self._structure, taken)
+
+    def __iter__(self) -> IPUOutfeedQueueIterator:
+        return IPUOutfeedQueueIterator(self)
 
     @property
     def deleter(self) -> None:
-        """Reading it frees the queue.
+        """Reading it drops what has arrived; a program can use the queue again.
 
         Raises:
             FailedPreconditionError: A running program uses it.
         """
-        if self._queue is not None:
-            self._queue.remove()
-            self._queue.close()
-            self._queue = None
-            self._trace = None
+        if self._queue is not None and self._is_alive():
+            self._queue.delete()
+            self._deleted_at = self._queue.ends
 
     def _wait(self, at_least: int, timeout_s: float) -> int:
         """Wait for so many results, or till the time is over; how many there are."""
         return 0 if self._queue is None else self._queue.wait(at_least, timeout_s)
+
+
+class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
+    """An outfeed that is deleted together with its object; for use in eager code.
+
+    Args:
+        outfeed_mode: An ``IPUOutfeedMode``; None is ALL.
+        device_ordinal: Which device; None is the current strategy's, else number 0.
+
+    Raises:
+        RuntimeError: It is made inside a function that is being traced.
+
+    Source: ``ipu.ipu_outfeed_queue.ScopedIPUOutfeedQueue``.
+    """
+
+    def __init__(
+        self,
+        outfeed_mode: IPUOutfeedMode | None = None,
+        device_ordinal: int | None = None,
+    ) -> None:
+        if _core.open_trace() is not None:
+            raise RuntimeError(
+                "ScopedIPUOutfeedQueue can only be used in eager mode. Make it outside "
+                "of the function that enqueues to it."
+            )
+        # the core's queue leaves the device with the last reference to it
+        super().__init__(outfeed_mode, device_ordinal)
+
+
+class IPUOutfeedQueueIterator:
+    """The results of an outfeed one by one; ``iter(queue)`` makes it.
+
+    It takes what has arrived when it is made. With ``wait`` it goes on: results are
+    given as the device makes them, up to the end of the run that is on its way, or
+    else of the next one. Use that from another thread than the one that runs.
+
+    Args:
+        outfeed_queue: A queue in ALL mode.
+        wait: Whether it waits for results that are still to come.
+
+    Raises:
+        RuntimeError: The queue is in LAST mode, or a function is being traced.
+        ValueError: Nothing enqueues to the queue.
+
+    Source: ``ipu.ipu_outfeed_queue.IPUOutfeedQueueIterator``; ``wait`` is an addition.
+    """
+
+    def __init__(self, outfeed_queue: IPUOutfeedQueue, wait: bool = False) -> None:
+        if (
+            outfeed_queue._mode is not IPUOutfeedMode.ALL
+            or _core.open_trace() is not None
+        ):
+            raise RuntimeError(
+                "IPUOutfeedQueue can only be iterated in eager mode, and if its "
+                "outfeed_mode is IPUOutfeedMode.ALL. Call dequeue() instead."
+            )
+        self._queue = outfeed_queue
+        self._ends = outfeed_queue._queue.ends if wait and outfeed_queue._queue else 0
+        self._elements = iter(()) if wait else self._arrived()
+        self._waits = wait
+
+    def _arrived(self) -> Iterator[Any]:
+        taken = self._queue.dequeue()
+        if isinstance(taken, list) and not taken:
+            return iter(())
+        structure = self._queue._structure
+        leaves = nest.flatten(taken)
+        return (
+            nest.pack_sequence_as(structure, [leaf[i] for leaf in leaves])
+            for i in range(leaves[0].shape[0])
+        )
+
+    def __iter__(self) -> IPUOutfeedQueueIterator:
+        return self
+
+    def __next__(self) -> Any:
+        while True:
+            for element in self._elements:
+                return element
+            if not self._waits:
+                raise StopIteration
+            self._wait()
+
+    def _wait(self) -> None:
+        """Wait for results, or for the end of the run, with which waiting ends."""
+        queue = self._queue._queue
+        if queue is None:
+            raise ValueError(
+                "Trying to wait for an outfeed which has not been enqueued. Run the "
+                "program once before, or trace it."
+            )
+        while not queue.wait(1, _POLL_S, self._ends):
+            if queue.ends != self._ends:
+                self._waits = False
+                break
+        self._elements = self._arrived()
+
+
+def _checked_mode(given: dict[str, Any]) -> IPUOutfeedMode:
+    mode = given.get("outfeed_mode")
+    every = given.get("outfeed_all")
+    if every is not None and not isinstance(every, bool):
+        raise ValueError(
+            f"Expected `outfeed_all` to be a bool. Received: outfeed_all={every!r}."
+        )
+    if mode is None:
+        return IPUOutfeedMode.LAST if every is False else IPUOutfeedMode.ALL
+    if not isinstance(mode, IPUOutfeedMode):
+        raise ValueError(
+            f"Expected `outfeed_mode` to be an IPUOutfeedMode. Received: {mode!r}."
+        )
+    return mode
+
+
+def _at_least_one(name: str, given: dict[str, Any], default: int) -> int:
+    value = given.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        raise ValueError(f"Expected `{name}` to be at least 1. Received: {value!r}.")
+    return value

@@ -327,7 +327,7 @@ read_out(void *argument)
         float counts[16];
         void *out[2] = {values, counts};
         int64_t taken;
-        ipu_outfeed_wait(rd->r->outfeed, 1, -1);
+        ipu_outfeed_wait(rd->r->outfeed, 1, UINT64_MAX, -1);
         ipu_outfeed_take(&ctx, rd->r->outfeed, 16, out, &taken);
         for (int64_t i = 0; i < taken; i++, rd->got++) {
             float n = (float)rd->got;
@@ -397,7 +397,7 @@ test_threads(ipu_ctx *ctx, int32_t in_depth, int32_t out_depth)
     CHECK(rd.got == STEPS && rd.wrong == 0);
     CHECK(w.reads > 0 && w.wrong == 0);
     CHECK(read_float(ctx, r.device, r.variable) == STEPS);
-    EXPECT(ctx, OUT_OF_RANGE, "ended", run_steps(&r, 1, NULL, out, NULL));
+    EXPECT(ctx, OUT_OF_RANGE, "out of range", run_steps(&r, 1, NULL, out, NULL));
     free_rig(&r);
 }
 
@@ -417,8 +417,8 @@ test_unread(ipu_ctx *ctx)
     pthread_create(&thread, NULL, feed, &f);
     CHECK_OK(ctx, run_steps(&r, STEPS, NULL, NULL, NULL));
     pthread_join(thread, NULL);
-    CHECK(ipu_outfeed_wait(r.outfeed, 0, 0) == STEPS);
-    CHECK(ipu_outfeed_wait(r.outfeed, STEPS + 1, 1000000) == STEPS);
+    CHECK(ipu_outfeed_wait(r.outfeed, 0, UINT64_MAX, 0) == STEPS);
+    CHECK(ipu_outfeed_wait(r.outfeed, STEPS + 1, UINT64_MAX, 1000000) == STEPS);
     CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, 10, out, &taken));
     CHECK(taken == 10 && counts[0] == 1 && counts[9] == 10);
     CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, STEPS, out, &taken));
@@ -432,10 +432,10 @@ test_unread(ipu_ctx *ctx)
     pthread_create(&thread, NULL, feed, &f);
     CHECK_OK(ctx, run_steps(&r, 100, NULL, NULL, NULL));
     pthread_join(thread, NULL);
-    CHECK(ipu_outfeed_wait(r.outfeed, 1, 0) == 1);
+    CHECK(ipu_outfeed_wait(r.outfeed, 1, UINT64_MAX, 0) == 1);
     CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, 5, out, &taken));
     CHECK(taken == 1 && counts[0] == 100 && values[0][0] == 298);
-    CHECK(ipu_outfeed_wait(r.outfeed, 1, 0) == 0);
+    CHECK(ipu_outfeed_wait(r.outfeed, 1, UINT64_MAX, 0) == 0);
     free_rig(&r);
 }
 
@@ -450,7 +450,7 @@ test_infeed_ends(ipu_ctx *ctx)
     EXPECT(ctx, OUT_OF_RANGE, "5 elements", run_steps(&r, 10, NULL, NULL, NULL));
     pthread_join(thread, NULL);
     CHECK(read_float(ctx, r.device, r.variable) == 5); /* completed steps count */
-    CHECK(ipu_outfeed_wait(r.outfeed, 5, 0) == 5);
+    CHECK(ipu_outfeed_wait(r.outfeed, 5, UINT64_MAX, 0) == 5);
 
     ipu_infeed_reopen(r.infeed);
     f = (feeding){
@@ -467,7 +467,71 @@ test_infeed_ends(ipu_ctx *ctx)
     ipu_infeed_close(r.infeed); /* ends the producer, which waits on a full ring */
     pthread_join(thread, NULL);
     CHECK(f.fed >= 50);
+    EXPECT(ctx, FAILED_PRECONDITION, "initialize", run_steps(&r, 1, NULL, NULL, NULL));
+    free_rig(&r);
+}
+
+/* --- deleting, and what is read ahead ----------------------------------------------
+ */
+
+static void *
+close_later(void *argument)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
+    ipu_infeed_close(argument);
+    return NULL;
+}
+
+static void
+test_read_ahead(ipu_ctx *ctx)
+{
+    enum { DEPTH = 3, COUNT = 20 };
+    rig r;
+    make_rig(ctx, &r, DEPTH, 4);
+    void *const *slot;
+    const void *const *used;
+    int made = 0;
+    float kept = -1;
+    for (int taken = 0; taken < COUNT; taken++) {
+        while (made < taken + DEPTH) { /* never waits: as much as may be made */
+            CHECK_OK(ctx, ipu_infeed_acquire(ctx, r.infeed, &slot));
+            ((float *)slot[1])[0] = (float)made++;
+            ipu_infeed_publish(r.infeed);
+        }
+        /* the slot in use is not among those that were filled meanwhile */
+        CHECK(taken == 0 || ((const float *)used[1])[0] == kept);
+        CHECK_OK(ctx, ipu_infeed_dequeue(ctx, r.infeed, NULL, &used));
+        kept = ((const float *)used[1])[0];
+        CHECK(kept == (float)taken);
+    }
+    free_rig(&r);
+}
+
+static void
+test_delete(ipu_ctx *ctx)
+{
+    rig r;
+    pthread_t thread;
+    make_rig(ctx, &r, 2, 8);
+    pthread_create(&thread, NULL, close_later, r.infeed);
     EXPECT(ctx, CANCELLED, "closed", run_steps(&r, 1, NULL, NULL, NULL));
+    pthread_join(thread, NULL);
+    for (int pass = 0; pass < 2; pass++) {
+        ipu_infeed_reopen(r.infeed);
+        feeding f = {.infeed = r.infeed, .count = 5};
+        pthread_create(&thread, NULL, feed, &f);
+        CHECK_OK(ctx, run_steps(&r, 5, NULL, NULL, NULL));
+        pthread_join(thread, NULL);
+        uint64_t ends = ipu_outfeed_ends(r.outfeed);
+        CHECK(ipu_outfeed_wait(r.outfeed, 6, ends + 1, -1) == 5); /* ends differ */
+        CHECK_OK(ctx, ipu_device_queue_delete(ctx, r.device, r.infeed_id));
+        CHECK_OK(ctx, ipu_device_queue_delete(ctx, r.device, r.outfeed_id));
+        CHECK(ipu_outfeed_ends(r.outfeed) == ends + 1);
+        CHECK(ipu_outfeed_wait(r.outfeed, 1, UINT64_MAX, 0) == 0);
+        EXPECT(ctx, FAILED_PRECONDITION, "initialize",
+               run_steps(&r, 1, NULL, NULL, NULL));
+    }
+    EXPECT(ctx, NOT_FOUND, NULL, ipu_device_queue_delete(ctx, r.device, 99));
     free_rig(&r);
 }
 
@@ -502,7 +566,7 @@ test_cancel(ipu_ctx *ctx)
     pthread_join(threads[1], NULL);
     CHECK(stats.steps > 0);
     CHECK(read_float(ctx, r.device, r.variable) == (float)stats.steps);
-    CHECK(ipu_outfeed_wait(r.outfeed, 0, 0) == (int64_t)stats.steps);
+    CHECK(ipu_outfeed_wait(r.outfeed, 0, UINT64_MAX, 0) == (int64_t)stats.steps);
     EXPECT(ctx, INTERRUPTED, "before the first step",
            run_steps(&r, 10, &c.flag, NULL, &stats));
     CHECK(stats.steps == 0);
@@ -579,7 +643,7 @@ test_removal(ipu_ctx *ctx)
     pthread_join(threads[0], NULL);
     CHECK_OK(ctx, ipu_device_queue_remove(ctx, r.device, r.infeed_id));
     EXPECT(ctx, NOT_FOUND, NULL, ipu_device_queue_remove(ctx, r.device, r.infeed_id));
-    EXPECT(ctx, NOT_FOUND, NULL, run_steps(&r, 1, NULL, NULL, NULL));
+    EXPECT(ctx, FAILED_PRECONDITION, NULL, run_steps(&r, 1, NULL, NULL, NULL));
     free_rig(&r);
 }
 
@@ -839,7 +903,9 @@ run_in_child(rig *r)
     }
     ipu_status status = run_steps(r, 100, NULL, NULL, NULL);
     pthread_join(thread, NULL);
-    return status == IPU_OK && ipu_outfeed_wait(r->outfeed, 100, 0) >= 100 ? 0 : 2;
+    return status == IPU_OK && ipu_outfeed_wait(r->outfeed, 100, UINT64_MAX, 0) >= 100
+               ? 0
+               : 2;
 }
 
 /* The child finds the device idle and the queues usable, without the parent's
@@ -880,6 +946,8 @@ main(void)
     test_threads(&ctx, 8, 64);
     test_unread(&ctx);
     test_infeed_ends(&ctx);
+    test_read_ahead(&ctx);
+    test_delete(&ctx);
     test_cancel(&ctx);
     test_removal(&ctx);
     test_two_programs(&ctx);
