@@ -203,6 +203,8 @@ class Layout:
         connection: When devices are attached.
         options: All options in effect, the result of ``IPUConfig.to_dict``, or an
             empty dict for the device that is made without a configuration.
+        generation: 1 where the first release's ``create_ipu_config`` made it, whose
+            programs expect data sets to be iterated on the host; else 2.
     """
 
     counts: tuple[int, ...] = (1,)
@@ -210,6 +212,7 @@ class Layout:
     order: SelectionOrder = SelectionOrder.AUTO
     connection: DeviceConnectionType = DeviceConnectionType.ALWAYS
     options: Any = None
+    generation: int = 2
 
 
 class Device:

@@ -11,8 +11,10 @@ Example:
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,7 +23,7 @@ from ipu import _devices, _strategy_state
 from ipu._strategy_state import ReduceOp
 from ipu.tf import nest
 
-__all__ = ["IPUStrategy", "IPUStrategyV1", "InputContext"]
+__all__ = ["IPUStrategy", "IPUStrategyV1", "InputContext", "Strategy"]
 
 T = TypeVar("T")
 
@@ -83,6 +85,13 @@ def _in_trace() -> bool:
     return module is not None and bool(module.in_trace())
 
 
+def _is_traced(function: Any) -> bool:
+    """Whether calling it traces: a ``tf.function``, also one with arguments bound."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return bool(getattr(function, "_is_ipu_function", False))
+
+
 def _refuse_float64(structure: Any, role: str) -> None:
     for leaf in nest.flatten(structure):
         dtype = getattr(leaf, "dtype", None)
@@ -103,76 +112,13 @@ def _reduce_op(value: Any) -> ReduceOp:
         ) from None
 
 
-class IPUStrategyV1:
-    """A strategy for one device of one or more IPUs.
+class Strategy:
+    """The base class of strategies; by itself it runs here and changes nothing.
 
-    Inside its scope variables live on the device, and Keras models made there are
-    trained on it. ``run`` runs a ``tf.function`` as one program of the device.
+    ``tf.distribute.get_strategy`` gives one outside of every scope.
 
-    Args:
-        ipu_device: Name of the device, "/device:IPU:0" by default.
-        cpu_device: Name of the host, "/device:CPU:0" by default.
-        enable_dataset_iterators: Whether iterators made inside the scope may be read
-            by a loop on the device.
-        enable_keras_extensions: Whether Keras models made inside the scope get the
-            methods for IPUs.
-
-    Raises:
-        ValueError: A name does not name an IPU, or a CPU.
-
-    Example:
-        >>> strategy = IPUStrategyV1()
-        >>> strategy.ipu_device
-        '/device:IPU:0'
+    Source: ``tf.distribute.Strategy``.
     """
-
-    def __init__(
-        self,
-        ipu_device: str = "/device:IPU:0",
-        cpu_device: str = "/device:CPU:0",
-        enable_dataset_iterators: bool = True,
-        enable_keras_extensions: bool = True,
-    ) -> None:
-        kind, self._ordinal = _devices.parse_device_name(ipu_device)
-        if kind != "IPU":
-            raise ValueError(
-                "ipu_device must name an IPU such as '/device:IPU:0'. "
-                f"Received: {ipu_device!r}."
-            )
-        if _devices.parse_device_name(cpu_device)[0] != "CPU":
-            raise ValueError(
-                "cpu_device must name a CPU such as '/device:CPU:0'. "
-                f"Received: {cpu_device!r}."
-            )
-        self._ipu_device = ipu_device
-        self._cpu_device = cpu_device
-        self._enable_dataset_iterators = bool(enable_dataset_iterators)
-        self._enable_keras_extensions = bool(enable_keras_extensions)
-
-    @property
-    def ipu_device(self) -> str:
-        """Name of the IPU device, as it was given."""
-        return self._ipu_device
-
-    @property
-    def cpu_device(self) -> str:
-        """Name of the host, as it was given."""
-        return self._cpu_device
-
-    @property
-    def device_ordinal(self) -> int:
-        """The n of ``/device:IPU:n``."""
-        return self._ordinal
-
-    @property
-    def num_ipus(self) -> int:
-        """How many IPUs the device has; makes one of one IPU if there is none."""
-        return self.device.num_ipus
-
-    @property
-    def device(self) -> _devices.Device:
-        """The simulated device as it is configured now; made if there is none."""
-        return _devices.get_device(self._ordinal)
 
     @property
     def num_replicas_in_sync(self) -> int:
@@ -184,33 +130,9 @@ class IPUStrategyV1:
         """Whether optimizers may scale losses: True."""
         return True
 
-    @property
-    def enable_dataset_iterators(self) -> bool:
-        """Whether iterators made inside the scope may be read on the device."""
-        return self._enable_dataset_iterators
-
-    @property
-    def enable_keras_extensions(self) -> bool:
-        """Whether Keras models made inside the scope get the methods for IPUs."""
-        return self._enable_keras_extensions
-
-    def scope(self) -> _Scope:
-        """A context in which variables and models are made on this device.
-
-        The same strategy may be entered again inside its own scope.
-
-        Returns:
-            A context manager that gives the strategy.
-
-        Raises:
-            RuntimeError: On entry, inside the scope of another strategy.
-
-        Example:
-            >>> strategy = IPUStrategy()
-            >>> with strategy.scope():
-            ...     pass
-        """
-        return _Scope(self)
+    def scope(self) -> AbstractContextManager[Any]:
+        """A context that changes nothing."""
+        return nullcontext(self)
 
     def run(
         self,
@@ -219,56 +141,9 @@ class IPUStrategyV1:
         kwargs: Mapping[str, Any] | None = None,
         options: Any = None,
     ) -> Any:
-        """Run a function on the device, as one program.
-
-        Args:
-            fn: A function decorated with ``@tf.function``. A plain one only while
-                such a function is being traced.
-            args: Its positional arguments: tensors, arrays, numbers, or objects such
-                as models and queues, which the trace takes as constants.
-            kwargs: Its keyword arguments, or None.
-            options: Accepted for compatibility, without effect.
-
-        Returns:
-            What ``fn`` returns, with tensors of the device.
-
-        Raises:
-            ValueError: ``fn`` is a plain function.
-            TypeError: An input or an output is float64, or ``fn`` cannot be called.
-
-        Example:
-            >>> import numpy as np
-            >>> from ipu.tf._function import DeviceFunction
-            >>> double = DeviceFunction(lambda x: x + x)
-            >>> float(IPUStrategy().run(double, args=(np.float32(3),)))
-            6.0
-        """
+        """Call ``fn(*args, **kwargs)``."""
         del options
-        if not callable(fn):
-            raise TypeError(f"fn must be callable. Received: {fn!r}.")
-        keywords = dict(kwargs) if kwargs else {}
-        if _in_trace():
-            return fn(*args, **keywords)
-        if not getattr(fn, "_is_ipu_function", False):
-            raise ValueError(
-                "IPUStrategyV1.run(fn, ...) does not support eager execution. "
-                f"Received: {fn!r}. Decorate the function with "
-                "@tf.function(jit_compile=True)."
-            )
-        _refuse_float64([*args, *keywords.values()], "input")
-        with self.scope():
-            result = fn(*args, **keywords)
-        _refuse_float64(result, "output")
-        return result
-
-    def experimental_run_v2(
-        self,
-        fn: Callable[..., Any],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """The first SDK generation's name of :meth:`run`; arguments as there."""
-        return self.run(fn, args, kwargs)
+        return fn(*args, **(kwargs or {}))
 
     def reduce(self, reduce_op: Any, value: T, axis: int | None = None) -> T:
         """Reduce a value over the replicas; with one replica it stays as it is.
@@ -338,6 +213,169 @@ class IPUStrategyV1:
             (5,)
         """
         return (value,)
+
+
+class IPUStrategyV1(Strategy):
+    """A strategy for one device of one or more IPUs.
+
+    Inside its scope variables live on the device, and Keras models made there are
+    trained on it. ``run`` runs a ``tf.function`` as one program of the device.
+
+    Args:
+        ipu_device: Name of the device, "/device:IPU:0" by default.
+        cpu_device: Name of the host, "/device:CPU:0" by default.
+        enable_dataset_iterators: Whether ``iter(dataset)`` inside the scope gives an
+            iterator that the device reads (``IPUOwnedIterator``). None, the default:
+            unless the device was configured by the first release's
+            ``create_ipu_config``.
+        enable_keras_extensions: Whether Keras models made inside the scope get the
+            methods for IPUs.
+
+    Raises:
+        ValueError: A name does not name an IPU, or a CPU.
+
+    Example:
+        >>> strategy = IPUStrategyV1()
+        >>> strategy.ipu_device
+        '/device:IPU:0'
+    """
+
+    def __init__(
+        self,
+        ipu_device: str = "/device:IPU:0",
+        cpu_device: str = "/device:CPU:0",
+        enable_dataset_iterators: bool | None = None,
+        enable_keras_extensions: bool = True,
+    ) -> None:
+        kind, self._ordinal = _devices.parse_device_name(ipu_device)
+        if kind != "IPU":
+            raise ValueError(
+                "ipu_device must name an IPU such as '/device:IPU:0'. "
+                f"Received: {ipu_device!r}."
+            )
+        if _devices.parse_device_name(cpu_device)[0] != "CPU":
+            raise ValueError(
+                "cpu_device must name a CPU such as '/device:CPU:0'. "
+                f"Received: {cpu_device!r}."
+            )
+        self._ipu_device = ipu_device
+        self._cpu_device = cpu_device
+        self._enable_dataset_iterators = enable_dataset_iterators
+        self._enable_keras_extensions = bool(enable_keras_extensions)
+
+    @property
+    def ipu_device(self) -> str:
+        """Name of the IPU device, as it was given."""
+        return self._ipu_device
+
+    @property
+    def cpu_device(self) -> str:
+        """Name of the host, as it was given."""
+        return self._cpu_device
+
+    @property
+    def device_ordinal(self) -> int:
+        """The n of ``/device:IPU:n``."""
+        return self._ordinal
+
+    @property
+    def num_ipus(self) -> int:
+        """How many IPUs the device has; makes one of one IPU if there is none."""
+        return self.device.num_ipus
+
+    @property
+    def device(self) -> _devices.Device:
+        """The simulated device as it is configured now; made if there is none."""
+        return _devices.get_device(self._ordinal)
+
+    @property
+    def enable_dataset_iterators(self) -> bool:
+        """Whether iterators made inside the scope are read by the device."""
+        if self._enable_dataset_iterators is not None:
+            return bool(self._enable_dataset_iterators)
+        layout = _devices.current_layout()
+        return layout is None or layout.generation > 1
+
+    @property
+    def enable_keras_extensions(self) -> bool:
+        """Whether Keras models made inside the scope get the methods for IPUs."""
+        return self._enable_keras_extensions
+
+    def scope(self) -> _Scope:
+        """A context in which variables and models are made on this device.
+
+        The same strategy may be entered again inside its own scope.
+
+        Returns:
+            A context manager that gives the strategy.
+
+        Raises:
+            RuntimeError: On entry, inside the scope of another strategy.
+
+        Example:
+            >>> strategy = IPUStrategy()
+            >>> with strategy.scope():
+            ...     pass
+        """
+        return _Scope(self)
+
+    def run(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        options: Any = None,
+    ) -> Any:
+        """Run a function on the device, as one program.
+
+        Args:
+            fn: A function decorated with ``@tf.function``. A plain one only while
+                such a function is being traced.
+            args: Its positional arguments: tensors, arrays, numbers, or objects such
+                as models and queues, which the trace takes as constants.
+            kwargs: Its keyword arguments, or None.
+            options: Accepted for compatibility, without effect.
+
+        Returns:
+            What ``fn`` returns, with tensors of the device.
+
+        Raises:
+            ValueError: ``fn`` is a plain function.
+            TypeError: An input or an output is float64, or ``fn`` cannot be called.
+
+        Example:
+            >>> import numpy as np
+            >>> from ipu import tf
+            >>> double = tf.function(lambda x: x + x)
+            >>> float(IPUStrategy().run(double, args=(np.float32(3),)))
+            6.0
+        """
+        del options
+        if not callable(fn):
+            raise TypeError(f"fn must be callable. Received: {fn!r}.")
+        keywords = dict(kwargs) if kwargs else {}
+        if _in_trace():
+            return fn(*args, **keywords)
+        if not _is_traced(fn):
+            raise ValueError(
+                "IPUStrategyV1.run(fn, ...) does not support eager execution. "
+                f"Received: {fn!r}. Decorate the function with "
+                "@tf.function(jit_compile=True)."
+            )
+        _refuse_float64([*args, *keywords.values()], "input")
+        with self.scope():
+            result = fn(*args, **keywords)
+        _refuse_float64(result, "output")
+        return result
+
+    def experimental_run_v2(
+        self,
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The first SDK generation's name of :meth:`run`; arguments as there."""
+        return self.run(fn, args, kwargs)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ipu_device!r})"

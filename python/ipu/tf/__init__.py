@@ -7,6 +7,7 @@ what is there is computed by ``ipu``'s own core.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
@@ -98,6 +99,7 @@ newaxis = None
 
 if TYPE_CHECKING:
     from ipu import keras as keras
+    from ipu.tf import distribute as distribute
 
 __all__ = [
     "DType",
@@ -115,6 +117,7 @@ __all__ = [
     "constant",
     "convert_to_tensor",
     "data",
+    "distribute",
     "divide",
     "double",
     "equal",
@@ -193,6 +196,8 @@ def __getattr__(name: str) -> Any:
         from ipu import keras
 
         return keras
+    if name == "distribute":
+        return importlib.import_module("ipu.tf.distribute")
     raise AttributeError(
         f"ipu.tf has no '{name}'. See ipu.tf.__all__ for what there is."
     )

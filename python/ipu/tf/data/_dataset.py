@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core, tf
+from ipu import _core, _strategy_state, tf
 from ipu.tf import nest
 from ipu.tf.data import _generator, _structure
 from ipu.tf.data._iterator import Iterator, NumpyIterator
@@ -283,7 +283,21 @@ class Dataset(Transformations):
 
     # --- iteration -------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Any:
+        """Start a pass: an ``Iterator`` of eager tensors.
+
+        In the scope of an ``IPUStrategy`` that has ``enable_dataset_iterators``, an
+        ``IPUOwnedIterator``, whose elements are taken by the device.
+        """
+        strategy = _strategy_state.get_strategy()
+        if (
+            strategy is not None
+            and strategy.enable_dataset_iterators
+            and _core.open_trace() is None
+        ):
+            from ipu.ipu_infeed_queue import IPUOwnedIterator
+
+            return IPUOwnedIterator(self)
         return Iterator(self._impl, self._structure)
 
     def as_numpy_iterator(self) -> NumpyIterator:

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""``tf.distribute``: which strategy is in force, and what a replica knows of itself.
+
+The strategies are in ``ipu.ipu_strategy``. A program has one replica as TensorFlow
+counts them, however many IPUs its device has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ipu import _core, _strategy_state
+from ipu._strategy_state import ReduceOp, has_strategy
+from ipu.ipu_strategy import InputContext, Strategy
+
+__all__ = [
+    "InputContext",
+    "ReduceOp",
+    "ReplicaContext",
+    "Strategy",
+    "get_replica_context",
+    "get_strategy",
+    "has_strategy",
+    "in_cross_replica_context",
+]
+
+
+_default = Strategy()
+
+
+def get_strategy() -> Any:
+    """The strategy whose scope this is, or a default one that changes nothing.
+
+    Source: ``tf.distribute.get_strategy``.
+    """
+    return _strategy_state.get_strategy() or _default
+
+
+def in_cross_replica_context() -> bool:
+    """Whether this is the scope of a strategy, outside of what it runs."""
+    return get_replica_context() is None
+
+
+class ReplicaContext:
+    """What code that runs on a replica can ask.
+
+    Attributes:
+        strategy: The strategy that runs it.
+        replica_id_in_sync_group: Its number, 0.
+        num_replicas_in_sync: How many there are, 1.
+    """
+
+    def __init__(self, strategy: Any) -> None:
+        self.strategy = strategy
+        self.replica_id_in_sync_group = 0
+        self.num_replicas_in_sync = 1
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """The value over all replicas: with one, the value.
+
+        Raises:
+            ValueError: ``reduce_op`` is neither SUM nor MEAN.
+        """
+        del options
+        return self.strategy.reduce(reduce_op, value)
+
+    def merge_call(
+        self,
+        merge_fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call ``merge_fn(strategy, *args, **kwargs)`` once for all replicas."""
+        return merge_fn(self.strategy, *args, **(kwargs or {}))
+
+
+def get_replica_context() -> ReplicaContext | None:
+    """What this replica knows; None in a strategy's scope outside of what it runs.
+
+    Source: ``tf.distribute.get_replica_context``.
+
+    Example:
+        >>> get_replica_context().num_replicas_in_sync
+        1
+    """
+    if has_strategy() and _core.open_trace() is None:
+        return None
+    return ReplicaContext(get_strategy())
