@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: MIT
+"""`ipu.ipu_infeed_queue`: construction, life, structures, the end, what is read ahead."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+from ipu import loops, tf
+from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator, IPUOwnedIterator
+from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu.ipu_strategy import IPUStrategy
+from ipu.tf._function import DeviceFunction
+
+
+def counting(stop: int) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(np.arange(stop, dtype=np.int32))
+
+
+def reader(infeed, outfeed):
+    """A function of n that hands n elements from one queue to the other."""
+    return DeviceFunction(
+        lambda n: loops.repeat(n, lambda *a: outfeed.enqueue(a), [], infeed)
+    )
+
+
+def start(infeed) -> None:
+    infeed.initializer  # noqa: B018 - reading it acts
+
+
+def delete(infeed) -> None:
+    infeed.deleter  # noqa: B018
+
+
+# --- construction ------------------------------------------------------------------
+
+
+def test_both_generations_of_arguments():
+    ds = counting(3)
+    old = IPUInfeedQueue(ds, "name", 0, 1, 2, 7)
+    assert old._depth == 7
+    mixed = IPUInfeedQueue(
+        ds, feed_name="name", replication_factor=4, data_to_prefetch=1
+    )
+    assert mixed._depth == 3
+    new = IPUInfeedQueue(ds, device_ordinal=0, prefetch_depth=2, optimise_latency=True)
+    assert new._depth == 2
+    with pytest.raises(TypeError, match="Did you mean 'prefetch_depth'"):
+        IPUInfeedQueue(ds, prefetch_deph=2)
+    with pytest.raises(TypeError, match="multiple values"):
+        IPUInfeedQueue(ds, 0, device_ordinal=0)
+    with pytest.raises(TypeError, match="at most 3"):
+        IPUInfeedQueue(ds, 0, 1, False, 2)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "text"),
+    [
+        ({"prefetch_depth": 0}, "prefetch_depth"),
+        ({"prefetch_depth": 256}, "prefetch_depth"),
+        ({"prefetch_depth": 1.5}, "prefetch_depth"),
+        ({"data_to_prefetch": 0}, "data_to_prefetch"),
+        ({"device_ordinal": -1}, "Device ordinal"),
+        ({"device_ordinal": 0.0}, "Device ordinal"),
+    ],
+)
+def test_arguments_out_of_range(keywords, text):
+    with pytest.raises(ValueError, match=text):
+        IPUInfeedQueue(counting(3), **keywords)
+
+
+def test_what_cannot_be_fed():
+    with pytest.raises(ValueError, match="is not fully defined.*drop_remainder=True"):
+        IPUInfeedQueue(counting(10).batch(3))
+    with pytest.raises(TypeError, match="takes a tf.data.Dataset"):
+        IPUInfeedQueue([1, 2])
+    wide = IPUInfeedQueue(tf.data.Dataset.range(3))  # as in TensorFlow: no error yet
+    error = tf.errors.FailedPreconditionError
+    text = "Unsupported datatype int64 on index 0 of feed operation"
+    with pytest.raises(error, match=text):
+        start(wide)
+    with pytest.raises(error, match=text):
+        DeviceFunction(lambda: loops.repeat(1, lambda x: None, [], wide))()
+    empty = IPUInfeedQueue(tf.data.Dataset.from_tensors(np.zeros((2, 0), np.float32)))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="Detected an input tensor to an infeed queue with a dimension of size 0",
+    ):
+        start(empty)
+
+
+def test_members():
+    ds = tf.data.Dataset.zip(((counting(4), counting(4)), counting(4)))
+    infeed, outfeed = IPUInfeedQueue(ds), IPUOutfeedQueue()
+    assert infeed.number_of_tuple_elements == 3
+    assert infeed.dequeued is False
+    with pytest.raises(ValueError, match="cannot be read on the host"):
+        infeed.get_next()
+    start(infeed)
+    run = reader(infeed, outfeed)
+    run(np.int32(1))
+    assert infeed.dequeued is True
+
+
+# --- structures --------------------------------------------------------------------
+
+Pair = collections.namedtuple("Pair", "left right")
+
+
+@pytest.mark.parametrize(
+    ("element", "expected"),
+    [
+        (lambda x: x, "(t) {}"),
+        (lambda x: (x, x), "(t, t) {}"),
+        (lambda x: [x, x], "(t, t) {}"),
+        (lambda x: (x, (x, x)), "(t, (t, t)) {}"),
+        (lambda x: {"b": x, "a": x}, "() {a: t, b: t}"),
+        (lambda x: ({"b": x, "a": x},), "() {a: t, b: t}"),
+        (lambda x: ({"a": x}, x), "({a: t}, t) {}"),
+        (lambda x: Pair(x, x), "(t, t) {}"),
+    ],
+)
+def test_the_arguments_of_a_body(element, expected):
+    def text(value) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{k}: {text(value[k])}" for k in sorted(value)) + "}"
+        if isinstance(value, tuple):
+            return "(" + ", ".join(text(item) for item in value) + ")"
+        return "t"
+
+    seen = []
+
+    def body(*args, **kwargs) -> None:
+        seen.append(f"{text(args)} {text(kwargs)}")
+
+    infeed = IPUInfeedQueue(counting(2).map(element))
+    start(infeed)
+    DeviceFunction(lambda: loops.repeat(1, body, [], infeed))()
+    assert seen == [expected]
+
+
+def test_loop_inputs_come_before_infeed_values():
+    infeed = IPUInfeedQueue(counting(100))
+    start(infeed)
+
+    def body(total, x):
+        return total + 10 * x
+
+    f = DeviceFunction(lambda n: loops.repeat(n, body, [1], infeed))
+    assert int(f(np.int32(3))) == 1 + 10 * (0 + 1 + 2)
+    assert int(f(np.int32(0))) == 1  # takes nothing
+    assert int(f(np.int32(1))) == 1 + 10 * 3
+
+
+# --- life --------------------------------------------------------------------------
+
+
+def test_not_initialised():
+    infeed, outfeed = IPUInfeedQueue(counting(3)), IPUOutfeedQueue()
+    run = reader(infeed, outfeed)
+    error = tf.errors.FailedPreconditionError
+    with pytest.raises(
+        error, match="which has not been created. Did you initialize the infeed_queue"
+    ):
+        run(np.int32(1))
+    start(infeed)
+    run(np.int32(1))
+    delete(infeed)
+    with pytest.raises(error, match="Did you initialize the infeed_queue"):
+        run(np.int32(1))
+
+
+def test_restart_gives_another_pass_to_the_same_program():
+    ds = counting(20).shuffle(20, seed=4)
+    infeed, outfeed = IPUInfeedQueue(ds), IPUOutfeedQueue()
+    run = reader(infeed, outfeed)
+    orders = []
+    for _ in range(2):
+        start(infeed)
+        run(np.int32(5))
+        run(np.int32(15))
+        orders.append(outfeed.dequeue()[0].numpy().tolist())
+        delete(infeed)
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(20))
+    assert orders[0] != orders[1]
+
+
+def test_initialise_and_delete_twice():
+    infeed = IPUInfeedQueue(counting(3))
+    with pytest.raises(tf.errors.NotFoundError, match="Infeed with id="):
+        delete(infeed)
+    start(infeed)
+    with pytest.raises(tf.errors.AlreadyExistsError, match="already exists"):
+        start(infeed)
+    delete(infeed)
+    with pytest.raises(tf.errors.NotFoundError, match="Infeed with id="):
+        delete(infeed)
+    start(infeed)
+
+
+def test_the_end_of_the_data():
+    infeed, outfeed = IPUInfeedQueue(counting(7)), IPUOutfeedQueue()
+    done = tf.Variable(0)
+    start(infeed)
+
+    def body(x) -> None:
+        done.assign_add(1)
+        outfeed.enqueue(x)
+
+    run = DeviceFunction(lambda n: loops.repeat(n, body, [], infeed))
+    run(np.int32(4))
+    with pytest.raises(tf.errors.OutOfRangeError, match="out of range"):
+        run(np.int32(5))
+    # completed iterations keep their effect
+    assert int(done) == 7
+    np.testing.assert_array_equal(outfeed.dequeue(), np.arange(7))
+    with pytest.raises(tf.errors.OutOfRangeError):
+        run(np.int32(1))
+    run(np.int32(0))
+    delete(infeed)
+    start(infeed)
+    run(np.int32(7))
+    assert int(done) == 14
+    np.testing.assert_array_equal(outfeed.dequeue(), np.arange(7))
+
+
+def test_an_exception_of_the_pipeline_is_raised_by_the_run_that_needs_it():
+    def generate():
+        yield np.int32(1)
+        yield np.int32(2)
+        raise KeyError("broken source")
+
+    ds = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec((), tf.int32)
+    )
+    infeed, outfeed = IPUInfeedQueue(ds), IPUOutfeedQueue()
+    start(infeed)
+    run = reader(infeed, outfeed)
+    run(np.int32(1))
+    with pytest.raises(KeyError, match="broken source"):
+        run(np.int32(3))
+    assert outfeed.dequeue()[0].numpy().tolist() == [1, 2]
+
+
+def test_deleting_while_in_use():
+    gate = threading.Event()
+
+    def generate():
+        yield np.int32(0)
+        gate.wait(20)
+        yield np.int32(1)
+
+    ds = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec((), tf.int32)
+    )
+    infeed, outfeed = IPUInfeedQueue(ds), IPUOutfeedQueue()
+    start(infeed)
+    run = reader(infeed, outfeed)
+    run.traced(np.int32(2))
+    thread = threading.Thread(target=run, args=(np.int32(2),))
+    thread.start()
+    try:
+        assert outfeed._wait(1, 20.0) == 1
+        error = tf.errors.FailedPreconditionError
+        with pytest.raises(error, match="Cannot delete infeed with id=.*while in use"):
+            delete(infeed)
+        with pytest.raises(error, match="Cannot delete outfeed with id=.*while in use"):
+            outfeed.deleter  # noqa: B018
+    finally:
+        gate.set()
+        thread.join(20)
+    delete(infeed)
+    assert outfeed.dequeue()[0].shape == (2,)
+
+
+def test_deleting_never_hangs():
+    """Whatever the feeding thread does: waits for room, or makes an element."""
+    started = threading.Event()
+
+    def slow():
+        while True:
+            started.set()
+            time.sleep(0.001)
+            yield np.float32(0)
+
+    signature = tf.TensorSpec((), tf.float32)
+    slow_ds = tf.data.Dataset.from_generator(slow, output_signature=signature)
+    for ds in (slow_ds, slow_ds.repeat().prefetch(2), counting(9).repeat()):
+        for _ in range(3):
+            infeed = IPUInfeedQueue(ds, prefetch_depth=1)
+            start(infeed)
+            if ds is not slow_ds:
+                time.sleep(0.002)
+            delete(infeed)
+    infeed = IPUInfeedQueue(slow_ds)
+    start(infeed)
+    started.wait(10)
+    del infeed  # without a deleter
+    gc.collect()
+
+
+@pytest.mark.parametrize("depth", [1, 3, 8])
+def test_the_depth_bounds_what_is_read_ahead(depth):
+    made = []
+
+    def generate():
+        for i in range(1000):
+            made.append(i)
+            yield np.int32(i)
+
+    ds = tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec((), tf.int32)
+    )
+    infeed = IPUInfeedQueue(ds, prefetch_depth=depth)
+    outfeed = IPUOutfeedQueue()
+    start(infeed)
+    run = reader(infeed, outfeed)
+
+    def settle() -> int:
+        count, last = len(made), -1
+        while count != last:
+            time.sleep(0.05)
+            count, last = len(made), count
+        return count
+
+    assert settle() == depth
+    total = 0
+    for more in (1, 5, 24):
+        run(np.int32(more))
+        total += more
+        count = settle()
+        # a producer that slept is woken when half of the ring is free
+        assert total + depth - depth // 2 <= count <= total + depth
+
+
+def test_one_program_takes_from_an_infeed_once():
+    infeed = IPUInfeedQueue(counting(9))
+    start(infeed)
+
+    def twice() -> None:
+        loops.repeat(1, lambda x: None, [], infeed)
+        loops.repeat(1, lambda x: None, [], infeed)
+
+    with pytest.raises(ValueError, match="only be dequeued once in a program"):
+        DeviceFunction(twice)()
+    # two programs may share it
+    outfeed = IPUOutfeedQueue()
+    reader(infeed, outfeed)(np.int32(2))
+    other = IPUOutfeedQueue()
+    reader(infeed, other)(np.int32(2))
+    np.testing.assert_array_equal(outfeed.dequeue()[0], [0, 1])
+    np.testing.assert_array_equal(other.dequeue()[0], [2, 3])
+
+
+# --- iterators ---------------------------------------------------------------------
+
+
+def test_an_iterator_of_the_device():
+    strategy = IPUStrategy()
+    outfeed = IPUOutfeedQueue()
+    with strategy.scope():
+        iterator = iter(counting(50).map(lambda x: (x, {"twice": 2 * x})))
+    assert isinstance(iterator, IPUOwnedIterator)
+    assert isinstance(iterator, IPUIterator)
+    assert iter(iterator) is iterator
+    assert iterator.element_spec[1]["twice"].dtype == tf.int32
+
+    def step() -> None:
+        x, rest = next(iterator)
+        outfeed.enqueue((x, rest["twice"]))
+
+    f = DeviceFunction(lambda n, it: loops.repeat(n, lambda: step(), []))
+    for count in (3, 2):
+        strategy.run(f, args=(np.int32(count), iterator))
+    x, twice = outfeed.dequeue()
+    np.testing.assert_array_equal(x, np.arange(5))
+    np.testing.assert_array_equal(twice, 2 * np.arange(5))
+
+
+def test_an_iterator_in_eager_mode():
+    strategy = IPUStrategy()
+    with strategy.scope():
+        iterator = iter(counting(3))
+        with pytest.raises(RuntimeError, match="Accessing dataset elements"):
+            next(iterator)
+        with pytest.raises(RuntimeError, match="Accessing dataset elements"):
+            iterator.get_next()
+    with pytest.raises(NotImplementedError, match="get_next_as_optional"):
+        iterator.get_next_as_optional()
+    with IPUStrategy(enable_dataset_iterators=False).scope():
+        assert [int(x) for x in counting(3)] == [0, 1, 2]
+    assert [int(x) for x in counting(3)] == [0, 1, 2]
+
+
+def test_one_place_for_each_iterator():
+    with IPUStrategy().scope():
+        iterator = iter(counting(9))
+    with pytest.raises(ValueError, match="only be dequeued once"):
+        DeviceFunction(lambda: (next(iterator), next(iterator)))()
+
+
+def test_iterators_without_a_data_set():
+    made = IPUIterator(counting(5), prefetch_depth=2)
+    with pytest.raises(ValueError, match="either `dataset`, or both"):
+        IPUIterator()
+    with pytest.raises(ValueError, match="either `dataset`, or both"):
+        IPUIterator(counting(5), infeed_spec=made._infeed_spec)
+    with pytest.raises(ValueError, match="either `dataset`, or both"):
+        IPUIterator(infeed_spec=made._infeed_spec)
+    other = IPUIterator(
+        infeed_spec=made._infeed_spec, element_spec=made.element_spec
+    )
+    for action in (start, delete):
+        with pytest.raises(RuntimeError, match="IPUInfeedQueue created"):
+            action(other._infeed_queue)
+    start(made)
+    assert int(DeviceFunction(lambda: next(other))()) == 0
+    assert int(DeviceFunction(lambda: next(made))()) == 1
+
+
+def test_an_iterator_goes_with_its_object():
+    with IPUStrategy().scope():
+        iterator = iter(counting(9).repeat())
+    feeder = weakref.ref(iterator._infeed_queue._feeder)
+    assert feeder() is not None
+    del iterator
+    gc.collect()
+    assert feeder() is None
