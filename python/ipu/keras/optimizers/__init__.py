@@ -8,13 +8,35 @@ from typing import Any
 from ipu.keras import _names
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers.adam import Adam
+from ipu.keras.optimizers.adaptive import Adadelta, Adagrad, Adamax, Ftrl, Nadam
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.rmsprop import RMSprop
 from ipu.keras.optimizers.sgd import SGD
 
-__all__ = ["SGD", "Adam", "Optimizer", "RMSprop", "get", "schedules"]
+__all__ = [
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "Adamax",
+    "Ftrl",
+    "Nadam",
+    "Optimizer",
+    "RMSprop",
+    "get",
+    "schedules",
+]
 
-_TABLE: dict[str, type[Any]] = {"adam": Adam, "rmsprop": RMSprop, "sgd": SGD}
+_TABLE: dict[str, type[Any]] = {
+    "adadelta": Adadelta,
+    "adagrad": Adagrad,
+    "adam": Adam,
+    "adamax": Adamax,
+    "ftrl": Ftrl,
+    "nadam": Nadam,
+    "rmsprop": RMSprop,
+    "sgd": SGD,
+}
 
 
 def get(identifier: Any) -> Optimizer:

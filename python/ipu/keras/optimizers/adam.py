@@ -26,12 +26,9 @@ class Adam(Optimizer):
         beta_1: Decay of the first moment, in [0, 1).
         beta_2: Decay of the second moment, in [0, 1).
         epsilon: Keeps the division finite.
-        amsgrad: Not there yet: must be False.
+        amsgrad: Whether the largest second moment so far is used (Reddi et al. 2018).
         name: A name.
         **kwargs: What ``Optimizer`` takes.
-
-    Raises:
-        UnimplementedError: ``amsgrad`` is True.
 
     Source: ``tf.keras.optimizers.Adam`` of Keras 2.6.
     """
@@ -47,18 +44,13 @@ class Adam(Optimizer):
         **kwargs: Any,
     ) -> None:
         super().__init__(learning_rate, name, **kwargs)
-        if amsgrad:
-            raise tf.errors.UnimplementedError(
-                "The AMSGrad form of Adam is not there yet. Received: amsgrad=True. "
-                "Leave it out."
-            )
         for key, value in (("beta_1", beta_1), ("beta_2", beta_2)):
             if not 0 <= value < 1:
                 raise ValueError(f"`{key}` must be in [0, 1). Received: {value!r}.")
         self._beta_1 = float(beta_1)
         self._beta_2 = float(beta_2)
         self._epsilon = float(1e-7 if epsilon is None else epsilon)
-        self.amsgrad = False
+        self.amsgrad = bool(amsgrad)
 
     @property
     def beta_1(self) -> float:
@@ -93,28 +85,43 @@ class Adam(Optimizer):
             self.add_slot(var, "m")
         for var in var_list:
             self.add_slot(var, "v")
-
-    def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
-        self._step = self.iterations.value() + tf.constant(1, dtype="int32")
-        try:
-            return super()._trace_apply(gradients, variables)
-        finally:
-            self._step = None
+        for var in var_list if self.amsgrad else ():
+            self.add_slot(var, "vhat")
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        if self.amsgrad:
+            return self._apply_amsgrad(grad, var, m, v)
         return _updates.adam_update(
             var,
             grad,
             self._current_rate,
-            self._step,
-            self.get_slot(var, "m"),
-            self.get_slot(var, "v"),
+            self._current_step,
+            m,
+            v,
             self._beta_1,
             self._beta_2,
             self._epsilon,
         )
+
+    def _apply_amsgrad(self, grad: Tensor, var: Any, m: Any, v: Any) -> Any:
+        step = tf.cast(self._current_step, "float32")
+        rate = (
+            self._current_rate
+            * tf.sqrt(1.0 - tf.pow(self._beta_2, step))
+            / (1.0 - tf.pow(self._beta_1, step))
+        )
+        first = m + (grad - m) * (1.0 - self._beta_1)
+        second = v + (tf.square(grad) - v) * (1.0 - self._beta_2)
+        largest = self.get_slot(var, "vhat")
+        most = tf.maximum(largest, second)
+        m.assign(first)
+        v.assign(second)
+        largest.assign(most)
+        change = first / (tf.sqrt(most) + self._epsilon)
+        return var.assign_sub(tf.cast(rate, var.dtype) * change)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal optimizer."""
@@ -123,5 +130,5 @@ class Adam(Optimizer):
             "beta_1": self._beta_1,
             "beta_2": self._beta_2,
             "epsilon": self._epsilon,
-            "amsgrad": False,
+            "amsgrad": self.amsgrad,
         }

@@ -17,12 +17,21 @@ import numpy as np
 from ipu import tf
 from ipu.keras import _names
 from ipu.keras._types import Tensor
+from ipu.keras.engine.init_scope import init_scope
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf import _function
 
 __all__ = ["Optimizer"]
 
-_KEYWORDS = ("clipnorm", "clipvalue", "decay", "global_clipnorm", "lr")
+_KEYWORDS = (
+    "clipnorm",
+    "clipvalue",
+    "decay",
+    "global_clipnorm",
+    "gradient_transformers",
+    "lr",
+)
+_EAGER_PROGRAMS = 16  # small programs of calls outside of functions that are kept
 
 
 class Optimizer:
@@ -34,7 +43,9 @@ class Optimizer:
         name: A name.
         **kwargs: ``clipnorm`` (largest norm of each gradient), ``global_clipnorm``
             (of all together), ``clipvalue`` (largest magnitude of an element),
-            ``decay`` (``rate / (1 + decay * iterations)``), ``lr`` (the learning rate).
+            ``decay`` (``rate / (1 + decay * iterations)``), ``lr`` (the learning rate),
+            ``gradient_transformers`` (functions from pairs of gradient and variable to
+            such pairs, applied in order).
 
     Raises:
         TypeError: An unknown keyword.
@@ -43,16 +54,24 @@ class Optimizer:
     Source: ``tf.keras.optimizers.Optimizer`` of Keras 2.6.
     """
 
-    def __init__(self, learning_rate: Any, name: str, **kwargs: Any) -> None:
+    def __init__(
+        self, learning_rate: Any = 0.001, name: str | None = None, **kwargs: Any
+    ) -> None:
+        if isinstance(learning_rate, str) and name is None:
+            # subclasses written for Keras give the base class a name alone
+            learning_rate, name = 0.001, learning_rate
         for key, value in kwargs.items():
             if key not in _KEYWORDS:
                 raise TypeError(
                     f"Unexpected keyword argument passed to optimizer: {key!r}."
                     f"{_names.nearest(key, (*_KEYWORDS, 'learning_rate', 'name'))}"
                 )
+            if key == "gradient_transformers":
+                continue
             if value is not None and not callable(value) and value < 0:
                 raise ValueError(f"Expected {key} >= 0. Received: {key}={value!r}.")
-        self._name = name
+        self._name = name or type(self).__name__
+        self.gradient_transformers = list(kwargs.get("gradient_transformers") or ())
         self.clipnorm = kwargs.get("clipnorm")
         self.clipvalue = kwargs.get("clipvalue")
         self.global_clipnorm = kwargs.get("global_clipnorm")
@@ -66,6 +85,7 @@ class Optimizer:
         self._rate_variable: Any = None
         self._iterations: Any = None
         self._current_rate: Any = None
+        self._current_step: Any = None
         self._version = 0  # changes with whatever is baked into a program
         self._slots: dict[int, dict[str, Any]] = {}
         self._slot_order: list[Any] = []
@@ -90,12 +110,13 @@ class Optimizer:
         if isinstance(self._rate, LearningRateSchedule):
             return self._rate
         if self._rate_variable is None:
-            self._rate_variable = tf.Variable(
-                np.float32(self._rate),
-                trainable=False,
-                name=f"{self._name}/learning_rate",
-                dtype="float32",
-            )
+            with init_scope():
+                self._rate_variable = tf.Variable(
+                    np.float32(self._rate),
+                    trainable=False,
+                    name=f"{self._name}/learning_rate",
+                    dtype="float32",
+                )
         return self._rate_variable
 
     @learning_rate.setter
@@ -124,9 +145,13 @@ class Optimizer:
     def iterations(self) -> Any:
         """How often weights were updated: an int32 ``tf.Variable``."""
         if self._iterations is None:
-            self._iterations = tf.Variable(
-                np.int32(0), trainable=False, name=f"{self._name}/iter", dtype="int32"
-            )
+            with init_scope():
+                self._iterations = tf.Variable(
+                    np.int32(0),
+                    trainable=False,
+                    name=f"{self._name}/iter",
+                    dtype="int32",
+                )
         return self._iterations
 
     def _decayed_rate(self) -> Tensor:
@@ -139,6 +164,27 @@ class Optimizer:
             done = tf.cast(self.iterations.value(), "float32")
             rate = rate / (1.0 + self._decay * done)
         return rate
+
+    def _decayed_lr(self, var_dtype: Any = "float32") -> Tensor:
+        """The rate of this step in a dtype, as subclasses for Keras ask for it."""
+        rate = self._current_rate
+        return tf.cast(self._decayed_rate() if rate is None else rate, var_dtype)
+
+    def _set_hyper(self, name: str, value: Any) -> None:
+        """Keep a number of a subclass for Keras; ``learning_rate`` is the rate."""
+        if name == "learning_rate":
+            self.learning_rate = value
+        else:
+            self._set_baked(f"_hyper_{name}", value)
+
+    def _get_hyper(self, name: str, dtype: Any = None) -> Any:
+        """Give what ``_set_hyper`` kept, as a tensor where a dtype is given."""
+        if name == "learning_rate":
+            value = self.learning_rate
+        else:
+            value = self.__dict__[f"_hyper_{name}"]
+        value = value() if callable(value) else value
+        return value if dtype is None else tf.cast(value, dtype)
 
     def _set_baked(self, name: str, value: Any) -> None:
         """Set a number that is part of programs."""
@@ -169,12 +215,13 @@ class Optimizer:
             function = initializers.get(initializer)
             assert function is not None
             stem = str(var.name).split(":")[0]
-            slots[slot_name] = tf.Variable(
-                function(tuple(var.shape), dtype=var.dtype),
-                trainable=False,
-                name=f"{self._name}/{stem}/{slot_name}",
-                dtype=var.dtype,
-            )
+            with init_scope():
+                slots[slot_name] = tf.Variable(
+                    function(tuple(var.shape), dtype=var.dtype),
+                    trainable=False,
+                    name=f"{self._name}/{stem}/{slot_name}",
+                    dtype=var.dtype,
+                )
             self._slot_order.append(slots[slot_name])
         return slots[slot_name]
 
@@ -266,11 +313,7 @@ class Optimizer:
         """
         del name
         variables = list(var_list() if callable(var_list) else var_list)
-        if tape is not None:
-            value = loss() if callable(loss) else loss
-            gradients = tape.gradient(value, variables, grad_loss)
-            return self.apply_gradients(zip(gradients, variables, strict=True))
-        if not _function.in_trace():
+        if tape is None and not _function.in_trace():
             if not callable(loss):
                 raise ValueError(
                     "`tape` is required when a Tensor loss is passed outside of a "
@@ -280,14 +323,18 @@ class Optimizer:
             return self._run_once(
                 ("minimize", loss), self._trace_minimize, loss, variables
             )
-        return self._trace_minimize(loss, variables, grad_loss)
+        return self._trace_minimize(loss, variables, grad_loss, tape)
 
     def _trace_minimize(
-        self, loss: Any, variables: list[Any], grad_loss: Any = None
+        self,
+        loss: Any,
+        variables: list[Any],
+        grad_loss: Any = None,
+        tape: Any = None,
     ) -> Any:
-        value = loss() if callable(loss) else loss
-        gradients = self.get_gradients(value, variables, grad_loss)
-        return self.apply_gradients(zip(gradients, variables, strict=True))
+        return self.apply_gradients(
+            self._compute_gradients(loss, variables, grad_loss, tape)
+        )
 
     def get_gradients(
         self, loss: Tensor, params: Sequence[Any], grad_loss: Any = None
@@ -303,6 +350,34 @@ class Optimizer:
             A tensor for each variable, None where the loss does not depend on it.
         """
         return list(tf.gradients(loss, list(params), grad_loss))
+
+    def compute_gradients(
+        self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
+    ) -> list[tuple[Any, Any]]:
+        """Give the pairs that ``apply_gradients`` takes.
+
+        Args:
+            loss: A scalar tensor of the open trace, or a callable that gives one.
+            var_list: The variables, or a callable that gives them.
+            grad_loss: The gradient of the loss, None for 1.
+            tape: A ``GradientTape`` that recorded the loss; None where a trace is open.
+
+        Returns:
+            A pair of gradient and variable for each variable.
+        """
+        variables = list(var_list() if callable(var_list) else var_list)
+        value = loss() if callable(loss) else loss
+        if tape is not None:
+            gradients = tape.gradient(value, variables, grad_loss)
+        else:
+            gradients = self.get_gradients(value, variables, grad_loss)
+        return list(zip(gradients, variables, strict=True))
+
+    def _compute_gradients(
+        self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
+    ) -> list[tuple[Any, Any]]:
+        """The name of ``compute_gradients`` in Keras 2.6."""
+        return self.compute_gradients(loss, var_list, grad_loss, tape)
 
     def apply_gradients(
         self,
@@ -348,19 +423,30 @@ class Optimizer:
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
         gradients = self._clipped(gradients)
+        pairs = list(zip(gradients, variables, strict=True))
+        for transform in self.gradient_transformers:
+            pairs = list(transform(pairs))
         self._current_rate = self._decayed_rate()
+        self._current_step = self.iterations.value() + tf.constant(1, dtype="int32")
         try:
-            for gradient, variable in zip(gradients, variables, strict=True):
+            for gradient, variable in pairs:
                 self._resource_apply_dense(gradient, variable)
+                constraint = getattr(variable, "constraint", None)
+                if constraint is not None:
+                    variable.assign(constraint(variable.value()))
         finally:
-            self._current_rate = None
+            self._current_rate = self._current_step = None
         self.iterations.assign_add(tf.constant(1, dtype="int32"))
         return self.iterations.value()
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
-        """Change one variable; ``self._current_rate`` is the rate of this step."""
+        """Change one variable.
+
+        ``self._current_rate`` is the rate of this step, and ``self._current_step`` its
+        number as an int32 scalar, from 1.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} must define _resource_apply_dense(grad, var)."
         )
@@ -379,6 +465,8 @@ class Optimizer:
                 program = _function.DeviceFunction(
                     lambda *gradients: function(list(gradients), variables)
                 )
+            if len(self._eager) == _EAGER_PROGRAMS:
+                self._eager.pop(next(iter(self._eager)))
             self._eager[full_key] = program
         return program() if key[0] == "minimize" else program(*args[0])
 
