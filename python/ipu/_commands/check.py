@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""List the TensorFlow, IPU and Keras names that programs use, and which are missing.
+
+Nothing is run: the files are read. The exit status is 1 when a name is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = "say which names of a TensorFlow program are missing"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("paths", nargs="+", help="files, or folders with programs")
+    parser.add_argument(
+        "--missing", action="store_true", help="list the missing names only"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a list for each file; 1 when a name is missing or a file is no Python."""
+    from ipu.drop_in import _check
+
+    status = 0
+    for path in _check.program_files(options.paths):
+        try:
+            report = _check.check_file(path)
+        except SyntaxError as error:
+            print(f"{path}:{error.lineno}: cannot be read: {error.msg}", file=sys.stderr)
+            status = 1
+            continue
+        print(report.text(missing_only=options.missing))
+        if any(not use.there and not use.guarded for use in report.uses):
+            status = 1
+    return status

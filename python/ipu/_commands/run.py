@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Run a TensorFlow program for the IPU as it is, on simulated IPUs.
+
+Its imports of tensorflow and keras are served by ipu; TensorFlow is neither needed nor
+used. What follows the program's name goes to the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = "run a TensorFlow program for the IPU unmodified"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.usage = (
+        "python -m ipu run [--full-traceback] (program.py | -m module) [arguments]"
+    )
+    parser.add_argument(
+        "--full-traceback",
+        action="store_true",
+        help="show the frames of ipu in tracebacks too",
+    )
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        help="run a module instead of a file, as python -m does",
+    )
+    parser.add_argument("program", nargs="?", help="the file, or a folder to run")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="what the program gets"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the program; the exit status is its own."""
+    from ipu.drop_in import _program
+
+    full = options.full_traceback
+    if options.module:
+        name, *arguments = options.module
+        return _program.run_module(name, arguments, full)
+    if options.program is None:
+        raise ValueError("name a program: python -m ipu run program.py")
+    return _program.run_file(options.program, options.arguments, full)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""What is not there yet, by name: one sentence each on why, and on what to use.
+
+The rules look at full dotted names, whatever tree they come from: ``tensorflow.nn.conv2d``
+and ``tensorflow.python.ops.nn_ops.conv2d`` meet the same rule.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple
+
+__all__ = ["Later", "lookup"]
+
+
+class Later(NamedTuple):
+    """Why a name is not there.
+
+    Attributes:
+        topic: A sentence, or "" where nothing is known about the name.
+        instead: A sentence on what to use instead, or "".
+    """
+
+    topic: str = ""
+    instead: str = ""
+
+
+def _words(text: str) -> str:
+    """A pattern of alternatives, each of which is one whole part of a dotted name."""
+    return rf"(?:^|\.)(?:{'|'.join(text.split())})(?:\.|$)"
+
+
+_SESSION = Later(
+    "Graphs and sessions of TensorFlow 1 come with a later version.",
+    "Write a @tf.function and call it with IPUStrategy.run.",
+)
+_CONVOLUTION = Later("Convolutions and pooling come with a later version.")
+_RECURRENT = Later("Recurrent layers come with a later version.")
+_PRECISION = Later(
+    "Mixed precision comes with a later version.",
+    "Give layers dtype='float32', or cast with tf.cast.",
+)
+_WORKERS = Later(
+    "Several processes or machines come with a later version.",
+    "Use ipu.ipu_strategy.IPUStrategy in one process.",
+)
+_REPLICAS = Later(
+    "Programs that are replicated over several IPUs come with a later version.",
+    "Set auto_select_ipus = 1.",
+)
+_SHARDING = Later(
+    "Programs that are sharded over several IPUs come with a later version.",
+    "Set auto_select_ipus = 1 and leave the sharding out.",
+)
+_PIPELINE = Later(
+    "Pipelines come with a later version.",
+    "Train the model on one IPU, with keras.Sequential or keras.Model.",
+)
+_ESTIMATOR = Later(
+    "Estimators come with a later version.", "Use keras.Model and its fit()."
+)
+_SAVED = Later(
+    "Saved models and serving come with a later version.",
+    "Use Model.save_weights and Model.load_weights.",
+)
+_PROFILE = Later("Reports about programs come with a later version.")
+_FLAGS = Later(
+    "Command-line flags are those of the package absl-py.",
+    "Install it: pip install absl-py.",
+)
+_CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
+
+_RULES: tuple[tuple[str, Later], ...] = (
+    (
+        _words(
+            r"\w*[Cc]onv(?:olution)?[123]?[dD]?\w* \w*_conv\w* \w*[Pp]ool\w* "
+            r"Cropping[123]D ZeroPadding[123]D UpSampling[123]D max_pool\w* avg_pool\w* "
+            r"multi_conv"
+        ),
+        _CONVOLUTION,
+    ),
+    (
+        _words(
+            r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* Bidirectional TimeDistributed rnn rnn_cell "
+            r"rnn_cell_impl rnn_ops dynamic_rnn bidirectional_dynamic_rnn recurrent "
+            r"recurrent_v2"
+        ),
+        _RECURRENT,
+    ),
+    (_words(r"mixed_precision \w*LossScale\w* ALS\w+ loss_scale\w*"), _PRECISION),
+    (
+        _words(
+            r"ipu_multi_worker_strategy IPUMultiWorker\w* PopDistStrategy horovod popdist "
+            r"distributed cluster_resolver \w*ClusterResolver popdist_strategy "
+            r"MultiWorker\w* host_collective_ops ParameterServer\w* TPUStrategy "
+            r"MirroredStrategy"
+        ),
+        _WORKERS,
+    ),
+    (
+        _words(
+            r"cross_replica_\w+ CrossReplica\w+ replication_ops replication_index "
+            r"all_to_all_op reduce_scatter_op within_replica_ops"
+        ),
+        _REPLICAS,
+    ),
+    (
+        _words(
+            r"ipu_shard sharding autoshard autoshard_cnn automatic_sharding "
+            r"sharded_optimizer ShardedOptimizer"
+        ),
+        _SHARDING,
+    ),
+    (
+        _words(
+            r"pipelining_ops pipeline PipelineModel SequentialPipelineModel "
+            r"PipelineSequential PipelinedModel gradient_accumulation_optimizer "
+            r"gradient_accumulation GradientAccumulation\w+ recomputation_checkpoint "
+            r"RecomputationCheckpoint"
+        ),
+        _PIPELINE,
+    ),
+    (
+        _words(
+            r"estimator \w*Estimator\w* ipu_estimator ipu_pipeline_estimator "
+            r"ipu_run_config IPURunConfig RunConfig ipu_session_run_hooks model_fn"
+        ),
+        _ESTIMATOR,
+    ),
+    (_words("flags keras_parameterized"), _FLAGS),
+    (_words(r"serving saved_model load_model save_model SavedModel"), _SAVED),
+    (
+        _words(r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2"),
+        _PROFILE,
+    ),
+    (
+        _words(
+            r"custom_ops embedded_runtime application_compile_op vertex_edsl "
+            r"load_op_library load_library"
+        ),
+        _CUSTOM,
+    ),
+    (
+        _words(
+            r"Session InteractiveSession session placeholder\w* Placeholder Graph "
+            r"disable_v2_behavior disable_eager_execution get_variable \w*variable_scope "
+            r"get_default_graph get_default_session reset_default_graph ConfigProto "
+            r"get_collection global_variables\w* local_variables\w* MonitoredSession "
+            r"variables_initializer GraphKeys as_default get_or_create_global_step "
+            r"get_global_step import_graph_def make_one_shot_iterator "
+            r"make_initializable_iterator \w*XLATestCase xla_test GraphDef FIFOQueue"
+        ),
+        _SESSION,
+    ),
+)
+
+
+@functools.cache
+def lookup(name: str) -> Later:
+    """What is known about a name that is not there.
+
+    Args:
+        name: Full dotted name.
+
+    Returns:
+        Two sentences, both empty where nothing is known.
+
+    Example:
+        >>> lookup("tensorflow.nn.conv2d").topic
+        'Convolutions and pooling come with a later version.'
+    """
+    for pattern, later in _RULES:
+        if re.search(pattern, name):
+            return later
+    return Later()

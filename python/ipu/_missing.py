@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT
+"""Names that are not there: one error for all, with the program's line and a way out.
+
+Reading such a name raises :class:`MissingNameError`, importing it
+:class:`MissingModuleError`, calling something that may be imported but not yet used
+:class:`NotThereYetError`. All three say the same sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import NoReturn
+
+from ipu import _later
+
+__all__ = [
+    "MissingModuleError",
+    "MissingNameError",
+    "NotThereYetError",
+    "describe",
+    "refuse",
+    "user_line",
+]
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class MissingNameError(AttributeError):
+    """A module has no such name; ``hasattr`` and ``getattr`` with a default see it.
+
+    Attributes:
+        name: The full name, such as "tensorflow.nn.conv2d".
+        instead: What to use instead, or "".
+    """
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        super().__init__(describe(name, known), name=name)
+        self.instead = _later.lookup(name).instead
+
+
+class MissingModuleError(ModuleNotFoundError):
+    """An ``import`` names a module, or a name in one, that is not there.
+
+    ``ImportError.name`` stays None: with the module's own name in it, the import
+    system would swap this message for "cannot import name".
+
+    Attributes:
+        full_name: The full name, such as "tensorflow.estimator".
+        instead: What to use instead, or "".
+    """
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        super().__init__(describe(name, known))
+        self.full_name = name
+        self.instead = _later.lookup(name).instead
+
+
+class NotThereYetError(NotImplementedError):
+    """Something that programs may import, but not use yet.
+
+    Attributes:
+        full_name: The full name, such as "ipu.pipelining_ops.pipeline".
+        instead: What to use instead, or "".
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(describe(name))
+        self.full_name = name
+        self.instead = _later.lookup(name).instead
+
+
+def user_line() -> tuple[str, int] | None:
+    """File and line of the program that is being run: the innermost frame not ours.
+
+    Returns:
+        (file, line), or None where there is no such frame.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(("<frozen ", _PACKAGE)):
+            return file, frame.f_lineno
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+    return None
+
+
+def describe(name: str, known: Iterable[str] = ()) -> str:
+    """The sentence about a name that is not there.
+
+    Args:
+        name: The full name.
+        known: Names that are there, to offer the nearest one.
+
+    Returns:
+        The name, the program's line, and what to use instead where that is known.
+    """
+    later = _later.lookup(name)
+    line = user_line()
+    where = f" (line {line[1]} of {line[0]})" if line else ""
+    words = [f"{name} is not in ipu{' yet' if later.topic else ''}{where}."]
+    words += [text for text in (later.topic, later.instead) if text]
+    if not later.topic:
+        import difflib
+
+        last = name.rpartition(".")[2]
+        near = difflib.get_close_matches(last, list(known), n=1, cutoff=0.75)
+        if near:
+            words.append(f"Did you mean {near[0]!r}?")
+    return " ".join(words)
+
+
+def refuse(name: str) -> NoReturn:
+    """Raise :class:`NotThereYetError` for a name that a program tries to use."""
+    raise NotThereYetError(name)

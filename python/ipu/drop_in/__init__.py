@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""Old programs as they are: TensorFlow's and Keras's module names, served by ``ipu``.
+
+After :func:`install` the imports of programs for the IPU port of TensorFlow
+(``import tensorflow as tf``, ``from tensorflow.python import ipu``, ``import keras``,
+``from tensorflow.python.framework import ops``, ...) resolve to ``ipu``'s own objects,
+whether or not TensorFlow is installed. ``python -m ipu run program.py`` and ``%load_ext
+ipu`` call it; ``python -m ipu check program.py`` says beforehand which names of a
+program are there.
+
+What only such programs need lives in this package.
+
+Example:
+    >>> from ipu import drop_in
+    >>> drop_in.install()
+    >>> import tensorflow as tf
+    >>> float(tf.constant(1.0) + 1.0)
+    2.0
+    >>> drop_in.uninstall()
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import ModuleType
+
+from ipu.drop_in import _facade
+
+__all__ = ["install", "installed", "uninstall"]
+
+# the roots of TensorFlow's tree
+_ROOTS = ("tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons")
+# hardware tools: a package of that name which is installed comes first
+_TOOLS = ("pva",)
+
+
+class _Hook:
+    """What :func:`install` put where. `lock` protects the rest."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.finders: list[_facade.Finder] = []
+        self.set_aside: dict[str, ModuleType] = {}
+
+
+_hook = _Hook()
+
+
+def install() -> None:
+    """Serve TensorFlow's and Keras's module names from now on.
+
+    Modules of the real packages that have been imported already are set aside; who
+    holds one keeps it. A second call changes nothing.
+
+    Example:
+        >>> install()
+        >>> from tensorflow.python import ipu as served
+        >>> import ipu
+        >>> served.config.IPUConfig is ipu.config.IPUConfig
+        True
+        >>> uninstall()
+    """
+    with _hook.lock:
+        if _hook.finders:
+            return
+        roots = _facade.Finder(_ROOTS)
+        tools = _facade.Finder(_TOOLS)
+        for name in _facade.loaded(roots.roots):
+            _hook.set_aside[name] = sys.modules.pop(name)
+        sys.meta_path.insert(0, roots)
+        sys.meta_path.append(tools)
+        _hook.finders = [roots, tools]
+
+
+def uninstall() -> None:
+    """Stop serving them, and put what :func:`install` set aside back."""
+    with _hook.lock:
+        for finder in _hook.finders:
+            sys.meta_path.remove(finder)
+            for name in _facade.loaded(finder.roots):
+                if isinstance(sys.modules[name], _facade.Facade):
+                    del sys.modules[name]
+        sys.modules.update(_hook.set_aside)
+        _hook.finders = []
+        _hook.set_aside = {}
+
+
+def installed() -> bool:
+    """Whether the names are served.
+
+    Example:
+        >>> installed()
+        False
+    """
+    return bool(_hook.finders)

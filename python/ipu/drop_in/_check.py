@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: MIT
+"""Which TensorFlow, IPU and Keras names a program uses, found without running it.
+
+The imports say which names of the program stand for modules of TensorFlow's tree, also
+through plain assignments (``layers = tf.keras.layers``). Every chain of attributes that
+starts at one of them is a use; it is there when the drop-in modules can resolve it.
+What an object does once it has been made is not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ipu import drop_in
+from ipu._missing import MissingModuleError
+from ipu.drop_in import _facade, _table
+
+__all__ = ["Report", "Use", "check_file", "check_source", "program_files"]
+
+_ROOTS = frozenset({"tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons"})
+_SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist"})
+_GUARDS = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
+
+
+@dataclass
+class Use:
+    """One name.
+
+    Attributes:
+        name: The full TensorFlow name.
+        there: Whether ``ipu`` has it.
+        guarded: Whether every use is in a ``try`` that expects it to fail.
+        lines: Where it is used.
+        instead: Why it is missing and what to use, or "".
+    """
+
+    name: str
+    there: bool
+    guarded: bool = True
+    lines: list[int] = field(default_factory=list)
+    instead: str = ""
+
+
+@dataclass
+class Report:
+    """What a file uses.
+
+    Attributes:
+        path: The file.
+        uses: Its names, those that are missing first.
+    """
+
+    path: str
+    uses: list[Use]
+
+    def text(self, missing_only: bool = False) -> str:
+        """The report for people: one line for each name, then a count.
+
+        Args:
+            missing_only: Leave out the names that are there.
+        """
+        missing = [use for use in self.uses if not use.there]
+        shown = missing if missing_only else self.uses
+        width = max((len(use.name) for use in shown), default=0)
+        lines = [f"{self.path}:"]
+        for use in shown:
+            state = "ok" if use.there else "guarded" if use.guarded else "missing"
+            where = ", ".join(map(str, use.lines))
+            line = f"  {state:<8}{use.name:<{width}}  line {where}"
+            lines.append(f"{line}  {use.instead}".rstrip())
+        lines.append(f"  {len(self.uses)} names, {len(missing)} missing")
+        return "\n".join(lines)
+
+
+def program_files(paths: Iterable[str]) -> Iterator[str]:
+    """The Python files that paths name: files as they are, folders with all below.
+
+    Raises:
+        FileNotFoundError: A path does not exist.
+    """
+    for path in paths:
+        if not os.path.isdir(path):
+            if not os.path.exists(path):
+                raise FileNotFoundError(f"there is no file {path!r}")
+            yield path
+            continue
+        for folder, names, files in os.walk(path):
+            names[:] = sorted(
+                n for n in names if n not in _SKIPPED and not n.startswith(".")
+            )
+            yield from (
+                os.path.join(folder, one)
+                for one in sorted(files)
+                if one.endswith(".py")
+            )
+
+
+def check_file(path: str) -> Report:
+    """Read a file and list what it uses.
+
+    Raises:
+        OSError: It cannot be read.
+        SyntaxError: It is not Python.
+    """
+    with open(path, "rb") as file:
+        return Report(path, check_source(file.read(), path))
+
+
+def check_source(source: str | bytes, path: str = "<source>") -> list[Use]:
+    """List the TensorFlow names that a program's text uses.
+
+    Args:
+        source: The text.
+        path: What to call it in a SyntaxError.
+
+    Returns:
+        One :class:`Use` for each name, those that are missing first, then by name.
+
+    Example:
+        >>> [use.there for use in check_source("import tensorflow as tf\\ntf.zeros(3)")]
+        [True, True]
+    """
+    finder = _Finder()
+    finder.visit(ast.parse(source, path))
+    was_installed = drop_in.installed()
+    drop_in.install()
+    try:
+        uses = [_resolved(name, found) for name, found in finder.found.items()]
+    finally:
+        if not was_installed:
+            drop_in.uninstall()
+    return sorted(uses, key=lambda use: (use.there, use.name))
+
+
+def _resolved(name: str, found: list[_Found]) -> Use:
+    known, missing = _resolve(name)
+    use = Use(known, not missing)
+    use.lines = sorted({one.line for one in found})
+    use.guarded = all(one.guarded for one in found)
+    if missing:
+        from ipu import _later
+
+        later = _later.lookup(known)
+        use.instead = f"{later.topic} {later.instead}".strip()
+    return use
+
+
+def _resolve(name: str) -> tuple[str, bool]:
+    """(the part of a chain that names something fixed, whether it is missing)."""
+    import importlib
+
+    parts = name.split(".")
+    try:
+        value: object = importlib.import_module(parts[0])
+    except MissingModuleError:
+        return parts[0], True
+    for n in range(1, len(parts)):
+        path = ".".join(parts[: n + 1])
+        # of a function or an object only running the program could tell more
+        if not isinstance(value, (types.ModuleType, type)):
+            return ".".join(parts[:n]), False
+        try:
+            value = getattr(value, parts[n])
+        except AttributeError:
+            if not isinstance(value, types.ModuleType):
+                return path, True
+            try:
+                value = importlib.import_module(path)
+            except ImportError:
+                return path, True
+    return name, False
+
+
+@dataclass
+class _Found:
+    line: int
+    guarded: bool
+
+
+class _Finder(ast.NodeVisitor):
+    """Walks a program; `scopes` says what names stand for, innermost last.
+
+    A name that stands for nothing of TensorFlow's in a scope is None there.
+    """
+
+    def __init__(self) -> None:
+        self.scopes: list[dict[str, str | None]] = [{}]
+        self.found: dict[str, list[_Found]] = {}
+        self._guards = 0
+
+    # --- what names stand for
+
+    def _bind(self, name: str, target: str | None) -> None:
+        self.scopes[-1][name] = target
+
+    def _meaning(self, node: ast.AST) -> str | None:
+        """The full name that an expression of names and attributes stands for."""
+        if isinstance(node, ast.Attribute):
+            base = self._meaning(node.value)
+            return None if base is None else f"{base}.{node.attr}"
+        if isinstance(node, ast.Name):
+            for scope in reversed(self.scopes):
+                if node.id in scope:
+                    return scope[node.id]
+        return None
+
+    def _use(self, name: str, node: ast.AST) -> None:
+        line = getattr(node, "lineno", 0)
+        self.found.setdefault(name, []).append(_Found(line, self._guards > 0))
+
+    # --- imports
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            root = alias.name.partition(".")[0]
+            ours = root in _ROOTS
+            if ours:
+                self._use(alias.name, node)
+            if alias.asname:
+                self._bind(alias.asname, alias.name if ours else None)
+            else:
+                self._bind(root, root if ours else None)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
+        ours = node.level == 0 and module.partition(".")[0] in _ROOTS
+        for alias in node.names:
+            if ours and alias.name == "*":
+                self._use(module, node)
+                for name in _star(module):
+                    self._bind(name, f"{module}.{name}")
+                continue
+            full = f"{module}.{alias.name}"
+            if ours:
+                self._use(full, node)
+            self._bind(alias.asname or alias.name, full if ours else None)
+
+    # --- uses
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        full = self._meaning(node)
+        if full is None:
+            self.generic_visit(node)
+        else:
+            self._use(full, node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        meaning = self._meaning(node.value)
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self._bind(target.id, meaning)
+            else:
+                self.visit(target)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        guards = any(_expects_failure(handler) for handler in node.handlers)
+        self._guards += guards
+        for statement in node.body:
+            self.visit(statement)
+        self._guards -= guards
+        for other in (*node.handlers, *node.orelse, *node.finalbody):
+            self.visit(other)
+
+    # --- scopes
+
+    def _function(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    ) -> None:
+        arguments = node.args
+        for default in (*arguments.defaults, *arguments.kw_defaults):
+            if default is not None:
+                self.visit(default)
+        if not isinstance(node, ast.Lambda):
+            self._bind(node.name, None)
+            for expression in (*node.decorator_list, node.returns):
+                if expression is not None:
+                    self.visit(expression)
+        every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+        for one in every:
+            if one.annotation is not None:
+                self.visit(one.annotation)
+        extra = (arguments.vararg, arguments.kwarg)
+        self.scopes.append({one.arg: None for one in (*every, *extra) if one})
+        body = [node.body] if isinstance(node, ast.Lambda) else node.body
+        for statement in body:
+            self.visit(statement)
+        self.scopes.pop()
+
+    visit_FunctionDef = _function
+    visit_AsyncFunctionDef = _function
+    visit_Lambda = _function
+
+
+def _expects_failure(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type
+    if kinds is None:
+        return True
+    each = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+    return any(
+        isinstance(one, (ast.Name, ast.Attribute))
+        and (one.id if isinstance(one, ast.Name) else one.attr) in _GUARDS
+        for one in each
+    )
+
+
+def _star(module: str) -> list[str]:
+    entry = _table.entry_of(module)
+    return [] if entry is None else _facade.Facade(module, entry).__all__

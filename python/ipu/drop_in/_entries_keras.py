@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""The table: ``keras``, its private modules that programs import, ``keras.ipu``."""
+
+from __future__ import annotations
+
+from ipu.drop_in._entries import Entry, entry, renamed
+
+__all__ = ["KERAS"]
+
+_INS = "ipu.drop_in.stand_ins"
+_ASSIGNMENT = "ipu.keras.engine.stage_assignment"
+_STAGE = {
+    **renamed("ipu.keras", "PipelineStage ReplicatedMetricReductionMethod"),
+    **renamed(
+        _ASSIGNMENT,
+        "FunctionalLayerPipelineStageAssignment SequentialLayerPipelineStageAssignment",
+    ),
+}
+
+
+def _layers(*names: str) -> dict[str, Entry]:
+    return {f"keras.layers.{name}": entry("ipu.keras.layers") for name in names}
+
+
+def _utils(*names: str) -> dict[str, Entry]:
+    return {f"keras.utils.{name}": entry("ipu.keras.utils") for name in names}
+
+
+KERAS: dict[str, Entry] = {
+    "keras": Entry(("ipu.keras",), {"__version__": f"{_INS}.version:KERAS_VERSION"}),
+    "keras.engine": Entry(),
+    "keras.engine.training": entry("ipu.keras.models"),
+    "keras.engine.functional": entry("ipu.keras.models"),
+    "keras.engine.sequential": entry("ipu.keras.models"),
+    "keras.engine.base_layer": entry("ipu.keras.layers"),
+    "keras.engine.input_layer": entry("ipu.keras.layers"),
+    "keras.engine.input_spec": entry("ipu.keras.engine.input_spec"),
+    "keras.engine.data_adapter": entry("ipu.keras.engine.data_adapter"),
+    "keras.engine.keras_tensor": entry("ipu.keras.engine.keras_tensor"),
+    "keras.engine.network": Entry(
+        (), {"Network": "ipu.keras.models:Functional"}
+    ),
+    "keras.optimizer_v2": Entry(),
+    "keras.optimizer_v2.optimizer_v2": Entry(
+        (), {"OptimizerV2": "ipu.keras.optimizers:Optimizer"}
+    ),
+    "keras.optimizer_v2.gradient_descent": Entry(
+        (), renamed("ipu.keras.optimizers", "SGD")
+    ),
+    "keras.optimizer_v2.adam": Entry((), renamed("ipu.keras.optimizers", "Adam")),
+    "keras.optimizer_v2.rmsprop": Entry(
+        (), renamed("ipu.keras.optimizers", "RMSprop RMSProp=RMSprop")
+    ),
+    "keras.optimizer_v2.learning_rate_schedule": entry("ipu.keras.optimizers.schedules"),
+    "keras.optimizers.legacy": entry("ipu.keras.optimizers"),
+    "keras.initializers.initializers_v1": entry("ipu.keras.initializers"),
+    "keras.initializers.initializers_v2": entry("ipu.keras.initializers"),
+    **_layers("core", "merge", "embeddings", "normalization", "layer_normalization"),
+    **_layers("batch_normalization", "advanced_activations", "noise", "experimental"),
+    **_utils("generic_utils", "np_utils", "data_utils", "layer_utils", "losses_utils"),
+    **_utils("tf_utils", "vis_utils"),
+    "keras.testing_utils": entry(f"{_INS}.keras_testing_utils"),
+    "keras.combinations": entry(f"{_INS}.keras_combinations"),
+    "keras.keras_parameterized": entry(f"{_INS}.keras_parameterized"),
+    "keras.ipu": Entry((), _STAGE),
+    "keras.ipu.extensions": Entry((_ASSIGNMENT,), _STAGE),
+    "keras.ipu.extensions.pipeline_stage_assignment": Entry((_ASSIGNMENT,), _STAGE),
+    "keras.ipu.layers": Entry(),
+    "keras.ipu.optimizers": Entry(),
+    "keras.ipu.losses": Entry(),
+}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""The table: ``tensorflow`` and its public modules, and ``tensorflow.compat``."""
+
+from __future__ import annotations
+
+from ipu.drop_in._entries import Entry, entry, renamed
+
+__all__ = ["INITIALIZERS", "RANDOM", "TF", "TRAIN", "V1_NAMES"]
+
+_INS = "ipu.drop_in.stand_ins"
+
+INITIALIZERS = renamed(
+    "ipu.keras.initializers",
+    "constant_initializer=Constant zeros_initializer=Zeros ones_initializer=Ones "
+    "random_uniform_initializer=RandomUniform "
+    "random_normal_initializer=RandomNormal "
+    "truncated_normal_initializer=TruncatedNormal "
+    "glorot_uniform_initializer=GlorotUniform "
+    "glorot_normal_initializer=GlorotNormal "
+    "variance_scaling_initializer=VarianceScaling orthogonal_initializer=Orthogonal",
+)
+RANDOM = renamed(
+    "ipu.tf.random",
+    "random_uniform=uniform random_normal=normal truncated_normal "
+    "random_shuffle=shuffle set_random_seed=set_seed",
+)
+TRAIN = renamed(
+    f"{_INS}.train",
+    "GradientDescentOptimizer MomentumOptimizer AdamOptimizer RMSPropOptimizer Optimizer",
+)
+# names of TensorFlow 1 for what TensorFlow 2 calls otherwise
+V1_NAMES = {
+    **INITIALIZERS,
+    **RANDOM,
+    **renamed(
+        "ipu.tf",
+        "mul=multiply sub=subtract neg=negative div=divide truediv=divide "
+        "realdiv=divide arg_max=argmax arg_min=argmin",
+    ),
+    **renamed(
+        "ipu.tf.math", "log rsqrt erf floordiv floormod reciprocal is_nan is_inf"
+    ),
+    **renamed(f"{_INS}.compat_v1", "to_float to_int32 to_bool assign assign_add"),
+    **renamed(f"{_INS}.compat_v1", "assign_sub"),
+}
+
+_VERSION = {"__version__": f"{_INS}.version:VERSION"}
+
+TF: dict[str, Entry] = {
+    "tensorflow": Entry(
+        ("ipu.tf", f"{_INS}.root"),
+        {
+            **_VERSION,
+            **INITIALIZERS,
+            "__git_version__": f"{_INS}.version:GIT_VERSION",
+            "__compiler_version__": f"{_INS}.version:COMPILER_VERSION",
+        },
+    ),
+    "tensorflow.version": entry(f"{_INS}.version"),
+    "tensorflow.test": entry("ipu.tf.test"),
+    "tensorflow.config": entry("ipu.tf.config", f"{_INS}.config"),
+    "tensorflow.config.experimental": entry(f"{_INS}.config"),
+    "tensorflow.config.optimizer": entry(f"{_INS}.config_optimizer"),
+    "tensorflow.distribute": entry("ipu.tf.distribute", f"{_INS}.distribute"),
+    "tensorflow.io": entry("ipu.tf.io"),
+    "tensorflow.io.gfile": entry(f"{_INS}.gfile"),
+    "tensorflow.initializers": entry("ipu.keras.initializers"),
+    "tensorflow.losses": entry("ipu.keras.losses"),
+    "tensorflow.metrics": entry("ipu.keras.metrics"),
+    "tensorflow.optimizers": entry("ipu.keras.optimizers"),
+    "tensorflow.optimizers.schedules": entry("ipu.keras.optimizers.schedules"),
+    "tensorflow.dtypes": entry(
+        "ipu.tf.dtypes",
+        **renamed(
+            "ipu.tf",
+            "cast as_dtype bool float16 float32 float64 int8 int16 int32 int64 uint8 "
+            "uint16 uint32 uint64 DType",
+        ),
+    ),
+    "tensorflow.raw_ops": entry("ipu.tf.raw_ops", f"{_INS}.raw_ops"),
+    "tensorflow.compat": entry(f"{_INS}.compat"),
+    "tensorflow.compat.v1": Entry(
+        ("ipu.tf", f"{_INS}.compat_v1", f"{_INS}.root"),
+        {**_VERSION, **V1_NAMES},
+    ),
+    "tensorflow.compat.v1.train": Entry((f"{_INS}.train",)),
+    "tensorflow.compat.v1.app": entry(f"{_INS}.app"),
+    "tensorflow.compat.v1.flags": entry("absl.flags"),
+    "tensorflow.compat.v1.logging": entry(f"{_INS}.tf_logging"),
+    "tensorflow.compat.v1.gfile": entry(f"{_INS}.gfile"),
+    "tensorflow.compat.v1.test": entry("ipu.tf.test"),
+    "tensorflow.compat.v1.losses": Entry(),
+    "tensorflow.compat.v1.layers": Entry(),
+    "tensorflow.compat.v1.initializers": Entry(
+        ("ipu.keras.initializers",),
+        renamed(
+            "ipu.keras.initializers",
+            "constant=Constant zeros=Zeros ones=Ones random_uniform=RandomUniform "
+            "random_normal=RandomNormal truncated_normal=TruncatedNormal",
+        ),
+    ),
+}

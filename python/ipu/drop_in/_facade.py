@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""The modules that old programs import, and the finder that makes them.
+
+A facade is an empty module under one of TensorFlow's names. A name is looked up when it
+is first asked for: in the names that the table renames, among the modules below it, then
+in the ``ipu`` modules that the table lists. So importing ``tensorflow`` costs nothing,
+and every class and function is ``ipu``'s own object.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ipu._missing import MissingModuleError, MissingNameError
+from ipu.drop_in import _table
+
+__all__ = ["Facade", "Finder", "find", "loaded"]
+
+_ABSENT = object()
+
+
+def _native(module: str) -> Any:
+    """An ``ipu`` module, or None where it is not there."""
+    try:
+        return importlib.import_module(module)
+    except MissingModuleError:
+        return None
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+            return None
+        raise
+
+
+def _public(module: Any) -> list[str]:
+    """The names that a native module offers."""
+    names = getattr(module, "__all__", None)
+    if names is not None:
+        return list(names)
+    public = {k: v for k, v in vars(module).items() if not k.startswith("_")}
+    if not module.__name__.startswith("ipu."):
+        return list(public)
+    return [
+        name
+        for name, value in public.items()
+        if not isinstance(value, types.ModuleType)
+        and getattr(value, "__module__", "ipu").startswith("ipu")
+    ]
+
+
+def _take(module: str, name: str) -> Any:
+    """``name`` of a native module, or ``_ABSENT``."""
+    source = _native(module)
+    if source is None or name not in _public(source):
+        return _ABSENT
+    return getattr(source, name)
+
+
+def find(target: str) -> Any:
+    """The object that a table entry such as "ipu.tf.random:uniform" names.
+
+    Args:
+        target: ``module:attribute``, or a module's name.
+
+    Returns:
+        The object, or None where it is not there yet.
+    """
+    module, _, attribute = target.partition(":")
+    found = _native(module)
+    for part in attribute.split(".") if attribute else ():
+        found = getattr(found, part, None)
+    return found
+
+
+class Facade(types.ModuleType):
+    """A module of TensorFlow's or Keras's tree.
+
+    Args:
+        name: Its full name.
+        entry: Where its names come from.
+    """
+
+    def __init__(self, name: str, entry: _table.Entry) -> None:
+        super().__init__(name, f"{name}, as ipu provides it.")
+        self.__dict__["_entry"] = entry
+
+    def __getattr__(self, name: str) -> Any:
+        # introspection asks every module for names such as __file__
+        entry: _table.Entry = self.__dict__["_entry"]
+        if name.startswith("__") and name not in entry.names:
+            raise AttributeError(name)
+        value = self._find(name)
+        if value is _ABSENT:
+            full = f"{self.__name__}.{name}"
+            raise MissingNameError(full, () if name.startswith("_") else self.__all__)
+        self.__dict__[name] = value
+        return value
+
+    def _find(self, name: str) -> Any:
+        entry: _table.Entry = self.__dict__["_entry"]
+        target = entry.names.get(name)
+        if target is not None:
+            found = find(target)
+            return _ABSENT if found is None else found
+        below = f"{self.__name__}.{name}"
+        if not name.startswith("_") and _table.entry_of(below) is not None:
+            return importlib.import_module(below)
+        for source in entry.sources:
+            value = _take(source, name)
+            if value is not _ABSENT:
+                return value
+        return _ABSENT
+
+    @property
+    def __all__(self) -> list[str]:
+        """The public names, for ``import *`` and completion."""
+        entry: _table.Entry = self.__dict__["_entry"]
+        names = {name for name, target in entry.names.items() if find(target)}
+        for source in entry.sources:
+            native = _native(source)
+            if native is not None:
+                names.update(_public(native))
+        names.update(_table.below(self.__name__))
+        return sorted(name for name in names if not name.startswith("_"))
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self.__all__})
+
+    def __repr__(self) -> str:
+        return f"<module {self.__name__!r} (from ipu.drop_in)>"
+
+
+class _Loader(importlib.abc.Loader):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        entry = _table.entry_of(spec.name)
+        assert entry is not None
+        return Facade(spec.name, entry)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        pass
+
+
+def _importing() -> bool:
+    """Whether an ``import`` asks, and not ``importlib.util.find_spec``."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen imp"):
+        if frame.f_code.co_name == "_find_and_load_unlocked":
+            return True
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return False
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of the table.
+
+    Args:
+        roots: The top-level names that it serves.
+    """
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self.roots = frozenset(roots)
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: types.ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname.partition(".")[0] not in self.roots:
+            return None
+        if _table.entry_of(fullname) is None:
+            if _importing():
+                raise MissingModuleError(fullname, _siblings(fullname))
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, _Loader(), is_package=True)
+        spec.submodule_search_locations = []
+        return spec
+
+
+def _siblings(fullname: str) -> list[str]:
+    parent = sys.modules.get(fullname.rpartition(".")[0])
+    return parent.__all__ if isinstance(parent, Facade) else []
+
+
+def loaded(roots: frozenset[str]) -> Iterator[str]:
+    """The names in ``sys.modules`` that belong to these roots."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in roots:
+            yield name

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""Runs a program as ``python program.py`` would, with the drop-in names installed."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import importlib.util
+import io
+import os
+import sys
+import traceback
+import types
+from collections.abc import Sequence
+
+from ipu import drop_in
+
+__all__ = ["INTERRUPTED", "run_file", "run_module"]
+
+INTERRUPTED = 130
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) -> int:
+    """Run a file, or a folder with a ``__main__.py``.
+
+    Args:
+        path: The file.
+        arguments: The words after it on the command line.
+        full_traceback: Show the frames of ``ipu`` in tracebacks too.
+
+    Returns:
+        The exit status: 0, 1 after an exception, 130 after Ctrl-C.
+
+    Raises:
+        OSError: The file cannot be read.
+        SystemExit: The program ended itself.
+    """
+    if os.path.isdir(path):
+        sys.path[0] = path
+        return run_module("__main__", arguments, full_traceback, argv0=path)
+    with io.open_code(os.path.abspath(path)) as file:
+        source = file.read()
+    sys.argv[:] = [path, *arguments]
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+    main = _main_module(__file__=path)
+    return _execute(main, source, path, full_traceback)
+
+
+def run_module(
+    name: str,
+    arguments: Sequence[str],
+    full_traceback: bool = False,
+    argv0: str | None = None,
+) -> int:
+    """Run a module, as ``python -m name``.
+
+    Args:
+        name: Its full name; of a package its ``__main__`` runs.
+        arguments: The words after it on the command line.
+        full_traceback: Show the frames of ``ipu`` in tracebacks too.
+        argv0: What ``sys.argv[0]`` shall be; None is the module's file.
+
+    Returns:
+        As :func:`run_file`.
+
+    Raises:
+        ImportError: There is no such module, or it has no source.
+        SystemExit: The program ended itself.
+    """
+    if argv0 is None:
+        sys.path[0] = os.getcwd()
+    drop_in.install()
+    # "__main__" itself is in sys.modules already, without a spec
+    spec = (
+        importlib.machinery.PathFinder.find_spec(name, sys.path[:1])
+        if name == "__main__"
+        else importlib.util.find_spec(name)
+    )
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    loader = None if spec is None else spec.loader
+    code = loader.get_code(spec.name) if hasattr(loader, "get_code") and spec else None
+    if spec is None or code is None:
+        raise ImportError(f"No module named {name!r} that can be run.")
+    sys.argv[:] = [argv0 or spec.origin or name, *arguments]
+    main = _main_module(
+        __file__=spec.origin,
+        __package__=spec.parent,
+        __loader__=loader,
+        __spec__=spec,
+        __cached__=spec.cached,
+    )
+    return _execute(main, code, str(spec.origin), full_traceback)
+
+
+def _main_module(**names: object) -> types.ModuleType:
+    """A new ``__main__``: it stays, since threads and pickles may look it up."""
+    main = types.ModuleType("__main__")
+    main.__dict__.update(
+        {"__builtins__": builtins, "__package__": None, "__cached__": None, **names}
+    )
+    sys.modules["__main__"] = main
+    return main
+
+
+def _execute(
+    main: types.ModuleType,
+    source: bytes | types.CodeType,
+    path: str,
+    full_traceback: bool,
+) -> int:
+    drop_in.install()
+    try:
+        code = compile(source, path, "exec", 0, True) if not isinstance(
+            source, types.CodeType
+        ) else source
+        exec(code, main.__dict__)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        sys.stdout.flush()
+        _show(error, full_traceback)
+        return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _show(error: BaseException, full: bool) -> None:
+    """Print the traceback from the program's first frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    if sys.excepthook is not sys.__excepthook__:
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return
+    shown = traceback.TracebackException(type(error), error, trace)
+    if not full:
+        _hide_own_frames(shown)
+    print("".join(shown.format()), file=sys.stderr, end="")
+
+
+def _hide_own_frames(shown: traceback.TracebackException | None) -> None:
+    while shown is not None:
+        kept = [
+            frame
+            for frame in shown.stack
+            if not frame.filename.startswith((_PACKAGE, "<frozen "))
+        ]
+        shown.stack = traceback.StackSummary.from_list(kept)
+        _hide_own_frames(shown.__context__)
+        shown = shown.__cause__

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""``tensorflow.python.eager.context``: everything runs eagerly outside of functions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from ipu import _core
+from ipu._missing import refuse
+
+__all__ = [
+    "Context",
+    "async_wait",
+    "context",
+    "device",
+    "eager_mode",
+    "ensure_initialized",
+    "executing_eagerly",
+    "graph_mode",
+    "num_gpus",
+    "set_global_seed",
+]
+
+
+def executing_eagerly() -> bool:
+    """Whether ops run at once: everywhere but in a function that is being traced."""
+    return _core.open_trace() is None
+
+
+@contextlib.contextmanager
+def eager_mode() -> Iterator[None]:
+    """Run ops at once; they do."""
+    yield
+
+
+def graph_mode() -> Any:
+    """Not there: graphs of TensorFlow 1.
+
+    Raises:
+        NotThereYetError: Always.
+    """
+    refuse("tensorflow.python.eager.context.graph_mode (Graph)")
+
+
+def num_gpus() -> int:
+    """How many GPUs are used: none."""
+    return 0
+
+
+def async_wait() -> None:
+    """Wait for ops that still run; none does."""
+
+
+def ensure_initialized() -> None:
+    """Set the context up; there is nothing to set up."""
+
+
+def set_global_seed(seed: int | None) -> None:
+    """Seed the random numbers, as ``tf.random.set_seed``."""
+    from ipu import tf
+
+    if seed is not None:
+        tf.random.set_seed(seed)
+
+
+def device(name: str) -> Any:
+    """A place for ops, as ``tf.device``."""
+    from ipu import tf
+
+    return tf.device(name)
+
+
+class Context:
+    """The one context."""
+
+    def executing_eagerly(self) -> bool:
+        """As the function of that name."""
+        return executing_eagerly()
+
+    def num_gpus(self) -> int:
+        """As the function of that name."""
+        return num_gpus()
+
+    def ensure_initialized(self) -> None:
+        """As the function of that name."""
+
+    def devices(self) -> list[str]:
+        """The names of the devices."""
+        from ipu import _devices
+
+        layout = _devices.current_layout()
+        count = 1 if layout is None else len(layout.ids or layout.counts)
+        ipus = [f"/device:IPU:{n}" for n in range(count)]
+        return ["/device:CPU:0", *ipus]
+
+
+_context = Context()
+
+
+def context() -> Context:
+    """The one context."""
+    return _context

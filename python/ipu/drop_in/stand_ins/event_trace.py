@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""The event trace of the first SDK generation: there are no events, and it says so.
+
+Reports about programs come with a later version. Until then the trace is empty, as it
+is on hardware where profiling is off, and what reads events finds none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "IpuTraceEvent",
+    "extract_all_events",
+    "extract_all_strings_from_event_trace",
+    "extract_all_types_from_event_trace",
+    "extract_compile_reports",
+    "extract_execute_reports",
+    "extract_graphs",
+    "extract_poplar_serialized_graphs",
+    "get_ipu_reports",
+    "ipu_compile_summary",
+    "ipu_event_trace",
+]
+
+
+class IpuTraceEvent:
+    """One event; programs use the numbers of its types.
+
+    Attributes:
+        type: One of the numbers below.
+    """
+
+    COMPILE_BEGIN = 0
+    COMPILE_END = 1
+    HOST_TO_DEVICE_TRANSFER = 2
+    DEVICE_TO_HOST_TRANSFER = 3
+    LOAD_ENGINE = 4
+    EXECUTE = 5
+
+    type: int
+
+    @staticmethod
+    def FromString(text: bytes) -> IpuTraceEvent:
+        """Not there: no event is ever written.
+
+        Raises:
+            NotThereYetError: Always.
+        """
+        del text
+        from ipu._missing import refuse
+
+        refuse("tensorflow.compiler.plugin.poplar.driver.trace_pb2 (summary)")
+
+
+def ipu_event_trace() -> Any:
+    """The events since the last call: an empty array of strings."""
+    return np.array([], dtype=object)
+
+
+def get_ipu_reports() -> Any:
+    """The events since the last call: an empty array of strings."""
+    return ipu_event_trace()
+
+
+def ipu_compile_summary(name: str, op_list: Any, collections: Any = None) -> None:
+    """A summary for TensorBoard of what was compiled: none.
+
+    Raises:
+        NotThereYetError: Always.
+    """
+    del name, op_list, collections
+    from ipu._missing import refuse
+
+    refuse("tensorflow.python.ipu.ops.summary_ops.ipu_compile_summary (summary)")
+
+
+def extract_all_strings_from_event_trace(events: Iterable[Any]) -> str:
+    """The events as one text."""
+    return "".join(str(event) for event in events)
+
+
+def extract_all_types_from_event_trace(events: Iterable[Any]) -> list[int]:
+    """The types of the events."""
+    return [event.type for event in extract_all_events(events)]
+
+
+def extract_all_events(events: Iterable[Any]) -> list[IpuTraceEvent]:
+    """The events, decoded."""
+    return [IpuTraceEvent.FromString(event) for event in events]
+
+
+def extract_compile_reports(events: Iterable[Any]) -> list[tuple[str, str]]:
+    """(Program, report) of each compilation."""
+    return [("", str(event)) for event in extract_all_events(events)]
+
+
+extract_execute_reports = extract_compile_reports
+extract_poplar_serialized_graphs = extract_compile_reports
+extract_graphs = extract_compile_reports

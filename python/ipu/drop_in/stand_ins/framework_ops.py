@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""``tensorflow.python.framework.ops`` and ``tensor_util``: questions about tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import _core
+from ipu.tf.ops import Tensor
+from ipu.tf.variable import Variable
+
+__all__ = ["constant_value", "enable_eager_execution", "inside_function", "is_tensor"]
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether ``x`` is a tensor or a variable."""
+    return isinstance(x, (Tensor, Variable))
+
+
+def constant_value(tensor: Any, partial: bool = False) -> Any:
+    """The value as an array where it is known now, else None.
+
+    Args:
+        tensor: A tensor.
+        partial: Accepted without effect.
+    """
+    del partial
+    if isinstance(tensor, Tensor):
+        return None if tensor.is_symbolic else tensor.numpy()
+    return tensor
+
+
+def inside_function() -> bool:
+    """Whether a function is being traced."""
+    return _core.open_trace() is not None
+
+
+def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
+    """Run ops at once: always so."""
+    del args, kwargs
