@@ -131,7 +131,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (_words("flags keras_parameterized"), _FLAGS),
     (_words(r"serving saved_model load_model save_model SavedModel"), _SAVED),
     (
-        _words(r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2"),
+        _words(r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2 trace_pb2 ipu_compile_summary"),
         _PROFILE,
     ),
     (
@@ -146,6 +146,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
             r"Session InteractiveSession session placeholder\w* Placeholder Graph "
             r"disable_v2_behavior disable_eager_execution get_variable \w*variable_scope "
             r"get_default_graph get_default_session reset_default_graph ConfigProto "
+            r"\w+_live_session export_inputs_to_file graph_mode disable_resource_variables "
             r"get_collection global_variables\w* local_variables\w* MonitoredSession "
             r"variables_initializer GraphKeys as_default get_or_create_global_step "
             r"get_global_step import_graph_def make_one_shot_iterator "

@@ -293,8 +293,22 @@ def _in_effect(config: IPUConfig) -> dict[str, Any]:
     return options
 
 
+def _checked(config: Any) -> IPUConfig:
+    """``config``, or the ``IPUConfig`` in the first generation's options object."""
+    from ipu._legacy_config import IpuOptions
+
+    if isinstance(config, IpuOptions):
+        return config.config
+    if not isinstance(config, IPUConfig):
+        raise TypeError(
+            "configure_ipu_system() expects `config` to be an IPUConfig. Received: "
+            f"{config!r} of type {type(config).__name__}."
+        )
+    return config
+
+
 def configure_ipu_system(
-    config: IPUConfig, device: str = "cpu", reset_configuration: bool = True
+    config: Any, device: str = "cpu", reset_configuration: bool = True
 ) -> None:
     """Make the devices that a configuration describes.
 
@@ -304,13 +318,14 @@ def configure_ipu_system(
     logger "ipu" writes a line.
 
     Args:
-        config: What is wanted. A number in ``auto_select_ipus`` or ``select_ipus`` is
+        config: What is wanted: an ``IPUConfig``, or what ``utils.create_ipu_config``
+            made. A number in ``auto_select_ipus`` or ``select_ipus`` is
             turned into a list of one, in place.
         device: The CPU device that holds the configuration, "cpu".
         reset_configuration: Whether a different configuration is replaced.
 
     Raises:
-        TypeError: ``config`` is not an ``IPUConfig``.
+        TypeError: ``config`` is neither.
         ValueError: Options contradict each other or have unknown values.
         Exception: Both selections are set, or one that the IPU model cannot have.
         FailedPreconditionError: There are not that many IPUs, or a different
@@ -323,11 +338,7 @@ def configure_ipu_system(
         >>> config.auto_select_ipus
         [1]
     """
-    if not isinstance(config, IPUConfig):
-        raise TypeError(
-            "configure_ipu_system() expects `config` to be an IPUConfig. Received: "
-            f"{config!r} of type {type(config).__name__}."
-        )
+    config = _checked(config)
     kind, _ = _devices.parse_device_name(device)
     if kind != "CPU":
         raise ValueError(f"`device` must name a CPU device. Received: {device!r}.")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.utils``: configuration under its older address, and small helpers.
+"""``ipu.utils``: configuration as older programs write it, and small helpers.
+
+The first generation starts with :func:`create_ipu_config`; later ones have
+``ipu.config``. Both describe the same devices.
 
 Example:
     >>> from ipu import utils
@@ -22,7 +25,42 @@ from ipu._config_enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
+from ipu._data_files import (
+    export_dataset_to_file,
+    export_inputs_to_file,
+    export_variables_from_live_model,
+    export_variables_from_live_session,
+    import_data_in_live_model,
+    import_data_in_live_session,
+)
 from ipu._flags import running_on_ipu_model
+from ipu._legacy_config import (
+    IpuOptions,
+    auto_select_ipus,
+    create_ipu_config,
+    select_ipus,
+    set_experimental_multi_replica_distribution_options,
+    set_ipu_connection_type,
+    set_ipu_model_options,
+)
+from ipu._legacy_options import (
+    KeyId,
+    VerificationOptions,
+    set_compilation_options,
+    set_convolution_options,
+    set_floating_point_behaviour_options,
+    set_gcl_options,
+    set_io_tile_options,
+    set_matmul_options,
+    set_norm_options,
+    set_optimization_options,
+    set_pooling_options,
+    set_recomputation_options,
+    set_report_options,
+    set_serialization_options,
+    set_transfer_options,
+    set_verification_options,
+)
 from ipu.config import (
     IPUConfig,
     configure_ipu_system,
@@ -34,18 +72,47 @@ __all__ = [
     "DeviceConnectionType",
     "ExecutionProfileType",
     "IPUConfig",
+    "IpuOptions",
+    "KeyId",
     "MergeRemoteBuffersBehaviour",
     "SchedulingAlgorithm",
     "SelectionOrder",
     "StochasticRoundingBehaviour",
     "SyntheticDataCategory",
+    "VerificationOptions",
+    "auto_select_ipus",
     "configure_ipu_system",
+    "create_ipu_config",
+    "export_dataset_to_file",
+    "export_inputs_to_file",
+    "export_variables_from_live_model",
+    "export_variables_from_live_session",
     "get_ipu_config",
     "get_num_of_ipus_in_device",
+    "import_data_in_live_model",
+    "import_data_in_live_session",
     "move_variable_initialization_to_cpu",
     "reset_ipu_configuration",
     "reset_ipu_seed",
     "running_on_ipu_model",
+    "select_ipus",
+    "set_compilation_options",
+    "set_convolution_options",
+    "set_experimental_multi_replica_distribution_options",
+    "set_floating_point_behaviour_options",
+    "set_gcl_options",
+    "set_io_tile_options",
+    "set_ipu_connection_type",
+    "set_ipu_model_options",
+    "set_matmul_options",
+    "set_norm_options",
+    "set_optimization_options",
+    "set_pooling_options",
+    "set_recomputation_options",
+    "set_report_options",
+    "set_serialization_options",
+    "set_transfer_options",
+    "set_verification_options",
     "use_synthetic_data_for",
 ]
 

@@ -41,7 +41,7 @@ def graph_mode() -> Any:
     Raises:
         NotThereYetError: Always.
     """
-    refuse("tensorflow.python.eager.context.graph_mode (Graph)")
+    refuse("tensorflow.python.eager.context.graph_mode")
 
 
 def num_gpus() -> int:

@@ -53,7 +53,7 @@ class IpuTraceEvent:
         del text
         from ipu._missing import refuse
 
-        refuse("tensorflow.compiler.plugin.poplar.driver.trace_pb2 (summary)")
+        refuse("tensorflow.compiler.plugin.poplar.driver.trace_pb2")
 
 
 def ipu_event_trace() -> Any:
@@ -75,7 +75,7 @@ def ipu_compile_summary(name: str, op_list: Any, collections: Any = None) -> Non
     del name, op_list, collections
     from ipu._missing import refuse
 
-    refuse("tensorflow.python.ipu.ops.summary_ops.ipu_compile_summary (summary)")
+    refuse("tensorflow.python.ipu.ops.summary_ops.ipu_compile_summary")
 
 
 def extract_all_strings_from_event_trace(events: Iterable[Any]) -> str:
