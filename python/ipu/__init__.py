@@ -22,26 +22,40 @@ from ipu._version import __version__
 
 if TYPE_CHECKING:
     from ipu import (
+        autoshard,
         config,
+        drop_in,
+        ipu_compiler,
         ipu_infeed_queue,
         ipu_outfeed_queue,
         ipu_strategy,
         keras,
         loops,
+        ops,
+        scopes,
+        sharding,
         tf,
         utils,
     )
+    from ipu.ops import pipelining_ops
 
 __all__ = [
     "__version__",
+    "autoshard",
     "config",
+    "drop_in",
+    "ipu_compiler",
     "ipu_infeed_queue",
     "ipu_outfeed_queue",
     "ipu_strategy",
     "keras",
     "loops",
     "num_threads",
+    "ops",
+    "pipelining_ops",
+    "scopes",
     "set_num_threads",
+    "sharding",
     "tf",
     "utils",
 ]
@@ -50,10 +64,32 @@ __all__ = [
 _core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
 
 
+# names that are modules of a package below
+_BELOW = {"pipelining_ops": "ipu.ops.pipelining_ops"}
+
+
 def __getattr__(name: str) -> object:
     if name in __all__:
-        return _importlib.import_module(f"ipu.{name}")
-    raise AttributeError(f"module 'ipu' has no attribute '{name}'")
+        return _importlib.import_module(_BELOW.get(name, f"ipu.{name}"))
+    if name.startswith("_"):
+        raise AttributeError(f"module 'ipu' has no attribute '{name}'")
+    from ipu._missing import MissingNameError
+
+    raise MissingNameError(f"ipu.{name}", __all__)
+
+
+def load_ipython_extension(ipython: object) -> None:
+    """``%load_ext ipu``: serve TensorFlow's and Keras's module names in a notebook."""
+    from ipu import drop_in
+
+    drop_in.install()
+
+
+def unload_ipython_extension(ipython: object) -> None:
+    """``%unload_ext ipu``."""
+    from ipu import drop_in
+
+    drop_in.uninstall()
 
 
 def __dir__() -> list[str]:

@@ -69,6 +69,14 @@ _FLAGS = Later(
     "Command-line flags are those of the package absl-py.",
     "Install it: pip install absl-py.",
 )
+_ROUNDING = Later(
+    "Stochastic rounding and float16 partials come with a later version.",
+    "Leave the scope out: results are rounded to nearest.",
+)
+_OUTSIDE = Later(
+    "Host code in the middle of a device program comes with a later version.",
+    "Hand values out with an IPUOutfeedQueue.",
+)
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
 _RULES: tuple[tuple[str, Later], ...] = (
@@ -128,6 +136,8 @@ _RULES: tuple[tuple[str, Later], ...] = (
         ),
         _ESTIMATOR,
     ),
+    (_words("stochastic_rounding partials_type"), _ROUNDING),
+    (_words("outside_compilation_scope"), _OUTSIDE),
     (_words("flags keras_parameterized"), _FLAGS),
     (_words(r"serving saved_model load_model save_model SavedModel"), _SAVED),
     (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ipu.ipu_strategy import IPUStrategyV1
 
-__all__ = ["ReduceOp", "enter", "get_strategy", "has_strategy", "leave"]
+__all__ = ["ReduceOp", "depth", "enter", "get_strategy", "has_strategy", "leave"]
 
 
 class ReduceOp(Enum):
@@ -36,6 +36,11 @@ def get_strategy() -> IPUStrategyV1 | None:
 def has_strategy() -> bool:
     """Whether this thread is inside the scope of a strategy."""
     return bool(_stack.entered)
+
+
+def depth() -> int:
+    """How many scopes this thread is in, one inside the other."""
+    return len(_stack.entered)
 
 
 def enter(strategy: IPUStrategyV1) -> None:

@@ -109,8 +109,8 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.data.util.nest": entry("ipu.tf.nest"),
     # --- distribute
     f"{_PY}.distribute": Entry(),
-    f"{_PY}.distribute.distribution_strategy_context": entry(f"{_INS}.distribute"),
-    f"{_PY}.distribute.distribute_lib": entry(f"{_INS}.distribute"),
+    f"{_PY}.distribute.distribution_strategy_context": entry("ipu.tf.distribute"),
+    f"{_PY}.distribute.distribute_lib": entry("ipu.tf.distribute"),
     f"{_PY}.distribute.reduce_util": Entry(
         (), renamed("ipu._strategy_state", "ReduceOp")
     ),

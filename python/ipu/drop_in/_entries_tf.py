@@ -61,7 +61,7 @@ TF: dict[str, Entry] = {
     "tensorflow.config": entry("ipu.tf.config", f"{_INS}.config"),
     "tensorflow.config.experimental": entry(f"{_INS}.config"),
     "tensorflow.config.optimizer": entry(f"{_INS}.config_optimizer"),
-    "tensorflow.distribute": entry("ipu.tf.distribute", f"{_INS}.distribute"),
+    "tensorflow.distribute": entry("ipu.tf.distribute"),
     "tensorflow.io": entry("ipu.tf.io"),
     "tensorflow.io.gfile": entry(f"{_INS}.gfile"),
     "tensorflow.initializers": entry("ipu.keras.initializers"),

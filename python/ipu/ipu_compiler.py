@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.ipu_compiler``: compile a function as one device program and run it.
+
+Example:
+    >>> from ipu import ipu_compiler, ipu_strategy
+    >>> with ipu_strategy.IPUStrategy().scope():
+    ...     [total] = ipu_compiler.compile(lambda a, b: a + b, [1.0, 2.0])
+    >>> float(total)
+    3.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ipu import _core, _placement
+from ipu.tf import nest
+from ipu.tf._function import DeviceFunction
+from ipu.tf.ops import Tensor
+from ipu.tf.variable import Variable
+
+__all__ = ["compile"]
+
+
+def compile(
+    computation: Callable[..., Any], inputs: Sequence[Any] | None = None
+) -> Any:
+    """Compile a function for the IPU device of the scope, and run it.
+
+    Every call traces the function anew and runs it once. Inside a function that is
+    being traced it becomes part of that one.
+
+    Args:
+        computation: Called with one argument for each of ``inputs``.
+        inputs: A list or tuple of tensors, numbers, arrays, or structures of them; a
+            list of numbers is a list of scalars. None is none.
+
+    Returns:
+        A list of the tensors that ``computation`` returned, also for a single one;
+        numbers become tensors, and operations (such as an enqueue) that come after the
+        tensors are left out. Nested structures come back as they are. None where there
+        are no tensors.
+
+    Raises:
+        Exception: No IPU device is active: the call is in no ``ipu_scope`` or
+            strategy scope.
+        TypeError: ``inputs`` is no list or tuple.
+        ValueError: A tensor comes after an operation, or the result contains an
+            EstimatorSpec.
+
+    Source: ``ipu.ipu_compiler.compile``.
+
+    Example:
+        >>> from ipu import scopes
+        >>> with scopes.ipu_scope("/device:IPU:0"):
+        ...     results = compile(lambda x: (x + 1.0, x * 2.0), [3.0])
+        >>> [float(one) for one in results]
+        [4.0, 6.0]
+    """
+    if not callable(computation):
+        raise TypeError(f"`computation` must be callable. Received: {computation!r}.")
+    if inputs is not None and not isinstance(inputs, (list, tuple)):
+        raise TypeError(
+            "`inputs` must be a list or tuple with one entry for each argument of "
+            f"`computation`. Received: {inputs!r}."
+        )
+    device = _placement.active_ipu()
+    if device is None:
+        raise Exception(
+            "The computation passed to ipu_compiler.compile is not placed on an IPU. "
+            "Call it inside ipu.scopes.ipu_scope('/device:IPU:0') or a strategy's "
+            "scope."
+        )
+    args = [nest.map_structure(_tensor, one) for one in inputs or ()]
+
+    def results(*args: Any) -> Any:
+        return _results(computation(*args))
+
+    if _core.open_trace() is not None:
+        return results(*args)
+    return DeviceFunction(results, device)(*args)
+
+
+def _tensor(leaf: Any) -> Any:
+    return leaf if isinstance(leaf, (Tensor, Variable)) else Tensor(leaf)
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
+
+
+def _results(returned: Any) -> Any:
+    """What ``compile`` returns, in terms of the trace; None stands for an operation."""
+    for leaf in nest.flatten(returned):
+        if type(leaf).__name__.endswith("EstimatorSpec"):
+            raise ValueError(
+                "The result of `computation` contains an EstimatorSpec. Return its "
+                "tensors instead."
+            )
+    flat = returned if isinstance(returned, (list, tuple)) else [returned]
+    if isinstance(returned, Mapping) or any(_is_nested(one) for one in flat):
+        if any(leaf is None for leaf in nest.flatten(returned)):
+            raise ValueError(
+                "A nested result of `computation` must hold tensors only; it contains "
+                "None or an operation. Return operations after a flat list of tensors."
+            )
+        return nest.map_structure(_value, returned)
+    count = sum(one is not None for one in flat)
+    if any(one is None for one in flat[:count]):
+        raise ValueError(
+            "`computation` must return zero or more Tensor values followed by zero or "
+            "more Operations. Move the tensors to the front."
+        )
+    return [_value(one) for one in flat[:count]] or None
+
+
+def _value(leaf: Any) -> Any:
+    return leaf.value() if isinstance(leaf, Variable) else _tensor(leaf)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.scopes``: contexts that say where and how ops run.
+
+Example:
+    >>> from ipu import scopes, tf
+    >>> with scopes.ipu_scope("/device:IPU:0"):
+    ...     float(tf.constant(1.0) + 2.0)
+    3.0
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ipu import _core, _missing, _placement
+from ipu.tf.dtypes import as_dtype
+
+__all__ = [
+    "frontend_attribute",
+    "ipu_jit_scope",
+    "ipu_scope",
+    "ipu_shard",
+    "outside_compilation_scope",
+    "partials_type",
+    "stochastic_rounding",
+]
+
+
+def ipu_scope(device: str) -> AbstractContextManager[None]:
+    """Put ops and variables on an IPU device.
+
+    Args:
+        device: Its name, such as "/device:IPU:0".
+
+    Returns:
+        A context manager.
+
+    Raises:
+        TypeError: On entry, where ``device`` is no string.
+        ValueError: On entry, where it names neither an IPU nor a CPU.
+
+    Source: ``ipu.scopes.ipu_scope``.
+    """
+    return _placement.device(device)
+
+
+@contextlib.contextmanager
+def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
+    """Compile the ops inside together; functions always are.
+
+    Args:
+        ipu_scope: A number for the group of ops; accepted without effect.
+    """
+    del ipu_scope
+    yield
+
+
+@contextlib.contextmanager
+def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
+    """Put ops on one IPU of a device of several.
+
+    Args:
+        index: The shard, or several for ops of several results. Only shard 0 is there
+            yet.
+
+    Raises:
+        ValueError: It is no integer of 0 or more, nor several.
+        NotThereYetError: It is not 0.
+
+    Example:
+        >>> with ipu_shard(0):
+        ...     pass
+    """
+    try:
+        shards = list(index) if isinstance(index, Iterable) else [index]
+        wrong = any(isinstance(s, bool) or int(s) != s or s < 0 for s in shards)
+    except (TypeError, ValueError):
+        wrong = True
+    if wrong:
+        raise ValueError(
+            "`index` of ipu_shard must be an integer of 0 or more, or several. "
+            f"Received: {index!r}."
+        )
+    if any(shard != 0 for shard in shards):
+        _missing.refuse("ipu.scopes.ipu_shard")
+    yield
+
+
+@contextlib.contextmanager
+def outside_compilation_scope(name: str = "outside") -> Iterator[None]:
+    """Run the ops inside on the host, in the middle of a device program.
+
+    Args:
+        name: A name for the part.
+
+    Raises:
+        ValueError: No function is being compiled.
+        NotThereYetError: One is: this comes with a later version.
+    """
+    del name
+    if _core.open_trace() is None:
+        raise ValueError(
+            "outside_compilation_scope is only for code inside a function that is "
+            "compiled for the device. Outside of one, code runs on the host anyway."
+        )
+    _missing.refuse("ipu.scopes.outside_compilation_scope")
+    yield
+
+
+@contextlib.contextmanager
+def frontend_attribute(
+    attribute_name: str, attribute_value: str, restore_to: str | None = None
+) -> Iterator[None]:
+    """Attach a hint to ops. Hints are for the hardware: it is checked, and not used.
+
+    Args:
+        attribute_name: Which hint.
+        attribute_value: Its value.
+        restore_to: Its value afterwards; None for none.
+
+    Raises:
+        TypeError: One of them is no string.
+
+    Example:
+        >>> with frontend_attribute("matmul_pass_type", "NONE"):
+        ...     pass
+    """
+    for name, value in (
+        ("attribute_name", attribute_name),
+        ("attribute_value", attribute_value),
+        ("restore_to", restore_to or ""),
+    ):
+        if not isinstance(value, str):
+            raise TypeError(f"`{name}` must be a string. Received: {value!r}.")
+    yield
+
+
+@contextlib.contextmanager
+def stochastic_rounding(override: bool) -> Iterator[None]:
+    """Switch stochastic rounding of float16 on or off for ops.
+
+    Args:
+        override: Whether to round stochastically. Only False is there yet, which is
+            what happens without this scope.
+
+    Raises:
+        TypeError: It is no bool.
+        NotThereYetError: It is True.
+
+    Example:
+        >>> with stochastic_rounding(False):
+        ...     pass
+    """
+    if not isinstance(override, bool):
+        raise TypeError(f"`override` must be a bool. Received: {override!r}.")
+    if override:
+        _missing.refuse("ipu.scopes.stochastic_rounding")
+    yield
+
+
+@contextlib.contextmanager
+def partials_type(override_type: Any) -> Iterator[None]:
+    """Choose the type in which matrix products add up.
+
+    Args:
+        override_type: float32, which they do, or float16, which comes later.
+
+    Raises:
+        ValueError: Another type.
+        NotThereYetError: float16.
+
+    Example:
+        >>> with partials_type("float32"):
+        ...     pass
+    """
+    try:
+        name = as_dtype(override_type).name
+    except TypeError:
+        name = ""
+    if name not in ("float16", "float32"):
+        raise ValueError(
+            "Only support float16, float32, provided: "
+            f"{getattr(override_type, 'name', override_type)!r}."
+        )
+    if name == "float16":
+        _missing.refuse("ipu.scopes.partials_type")
+    yield
