@@ -100,6 +100,7 @@ newaxis = None
 if TYPE_CHECKING:
     from ipu import keras as keras
     from ipu.tf import distribute as distribute
+    from ipu.tf import test as test
 
 __all__ = [
     "DType",
@@ -178,6 +179,7 @@ __all__ = [
     "stop_gradient",
     "subtract",
     "tanh",
+    "test",
     "transpose",
     "uint8",
     "uint16",
@@ -190,14 +192,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # ipu.keras is built on this module, so it cannot be imported while this one is
-    if name == "keras":
-        from ipu import keras
+# Modules that are imported when they are first used.
+_LAZY = {
+    "distribute": "ipu.tf.distribute",
+    "keras": "ipu.keras",
+    "test": "ipu.tf.test",  # unittest is slow to import
+}
 
-        return keras
-    if name == "distribute":
-        return importlib.import_module("ipu.tf.distribute")
-    raise AttributeError(
-        f"ipu.tf has no '{name}'. See ipu.tf.__all__ for what there is."
-    )
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(_LAZY[name])
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from ipu._missing import MissingNameError
+
+    raise MissingNameError(f"tf.{name}", __all__)

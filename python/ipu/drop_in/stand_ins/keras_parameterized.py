@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""``keras.keras_parameterized``: tests for each kind of model.
+
+Its ``TestCase`` is built on the package absl-py, as in Keras itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from absl.testing import parameterized
+
+from ipu.drop_in.stand_ins import keras_combinations
+from ipu.tf._test_case import TestCase as _TestCase
+
+__all__ = [
+    "TestCase",
+    "run_all_keras_modes",
+    "run_with_all_model_types",
+    "run_with_all_saved_model_formats",
+]
+
+
+class TestCase(_TestCase, parameterized.TestCase):
+    """A test case for Keras models."""
+
+    def tearDown(self) -> None:
+        """Start automatic names again."""
+        from ipu import keras
+
+        keras.backend.clear_session()
+        super().tearDown()
+
+
+def _decorator(test_or_class: Any, combinations: list[dict[str, Any]]) -> Any:
+    decorate = keras_combinations.generate(combinations)
+    return decorate if test_or_class is None else decorate(test_or_class)
+
+
+def run_with_all_model_types(
+    test_or_class: Any = None, exclude_models: Any = None
+) -> Any:
+    """Run a test once for each kind of model.
+
+    Args:
+        test_or_class: The test or class, where it is used without parentheses.
+        exclude_models: Kinds to leave out.
+    """
+    excluded = [exclude_models] if isinstance(exclude_models, str) else exclude_models
+    kinds = ["functional", "subclass", "sequential"]
+    chosen = [kind for kind in kinds if kind not in (excluded or ())]
+    return _decorator(test_or_class, keras_combinations.combine(model_type=chosen))
+
+
+def run_all_keras_modes(test_or_class: Any = None, **options: Any) -> Any:
+    """Run a test in the one mode there is: compiled functions, eagerly traced.
+
+    Args:
+        test_or_class: The test or class, where it is used without parentheses.
+        **options: ``always_skip_v1`` and its like; accepted without effect.
+    """
+    del options
+    return _decorator(test_or_class, keras_combinations.keras_mode_combinations())
+
+
+def run_with_all_saved_model_formats(test_or_class: Any = None, **options: Any) -> Any:
+    """Not there yet: saved models.
+
+    Raises:
+        unittest.SkipTest: The test is skipped.
+    """
+    import unittest
+
+    del options
+    skip = unittest.skip("saved models come with a later version")
+    return skip if test_or_class is None else skip(test_or_class)

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: MIT
+"""``keras.testing_utils``: small models, data and switches of Keras's own tests."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ipu import keras
+from ipu._missing import refuse
+from ipu.drop_in.stand_ins.test_util import (
+    deprecated_graph_mode_only,
+    run_v2_only,
+)
+from ipu.tf._test_compare import as_array
+
+__all__ = [
+    "Bias",
+    "SmallSubclassMLP",
+    "deprecated_graph_mode_only",
+    "disable_v2_dtype_behavior",
+    "enable_v2_dtype_behavior",
+    "for_all_test_methods",
+    "generate_combinations_with_testcase_name",
+    "get_model_from_layers",
+    "get_model_type",
+    "get_small_functional_mlp",
+    "get_small_mlp",
+    "get_small_sequential_mlp",
+    "get_small_subclass_mlp",
+    "get_test_data",
+    "get_v2_optimizer",
+    "layer_test",
+    "model_type_scope",
+    "numeric_test",
+    "run_eagerly_scope",
+    "run_v2_only",
+    "should_run_eagerly",
+    "string_test",
+    "use_gpu",
+]
+
+_HERE = "keras.testing_utils"
+
+
+class _Modes(threading.local):
+    model_type: str | None = None
+    run_eagerly: bool = False
+
+
+_modes = _Modes()
+
+
+def enable_v2_dtype_behavior(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator without effect: layers cast to their dtype, as in TensorFlow 2."""
+    return fn
+
+
+def disable_v2_dtype_behavior(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator without effect, as :func:`enable_v2_dtype_behavior`."""
+    return fn
+
+
+def for_all_test_methods(
+    decorator: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Callable[[Any], Any]:
+    """A decorator for classes that decorates each of their tests."""
+    from ipu.drop_in.stand_ins import test_util
+
+    return test_util.for_all_test_methods(decorator, *args, **kwargs)
+
+
+def should_run_eagerly() -> bool:
+    """What a test should pass as ``run_eagerly`` to ``compile``: False."""
+    return _modes.run_eagerly
+
+
+@contextlib.contextmanager
+def run_eagerly_scope(value: bool) -> Iterator[None]:
+    """Choose what :func:`should_run_eagerly` gives inside."""
+    before = _modes.run_eagerly
+    _modes.run_eagerly = value
+    try:
+        yield
+    finally:
+        _modes.run_eagerly = before
+
+
+def get_model_type() -> str:
+    """Which kind of model a test should make.
+
+    Raises:
+        ValueError: Outside of :func:`model_type_scope`.
+    """
+    if _modes.model_type is None:
+        raise ValueError(
+            "There is no current model type. Decorate the test with "
+            "run_with_all_model_types, or use model_type_scope."
+        )
+    return _modes.model_type
+
+
+@contextlib.contextmanager
+def model_type_scope(value: str) -> Iterator[None]:
+    """Choose the kind of model: "sequential", "functional" or "subclass"."""
+    before = _modes.model_type
+    _modes.model_type = value
+    try:
+        yield
+    finally:
+        _modes.model_type = before
+
+
+@contextlib.contextmanager
+def use_gpu() -> Iterator[None]:
+    """A context without effect: there is no GPU."""
+    yield
+
+
+def string_test(actual: Any, expected: Any) -> None:
+    """Check that two strings are equal."""
+    np.testing.assert_array_equal(actual, expected)
+
+
+def numeric_test(actual: Any, expected: Any) -> None:
+    """Check that two arrays are close."""
+    np.testing.assert_allclose(as_array(actual), as_array(expected), 1e-3, 1e-6)
+
+
+def get_test_data(
+    train_samples: int,
+    test_samples: int,
+    input_shape: tuple[int, ...],
+    num_classes: int,
+    random_seed: int | None = None,
+) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Points around one random centre for each class.
+
+    Args:
+        train_samples: How many for training.
+        test_samples: How many for testing.
+        input_shape: The shape of a point.
+        num_classes: How many classes.
+        random_seed: None for NumPy's present state.
+
+    Returns:
+        ((x_train, y_train), (x_test, y_test)): float32 points, integer classes.
+    """
+    if random_seed is not None:
+        np.random.seed(random_seed)
+    count = train_samples + test_samples
+    centres = 2 * num_classes * np.random.random((num_classes, *input_shape))
+    y = np.random.randint(0, num_classes, size=(count,))
+    noise = np.random.normal(loc=0, scale=1.0, size=(count, *input_shape))
+    x = (centres[y] + noise).astype(np.float32)
+    n = train_samples
+    return (x[:n], y[:n]), (x[n:], y[n:])
+
+
+def generate_combinations_with_testcase_name(**kwargs: Any) -> list[dict[str, Any]]:
+    """All combinations of lists of values, each with a ``testcase_name``.
+
+    Args:
+        **kwargs: A list of values, or one value, for each argument of the test.
+
+    Example:
+        >>> generate_combinations_with_testcase_name(a=[1, 2])[1]
+        {'a': 2, 'testcase_name': '_test_a_2'}
+    """
+    lists = [v if isinstance(v, list) else [v] for v in kwargs.values()]
+    made = []
+    for number, values in enumerate(itertools.product(*lists)):
+        one = dict(zip(kwargs, values, strict=True))
+        words = [f"{k}_{getattr(v, '__name__', v)}" for k, v in one.items()]
+        name = "".join(c for c in "_".join(words) if c.isalnum() or c == "_")
+        if any(one["testcase_name"] == f"_test_{name}" for one in made):
+            name += f"_{number}"
+        made.append({**one, "testcase_name": f"_test_{name}"})
+    return made
+
+
+# --- models
+
+
+class Bias(keras.layers.Layer):
+    """A layer that adds a weight, zero at first, to its input."""
+
+    def build(self, input_shape: Any) -> None:
+        """Make the weight, of the shape of one input."""
+        self.bias = self.add_weight("bias", tuple(input_shape[1:]), initializer="zeros")
+        super().build(input_shape)
+
+    def call(self, inputs: Any) -> Any:
+        """``inputs`` plus the weight."""
+        return inputs + self.bias
+
+
+class SmallSubclassMLP(keras.Model):
+    """A model of two dense layers, as a subclass of ``Model``.
+
+    Args:
+        num_hidden: Units of the first.
+        num_classes: Units of the second.
+        **kwargs: What ``Model`` takes.
+    """
+
+    def __init__(self, num_hidden: int, num_classes: int, **kwargs: Any) -> None:
+        super().__init__(name="test_model", **kwargs)
+        self.layer_a = keras.layers.Dense(num_hidden, activation="relu")
+        self.layer_b = keras.layers.Dense(
+            num_classes, activation="sigmoid" if num_classes == 1 else "softmax"
+        )
+
+    def call(self, inputs: Any, **kwargs: Any) -> Any:
+        """Both layers, one after the other."""
+        del kwargs
+        return self.layer_b(self.layer_a(inputs))
+
+
+def _mlp_layers(num_hidden: int, num_classes: int, **first: Any) -> list[Any]:
+    return [
+        keras.layers.Dense(num_hidden, activation="relu", **first),
+        keras.layers.Dense(
+            num_classes, activation="sigmoid" if num_classes == 1 else "softmax"
+        ),
+    ]
+
+
+def get_small_sequential_mlp(
+    num_hidden: int, num_classes: int, input_dim: int | None = None
+) -> Any:
+    """Two dense layers as a ``Sequential``; built where ``input_dim`` is given."""
+    first = {} if input_dim is None else {"input_shape": (input_dim,)}
+    return keras.Sequential(_mlp_layers(num_hidden, num_classes, **first))
+
+
+def get_small_functional_mlp(
+    num_hidden: int, num_classes: int, input_dim: int
+) -> Any:
+    """Two dense layers as a functional model."""
+    x = inputs = keras.Input(shape=(input_dim,))
+    for layer in _mlp_layers(num_hidden, num_classes):
+        x = layer(x)
+    return keras.Model(inputs, x)
+
+
+def get_small_subclass_mlp(num_hidden: int, num_classes: int) -> SmallSubclassMLP:
+    """Two dense layers as a subclass of ``Model``."""
+    return SmallSubclassMLP(num_hidden, num_classes)
+
+
+def get_small_mlp(num_hidden: int, num_classes: int, input_dim: int) -> Any:
+    """Two dense layers, as the current model type says."""
+    kind = get_model_type()
+    if kind.startswith("subclass"):
+        return get_small_subclass_mlp(num_hidden, num_classes)
+    if kind == "functional":
+        return get_small_functional_mlp(num_hidden, num_classes, input_dim)
+    return get_small_sequential_mlp(num_hidden, num_classes, input_dim)
+
+
+class _SubclassModel(keras.Model):
+    """Layers one after the other, as a subclass of ``Model``."""
+
+    def __init__(self, model_layers: list[Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.all_layers = model_layers
+
+    def call(self, x: Any, **kwargs: Any) -> Any:
+        """All layers."""
+        del kwargs
+        for layer in self.all_layers:
+            x = layer(x)
+        return x
+
+
+def get_model_from_layers(
+    model_layers: list[Any],
+    input_shape: tuple[int, ...] | None = None,
+    input_dtype: Any = None,
+    name: str | None = None,
+    input_ragged: bool | None = None,
+    input_sparse: bool | None = None,
+    model_type: str | None = None,
+) -> Any:
+    """A model of layers one after the other, as the current model type says.
+
+    Args:
+        model_layers: The layers.
+        input_shape: The shape of one input; functional models need it.
+        input_dtype: Its dtype, or None.
+        name: The model's name, or None.
+        input_ragged: Must not be True.
+        input_sparse: Must not be True.
+        model_type: "sequential", "functional" or "subclass"; None is the current one.
+    """
+    if input_ragged or input_sparse:
+        refuse(f"{_HERE}.get_model_from_layers with ragged or sparse input")
+    kind = model_type or get_model_type()
+    if kind.startswith("subclass"):
+        return _SubclassModel(model_layers, name=name)
+    if kind == "sequential":
+        model = keras.Sequential(name=name)
+        if input_shape is not None:
+            model.add(keras.layers.InputLayer(input_shape=input_shape, dtype=input_dtype))
+        for layer in model_layers:
+            model.add(layer)
+        return model
+    if input_shape is None:
+        raise ValueError("A functional model needs `input_shape`.")
+    x = inputs = keras.Input(shape=input_shape, dtype=input_dtype)
+    for layer in model_layers:
+        x = layer(x)
+    return keras.Model(inputs, x, name=name)
+
+
+def get_v2_optimizer(name: str, **kwargs: Any) -> Any:
+    """An optimizer by name, with arguments."""
+    found = {key.lower(): key for key in keras.optimizers.__all__}
+    return getattr(keras.optimizers, found[name.lower()])(**kwargs)
+
+
+def layer_test(
+    layer_cls: Any,
+    kwargs: dict[str, Any] | None = None,
+    input_shape: Any = None,
+    input_dtype: Any = None,
+    input_data: Any = None,
+    expected_output: Any = None,
+    expected_output_dtype: Any = None,
+    expected_output_shape: Any = None,
+    validate_training: bool = True,
+    custom_objects: Any = None,
+    **options: Any,
+) -> Any:
+    """Make a layer, run it in a model, train it for a step and check what it gives.
+
+    Args:
+        layer_cls: The class of the layer.
+        kwargs: Its arguments.
+        input_shape: The shape of a batch; None in it is a random size.
+        input_dtype: The dtype of the input; float32 where None.
+        input_data: The input, in place of random numbers.
+        expected_output: What it shall give for ``input_data``, or None.
+        expected_output_dtype: The dtype that it shall give, or None.
+        expected_output_shape: The shape that it shall give, or None; None in it is any.
+        validate_training: Whether to train for one step.
+        custom_objects: Accepted without effect.
+        **options: Further options of the original; accepted without effect.
+
+    Returns:
+        What the layer gave.
+    """
+    del custom_objects, options
+    if input_data is None:
+        shape = [np.random.randint(1, 4) if n is None else n for n in input_shape]
+        input_data = (10 * np.random.random(shape) - 0.5).astype(
+            input_dtype or "float32"
+        )
+    data = as_array(input_data)
+    layer = layer_cls(**(kwargs or {}))
+    weights = layer.get_weights()
+    layer.set_weights(weights)
+    layer_cls.from_config(layer.get_config())
+    inputs = keras.Input(shape=data.shape[1:], dtype=data.dtype.name)
+    model = keras.Model(inputs, layer(inputs))
+    result = as_array(model.predict(data, batch_size=len(data)))
+    if expected_output_dtype is not None:
+        assert result.dtype == np.dtype(expected_output_dtype), result.dtype
+    if expected_output_shape is not None:
+        wanted = tuple(expected_output_shape)
+        assert len(wanted) == result.ndim, (wanted, result.shape)
+        fits = (w is None or w == n for w, n in zip(wanted, result.shape, strict=True))
+        assert all(fits), (wanted, result.shape)
+    if expected_output is not None:
+        np.testing.assert_allclose(result, as_array(expected_output), 1e-3, 1e-6)
+    if validate_training and data.dtype.kind == "f":
+        model.compile("rmsprop", "mse")
+        model.fit(data, result, batch_size=len(data), verbose=0)
+    return result
+
+

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: MIT
+"""The helpers of the IPU port's own tests.
+
+``tensorflow.compiler.plugin.poplar.tests.test_utils`` and
+``tensorflow.python.ipu.test_utils``. Reports about programs come with a later version:
+there are none, and what reads one says so.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
+
+from ipu import utils
+from ipu._missing import refuse
+
+__all__ = [
+    "ReportHelper",
+    "ReportJSON",
+    "add_hw_ci_connection_options",
+    "compute_device_count",
+    "count_matches_in_list",
+    "create_dual_increasing_dataset",
+    "create_multi_increasing_dataset",
+    "create_single_increasing_dataset",
+    "enable_ipu_events",
+    "get_ci_num_ipus",
+    "has_ci_ipus",
+    "ipu_session",
+    "items_matching_at_least_one_pattern",
+    "missing_names_in_whitelist_entries",
+    "missing_whitelist_entries_in_names",
+    "move_variable_initialization_to_cpu",
+    "names_in_blacklist",
+    "skip_if_not_enough_ipus",
+    "skip_on_hw",
+    "test_may_use_ipus_or_model",
+    "test_uses_ipus",
+]
+
+_HERE = "tensorflow.python.ipu.test_utils"
+# How many IPUs a test can use: programs of several come with a later version.
+_SIMULATED = 1
+
+move_variable_initialization_to_cpu = utils.move_variable_initialization_to_cpu
+
+
+def get_ci_num_ipus() -> int:
+    """How many IPUs of hardware the environment variable TF_IPU_COUNT promises."""
+    return int(os.getenv("TF_IPU_COUNT", "0"))
+
+
+def has_ci_ipus() -> bool:
+    """Whether there is hardware."""
+    return get_ci_num_ipus() > 0
+
+
+def _available() -> int:
+    return max(get_ci_num_ipus(), _SIMULATED)
+
+
+def skip_if_not_enough_ipus(self: Any, num_ipus: int) -> None:
+    """Skip a test that needs more IPUs than programs can use.
+
+    Args:
+        self: The test case.
+        num_ipus: How many it needs.
+    """
+    if num_ipus > _available():
+        self.skipTest(
+            f"Requested {num_ipus} IPUs, but only {_available()} are available."
+        )
+
+
+def test_uses_ipus(
+    num_ipus: int,
+    allow_ipu_model: bool = False,
+    func: Callable[..., Any] | None = None,
+) -> Any:
+    """A decorator for a test that needs so many IPUs.
+
+    Args:
+        num_ipus: How many.
+        allow_ipu_model: Accepted without effect: IPUs are always modelled.
+        func: The test, where it is not used as a decorator.
+    """
+    del allow_ipu_model
+
+    def decorator(test: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(test)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+            skip_if_not_enough_ipus(self, num_ipus)
+            return test(self, *args, **kwargs)
+
+        return checked
+
+    return decorator if func is None else decorator(func)
+
+
+def test_may_use_ipus_or_model(
+    num_ipus: int, func: Callable[..., Any] | None = None
+) -> Any:
+    """As :func:`test_uses_ipus`."""
+    return test_uses_ipus(num_ipus, True, func)
+
+
+# pytest would take them for tests
+test_uses_ipus.__test__ = False  # type: ignore[attr-defined]
+test_may_use_ipus_or_model.__test__ = False  # type: ignore[attr-defined]
+
+
+def skip_on_hw(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator for a test that is not for hardware: it runs here."""
+
+    @functools.wraps(func)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if has_ci_ipus():
+            self.skipTest("Skipping test on HW")
+        return func(self, *args, **kwargs)
+
+    return checked
+
+
+def add_hw_ci_connection_options(opts: Any) -> Any:
+    """Attach devices when they are first used.
+
+    Args:
+        opts: An ``IPUConfig``, or what ``create_ipu_config`` made.
+
+    Returns:
+        ``opts``.
+    """
+    config = getattr(opts, "config", opts)
+    config.device_connection.type = utils.DeviceConnectionType.ON_DEMAND
+    config.device_connection.enable_remote_buffers = True
+    return opts
+
+
+def compute_device_count(
+    pipelining: bool = False, sharded: bool = False, replicated: bool = False
+) -> int:
+    """How many IPUs a test of such a program takes; 0 for one that needs no more."""
+    copies = 2 if replicated else 1
+    if sharded:
+        return 2 * copies
+    if pipelining:
+        return 4 * copies
+    return 2 if replicated else 0
+
+
+def ipu_session(*args: Any, **kwargs: Any) -> NoReturn:
+    """Not there yet: sessions.
+
+    Raises:
+        NotThereYetError: Always.
+    """
+    del args, kwargs
+    refuse(f"{_HERE}.ipu_session.Session")
+
+
+# --- names in reports
+
+
+def items_matching_at_least_one_pattern(
+    items: Iterable[str], patterns: Iterable[str]
+) -> list[str]:
+    """The items that start with one of the patterns."""
+    starts = [f"{pattern}*" for pattern in patterns]
+    return [i for i in items if any(fnmatch.fnmatch(i, start) for start in starts)]
+
+
+names_in_blacklist = items_matching_at_least_one_pattern
+
+
+def missing_names_in_whitelist_entries(
+    names: Iterable[str], whitelist: Iterable[str]
+) -> list[str]:
+    """The names in which no entry of the list is found."""
+    entries = [f"*{entry}*" for entry in whitelist]
+    return [
+        name
+        for name in names
+        if name and not any(fnmatch.fnmatch(name, entry) for entry in entries)
+    ]
+
+
+def missing_whitelist_entries_in_names(
+    names: Iterable[str], whitelist: Iterable[str]
+) -> list[str]:
+    """The entries of the list, as patterns, that are found in no name."""
+    known = list(names)
+    entries = [f"*{entry}*" for entry in whitelist]
+    return [e for e in entries if not any(fnmatch.fnmatch(name, e) for name in known)]
+
+
+def count_matches_in_list(input_list: Iterable[str], to_match: str) -> int:
+    """How many items match a pattern."""
+    return sum(fnmatch.fnmatch(item, to_match) for item in input_list)
+
+
+# --- data
+
+
+def create_multi_increasing_dataset(
+    value: int, shapes: Any = None, dtypes: Any = None, repeat: bool = True
+) -> Any:
+    """A data set whose element n holds tensors that are n everywhere.
+
+    Args:
+        value: How many elements there are.
+        shapes: The shape of each tensor; None is [1, 32, 32, 4] and [1, 8].
+        dtypes: The dtype of each; None is float32.
+        repeat: Begin again at the end.
+    """
+    from ipu import tf
+
+    shapes = shapes or [[1, 32, 32, 4], [1, 8]]
+    dtypes = dtypes or [tf.float32] * len(shapes)
+
+    def element(data: Any) -> Any:
+        return tuple(
+            tf.cast(tf.broadcast_to(data, shape), dtype)
+            for shape, dtype in zip(shapes, dtypes, strict=True)
+        )
+
+    dataset = tf.data.Dataset.range(value).map(element)
+    return dataset.repeat() if repeat else dataset
+
+
+def create_dual_increasing_dataset(
+    value: int,
+    data_shape: Any = None,
+    label_shape: Any = None,
+    dtype: Any = "float32",
+    repeat: bool = True,
+) -> Any:
+    """As :func:`create_multi_increasing_dataset`, of two tensors."""
+    shapes = [data_shape or [1, 32, 32, 4], label_shape or [1, 8]]
+    return create_multi_increasing_dataset(value, shapes, [dtype, dtype], repeat)
+
+
+def create_single_increasing_dataset(
+    value: int, shape: Any = None, dtype: Any = "float32", repeat: bool = True
+) -> Any:
+    """As :func:`create_multi_increasing_dataset`, of one tensor."""
+    shapes = [[1, 32, 32, 4] if shape is None else shape]
+    return create_multi_increasing_dataset(value, shapes, [dtype], repeat)
+
+
+# --- reports
+
+
+def enable_ipu_events(config: Any) -> Any:
+    """Ask for events; there are none yet."""
+    return config
+
+
+class ReportHelper:
+    """Finds the report files of programs; there are none yet."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="tf_report_")
+
+    def set_autoreport_options(
+        self,
+        config: Any,
+        output_graph_profile: bool = True,
+        output_execution_profile: bool = False,
+        max_executions: int | None = None,
+    ) -> None:
+        """Ask for reports in a folder of their own.
+
+        Args:
+            config: The ``IPUConfig``.
+            output_graph_profile: Of the compilation.
+            output_execution_profile: Of the runs.
+            max_executions: Of so many runs at most.
+        """
+        config.compilation_poplar_options.update(
+            {
+                "autoReport.directory": self._folder,
+                "autoReport.outputGraphProfile": str(output_graph_profile).lower(),
+                "autoReport.outputExecutionProfile": (
+                    str(output_execution_profile).lower()
+                ),
+            }
+        )
+        if max_executions is not None:
+            config.compilation_poplar_options[
+                "autoReport.executionProfileProgramRunCount"
+            ] = str(max_executions)
+
+    def find_reports(self) -> list[str]:
+        """The files: none."""
+        return []
+
+    def find_report(self) -> NoReturn:
+        """Not there yet.
+
+        Raises:
+            NotThereYetError: Always.
+        """
+        refuse(f"{_HERE}.ReportHelper.find_report.summary")
+
+    def assert_num_reports(self, expected: int) -> None:
+        """Check how many files there are.
+
+        Raises:
+            NotThereYetError: ``expected`` is not 0.
+        """
+        if expected != 0:
+            self.find_report()
+
+    def clear_reports(self) -> None:
+        """Delete the files: there are none."""
+
+
+class ReportJSON:
+    """Reads the event trace, which is empty.
+
+    Args:
+        test: The test case.
+        sess: Must be None: sessions come with a later version.
+        configure_device: Configure one IPU, where ``eager_mode`` is True.
+        eager_mode: Whether ops run at once.
+        **options: Options of the device and of reports; accepted without effect.
+
+    Raises:
+        NotThereYetError: A session is given.
+    """
+
+    def __init__(
+        self,
+        test: Any,
+        sess: Any = None,
+        configure_device: bool = True,
+        eager_mode: bool = False,
+        **options: Any,
+    ) -> None:
+        del options
+        if sess is not None:
+            ipu_session()
+        self.test = test
+        if eager_mode and configure_device:
+            utils.configure_ipu_system(
+                utils.auto_select_ipus(utils.create_ipu_config(), 1)
+            )
+
+    def reset(self) -> None:
+        """Forget the events so far."""
+
+    def parse_log(self, *args: Any, **kwargs: Any) -> dict[int, int]:
+        """How many events of each type there are: none."""
+        del args, kwargs
+        return {}
+
+    def assert_no_event(self, msg: str = "") -> None:
+        """Check that there are no events: so it is."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: refuse(f"{_HERE}.ReportJSON.{name}.summary")

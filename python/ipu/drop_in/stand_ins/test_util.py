@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""``tensorflow.python.framework.test_util``: what test files decorate tests with.
+
+Tests of graph mode are skipped, with the reason: graphs of TensorFlow 1 come later.
+Tests for both modes run once, eagerly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import unittest
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ipu.tf._test_case import TestCase
+from ipu.tf.test import (
+    get_temp_dir,
+    gpu_device_name,
+    is_gpu_available,
+    main,
+    mock,
+    test_src_dir_path,
+)
+
+__all__ = [
+    "GetTempDir",
+    "TensorFlowTestCase",
+    "TestCase",
+    "also_run_as_tf_function",
+    "assert_no_garbage_created",
+    "assert_no_new_pyobjects_executing_eagerly",
+    "assert_no_new_tensors",
+    "build_as_function_and_v1_graph",
+    "deprecated_graph_mode_only",
+    "disable_xla",
+    "enable_control_flow_v2",
+    "enable_eager_op_as_function",
+    "eager_lazy_remote_copy_on_and_off",
+    "enable_output_all_intermediates",
+    "force_cpu",
+    "force_gpu",
+    "for_all_test_methods",
+    "get_temp_dir",
+    "gpu_device_name",
+    "is_gpu_available",
+    "is_xla_enabled",
+    "main",
+    "mock",
+    "no_xla_auto_jit",
+    "run_all_in_deprecated_graph_mode_only",
+    "run_all_in_graph_and_eager_modes",
+    "run_all_without_tensor_float_32",
+    "run_cuda_only",
+    "run_deprecated_v1",
+    "run_gpu_only",
+    "run_in_async_and_sync_mode",
+    "run_in_graph_and_eager_modes",
+    "run_v1_only",
+    "run_v2_only",
+    "run_without_tensor_float_32",
+    "skip_if",
+    "test_src_dir_path",
+    "use_deterministic_cublas",
+    "with_control_flow_v2",
+    "with_eager_op_as_function",
+    "with_forward_compatibility_horizons",
+]
+
+TensorFlowTestCase = TestCase
+GetTempDir = get_temp_dir
+
+_GRAPH_MODE = "graph mode: graphs and sessions of TensorFlow 1 come with a later version"
+_GPU = "there is no GPU"
+
+
+def _skipping(reason: str) -> Callable[..., Any]:
+    """A decorator that skips; also as ``@decorator(...)`` with arguments."""
+
+    def decorator(func: Any = None, *args: Any, **kwargs: Any) -> Any:
+        del args, kwargs
+        if callable(func):
+            return unittest.skip(reason)(func)
+        return unittest.skip(reason)
+
+    return decorator
+
+
+def _unchanged(*arguments: Any, **options: Any) -> Any:
+    """A decorator that changes nothing; also as ``@decorator(...)``."""
+    del options
+    if len(arguments) == 1 and callable(arguments[0]):
+        return arguments[0]
+    return lambda decorated: decorated
+
+
+deprecated_graph_mode_only = _skipping(_GRAPH_MODE)
+run_deprecated_v1 = run_v1_only = deprecated_graph_mode_only
+run_all_in_deprecated_graph_mode_only = deprecated_graph_mode_only
+run_gpu_only = run_cuda_only = _skipping(_GPU)
+
+run_v2_only = run_in_graph_and_eager_modes = run_all_in_graph_and_eager_modes = _unchanged
+run_in_async_and_sync_mode = run_without_tensor_float_32 = _unchanged
+run_all_without_tensor_float_32 = _unchanged
+disable_xla = no_xla_auto_jit = use_deterministic_cublas = _unchanged
+enable_control_flow_v2 = with_control_flow_v2 = _unchanged
+enable_output_all_intermediates = enable_eager_op_as_function = _unchanged
+with_eager_op_as_function = eager_lazy_remote_copy_on_and_off = _unchanged
+assert_no_new_pyobjects_executing_eagerly = assert_no_garbage_created = _unchanged
+assert_no_new_tensors = with_forward_compatibility_horizons = _unchanged
+build_as_function_and_v1_graph = _unchanged
+
+
+def also_run_as_tf_function(test: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a test as it is, then once more inside a ``tf.function``."""
+
+    @functools.wraps(test)
+    def both(self: Any, *args: Any, **kwargs: Any) -> None:
+        from ipu import tf
+
+        test(self, *args, **kwargs)
+        tf.function(lambda: test(self, *args, **kwargs))()
+
+    return both
+
+
+def skip_if(condition: Any) -> Callable[..., Any]:
+    """Skip a test where the condition, or what it gives when called, holds."""
+
+    def decorator(test: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(test)
+        def maybe(self: Any, *args: Any, **kwargs: Any) -> Any:
+            skip = condition() if callable(condition) else condition
+            return None if skip else test(self, *args, **kwargs)
+
+        return maybe
+
+    return decorator
+
+
+def for_all_test_methods(
+    decorator: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Callable[[Any], Any]:
+    """A decorator for classes that decorates each of their tests."""
+
+    def decorate(cls: Any) -> Any:
+        for name, value in list(vars(cls).items()):
+            if callable(value) and name.startswith("test"):
+                setattr(cls, name, decorator(*args, **kwargs)(value))
+        return cls
+
+    return decorate
+
+
+def is_xla_enabled() -> bool:
+    """Whether TensorFlow's own compiler is switched on: no."""
+    return False
+
+
+@contextlib.contextmanager
+def force_cpu() -> Iterator[None]:
+    """Put ops on the host."""
+    from ipu import _placement
+
+    with _placement.device("cpu"):
+        yield
+
+
+@contextlib.contextmanager
+def force_gpu() -> Iterator[None]:
+    """Not there: GPUs.
+
+    Raises:
+        unittest.SkipTest: Always.
+    """
+    raise unittest.SkipTest(_GPU)
+    yield

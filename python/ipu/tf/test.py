@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""``tf.test``: test cases that compare tensors.
+
+Example:
+    >>> from ipu import tf
+    >>> tf.test.is_gpu_available()
+    False
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import unittest
+from collections.abc import Sequence
+from typing import Any
+from unittest import mock
+
+from ipu.tf._test_case import TestCase
+
+__all__ = [
+    "TestCase",
+    "get_temp_dir",
+    "gpu_device_name",
+    "is_built_with_cuda",
+    "is_built_with_gpu_support",
+    "is_built_with_rocm",
+    "is_built_with_xla",
+    "is_gpu_available",
+    "main",
+    "mock",
+    "test_src_dir_path",
+]
+
+
+def main(argv: Sequence[str] | None = None, **options: Any) -> None:
+    """Run the tests of the program and end the process.
+
+    Args:
+        argv: The command line; None is that of the process. Names of tests and the
+            options of ``unittest`` (``-v``, ``-k``, ``-f``, ...) work.
+        **options: What ``unittest.main`` takes.
+
+    Raises:
+        SystemExit: With 0 where all tests pass, else 1.
+
+    Source: ``tf.test.main``.
+    """
+    words = list(sys.argv if argv is None else argv)
+    # A program that defines flags has imported absl; they must be read before use.
+    absl_flags = sys.modules.get("absl.flags")
+    if absl_flags is not None:
+        words = absl_flags.FLAGS(words, known_only=True)
+    options.setdefault("module", "__main__")
+    unittest.main(argv=words, **options)
+
+
+_folder: list[str] = []
+
+
+def get_temp_dir() -> str:
+    """A folder for the tests of this process."""
+    if not _folder:
+        _folder.append(tempfile.mkdtemp(prefix="tf-test-"))
+    return _folder[0]
+
+
+def is_gpu_available(
+    cuda_only: bool = False, min_cuda_compute_capability: Any = None
+) -> bool:
+    """Whether there is a GPU to use: never.
+
+    Example:
+        >>> is_gpu_available()
+        False
+    """
+    del cuda_only, min_cuda_compute_capability
+    return False
+
+
+def is_built_with_cuda() -> bool:
+    """Whether GPUs could be used: never."""
+    return False
+
+
+is_built_with_gpu_support = is_built_with_rocm = is_built_with_cuda
+
+
+def is_built_with_xla() -> bool:
+    """Whether functions are compiled: always."""
+    return True
+
+
+def gpu_device_name() -> str:
+    """The name of the first GPU: there is none, so it is empty."""
+    return ""
+
+
+def test_src_dir_path(relative_path: str) -> str:
+    """A path below the folder of the running program.
+
+    Args:
+        relative_path: What is looked for.
+    """
+    import os
+
+    return os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), relative_path)
+
+
+test_src_dir_path.__test__ = False  # type: ignore[attr-defined]
