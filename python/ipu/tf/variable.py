@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core, _devices, _placement
+from ipu import _core, _devices, _strategy_state
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.ops import Tensor
 
@@ -17,8 +17,9 @@ __all__ = ["Variable"]
 
 
 def current_device() -> _devices.Device:
-    """The device of new variables and programs: the scope's, else number 0."""
-    return _placement.active_ipu() or _devices.get_device(0)
+    """The device of new variables and programs: the strategy's, else number 0."""
+    strategy = _strategy_state.get_strategy()
+    return _devices.get_device(0 if strategy is None else strategy.device_ordinal)
 
 
 class Variable:
