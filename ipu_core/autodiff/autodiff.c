@@ -56,16 +56,8 @@ node_depends(const walk *w, const ipu_node_data *node)
             return true;
         }
     }
-    if ((ipu_op_info_of(node->op)->flags & IPU_OP_BLOCK) == 0) {
-        return false;
-    }
-    for (uint32_t a = 0; a < node->attrs.count; a++) {
-        const ipu_attr *attr = &node->attrs.items[a];
-        if (ipu_attr_kind_of(attr->key) != IPU_ATTR_KIND_BLOCK) {
-            continue;
-        }
-        const ipu_block_data *body =
-            ipu_block_of(w->graph, (ipu_block){(uint32_t)attr->as.i});
+    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
+        const ipu_block_data *body = ipu_block_of(w->graph, ipu_node_block(node, b));
         for (size_t i = 0; i < body->nodes.count; i++) {
             if (node_depends(w, ipu_node_of(w->graph, body->nodes.items[i]))) {
                 return true;

@@ -71,6 +71,26 @@ ipu_attrs_ints(ipu_attrs attrs, ipu_attr_key key, uint32_t *count)
     return attr == NULL ? NULL : attr->as.ints;
 }
 
+size_t
+ipu_attr_bytes(const ipu_attr *attr)
+{
+    switch (ipu_attr_kind_of(attr->key)) {
+    case IPU_ATTR_KIND_INTS:
+    case IPU_ATTR_KIND_BLOCKS:
+        return attr->count * sizeof(int64_t);
+    case IPU_ATTR_KIND_BYTES:
+    case IPU_ATTR_KIND_TEXT:
+        return attr->count;
+    case IPU_ATTR_KIND_INT:
+    case IPU_ATTR_KIND_BOOL:
+    case IPU_ATTR_KIND_FLOAT:
+    case IPU_ATTR_KIND_DTYPE:
+    case IPU_ATTR_KIND_BLOCK:
+        break;
+    }
+    return 0;
+}
+
 static bool
 attr_equal(const ipu_attr *a, const ipu_attr *b)
 {
@@ -81,6 +101,7 @@ attr_equal(const ipu_attr *a, const ipu_attr *b)
     case IPU_ATTR_KIND_FLOAT: /* by bits: -0.0 and NaN are values like any other */
         return memcmp(&a->as.f, &b->as.f, sizeof(a->as.f)) == 0;
     case IPU_ATTR_KIND_INTS:
+    case IPU_ATTR_KIND_BLOCKS:
         return a->count == 0 ||
                memcmp(a->as.ints, b->as.ints, a->count * sizeof(int64_t)) == 0;
     case IPU_ATTR_KIND_BYTES:

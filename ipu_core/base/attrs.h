@@ -16,6 +16,7 @@ typedef enum ipu_attr_kind {
     IPU_ATTR_KIND_INTS,  /* ints, count */
     IPU_ATTR_KIND_BYTES, /* bytes, count: literal data of a constant */
     IPU_ATTR_KIND_BLOCK, /* i holds a block's index */
+    IPU_ATTR_KIND_BLOCKS, /* ints, count: blocks' indices */
     IPU_ATTR_KIND_TEXT   /* text, count */
 } ipu_attr_kind;
 
@@ -46,7 +47,10 @@ typedef enum ipu_attr_kind {
     X(BETA_2, beta_2, FLOAT) \
     X(EPSILON, epsilon, FLOAT) \
     X(SLOTS, slots, INTS) /* resource ids of optimizer state */ \
-    X(BODY, body, BLOCK) \
+    X(CONDITION, condition, BLOCK) /* of a while loop */ \
+    X(BODY, body, BLOCK) /* of a loop */ \
+    X(BRANCHES, branches, BLOCKS) /* of a switch */ \
+    X(MAXIMUM_ITERATIONS, maximum_iterations, INT) /* of a loop; -1: no bound */ \
     X(ACTIVATION, activation, INT) /* ipu_activation of a fused matmul */ \
     X(CODE, code, INTS) /* micro-program of a fused element-wise chain */ \
     X(NAME, name, TEXT)
@@ -86,5 +90,7 @@ double ipu_attrs_float(ipu_attrs attrs, ipu_attr_key key, double otherwise);
 /* *count is 0 and the result NULL where the key is not present. */
 const int64_t *ipu_attrs_ints(ipu_attrs attrs, ipu_attr_key key, uint32_t *count);
 bool ipu_attrs_equal(ipu_attrs a, ipu_attrs b);
+/* Bytes that the attribute points to: ints, literal data, text. */
+size_t ipu_attr_bytes(const ipu_attr *attr);
 
 #endif

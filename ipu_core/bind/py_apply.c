@@ -83,6 +83,7 @@ parse_attr(PyObject *key, PyObject *value, ipu_ctx *ctx, ipu_arena *arena,
         out->as.i = (int64_t)dtype;
         return 0;
     case IPU_ATTR_KIND_INTS:
+    case IPU_ATTR_KIND_BLOCKS:
         return parse_ints(value, ctx, arena, out);
     case IPU_ATTR_KIND_BYTES:
     case IPU_ATTR_KIND_TEXT:

@@ -157,18 +157,11 @@ copy_attrs(ipu_ctx *ctx, ipu_graph *graph, const ipu_attr *attrs, uint32_t count
             at--;
         }
         items[at] = attrs[i];
-        ipu_attr_kind kind = ipu_attr_kind_of(attrs[i].key);
-        size_t item_bytes = kind == IPU_ATTR_KIND_INTS ? sizeof(int64_t)
-                            : kind == IPU_ATTR_KIND_BYTES || kind == IPU_ATTR_KIND_TEXT
-                                ? 1
-                                : 0;
-        if (item_bytes != 0) {
+        size_t bytes = ipu_attr_bytes(&attrs[i]);
+        if (bytes > 0) {
             char *copy;
-            size_t bytes = attrs[i].count * item_bytes;
-            IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, bytes + 1, &copy));
-            if (bytes > 0) {
-                memcpy(copy, attrs[i].as.bytes, bytes);
-            }
+            IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, bytes, &copy));
+            memcpy(copy, attrs[i].as.bytes, bytes);
             items[at].as.bytes = copy;
         }
     }
@@ -258,11 +251,56 @@ ipu_graph_add_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
         graph->values.items[graph->values.count++] = (ipu_value_data){
             .type = outputs[i], .producer = *out, .block = block, .position = i};
     }
-    const ipu_attr *body = ipu_attrs_find(node.attrs, IPU_ATTR_BODY);
-    if (body != NULL) {
-        graph->blocks.items[body->as.i].owner = *out;
+    for (uint32_t i = 0; i < ipu_node_block_count(&node); i++) {
+        ipu_block_of(graph, ipu_node_block(&node, i))->owner = *out;
     }
     return IPU_OK;
+}
+
+/* The blocks that one attribute names. */
+static const int64_t *
+attr_blocks(const ipu_attr *attr, uint32_t *count)
+{
+    switch (ipu_attr_kind_of(attr->key)) {
+    case IPU_ATTR_KIND_BLOCK:
+        *count = 1;
+        return &attr->as.i;
+    case IPU_ATTR_KIND_BLOCKS:
+        *count = attr->count;
+        return attr->as.ints;
+    default:
+        *count = 0;
+        return NULL;
+    }
+}
+
+uint32_t
+ipu_node_block_count(const ipu_node_data *node)
+{
+    uint32_t total = 0;
+    uint32_t count;
+    if ((ipu_op_info_of(node->op)->flags & IPU_OP_BLOCK) == 0) {
+        return 0;
+    }
+    for (uint32_t a = 0; a < node->attrs.count; a++) {
+        attr_blocks(&node->attrs.items[a], &count);
+        total += count;
+    }
+    return total;
+}
+
+ipu_block
+ipu_node_block(const ipu_node_data *node, uint32_t i)
+{
+    for (uint32_t a = 0; a < node->attrs.count; a++) {
+        uint32_t count;
+        const int64_t *blocks = attr_blocks(&node->attrs.items[a], &count);
+        if (i < count) {
+            return (ipu_block){(uint32_t)blocks[i]};
+        }
+        i -= count;
+    }
+    return IPU_NO_BLOCK;
 }
 
 ipu_status

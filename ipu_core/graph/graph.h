@@ -110,9 +110,15 @@ ipu_node_output(const ipu_node_data *node, uint32_t i)
     return (ipu_value){node->first_output + i};
 }
 
+/* The blocks that a node holds, in the order of its attributes: the condition of a loop
+ * before its body, branches by their number. */
+uint32_t ipu_node_block_count(const ipu_node_data *node);
+ipu_block ipu_node_block(const ipu_node_data *node, uint32_t i);
+
 /* --- building -------------------------------------------------------------------- */
 
-/* A block that a BLOCK node will own once it is added with the attribute `body`. */
+/* A block that a BLOCK node will own once it is added with an attribute that names it.
+ */
 ipu_status ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block *out);
 ipu_status ipu_graph_add_param(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                                const ipu_type *type, ipu_value *out);

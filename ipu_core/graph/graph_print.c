@@ -2,7 +2,7 @@
  *
  * The text form of graphs, as graph.h shows it. Values are numbered in the order in
  * which they are printed, so that equal graphs print equally whatever was pruned from
- * them. Bodies of loops are printed where they are used, before their node:
+ * them. Blocks that a node holds are printed before it:
  *
  *     block b1 (%3: float32[]) {
  *       ...
@@ -81,6 +81,14 @@ print_attr(printer *p, const ipu_attr *attr)
     case IPU_ATTR_KIND_BLOCK:
         ipu_text_print(&p->text, "b%" PRIu32, p->blocks[attr->as.i]);
         break;
+    case IPU_ATTR_KIND_BLOCKS:
+        ipu_text_print(&p->text, "[");
+        for (uint32_t i = 0; i < attr->count; i++) {
+            ipu_text_print(&p->text, "%sb%" PRIu32, i == 0 ? "" : ",",
+                           p->blocks[attr->as.ints[i]]);
+        }
+        ipu_text_print(&p->text, "]");
+        break;
     case IPU_ATTR_KIND_TEXT:
         ipu_text_quote(&p->text, attr->as.text, attr->count);
         break;
@@ -91,9 +99,8 @@ static void
 print_node(printer *p, ipu_node id, int indent)
 {
     const ipu_node_data *node = ipu_node_of(p->graph, id);
-    const ipu_attr *body = ipu_attrs_find(node->attrs, IPU_ATTR_BODY);
-    if (body != NULL) {
-        print_block(p, (ipu_block){(uint32_t)body->as.i}, indent);
+    for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
+        print_block(p, ipu_node_block(node, i), indent);
     }
     ipu_text_print(&p->text, "%*s", indent, "");
     for (uint32_t i = 0; i < node->output_count; i++) {

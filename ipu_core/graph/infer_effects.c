@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Shape rules of ops on variables and queues, and of control flow. */
+ * Shape rules of ops on variables and queues. */
 #include "graph/infer.h"
 
 #include <inttypes.h>
@@ -153,48 +153,5 @@ ipu_infer_outfeed_enqueue(ipu_infer_call *call)
                     ipu_type_print(&queue->types[i], a, sizeof(a)),
                     ipu_type_print(&call->inputs[i], b, sizeof(b)));
     }
-    return IPU_OK;
-}
-
-ipu_status
-ipu_infer_repeat(ipu_infer_call *call)
-{
-    int64_t index = ipu_attrs_int(call->attrs, IPU_ATTR_BODY, -1);
-    char a[128];
-    char b[128];
-    IPU_FAIL_IF(call->ctx,
-                call->inputs[0].dtype != IPU_DTYPE_INT32 || call->inputs[0].shape.rank,
-                TYPE, "the trip count must be an int32 scalar, but got %s",
-                ipu_type_print(&call->inputs[0], a, sizeof(a)));
-    IPU_FAIL_IF(call->ctx,
-                call->graph == NULL || index < 0 ||
-                    (uint64_t)index >= call->graph->blocks.count,
-                INTERNAL, "repeat has no body");
-    const ipu_block_data *body = &call->graph->blocks.items[index];
-    uint32_t carried = call->input_count - 1;
-    IPU_FAIL_IF(call->ctx, carried > call->capacity, INVALID_ARGUMENT,
-                "%u values carried around a loop; at most %u are supported", carried,
-                call->capacity);
-    IPU_FAIL_IF(call->ctx,
-                body->params.count != carried || body->results.count != carried,
-                INVALID_ARGUMENT,
-                "a loop that carries %u values, whose body takes %zu and gives %zu",
-                carried, body->params.count, body->results.count);
-    for (uint32_t i = 0; i < carried; i++) {
-        const ipu_type *param = &ipu_value_of(call->graph, body->params.items[i])->type;
-        const ipu_type *result =
-            &ipu_value_of(call->graph, body->results.items[i])->type;
-        IPU_FAIL_IF(
-            call->ctx,
-            !ipu_type_equal(param, &call->inputs[i + 1]) ||
-                !ipu_type_equal(param, result),
-            INVALID_ARGUMENT,
-            "value %u carried around a loop must keep its type: it enters as %s "
-            "and leaves as %s",
-            i, ipu_type_print(&call->inputs[i + 1], a, sizeof(a)),
-            ipu_type_print(result, b, sizeof(b)));
-        call->outputs[i] = *param;
-    }
-    call->output_count = carried;
     return IPU_OK;
 }

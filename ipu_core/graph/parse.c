@@ -220,6 +220,35 @@ parse_ints(parser *p, ipu_attr *attr)
 }
 
 static ipu_status
+parse_held_block(parser *p, int64_t *out)
+{
+    IPU_TRY(expect(p, "b"));
+    IPU_TRY(parse_int(p, out));
+    if (*out < 0 || (uint64_t)*out >= p->blocks.count) {
+        return fail(p, "a block that stands above");
+    }
+    *out = p->blocks.items[*out].index;
+    return IPU_OK;
+}
+
+static ipu_status
+parse_held_blocks(parser *p, ipu_attr *attr)
+{
+    int64_t *blocks;
+    IPU_TRY(ipu_arena_alloc(p->ctx, &p->scratch, MAX_INTS * sizeof(int64_t), &blocks));
+    IPU_TRY(expect(p, "["));
+    while (!accept(p, "]")) {
+        if (attr->count == MAX_INTS) {
+            return fail(p, "at most 512 blocks");
+        }
+        IPU_TRY(parse_held_block(p, &blocks[attr->count++]));
+        accept(p, ",");
+    }
+    attr->as.ints = blocks;
+    return IPU_OK;
+}
+
+static ipu_status
 parse_attr(parser *p, ipu_attr *attr)
 {
     ipu_dtype dtype;
@@ -255,13 +284,9 @@ parse_attr(parser *p, ipu_attr *attr)
     case IPU_ATTR_KIND_BYTES:
         return parse_bytes(p, attr);
     case IPU_ATTR_KIND_BLOCK:
-        IPU_TRY(expect(p, "b"));
-        IPU_TRY(parse_int(p, &attr->as.i));
-        if (attr->as.i < 0 || (uint64_t)attr->as.i >= p->blocks.count) {
-            return fail(p, "a block that stands above");
-        }
-        attr->as.i = p->blocks.items[attr->as.i].index;
-        return IPU_OK;
+        return parse_held_block(p, &attr->as.i);
+    case IPU_ATTR_KIND_BLOCKS:
+        return parse_held_blocks(p, attr);
     case IPU_ATTR_KIND_TEXT:
         return parse_text(p, &attr->as.text, &attr->count);
     }
@@ -441,8 +466,8 @@ name_line(parser *p)
     char before[sizeof(p->ctx->message)];
     if (strstr(p->ctx->message, " of the graph") == NULL) {
         memcpy(before, p->ctx->message, sizeof(before));
-        snprintf(p->ctx->message, sizeof(before), "line %d of the graph: %.960s", p->line,
-                 before);
+        snprintf(p->ctx->message, sizeof(before), "line %d of the graph: %.960s",
+                 p->line, before);
     }
 }
 

@@ -69,12 +69,11 @@ verify_node(verifier *v, ipu_block block, ipu_node id)
                     INTERNAL, "input %u of node %u (%s) is not defined there", i,
                     id.index, ipu_op_info_of(node->op)->name);
     }
-    const ipu_attr *body = ipu_attrs_find(node->attrs, IPU_ATTR_BODY);
-    if (body != NULL) {
-        IPU_FAIL_IF(v->ctx,
-                    body->as.i < 0 || (uint64_t)body->as.i >= v->graph->blocks.count,
-                    INTERNAL, "node %u holds a block that does not exist", id.index);
-        IPU_TRY(verify_block(v, (ipu_block){(uint32_t)body->as.i}, id));
+    for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
+        ipu_block held = ipu_node_block(node, i);
+        IPU_FAIL_IF(v->ctx, held.index >= v->graph->blocks.count, INTERNAL,
+                    "node %u holds a block that does not exist", id.index);
+        IPU_TRY(verify_block(v, held, id));
     }
     ipu_type *types = NULL;
     size_t bytes = node->input_count * sizeof(ipu_type);

@@ -61,8 +61,8 @@ note_block(fuser *f, ipu_block id)
         for (uint32_t k = 0; k < node->input_count; k++) {
             f->uses.items[node->inputs[k].index]++;
         }
-        if ((ipu__flags(node) & IPU_OP_BLOCK) != 0) {
-            note_block(f, ipu__body_of(node));
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            note_block(f, ipu_node_block(node, k));
         }
         f->segment += cuts_segment(node) ? 1 : 0;
         f->stretch += (ipu__flags(node) & IPU_OP_BLOCK) != 0 ||
@@ -447,10 +447,11 @@ plan_block(fuser *f, ipu_block id)
     for (size_t i = block->nodes.count; i-- > 0;) {
         ipu_node node_id = block->nodes.items[i];
         const ipu_node_data *node = ipu_node_of(f->graph, node_id);
-        if ((ipu__flags(node) & IPU_OP_BLOCK) != 0) {
-            plan_block(f, ipu__body_of(node));
-        } else if (is_elementwise(node) &&
-                   f->notes.items[node_id.index].root.index == IPU_NO_INDEX) {
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            plan_block(f, ipu_node_block(node, k));
+        }
+        if (is_elementwise(node) &&
+            f->notes.items[node_id.index].root.index == IPU_NO_INDEX) {
             plan_tree(f, node_id);
         }
     }

@@ -59,6 +59,7 @@ hash_node(const ipu_node_data *node, uint64_t version)
         hash = mix(hash, (uint64_t)attr->key);
         switch (ipu_attr_kind_of(attr->key)) {
         case IPU_ATTR_KIND_INTS:
+        case IPU_ATTR_KIND_BLOCKS:
             hash = mix_bytes(hash, (const unsigned char *)attr->as.ints,
                              attr->count * sizeof(int64_t));
             break;
@@ -122,10 +123,10 @@ bump_writes(merger *m, const ipu_graph *graph, const ipu_node_data *node)
             bump(m, slots[i]);
         }
     }
-    if ((flags & IPU_OP_BLOCK) != 0) {
-        const ipu_block_data *body = ipu_block_of(graph, ipu__body_of(node));
-        for (size_t i = 0; i < body->nodes.count; i++) {
-            bump_writes(m, graph, ipu_node_of(graph, body->nodes.items[i]));
+    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
+        const ipu_block_data *held = ipu_block_of(graph, ipu_node_block(node, b));
+        for (size_t i = 0; i < held->nodes.count; i++) {
+            bump_writes(m, graph, ipu_node_of(graph, held->nodes.items[i]));
         }
     }
 }

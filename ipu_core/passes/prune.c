@@ -20,13 +20,12 @@ has_effect(const ipu_graph *graph, const ipu_node_data *node)
     if ((flags & IPU_OP_WRITES) != 0) {
         return true;
     }
-    if ((flags & IPU_OP_BLOCK) == 0) {
-        return false;
-    }
-    const ipu_block_data *body = ipu_block_of(graph, ipu__body_of(node));
-    for (size_t i = 0; i < body->nodes.count; i++) {
-        if (has_effect(graph, ipu_node_of(graph, body->nodes.items[i]))) {
-            return true;
+    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
+        const ipu_block_data *held = ipu_block_of(graph, ipu_node_block(node, b));
+        for (size_t i = 0; i < held->nodes.count; i++) {
+            if (has_effect(graph, ipu_node_of(graph, held->nodes.items[i]))) {
+                return true;
+            }
         }
     }
     return false;
@@ -53,8 +52,8 @@ prune_block(pruner *p, ipu_block id)
         for (uint32_t k = 0; k < node->input_count; k++) {
             p->needed[node->inputs[k].index] = true;
         }
-        if ((ipu__flags(node) & IPU_OP_BLOCK) != 0) {
-            prune_block(p, ipu__body_of(node));
+        for (uint32_t k = ipu_node_block_count(node); k-- > 0;) {
+            prune_block(p, ipu_node_block(node, k));
         }
         block->nodes.items[--kept] = node_id;
     }

@@ -37,15 +37,16 @@ rewrite_node(ipu__rewriter *rewriter, ipu_block block, ipu_node id)
     }
     IPU_TRY(rewriter->visit(rewriter, id, &keep));
     node = ipu_node_of(rewriter->graph, id);
-    if (keep && (ipu__flags(node) & IPU_OP_BLOCK) != 0) {
-        ipu_block body = ipu__body_of(node);
+    for (uint32_t i = 0; keep && i < ipu_node_block_count(node); i++) {
+        ipu_block held = ipu_node_block(node, i);
         if (rewriter->enter != NULL) {
-            IPU_TRY(rewriter->enter(rewriter, body));
+            IPU_TRY(rewriter->enter(rewriter, held));
         }
-        IPU_TRY(rewrite_block(rewriter, body));
+        IPU_TRY(rewrite_block(rewriter, held));
         if (rewriter->leave != NULL) {
-            IPU_TRY(rewriter->leave(rewriter, body));
+            IPU_TRY(rewriter->leave(rewriter, held));
         }
+        node = ipu_node_of(rewriter->graph, id); /* the walk may have moved it */
     }
     if (keep) {
         IPU_TRY(IPU_ARRAY_PUSH(rewriter->ctx,

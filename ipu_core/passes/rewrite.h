@@ -31,12 +31,6 @@ ipu_status ipu__rewrite(ipu__rewriter *rewriter);
 /* From here on `by` stands wherever `value` is used. */
 ipu_status ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by);
 
-/* The block of a BLOCK node. */
-static inline ipu_block
-ipu__body_of(const ipu_node_data *node)
-{
-    return (ipu_block){(uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_BODY, 0)};
-}
 /* The node that makes a value, NULL for a parameter. */
 static inline const ipu_node_data *
 ipu__producer(const ipu_graph *graph, ipu_value value)

@@ -13,9 +13,7 @@
  *   - a dequeued tensor in the ring's slot, where the queue is not dequeued again
  *     before its last use; else in a copy;
  *   - the result of an IN_PLACE op in the buffer of its dying first input;
- *   - a carried value in one buffer for the whole loop: that of its initial value where
- *     that dies on entry, and written by the node that makes the next value where the
- *     parameter is dead by then. What is left moves at the loop's end, all at once;
+ *   - carried values and results of branches as lower_control.c says;
  *   - everything else in a slab buffer of its own.
  *
  * Buffers have virtual numbers while instructions are made; their lifetimes are read
@@ -25,15 +23,8 @@
 
 #include <string.h>
 
-static ipu_place
-slab_place(int32_t buffer)
-{
-    return (ipu_place){.space = IPU_SPACE_SLAB, .index = (uint32_t)buffer};
-}
-
-/* A slab buffer for a root: the wanted one, or a new one. */
-static ipu_status
-place_in_slab(lowering *l, ipu_value value)
+ipu_status
+ipu__lower_place(lowering *l, ipu_value value)
 {
     value_info *info = &l->values[value.index];
     int32_t buffer = info->wanted;
@@ -44,11 +35,26 @@ place_in_slab(lowering *l, ipu_value value)
     return IPU_OK;
 }
 
-/* Whether `root`, used for the last time at `time`, leaves its buffer to `heir`. */
+/* The body reads the carried values that the condition has read. */
 static bool
-can_inherit(const lowering *l, const value_info *root, int32_t time, uint32_t heir)
+is_condition_param(const lowering *l, const value_info *root)
 {
-    if (root->place.space != IPU_SPACE_SLAB || root->last_use != time) {
+    const ipu_value_data *data =
+        ipu_value_of(l->graph, (ipu_value){(uint32_t)(root - l->values)});
+    ipu_node owner = ipu_block_of(l->graph, data->block)->owner;
+    if (data->producer.index != IPU_NO_INDEX || owner.index == IPU_NO_INDEX) {
+        return false;
+    }
+    const ipu_node_data *node = ipu_node_of(l->graph, owner);
+    return node->op == IPU_OP_ID_WHILE && data->block.index != body_of(node).index;
+}
+
+bool
+ipu__lower_can_inherit(const lowering *l, const value_info *root, int32_t time,
+                       uint32_t heir)
+{
+    if (root->place.space != IPU_SPACE_SLAB || root->last_use != time ||
+        is_condition_param(l, root)) {
         return false;
     }
     uint32_t reserved = l->reserved.items[root->place.index];
@@ -79,16 +85,16 @@ set_source(lowering *l, const ipu_node_data *node, ipu_instruction *instruction)
     return copy_text(l, node->name, &instruction->name);
 }
 
-static ipu_status
-new_places(lowering *l, size_t count, ipu_place **out)
+ipu_status
+ipu__lower_new_places(lowering *l, size_t count, ipu_place **out)
 {
     size_t bytes;
     IPU_TRY(ipu_mul_size(l->ctx, count, sizeof(ipu_place), &bytes));
     return ipu_arena_alloc(l->ctx, &l->program->arena, bytes, out);
 }
 
-static ipu_status
-emit(lowering *l, const ipu_node_data *node, ipu_instruction *instruction)
+ipu_status
+ipu__lower_emit(lowering *l, const ipu_node_data *node, ipu_instruction *instruction)
 {
     IPU_FAIL_IF(l->ctx, l->program->instructions.count >= INT32_MAX - 1, OUT_OF_MEMORY,
                 "out of memory: more than 2^31 instructions");
@@ -96,15 +102,15 @@ emit(lowering *l, const ipu_node_data *node, ipu_instruction *instruction)
     return IPU_ARRAY_PUSH(l->ctx, &l->program->instructions, *instruction);
 }
 
-static ipu_status
-emit_copy(lowering *l, const ipu_node_data *node, ipu_place from, ipu_place to,
-          size_t bytes)
+ipu_status
+ipu__lower_copy(lowering *l, const ipu_node_data *node, ipu_place from, ipu_place to,
+                size_t bytes)
 {
     if (bytes == 0) {
         return IPU_OK;
     }
     ipu_place *places;
-    IPU_TRY(new_places(l, 2, &places));
+    IPU_TRY(ipu__lower_new_places(l, 2, &places));
     places[0] = from;
     places[1] = to;
     ipu_instruction copy = {.kind = IPU_INSTRUCTION_COPY,
@@ -113,7 +119,7 @@ emit_copy(lowering *l, const ipu_node_data *node, ipu_place from, ipu_place to,
                             .inputs = &places[0],
                             .outputs = &places[1],
                             .bytes = bytes};
-    return emit(l, node, &copy);
+    return ipu__lower_emit(l, node, &copy);
 }
 
 /* The program's index of a graph's resource; it is added on first use, so that
@@ -147,8 +153,8 @@ lower_constant(lowering *l, const ipu_node_data *node)
     bool is_known = false;
     for (size_t i = 0; bytes > 0 && i < l->constants.count && !is_known; i++) {
         const constant *known = &l->constants.items[i];
-        is_known = known->bytes == bytes &&
-                   memcmp(known->data, value->as.bytes, bytes) == 0;
+        is_known =
+            known->bytes == bytes && memcmp(known->data, value->as.bytes, bytes) == 0;
         found = is_known ? *known : found;
     }
     if (!is_known && bytes > 0) {
@@ -173,8 +179,8 @@ lower_variable_read(lowering *l, ipu_node id, const ipu_node_data *node)
         info->place = variable;
         return IPU_OK;
     }
-    IPU_TRY(place_in_slab(l, output));
-    return emit_copy(l, node, variable, info->place, bytes_of(l, output));
+    IPU_TRY(ipu__lower_place(l, output));
+    return ipu__lower_copy(l, node, variable, info->place, bytes_of(l, output));
 }
 
 static ipu_status
@@ -186,12 +192,12 @@ lower_dequeue(lowering *l, ipu_node id, const ipu_node_data *node)
     IPU_TRY(use_resource(l, index, &dequeue.resource));
     uint32_t first = ipu_program_infeed_base(l->program, dequeue.resource);
     ipu_place *slots;
-    IPU_TRY(new_places(l, node->output_count, &slots));
+    IPU_TRY(ipu__lower_new_places(l, node->output_count, &slots));
     for (uint32_t i = 0; i < node->output_count; i++) {
         slots[i] = (ipu_place){.space = IPU_SPACE_INFEED, .index = first + i};
     }
     dequeue.outputs = slots;
-    IPU_TRY(emit(l, node, &dequeue));
+    IPU_TRY(ipu__lower_emit(l, node, &dequeue));
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_value output = ipu_node_output(node, i);
         value_info *info = &l->values[output.index];
@@ -199,8 +205,8 @@ lower_dequeue(lowering *l, ipu_node id, const ipu_node_data *node)
             info->place = slots[i];
             continue;
         }
-        IPU_TRY(place_in_slab(l, output));
-        IPU_TRY(emit_copy(l, node, slots[i], info->place, bytes_of(l, output)));
+        IPU_TRY(ipu__lower_place(l, output));
+        IPU_TRY(ipu__lower_copy(l, node, slots[i], info->place, bytes_of(l, output)));
     }
     return IPU_OK;
 }
@@ -209,7 +215,7 @@ static ipu_status
 input_places(lowering *l, const ipu_node_data *node, ipu_instruction *instruction)
 {
     ipu_place *inputs;
-    IPU_TRY(new_places(l, node->input_count, &inputs));
+    IPU_TRY(ipu__lower_new_places(l, node->input_count, &inputs));
     for (uint32_t i = 0; i < node->input_count; i++) {
         inputs[i] = root_of(l, node->inputs[i])->place;
     }
@@ -225,14 +231,13 @@ lower_enqueue(lowering *l, const ipu_node_data *node)
     ipu_instruction enqueue = {.kind = IPU_INSTRUCTION_ENQUEUE};
     IPU_TRY(use_resource(l, index, &enqueue.resource));
     IPU_TRY(input_places(l, node, &enqueue));
-    return emit(l, node, &enqueue);
+    return ipu__lower_emit(l, node, &enqueue);
 }
 
-/* Whether the kernel's first output may overwrite the first input's bytes. A second
- * input with the same bytes may be read at other positions than it is written
+/* A second input with the same bytes may be read at other positions than it is written
  * (broadcast). */
-static bool
-fits_in_place(lowering *l, const ipu_node_data *node)
+bool
+ipu__lower_fits_in_place(lowering *l, const ipu_node_data *node)
 {
     if ((flags_of(node) & IPU_OP_IN_PLACE) == 0 ||
         !ipu_type_equal(&ipu_value_of(l->graph, node->inputs[0])->type,
@@ -251,22 +256,15 @@ static ipu_status
 copy_attrs(lowering *l, ipu_attrs attrs, ipu_attrs *out)
 {
     ipu_attr *items;
-    IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena,
-                            attrs.count * sizeof(ipu_attr), &items));
+    IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, attrs.count * sizeof(ipu_attr),
+                            &items));
     for (uint32_t i = 0; i < attrs.count; i++) {
-        ipu_attr_kind kind = ipu_attr_kind_of(attrs.items[i].key);
         items[i] = attrs.items[i];
-        size_t item_bytes = kind == IPU_ATTR_KIND_INTS ? sizeof(int64_t)
-                            : kind == IPU_ATTR_KIND_BYTES || kind == IPU_ATTR_KIND_TEXT
-                                ? 1
-                                : 0;
-        size_t bytes = items[i].count * item_bytes;
-        if (item_bytes != 0) {
+        size_t bytes = ipu_attr_bytes(&items[i]);
+        if (bytes > 0) {
             char *copy;
-            IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, bytes + 1, &copy));
-            if (bytes > 0) {
-                memcpy(copy, attrs.items[i].as.bytes, bytes);
-            }
+            IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, bytes, &copy));
+            memcpy(copy, attrs.items[i].as.bytes, bytes);
             items[i].as.bytes = copy;
         }
     }
@@ -289,12 +287,12 @@ output_places(lowering *l, ipu_node id, const ipu_node_data *node,
     size_t count = (size_t)resource_count + node->output_count;
     ipu_place *places;
     ipu_type *types;
-    IPU_TRY(new_places(l, count, &places));
-    IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, count * sizeof(ipu_type),
-                            &types));
+    IPU_TRY(ipu__lower_new_places(l, count, &places));
+    IPU_TRY(
+        ipu_arena_alloc(l->ctx, &l->program->arena, count * sizeof(ipu_type), &types));
     for (uint32_t i = 0; i < resource_count; i++) {
-        int64_t index = i == 0 ? ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0)
-                               : slots[i - 1];
+        int64_t index =
+            i == 0 ? ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0) : slots[i - 1];
         places[i].space = IPU_SPACE_VARIABLE;
         IPU_TRY(use_resource(l, (uint32_t)index, &places[i].index));
         types[i] = l->program->resources.items[places[i].index].types[0];
@@ -305,11 +303,11 @@ output_places(lowering *l, ipu_node id, const ipu_node_data *node,
         const value_info *first =
             node->input_count > 0 ? root_of(l, node->inputs[0]) : NULL;
         if (i == 0 && info->wanted == IPU__NO_BUFFER && first != NULL &&
-            can_inherit(l, first, l->begin[id.index], output.index) &&
-            fits_in_place(l, node)) {
+            ipu__lower_can_inherit(l, first, l->begin[id.index], output.index) &&
+            ipu__lower_fits_in_place(l, node)) {
             info->place = first->place;
         } else {
-            IPU_TRY(place_in_slab(l, output));
+            IPU_TRY(ipu__lower_place(l, output));
         }
         places[resource_count + i] = info->place;
         types[resource_count + i] = ipu_value_of(l->graph, output)->type;
@@ -348,208 +346,7 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     if (flags_of(node) & IPU_OP_RANDOM) {
         l->program->uses_random = true;
     }
-    return emit(l, node, &instruction);
-}
-
-/* --- loops ----------------------------------------------------------------------- */
-
-static ipu_status lower_block(lowering *l, ipu_block id);
-
-static bool
-is_only_input(lowering *l, const ipu_node_data *node, uint32_t which)
-{
-    const value_info *root = root_of(l, node->inputs[which]);
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        if (i != which && root_of(l, node->inputs[i]) == root) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The buffer of carried value i: that of its initial value, one that an outer loop
- * wants the final value in, or a new one. */
-static ipu_status
-place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
-{
-    ipu_value output = ipu_node_output(node, i);
-    const value_info *initial = root_of(l, node->inputs[i + 1]);
-    value_info *final = &l->values[output.index];
-    if (final->wanted == IPU__NO_BUFFER &&
-        can_inherit(l, initial, l->begin[id.index], output.index) &&
-        is_only_input(l, node, i + 1)) {
-        final->place = initial->place;
-    } else {
-        IPU_TRY(place_in_slab(l, output));
-        bool is_there = initial->place.space == IPU_SPACE_SLAB &&
-                        initial->place.index == final->place.index;
-        if (!is_there) {
-            IPU_TRY(emit_copy(l, node, initial->place, final->place,
-                              bytes_of(l, output)));
-        }
-    }
-    ipu_value param = ipu_block_of(l->graph, body_of(node))->params.items[i];
-    l->values[param.index].place = final->place;
-    return IPU_OK;
-}
-
-/* Whether the producer of `result` may write over parameter i of its block: nothing
- * reads the parameter afterwards, or only the producer itself, which works in place. */
-static bool
-can_overwrite_param(lowering *l, const value_info *param, ipu_value result,
-                    ipu_block body)
-{
-    const ipu_value_data *data = ipu_value_of(l->graph, result);
-    if (data->block.index != body.index || data->producer.index == IPU_NO_INDEX) {
-        return false;
-    }
-    const ipu_node_data *node = ipu_node_of(l->graph, data->producer);
-    int32_t made = l->begin[data->producer.index];
-    if (flags_of(node) & IPU_OP_BLOCK) {
-        uint32_t entry = data->position + 1;
-        return param->last_use < made ||
-               (param->last_use == made && is_only_input(l, node, entry) &&
-                root_of(l, node->inputs[entry]) == param);
-    }
-    if ((flags_of(node) & IPU_OP_KERNEL) == 0) {
-        return false;
-    }
-    return param->last_use < made ||
-           (param->last_use == made && data->position == 0 &&
-            root_of(l, node->inputs[0]) == param && fits_in_place(l, node));
-}
-
-/* Lets the producers of the next values write straight into the carried buffers. */
-static void
-want_results(lowering *l, ipu_block body)
-{
-    const ipu_block_data *block = ipu_block_of(l->graph, body);
-    for (size_t i = 0; i < block->params.count; i++) {
-        const value_info *param = &l->values[block->params.items[i].index];
-        value_info *result = root_of(l, block->results.items[i]);
-        ipu_value root = {(uint32_t)(result - l->values)};
-        if (result->wanted == IPU__NO_BUFFER &&
-            can_overwrite_param(l, param, root, body)) {
-            result->wanted = (int32_t)param->place.index;
-            l->reserved.items[param->place.index] = root.index;
-        }
-    }
-}
-
-typedef struct move {
-    ipu_place from;
-    ipu_place to;
-    size_t bytes;
-} move;
-
-static bool
-same_buffer(ipu_place a, ipu_place b)
-{
-    return a.space == IPU_SPACE_SLAB && b.space == IPU_SPACE_SLAB && a.index == b.index;
-}
-
-static bool
-is_read_by_other(const move *moves, size_t count, size_t which)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (i != which && same_buffer(moves[i].from, moves[which].to)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* All at once: a move waits for those that read what it overwrites; where all wait,
- * they go in circles, and one value steps aside into a buffer of its own. */
-static ipu_status
-emit_moves(lowering *l, const ipu_node_data *node, move *moves, size_t count)
-{
-    while (count > 0) {
-        size_t i = 0;
-        while (i < count && is_read_by_other(moves, count, i)) {
-            i++;
-        }
-        if (i < count) {
-            IPU_TRY(emit_copy(l, node, moves[i].from, moves[i].to, moves[i].bytes));
-            moves[i] = moves[--count];
-            continue;
-        }
-        int32_t aside;
-        ipu_place victim = moves[0].to;
-        IPU_TRY(ipu__lower_new_buffer(l, moves[0].bytes, &aside));
-        IPU_TRY(emit_copy(l, node, victim, slab_place(aside), moves[0].bytes));
-        for (size_t k = 0; k < count; k++) {
-            if (same_buffer(moves[k].from, victim)) {
-                moves[k].from = slab_place(aside);
-            }
-        }
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-move_results(lowering *l, const ipu_node_data *node, ipu_block body)
-{
-    const ipu_block_data *block = ipu_block_of(l->graph, body);
-    size_t count = 0;
-    size_t bytes;
-    move *moves;
-    IPU_TRY(ipu_mul_size(l->ctx, block->params.count, sizeof(move), &bytes));
-    IPU_TRY(ipu_alloc(l->ctx, bytes, &moves));
-    for (size_t i = 0; i < block->params.count; i++) {
-        move m = {.from = root_of(l, block->results.items[i])->place,
-                  .to = l->values[block->params.items[i].index].place,
-                  .bytes = bytes_of(l, block->params.items[i])};
-        if (!same_buffer(m.from, m.to) && m.bytes > 0) {
-            moves[count++] = m;
-        }
-    }
-    ipu_status status = emit_moves(l, node, moves, count);
-    ipu_free(l->ctx, moves, bytes);
-    return status;
-}
-
-/* Behind the loop a carried buffer is free for any heir of the final value, unless an
- * outer loop wants the final value to stay in it. */
-static void
-release_carried(lowering *l, const ipu_node_data *node)
-{
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        const value_info *final = &l->values[node->first_output + i];
-        l->reserved.items[final->place.index] =
-            final->wanted == IPU__NO_BUFFER ? IPU_NO_INDEX : node->first_output + i;
-    }
-}
-
-static ipu_status
-lower_repeat(lowering *l, ipu_node id, const ipu_node_data *node)
-{
-    ipu_block body = body_of(node);
-    uint32_t counter = l->program->loop_count++;
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        IPU_TRY(place_carried(l, id, node, i));
-    }
-    want_results(l, body);
-    ipu_place *trips;
-    IPU_TRY(new_places(l, 1, &trips));
-    trips[0] = root_of(l, node->inputs[0])->place;
-    ipu_instruction loop = {.kind = IPU_INSTRUCTION_LOOP,
-                            .input_count = 1,
-                            .inputs = trips,
-                            .loop = counter};
-    int32_t first = (int32_t)l->program->instructions.count;
-    IPU_TRY(emit(l, node, &loop));
-    IPU_TRY(lower_block(l, body));
-    IPU_TRY(move_results(l, node, body));
-    ipu_instruction next = {.kind = IPU_INSTRUCTION_NEXT,
-                            .loop = counter,
-                            .target = first + 1};
-    int32_t last = (int32_t)l->program->instructions.count;
-    IPU_TRY(emit(l, node, &next));
-    l->program->instructions.items[first].target = last + 1;
-    release_carried(l, node);
-    loop_span span = {first, last};
-    return IPU_ARRAY_PUSH(l->ctx, &l->loops, span);
+    return ipu__lower_emit(l, node, &instruction);
 }
 
 static ipu_status
@@ -571,7 +368,10 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
     case IPU_OP_ID_OUTFEED_ENQUEUE:
         return lower_enqueue(l, node);
     case IPU_OP_ID_REPEAT:
-        return lower_repeat(l, id, node);
+    case IPU_OP_ID_WHILE:
+        return ipu__lower_loop(l, id, node);
+    case IPU_OP_ID_SWITCH:
+        return ipu__lower_switch(l, id, node);
     default:
         break;
     }
@@ -579,8 +379,8 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
              ipu_op_info_of(node->op)->name);
 }
 
-static ipu_status
-lower_block(lowering *l, ipu_block id)
+ipu_status
+ipu__lower_block(lowering *l, ipu_block id)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, id);
     for (size_t i = 0; i < block->nodes.count; i++) {
@@ -630,21 +430,21 @@ lower_main(lowering *l)
     for (uint32_t i = 0; i < program->input_count; i++) {
         ipu_value param = main_block->params.items[i];
         const value_info *info = &l->values[param.index];
-        IPU_TRY(place_in_slab(l, param));
+        IPU_TRY(ipu__lower_place(l, param));
         if (info->last_use > info->defined) { /* what nobody reads is not taken in */
             ipu_place input = {.space = IPU_SPACE_INPUT, .index = i};
-            IPU_TRY(emit_copy(l, NULL, input, info->place, bytes_of(l, param)));
+            IPU_TRY(ipu__lower_copy(l, NULL, input, info->place, bytes_of(l, param)));
         }
     }
-    IPU_TRY(lower_block(l, (ipu_block){0}));
+    IPU_TRY(ipu__lower_block(l, (ipu_block){0}));
     for (uint32_t i = 0; i < program->output_count; i++) {
         ipu_value result = main_block->results.items[i];
         ipu_place output = {.space = IPU_SPACE_OUTPUT, .index = i};
-        IPU_TRY(emit_copy(l, NULL, root_of(l, result)->place, output,
-                          bytes_of(l, result)));
+        IPU_TRY(ipu__lower_copy(l, NULL, root_of(l, result)->place, output,
+                                bytes_of(l, result)));
     }
     ipu_instruction halt = {.kind = IPU_INSTRUCTION_HALT};
-    return emit(l, NULL, &halt);
+    return ipu__lower_emit(l, NULL, &halt);
 }
 
 static ipu_status
@@ -655,10 +455,9 @@ store_constants(lowering *l)
     if (program->constant_bytes == 0) {
         return IPU_OK;
     }
-    IPU_TRY(ipu_arena_alloc(l->ctx, &program->arena,
-                            program->constant_bytes + IPU_SLACK_BYTES +
-                                IPU_BUFFER_ALIGNMENT,
-                            &memory));
+    IPU_TRY(ipu_arena_alloc(
+        l->ctx, &program->arena,
+        program->constant_bytes + IPU_SLACK_BYTES + IPU_BUFFER_ALIGNMENT, &memory));
     memory = (char *)ipu_buffer_round_up((uintptr_t)memory);
     for (size_t i = 0; i < l->constants.count; i++) {
         const constant *c = &l->constants.items[i];
@@ -675,6 +474,8 @@ lower(lowering *l)
     IPU_TRY(ipu_alloc(l->ctx, graph->values.count * sizeof(*l->values), &l->values));
     IPU_TRY(ipu_alloc(l->ctx, graph->nodes.count * sizeof(*l->begin), &l->begin));
     IPU_TRY(ipu_alloc(l->ctx, graph->nodes.count * sizeof(*l->end), &l->end));
+    IPU_TRY(
+        ipu_alloc(l->ctx, graph->blocks.count * sizeof(*l->block_end), &l->block_end));
     IPU_TRY(ipu_alloc(l->ctx, graph->resources.count * sizeof(*l->resource_map),
                       &l->resource_map));
     for (size_t i = 0; i < graph->resources.count; i++) {
@@ -704,6 +505,7 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     ipu_free(ctx, l.values, graph->values.count * sizeof(*l.values));
     ipu_free(ctx, l.begin, graph->nodes.count * sizeof(*l.begin));
     ipu_free(ctx, l.end, graph->nodes.count * sizeof(*l.end));
+    ipu_free(ctx, l.block_end, graph->blocks.count * sizeof(*l.block_end));
     ipu_free(ctx, l.resource_map, graph->resources.count * sizeof(*l.resource_map));
     IPU_ARRAY_FREE(ctx, &l.writes);
     IPU_ARRAY_FREE(ctx, &l.constants);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of one lowering, shared by the three files that do it: uses.c reads times
- * and last uses off the graph, lower.c makes the instructions, slab.c plans their
- * buffers. */
+ * The state of one lowering, shared by the files that do it: uses.c reads times and
+ * last uses off the graph, lower.c makes the instructions, lower_control.c those of
+ * loops and branches, slab.c plans the buffers. */
 #ifndef IPU_PROGRAM_LOWER_IMPL_H
 #define IPU_PROGRAM_LOWER_IMPL_H
 
@@ -30,7 +30,7 @@ typedef struct constant {
 } constant;
 
 typedef struct loop_span {
-    int32_t first; /* LOOP */
+    int32_t first; /* LOOP, WHILE */
     int32_t last;  /* NEXT */
 } loop_span;
 
@@ -40,8 +40,9 @@ typedef struct lowering {
     const ipu_compile_options *options;
     ipu_program *program;
     value_info *values;
-    int32_t *begin; /* per node: its time */
-    int32_t *end;   /* per node: the time of its body's end; else as begin */
+    int32_t *begin;     /* per node: its time */
+    int32_t *end;       /* per node: the time of its last block's end; else as begin */
+    int32_t *block_end; /* per block: the time at which its results are used */
     uint32_t *resource_map;
     int32_t clock;
     IPU_ARRAY(resource_write) writes;
@@ -54,6 +55,7 @@ typedef struct lowering {
     const char *last_file;      /* its copy in the program */
 } lowering;
 
+/* The body of a loop. */
 static inline ipu_block
 body_of(const ipu_node_data *node)
 {
@@ -83,6 +85,36 @@ ipu_status ipu__lower_find_uses(lowering *l);
 /* Whether the graph's `resource` is written after `time`, while the root is needed. */
 bool ipu__lower_written_before_last_use(const lowering *l, uint32_t resource,
                                         const value_info *root, int32_t time);
+
+/* --- lower.c --------------------------------------------------------------------- */
+
+static inline ipu_place
+slab_place(int32_t buffer)
+{
+    return (ipu_place){.space = IPU_SPACE_SLAB, .index = (uint32_t)buffer};
+}
+/* A slab buffer for a root: the wanted one, or a new one. */
+ipu_status ipu__lower_place(lowering *l, ipu_value value);
+/* Whether `root`, used for the last time at `time`, leaves its buffer to `heir`. */
+bool ipu__lower_can_inherit(const lowering *l, const value_info *root, int32_t time,
+                            uint32_t heir);
+/* Whether the kernel's first output may overwrite the first input's bytes. */
+bool ipu__lower_fits_in_place(lowering *l, const ipu_node_data *node);
+ipu_status ipu__lower_new_places(lowering *l, size_t count, ipu_place **out);
+/* Appends the instruction, with the node's source and name (node may be NULL). */
+ipu_status ipu__lower_emit(lowering *l, const ipu_node_data *node,
+                           ipu_instruction *instruction);
+/* A COPY, where there is something to copy. */
+ipu_status ipu__lower_copy(lowering *l, const ipu_node_data *node, ipu_place from,
+                           ipu_place to, size_t bytes);
+ipu_status ipu__lower_block(lowering *l, ipu_block id);
+
+/* --- lower_control.c ------------------------------------------------------------- */
+
+ipu_status ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node);
+ipu_status ipu__lower_switch(lowering *l, ipu_node id, const ipu_node_data *node);
+
+/* --- slab.c ---------------------------------------------------------------------- */
 
 /* A slab buffer of its own; *out is its number. */
 ipu_status ipu__lower_new_buffer(lowering *l, size_t bytes, int32_t *out);

@@ -21,8 +21,8 @@ typedef enum ipu_space {
 
 typedef struct ipu_place {
     ipu_space space;
-    uint32_t index;  /* INPUT, OUTPUT, VARIABLE, INFEED */
-    size_t offset;   /* SLAB, CONSTANT */
+    uint32_t index; /* INPUT, OUTPUT, VARIABLE, INFEED */
+    size_t offset;  /* SLAB, CONSTANT */
 } ipu_place;
 
 /* X(NAME, text, what it does) */
@@ -32,14 +32,18 @@ typedef struct ipu_place {
     X(DEQUEUE, dequeue, "releases the infeed's last element, waits for the next") \
     X(ENQUEUE, enqueue, "copies the inputs into the outfeed's next slot") \
     X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
+    X(WHILE, while, "begins a loop of at most `turns`; jumps to `target` when none") \
+    X(TEST, test, "leaves the loop for `target` where input 0 is false") \
     X(NEXT, next, "end of a body; a step boundary if outermost; jumps to `target`") \
+    X(SWITCH, switch, "jumps to targets[input 0], out of range: to the last") \
+    X(JUMP, jump, "end of a branch; jumps to `target`") \
     X(HALT, halt, "end of the program")
 
 typedef enum ipu_instruction_kind {
 #define X(name, text, what) IPU_INSTRUCTION_##name,
     IPU_INSTRUCTION_LIST(X)
 #undef X
-    IPU_INSTRUCTION_COUNT
+        IPU_INSTRUCTION_COUNT
 } ipu_instruction_kind;
 
 typedef struct ipu_instruction {
@@ -48,11 +52,14 @@ typedef struct ipu_instruction {
     uint32_t output_count;
     const ipu_place *inputs;
     const ipu_place *outputs;
-    uint32_t spec;     /* KERNEL: index into specs */
-    uint32_t resource; /* DEQUEUE, ENQUEUE: index into resources */
-    uint32_t loop;     /* LOOP, NEXT: which counter */
-    int32_t target;    /* LOOP, NEXT: instruction */
-    size_t bytes;      /* COPY */
+    uint32_t spec;           /* KERNEL: index into specs */
+    uint32_t resource;       /* DEQUEUE, ENQUEUE: index into resources */
+    uint32_t loop;           /* LOOP, WHILE, TEST, NEXT: which counter */
+    int32_t target;          /* the same and JUMP: instruction; SWITCH: behind it */
+    int64_t turns;           /* LOOP, WHILE: the most turns; -1: any number */
+    uint32_t branch_count;   /* SWITCH */
+    const int32_t *branches; /* SWITCH: the first instruction of each */
+    size_t bytes;            /* COPY */
     ipu_source source;
     const char *name;
 } ipu_instruction;

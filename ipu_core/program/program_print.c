@@ -94,12 +94,21 @@ print_head(ipu_text *out, const ipu_program *program)
     }
 }
 
+static bool
+opens_level(ipu_instruction_kind kind)
+{
+    return kind == IPU_INSTRUCTION_LOOP || kind == IPU_INSTRUCTION_WHILE;
+}
+
 static void
 print_operands(ipu_text *out, const ipu_program *program,
                const ipu_instruction *instruction)
 {
     const ipu_place *inputs = instruction->inputs;
     const ipu_place *outputs = instruction->outputs;
+    if (instruction->turns >= 0 && opens_level(instruction->kind)) {
+        ipu_text_print(out, "at most %" PRId64 " ", instruction->turns);
+    }
     switch (instruction->kind) {
     case IPU_INSTRUCTION_KERNEL: {
         const ipu_kernel_spec *spec = &program->specs.items[instruction->spec];
@@ -133,6 +142,25 @@ print_operands(ipu_text *out, const ipu_program *program,
         ipu_text_print(out, "#%" PRIu32 " -> %" PRId32, instruction->loop,
                        instruction->target);
         break;
+    case IPU_INSTRUCTION_WHILE:
+        ipu_text_print(out, "#%" PRIu32 " -> %" PRId32, instruction->loop,
+                       instruction->target);
+        break;
+    case IPU_INSTRUCTION_TEST:
+        ipu_text_print(out, "#%" PRIu32 " ", instruction->loop);
+        print_places(out, inputs, instruction->input_count);
+        ipu_text_print(out, " -> %" PRId32, instruction->target);
+        break;
+    case IPU_INSTRUCTION_SWITCH:
+        print_places(out, inputs, instruction->input_count);
+        for (uint32_t i = 0; i < instruction->branch_count; i++) {
+            ipu_text_print(out, "%s%" PRId32, i == 0 ? " -> " : ", ",
+                           instruction->branches[i]);
+        }
+        break;
+    case IPU_INSTRUCTION_JUMP:
+        ipu_text_print(out, "-> %" PRId32, instruction->target);
+        break;
     case IPU_INSTRUCTION_HALT:
     case IPU_INSTRUCTION_COUNT:
         break;
@@ -148,8 +176,7 @@ print_instruction(ipu_text *out, const ipu_program *program, size_t index, int i
 #undef X
     };
     const ipu_instruction *instruction = &program->instructions.items[index];
-    ipu_text_print(out, "%5zu  %*s%-7s ", index, indent, "",
-                   names[instruction->kind]);
+    ipu_text_print(out, "%5zu  %*s%-7s ", index, indent, "", names[instruction->kind]);
     print_operands(out, program, instruction);
     if (instruction->name != NULL || instruction->source.file != NULL) {
         ipu_text_print(out, "   #");
@@ -176,7 +203,7 @@ ipu_program_print(ipu_ctx *ctx, const ipu_program *program, char **out_text,
         ipu_instruction_kind kind = program->instructions.items[i].kind;
         indent -= kind == IPU_INSTRUCTION_NEXT ? 2 : 0;
         print_instruction(&out, program, i, indent > 0 ? indent : 0);
-        indent += kind == IPU_INSTRUCTION_LOOP ? 2 : 0;
+        indent += opens_level(kind) ? 2 : 0;
     }
     return ipu_text_finish(&out, out_text, out_bytes);
 }

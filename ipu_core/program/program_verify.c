@@ -7,7 +7,8 @@
  *     are in range and loops nest;
  *   - that every byte range it reads from the slab was written by one instruction as a
  *     whole and has not been written over since, not even in part. Loop bodies are
- *     followed twice, so that the second turn finds what the first one spoilt;
+ *     followed twice, so that the second turn finds what the first one spoilt; behind a
+ *     switch there is what every branch leaves;
  *   - that a kernel's outputs overlap neither each other nor its inputs nor the
  *     workspace, but for the first input of an IN_PLACE op; and that a slot of an
  *     infeed is read after a dequeue alone.
@@ -28,7 +29,8 @@ typedef struct checker {
     const ipu_program *program;
     size_t usable_slab;
     uint32_t infeed_components;
-    size_t at; /* instruction, for messages */
+    size_t at;     /* instruction, for messages */
+    size_t inside; /* the WHILE of the loop that is followed; SIZE_MAX: none */
     IPU_ARRAY(range) written;
     uint8_t *dequeued; /* per infeed component */
 } checker;
@@ -133,26 +135,29 @@ check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
     case IPU_SPACE_SLAB:
         REQUIRE(c, place.offset % IPU_BUFFER_ALIGNMENT == 0,
                 "an operand in the slab is not aligned");
-        REQUIRE(c, place.offset <= c->usable_slab &&
-                       bytes <= c->usable_slab - place.offset,
-                "an operand ends past the slab");
+        REQUIRE(
+            c, place.offset <= c->usable_slab && bytes <= c->usable_slab - place.offset,
+            "an operand ends past the slab");
         break;
     case IPU_SPACE_CONSTANT:
         REQUIRE(c, !is_output, "it writes a constant");
         REQUIRE(c, place.offset % IPU_BUFFER_ALIGNMENT == 0,
                 "a constant is not aligned");
-        REQUIRE(c, place.offset <= program->constant_bytes &&
-                       bytes <= program->constant_bytes - place.offset,
+        REQUIRE(c,
+                place.offset <= program->constant_bytes &&
+                    bytes <= program->constant_bytes - place.offset,
                 "an operand ends past the constants");
         break;
     case IPU_SPACE_INPUT:
-        REQUIRE(c, !is_output && place.index < program->input_count &&
-                       bytes == ipu_type_bytes(&program->inputs[place.index]),
+        REQUIRE(c,
+                !is_output && place.index < program->input_count &&
+                    bytes == ipu_type_bytes(&program->inputs[place.index]),
                 "an input is not as the program says");
         break;
     case IPU_SPACE_OUTPUT:
-        REQUIRE(c, is_output && place.index < program->output_count &&
-                       bytes == ipu_type_bytes(&program->outputs[place.index]),
+        REQUIRE(c,
+                is_output && place.index < program->output_count &&
+                    bytes == ipu_type_bytes(&program->outputs[place.index]),
                 "an output is not as the program says");
         break;
     case IPU_SPACE_VARIABLE:
@@ -217,24 +222,27 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
         ipu_place out = instruction->outputs[i];
         size_t bytes = ipu_type_bytes(&spec->outputs[i]);
         for (uint32_t k = 0; k < i; k++) {
-            REQUIRE(c, !share(out, bytes, instruction->outputs[k],
-                              ipu_type_bytes(&spec->outputs[k])),
+            REQUIRE(c,
+                    !share(out, bytes, instruction->outputs[k],
+                           ipu_type_bytes(&spec->outputs[k])),
                     "two outputs share memory");
         }
         for (uint32_t k = 0; k < spec->input_count; k++) {
             bool allowed = in_place && i == 0 && k == 0 &&
                            same_place(out, instruction->inputs[0]) &&
                            ipu_type_equal(&spec->inputs[0], &spec->outputs[0]);
-            REQUIRE(c, allowed || !share(out, bytes, instruction->inputs[k],
-                                         ipu_type_bytes(&spec->inputs[k])),
+            REQUIRE(c,
+                    allowed || !share(out, bytes, instruction->inputs[k],
+                                      ipu_type_bytes(&spec->inputs[k])),
                     "an output shares memory with an input");
         }
         REQUIRE(c, !share(out, bytes, workspace, spec->workspace_bytes),
                 "an output shares memory with the workspace");
     }
     for (uint32_t k = 0; k < spec->input_count; k++) {
-        REQUIRE(c, !share(instruction->inputs[k], ipu_type_bytes(&spec->inputs[k]),
-                          workspace, spec->workspace_bytes),
+        REQUIRE(c,
+                !share(instruction->inputs[k], ipu_type_bytes(&spec->inputs[k]),
+                       workspace, spec->workspace_bytes),
                 "an input shares memory with the workspace");
     }
     return IPU_OK;
@@ -247,14 +255,15 @@ check_kernel(checker *c, const ipu_instruction *instruction)
 {
     REQUIRE(c, instruction->spec < c->program->specs.count, "it has no kernel");
     const ipu_kernel_spec *spec = &c->program->specs.items[instruction->spec];
-    REQUIRE(c, spec->run != NULL && spec->input_count == instruction->input_count &&
-                   spec->output_count == instruction->output_count,
+    REQUIRE(c,
+            spec->run != NULL && spec->input_count == instruction->input_count &&
+                spec->output_count == instruction->output_count,
             "its operands do not fit its kernel");
     REQUIRE(c, spec->workspace_bytes <= c->program->workspace_bytes,
             "its workspace is too small");
     for (uint32_t i = 0; i < spec->input_count; i++) {
-        IPU_TRY(check_read(c, instruction->inputs[i],
-                           ipu_type_bytes(&spec->inputs[i])));
+        IPU_TRY(
+            check_read(c, instruction->inputs[i], ipu_type_bytes(&spec->inputs[i])));
     }
     IPU_TRY(check_kernel_overlap(c, instruction, spec));
     for (uint32_t i = 0; i < spec->output_count; i++) {
@@ -304,13 +313,28 @@ check_enqueue(checker *c, const ipu_instruction *instruction)
     REQUIRE(c, queue != NULL && queue->type_count == instruction->input_count,
             "it enqueues to what is no outfeed");
     for (uint32_t i = 0; i < queue->type_count; i++) {
-        IPU_TRY(check_read(c, instruction->inputs[i],
-                           ipu_type_bytes(&queue->types[i])));
+        IPU_TRY(
+            check_read(c, instruction->inputs[i], ipu_type_bytes(&queue->types[i])));
     }
     return IPU_OK;
 }
 
 static ipu_status check_range(checker *c, size_t begin, size_t end);
+
+/* A copy of what is written; the caller frees its `count` ranges. */
+static ipu_status
+copy_written(checker *c, range **out, size_t *count)
+{
+    size_t bytes;
+    *count = 0;
+    IPU_TRY(ipu_mul_size(c->ctx, c->written.count, sizeof(range), &bytes));
+    IPU_TRY(ipu_alloc(c->ctx, bytes, out));
+    if (bytes > 0) {
+        memcpy(*out, c->written.items, bytes);
+    }
+    *count = c->written.count;
+    return IPU_OK;
+}
 
 /* What the body leaves is not there where the loop does not run at all: what the code
  * behind may read is what was there before, less what the body spoils. The body's own
@@ -319,25 +343,27 @@ static ipu_status
 check_loop(checker *c, size_t begin)
 {
     const ipu_instruction *loop = &c->program->instructions.items[begin];
-    REQUIRE(c, loop->input_count == 1 && loop->loop < c->program->loop_count,
+    bool counted = loop->kind == IPU_INSTRUCTION_LOOP;
+    REQUIRE(c, loop->input_count == counted && loop->loop < c->program->loop_count,
             "a loop without a trip count or a counter");
-    IPU_TRY(check_read(c, loop->inputs[0], sizeof(int32_t)));
-    REQUIRE(c, loop->target > (int32_t)begin + 1 &&
-                   (size_t)loop->target < c->program->instructions.count,
+    if (counted) {
+        IPU_TRY(check_read(c, loop->inputs[0], sizeof(int32_t)));
+    }
+    REQUIRE(c,
+            loop->target > (int32_t)begin + 1 &&
+                (size_t)loop->target < c->program->instructions.count,
             "a loop that ends out of range");
     size_t end = (size_t)loop->target - 1;
     const ipu_instruction *next = &c->program->instructions.items[end];
-    REQUIRE(c, next->kind == IPU_INSTRUCTION_NEXT && next->loop == loop->loop &&
-                   next->target == (int32_t)begin + 1,
+    REQUIRE(c,
+            next->kind == IPU_INSTRUCTION_NEXT && next->loop == loop->loop &&
+                next->target == (int32_t)begin + 1,
             "a loop whose end does not lead back to it");
-    size_t count = c->written.count;
-    size_t bytes;
+    size_t count;
     range *before;
-    IPU_TRY(ipu_mul_size(c->ctx, count, sizeof(range), &bytes));
-    IPU_TRY(ipu_alloc(c->ctx, bytes, &before));
-    if (count > 0) {
-        memcpy(before, c->written.items, bytes);
-    }
+    size_t around = c->inside;
+    IPU_TRY(copy_written(c, &before, &count));
+    c->inside = counted ? SIZE_MAX : begin;
     ipu_status status = check_range(c, begin + 1, end);
     if (status == IPU_OK) {
         status = check_range(c, begin + 1, end);
@@ -353,7 +379,145 @@ check_loop(checker *c, size_t begin)
         c->written.count = kept;
     }
     c->written.count = status == IPU_OK ? kept : c->written.count;
-    ipu_free(c->ctx, before, bytes);
+    c->inside = around;
+    ipu_free(c->ctx, before, count * sizeof(range));
+    return status;
+}
+
+static ipu_status
+check_test(checker *c, const ipu_instruction *test)
+{
+    REQUIRE(c, c->inside != SIZE_MAX, "it leaves no loop");
+    const ipu_instruction *loop = &c->program->instructions.items[c->inside];
+    REQUIRE(c, test->loop == loop->loop && test->target == loop->target,
+            "it leaves another loop than the one around it");
+    REQUIRE(c, test->input_count == 1, "it tests nothing");
+    return check_read(c, test->inputs[0], sizeof(uint8_t));
+}
+
+/* Keeps what is written after one branch (`other`) and after another one (c->written):
+ * of two ranges that contain each other the smaller one. */
+static ipu_status
+keep_common(checker *c, const range *other, size_t other_count)
+{
+    IPU_ARRAY(range) common = {0};
+    const range *own = c->written.items;
+    size_t i = 0;
+    size_t k = 0;
+    ipu_status status = IPU_OK;
+    while (status == IPU_OK && i < c->written.count && k < other_count) {
+        range a = own[i];
+        range b = other[k];
+        if (b.begin <= a.begin && a.end <= b.end) {
+            status = IPU_ARRAY_PUSH(c->ctx, &common, a);
+        } else if (a.begin <= b.begin && b.end <= a.end) {
+            status = IPU_ARRAY_PUSH(c->ctx, &common, b);
+        }
+        i += a.end <= b.end;
+        k += b.end <= a.end;
+    }
+    IPU_ARRAY_FREE(c->ctx, &c->written);
+    c->written.items = common.items;
+    c->written.count = common.count;
+    c->written.capacity = common.capacity;
+    return status;
+}
+
+/* Sets what is written and dequeued back to what it was before the branches. */
+static ipu_status
+restore(checker *c, const range *written, size_t count, const uint8_t *dequeued)
+{
+    c->written.count = 0;
+    IPU_TRY(IPU_ARRAY_RESERVE(c->ctx, &c->written, count));
+    if (count > 0) {
+        memcpy(c->written.items, written, count * sizeof(range));
+    }
+    c->written.count = count;
+    if (c->infeed_components > 0) {
+        memcpy(c->dequeued, dequeued, c->infeed_components);
+    }
+    return IPU_OK;
+}
+
+/* The instructions of branch b: up to its jump, or up to the end of the switch. */
+static ipu_status
+branch_end(checker *c, const ipu_instruction *choose, uint32_t b, size_t *end)
+{
+    *end = (size_t)choose->target;
+    if (b + 1 == choose->branch_count) {
+        return IPU_OK;
+    }
+    REQUIRE(c,
+            choose->branches[b] < choose->branches[b + 1] &&
+                choose->branches[b + 1] <= choose->target,
+            "branches out of order");
+    *end = (size_t)choose->branches[b + 1] - 1;
+    const ipu_instruction *jump = &c->program->instructions.items[*end];
+    REQUIRE(c, jump->kind == IPU_INSTRUCTION_JUMP && jump->target == choose->target,
+            "a branch that does not end behind its switch");
+    return IPU_OK;
+}
+
+static ipu_status
+check_branches(checker *c, const ipu_instruction *choose, const range *before,
+               size_t count, const uint8_t *dequeued)
+{
+    range *merged = NULL; /* what all branches so far leave */
+    size_t merged_count = 0;
+    ipu_status status = IPU_OK;
+    for (uint32_t b = 0; status == IPU_OK && b < choose->branch_count; b++) {
+        size_t end = 0;
+        status = restore(c, before, count, dequeued);
+        if (status == IPU_OK) {
+            status = branch_end(c, choose, b, &end);
+        }
+        if (status == IPU_OK) {
+            status = check_range(c, (size_t)choose->branches[b], end);
+        }
+        if (status == IPU_OK && b > 0) {
+            status = keep_common(c, merged, merged_count);
+        }
+        ipu_free(c->ctx, merged, merged_count * sizeof(range));
+        merged = NULL;
+        merged_count = 0;
+        if (status == IPU_OK) {
+            status = copy_written(c, &merged, &merged_count);
+        }
+    }
+    ipu_free(c->ctx, merged, merged_count * sizeof(range));
+    return status;
+}
+
+/* Behind the switch there is what every branch leaves; nothing that a branch alone has
+ * dequeued. */
+static ipu_status
+check_switch(checker *c, size_t begin)
+{
+    const ipu_instruction *choose = &c->program->instructions.items[begin];
+    size_t count;
+    range *before;
+    uint8_t *dequeued;
+    REQUIRE(c, choose->input_count == 1 && choose->branch_count > 0,
+            "a switch without an index or branches");
+    IPU_TRY(check_read(c, choose->inputs[0], sizeof(int32_t)));
+    REQUIRE(c,
+            choose->branches[0] == (int32_t)begin + 1 &&
+                (size_t)choose->target < c->program->instructions.count &&
+                choose->target > (int32_t)begin,
+            "a switch that ends out of range");
+    IPU_TRY(copy_written(c, &before, &count));
+    ipu_status status = ipu_alloc(c->ctx, c->infeed_components, &dequeued);
+    if (status == IPU_OK) {
+        if (c->infeed_components > 0) {
+            memcpy(dequeued, c->dequeued, c->infeed_components);
+        }
+        status = check_branches(c, choose, before, count, dequeued);
+        if (c->infeed_components > 0) {
+            memcpy(c->dequeued, dequeued, c->infeed_components);
+        }
+        ipu_free(c->ctx, dequeued, c->infeed_components);
+    }
+    ipu_free(c->ctx, before, count * sizeof(range));
     return status;
 }
 
@@ -376,13 +540,24 @@ check_range(checker *c, size_t begin, size_t end)
         case IPU_INSTRUCTION_ENQUEUE:
             IPU_TRY(check_enqueue(c, instruction));
             break;
+        case IPU_INSTRUCTION_TEST:
+            IPU_TRY(check_test(c, instruction));
+            break;
+        case IPU_INSTRUCTION_SWITCH:
+            REQUIRE(c, (size_t)instruction->target <= end,
+                    "a switch that ends outside the block around it");
+            IPU_TRY(check_switch(c, i));
+            i = (size_t)instruction->target - 1;
+            break;
         case IPU_INSTRUCTION_LOOP:
+        case IPU_INSTRUCTION_WHILE:
             REQUIRE(c, (size_t)instruction->target <= end,
                     "a loop that ends outside the one around it");
             IPU_TRY(check_loop(c, i));
             i = (size_t)instruction->target - 1;
             break;
         case IPU_INSTRUCTION_NEXT:
+        case IPU_INSTRUCTION_JUMP:
         case IPU_INSTRUCTION_HALT:
         case IPU_INSTRUCTION_COUNT:
             return wrong(c, "it does not belong here");
@@ -394,11 +569,11 @@ check_range(checker *c, size_t begin, size_t end)
 ipu_status
 ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
 {
-    checker c = {.ctx = ctx, .program = program};
+    checker c = {.ctx = ctx, .program = program, .inside = SIZE_MAX};
     size_t count = program->instructions.count;
     IPU_FAIL_IF(ctx,
-                count == 0 || program->instructions.items[count - 1].kind !=
-                                  IPU_INSTRUCTION_HALT,
+                count == 0 ||
+                    program->instructions.items[count - 1].kind != IPU_INSTRUCTION_HALT,
                 INTERNAL, "the program does not end with halt");
     IPU_FAIL_IF(ctx, program->memory.slab_bytes < IPU_SLACK_BYTES, INTERNAL,
                 "the slab has no slack");

@@ -3,14 +3,16 @@
  * The first two walks of lowering. The first gives every node a time in program order
  * and every value its root: the value whose bytes it has (views are free). The second
  * finds each root's last use; a use inside a loop of a value from outside it counts
- * until the loop's end, since the next turn uses it again. */
+ * until the loop's end, since the next turn uses it again. Branches of a switch have
+ * times one after the other, though one of them runs: a value that the last branch
+ * needs is kept through those before it. */
 #include "program/lower_impl.h"
 
 static ipu_status
 note_writes(lowering *l, const ipu_node_data *node)
 {
-    resource_write write = {
-        (uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0), l->clock};
+    resource_write write = {(uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0),
+                            l->clock};
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->writes, write));
     uint32_t slot_count;
     const int64_t *slots = ipu_attrs_ints(node->attrs, IPU_ATTR_SLOTS, &slot_count);
@@ -29,6 +31,7 @@ define(lowering *l, ipu_value value)
     info->defined = l->clock;
     info->last_use = l->clock;
     info->wanted = IPU__NO_BUFFER;
+    info->place = slab_place(IPU__NO_BUFFER); /* nowhere yet */
 }
 
 static ipu_status
@@ -54,9 +57,10 @@ number_block(lowering *l, ipu_block id)
         if (flags_of(node) & IPU_OP_WRITES) {
             IPU_TRY(note_writes(l, node));
         }
-        if (flags_of(node) & IPU_OP_BLOCK) {
-            IPU_TRY(number_block(l, body_of(node)));
-            l->clock++;
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            ipu_block held = ipu_node_block(node, k);
+            IPU_TRY(number_block(l, held));
+            l->block_end[held.index] = ++l->clock;
         }
         l->end[node_id.index] = l->clock;
     }
@@ -67,11 +71,13 @@ static void
 note_use(lowering *l, ipu_value value, ipu_block block, int32_t time)
 {
     value_info *root = root_of(l, value);
-    ipu_block home = ipu_value_of(l->graph, (ipu_value){(uint32_t)(root - l->values)})
-                         ->block;
+    ipu_block home =
+        ipu_value_of(l->graph, (ipu_value){(uint32_t)(root - l->values)})->block;
     while (block.index != home.index) {
         ipu_node owner = ipu_block_of(l->graph, block)->owner;
-        time = l->end[owner.index];
+        if (ipu_node_of(l->graph, owner)->op != IPU_OP_ID_SWITCH) {
+            time = l->end[owner.index];
+        }
         block = ipu_node_of(l->graph, owner)->block;
     }
     if (time > root->last_use) {
@@ -80,7 +86,7 @@ note_use(lowering *l, ipu_value value, ipu_block block, int32_t time)
 }
 
 static void
-find_uses(lowering *l, ipu_block id, int32_t end)
+find_uses(lowering *l, ipu_block id)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, id);
     for (size_t i = 0; i < block->nodes.count; i++) {
@@ -92,18 +98,18 @@ find_uses(lowering *l, ipu_block id, int32_t end)
         for (uint32_t k = 0; k < node->input_count; k++) {
             note_use(l, node->inputs[k], id, l->begin[node_id.index]);
         }
-        if (flags_of(node) & IPU_OP_BLOCK) {
-            find_uses(l, body_of(node), l->end[node_id.index]);
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            find_uses(l, ipu_node_block(node, k));
         }
     }
     for (size_t i = 0; i < block->results.count; i++) {
-        note_use(l, block->results.items[i], id, end);
+        note_use(l, block->results.items[i], id, l->block_end[id.index]);
     }
 }
 
 bool
 ipu__lower_written_before_last_use(const lowering *l, uint32_t resource,
-                                    const value_info *root, int32_t time)
+                                   const value_info *root, int32_t time)
 {
     for (size_t i = 0; i < l->writes.count; i++) {
         const resource_write *write = &l->writes.items[i];
@@ -119,6 +125,7 @@ ipu_status
 ipu__lower_find_uses(lowering *l)
 {
     IPU_TRY(number_block(l, (ipu_block){0}));
-    find_uses(l, (ipu_block){0}, l->clock + 1);
+    l->block_end[0] = l->clock + 1;
+    find_uses(l, (ipu_block){0});
     return IPU_OK;
 }

@@ -8,7 +8,7 @@
  * A step boundary is the NEXT of an outermost loop: the step counter moves on, hosts
  * that wait get at the variables, the cancel flag is looked at, and, where something
  * was removed from the device meanwhile, the resources are bound anew (or the run
- * fails).
+ * fails). In inner loops the flag is looked at too, so that no loop is endless.
  *
  * The executor owns its slab and tables; program, device and pool outlive it. It
  * belongs to one thread at a time. */
@@ -19,6 +19,9 @@
 
 #include "run/device_impl.h"
 #include "run/run_impl.h"
+
+/* How long a cancelled run may take to reach a step boundary. */
+enum { CANCEL_GRACE_NS = 200 * 1000 * 1000 };
 
 typedef struct patch {
     uint32_t component; /* of the infeeds */
@@ -37,7 +40,7 @@ struct ipu_executor {
     patch *patches; /* by component */
     size_t patch_count;
     size_t *first_patch; /* per resource, and one more */
-    int32_t *counters;   /* per loop: turns left */
+    int64_t *counters;   /* per loop: turns left */
     bool is_bound;
     uint64_t generation; /* of the device, when it was bound */
     uint64_t own_step;   /* without a device */
@@ -190,7 +193,7 @@ allocate(ipu_ctx *ctx, ipu_executor *executor)
     IPU_TRY(ipu_alloc(ctx, executor->patch_count * sizeof(patch), &executor->patches));
     IPU_TRY(ipu_alloc(ctx, (program->resources.count + 1) * sizeof(size_t),
                       &executor->first_patch));
-    IPU_TRY(ipu_alloc(ctx, program->loop_count * sizeof(int32_t), &executor->counters));
+    IPU_TRY(ipu_alloc(ctx, program->loop_count * sizeof(int64_t), &executor->counters));
     size_t next = 0;
     for (size_t i = 0; i < program->instructions.count; i++) {
         executor->first_operand[i] = next;
@@ -245,7 +248,7 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
     ipu_free(ctx, executor->patches, executor->patch_count * sizeof(patch));
     ipu_free(ctx, executor->first_patch,
              (program->resources.count + 1) * sizeof(size_t));
-    ipu_free(ctx, executor->counters, program->loop_count * sizeof(int32_t));
+    ipu_free(ctx, executor->counters, program->loop_count * sizeof(int64_t));
     ipu_free(ctx, executor, sizeof(*executor));
 }
 
@@ -264,8 +267,9 @@ typedef struct run {
     void *const *outputs;
     const int32_t *cancel;
     ipu_run_stats *stats;
-    ipu_kernel_call call; /* what all kernel calls have in common */
-    int32_t depth;        /* of loops around the current instruction */
+    ipu_kernel_call call;  /* what all kernel calls have in common */
+    int32_t depth;         /* of loops around the current instruction */
+    uint64_t cancelled_ns; /* when an inner loop first saw the flag; 0: not yet */
 } run;
 
 static void
@@ -314,6 +318,25 @@ pass_boundary(run *r)
     set_random(r);
     IPU_FAIL_IF(r->ctx, ipu__is_cancelled(r->cancel), INTERRUPTED,
                 "interrupted after %" PRIu64 " steps", r->stats->steps);
+    return IPU_OK;
+}
+
+/* A turn of an inner loop. A run that is cancelled goes on to the next step boundary,
+ * where the variables are whole; but a loop that does not get there ends in its middle.
+ */
+static ipu_status
+pass_inner_boundary(run *r)
+{
+    if (!ipu__is_cancelled(r->cancel)) {
+        return IPU_OK;
+    }
+    uint64_t now = ipu__now_ns();
+    if (r->cancelled_ns == 0) {
+        r->cancelled_ns = now;
+    }
+    IPU_FAIL_IF(r->ctx, now - r->cancelled_ns > CANCEL_GRACE_NS, INTERRUPTED,
+                "interrupted in an inner loop after %" PRIu64 " steps",
+                r->stats->steps);
     return IPU_OK;
 }
 
@@ -371,6 +394,36 @@ run_enqueue(run *r, const ipu_instruction *instruction, void **operands)
     return status;
 }
 
+static int64_t
+turns_of(const ipu_instruction *instruction, void **operands)
+{
+    int64_t most = instruction->turns < 0 ? INT64_MAX : instruction->turns;
+    if (instruction->kind == IPU_INSTRUCTION_WHILE) {
+        return most;
+    }
+    int32_t trips;
+    memcpy(&trips, operands[0], sizeof(trips));
+    return trips < most ? trips : most;
+}
+
+static bool
+read_bool(const void *data)
+{
+    uint8_t flag;
+    memcpy(&flag, data, sizeof(flag));
+    return flag != 0;
+}
+
+static int32_t
+branch_of(const ipu_instruction *instruction, const void *data)
+{
+    int32_t which;
+    memcpy(&which, data, sizeof(which));
+    uint32_t last = instruction->branch_count - 1;
+    return instruction
+        ->branches[which < 0 || (uint32_t)which > last ? last : (uint32_t)which];
+}
+
 static ipu_status
 run_instructions(run *r, size_t *at)
 {
@@ -393,26 +446,36 @@ run_instructions(run *r, size_t *at)
         case IPU_INSTRUCTION_ENQUEUE:
             IPU_TRY(run_enqueue(r, instruction, operands));
             break;
-        case IPU_INSTRUCTION_LOOP: {
-            int32_t trips;
-            memcpy(&trips, operands[0], sizeof(trips));
-            executor->counters[instruction->loop] = trips;
-            if (trips > 0) {
+        case IPU_INSTRUCTION_LOOP:
+        case IPU_INSTRUCTION_WHILE: {
+            int64_t turns = turns_of(instruction, operands);
+            executor->counters[instruction->loop] = turns;
+            if (turns > 0) {
                 r->depth++;
             } else {
                 next = (size_t)instruction->target;
             }
             break;
         }
-        case IPU_INSTRUCTION_NEXT:
-            if (r->depth == 1) {
-                IPU_TRY(pass_boundary(r));
+        case IPU_INSTRUCTION_TEST:
+            if (!read_bool(operands[0])) {
+                r->depth--;
+                next = (size_t)instruction->target;
             }
+            break;
+        case IPU_INSTRUCTION_NEXT:
+            IPU_TRY(r->depth == 1 ? pass_boundary(r) : pass_inner_boundary(r));
             if (--executor->counters[instruction->loop] > 0) {
                 next = (size_t)instruction->target;
             } else {
                 r->depth--;
             }
+            break;
+        case IPU_INSTRUCTION_SWITCH:
+            next = (size_t)branch_of(instruction, operands[0]);
+            break;
+        case IPU_INSTRUCTION_JUMP:
+            next = (size_t)instruction->target;
             break;
         case IPU_INSTRUCTION_HALT:
             if (executor->program->loop_count == 0) {

@@ -34,7 +34,7 @@ count_op(const ipu_graph *graph, ipu_block id, ipu_op op)
         const ipu_node_data *node = ipu_node_of(graph, block->nodes.items[i]);
         count += node->op == op;
         if ((ipu_op_info_of(node->op)->flags & IPU_OP_BLOCK) != 0) {
-            ipu_block body = {(uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_BODY, 0)};
+            ipu_block body = ipu_node_block(node, 0);
             count += count_op(graph, body, op);
         }
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
 from ipu.tf import errors, nest
+from ipu.tf.control_flow import case, cond, switch_case, while_loop
 from ipu.tf.dtypes import (
     DType,
     as_dtype,
@@ -113,8 +114,10 @@ __all__ = [
     "as_dtype",
     "bool",
     "broadcast_to",
+    "case",
     "cast",
     "concat",
+    "cond",
     "constant",
     "convert_to_tensor",
     "data",
@@ -178,6 +181,7 @@ __all__ = [
     "stack",
     "stop_gradient",
     "subtract",
+    "switch_case",
     "tanh",
     "test",
     "transpose",
@@ -187,6 +191,7 @@ __all__ = [
     "uint64",
     "unstack",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shape rules of the ops that hold blocks. A loop's carried values keep their types
+ * from the initial value through the parameter to what the body gives; the branches of
+ * a switch agree with each other. */
+#include "graph/infer.h"
+
+#include <inttypes.h>
+
+static ipu_status
+block_at(ipu_infer_call *call, int64_t index, const char *what,
+         const ipu_block_data **out)
+{
+    IPU_FAIL_IF(call->ctx,
+                call->graph == NULL || index < 0 ||
+                    (uint64_t)index >= call->graph->blocks.count,
+                INTERNAL, "%s has no %s", ipu_op_info_of(call->op)->name, what);
+    *out = &call->graph->blocks.items[index];
+    return IPU_OK;
+}
+
+static const ipu_type *
+type_in(const ipu_infer_call *call, ipu_value value)
+{
+    return &ipu_value_of(call->graph, value)->type;
+}
+
+static ipu_status
+check_room(ipu_infer_call *call, size_t count, const char *what)
+{
+    IPU_FAIL_IF(call->ctx, count > call->capacity, INVALID_ARGUMENT,
+                "%zu values %s; at most %u are supported", count, what, call->capacity);
+    call->output_count = (uint32_t)count;
+    return IPU_OK;
+}
+
+/* The body of a loop; `first` is the input that holds the first carried value. */
+static ipu_status
+infer_body(ipu_infer_call *call, uint32_t first)
+{
+    const ipu_block_data *body = NULL;
+    uint32_t carried = call->input_count - first;
+    char a[128];
+    char b[128];
+    IPU_TRY(
+        block_at(call, ipu_attrs_int(call->attrs, IPU_ATTR_BODY, -1), "body", &body));
+    IPU_TRY(check_room(call, carried, "carried around a loop"));
+    IPU_FAIL_IF(call->ctx,
+                body->params.count != carried || body->results.count != carried,
+                INVALID_ARGUMENT,
+                "a loop that carries %u values, whose body takes %zu and gives %zu",
+                carried, body->params.count, body->results.count);
+    for (uint32_t i = 0; i < carried; i++) {
+        const ipu_type *initial = &call->inputs[first + i];
+        const ipu_type *param = type_in(call, body->params.items[i]);
+        const ipu_type *result = type_in(call, body->results.items[i]);
+        IPU_FAIL_IF(
+            call->ctx,
+            !ipu_type_equal(param, initial) || !ipu_type_equal(param, result),
+            INVALID_ARGUMENT,
+            "value %u carried around a loop must keep its type: it enters as %s "
+            "and leaves as %s",
+            i, ipu_type_print(initial, a, sizeof(a)),
+            ipu_type_print(result, b, sizeof(b)));
+        call->outputs[i] = *param;
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_maximum(ipu_infer_call *call)
+{
+    int64_t maximum = ipu_attrs_int(call->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
+    IPU_FAIL_IF(call->ctx, maximum < -1 || maximum > INT32_MAX, INVALID_ARGUMENT,
+                "maximum_iterations is %" PRId64
+                "; it must lie between 0 and 2^31 - 1, or be -1 for no bound",
+                maximum);
+    return IPU_OK;
+}
+
+static ipu_status
+check_int32_scalar(ipu_infer_call *call, const char *what)
+{
+    char text[128];
+    IPU_FAIL_IF(call->ctx,
+                call->inputs[0].dtype != IPU_DTYPE_INT32 || call->inputs[0].shape.rank,
+                TYPE, "the %s must be an int32 scalar, but got %s", what,
+                ipu_type_print(&call->inputs[0], text, sizeof(text)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_repeat(ipu_infer_call *call)
+{
+    IPU_TRY(check_int32_scalar(call, "trip count"));
+    IPU_TRY(check_maximum(call));
+    return infer_body(call, 1);
+}
+
+ipu_status
+ipu_infer_while(ipu_infer_call *call)
+{
+    const ipu_block_data *condition = NULL;
+    char a[128];
+    char b[128];
+    IPU_TRY(check_maximum(call));
+    IPU_TRY(infer_body(call, 0));
+    IPU_TRY(block_at(call, ipu_attrs_int(call->attrs, IPU_ATTR_CONDITION, -1),
+                     "condition", &condition));
+    IPU_FAIL_IF(call->ctx, condition->params.count != call->input_count,
+                INVALID_ARGUMENT,
+                "a loop that carries %u values, whose condition takes %zu",
+                call->input_count, condition->params.count);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const ipu_type *param = type_in(call, condition->params.items[i]);
+        IPU_FAIL_IF(call->ctx, !ipu_type_equal(param, &call->inputs[i]),
+                    INVALID_ARGUMENT,
+                    "carried value %u is %s, but the condition takes %s", i,
+                    ipu_type_print(&call->inputs[i], a, sizeof(a)),
+                    ipu_type_print(param, b, sizeof(b)));
+    }
+    IPU_FAIL_IF(call->ctx, condition->results.count != 1, INVALID_ARGUMENT,
+                "the condition gives %zu values instead of one bool",
+                condition->results.count);
+    const ipu_type *result = type_in(call, condition->results.items[0]);
+    IPU_FAIL_IF(call->ctx, result->dtype != IPU_DTYPE_BOOL || result->shape.rank != 0,
+                TYPE, "the condition must give a bool scalar, but gives %s",
+                ipu_type_print(result, a, sizeof(a)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_switch(ipu_infer_call *call)
+{
+    uint32_t count;
+    const int64_t *branches = NULL;
+    const ipu_attr *attr = ipu_attrs_find(call->attrs, IPU_ATTR_BRANCHES);
+    char a[128];
+    char b[128];
+    IPU_TRY(check_int32_scalar(call, "branch index"));
+    count = attr == NULL ? 0 : attr->count;
+    branches = attr == NULL ? NULL : attr->as.ints;
+    IPU_FAIL_IF(call->ctx, count == 0, INVALID_ARGUMENT, "there is no branch");
+    for (uint32_t i = 0; i < count; i++) {
+        const ipu_block_data *branch = NULL;
+        IPU_TRY(block_at(call, branches[i], "such branch", &branch));
+        IPU_FAIL_IF(call->ctx, branch->params.count != 0, INVALID_ARGUMENT,
+                    "branch %u has parameters", i);
+        if (i == 0) {
+            IPU_TRY(check_room(call, branch->results.count, "from a branch"));
+        }
+        IPU_FAIL_IF(call->ctx, branch->results.count != call->output_count,
+                    INVALID_ARGUMENT,
+                    "branch %u gives %zu values, but branch 0 gives %u", i,
+                    branch->results.count, call->output_count);
+        for (uint32_t k = 0; k < call->output_count; k++) {
+            const ipu_type *type = type_in(call, branch->results.items[k]);
+            if (i == 0) {
+                call->outputs[k] = *type;
+            }
+            IPU_FAIL_IF(call->ctx, !ipu_type_equal(type, &call->outputs[k]),
+                        INVALID_ARGUMENT,
+                        "result %u is %s in branch %u, but %s in branch 0", k,
+                        ipu_type_print(type, a, sizeof(a)), i,
+                        ipu_type_print(&call->outputs[k], b, sizeof(b)));
+        }
+    }
+    return IPU_OK;
+}
