@@ -53,6 +53,10 @@ class Gated:
     def allow(self, count: int) -> None:
         self.gate.release(count)
 
+    def finish(self) -> None:
+        """Let a generator that waits go, so that its infeed can close."""
+        self.gate.release(10000)
+
 
 # --- construction ------------------------------------------------------------------
 

@@ -104,8 +104,8 @@ ipu_status ipu_iterator_next_into(ipu_ctx *ctx, ipu_iterator *iterator,
                                   const ipu_type *types, void *const *buffers);
 
 /* A thread that opens an infeed (ipu_infeed_reopen) and fills it from a fresh iterator
- * until that ends or the queue closes. A prefetch at the end of the data set is skipped: the infeed is one
- * itself. */
+ * until that ends or the queue closes. A prefetch at the end of the data set is skipped:
+ * the infeed is one itself. */
 typedef struct ipu_feeder ipu_feeder;
 ipu_status ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
                             ipu_feeder **out);

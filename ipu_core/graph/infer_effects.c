@@ -81,7 +81,8 @@ update(ipu_infer_call *call, const ipu_type *gradient, const ipu_type *rate,
                 variable->name == NULL ? "" : variable->name,
                 ipu_dtype_name(variable->types[0].dtype));
     IPU_TRY(fits_variable(call, variable, gradient, "gradient"));
-    IPU_FAIL_IF(call->ctx, rate->dtype != IPU_DTYPE_FLOAT32 || rate->shape.rank, TYPE, "the learning rate must be a float32 scalar");
+    IPU_FAIL_IF(call->ctx, rate->dtype != IPU_DTYPE_FLOAT32 || rate->shape.rank, TYPE,
+                "the learning rate must be a float32 scalar");
     IPU_FAIL_IF(call->ctx, slot_count < fewest_slots || slot_count > most_slots,
                 INTERNAL, "an update with %u slots", slot_count);
     for (uint32_t i = 0; i < slot_count; i++) {
