@@ -129,7 +129,9 @@ Pair = collections.namedtuple("Pair", "left right")
 def test_the_arguments_of_a_body(element, expected):
     def text(value) -> str:
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{k}: {text(value[k])}" for k in sorted(value)) + "}"
+            return (
+                "{" + ", ".join(f"{k}: {text(value[k])}" for k in sorted(value)) + "}"
+            )
         if isinstance(value, tuple):
             return "(" + ", ".join(text(item) for item in value) + ")"
         return "t"
@@ -413,9 +415,7 @@ def test_iterators_without_a_data_set():
         IPUIterator(counting(5), infeed_spec=made._infeed_spec)
     with pytest.raises(ValueError, match="either `dataset`, or both"):
         IPUIterator(infeed_spec=made._infeed_spec)
-    other = IPUIterator(
-        infeed_spec=made._infeed_spec, element_spec=made.element_spec
-    )
+    other = IPUIterator(infeed_spec=made._infeed_spec, element_spec=made.element_spec)
     for action in (start, delete):
         with pytest.raises(RuntimeError, match="IPUInfeedQueue created"):
             action(other._infeed_queue)

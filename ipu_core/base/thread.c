@@ -2,13 +2,13 @@
  *
  * The worker pool: fork and join over spinning workers.
  *
- * A job is cut into one run of tasks per thread: worker w first takes the tasks of run
- * w, in order, then those of the others. A run is one atomic word, its next task and its
- * end, and a task is taken by compare-and-swap. Whoever has taken a task holds up the
- * job's end (`pending`), so `fn` and `state` are read after the task is taken and stay
- * valid until it is done. A worker that comes late finds nothing to take and harms
- * nothing: the caller waits for tasks, never for workers, and does all of them itself
- * when the cores are busy with something else.
+ * A job is cut into one run of tasks per thread: worker w first takes the tasks of
+ * run w, in order, then those of the others. A run is one atomic word, its next task
+ * and its end, and a task is taken by compare-and-swap. Whoever has taken a task
+ * holds up the job's end (`pending`), so `fn` and `state` are read after the task is
+ * taken and stay valid until it is done. A worker that comes late finds nothing to
+ * take and harms nothing: the caller waits for tasks, never for workers, and does
+ * all of them itself when the cores are busy with something else.
  *
  * Workers wait for `generation` to advance: they spin, give way now and then (the
  * threads that feed a program may need the core), then sleep on a condition variable;

@@ -115,9 +115,11 @@ ipu_py_tensor_data(const ipu_py_tensor *tensor)
     return tensor->storage->data;
 }
 /* New reference: `object` (Tensor, Variable, array, number, nested list) as a tensor.
- * `dtype` < 0 leaves the choice: Python ints int32, floats float32, arrays their own.
- */
+ * `dtype` < 0 leaves the choice: Python ints int32 (int64 where they do not fit),
+ * floats float32, arrays their own. */
 ipu_py_tensor *ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype);
+/* An array of another library, which gives its memory through DLPack. */
+bool ipu_py_is_foreign(PyObject *object);
 /* New reference to a C-contiguous ndarray of `type`'s dtype; raises if shapes differ.
  */
 PyObject *ipu_py_as_array(PyObject *object, const ipu_type *type);

@@ -102,127 +102,10 @@ ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace, const ipu_type *typ
 }
 
 static ipu_py_tensor *
-tensor_from_array(ipu_py_state *state, PyObject *array)
-{
-    ipu_type type;
-    if (ipu_py_dtype_of_array(array, &type.dtype) < 0) {
-        return NULL;
-    }
-    ipu_py_array_type(array, &type);
-    if (type.shape.rank > IPU_MAX_RANK) {
-        PyErr_Format(PyExc_ValueError,
-                     "an array of %d dimensions; at most %d are supported",
-                     (int)type.shape.rank, IPU_MAX_RANK);
-        return NULL;
-    }
-    ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
-    if (tensor != NULL && tensor->storage->bytes > 0) {
-        memcpy(tensor->storage->data, ipu_py_array_data(array), tensor->storage->bytes);
-    }
-    return tensor;
-}
-
-/* What a Python number, list or array becomes when nobody says: TensorFlow's rule. */
-static int
-default_dtype(PyObject *object, PyObject *array)
-{
-    ipu_dtype dtype;
-    if (ipu_py_is_array(object)) {
-        return -1;
-    }
-    if (ipu_py_dtype_of_array(array, &dtype) < 0) {
-        PyErr_Clear();
-        return -1;
-    }
-    return dtype == IPU_DTYPE_FLOAT64 ? (int)IPU_DTYPE_FLOAT32
-           : dtype == IPU_DTYPE_INT64 ? (int)IPU_DTYPE_INT32
-                                      : -1;
-}
-
-static ipu_py_tensor *
 cast_tensor(ipu_py_state *state, ipu_py_tensor *tensor, int dtype)
 {
     ipu_attr attr = {.key = IPU_ATTR_DTYPE, .as.i = dtype};
     return (ipu_py_tensor *)ipu_py_apply(state, IPU_OP_ID_CAST, &tensor, 1, &attr, 1);
-}
-
-static ipu_py_tensor *
-tensor_from_items(ipu_py_state *state, PyObject *object, int dtype)
-{
-    /* a list that holds tensors is stacked; Python knows how */
-    PyObject *stack = PyImport_ImportModule("ipu.tf._stack");
-    PyObject *result =
-        stack == NULL ? NULL
-                      : PyObject_CallMethod(stack, "stack_nested", "Oi", object, dtype);
-    Py_XDECREF(stack);
-    if (result != NULL && !ipu_py_is_tensor(state, result)) {
-        PyErr_SetString(PyExc_TypeError, "stacking gave no tensor");
-        Py_CLEAR(result);
-    }
-    return (ipu_py_tensor *)result;
-}
-
-static int
-holds_tensor(ipu_py_state *state, PyObject *object)
-{
-    if (PyList_Check(object) || PyTuple_Check(object)) {
-        Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
-        for (Py_ssize_t i = 0; i < count; i++) {
-            if (holds_tensor(state, PySequence_Fast_GET_ITEM(object, i))) {
-                return 1;
-            }
-        }
-        return 0;
-    }
-    return ipu_py_is_tensor(state, object) ||
-           PyObject_HasAttrString(object, "__ipu_tensor__");
-}
-
-ipu_py_tensor *
-ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype)
-{
-    ipu_py_tensor *tensor;
-    if (ipu_py_is_tensor(state, object)) {
-        tensor = (ipu_py_tensor *)Py_NewRef(object);
-        return tensor;
-    }
-    PyObject *convert = NULL;
-    if (!PyLong_Check(object) && !PyFloat_Check(object) && !PyList_Check(object) &&
-        !PyTuple_Check(object) && !ipu_py_is_array(object)) {
-        convert = PyObject_GetAttrString(object, "__ipu_tensor__");
-        if (convert == NULL) {
-            PyErr_Clear();
-        }
-    }
-    if (convert != NULL) {
-        PyObject *result = PyObject_CallNoArgs(convert);
-        Py_DECREF(convert);
-        if (result != NULL && !ipu_py_is_tensor(state, result)) {
-            PyErr_SetString(PyExc_TypeError, "__ipu_tensor__ must return a tensor");
-            Py_CLEAR(result);
-        }
-        return (ipu_py_tensor *)result;
-    }
-    if ((PyList_Check(object) || PyTuple_Check(object)) &&
-        holds_tensor(state, object)) {
-        return tensor_from_items(state, object, dtype);
-    }
-    PyObject *array = ipu_py_any_array(object, -1);
-    if (array == NULL) {
-        return NULL;
-    }
-    if (dtype < 0) {
-        dtype = default_dtype(object, array);
-    }
-    if (dtype >= 0) {
-        Py_SETREF(array, ipu_py_any_array(array, dtype));
-        if (array == NULL) {
-            return NULL;
-        }
-    }
-    tensor = tensor_from_array(state, array);
-    Py_DECREF(array);
-    return tensor;
 }
 
 /* --- the Python type ------------------------------------------------------------- */
@@ -565,6 +448,16 @@ tensor_repr(PyObject *self)
     return result;
 }
 
+static PyObject *
+tensor_html(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    PyObject *module = PyImport_ImportModule("ipu.tf._notebook");
+    PyObject *result =
+        module == NULL ? NULL : PyObject_CallMethod(module, "tensor_html", "O", self);
+    Py_XDECREF(module);
+    return result;
+}
+
 /* --- operators ------------------------------------------------------------------- */
 
 /* Whether `object` can stand beside a tensor in an expression. */
@@ -573,7 +466,8 @@ is_operand(ipu_py_state *state, PyObject *object)
 {
     return ipu_py_is_tensor(state, object) || PyLong_Check(object) ||
            PyFloat_Check(object) || ipu_py_is_array(object) || PyList_Check(object) ||
-           PyObject_HasAttrString(object, "__ipu_tensor__");
+           PyObject_HasAttrString(object, "__ipu_tensor__") ||
+           ipu_py_is_foreign(object);
 }
 
 static PyObject *
@@ -597,7 +491,7 @@ binary_op(PyObject *left, PyObject *right, ipu_op op)
     ipu_py_tensor *a = (ipu_py_tensor *)Py_NewRef(first);
     int dtype = (int)a->type.dtype;
     PyObject *other = left_is_tensor ? right : left;
-    if (ipu_py_is_array(other)) {
+    if (ipu_py_is_array(other) || ipu_py_is_foreign(other)) {
         dtype = -1;
     }
     if (PyFloat_Check(other) && !ipu_dtype_is_float(a->type.dtype)) {
@@ -711,6 +605,8 @@ static PyMethodDef tensor_methods[] = {
     {"__array__", (PyCFunction)(void (*)(void))tensor_array,
      METH_VARARGS | METH_KEYWORDS,
      "__array__(dtype=None, copy=None)\n--\n\nNumPy's conversion protocol."},
+    {"_repr_html_", tensor_html, METH_NOARGS,
+     "_repr_html_()\n--\n\nThe type and the values, for a notebook."},
     {"__dlpack__", (PyCFunction)(void (*)(void))ipu_py_tensor_dlpack,
      METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"

@@ -141,7 +141,9 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (_words("flags keras_parameterized"), _FLAGS),
     (_words(r"serving saved_model load_model save_model SavedModel"), _SAVED),
     (
-        _words(r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2 trace_pb2 ipu_compile_summary"),
+        _words(
+            r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2 trace_pb2 ipu_compile_summary"
+        ),
         _PROFILE,
     ),
     (

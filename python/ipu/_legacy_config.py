@@ -301,8 +301,7 @@ def select_ipus(opts: IpuOptions, indices: Sequence[int]) -> IpuOptions:
     _refuse_second_selection(opts)
     if not isinstance(indices, (list, tuple)) or not all(_is_int(i) for i in indices):
         raise Exception(
-            "`indices` must be a list or tuple of hardware ids. "
-            f"Received: {indices!r}."
+            f"`indices` must be a list or tuple of hardware ids. Received: {indices!r}."
         )
     if len(set(indices)) != len(indices):
         raise Exception(f"All device indices must be unique. Received: {indices!r}.")

@@ -31,7 +31,9 @@ def run(options: argparse.Namespace) -> int:
         try:
             report = _check.check_file(path)
         except SyntaxError as error:
-            print(f"{path}:{error.lineno}: cannot be read: {error.msg}", file=sys.stderr)
+            print(
+                f"{path}:{error.lineno}: cannot be read: {error.msg}", file=sys.stderr
+            )
             status = 1
             continue
         print(report.text(missing_only=options.missing))

@@ -23,7 +23,9 @@ __all__ = ["Report", "Use", "check_file", "check_source", "program_files"]
 
 _ROOTS = frozenset({"tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons"})
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist"})
-_GUARDS = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
+_GUARDS = frozenset(
+    {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"}
+)
 
 
 @dataclass

@@ -37,9 +37,7 @@ KERAS: dict[str, Entry] = {
     "keras.engine.input_spec": entry("ipu.keras.engine.input_spec"),
     "keras.engine.data_adapter": entry("ipu.keras.engine.data_adapter"),
     "keras.engine.keras_tensor": entry("ipu.keras.engine.keras_tensor"),
-    "keras.engine.network": Entry(
-        (), {"Network": "ipu.keras.models:Functional"}
-    ),
+    "keras.engine.network": Entry((), {"Network": "ipu.keras.models:Functional"}),
     "keras.optimizer_v2": Entry(),
     "keras.optimizer_v2.optimizer_v2": Entry(
         (), {"OptimizerV2": "ipu.keras.optimizers:Optimizer"}
@@ -51,7 +49,9 @@ KERAS: dict[str, Entry] = {
     "keras.optimizer_v2.rmsprop": Entry(
         (), renamed("ipu.keras.optimizers", "RMSprop RMSProp=RMSprop")
     ),
-    "keras.optimizer_v2.learning_rate_schedule": entry("ipu.keras.optimizers.schedules"),
+    "keras.optimizer_v2.learning_rate_schedule": entry(
+        "ipu.keras.optimizers.schedules"
+    ),
     "keras.optimizers.legacy": entry("ipu.keras.optimizers"),
     "keras.initializers.initializers_v1": entry("ipu.keras.initializers"),
     "keras.initializers.initializers_v2": entry("ipu.keras.initializers"),

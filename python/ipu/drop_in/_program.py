@@ -112,9 +112,11 @@ def _execute(
 ) -> int:
     drop_in.install()
     try:
-        code = compile(source, path, "exec", 0, True) if not isinstance(
-            source, types.CodeType
-        ) else source
+        code = (
+            compile(source, path, "exec", 0, True)
+            if not isinstance(source, types.CodeType)
+            else source
+        )
         exec(code, main.__dict__)
     except SystemExit:
         raise

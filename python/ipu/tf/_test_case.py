@@ -189,7 +189,9 @@ class TestCase(ExtraAssertions, unittest.TestCase):
 
         compare(check, a, b, "", msg or "")
 
-    def assertNotAllClose(self, a: Any, b: Any, msg: str | None = None, **kwargs: Any) -> None:
+    def assertNotAllClose(
+        self, a: Any, b: Any, msg: str | None = None, **kwargs: Any
+    ) -> None:
         """The opposite of :meth:`assertAllClose`, whose tolerances it takes."""
         try:
             self.assertAllClose(a, b, **kwargs)

@@ -32,15 +32,15 @@ class ExtraAssertions(unittest.TestCase):
         if not len(container):
             self.fail(self._formatMessage(msg, f"{container!r} has length of 0."))
 
-    def assertBetween(
-        self, value: Any, minv: Any, maxv: Any, msg: Any = None
-    ) -> None:
+    def assertBetween(self, value: Any, minv: Any, maxv: Any, msg: Any = None) -> None:
         """A value is in a closed range."""
         if not minv <= value <= maxv:
             standard = f"{value!r} unexpectedly not between {minv!r} and {maxv!r}."
             self.fail(self._formatMessage(msg, standard))
 
-    def assertStartsWith(self, actual: str, expected_start: str, msg: Any = None) -> None:
+    def assertStartsWith(
+        self, actual: str, expected_start: str, msg: Any = None
+    ) -> None:
         """A text starts with another."""
         if not actual.startswith(expected_start):
             standard = f"{actual!r} does not start with {expected_start!r}."

@@ -456,7 +456,11 @@ def case(
         )
     pairs = list(pred_fn_pairs)
     for pair in pairs:
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not callable(pair[1]):
+        if (
+            not isinstance(pair, (list, tuple))
+            or len(pair) != 2
+            or not callable(pair[1])
+        ):
             raise TypeError(
                 "Each entry of 'pred_fn_pairs' must be a pair (predicate, callable). "
                 f"Received: {pair!r}."

@@ -239,9 +239,7 @@ def get_small_sequential_mlp(
     return keras.Sequential(_mlp_layers(num_hidden, num_classes, **first))
 
 
-def get_small_functional_mlp(
-    num_hidden: int, num_classes: int, input_dim: int
-) -> Any:
+def get_small_functional_mlp(num_hidden: int, num_classes: int, input_dim: int) -> Any:
     """Two dense layers as a functional model."""
     x = inputs = keras.Input(shape=(input_dim,))
     for layer in _mlp_layers(num_hidden, num_classes):
@@ -307,7 +305,9 @@ def get_model_from_layers(
     if kind == "sequential":
         model = keras.Sequential(name=name)
         if input_shape is not None:
-            model.add(keras.layers.InputLayer(input_shape=input_shape, dtype=input_dtype))
+            model.add(
+                keras.layers.InputLayer(input_shape=input_shape, dtype=input_dtype)
+            )
         for layer in model_layers:
             model.add(layer)
         return model
@@ -383,5 +383,3 @@ def layer_test(
         model.compile("rmsprop", "mse")
         model.fit(data, result, batch_size=len(data), verbose=0)
     return result
-
-

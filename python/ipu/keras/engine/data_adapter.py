@@ -17,6 +17,7 @@ from ipu import tf
 from ipu.keras._seeds import generator
 from ipu.keras._types import Nest
 from ipu.keras.engine.step_plan import UNKNOWN
+from ipu.tf._foreign import array_of
 
 __all__ = ["Batches", "as_batches", "split_validation", "unpack"]
 
@@ -124,6 +125,8 @@ def _as_arrays(data: Nest, name: str) -> Nest:
         raise ValueError(f"Failed to find data for `{name}`. Received: None.")
     if hasattr(data, "iloc") and hasattr(data, "to_numpy"):  # a pandas object
         data = data.to_numpy()
+    if not hasattr(data, "__array__") and hasattr(data, "__dlpack__"):
+        data = array_of(data)
     if isinstance(data, str) or not hasattr(data, "__array__"):
         raise ValueError(
             f"Failed to find data adapter that can handle `{name}`. Received: "

@@ -369,9 +369,11 @@ class Ftrl(Optimizer):
         weight, before = var.value(), accumulator.value()
         after = before + tf.square(grad)
         shrunk = grad + 2.0 * self._shrinkage * weight if self._shrinkage else grad
-        z = linear.value() + shrunk - (self._scale(after) - self._scale(before)) / (
-            rate
-        ) * weight
+        z = (
+            linear.value()
+            + shrunk
+            - (self._scale(after) - self._scale(before)) / (rate) * weight
+        )
         divisor = (self._beta + self._scale(after)) / rate + 2.0 * self._l2
         accumulator.assign(after)
         linear.assign(z)
