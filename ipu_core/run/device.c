@@ -252,7 +252,8 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
     *out_id = -1;
     IPU_TRY(ipu_type_check(ctx, type));
     IPU_FAIL_IF(ctx, !ipu_dtype_on_device(type->dtype), TYPE,
-                "a variable of the device cannot be %s",
+                "a variable of the device cannot be %s; devices have float32, "
+                "float16, int32, int8, uint8 and bool: use one of these",
                 ipu_type_print(type, text, sizeof(text)));
     variable v = {.type = *type, .bytes = ipu_type_bytes(type)};
     v.stride_bytes = ipu_buffer_round_up(v.bytes) + IPU_SLACK_BYTES;

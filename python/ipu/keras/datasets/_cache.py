@@ -110,6 +110,8 @@ def _paired(arrays: list[NDArray[Any]]) -> Arrays:
 
 
 def _parse_npz(files: list[bytes]) -> Arrays:
+    if not files[0].startswith((b"PK", b"\x93NUMPY")):
+        raise _Damaged("it does not begin as an .npz archive does")
     try:
         archive = np.load(io.BytesIO(files[0]), allow_pickle=False)
         if isinstance(archive, np.ndarray):

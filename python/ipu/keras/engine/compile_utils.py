@@ -120,7 +120,11 @@ class LossesContainer:
         ):
             if loss is None:
                 continue
-            value = loss(target, output, sample_weight=weight)
+            try:
+                value = loss(target, output, sample_weight=weight)
+            except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
+                _name_loss(error, loss, target, output)
+                raise
             if value.shape:
                 value = tf.reduce_mean(value)
             if tf.as_dtype(value.dtype).name != "float32":
@@ -139,6 +143,20 @@ class LossesContainer:
             )
         self.total.update_state(total)
         return total
+
+
+def _name_loss(error: Exception, loss: losses.Loss, target: Any, output: Any) -> None:
+    """Put the loss and the shapes that met before the text of an error."""
+    shapes = [getattr(part, "shape", None) for part in (target, output)]
+    if len(error.args) != 1 or None in shapes:
+        return
+    text = (
+        f'Exception encountered when calling loss "{loss.name}": y_true of shape '
+        f"{shapes[0]}, y_pred of shape {shapes[1]}.\n\n{error.args[0]}"
+    )
+    error.args = (text,)
+    if isinstance(error, tf.errors.OpError):
+        error._message = text
 
 
 def _as_loss(given: Any) -> losses.Loss | None:

@@ -64,7 +64,9 @@ def infer_outputs(
         try:
             results.append(_function.scratch_trace(body, specs))
         except Exception as error:
-            _hide_probe(error, probe)
+            sizes = {size for symbol in symbols for size in symbol.shape}
+            if probe not in sizes:
+                _hide_probe(error, probe)
             raise
     first, last = results[0], results[-1]
 
@@ -82,7 +84,7 @@ def _hide_probe(error: Exception, probe: int) -> None:
     """Write open sizes as None in the text of an error, as the user knows them."""
     if len(error.args) != 1 or not isinstance(error.args[0], str):
         return
-    text = re.sub(rf"(?<=[(\[ ]){probe}(?=[,)\]])", "None", error.args[0])
+    text = re.sub(rf"(?<![\w.:]){probe}(?![\w.])", "None", error.args[0])
     error.args = (text,)
     if isinstance(error, tf.errors.OpError):
         error._message = text

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
+from ipu.keras._names import nearest
 from ipu.keras._types import Nest
 from ipu.keras.engine import summary, weights_file
 from ipu.keras.engine.trainer import Trainer
@@ -127,9 +128,11 @@ class Model(Trainer):
         for layer in self.layers:
             if layer.name == name:
                 return layer
+        names = [layer.name for layer in self.layers]
+        hint = nearest(str(name), names)
         raise ValueError(
             f"No such layer: {name}. Existing layers are: "
-            f"{[layer.name for layer in self.layers]}."
+            f"{names}.{hint if 'Did you mean' in hint else ''}"
         )
 
     @property

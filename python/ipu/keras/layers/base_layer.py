@@ -81,6 +81,10 @@ class Layer(LayerWeights, LayerPlaces):
         }
         for key in kwargs:
             if key not in known:
+                import inspect
+
+                known.update(inspect.signature(type(self).__init__).parameters)
+                known -= {"self", "args", "kwargs"}
                 raise TypeError(
                     f"{type(self).__name__}.__init__() got an unexpected keyword "
                     f"argument {key!r}.{_names.nearest(key, known)}"

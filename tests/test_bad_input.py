@@ -1,0 +1,283 @@
+"""What people get wrong, each with the error that tells them.
+
+A message names the rule, the argument, what was received, and the smallest change that
+makes it right; an error of an op ends with the user's own line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import keras, tf
+
+Dataset = tf.data.Dataset
+layers = keras.layers
+X = np.random.default_rng(0).random((64, 8), dtype=np.float32)
+Y = np.arange(64, dtype=np.int32) % 4
+SPARSE = "sparse_categorical_crossentropy"
+HERE = r"\[.*test_bad_input\.py:\d+\]"
+
+
+def ask_for(ipus: int) -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+@pytest.fixture(autouse=True)
+def scope(request: pytest.FixtureRequest) -> Iterator[None]:
+    ask_for(getattr(request, "param", 1))
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        yield
+
+
+def model(loss: Any = SPARSE, steps: int = 4, **how: Any) -> keras.Sequential:
+    made = keras.Sequential(
+        [
+            layers.Dense(8, activation="relu", input_shape=(8,), name="hidden"),
+            layers.Dense(4, activation="softmax", name="out"),
+        ]
+    )
+    made.compile("sgd", loss, steps_per_execution=steps, **how)
+    return made
+
+
+def fit(x: Any, y: Any = None, loss: Any = SPARSE, steps: int = 4, **how: Any) -> None:
+    if y is not None:
+        how["batch_size"] = 16
+    model(loss, steps).fit(x, y, verbose=0, **how)
+
+
+def batches(x: Any = X, y: Any = Y) -> tf.data.Dataset:
+    return Dataset.from_tensor_slices((x, y)).batch(16, drop_remainder=True)
+
+
+def generated(elements: Callable[[], Any]) -> tf.data.Dataset:
+    signature = (tf.TensorSpec((8,)), tf.TensorSpec((), tf.int32))
+    data = Dataset.from_generator(elements, output_signature=signature)
+    return data.batch(16, drop_remainder=True).repeat()
+
+
+def failing() -> Iterator[Any]:
+    yield from zip(X[:20], Y, strict=False)
+    raise KeyError("the twenty-first")
+
+
+def narrow() -> Iterator[Any]:
+    yield X[0][:5], Y[0]
+
+
+def named(text: str) -> Any:
+    raise ZeroDivisionError(text)
+
+
+Invalid = tf.errors.InvalidArgumentError
+CASES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    # shapes and dtypes that do not fit
+    "width of the data": (
+        lambda: fit(X[:, :7], Y),
+        ValueError,
+        r"'hidden_input'.*expected shape=\(None, 8\), found shape=\(16, 7\)",
+    ),
+    "width for predict": (
+        lambda: model().predict(X[:, :5], batch_size=16),
+        ValueError,
+        r"expected shape=\(None, 8\), found shape=\(16, 5\)",
+    ),
+    "shapes of a merge": (
+        lambda: layers.Add(name="sum")([keras.Input((3,)), keras.Input((4,))]),
+        ValueError,
+        r'layer "sum" \(type Add\).*\(None, 3\) \(None, 4\)',
+    ),
+    "shapes of an op in a layer": (
+        lambda: layers.Lambda(lambda a: tf.matmul(a, a), name="mm")(keras.Input((3,))),
+        Invalid,
+        rf'layer "mm".*\(None, 3\) .*3 columns meet None rows {HERE}',
+    ),
+    "shapes of targets": (
+        lambda: fit(X, np.zeros((64, 3), "f4"), "mse"),
+        Invalid,
+        rf'"mean_squared_error": y_true of shape \(16, 3\), y_pred of .*4\).*{HERE}',
+    ),
+    "dtypes of an op": (
+        lambda: tf.constant([1]) + tf.constant([1.0]),
+        TypeError,
+        r"tf\.cast",
+    ),
+    "lengths of x and y": (
+        lambda: fit(X, Y[:60]),
+        ValueError,
+        r"x sizes: 64\s+y sizes: 60",
+    ),
+    # labels
+    "a label too large": (
+        lambda: fit(X, Y + 1),
+        Invalid,
+        rf"label 4 of row \d+ is outside the 4 classes.*{HERE}",
+    ),
+    "a negative label": (
+        lambda: fit(X, Y - 1),
+        Invalid,
+        r"label -1 of row \d+ is outside the 4 classes",
+    ),
+    # amounts
+    "a partial batch": (
+        lambda: fit(X[:60], Y[:60]),
+        ValueError,
+        r"60 samples and batch_size=16.*such as 15.*drop_remainder=True",
+    ),
+    "a partial batch of a data set": (
+        lambda: fit(Dataset.from_tensor_slices((X[:60], Y[:60])).batch(16)),
+        ValueError,
+        r"\(None, 8\).*`drop_remainder=True`",
+    ),
+    "a data set that ends early": (
+        lambda: fit(batches(), steps_per_epoch=8, epochs=2),
+        ValueError,
+        r"at least 16 batches\. Received: 4 batches.*repeat\(\)",
+    ),
+    "no arrays": (
+        lambda: fit(X[:0], Y[:0]),
+        TypeError,
+        r"the arrays are empty\. Received: 0 samples",
+    ),
+    "an empty data set": (
+        lambda: fit(batches(X[:8], Y[:8])),
+        ValueError,
+        r"it is empty.*drop_remainder=True",
+    ),
+    "executions that do not divide": (
+        lambda: fit(X, Y, steps=3),
+        ValueError,
+        r"\(3\) must be a divisor of the number of batches \(4\).*execution=2",
+    ),
+    # the user's own functions
+    "a map function": (
+        lambda: batches().map(lambda x, y: named("mine")),
+        ZeroDivisionError,
+        "mine",
+    ),
+    "a generator": (
+        lambda: fit(generated(failing), steps_per_epoch=4),
+        KeyError,
+        "the twenty-first",
+    ),
+    "a generator's shapes": (
+        lambda: fit(generated(narrow), steps_per_epoch=4),
+        TypeError,
+        r"yielded an element of shape \(5,\) where .* shape \(8,\)",
+    ),
+    # float64
+    "a float64 layer": (
+        lambda: layers.Dense(3, dtype="float64")(keras.Input((3,))),
+        TypeError,
+        r'layer "dense.*cannot be float64\[3,3\]; devices have float32, float16',
+    ),
+    # the order of things
+    "fit before compile": (
+        lambda: keras.Sequential([layers.Dense(1)]).fit(X, Y),
+        RuntimeError,
+        r"You must compile your model.*`model\.compile\(optimizer, loss\)`",
+    ),
+    # names
+    "a loss": (lambda: model("mean_squared_eror"), ValueError, "mean_squared_error'"),
+    "an optimizer": (
+        lambda: keras.Sequential([]).compile("sdg", "mse"),
+        ValueError,
+        "Unknown optimizer: 'sdg'. Did you mean 'sgd'",
+    ),
+    "a metric": (
+        lambda: model(metrics=["acuracy"]),
+        ValueError,
+        "Did you mean 'accuracy'",
+    ),
+    "an activation": (
+        lambda: layers.Dense(3, activation="rellu"),
+        ValueError,
+        "Unknown activation function: 'rellu'. Did you mean 'relu'",
+    ),
+    "an initializer": (
+        lambda: layers.Dense(3, kernel_initializer="glorot_unifrom"),
+        ValueError,
+        "Did you mean 'glorot_uniform'",
+    ),
+    "a layer class": (lambda: layers.Dens, AttributeError, "Did you mean 'Dense'"),
+    "a layer's argument": (
+        lambda: layers.Dense(3, activaton="relu"),
+        TypeError,
+        "'activaton'. Did you mean 'activation'",
+    ),
+    "an optimizer's argument": (
+        lambda: keras.optimizers.SGD(learning_rat=1),
+        TypeError,
+        "'learning_rat'. Did you mean 'learning_rate'",
+    ),
+    "a layer of a model": (
+        lambda: model().get_layer("hiden"),
+        ValueError,
+        r"No such layer: hiden\. Existing layers are: .* Did you mean 'hidden'",
+    ),
+    "an option": (
+        lambda: setattr(ipu.config.IPUConfig(), "auto_select_ipu", 1),
+        AttributeError,
+        "Did you mean 'auto_select_ipus'",
+    ),
+    # devices
+    "more IPUs than there are": (
+        lambda: ask_for(10000),
+        tf.errors.FailedPreconditionError,
+        r"\[10000\], but there are 64.*IPU_NUM_IPUS",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error(name: str) -> None:
+    run, kind, text = CASES[name]
+    with pytest.raises(kind, match=rf"(?s){text}"):
+        run()
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        (lambda b: b[:-9], "is damaged or no safetensors file, nothing was loaded"),
+        (lambda b: b"hello", "is damaged or no safetensors file, nothing was loaded"),
+        (lambda b: None, "There is no weights file"),
+    ],
+    ids=["truncated", "foreign", "missing"],
+)
+def test_a_bad_weights_file_leaves_the_variables(
+    damage: Callable[[bytes], bytes | None], text: str, tmp_path: Path
+) -> None:
+    one, file = model(), tmp_path / "w.safetensors"
+    one.save_weights(str(file))
+    content = damage(file.read_bytes())
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    before = one.get_weights()
+    with pytest.raises((ValueError, FileNotFoundError), match=text):
+        one.load_weights(str(file))
+    for old, new in zip(before, one.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_a_model_is_usable_after_an_error() -> None:
+    one = model()
+    with pytest.raises(Invalid, match="is outside the 4 classes"):
+        one.fit(X, Y + 1, batch_size=16, verbose=0)
+    assert np.isfinite(one.fit(X, Y, batch_size=16, verbose=0).history["loss"]).all()
+
+
+@pytest.mark.parametrize("scope", [2], indirect=True)
+def test_a_program_with_fewer_shards_than_ipus() -> None:
+    message = r"uses 1 of the 2 IPUs.*Set auto_select_ipus = 1"
+    with pytest.raises(tf.errors.UnimplementedError, match=message):
+        fit(X, Y)
