@@ -35,6 +35,7 @@ def scope(request: pytest.FixtureRequest) -> Iterator[None]:
     ask_for(getattr(request, "param", 1))
     with ipu.ipu_strategy.IPUStrategy().scope():
         yield
+    ipu.config.reset_ipu_configuration()
 
 
 def model(loss: Any = SPARSE, steps: int = 4, **how: Any) -> keras.Sequential:
