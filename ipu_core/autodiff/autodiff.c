@@ -12,8 +12,7 @@
  * gradients add in reverse program order.
  *
  * Values of blocks around this one are visible too. Such a block has a smaller index,
- * since it is made first; blocks of equal depth that are closed are walked in vain but
- * harmlessly, as none of their values can be used here.
+ * since it is made first. Blocks that a node holds are marked and walked with it.
  *
  * One thread per graph. */
 #include "autodiff/autodiff.h"
@@ -21,6 +20,7 @@
 #include <string.h>
 
 #include "autodiff/rules.h"
+#include "autodiff/walk.h"
 
 #define IPU_OP(name, text, min_in, max_in, outputs, flags) \
     [IPU_OP_ID_##name] = ((flags)&IPU_OP_GRADIENT) != 0 ? ipu_gradient_##text : NULL,
@@ -29,110 +29,208 @@ static ipu_gradient_fn *const gradient_rules[IPU_OP_ID_COUNT] = {
 };
 #undef IPU_OP
 
-typedef struct walk {
-    ipu_ctx *ctx;
-    ipu_graph *graph;
-    ipu_block block;
-    size_t value_count; /* of the forward graph; later values are gradients */
-    bool *depends;      /* by value: on an x, through ops that let gradients pass */
-    ipu_value *grads;   /* by value */
-    IPU_ARRAY(ipu_value) in_grads; /* scratch of one rule */
-    IPU_ARRAY(bool) wanted;
-} walk;
-
 static bool
-carries_gradient(const walk *w, ipu_value value)
+carries_gradient(const ipu__walk *w, ipu_value value)
 {
     return ipu_dtype_is_float(ipu_value_of(w->graph, value)->type.dtype);
 }
 
-/* Whether a node, or any node in the blocks it holds, uses a value that depends. */
 static bool
-node_depends(const walk *w, const ipu_node_data *node)
+node_depends(const ipu__walk *w, const ipu_node_data *node)
 {
     for (uint32_t i = 0; i < node->input_count; i++) {
-        uint32_t index = node->inputs[i].index;
-        if (index < w->value_count && w->depends[index]) {
+        if (ipu__walk_depends(w, node->inputs[i])) {
             return true;
-        }
-    }
-    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
-        const ipu_block_data *body = ipu_block_of(w->graph, ipu_node_block(node, b));
-        for (size_t i = 0; i < body->nodes.count; i++) {
-            if (node_depends(w, ipu_node_of(w->graph, body->nodes.items[i]))) {
-                return true;
-            }
-        }
-        for (size_t i = 0; i < body->results.count; i++) {
-            uint32_t index = body->results.items[i].index;
-            if (index < w->value_count && w->depends[index]) {
-                return true;
-            }
         }
     }
     return false;
 }
 
+static bool mark_block(ipu__walk *w, ipu_block id);
+
+/* Marks the value; tells whether it was not marked before. */
+static bool
+mark(ipu__walk *w, ipu_value value)
+{
+    if (!carries_gradient(w, value) || w->depends[value.index]) {
+        return false;
+    }
+    w->depends[value.index] = true;
+    return true;
+}
+
+/* What comes out of the body goes in again, so it is walked until nothing is new. */
+static bool
+mark_loop(ipu__walk *w, const ipu_node_data *node)
+{
+    uint32_t first = node->input_count - node->output_count;
+    uint32_t last = ipu_node_block_count(node) - 1; /* the body */
+    ipu_block body = ipu_node_block(node, last);
+    const ipu_block_data *block = ipu_block_of(w->graph, body);
+    bool any = false;
+    bool again = true;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (ipu__walk_depends(w, node->inputs[first + i])) {
+            any |= mark(w, block->params.items[i]);
+        }
+    }
+    while (again) {
+        again = mark_block(w, body);
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            if (ipu__walk_depends(w, block->results.items[i])) {
+                again |= mark(w, block->params.items[i]);
+            }
+        }
+        any |= again;
+    }
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (ipu__walk_depends(w, block->params.items[i])) {
+            any |= mark(w, ipu_node_output(node, i));
+        }
+    }
+    return any;
+}
+
+static bool
+mark_switch(ipu__walk *w, const ipu_node_data *node)
+{
+    bool any = false;
+    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
+        ipu_block branch = ipu_node_block(node, b);
+        any |= mark_block(w, branch);
+        for (uint32_t i = 0; i < node->output_count; i++) {
+            if (ipu__walk_depends(w,
+                                  ipu_block_of(w->graph, branch)->results.items[i])) {
+                any |= mark(w, ipu_node_output(node, i));
+            }
+        }
+    }
+    return any;
+}
+
+/* Marks what depends on marked values; tells whether anything is new. */
+static bool
+mark_block(ipu__walk *w, ipu_block id)
+{
+    const ipu_block_data *block = ipu_block_of(w->graph, id);
+    bool any = false;
+    for (size_t i = 0; i < block->nodes.count; i++) {
+        const ipu_node_data *node = ipu_node_of(w->graph, block->nodes.items[i]);
+        uint32_t flags = ipu_op_info_of(node->op)->flags;
+        if (node->op == IPU_OP_ID_SWITCH) {
+            any |= mark_switch(w, node);
+        } else if ((flags & IPU_OP_BLOCK) != 0) {
+            any |= mark_loop(w, node);
+        } else if ((flags & (IPU_OP_GRADIENT | IPU_OP_OPAQUE)) != 0 &&
+                   node_depends(w, node)) {
+            for (uint32_t k = 0; k < node->output_count; k++) {
+                any |= mark(w, ipu_node_output(node, k));
+            }
+        }
+    }
+    return any;
+}
+
+/* Whether w->block is `block` or lies in it, as far as that is known: a block without
+ * an owner is still open, and those that were opened later lie in it. */
+static bool
+is_around(const ipu__walk *w, ipu_block block)
+{
+    ipu_node owner = ipu_block_of(w->graph, block)->owner;
+    ipu_block at = w->block;
+    if (owner.index == IPU_NO_INDEX) {
+        return true;
+    }
+    while (at.index != block.index) {
+        owner = ipu_block_of(w->graph, at)->owner;
+        if (owner.index == IPU_NO_INDEX) {
+            return false;
+        }
+        at = ipu_node_of(w->graph, owner)->block;
+    }
+    return true;
+}
+
 static void
-mark_dependent(walk *w)
+mark_dependent(ipu__walk *w)
 {
     for (uint32_t b = 0; b <= w->block.index; b++) {
-        const ipu_block_data *block = ipu_block_of(w->graph, (ipu_block){b});
-        for (size_t i = 0; i < block->nodes.count; i++) {
-            const ipu_node_data *node = ipu_node_of(w->graph, block->nodes.items[i]);
-            uint32_t flags = ipu_op_info_of(node->op)->flags;
-            bool passes = (flags & (IPU_OP_GRADIENT | IPU_OP_OPAQUE)) != 0;
-            if (!passes || !node_depends(w, node)) {
-                continue;
-            }
-            for (uint32_t k = 0; k < node->output_count; k++) {
-                ipu_value out = ipu_node_output(node, k);
-                if (carries_gradient(w, out)) {
-                    w->depends[out.index] = true;
-                }
-            }
+        if (is_around(w, (ipu_block){b})) {
+            mark_block(w, (ipu_block){b});
         }
     }
 }
 
-static ipu_status
-accumulate(walk *w, ipu_node like, ipu_value value, ipu_value gradient)
+/* For a window added to zeros, its node. */
+static const ipu_node_data *
+window_gradient(const ipu__walk *w, ipu_value gradient)
+{
+    ipu_node id = ipu_value_of(w->graph, gradient)->producer;
+    const ipu_node_data *node =
+        id.index == IPU_NO_INDEX ? NULL : ipu_node_of(w->graph, id);
+    if (node == NULL || node->op != IPU_OP_ID_DYNAMIC_ADD_SLICE) {
+        return NULL;
+    }
+    id = ipu_value_of(w->graph, node->inputs[0])->producer;
+    bool fill = id.index != IPU_NO_INDEX &&
+                ipu_node_of(w->graph, id)->op == IPU_OP_ID_BROADCAST;
+    return fill ? node : NULL;
+}
+
+ipu_status
+ipu__walk_accumulate(ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradient)
 {
     ipu_value *slot = &w->grads[value.index];
     if (slot->index == IPU_NO_INDEX) {
         *slot = gradient;
         return IPU_OK;
     }
+    const ipu_node_data *window = window_gradient(w, gradient);
+    if (window != NULL) { /* it is added in place; its zeros are for prune */
+        ipu_value inputs[2 + IPU_MAX_RANK];
+        uint32_t count = window->input_count;
+        for (uint32_t i = 1; i < count; i++) {
+            inputs[i] = window->inputs[i];
+        }
+        inputs[0] = *slot;
+        return ipu_graph_emit(w->ctx, w->graph, w->block, like,
+                              IPU_OP_ID_DYNAMIC_ADD_SLICE, inputs, count, NULL, 0,
+                              slot);
+    }
     ipu_value terms[2] = {*slot, gradient};
     return ipu_graph_emit(w->ctx, w->graph, w->block, like, IPU_OP_ID_ADD, terms, 2,
                           NULL, 0, slot);
 }
 
-static ipu_status
-fail_opaque(walk *w, const ipu_node_data *node)
+ipu_status
+ipu__walk_zeros(ipu__walk *w, ipu_node like, const ipu_type *type, ipu_value *out)
 {
-    const char *name = ipu_op_info_of(node->op)->name;
+    return ipu_graph_emit_fill(w->ctx, w->graph, w->block, like, type, 0.0, out);
+}
+
+static ipu_status
+fail_opaque(ipu__walk *w, const ipu_node_data *node)
+{
     w->ctx->source = node->source;
-    if (node->op == IPU_OP_ID_REPEAT) {
-        IPU_FAIL(w->ctx, UNIMPLEMENTED,
-                 "cannot differentiate through %s (%s:%d); compute the gradients in "
-                 "the loop's body",
-                 name, node->source.file != NULL ? node->source.file : "unknown line",
-                 (int)node->source.line);
-    }
-    IPU_FAIL(w->ctx, UNIMPLEMENTED, "%s has no gradient (%s:%d)", name,
+    IPU_FAIL(w->ctx, UNIMPLEMENTED, "%s has no gradient (%s:%d)",
+             ipu_op_info_of(node->op)->name,
              node->source.file != NULL ? node->source.file : "unknown line",
              (int)node->source.line);
 }
 
 static ipu_status
-differentiate_node(walk *w, ipu_node id)
+differentiate_node(ipu__walk *w, ipu_node id)
 {
     /* A copy: the rule's nodes move the array. */
     const ipu_node_data node = *ipu_node_of(w->graph, id);
     bool reached = false;
+    bool holds_blocks = (ipu_op_info_of(node.op)->flags & IPU_OP_BLOCK) != 0;
     for (uint32_t k = 0; k < node.output_count; k++) {
-        reached |= w->grads[node.first_output + k].index != IPU_NO_INDEX;
+        reached |= w->grads[node.first_output + k].index != IPU_NO_INDEX &&
+                   (!holds_blocks || w->depends[node.first_output + k]);
+    }
+    if (reached && holds_blocks) {
+        return ipu__walk_control(w, id);
     }
     if (!reached || !node_depends(w, &node)) {
         return IPU_OK;
@@ -179,14 +277,15 @@ differentiate_node(walk *w, ipu_node id)
     IPU_TRY(gradient(&rule));
     for (uint32_t i = 0; i < node.input_count; i++) {
         if (w->wanted.items[i] && rule.results[i].index != IPU_NO_INDEX) {
-            IPU_TRY(accumulate(w, id, node.inputs[i], rule.results[i]));
+            IPU_TRY(ipu__walk_accumulate(w, id, node.inputs[i], rule.results[i]));
         }
     }
     return IPU_OK;
 }
 
 static ipu_status
-start_from(walk *w, const ipu_value *ys, const ipu_value *grad_ys, uint32_t y_count)
+start_from(ipu__walk *w, const ipu_value *ys, const ipu_value *grad_ys,
+           uint32_t y_count)
 {
     for (uint32_t i = 0; i < y_count; i++) {
         const ipu_value_data y = *ipu_value_of(w->graph, ys[i]);
@@ -206,24 +305,32 @@ start_from(walk *w, const ipu_value *ys, const ipu_value *grad_ys, uint32_t y_co
                         i, ipu_type_print(&y.type, want, sizeof(want)),
                         ipu_type_print(given, have, sizeof(have)));
         }
-        IPU_TRY(accumulate(w, y.producer, ys[i], gradient));
+        IPU_TRY(ipu__walk_accumulate(w, y.producer, ys[i], gradient));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu__walk_block(ipu__walk *w, ipu_block block, size_t count)
+{
+    for (size_t i = count; i-- > 0;) {
+        /* Nodes that a step puts in front of its own are not met. */
+        ipu_node node = ipu_block_of(w->graph, block)->nodes.items[i];
+        if (ipu_node_of(w->graph, node)->first_output < w->value_count) {
+            IPU_TRY(differentiate_node(w, node));
+        }
     }
     return IPU_OK;
 }
 
 static ipu_status
-walk_back(walk *w)
+walk_back(ipu__walk *w)
 {
-    size_t own_count = ipu_block_of(w->graph, w->block)->nodes.count;
     for (uint32_t b = w->block.index + 1; b-- > 0;) {
         ipu_block block = {b};
-        size_t count = b == w->block.index ? own_count
-                                           : ipu_block_of(w->graph, block)->nodes.count;
-        for (size_t i = count; i-- > 0;) {
-            ipu_node node = ipu_block_of(w->graph, block)->nodes.items[i];
-            if (ipu_node_of(w->graph, node)->first_output < w->value_count) {
-                IPU_TRY(differentiate_node(w, node));
-            }
+        if (is_around(w, block)) {
+            IPU_TRY(
+                ipu__walk_block(w, block, ipu_block_of(w->graph, block)->nodes.count));
         }
     }
     return IPU_OK;
@@ -234,8 +341,12 @@ ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, const ipu_value *
               const ipu_value *grad_ys, uint32_t y_count, const ipu_value *xs,
               uint32_t x_count, ipu_value *out)
 {
-    walk w = {
-        .ctx = ctx, .graph = graph, .block = block, .value_count = graph->values.count};
+    ipu__walk w = {.ctx = ctx,
+                   .graph = graph,
+                   .block = block,
+                   .value_count = graph->values.count,
+                   .xs = xs,
+                   .x_count = x_count};
     size_t grads_bytes = 0;
     size_t depends_bytes = w.value_count * sizeof(bool);
     ipu_status status =

@@ -8,9 +8,12 @@
 
 /* Appends to `block` the nodes that compute d sum(ys * grad_ys) / d xs. grad_ys may be
  * NULL, and each entry IPU_NO_VALUE: then ones. `xs` are values defined in the block or
- * around it. out[i] is IPU_NO_VALUE where ys do not depend on xs[i]. Integer and bool
- * values carry no gradient. Partial gradients add in reverse program order. Gradient
- * nodes inherit the placement and source of their forward node. */
+ * around it, or in a block that a node there holds: then the sum over all of its turns.
+ * Loops on the way get more outputs, which keep what their gradients need of each turn;
+ * INVALID_ARGUMENT where nothing says how many turns there are at most. out[i] is
+ * IPU_NO_VALUE where ys do not depend on xs[i]. Integer and bool values carry no
+ * gradient. Partial gradients add in reverse program order. Gradient nodes inherit the
+ * placement and source of their forward node. */
 ipu_status ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                          const ipu_value *ys, const ipu_value *grad_ys,
                          uint32_t y_count, const ipu_value *xs, uint32_t x_count,

@@ -187,6 +187,69 @@ ipu_gradient_slice_grad(ipu_rule *r)
     return r->status;
 }
 
+/* One of the three ops on windows, at the starts of the forward node, which begin at
+ * its input `first`. `window` may be IPU_NO_VALUE. */
+static ipu_value
+at_starts(ipu_rule *r, ipu_op op, ipu_value whole, ipu_value window, uint32_t first)
+{
+    ipu_value inputs[2 + IPU_MAX_RANK] = {whole, window};
+    uint32_t count = window.index == IPU_NO_INDEX ? 1 : 2;
+    ipu_attr attr = {0};
+    for (uint32_t i = first; i < r->input_count; i++) {
+        inputs[count++] = r->inputs[i];
+    }
+    if (op != IPU_OP_ID_DYNAMIC_SLICE) {
+        return ipu__rule_emit(r, op, inputs, count, NULL, 0);
+    }
+    ipu_shape size = ipu__rule_type(r, r->inputs[1]).shape;
+    attr = ipu__attr_ints(IPU_ATTR_SIZE, size.dims, (uint32_t)size.rank);
+    return ipu__rule_emit(r, op, inputs, count, &attr, 1);
+}
+
+static ipu_value
+zeros_like(ipu_rule *r, ipu_value like)
+{
+    ipu_shape shape = ipu__rule_type(r, like).shape;
+    return ipu__rule_broadcast(r, ipu__rule_number(r, like, 0.0), &shape);
+}
+
+ipu_status
+ipu_gradient_dynamic_slice(ipu_rule *r)
+{
+    ipu__rule_give(r, 0,
+                   at_starts(r, IPU_OP_ID_DYNAMIC_ADD_SLICE,
+                             zeros_like(r, r->inputs[0]), r->grads[0], 1));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_dynamic_update_slice(ipu_rule *r)
+{
+    if (r->wanted[0]) {
+        ipu__rule_give(r, 0,
+                       at_starts(r, IPU_OP_ID_DYNAMIC_UPDATE_SLICE, r->grads[0],
+                                 zeros_like(r, r->inputs[1]), 2));
+    }
+    if (r->wanted[1]) {
+        ipu__rule_give(
+            r, 1, at_starts(r, IPU_OP_ID_DYNAMIC_SLICE, r->grads[0], IPU_NO_VALUE, 2));
+    }
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_dynamic_add_slice(ipu_rule *r)
+{
+    if (r->wanted[0]) {
+        ipu__rule_give(r, 0, r->grads[0]);
+    }
+    if (r->wanted[1]) {
+        ipu__rule_give(
+            r, 1, at_starts(r, IPU_OP_ID_DYNAMIC_SLICE, r->grads[0], IPU_NO_VALUE, 2));
+    }
+    return r->status;
+}
+
 ipu_status
 ipu_gradient_gather(ipu_rule *r)
 {

@@ -362,7 +362,7 @@ value_list(ipu_py_state *state, PyObject *sequence, ipu_value *values, uint32_t 
 }
 
 /* What is differentiated by: a tensor is one value, a variable (given as its id) all
- * reads of it that can be seen here. x_ends[i] is the end of x number i in `values`. */
+ * reads of it that can be seen here or lie in loops and branches. x_ends[i] is the end of x number i in `values`. */
 static int
 derivands(py_trace *self, PyObject *x_list, ipu_value *values, uint32_t *value_count,
           uint32_t *x_ends, uint32_t *x_count)
@@ -392,7 +392,7 @@ derivands(py_trace *self, PyObject *x_list, ipu_value *values, uint32_t *value_c
             for (uint32_t n = 0; n < graph->nodes.count; n++) {
                 const ipu_node_data *node = &graph->nodes.items[n];
                 if (node->op != IPU_OP_ID_VARIABLE_READ ||
-                    !ipu_trace_visible(self->trace, ipu_node_output(node, 0))) {
+                    !ipu_trace_reaches(self->trace, ipu_node_output(node, 0))) {
                     continue;
                 }
                 int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);

@@ -159,6 +159,24 @@ ipu_status ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                                ipu_node like, const ipu_type *type, double value,
                                ipu_value *out);
 
+/* --- changing what is there (edit.c) --------------------------------------------- */
+
+/* Whether `block` is one that the node holds, or lies inside of one. */
+bool ipu_graph_is_inside(const ipu_graph *graph, ipu_block block, ipu_node node);
+/* Where a node stands in its block. */
+size_t ipu_graph_position(const ipu_graph *graph, ipu_node node);
+/* Moves the nodes of a block from number `tail` on in front of number `to`. */
+void ipu_graph_move_tail(ipu_graph *graph, ipu_block block, size_t tail, size_t to);
+/* Moves a node out of the blocks around it, in front of `before`. */
+ipu_status ipu_graph_hoist(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
+                           ipu_node before);
+/* Appends inputs and outputs to a BLOCK node, whose blocks have them already. The
+ * outputs are new values behind each other; the old ones stay, as identities of theirs.
+ */
+ipu_status ipu_graph_extend_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
+                                 const ipu_value *inputs, uint32_t input_count,
+                                 const ipu_type *outputs, uint32_t output_count);
+
 /* --- shape rules (infer.c) ------------------------------------------------------- */
 
 /* Output types of an op. `graph` is needed for resources and blocks alone and may be

@@ -183,6 +183,72 @@ ipu_infer_slice(ipu_infer_call *call)
     return slice_bounds(call, &call->inputs[0].shape, &call->outputs[0].shape);
 }
 
+/* Input 0 is the whole, `part` the window; the starts begin at input `first`. */
+static ipu_status
+check_window(ipu_infer_call *call, const ipu_shape *part, uint32_t first)
+{
+    const ipu_shape *whole = &call->inputs[0].shape;
+    char a[128];
+    uint32_t starts = call->input_count - first;
+    IPU_FAIL_IF(call->ctx, part->rank != whole->rank, INVALID_ARGUMENT,
+                "a window of %" PRId32 " dimensions into a tensor of %" PRId32,
+                part->rank, whole->rank);
+    IPU_FAIL_IF(call->ctx, starts > (uint32_t)whole->rank, INVALID_ARGUMENT,
+                "%u starts for a tensor of %" PRId32 " dimensions", starts, whole->rank);
+    for (int32_t i = 0; i < whole->rank; i++) {
+        IPU_FAIL_IF(call->ctx, part->dims[i] < 0 || part->dims[i] > whole->dims[i],
+                    INVALID_ARGUMENT,
+                    "the window is %" PRId64 " wide on axis %" PRId32
+                    ", where the tensor has %" PRId64,
+                    part->dims[i], i, whole->dims[i]);
+    }
+    for (uint32_t i = first; i < call->input_count; i++) {
+        const ipu_type *start = &call->inputs[i];
+        IPU_FAIL_IF(call->ctx,
+                    start->shape.rank != 0 || (start->dtype != IPU_DTYPE_INT32 &&
+                                               start->dtype != IPU_DTYPE_INT64),
+                    TYPE, "a start must be an int32 scalar, but got %s",
+                    ipu_type_print(start, a, sizeof(a)));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_dynamic_slice(ipu_infer_call *call)
+{
+    ipu_type *out = &call->outputs[0];
+    uint32_t count;
+    const int64_t *size = ipu_attrs_ints(call->attrs, IPU_ATTR_SIZE, &count);
+    IPU_FAIL_IF(call->ctx, count != (uint32_t)call->inputs[0].shape.rank,
+                INVALID_ARGUMENT, "%u sizes for a tensor of %" PRId32 " dimensions",
+                count, call->inputs[0].shape.rank);
+    *out = call->inputs[0];
+    for (uint32_t i = 0; i < count; i++) {
+        out->shape.dims[i] = size[i];
+    }
+    return check_window(call, &out->shape, 1);
+}
+
+ipu_status
+ipu_infer_dynamic_update_slice(ipu_infer_call *call)
+{
+    IPU_FAIL_IF(call->ctx, call->inputs[0].dtype != call->inputs[1].dtype, TYPE,
+                "the tensor is %s, but what is written into it is %s; convert it with "
+                "tf.cast",
+                ipu_dtype_name(call->inputs[0].dtype),
+                ipu_dtype_name(call->inputs[1].dtype));
+    call->outputs[0] = call->inputs[0];
+    return check_window(call, &call->inputs[1].shape, 2);
+}
+
+ipu_status
+ipu_infer_dynamic_add_slice(ipu_infer_call *call)
+{
+    IPU_FAIL_IF(call->ctx, call->inputs[0].dtype == IPU_DTYPE_BOOL, TYPE,
+                "bools cannot be added");
+    return ipu_infer_dynamic_update_slice(call);
+}
+
 ipu_status
 ipu_infer_slice_grad(ipu_infer_call *call)
 {

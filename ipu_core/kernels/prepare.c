@@ -129,6 +129,13 @@ types_served(const ipu_kernel_spec *spec)
         return in == IPU_DTYPE_BOOL && in1 == out && spec->inputs[2].dtype == out;
     case IPU_OP_ID_ARGMAX:
         return out == IPU_DTYPE_INT32 || out == IPU_DTYPE_INT64;
+    case IPU_OP_ID_DYNAMIC_SLICE:
+        return in == out && is_integer(in1);
+    case IPU_OP_ID_DYNAMIC_UPDATE_SLICE:
+        return in == out && in1 == out && is_integer(spec->inputs[2].dtype);
+    case IPU_OP_ID_DYNAMIC_ADD_SLICE:
+        return in == out && in1 == out && is_integer(spec->inputs[2].dtype) &&
+               is_numeric(out);
     case IPU_OP_ID_GATHER:
         return in == out && is_integer(in1);
     case IPU_OP_ID_GATHER_GRAD:

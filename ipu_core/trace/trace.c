@@ -55,15 +55,11 @@ ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block)
     return IPU_OK;
 }
 
-bool
-ipu_trace_visible(const ipu_trace *trace, ipu_value value)
+static bool
+is_open(const ipu_trace *trace, ipu_block block)
 {
-    if (value.index >= trace->graph->values.count) {
-        return false;
-    }
-    uint32_t home = ipu_value_of(trace->graph, value)->block.index;
     for (size_t i = 0; i < trace->open.count; i++) {
-        if (trace->open.items[i].index == home) {
+        if (trace->open.items[i].index == block.index) {
             return true;
         }
     }
@@ -74,18 +70,14 @@ ipu_trace_visible(const ipu_trace *trace, ipu_value value)
 static bool
 is_kept(const ipu_trace *trace, ipu_block block)
 {
-    for (;;) {
-        for (size_t i = 0; i < trace->open.count; i++) {
-            if (trace->open.items[i].index == block.index) {
-                return true;
-            }
-        }
+    while (!is_open(trace, block)) {
         ipu_node owner = ipu_block_of(trace->graph, block)->owner;
         if (owner.index == IPU_NO_INDEX) {
             return false;
         }
         block = ipu_node_of(trace->graph, owner)->block;
     }
+    return true;
 }
 
 bool
@@ -105,6 +97,19 @@ ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind, int64_
         }
     }
     return false;
+}
+
+bool
+ipu_trace_visible(const ipu_trace *trace, ipu_value value)
+{
+    return value.index < trace->graph->values.count &&
+           is_open(trace, ipu_value_of(trace->graph, value)->block);
+}
+
+bool
+ipu_trace_reaches(const ipu_trace *trace, ipu_value value)
+{
+    return is_kept(trace, ipu_value_of(trace->graph, value)->block);
 }
 
 ipu_status

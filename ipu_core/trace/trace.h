@@ -30,6 +30,8 @@ ipu_status ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block
 /* Whether a value can be used in the innermost open block: it was made there or in a
  * block around it that is still open. */
 bool ipu_trace_visible(const ipu_trace *trace, ipu_value value);
+/* Whether it can, or lies in a block that a node in one of those blocks holds. */
+bool ipu_trace_reaches(const ipu_trace *trace, ipu_value value);
 
 /* Whether a node of this op names the resource, in a block that is open or held by a
  * node of one: what was traced and thrown away does not count. */

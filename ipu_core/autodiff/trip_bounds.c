@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How often a loop can run at most. In: a loop node. Out: a bound, or -1.
+ *
+ * `repeat` runs as often as its count says: the range of that value is followed through
+ * integer arithmetic on constants, minimum and the like. `while` is bounded where its
+ * condition is, or has as one side of an `and`, a comparison of a carried integer with
+ * a value of known range, and the body adds a constant to that integer. The attribute
+ * maximum_iterations bounds both. Nothing is computed, only constants are looked at. */
+#include <string.h>
+
+#include "autodiff/walk.h"
+
+/* Both ends included. What is not known is as wide as int32. */
+typedef struct interval {
+    int64_t low;
+    int64_t high;
+} interval;
+
+static const interval anything = {INT32_MIN, INT32_MAX};
+
+static interval
+checked(int64_t low, int64_t high)
+{
+    /* what wraps around can be anything */
+    return low < INT32_MIN || high > INT32_MAX ? anything : (interval){low, high};
+}
+
+static int64_t
+smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t
+larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static const ipu_node_data *
+producer(const ipu_graph *graph, ipu_value value)
+{
+    ipu_node node = ipu_value_of(graph, value)->producer;
+    return node.index == IPU_NO_INDEX ? NULL : ipu_node_of(graph, node);
+}
+
+static interval
+constant_range(const ipu_node_data *node, ipu_dtype dtype)
+{
+    const ipu_attr *value = ipu_attrs_find(node->attrs, IPU_ATTR_VALUE);
+    int32_t number;
+    if (value == NULL || dtype != IPU_DTYPE_INT32 || value->count != sizeof(number)) {
+        return anything;
+    }
+    memcpy(&number, value->as.bytes, sizeof(number));
+    return (interval){number, number};
+}
+
+/* The range of an int32 scalar. */
+static interval
+range_of(const ipu_graph *graph, ipu_value value, int depth)
+{
+    const ipu_node_data *node = producer(graph, value);
+    ipu_dtype dtype = ipu_value_of(graph, value)->type.dtype;
+    if (node == NULL || depth == 0 || dtype != IPU_DTYPE_INT32) {
+        return anything;
+    }
+    if (node->op == IPU_OP_ID_CONSTANT) {
+        return constant_range(node, dtype);
+    }
+    interval in[3] = {anything, anything, anything};
+    for (uint32_t i = 0; i < node->input_count && i < 3; i++) {
+        in[i] = range_of(graph, node->inputs[i], depth - 1);
+    }
+    interval a = in[0];
+    interval b = in[1];
+    switch (node->op) {
+    case IPU_OP_ID_IDENTITY:
+    case IPU_OP_ID_STOP_GRADIENT:
+    case IPU_OP_ID_RESHAPE:
+    case IPU_OP_ID_CAST:
+        return a;
+    case IPU_OP_ID_MINIMUM:
+        return (interval){smaller(a.low, b.low), smaller(a.high, b.high)};
+    case IPU_OP_ID_MAXIMUM:
+        return (interval){larger(a.low, b.low), larger(a.high, b.high)};
+    case IPU_OP_ID_ADD:
+        return checked(a.low + b.low, a.high + b.high);
+    case IPU_OP_ID_SUB:
+        return checked(a.low - b.high, a.high - b.low);
+    case IPU_OP_ID_NEG:
+        return checked(-a.high, -a.low);
+    case IPU_OP_ID_MUL:
+        if (a.low < 0 || b.low < 0) {
+            return anything;
+        }
+        return checked(a.low * b.low, a.high * b.high);
+    case IPU_OP_ID_FLOOR_DIV:
+        if (a.low < 0 || b.low < 1) {
+            return anything;
+        }
+        return (interval){a.low / b.high, a.high / b.low};
+    case IPU_OP_ID_FLOOR_MOD:
+        return b.low < 1 ? anything : (interval){0, b.high - 1};
+    case IPU_OP_ID_SELECT:
+        return (interval){smaller(in[1].low, in[2].low),
+                          larger(in[1].high, in[2].high)};
+    default:
+        return anything;
+    }
+}
+
+enum { DEPTH = 8 };
+
+/* What the body adds to carried value i in each turn; 0: nothing that is known. */
+static int64_t
+step_of(const ipu_graph *graph, const ipu_block_data *body, uint32_t i)
+{
+    ipu_value param = body->params.items[i];
+    const ipu_node_data *node = producer(graph, body->results.items[i]);
+    while (node != NULL && node->op == IPU_OP_ID_IDENTITY) {
+        node = producer(graph, node->inputs[0]);
+    }
+    if (node == NULL || (node->op != IPU_OP_ID_ADD && node->op != IPU_OP_ID_SUB)) {
+        return 0;
+    }
+    uint32_t other = node->inputs[0].index == param.index ? 1 : 0;
+    if (node->inputs[1 - other].index != param.index ||
+        (node->op == IPU_OP_ID_SUB && other == 0)) {
+        return 0;
+    }
+    interval step = range_of(graph, node->inputs[other], DEPTH);
+    if (step.low != step.high) {
+        return 0;
+    }
+    return node->op == IPU_OP_ID_ADD ? step.low : -step.low;
+}
+
+typedef struct counted {
+    const ipu_graph *graph;
+    const ipu_node_data *loop;
+    const ipu_block_data *condition;
+    const ipu_block_data *body;
+} counted;
+
+/* The carried value whose parameter in the condition this is; -1: none. */
+static int64_t
+carried_by(const counted *c, ipu_value value)
+{
+    for (size_t i = 0; i < c->condition->params.count; i++) {
+        if (c->condition->params.items[i].index == value.index) {
+            return (int64_t)i;
+        }
+    }
+    return -1;
+}
+
+/* The range of what a carried value is compared with: a value from outside, or one that
+ * the loop carries as it is. */
+static interval
+limit_range(const counted *c, ipu_value value)
+{
+    int64_t carried = carried_by(c, value);
+    if (carried < 0) {
+        return range_of(c->graph, value, DEPTH);
+    }
+    bool stays =
+        c->body->results.items[carried].index == c->body->params.items[carried].index;
+    return stays ? range_of(c->graph, c->loop->inputs[carried], DEPTH) : anything;
+}
+
+/* Turns while `left < right` (or <=), where one side is carried and moves towards the
+ * other. */
+static int64_t
+turns_while_less(const counted *c, ipu_value left, ipu_value right, bool or_equal)
+{
+    int64_t up = carried_by(c, left);
+    int64_t step = up < 0 ? 0 : step_of(c->graph, c->body, (uint32_t)up);
+    interval from;
+    interval to;
+    int64_t distance;
+    if (step > 0) {
+        from = range_of(c->graph, c->loop->inputs[up], DEPTH);
+        to = limit_range(c, right);
+        if (from.low == INT32_MIN || to.high == INT32_MAX) {
+            return -1;
+        }
+        distance = to.high - from.low;
+    } else {
+        int64_t down = carried_by(c, right);
+        step = down < 0 ? 0 : -step_of(c->graph, c->body, (uint32_t)down);
+        if (step <= 0) {
+            return -1;
+        }
+        from = range_of(c->graph, c->loop->inputs[down], DEPTH);
+        to = limit_range(c, left);
+        if (from.high == INT32_MAX || to.low == INT32_MIN) {
+            return -1;
+        }
+        distance = from.high - to.low;
+    }
+    distance += or_equal;
+    return distance <= 0 ? 0 : (distance + step - 1) / step;
+}
+
+static int64_t
+fewer(int64_t a, int64_t b)
+{
+    return a < 0 ? b : b < 0 ? a : smaller(a, b);
+}
+
+static int64_t
+turns_while(const counted *c, ipu_value condition, int depth)
+{
+    const ipu_node_data *node = producer(c->graph, condition);
+    if (node == NULL || depth == 0) {
+        return -1;
+    }
+    switch (node->op) {
+    case IPU_OP_ID_IDENTITY:
+        return turns_while(c, node->inputs[0], depth - 1);
+    case IPU_OP_ID_LOGICAL_AND:
+        return fewer(turns_while(c, node->inputs[0], depth - 1),
+                     turns_while(c, node->inputs[1], depth - 1));
+    case IPU_OP_ID_LESS:
+    case IPU_OP_ID_LESS_EQUAL:
+        return turns_while_less(c, node->inputs[0], node->inputs[1],
+                                node->op == IPU_OP_ID_LESS_EQUAL);
+    case IPU_OP_ID_GREATER:
+    case IPU_OP_ID_GREATER_EQUAL:
+        return turns_while_less(c, node->inputs[1], node->inputs[0],
+                                node->op == IPU_OP_ID_GREATER_EQUAL);
+    default:
+        return -1;
+    }
+}
+
+int64_t
+ipu__most_turns(const ipu_graph *graph, ipu_node loop)
+{
+    const ipu_node_data *node = ipu_node_of(graph, loop);
+    int64_t given = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
+    if (node->op == IPU_OP_ID_REPEAT) {
+        interval count = range_of(graph, node->inputs[0], DEPTH);
+        return fewer(given, count.high == INT32_MAX ? -1 : larger(count.high, 0));
+    }
+    counted c = {.graph = graph,
+                 .loop = node,
+                 .condition = ipu_block_of(graph, ipu_node_block(node, 0)),
+                 .body = ipu_block_of(graph, ipu_node_block(node, 1))};
+    return fewer(given, turns_while(&c, c.condition->results.items[0], DEPTH));
+}
