@@ -115,14 +115,10 @@ fail_unbounded(const loop_gradient *g)
     ipu_ctx *ctx = g->c.w->ctx;
     const ipu_node_data *node = ipu_node_of(g->c.w->graph, g->c.node);
     ctx->source = node->source;
-    IPU_FAIL(
-        ctx, INVALID_ARGUMENT,
-        "the gradient of this loop (%s:%d) needs values of each of its turns, and "
-        "nothing says how many turns there are at most. Give the loop "
-        "maximum_iterations, or a number of turns that is known when the function "
-        "is compiled",
-        node->source.file != NULL ? node->source.file : "unknown line",
-        (int)node->source.line);
+    IPU_FAIL(ctx, INVALID_ARGUMENT,
+             "the gradient of this loop needs values of each of its turns, and nothing "
+             "says how many turns there are at most. Give the loop maximum_iterations, "
+             "or a number of turns that is known when the function is compiled");
 }
 
 /* One row for each turn. */
@@ -131,7 +127,6 @@ stash_type(const loop_gradient *g, ipu_value value, int64_t rows)
 {
     const ipu_type *type = &ipu_value_of(g->c.w->graph, value)->type;
     ipu_type stash = {.dtype = type->dtype, .shape = {.rank = 2}};
-    (void)g;
     stash.shape.dims[0] = rows;
     stash.shape.dims[1] = ipu_shape_elements(&type->shape);
     return stash;

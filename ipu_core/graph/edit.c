@@ -127,6 +127,65 @@ ipu_graph_extend_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
     return IPU_OK;
 }
 
+static void
+shrink_block(ipu_graph *graph, ipu_block id, const bool *keep, uint32_t outputs)
+{
+    ipu_block_data *block = ipu_block_of(graph, id);
+    size_t params = 0;
+    size_t results = 0;
+    for (size_t i = 0; i < block->params.count; i++) {
+        if (keep[i]) {
+            ipu_value_of(graph, block->params.items[i])->position = (uint32_t)params;
+            block->params.items[params++] = block->params.items[i];
+        }
+    }
+    block->params.count = params;
+    if (block->results.count != outputs) { /* a condition */
+        return;
+    }
+    for (size_t i = 0; i < outputs; i++) {
+        if (keep[i]) {
+            block->results.items[results++] = block->results.items[i];
+        }
+    }
+    block->results.count = results;
+}
+
+ipu_status
+ipu_graph_shrink_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node, const bool *keep)
+{
+    ipu_node_data *data = ipu_node_of(graph, node);
+    uint32_t first = (uint32_t)graph->values.count;
+    uint32_t outputs = data->output_count;
+    uint32_t kept = 0;
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->values, outputs));
+    for (uint32_t i = 0; i < outputs; i++) {
+        if (keep[i]) {
+            ipu_value_data value = graph->values.items[data->first_output + i];
+            value.position = kept++;
+            graph->values.items[graph->values.count++] = value;
+        }
+    }
+    for (uint32_t k = 0; k < ipu_node_block_count(data); k++) {
+        bool condition = data->op == IPU_OP_ID_WHILE && k == 0;
+        shrink_block(graph, ipu_node_block(data, k), keep,
+                     condition ? IPU_NO_INDEX : outputs);
+    }
+    if (data->op != IPU_OP_ID_SWITCH) {
+        uint32_t before = data->input_count - outputs;
+        uint32_t inputs = before;
+        for (uint32_t i = 0; i < outputs; i++) {
+            if (keep[i]) {
+                data->inputs[inputs++] = data->inputs[before + i];
+            }
+        }
+        data->input_count = inputs;
+    }
+    data->first_output = first;
+    data->output_count = kept;
+    return IPU_OK;
+}
+
 bool
 ipu_graph_is_inside(const ipu_graph *graph, ipu_block block, ipu_node node)
 {

@@ -177,6 +177,12 @@ ipu_status ipu_graph_extend_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
                                  const ipu_value *inputs, uint32_t input_count,
                                  const ipu_type *outputs, uint32_t output_count);
 
+/* Takes away the outputs of a BLOCK node for which keep[i] is false, with their results
+ * in its blocks; of loops the carried inputs and parameters too, which nothing may use.
+ * What is kept are new values behind each other, in the old order. */
+ipu_status ipu_graph_shrink_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
+                                 const bool *keep);
+
 /* --- shape rules (infer.c) ------------------------------------------------------- */
 
 /* Output types of an op. `graph` is needed for resources and blocks alone and may be

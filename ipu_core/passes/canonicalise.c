@@ -13,6 +13,7 @@
  *   reshape, transpose, slice of a broadcast single element -> broadcast
  *   element-wise op on broadcast inputs -> on the inputs themselves
  *   x * 1, x / 1, x - 0, neg neg, not not -> x
+ *   a value that a loop carries unchanged -> its initial value
  *   a > b -> b < a; commuting operands in the order of their ids, constants last
  *
  * A replacement is looked at again, until no rule fits; each rule makes the graph
@@ -375,10 +376,36 @@ settle(ipu__rewriter *r, ipu_node id, ipu_value *out)
     return IPU_OK;
 }
 
+/* A value that a loop carries as it is is the initial value, inside and behind. */
+static ipu_status
+take_out_invariants(ipu__rewriter *r, ipu_node id)
+{
+    const ipu_node_data *node = ipu_node_of(r->graph, id);
+    uint32_t blocks = ipu_node_block_count(node);
+    const ipu_block_data *body =
+        ipu_block_of(r->graph, ipu_node_block(node, blocks - 1));
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ipu_value initial = node->inputs[node->input_count - node->output_count + i];
+        if (body->results.items[i].index != body->params.items[i].index) {
+            continue;
+        }
+        for (uint32_t k = 0; k < blocks; k++) {
+            ipu_block held = ipu_node_block(node, k);
+            IPU_TRY(ipu__replace(r, ipu_block_of(r->graph, held)->params.items[i],
+                                 initial));
+        }
+        IPU_TRY(ipu__replace(r, ipu_node_output(node, i), initial));
+    }
+    return IPU_OK;
+}
+
 static ipu_status
 visit(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data *node = ipu_node_of(r->graph, id);
+    if (node->op == IPU_OP_ID_REPEAT || node->op == IPU_OP_ID_WHILE) {
+        return take_out_invariants(r, id);
+    }
     if (node->output_count != 1) {
         return IPU_OK;
     }

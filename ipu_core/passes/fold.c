@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Nodes whose inputs are all constants become constants. In: any graph. Out: the same
- * graph with literals; the constants that they came from stay for the prune pass.
+ * Nodes whose inputs are all constants become constants, and of a switch with a
+ * constant index the branch remains. In: any graph. Out: the same graph with literals;
+ * the constants that they came from stay for the prune pass.
  *
  * The kernel that would have run is the one that folds, so that folding changes no bit.
  * Nodes with effects, random numbers or blocks are left, results above MOST_BYTES too
@@ -139,10 +140,32 @@ emit_literal(ipu__rewriter *r, ipu_node like, ipu_value value, const void *bytes
     return ipu__replace(r, value, constant);
 }
 
+/* A switch whose index is known: the nodes of that branch take its place. */
+static ipu_status
+take_branch(ipu__rewriter *r, const ipu_node_data *node, const ipu_attr *index,
+            bool *keep)
+{
+    int32_t which;
+    uint32_t last = ipu_node_block_count(node) - 1;
+    memcpy(&which, index->as.bytes, sizeof(which));
+    bool in_range = which >= 0 && (uint32_t)which <= last;
+    ipu_block branch = ipu_node_block(node, in_range ? (uint32_t)which : last);
+    IPU_TRY(ipu__inline(r, branch, node->block));
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ipu_value result = ipu_block_of(r->graph, branch)->results.items[i];
+        IPU_TRY(ipu__replace(r, ipu_node_output(node, i), ipu__resolve(r, result)));
+    }
+    *keep = false;
+    return IPU_OK;
+}
+
 static ipu_status
 visit(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data node = *ipu_node_of(r->graph, id);
+    if (node.op == IPU_OP_ID_SWITCH && literal(r->graph, node.inputs[0]) != NULL) {
+        return take_branch(r, &node, literal(r->graph, node.inputs[0]), keep);
+    }
     if (!can_fold(r->graph, &node)) {
         return IPU_OK;
     }

@@ -15,8 +15,8 @@ ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by)
     return IPU_OK;
 }
 
-static ipu_value
-resolve(const ipu__rewriter *rewriter, ipu_value value)
+ipu_value
+ipu__resolve(const ipu__rewriter *rewriter, ipu_value value)
 {
     while (value.index < rewriter->replaced.count &&
            rewriter->replaced.items[value.index].index != IPU_NO_INDEX) {
@@ -33,7 +33,7 @@ rewrite_node(ipu__rewriter *rewriter, ipu_block block, ipu_node id)
     bool keep = true;
     const ipu_node_data *node = ipu_node_of(rewriter->graph, id);
     for (uint32_t i = 0; i < node->input_count; i++) {
-        node->inputs[i] = resolve(rewriter, node->inputs[i]);
+        node->inputs[i] = ipu__resolve(rewriter, node->inputs[i]);
     }
     IPU_TRY(rewriter->visit(rewriter, id, &keep));
     node = ipu_node_of(rewriter->graph, id);
@@ -55,6 +55,21 @@ rewrite_node(ipu__rewriter *rewriter, ipu_block block, ipu_node id)
     return IPU_OK;
 }
 
+ipu_status
+ipu__inline(ipu__rewriter *rewriter, ipu_block from, ipu_block into)
+{
+    for (size_t i = 0; i < ipu_block_of(rewriter->graph, from)->nodes.count; i++) {
+        ipu_node id = ipu_block_of(rewriter->graph, from)->nodes.items[i];
+        ipu_node_data *node = ipu_node_of(rewriter->graph, id);
+        node->block = into;
+        for (uint32_t k = 0; k < node->output_count; k++) {
+            ipu_value_of(rewriter->graph, ipu_node_output(node, k))->block = into;
+        }
+        IPU_TRY(rewrite_node(rewriter, into, id));
+    }
+    return IPU_OK;
+}
+
 static ipu_status
 rewrite_block(ipu__rewriter *rewriter, ipu_block id)
 {
@@ -71,7 +86,7 @@ rewrite_block(ipu__rewriter *rewriter, ipu_block id)
     IPU_ARRAY_FREE(rewriter->ctx, &old);
     block = ipu_block_of(rewriter->graph, id);
     for (size_t i = 0; i < block->results.count; i++) {
-        block->results.items[i] = resolve(rewriter, block->results.items[i]);
+        block->results.items[i] = ipu__resolve(rewriter, block->results.items[i]);
     }
     return status;
 }

@@ -28,6 +28,11 @@ struct ipu__rewriter {
 /* Walks the whole graph. Releases what the rewriter holds, also after a failure, which
  * leaves a graph that can be freed and no more. */
 ipu_status ipu__rewrite(ipu__rewriter *rewriter);
+/* Moves the nodes of a block that has no parameters to where the walk is, in `into`,
+ * visiting each. */
+ipu_status ipu__inline(ipu__rewriter *rewriter, ipu_block from, ipu_block into);
+/* What stands for a value by now. */
+ipu_value ipu__resolve(const ipu__rewriter *rewriter, ipu_value value);
 /* From here on `by` stands wherever `value` is used. */
 ipu_status ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by);
 
