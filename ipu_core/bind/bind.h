@@ -140,6 +140,8 @@ ipu_trace *ipu_py_trace_of(PyObject *trace);
 unsigned long ipu_py_trace_thread(PyObject *trace); /* that opened it */
 /* `tensor` as a value of the open trace: its own value, or a constant. */
 int ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out);
+/* Sets TypeError: a symbolic tensor outside of its function or loop. */
+void ipu_py_raise_leaked(const ipu_py_tensor *tensor);
 /* One op, eager or traced. inputs are borrowed tensors; the result is a new reference:
  * a tensor, a tuple, or None for ops without outputs. */
 PyObject *ipu_py_apply(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,

@@ -287,11 +287,7 @@ apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
     }
     for (uint32_t i = 0; i < input_count; i++) {
         if (inputs[i]->storage == NULL) {
-            PyErr_Format(
-                PyExc_TypeError,
-                "%s: a tensor of a traced function is used outside of it; return "
-                "it from the function instead",
-                info->name);
+            ipu_py_raise_leaked(inputs[i]);
             return NULL;
         }
         input_types[i] = inputs[i]->type;
@@ -378,10 +374,7 @@ ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
     ipu_trace *trace = ipu_py_trace_of(open);
     if (tensor->storage == NULL) {
         if (tensor->trace != open || !ipu_trace_visible(trace, tensor->value)) {
-            PyErr_SetString(
-                PyExc_TypeError,
-                "a tensor is used outside of the function or loop that made "
-                "it; pass it as an argument, or return it");
+            ipu_py_raise_leaked(tensor);
             return -1;
         }
         *out = tensor->value;

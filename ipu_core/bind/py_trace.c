@@ -18,6 +18,7 @@ typedef struct py_trace {
     unsigned long thread; /* that opened it */
     PyObject *last_file;  /* the file name that was interned last, and its copy */
     const char *last_file_text;
+    PyObject *name; /* str: the function, for errors */
 } py_trace;
 
 ipu_trace *
@@ -30,6 +31,28 @@ unsigned long
 ipu_py_trace_thread(PyObject *trace)
 {
     return ((py_trace *)trace)->thread;
+}
+
+void
+ipu_py_raise_leaked(const ipu_py_tensor *tensor)
+{
+    py_trace *self = (py_trace *)tensor->trace;
+    const ipu_graph *graph = self->trace->graph;
+    const ipu_value_data *value = ipu_value_of(graph, tensor->value);
+    const char *name = self->name == NULL ? NULL : PyUnicode_AsUTF8(self->name);
+    char made[512] = "an argument of it";
+    if (value->producer.index != IPU_NO_INDEX) {
+        const ipu_node_data *node = ipu_node_of(graph, value->producer);
+        snprintf(made, sizeof(made), "made by %s at %s:%d",
+                 ipu_op_info_of(node->op)->name,
+                 node->source.file == NULL ? "an unknown line" : node->source.file,
+                 (int)node->source.line);
+    }
+    PyErr_Format(PyExc_TypeError,
+                 "a tensor of a traced function (%s) is used outside of the function "
+                 "or loop that made it: %s. It has no value there; pass it as an "
+                 "argument, or return it",
+                 name == NULL ? "without a name" : name, made);
 }
 
 static ipu_py_state *
@@ -68,15 +91,17 @@ ipu_py_trace_source(ipu_py_state *state, PyObject *trace)
 static PyObject *
 trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"host", NULL};
+    static char *names[] = {"host", "name", NULL};
     int host = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p:Trace", names, &host)) {
+    PyObject *name = NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pU:Trace", names, &host, &name)) {
         return NULL;
     }
     py_trace *self = (py_trace *)cls->tp_alloc(cls, 0);
     if (self == NULL) {
         return NULL;
     }
+    self->name = Py_XNewRef(name);
     ipu_ctx ctx = ipu_py_ctx();
     if (ipu_trace_create(&ctx, host != 0, &self->trace) != IPU_OK) {
         Py_DECREF(self);
@@ -93,6 +118,7 @@ trace_dealloc(PyObject *object)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_trace_free(&ctx, self->trace);
     Py_XDECREF(self->last_file);
+    Py_XDECREF(self->name);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -492,6 +518,34 @@ trace_gradients(PyObject *object, PyObject *args)
 }
 
 static PyObject *
+trace_evaluate(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_py_state *state = state_of(self);
+    PyObject *tensor;
+    PyObject *device;
+    ipu_value value;
+    ipu_graph *graph;
+    if (!PyArg_ParseTuple(args, "O!O:evaluate", state->tensor_type, &tensor, &device) ||
+        ipu_py_trace_value(state, (ipu_py_tensor *)tensor, &value) < 0) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_trace_lift(&ctx, self->trace, value, &graph) != IPU_OK) {
+        return fail(self, &ctx);
+    }
+    PyObject *program =
+        ipu_py_program_compile(state, graph, device, true, false, false);
+    ipu_graph_free(&ctx, graph);
+    PyObject *outputs =
+        program == NULL ? NULL : PyObject_CallMethod(program, "run", "(())");
+    PyObject *result = outputs == NULL ? NULL : PySequence_GetItem(outputs, 0);
+    Py_XDECREF(outputs);
+    Py_XDECREF(program);
+    return result;
+}
+
+static PyObject *
 trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"device", "fuse", "reference", "verify", NULL};
@@ -571,6 +625,9 @@ static PyMethodDef trace_methods[] = {
      "gradients(ys, grad_ys, xs)\n--\n\nThe derivatives of sum(ys * grad_ys); each x a "
      "tensor, "
      "or the id of a variable."},
+    {"evaluate", trace_evaluate, METH_VARARGS,
+     "evaluate(tensor, device)\n--\n\nThe value of a tensor of this trace that "
+     "depends on nothing which is known only when the program runs."},
     {"compile", (PyCFunction)(void (*)(void))trace_compile,
      METH_VARARGS | METH_KEYWORDS,
      "compile(device=None, fuse=True, reference=False, verify=False)\n--\n\nThe "
@@ -586,7 +643,8 @@ static PyGetSetDef trace_getset[] = {
 };
 
 static PyType_Slot trace_slots[] = {
-    {Py_tp_doc, "Trace(host=False)\n--\n\nThe graph of a function while it is built."},
+    {Py_tp_doc, "Trace(host=False, name='')\n--\n\nThe graph of a function while it is "
+                "built."},
     {Py_tp_new, trace_new},
     {Py_tp_dealloc, trace_dealloc},
     {Py_tp_methods, trace_methods},

@@ -95,6 +95,9 @@ from ipu.tf.tensor_spec import TensorSpec
 from ipu.tf import math, nn, random  # isort: skip
 from ipu.tf.variable import Variable  # isort: skip
 from ipu.tf import data  # isort: skip
+from ipu.tf import autograph  # isort: skip
+from ipu.tf._function import function, init_scope, inside_function  # isort: skip
+from ipu.tf._placement import device  # isort: skip
 
 newaxis = None
 

@@ -1,161 +1,107 @@
 # SPDX-License-Identifier: MIT
-"""Python functions as programs: tracing, the cache of traced functions, running.
+"""``tf.function``: Python functions as programs.
 
 A function is traced once for each signature: the shapes and dtypes of its tensor
-arguments, the values of Python ones, the identity of all other objects.
+arguments, the values of Python ones, the identity of all other objects. Objects are held
+weakly: what was traced for one is forgotten with it.
 """
 
 from __future__ import annotations
 
+import functools
+import inspect
+import threading
+import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ipu import _core, _devices
-from ipu.tf import nest
-from ipu.tf.ops import Tensor
+from ipu import _devices
+from ipu.tf import _explain, nest
+from ipu.tf._placement import current_device, on_host
+from ipu.tf._signature import difference, is_tensor_argument, key_of, objects_in
+from ipu.tf._tracing import (
+    Build,
+    TracedProgram,
+    current_build,
+    in_trace,
+    init_scope,
+    scratch_trace,
+    trace_program,
+)
+from ipu.tf.ops import Tensor, convert_to_tensor
 from ipu.tf.tensor_spec import TensorSpec
-from ipu.tf.variable import Variable, current_device
 
 __all__ = [
+    "ConcreteFunction",
     "DeviceFunction",
     "TracedProgram",
+    "function",
     "in_trace",
+    "init_scope",
+    "inside_function",
+    "run_functions_eagerly",
     "scratch_trace",
     "trace_program",
 ]
 
-
-class _Result(NamedTuple):
-    """A leaf of a function's result: output number ``output``, or a plain ``value``."""
-
-    output: int
-    value: Any
+_MANY_TRACES = 5
 
 
-class TracedProgram(NamedTuple):
-    """A compiled function.
+class _Settings:
+    run_eagerly = False
 
-    Attributes:
-        program: The compiled program; its inputs are the function's tensor arguments.
-        output_structure: The nest that the function returned, with a spec for each
-            tensor.
-        output_specs: The specs of its tensors, in order.
-        results: The leaves of the structure.
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Make every ``tf.function`` call its Python function as it is, op by op."""
+    _Settings.run_eagerly = bool(run_eagerly)
+
+
+def inside_function() -> bool:
+    """Whether a function is being traced.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.inside_function()
+        False
     """
-
-    program: _core.Program
-    output_structure: Any
-    output_specs: list[TensorSpec]
-    results: list[_Result]
-
-    def pack(self, outputs: Sequence[Tensor]) -> Any:
-        """The function's result, with the program's outputs in place."""
-        leaves = [r.value if r.output < 0 else outputs[r.output] for r in self.results]
-        return nest.pack_sequence_as(self.output_structure, leaves)
+    return in_trace()
 
 
-def in_trace() -> bool:
-    """Whether a function is being traced."""
-    return _core.open_trace() is not None
+class _Entry(NamedTuple):
+    """One traced program, and what it was traced for."""
+
+    traced: TracedProgram
+    keys: dict[str, Any]  # by parameter
+    place: str
+    watched: list[weakref.ref[Any] | Any]  # objects whose identity is in the key
 
 
-def _type_of(spec: Any) -> tuple[str, tuple[int, ...]]:
-    shape = tuple(spec.shape)
-    if any(size is None for size in shape):
-        raise ValueError(
-            f"Every size must be known when a function is compiled. Received the shape "
-            f"{shape}. If a batch is not full, use drop_remainder=True in "
-            "Dataset.batch."
-        )
-    return (spec.dtype.name, tuple(int(s) for s in shape))
+class _Active(threading.local):
+    """The functions whose bodies are running in a trace, with their signatures."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[DeviceFunction, Any]] = []
 
 
-def _trace(
-    function: Callable[..., Any], args: Any, host: bool
-) -> tuple[_core.Trace, Any, list[_Result], list[TensorSpec]]:
-    """Trace ``function``; every TensorSpec in the nest ``args`` becomes a parameter."""
-    trace = _core.Trace(host=host)
-    with trace:
-        actual = nest.map_structure(
-            lambda a: trace.parameter(_type_of(a)) if isinstance(a, TensorSpec) else a,
-            args,
-        )
-        returned = function(*actual)
-        results: list[_Result] = []
-        specs: list[TensorSpec] = []
-
-        def take(leaf: Any) -> Any:
-            if isinstance(leaf, Variable):
-                leaf = leaf.value()
-            if isinstance(leaf, Tensor):
-                trace.result(leaf)
-                results.append(_Result(len(specs), None))
-                specs.append(TensorSpec(leaf.shape, leaf.dtype))
-                return specs[-1]
-            results.append(_Result(-1, leaf))
-            return leaf
-
-        structure = nest.map_structure(take, returned)
-    return trace, structure, results, specs
-
-
-def trace_program(
-    fn: Callable[..., Any],
-    specs: Sequence[Any],
-    host: bool = False,
-    device: _devices.Device | None = None,
-) -> TracedProgram:
-    """Trace and compile a function.
-
-    Args:
-        fn: Called once, with a tensor for each ``TensorSpec``.
-        specs: Its arguments: nests with a ``TensorSpec`` for each tensor.
-        host: Compile for the host, where the wider dtypes exist.
-        device: Where it will run; None on the host.
-
-    Returns:
-        The compiled function.
-    """
-    trace, structure, results, output_specs = _trace(fn, tuple(specs), host)
-    program = trace.compile(device=None if device is None else device.core)
-    return TracedProgram(program, structure, output_specs, results)
-
-
-def scratch_trace(
-    fn: Callable[..., Any], specs: Sequence[Any], host: bool = False
-) -> Any:
-    """Find the shapes and dtypes that a function gives, without compiling it.
-
-    Args:
-        fn: Called once, with a tensor for each ``TensorSpec``.
-        specs: Its arguments, as for :func:`trace_program`.
-        host: Trace for the host.
-
-    Returns:
-        The nest that ``fn`` returned, with a ``TensorSpec`` for each tensor.
-    """
-    return _trace(fn, tuple(specs), host)[1]
-
-
-_SCALARS = (bool, int, float, complex, str, bytes, type(None))
-
-
-def _is_tensor(leaf: Any) -> bool:
-    return isinstance(leaf, (Tensor, np.ndarray, np.generic))
+_active = _Active()
 
 
 class DeviceFunction:
-    """A Python function as one device program.
+    """A Python function that runs as one program.
 
     Args:
         python_function: The function. Its effects on Python happen while it is traced.
-        device: Where it runs; None is the current strategy's device, else number 0.
+        device: Where it runs; None is what is in force where it is called: the device
+            of the scope or strategy, else number 0.
+        autograph: Convert Python control flow on tensors.
+        input_signature: A ``TensorSpec``, or a nest of them, for each argument.
+        name: For errors and :meth:`explain`; None is the function's.
 
     Calling it with tensors, arrays, Python numbers, models, data structures of them
     and so on traces it where it has not seen such arguments before, runs the program,
-    and returns what the function returned with eager tensors in it.
+    and returns what the function returned with eager tensors in it. Called while
+    another function is traced, it becomes part of that one.
     """
 
     _is_ipu_function = True
@@ -164,54 +110,517 @@ class DeviceFunction:
         self,
         python_function: Callable[..., Any],
         device: _devices.Device | None = None,
+        *,
+        autograph: bool = False,
+        input_signature: Any = None,
+        name: str | None = None,
     ) -> None:
+        if not callable(python_function):
+            raise TypeError(
+                f"tf.function takes a callable. Received: {python_function!r}."
+            )
         self.python_function = python_function
         self._device = device
-        self._cache: dict[Any, TracedProgram] = {}
-        self._kept: list[Any] = []  # objects whose identity is a key
-
-    def _key(self, leaf: Any) -> Any:
-        if _is_tensor(leaf):
-            tensor = leaf if isinstance(leaf, Tensor) else np.asarray(leaf)
-            return (tuple(tensor.shape), tensor.dtype.name)
-        if isinstance(leaf, _SCALARS):
-            return (type(leaf), leaf)
-        return id(leaf)
-
-    def traced(self, *args: Any) -> TracedProgram:
-        """The compiled function for these arguments; traces where there is none yet."""
-        device = self._device or current_device()
-        leaves = nest.flatten(args)
-        key = (
-            id(device),
-            repr(nest.map_structure(lambda _: 0, args)),
-            tuple(self._key(leaf) for leaf in leaves),
+        self._autograph = autograph
+        self._specs = _checked_signature(input_signature)
+        self._name = name or getattr(
+            python_function, "__name__", type(python_function).__name__
         )
-        found = self._cache.get(key)
-        if found is None:
-            _devices.check_shards(device)
-            specs = nest.map_structure(
-                lambda leaf: (
-                    TensorSpec(leaf.shape, leaf.dtype.name)
-                    if _is_tensor(leaf)
-                    else leaf
-                ),
-                args,
-            )
-            found = trace_program(self.python_function, specs, device=device)
-            self._cache[key] = found
-            self._kept.append(
-                (device, [leaf for leaf in leaves if not _is_tensor(leaf)])
-            )
-        return found
+        self._parameters: inspect.Signature | None = None
+        self._cache: dict[Any, _Entry] = {}
+        self._lock = threading.RLock()  # protects _cache while a trace adds to it
+        self._has_created = False  # a first trace has ended
+        self._history: list[str] = []
+        self._bound: weakref.WeakKeyDictionary[Any, DeviceFunction] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._converted: Callable[..., Any] | None = None
+        for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+            value = getattr(python_function, attribute, None)
+            if value is not None:
+                self.__dict__[attribute] = value
+        self.__wrapped__ = python_function
 
-    def __call__(self, *args: Any) -> Any:
-        if in_trace():
-            return self.python_function(*args)
-        device = self._device or current_device()
-        traced = self.traced(*args)
-        with device.running():
-            outputs = traced.program.run(
-                [leaf for leaf in nest.flatten(args) if _is_tensor(leaf)]
+    # --- what it is ------------------------------------------------------------------
+
+    @property
+    def input_signature(self) -> Any:
+        """The declared signature, or None."""
+        return self._specs
+
+    @property
+    def function_spec(self) -> inspect.Signature:
+        """The Python function's parameters."""
+        if self._parameters is None:
+            try:
+                self._parameters = inspect.signature(self.python_function)
+            except (TypeError, ValueError):
+                self._parameters = inspect.Signature(
+                    [
+                        inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+                        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+                    ]
+                )
+        return self._parameters
+
+    def experimental_get_tracing_count(self) -> int:
+        """How often the function has been traced."""
+        return len(self._history)
+
+    def explain(self) -> str:
+        """Say in plain sentences why the function was traced last, what was fused, and
+        what the program contains.
+
+        Example:
+            >>> from ipu import tf
+            >>> double = tf.function(lambda x: x + x)
+            >>> _ = double(tf.ones(3))
+            >>> print(double.explain().splitlines()[0])
+            <lambda> has been traced once.
+        """
+        last = next(reversed(self._cache.values())) if self._cache else None
+        return _explain.sentences(
+            self._name, self._history, None if last is None else last.traced
+        )
+
+    def __repr__(self) -> str:
+        return f"<tf.function {self._name}>"
+
+    # --- methods -----------------------------------------------------------------------
+
+    def __get__(self, instance: Any, owner: type | None = None) -> DeviceFunction:
+        if instance is None:
+            return self
+        try:
+            bound = self._bound.get(instance)
+            if bound is None:
+                method: Callable[..., Any] = _WeakMethod(self.python_function, instance)
+                bound = self._like(method)
+                self._bound[instance] = bound
+        except TypeError:  # it cannot be referenced weakly, or has no hash
+            kept = self.__dict__.setdefault("_bound_strongly", {})
+            if id(instance) not in kept:
+                plain = functools.partial(self.python_function, instance)
+                kept[id(instance)] = (instance, self._like(plain))
+            bound = kept[id(instance)][1]
+        return bound
+
+    def _like(self, python_function: Callable[..., Any]) -> DeviceFunction:
+        made = DeviceFunction(
+            python_function,
+            self._device,
+            autograph=self._autograph,
+            name=self._name,
+        )
+        made._specs = self._specs
+        return made
+
+    # --- calling -----------------------------------------------------------------------
+
+    def _callable(self) -> Callable[..., Any]:
+        """What is traced: the function, converted if it is to be."""
+        if self._converted is None:
+            self._converted = self.python_function
+            if self._autograph:
+                from ipu.tf import autograph
+
+                self._converted = autograph.tf_convert(self.python_function)
+        return self._converted
+
+    def _arguments(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with defaults in place, positional where they can be."""
+        if not kwargs and self._specs is None and self._parameters is not None:
+            fixed = self.__dict__.get("_fixed_count")
+            if fixed == len(args):
+                return args, kwargs
+        signature = self.function_spec
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}(): {error}") from None
+        bound.apply_defaults()
+        positional = (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        )
+        kinds = [p.kind for p in signature.parameters.values()]
+        if all(kind in positional for kind in kinds):
+            self.__dict__["_fixed_count"] = len(kinds)
+        if self._specs is not None:
+            return self._fit(bound.args), bound.kwargs
+        return bound.args, bound.kwargs
+
+    def _fit(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments as the declared signature has them."""
+        specs = self._specs
+        assert specs is not None
+        given = args[: len(specs)]
+        if len(args) < len(specs):
+            raise TypeError(
+                f"{self._name}() takes {len(specs)} arguments by its input_signature. "
+                f"Received: {len(args)}."
             )
-        return traced.pack(outputs)
+        fitted = [
+            _fit_one(self._name, i, spec, arg)
+            for i, (spec, arg) in enumerate(zip(specs, given, strict=True))
+        ]
+        return (*fitted, *args[len(specs) :])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if in_trace() or _Settings.run_eagerly or _is_recording():
+            args, kwargs = self._arguments(args, kwargs)
+            return self._inline(args, kwargs)
+        args, kwargs = self._arguments(args, kwargs)
+        entry, device = self._find(args, kwargs)
+        inputs = [
+            leaf for leaf in nest.flatten((args, kwargs)) if is_tensor_argument(leaf)
+        ]
+        if device is None:
+            outputs = entry.traced.run(inputs)
+        else:
+            with device.running():
+                outputs = entry.traced.run(inputs)
+        return entry.traced.pack(outputs)
+
+    def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the body as a part of what is being traced."""
+        key = key_of((args, kwargs))
+        if any(f is self and k == key for f, k in _active.calls):
+            raise RecursionError(
+                f"{self._name} calls itself with arguments of the same shapes, dtypes "
+                "and values. A tf.function is expanded where it is called, so this "
+                "never ends. Use a loop (for, while, tf.while_loop)."
+            )
+        _active.calls.append((self, key))
+        build = current_build() if in_trace() and not self._has_created else None
+        before = build.may_create if build is not None else False
+        try:
+            if build is not None:
+                build.may_create = True
+            return self._callable()(*args, **kwargs)
+        finally:
+            _active.calls.pop()
+            if build is not None:
+                build.may_create = before
+                self._has_created = True
+
+    # --- tracing -----------------------------------------------------------------------
+
+    def traced(self, *args: Any, **kwargs: Any) -> TracedProgram:
+        """The compiled function for these arguments; traces where there is none yet."""
+        return self._find(*self._arguments(args, kwargs))[0].traced
+
+    def _find(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[_Entry, _devices.Device | None]:
+        host = self._device is None and on_host()
+        device = self._device or current_device()
+        key = (id(device), host, key_of(args), key_of(kwargs) if kwargs else None)
+        entry = self._cache.get(key)
+        if entry is None:
+            with self._lock:
+                entry = self._cache.get(key)
+                if entry is None:
+                    entry = self._add(key, args, kwargs, device, host)
+        return entry, None if host else device
+
+    def _add(
+        self,
+        key: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: _devices.Device,
+        host: bool,
+    ) -> _Entry:
+        if not host:
+            _devices.check_shards(device)
+        names = list(self.function_spec.parameters)
+        keys = {
+            names[i] if i < len(names) else f"argument {i}": key_of(arg)
+            for i, arg in enumerate(args)
+        }
+        keys.update({name: key_of(arg) for name, arg in kwargs.items()})
+        place = "the host" if host else device.name
+        self._tell_reason(keys, place)
+        specs = nest.map_structure(_spec_of, (args, kwargs))
+        build = Build(self._label(), runs=True, may_create=not self._has_created)
+        call = self._callable()
+
+        def body(positional: Any, keywords: Any) -> Any:
+            return call(*positional, **keywords)
+
+        _active.calls.append((self, key_of((args, kwargs))))
+        try:
+            traced = trace_program(body, specs, host=host, device=device, build=build)
+        finally:
+            _active.calls.pop()
+        self._has_created = True
+        if any(variable() is None for variable in build.variables):
+            raise ValueError(
+                f"{self._name} creates a tf.Variable in each call: tf.function-"
+                "decorated function tried to create variables on non-first call. Keep "
+                "the variable on an object, and create it only where it is None."
+            )
+        watched = [
+            self._watch(item, key) for item in (device, *objects_in((args, kwargs)))
+        ]
+        entry = _Entry(traced, keys, place, watched)
+        self._cache[key] = entry
+        return entry
+
+    def _label(self) -> str:
+        code = getattr(self.python_function, "__code__", None)
+        if code is None:
+            return self._name
+        return f"{self._name} ({code.co_filename}:{code.co_firstlineno})"
+
+    def _watch(self, item: Any, key: Any) -> Any:
+        """A reference that forgets what was traced for an object together with it."""
+        cache = self._cache
+        try:
+            return weakref.ref(item, lambda _: cache.pop(key, None))
+        except TypeError:
+            return item
+
+    def _tell_reason(self, keys: dict[str, Any], place: str) -> None:
+        if not self._cache:
+            text = "first call" if not self._history else "its arguments are gone"
+        else:
+            changes = [
+                (difference(e.keys, keys), e) for e in reversed(self._cache.values())
+            ]
+            fewest, nearest = min(changes, key=lambda pair: len(pair[0]))
+            parts = [f"{name} changed from {a} to {b}" for name, a, b in fewest]
+            if nearest.place != place:
+                parts.append(f"it runs on {place} instead of {nearest.place}")
+            text = "; ".join(parts) or "the number of its arguments changed"
+        self._history.append(text)
+        if len(self._history) == _MANY_TRACES + 1:
+            warnings.warn(
+                f"{self._name} has been traced {len(self._history)} times, the last "
+                f"time since {text}. Each trace compiles a program: pass numbers that "
+                "vary as tensors, keep shapes equal, and do not create the tf.function "
+                "in a loop. See explain().",
+                RuntimeWarning,
+                stacklevel=6,
+            )
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """Trace for these arguments without running.
+
+        Args:
+            *args: As in a call; a ``tf.TensorSpec`` may stand for a tensor. None where
+                ``input_signature`` was given.
+            **kwargs: The same.
+
+        Returns:
+            The function for these arguments alone.
+        """
+        if not args and not kwargs and self._specs is not None:
+            args = tuple(self._specs)
+        args, kwargs = self._arguments(args, kwargs)
+        entry, device = self._find(args, kwargs)
+        specs = nest.map_structure(_spec_of, (args, kwargs))
+        return ConcreteFunction(self._name, entry.traced, specs, device)
+
+
+def _is_recording() -> bool:
+    from ipu.tf import gradient_tape
+
+    return gradient_tape.is_recording()
+
+
+def _spec_of(leaf: Any) -> Any:
+    if is_tensor_argument(leaf):
+        return TensorSpec(leaf.shape, leaf.dtype.name)
+    return leaf
+
+
+def _checked_signature(signature: Any) -> tuple[Any, ...] | None:
+    if signature is None:
+        return None
+    if not isinstance(signature, (list, tuple)):
+        raise TypeError(
+            "input_signature must be a list or tuple with a TensorSpec for each "
+            f"argument. Received: {signature!r}."
+        )
+    for leaf in nest.flatten(signature):
+        if not isinstance(leaf, TensorSpec):
+            raise TypeError(
+                "input_signature must be a possibly nested sequence of TensorSpec. "
+                f"Received: {leaf!r} in it."
+            )
+    return tuple(signature)
+
+
+def _fit_one(name: str, index: int, spec: Any, argument: Any) -> Any:
+    def fit(one: TensorSpec, value: Any) -> Any:
+        if isinstance(value, TensorSpec):
+            return value
+        try:
+            tensor = convert_to_tensor(value, one.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Python inputs incompatible with input_signature of {name}: argument "
+                f"{index} must be {one}. Received: {value!r}."
+            ) from error
+        wanted = one.shape
+        fits = len(wanted) == tensor.ndim and all(
+            a is None or a == b for a, b in zip(wanted, tensor.shape, strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                f"Python inputs incompatible with input_signature of {name}: argument "
+                f"{index} must have shape {tuple(wanted)}. Received: {tensor.shape}."
+            )
+        return tensor
+
+    return nest.map_structure(fit, spec, argument)
+
+
+class _WeakMethod:
+    """A method of an object that it does not keep alive."""
+
+    def __init__(self, method: Callable[..., Any], instance: Any) -> None:
+        self._method = method
+        self._instance = weakref.ref(instance)
+        self._converted: Callable[..., Any] | None = None
+        functools.update_wrapper(self, method, updated=())
+        parameters = list(inspect.signature(method).parameters.values())[1:]
+        self.__signature__ = inspect.Signature(parameters)
+        self.__code__ = getattr(method, "__code__", None)
+
+    def __ipu_convert__(self, convert: Callable[[Any], Any]) -> _WeakMethod:
+        """The same method of the same object, converted."""
+        made = _WeakMethod(self._method, self._instance())
+        made._converted = convert(self._method)
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        instance = self._instance()
+        if instance is None:
+            raise ReferenceError("The object of this tf.function method is gone.")
+        method = self._converted or self._method
+        return method.__get__(instance)(*args, **kwargs)
+
+
+class ConcreteFunction:
+    """A function traced for one signature.
+
+    Attributes:
+        name: The function's name.
+        structured_input_signature: (args, kwargs) with a ``TensorSpec`` for each tensor.
+        structured_outputs: What it returns, with a ``TensorSpec`` for each tensor.
+    """
+
+    _is_ipu_function = True
+
+    def __init__(
+        self,
+        name: str,
+        traced: TracedProgram,
+        specs: tuple[Any, Any],
+        device: _devices.Device | None,
+    ) -> None:
+        self.name = name
+        self.structured_input_signature = specs
+        self.structured_outputs = traced.output_structure
+        self._traced = traced
+        self._device = device
+        self._inputs = [s for s in nest.flatten(specs) if isinstance(s, TensorSpec)]
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shapes of what it returns."""
+        return nest.map_structure(
+            lambda s: s.shape if isinstance(s, TensorSpec) else None,
+            self.structured_outputs,
+        )
+
+    @property
+    def output_dtypes(self) -> Any:
+        """The dtypes of what it returns."""
+        return nest.map_structure(
+            lambda s: s.dtype if isinstance(s, TensorSpec) else None,
+            self.structured_outputs,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        tensors = [
+            leaf
+            for leaf in nest.flatten((args, kwargs))
+            if is_tensor_argument(leaf) or isinstance(leaf, (int, float, list))
+        ]
+        if len(tensors) != len(self._inputs):
+            raise TypeError(
+                f"{self.name} takes {len(self._inputs)} tensors. "
+                f"Received: {len(tensors)}."
+            )
+        inputs = [
+            Tensor(t, s.dtype.name) if not isinstance(t, Tensor) else t
+            for t, s in zip(tensors, self._inputs, strict=True)
+        ]
+        if self._device is None:
+            return self._traced.pack(self._traced.run(inputs))
+        with self._device.running():
+            return self._traced.pack(self._traced.run(inputs))
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Sequence[Any] | None = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Make a function run as one program; a decorator, with or without arguments.
+
+    Args:
+        func: The function; None where the decorator has arguments.
+        input_signature: A ``TensorSpec``, or a nest of them, for each argument. Others
+            are then errors; a size of None fits any.
+        autograph: Convert Python control flow on tensors to control flow of the
+            program.
+        jit_compile: Accepted: a function is always compiled as a whole.
+        reduce_retracing: Accepted, without effect: shapes are part of a program.
+        experimental_implements: Accepted and not used.
+        experimental_autograph_options: Accepted and not used.
+        experimental_attributes: Accepted and not used.
+        experimental_relax_shapes: As ``reduce_retracing``.
+        experimental_compile: The old name of ``jit_compile``.
+        experimental_follow_type_hints: Accepted and not used.
+        name: For errors and ``explain()``.
+
+    Returns:
+        A ``DeviceFunction``, or a decorator that gives one.
+
+    Raises:
+        TypeError: ``func`` is not callable, or ``input_signature`` is not of
+            ``TensorSpec``.
+
+    Example:
+        >>> from ipu import tf
+        >>> @tf.function(jit_compile=True)
+        ... def total(n):
+        ...     result = 0
+        ...     for i in tf.range(n):
+        ...         result += i
+        ...     return result
+    """
+
+    def decorate(python_function: Callable[..., Any]) -> DeviceFunction:
+        inner = getattr(python_function, "python_function", python_function)
+        return DeviceFunction(
+            inner, autograph=autograph, input_signature=input_signature, name=name
+        )
+
+    return decorate if func is None else decorate(func)

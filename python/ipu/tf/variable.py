@@ -9,17 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core, _devices, _strategy_state
+from ipu import _core
+from ipu.tf._placement import current_device
+from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.ops import Tensor
 
 __all__ = ["Variable"]
-
-
-def current_device() -> _devices.Device:
-    """The device of new variables and programs: the strategy's, else number 0."""
-    strategy = _strategy_state.get_strategy()
-    return _devices.get_device(0 if strategy is None else strategy.device_ordinal)
 
 
 class Variable:
@@ -53,14 +49,37 @@ class Variable:
         shape: Any = None,
         **_: Any,
     ) -> None:
-        if _core.open_trace() is not None:
-            raise ValueError(
-                "tf.function-decorated function tried to create variables on non-first "
-                "call, or inside a loop. Create variables outside of the function."
-            )
-        value = initial_value() if callable(initial_value) else initial_value
+        if in_trace():
+            value = self._value_in_trace(initial_value)
+        else:
+            value = initial_value() if callable(initial_value) else initial_value
         if value is None:
             raise ValueError("initial_value must be given.")
+        with init_scope():
+            self._create(value, trainable, name, dtype, shape)
+
+    def _value_in_trace(self, initial_value: Any) -> Any:
+        """The first value, computed now; only the first trace may ask for it."""
+        build = current_build()
+        if not build.may_create:
+            raise ValueError(
+                "tf.function-decorated function tried to create variables on non-first "
+                f"call: {build.name}. Create the variable outside of the function, or "
+                "only where an attribute that keeps it is None."
+            )
+        build.variables.append(weakref.ref(self))
+        if callable(initial_value):
+            with init_scope():
+                return initial_value()
+        if isinstance(initial_value, Tensor) and initial_value.is_symbolic:
+            return _core.open_trace().evaluate(  # type: ignore[union-attr]
+                initial_value, current_device().core
+            )
+        return initial_value
+
+    def _create(
+        self, value: Any, trainable: bool, name: str | None, dtype: Any, shape: Any
+    ) -> None:
         tensor = value if isinstance(value, Tensor) else Tensor(value)
         if dtype is not None and tensor.dtype != dtype:
             tensor = Tensor(tensor, as_dtype(dtype).name)

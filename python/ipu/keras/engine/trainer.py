@@ -18,7 +18,7 @@ from ipu.keras.engine.data_adapter import as_batches, split_validation, unpack
 from ipu.keras.engine.ipu_options import IPUOptions
 from ipu.keras.layers.base_layer import Layer
 from ipu.tf import _function
-from ipu.tf.variable import current_device
+from ipu.tf._placement import current_device
 
 __all__ = ["Trainer"]
 

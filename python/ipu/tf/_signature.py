@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""What of a call's arguments a traced function depends on, as a dictionary key.
+
+Tensors and arrays count by dtype and shape, numbers, strings and None by type and value,
+everything else by identity. Two keys of different calls can be compared, to say in words
+which argument changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ipu.tf import nest
+from ipu.tf.ops import Tensor
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__ = ["difference", "is_tensor_argument", "key_of", "objects_in"]
+
+_TENSOR = "tensor"
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+def is_tensor_argument(leaf: Any) -> bool:
+    """Whether a leaf of the arguments is an input of the program."""
+    return isinstance(leaf, (Tensor, np.ndarray, np.generic))
+
+
+def key_of(value: Any) -> Any:
+    """The part of an argument that matters; hashable."""
+    kind = type(value)
+    if kind is Tensor:
+        return (_TENSOR, value.dtype_name, value.shape)
+    if kind in _PLAIN:
+        return (kind, value)
+    if kind is list or kind is tuple:
+        return (kind, *[key_of(item) for item in value])
+    if isinstance(value, TensorSpec):
+        return (_TENSOR, value.dtype.name, tuple(value.shape))
+    if is_tensor_argument(value):
+        return (_TENSOR, np.asarray(value).dtype.name, np.shape(value))
+    if isinstance(value, _PLAIN):
+        return (kind, value)
+    if nest.is_nested(value):
+        if isinstance(value, Mapping):
+            items = [(name, key_of(item)) for name, item in value.items()]
+            return (kind, *sorted(items, key=lambda pair: repr(pair[0])))
+        return (kind, *[key_of(item) for item in value])
+    return (object, id(value), kind.__qualname__)
+
+
+def objects_in(value: Any) -> list[Any]:
+    """The leaves that count by identity."""
+    return [
+        leaf
+        for leaf in nest.flatten(value)
+        if not is_tensor_argument(leaf)
+        and not isinstance(leaf, (*_PLAIN, TensorSpec))
+    ]
+
+
+def _describe(key: Any) -> str:
+    if key[0] == _TENSOR:
+        shape = ", ".join(str(size) for size in key[2])
+        return f"a {key[1]} tensor of shape ({shape}{',' if len(key[2]) == 1 else ''})"
+    if key[0] in _PLAIN:
+        return repr(key[1])
+    if key[0] is object:
+        return f"an object of {key[2]}"
+    return f"a {key[0].__name__} of {len(key) - 1}"
+
+
+def difference(
+    before: Mapping[str, Any], after: Mapping[str, Any]
+) -> list[tuple[str, str, str]]:
+    """Which arguments differ, from what to what, in words.
+
+    Args:
+        before: For each parameter its key in an earlier call.
+        after: The same of the new call.
+    """
+    found: list[tuple[str, str, str]] = []
+    for name, new in after.items():
+        if name in before and before[name] != new:
+            _compare(name, before[name], new, found.append)
+    return found
+
+
+def _compare(
+    name: str, old: Any, new: Any, tell: Callable[[tuple[str, str, str]], None]
+) -> None:
+    nested = old[0] == new[0] and old[0] in (list, tuple) and len(old) == len(new)
+    if nested:
+        for i, (a, b) in enumerate(zip(old[1:], new[1:], strict=True)):
+            if a != b:
+                _compare(f"{name}[{i}]", a, b, tell)
+        return
+    if old[0] is object and new[0] is object and old[2] == new[2]:
+        tell((name, f"one {old[2]}", f"another {new[2]}"))
+        return
+    tell((name, _describe(old), _describe(new)))

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""Python functions as graphs and programs.
+
+A function is traced by calling it once with symbolic tensors. Around the call stands a
+``Build``, which collects what belongs to the program beside its graph: what has to be
+done before and after each run, and the variables that the function made.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ipu import _core, _devices
+from ipu.tf import nest
+from ipu.tf.ops import Tensor
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__ = [
+    "Build",
+    "TracedProgram",
+    "current_build",
+    "in_trace",
+    "init_scope",
+    "scratch_trace",
+    "trace_program",
+]
+
+
+class _Result(NamedTuple):
+    """A leaf of a function's result: output number ``output``, or a plain ``value``."""
+
+    output: int
+    value: Any
+
+
+class Build:
+    """What is collected while one function is traced.
+
+    Args:
+        name: The function, for errors.
+        runs: Whether the program will be run by its function, with what is to be done
+            before and after; a map function's is not.
+        may_create: Whether variables may be created.
+
+    Attributes:
+        before: Called before each run.
+        after: Called after each run, also one that failed, in order.
+        variables: Those that the function created; weak.
+    """
+
+    def __init__(self, name: str, runs: bool, may_create: bool = False) -> None:
+        self.name = name
+        self.runs = runs
+        self.may_create = may_create
+        self.before: list[Callable[[], None]] = []
+        self.after: list[Callable[[], None]] = []
+        self.variables: list[weakref.ref[Any]] = []
+        self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.builds: list[Build] = []
+
+
+_stack = _Stack()
+
+
+def current_build() -> Build:
+    """The build of the function that is being traced.
+
+    Raises:
+        RuntimeError: None is.
+    """
+    if not _stack.builds:
+        raise RuntimeError("No function is being traced.")
+    return _stack.builds[-1]
+
+
+def in_trace() -> bool:
+    """Whether a function is being traced."""
+    return _core.open_trace() is not None
+
+
+@contextmanager
+def init_scope() -> Iterator[None]:
+    """Do what is inside at once, also while a function is being traced.
+
+    A layer that is built by its first call creates its variables in the middle of the
+    trace of that call; their first values must not become part of the traced program.
+
+    Example:
+        >>> from ipu import tf
+        >>> with tf.init_scope():
+        ...     float(tf.constant(1.0) + 1.0)
+        2.0
+    """
+    suspended = []
+    while (trace := _core.open_trace()) is not None:
+        trace.__exit__(None, None, None)
+        suspended.append(trace)
+    try:
+        yield
+    finally:
+        for trace in reversed(suspended):
+            trace.__enter__()
+
+
+class TracedProgram(NamedTuple):
+    """A compiled function.
+
+    Attributes:
+        program: The compiled program; its inputs are the function's tensor arguments.
+        output_structure: The nest that the function returned, with a spec for each
+            tensor.
+        output_specs: The specs of its tensors, in order.
+        results: The leaves of the structure.
+        build: What is to be done around each run.
+    """
+
+    program: _core.Program
+    output_structure: Any
+    output_specs: list[TensorSpec]
+    results: list[_Result]
+    build: Build
+
+    def pack(self, outputs: Sequence[Tensor]) -> Any:
+        """The function's result, with the program's outputs in place."""
+        leaves = [r.value if r.output < 0 else outputs[r.output] for r in self.results]
+        return nest.pack_sequence_as(self.output_structure, leaves)
+
+    def run(self, inputs: Sequence[Any]) -> list[Tensor]:
+        """Run the program once, with what belongs around it."""
+        build = self.build
+        for prepare in build.before:
+            prepare()
+        try:
+            return self.program.run(inputs)
+        finally:
+            for finish in build.after:
+                finish()
+
+
+def _type_of(spec: Any) -> tuple[str, tuple[int, ...]]:
+    shape = tuple(spec.shape)
+    if any(size is None for size in shape):
+        raise ValueError(
+            f"Every size must be known when a function is compiled. Received the shape "
+            f"{shape}. If a batch is not full, use drop_remainder=True in "
+            "Dataset.batch."
+        )
+    return (spec.dtype.name, tuple(int(s) for s in shape))
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    if code is None:
+        return str(name)
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _trace(
+    function: Callable[..., Any], args: Any, host: bool, build: Build
+) -> tuple[_core.Trace, Any, list[_Result], list[TensorSpec]]:
+    """Trace ``function``; every TensorSpec in the nest ``args`` becomes a parameter."""
+    trace = _core.Trace(host=host, name=build.name)
+    _stack.builds.append(build)
+    try:
+        with trace:
+            actual = nest.map_structure(
+                lambda a: (
+                    trace.parameter(_type_of(a)) if isinstance(a, TensorSpec) else a
+                ),
+                args,
+            )
+            returned = function(*actual)
+            results: list[_Result] = []
+            specs: list[TensorSpec] = []
+
+            def take(leaf: Any) -> Any:
+                if hasattr(leaf, "__ipu_tensor__"):
+                    leaf = Tensor(leaf)
+                if isinstance(leaf, Tensor):
+                    trace.result(leaf)
+                    results.append(_Result(len(specs), None))
+                    specs.append(TensorSpec(leaf.shape, leaf.dtype))
+                    return specs[-1]
+                results.append(_Result(-1, leaf))
+                return leaf
+
+            structure = nest.map_structure(take, returned)
+    finally:
+        _stack.builds.pop()
+    return trace, structure, results, specs
+
+
+def trace_program(
+    fn: Callable[..., Any],
+    specs: Sequence[Any],
+    host: bool = False,
+    device: _devices.Device | None = None,
+    build: Build | None = None,
+) -> TracedProgram:
+    """Trace and compile a function.
+
+    Args:
+        fn: Called once, with a tensor for each ``TensorSpec``.
+        specs: Its arguments: nests with a ``TensorSpec`` for each tensor.
+        host: Compile for the host, where the wider dtypes exist.
+        device: Where it will run; None on the host.
+        build: Collects what belongs to the program; None where nothing but the
+            program itself will be run.
+
+    Returns:
+        The compiled function.
+    """
+    if build is None:
+        build = Build(_name_of(fn), runs=False)
+    trace, structure, results, output_specs = _trace(fn, tuple(specs), host, build)
+    program = trace.compile(device=None if device is None else device.core)
+    return TracedProgram(program, structure, output_specs, results, build)
+
+
+def scratch_trace(
+    fn: Callable[..., Any], specs: Sequence[Any], host: bool = False
+) -> Any:
+    """Find the shapes and dtypes that a function gives, without compiling it.
+
+    Args:
+        fn: Called once, with a tensor for each ``TensorSpec``.
+        specs: Its arguments, as for :func:`trace_program`.
+        host: Trace for the host.
+
+    Returns:
+        The nest that ``fn`` returned, with a ``TensorSpec`` for each tensor.
+    """
+    build = Build(_name_of(fn), runs=False)
+    return _trace(fn, tuple(specs), host, build)[1]

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""``tf.autograph``: Python control flow as control flow of the program.
+
+In a ``tf.function`` the user's code is rewritten so that ``if``, ``while``, ``for``,
+``and``, ``or``, ``not`` and comparisons on tensors become part of the program. On Python
+values they stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu.tf.autograph import experimental
+from ipu.tf.autograph._calls import convert_call
+from ipu.tf.autograph._convert import convert, converted_source
+
+__all__ = [
+    "experimental",
+    "set_verbosity",
+    "tf_convert",
+    "to_code",
+    "to_graph",
+    "trace",
+]
+
+
+def to_graph(
+    entity: Callable[..., Any],
+    recursive: bool = True,
+    experimental_optional_features: Any = None,
+) -> Callable[..., Any]:
+    """The converted function, for use inside a function that is being traced.
+
+    Args:
+        entity: A Python function, or a ``tf.function``.
+        recursive: Accepted and not used: what it calls is converted too.
+        experimental_optional_features: Accepted and not used.
+
+    Raises:
+        SourceError: Its source cannot be had.
+
+    Example:
+        >>> from ipu import tf
+        >>> def f(x):
+        ...     return x
+        >>> callable(tf.autograph.to_graph(f))  # doctest: +SKIP
+        True
+    """
+    return convert(getattr(entity, "python_function", entity))
+
+
+def to_code(
+    entity: Callable[..., Any],
+    recursive: bool = True,
+    experimental_optional_features: Any = None,
+) -> str:
+    """The converted source of a function, to read."""
+    return converted_source(entity)
+
+
+def tf_convert(function: Callable[..., Any], ctx: Any = None) -> Callable[..., Any]:
+    """``function`` as a traced function calls it: converted where it is the user's."""
+    made: Callable[..., Any] = convert_call(function)
+    return made
+
+
+def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
+    """Accepted, without effect: :func:`to_code` shows what the conversion did."""
+
+
+def trace(*args: Any) -> None:
+    """Print values while the function is traced."""
+    print(*args)

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+"""Explains, once for each line, what a trace does differently from Python."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+__all__ = ["explain_once", "user_line"]
+
+_told: set[tuple[str, str]] = set()
+
+
+def user_line(depth: int = 1) -> str:
+    """ "file:line" of the caller ``depth`` frames up."""
+    frame = sys._getframe(depth + 1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def explain_once(where: str, text: str) -> None:
+    """Warn, if this was not said of this line before."""
+    if (where, text) in _told:
+        return
+    _told.add((where, text))
+    warnings.warn(text, RuntimeWarning, stacklevel=3)
