@@ -501,15 +501,6 @@ def test_model_errors() -> None:
     with pytest.raises(ValueError, match="no trainable weights"):
         fixed.fit(X, X, BATCH, verbose=0)
 
-    class Own(keras.Model):
-        def train_step(self, data: object) -> dict:
-            return {}
-
-    own = Own()
-    own.compile("sgd", "mse")
-    with pytest.raises(RuntimeError, match="The function `train_step`"):
-        own.fit(X, Y, verbose=0)
-
 
 def test_ctrl_c_stops_at_a_step_and_the_model_stays_usable() -> None:
     program = textwrap.dedent(

@@ -300,3 +300,23 @@ def test_wrong_types_are_clear_errors() -> None:
 def test_too_large_tensor_is_a_memory_error() -> None:
     with pytest.raises(MemoryError):
         tf.zeros((1 << 31, 1 << 31))
+
+
+def test_a_part_of_a_known_value_is_known_in_a_trace() -> None:
+    known = np.arange(24).reshape(4, 6).astype(np.int32)
+
+    def f(x: tf.Tensor) -> tf.Tensor:
+        rows = tf.shape(x)[0]
+        assert int(rows) == 3 and tf.shape(x)[-1] == 5
+        parts = tf.constant(known)
+        for key in (
+            (slice(None), 2),
+            slice(None, None, -1),
+            (1, slice(4, 1, -2)),
+            slice(3, 3),
+            (Ellipsis, None, 1),
+        ):
+            np.testing.assert_array_equal(parts[key].numpy(), known[key])
+        return x * tf.zeros((rows, 5))
+
+    assert DeviceFunction(f)(tf.ones((3, 5))).shape == (3, 5)

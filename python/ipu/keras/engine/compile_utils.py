@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Losses and metrics of a model with one output or several.
 
-Both containers are built once the shapes of targets and outputs are known, outside of
-any trace, because metrics own variables. Then they are used inside the traced step.
+Both containers are built once the outputs are known: before the step is traced, or by
+their first use in a step of the user's own. They are used inside the traced step.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import _names, losses, metrics
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.init_scope import init_scope
 
 __all__ = ["LossesContainer", "MetricsContainer"]
 
@@ -54,16 +55,27 @@ def _outputs(nest: Nest, names: list[str], what: str) -> list[Any]:
     return leaves
 
 
+def _numbered(outputs: Nest) -> list[str]:
+    return [f"output_{i + 1}" for i in range(len(tf.nest.flatten(outputs)))]
+
+
 class LossesContainer:
     """The losses of all outputs, and their running means.
 
     Args:
         loss: A loss, or a list or dict of them by output.
         loss_weights: A factor, or a list or dict of them.
+        names_of: Gives the names of a model's outputs.
     """
 
-    def __init__(self, loss: Any, loss_weights: Any = None) -> None:
+    def __init__(
+        self,
+        loss: Any,
+        loss_weights: Any = None,
+        names_of: Callable[[Nest], list[str]] = _numbered,
+    ) -> None:
         self._given = loss
+        self._names_of = names_of
         self._given_weights = loss_weights
         self._losses: list[losses.Loss | None] = []
         self._weights: list[float] = []
@@ -72,7 +84,7 @@ class LossesContainer:
         # names of losses are checked at once, not when the first data come
         for one in tf.nest.flatten(loss):
             losses.get(one)
-        self.total = metrics.Mean("loss")
+        self._total: metrics.Mean | None = None
         self.built = False
 
     def build(self, output_names: list[str]) -> None:
@@ -86,6 +98,7 @@ class LossesContainer:
             "loss_weights", self._given_weights, output_names, is_leaf_list=False
         )
         self._weights = [1.0 if w is None else float(w) for w in weights]
+        self._total = metrics.Mean("loss")
         if len(output_names) > 1:
             self._means = [
                 metrics.Mean(f"{name}_loss")
@@ -96,8 +109,11 @@ class LossesContainer:
 
     @property
     def metrics(self) -> list[metrics.Metric]:
-        """The running means: the total, then one for each of several outputs."""
-        return [self.total, *self._means]
+        """The running means: the total, then one for each of several outputs.
+
+        None before the first use: a step of the user's own may do without.
+        """
+        return [] if self._total is None else [self._total, *self._means]
 
     def __call__(
         self,
@@ -107,6 +123,9 @@ class LossesContainer:
         regularization_losses: list[Tensor] | None = None,
     ) -> Tensor:
         """Give the total loss of a batch and take it into the running means."""
+        if not self.built:
+            with init_scope():
+                self.build(self._names_of(y_pred))
         outputs = tf.nest.flatten(y_pred)
         targets = _outputs(y_true, self._names, "targets")
         weights: list[Any] = [None] * len(outputs)
@@ -141,7 +160,8 @@ class LossesContainer:
                 "The model cannot be trained because it has no loss to optimize. Give "
                 "`compile` a loss, or use `add_loss` in a layer."
             )
-        self.total.update_state(total)
+        assert self._total is not None
+        self._total.update_state(total)
         return total
 
 
@@ -188,10 +208,17 @@ class MetricsContainer:
     Args:
         given: Metrics, or a list or dict of (lists of) them by output.
         weighted: Those that take sample weights.
+        names_of: Gives the names of a model's outputs.
     """
 
-    def __init__(self, given: Any = None, weighted: Any = None) -> None:
+    def __init__(
+        self,
+        given: Any = None,
+        weighted: Any = None,
+        names_of: Callable[[Nest], list[str]] = _numbered,
+    ) -> None:
         self._given = given
+        self._names_of = names_of
         self._given_weighted = weighted
         self._entries: list[tuple[int, metrics.Metric, bool]] = []
         self._names: list[str] = []
@@ -226,8 +253,13 @@ class MetricsContainer:
         """The metrics, in order."""
         return [metric for _, metric, _ in self._entries]
 
-    def update_state(self, y_true: Nest, y_pred: Nest, sample_weight: Any) -> None:
+    def update_state(
+        self, y_true: Nest, y_pred: Nest, sample_weight: Any = None
+    ) -> None:
         """Take a batch in."""
+        if not self.built:
+            with init_scope():
+                self.build(self._names_of(y_pred))
         if not self._entries:
             return
         outputs = tf.nest.flatten(y_pred)

@@ -12,14 +12,16 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ipu import loops, tf
-from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
 from ipu.keras.engine.logits import forget_logits
 from ipu.tf import _function
 
-__all__ = ["DeviceLoop"]
+__all__ = ["DeviceLoop", "FunctionLoop", "StepWatcher"]
 
 _REFRESH_S = 0.1
 
@@ -96,6 +98,64 @@ class DeviceLoop:
         return self._outfeed._wait(self.per_execution, timeout_s)
 
 
+class FunctionLoop:
+    """The user's own function of an iterator in the place of the device's loop.
+
+    Args:
+        function: Takes an ``IPUIterator``, gives the logs of an execution.
+        dataset: What is fed.
+        per_execution: Steps of one execution.
+        infeed_options: Keyword arguments for ``IPUInfeedQueue``.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Nest],
+        dataset: Any,
+        per_execution: int,
+        infeed_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.per_execution = per_execution
+        self._function = function
+        self._iterator = IPUIterator(dataset, **(infeed_options or {}))
+        self._started = False
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Start to feed."""
+        _ = self._iterator.initializer
+        self._started = True
+
+    def run(self) -> Nest:
+        """Execute once.
+
+        Returns:
+            ``{"logs": ...}``, each leaf an array with a first axis of one.
+        """
+        self._ended.clear()
+        try:
+            logs = self._function(self._iterator)
+        finally:
+            self._ended.set()
+        if not isinstance(logs, Mapping):
+            raise TypeError(
+                "The function that make_train_function or make_test_function gives "
+                f"must return a dict of results by name. Received: {logs!r}."
+            )
+        values = {name: np.asarray(value)[None] for name, value in logs.items()}
+        return {"logs": values}
+
+    def stop(self) -> None:
+        """Stop to feed, also after an error."""
+        if self._started:
+            self._started = False
+            _ = self._iterator.deleter
+
+    def steps_done(self, timeout_s: float) -> int:
+        """Wait for the end of an execution; what is done before is not known."""
+        return self.per_execution if self._ended.wait(timeout_s) else 0
+
+
 class StepWatcher:
     """Tells callbacks of executed steps while the device is busy.
 
@@ -106,13 +166,13 @@ class StepWatcher:
     def __init__(self, watchers: Sequence[Any]) -> None:
         self._watchers = list(watchers)
         self._changed = threading.Condition()
-        self._loop: DeviceLoop | None = None
+        self._loop: DeviceLoop | FunctionLoop | None = None
         self._first_step = 0
         self._execution = 0  # tells executions apart
         self._ended = False
         self._thread: threading.Thread | None = None
 
-    def begin(self, loop: DeviceLoop, first_step: int) -> None:
+    def begin(self, loop: DeviceLoop | FunctionLoop, first_step: int) -> None:
         """An execution starts with this step of the epoch."""
         if not self._watchers or loop.per_execution < 2:
             return

@@ -16,7 +16,7 @@ from ipu.keras.callbacks.callback import CallbackList
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
 from ipu.keras.engine.data_adapter import Batches
-from ipu.keras.engine.device_loop import DeviceLoop, StepWatcher
+from ipu.keras.engine.device_loop import DeviceLoop, FunctionLoop, StepWatcher
 from ipu.keras.engine.step_plan import StepPlan, plan_steps
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Run:
         epochs: How many epochs will run.
         argument: The name of the user's argument of steps.
         again: Whether an evaluation is run several times.
+        class_weight: A weight for each class, in training.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Run:
         epochs: int = 1,
         argument: str = "steps",
         again: bool = False,
+        class_weight: Any = None,
     ) -> None:
         k = model._steps_per_execution if model._is_compiled else 1
         self.mode = mode
@@ -64,9 +66,16 @@ class Run:
             if not self.plan.restarts:
                 dataset = dataset.take(self.plan.steps)
             dataset = dataset.repeat()
+        own = model._own_function(mode)
+        self.loop: DeviceLoop | FunctionLoop
+        if own is not None:
+            self.loop = FunctionLoop(
+                own, dataset, self.plan.per_execution, model._infeed_options
+            )
+            return
         model._prepare(mode, dataset.element_spec)
         self.loop = DeviceLoop(
-            model._device_step(mode),
+            model._device_step(mode, class_weight),
             dataset,
             self.plan.per_execution,
             model._infeed_options,
@@ -98,7 +107,7 @@ class Run:
             else:
                 logs = {name: _last(values) for name, values in fed["logs"].items()}
                 if self.mode == "train":
-                    callbacks.keep_steps({**fed["logs"], "loss": fed["loss"]})
+                    callbacks.keep_steps({**fed["logs"], **fed.get("loss", {})})
             callbacks.call(f"{hook}_end", step + k - 1, logs)
             if self.mode == "train" and self.model.stop_training:
                 break

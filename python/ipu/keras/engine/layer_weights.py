@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from ipu import tf
-from ipu.keras import initializers, regularizers
+from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Tensor
 from ipu.keras.engine.init_scope import init_scope
 
@@ -64,7 +64,8 @@ class LayerWeights:
                 floats and zeros for the rest.
             regularizer: A penalty that the loss gets.
             trainable: Whether optimizers change it; None for True.
-            constraint: Not there yet: must be None.
+            constraint: What ``constraints.get`` takes: optimizers apply it to the
+                weight after each update.
             **kwargs: Ignored, as in Keras (``aggregation`` and such).
 
         Returns:
@@ -72,14 +73,8 @@ class LayerWeights:
 
         Raises:
             ValueError: An open size in ``shape``, or an unknown name.
-            UnimplementedError: ``constraint`` was given.
         """
         del kwargs
-        if constraint is not None:
-            raise tf.errors.UnimplementedError(
-                "Constraints on weights are not there yet. "
-                f"Received: constraint={constraint!r}. Leave it out."
-            )
         name = name or "weight"
         kind = self._dtype if dtype is None else tf.as_dtype(dtype)
         sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
@@ -104,6 +99,7 @@ class LayerWeights:
                 f"The initializer of weight {name!r} of layer {self.name!r} gave shape "
                 f"{tuple(variable.shape)}; {sizes} was asked for."
             )
+        variable.constraint = constraints.get(constraint)
         self._added_weights.append(variable)
         penalty = regularizers.get(regularizer)
         if penalty is not None:

@@ -3,34 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ipu import _strategy_state, tf
 from ipu.keras import metrics as metrics_module
 from ipu.keras import optimizers
-from ipu.keras._types import Nest, Tensor
+from ipu.keras._types import Nest
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine import fit_loops
 from ipu.keras.engine.compile_utils import LossesContainer, MetricsContainer
 from ipu.keras.engine.data_adapter import as_batches, split_validation, unpack
 from ipu.keras.engine.ipu_options import IPUOptions
+from ipu.keras.engine.step_functions import StepFunctions, expand
 from ipu.keras.layers.base_layer import Layer
 from ipu.tf import _function
 from ipu.tf._placement import current_device
 
 __all__ = ["Trainer"]
 
-_OWN_LOOP = (
-    "train_step",
-    "make_train_function",
-    "make_test_function",
-    "make_predict_function",
-)
-
-
-class Trainer(IPUOptions, Layer):
+class Trainer(StepFunctions, IPUOptions, Layer):
     """A layer with an optimizer, losses and metrics, that runs on the device."""
 
     def _init_trainer(self) -> None:
@@ -43,7 +35,7 @@ class Trainer(IPUOptions, Layer):
         self.compiled_metrics: Any = None
         self.stop_training = False
         self.history: History | None = None
-        self._step_loss: Any = None
+        self._init_steps()
         self._init_ipu_options()
 
     # --- configuration ---------------------------------------------------------------
@@ -94,14 +86,17 @@ class Trainer(IPUOptions, Layer):
             )
         with self._scope():
             chosen = optimizers.get(optimizer)
-            compiled_loss = LossesContainer(loss, loss_weights)
-            compiled_metrics = MetricsContainer(metrics, weighted_metrics)
+            compiled_loss = LossesContainer(loss, loss_weights, self._names_of)
+            compiled_metrics = MetricsContainer(
+                metrics, weighted_metrics, self._names_of
+            )
         self.optimizer = chosen
         self.loss = loss
         self.compiled_loss = compiled_loss
         self.compiled_metrics = compiled_metrics
         self._steps_per_execution = int(k)
         self._is_compiled = True
+        self._init_steps()
 
     def _scope(self) -> AbstractContextManager[Any]:
         """The scope of the strategy that the model was made in."""
@@ -115,15 +110,6 @@ class Trainer(IPUOptions, Layer):
                 "You must compile your model before training/testing. Use "
                 "`model.compile(optimizer, loss)`."
             )
-
-    def _refuse_own_loop(self) -> None:
-        for name in _OWN_LOOP:
-            if getattr(type(self), name, None) is not getattr(Trainer, name, None):
-                raise RuntimeError(
-                    f"The function `{name}` cannot be overridden: the device's loop "
-                    "takes its place. Write the step as a tf.function, or set "
-                    "`enable_keras_extensions=False`."
-                )
 
     @property
     def metrics(self) -> list[metrics_module.Metric]:
@@ -148,61 +134,10 @@ class Trainer(IPUOptions, Layer):
             metric.reset_state()
 
     def _drop_programs(self) -> None:
-        """Programs are traced for each run, so there is nothing to drop."""
+        """Programs are traced for each run, but for those of single batches."""
+        self._init_steps()
 
-    # --- steps -----------------------------------------------------------------------
-
-    def train_step(self, data: Nest) -> dict[str, Tensor]:
-        """One step of training, traced; not for overriding."""
-        x, y, weight = unpack(data)
-        y_pred = self(x, training=True)
-        loss = self.compiled_loss(y, y_pred, weight, self.losses)
-        self._step_loss = loss
-        self.optimizer.minimize(loss, self.trainable_variables)
-        self.compiled_metrics.update_state(y, y_pred, weight)
-        return {metric.name: metric.result() for metric in self.metrics}
-
-    def test_step(self, data: Nest) -> dict[str, Tensor]:
-        """One step of evaluation, traced.
-
-        Args:
-            data: An element of the data set.
-
-        Returns:
-            The results by name.
-        """
-        x, y, weight = unpack(data)
-        y_pred = self(x, training=False)
-        self.compiled_loss(y, y_pred, weight, self.losses)
-        self.compiled_metrics.update_state(y, y_pred, weight)
-        return {metric.name: metric.result() for metric in self.metrics}
-
-    def predict_step(self, data: Nest) -> Nest:
-        """One step of prediction, traced.
-
-        Args:
-            data: An element of the data set.
-
-        Returns:
-            The model's outputs.
-        """
-        return self(unpack(data)[0], training=False)
-
-    def _device_step(self, mode: str) -> Callable[[Nest], Nest]:
-        """What the device's loop runs for each element."""
-
-        def train(element: Nest) -> Nest:
-            logs = self.train_step(_expand(element))
-            loss, self._step_loss = self._step_loss, None
-            return {"logs": logs, "loss": loss}
-
-        def test(element: Nest) -> Nest:
-            return {"logs": self.test_step(_expand(element))}
-
-        def predict(element: Nest) -> Nest:
-            return self.predict_step(_expand(element))
-
-        return {"train": train, "test": test, "predict": predict}[mode]
+    # --- preparing --------------------------------------------------------------------
 
     def _prepare(self, mode: str, spec: Nest) -> None:
         """Create all variables that the program of a mode needs.
@@ -212,9 +147,14 @@ class Trainer(IPUOptions, Layer):
             spec: The elements of the data.
         """
         self._check_device()
+        if self._has_own_step(mode):
+            # what it uses is known to itself alone: trace it once for its variables
+            _function.scratch_trace(self._device_step(mode), [spec])
+            self.built = True
+            return
         x_spec, y_spec, _ = unpack(spec)
         outputs = _function.scratch_trace(
-            lambda x: self(_expand(x), training=False), [x_spec]
+            lambda x: self(expand(x), training=False), [x_spec]
         )
         if mode == "predict":
             return
@@ -297,7 +237,8 @@ class Trainer(IPUOptions, Layer):
             validation_split: The last part of arrays, kept for validation.
             validation_data: ``(x, y)``, ``(x, y, weights)`` or a data set.
             shuffle: Whether arrays are shuffled anew for every epoch.
-            class_weight: Not there yet: must be None.
+            class_weight: A dict from class numbers, 0 to the last one, to weights of
+                the loss.
             sample_weight: A weight for each sample of arrays.
             initial_epoch: The number of the first epoch, from 0.
             steps_per_epoch: Batches of an epoch; None for all.
@@ -318,11 +259,6 @@ class Trainer(IPUOptions, Layer):
         """
         del max_queue_size, workers, use_multiprocessing
         self._assert_compiled()
-        self._refuse_own_loop()
-        if class_weight is not None:
-            raise tf.errors.UnimplementedError(
-                "`class_weight` is not there yet. Use `sample_weight`."
-            )
         verbose = 1 if verbose == "auto" else verbose
         parts = (x, y, sample_weight)
         if validation_split and validation_data is None:
@@ -331,7 +267,13 @@ class Trainer(IPUOptions, Layer):
             epochs_run = max(epochs - initial_epoch, 1)
             batches = as_batches(*parts, batch_size=batch_size, shuffle=shuffle)
             train = fit_loops.Run(
-                self, "train", batches, steps_per_epoch, epochs_run, "steps_per_epoch"
+                self,
+                "train",
+                batches,
+                steps_per_epoch,
+                epochs_run,
+                "steps_per_epoch",
+                class_weight=class_weight,
             )
             self._refuse_pipeline("fit", train.plan.per_execution)
             test: fit_loops.Run | None = None
@@ -399,7 +341,6 @@ class Trainer(IPUOptions, Layer):
         """
         del max_queue_size, workers, use_multiprocessing
         self._assert_compiled()
-        self._refuse_own_loop()
         self._refuse_pipeline("evaluate")
         with self._scope():
             batches = as_batches(x, y, sample_weight, batch_size)
@@ -443,7 +384,6 @@ class Trainer(IPUOptions, Layer):
             ValueError: Data that do not fit, or a number of steps that does not.
         """
         del max_queue_size, workers, use_multiprocessing
-        self._refuse_own_loop()
         self._refuse_pipeline("predict")
         with self._scope():
             batches = as_batches(x, batch_size=batch_size)
@@ -458,14 +398,3 @@ def _is_due(epoch: int, freq: Any) -> bool:
     if isinstance(freq, int):
         return epoch % freq == 0
     return epoch in freq
-
-
-def _expand(element: Nest) -> Nest:
-    """Make ``(batch,)`` of every leaf ``(batch, 1)``, as Keras does."""
-
-    def expand(leaf: Any) -> Any:
-        if len(leaf.shape) == 1:
-            return tf.reshape(leaf, (leaf.shape[0], 1))
-        return leaf
-
-    return tf.nest.map_structure(expand, element)

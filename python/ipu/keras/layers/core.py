@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu.keras import activations, initializers, regularizers
+from ipu.keras import activations, constraints, initializers, regularizers
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.signature import training_parameter
 from ipu.keras.layers.base_layer import InputSpec, Layer
@@ -31,8 +31,9 @@ class Dense(Layer):
         kernel_regularizer: A penalty on the kernel.
         bias_regularizer: A penalty on the bias.
         activity_regularizer: A penalty on the result, divided by the batch size.
-        kernel_constraint: Not there yet: must be None.
-        bias_constraint: Not there yet: must be None.
+        kernel_constraint: What is made of the kernel after each update: a name such as
+            ``"non_neg"`` or one of ``constraints``.
+        bias_constraint: The same for the bias.
         **kwargs: What ``Layer`` takes.
 
     Raises:
@@ -72,8 +73,8 @@ class Dense(Layer):
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.bias_regularizer = regularizers.get(bias_regularizer)
         self.activity_regularizer = regularizers.get(activity_regularizer)
-        self.kernel_constraint = kernel_constraint
-        self.bias_constraint = bias_constraint
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
         self.kernel: Any = None
         self.bias: Any = None
         self.input_spec = InputSpec(min_ndim=2)
@@ -137,6 +138,8 @@ class Dense(Layer):
             "kernel_regularizer": self.kernel_regularizer,
             "bias_regularizer": self.bias_regularizer,
             "activity_regularizer": self.activity_regularizer,
+            "kernel_constraint": self.kernel_constraint,
+            "bias_constraint": self.bias_constraint,
         }
 
 

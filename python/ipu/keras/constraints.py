@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.constraints``: what is made of a weight after each of its updates.
+
+Source: ``tf.keras.constraints`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu import tf
+from ipu.keras import _names
+from ipu.keras._types import Tensor
+
+__all__ = [
+    "Constraint",
+    "MaxNorm",
+    "MinMaxNorm",
+    "NonNeg",
+    "UnitNorm",
+    "get",
+    "max_norm",
+    "min_max_norm",
+    "non_neg",
+    "unit_norm",
+]
+
+_EPSILON = 1e-7
+
+
+class Constraint:
+    """A callable that gives the value which a weight takes in place of its own."""
+
+    def __call__(self, w: Tensor) -> Tensor:
+        """Give the nearest allowed value of the weight ``w``."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(w).")
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal constraint."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Constraint:
+        """Make one from what ``get_config`` gave."""
+        return cls(**config)
+
+
+class NonNeg(Constraint):
+    """No element below 0."""
+
+    def __call__(self, w: Tensor) -> Tensor:
+        """Give ``w`` with 0 in place of negative elements."""
+        return tf.maximum(w, tf.zeros_like(w))
+
+
+def _norms(w: Tensor, axis: Any) -> Tensor:
+    return tf.sqrt(tf.reduce_sum(tf.square(w), axis=axis, keepdims=True))
+
+
+class MaxNorm(Constraint):
+    """No norm above a limit.
+
+    Args:
+        max_value: The limit.
+        axis: The axes that a norm is taken over; 0 for the columns of a matrix.
+    """
+
+    def __init__(self, max_value: float = 2, axis: Any = 0) -> None:
+        self.max_value = max_value
+        self.axis = axis
+
+    def __call__(self, w: Tensor) -> Tensor:
+        """Give ``w`` with what is too long scaled down."""
+        norms = _norms(w, self.axis)
+        return w * (tf.minimum(norms, float(self.max_value)) / (_EPSILON + norms))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the limit and the axes."""
+        return {"max_value": self.max_value, "axis": self.axis}
+
+
+class UnitNorm(Constraint):
+    """Every norm is 1.
+
+    Args:
+        axis: The axes that a norm is taken over; 0 for the columns of a matrix.
+    """
+
+    def __init__(self, axis: Any = 0) -> None:
+        self.axis = axis
+
+    def __call__(self, w: Tensor) -> Tensor:
+        """Give ``w`` divided by its norms."""
+        return w / (_EPSILON + _norms(w, self.axis))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the axes."""
+        return {"axis": self.axis}
+
+
+class MinMaxNorm(Constraint):
+    """Every norm between two limits.
+
+    Args:
+        min_value: The lower one.
+        max_value: The upper one.
+        rate: How far it is gone at each update: 1 is all the way.
+        axis: The axes that a norm is taken over; 0 for the columns of a matrix.
+    """
+
+    def __init__(
+        self,
+        min_value: float = 0.0,
+        max_value: float = 1.0,
+        rate: float = 1.0,
+        axis: Any = 0,
+    ) -> None:
+        self.min_value = min_value
+        self.max_value = max_value
+        self.rate = rate
+        self.axis = axis
+
+    def __call__(self, w: Tensor) -> Tensor:
+        """Give ``w`` scaled towards the limits."""
+        norms = _norms(w, self.axis)
+        inside = tf.minimum(
+            tf.maximum(norms, float(self.min_value)), float(self.max_value)
+        )
+        wanted = float(self.rate) * inside + (1.0 - float(self.rate)) * norms
+        return w * (wanted / (_EPSILON + norms))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the limits, the rate and the axes."""
+        return {
+            "min_value": self.min_value,
+            "max_value": self.max_value,
+            "rate": self.rate,
+            "axis": self.axis,
+        }
+
+
+max_norm = MaxNorm
+min_max_norm = MinMaxNorm
+non_neg = NonNeg
+unit_norm = UnitNorm
+
+_TABLE: dict[str, Callable[[], Constraint]] = {
+    "MaxNorm": MaxNorm,
+    "MinMaxNorm": MinMaxNorm,
+    "NonNeg": NonNeg,
+    "UnitNorm": UnitNorm,
+    "max_norm": MaxNorm,
+    "min_max_norm": MinMaxNorm,
+    "non_neg": NonNeg,
+    "unit_norm": UnitNorm,
+}
+
+
+def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
+    """Give the constraint that a layer's argument names.
+
+    Args:
+        identifier: None, a name, a constraint or any callable of a weight.
+
+    Returns:
+        A callable, or None.
+
+    Raises:
+        ValueError: There is no constraint of that name.
+        TypeError: It is neither None, a name nor callable.
+    """
+    if identifier is None:
+        return None
+    if isinstance(identifier, str):
+        return _names.lookup("constraint", identifier, _TABLE)()
+    if callable(identifier):
+        function: Callable[[Tensor], Tensor] = identifier
+        return function
+    raise TypeError(
+        "A constraint must be None, a name or a callable. "
+        f"Received: {identifier!r} ({type(identifier).__name__})."
+    )

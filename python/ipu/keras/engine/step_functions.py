@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: MIT
+"""The steps of ``Model``, which a subclass may override, and single batches.
+
+A step takes an element of the data and gives the results by name. It is traced into the
+device's loop by ``fit``, ``evaluate`` and ``predict``, or into a program of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu import loops, tf
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.data_adapter import as_batches, unpack
+from ipu.tf import _function
+from ipu.tf.data import Iterator
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from ipu.keras.metrics import Metric
+
+__all__ = ["StepFunctions", "expand", "with_class_weight"]
+
+
+class StepFunctions:
+    """What is done with a batch; mixed into ``Model``."""
+
+    if TYPE_CHECKING:
+        optimizer: Any
+        compiled_loss: Any
+        compiled_metrics: Any
+        losses: list[Tensor]
+        metrics: list[Metric]
+        trainable_variables: list[Any]
+        _steps_per_execution: int
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def _prepare(self, mode: str, spec: Nest) -> None: ...
+        def _assert_compiled(self) -> None: ...
+        def _scope(self) -> AbstractContextManager[Any]: ...
+        def reset_metrics(self) -> None: ...
+
+    def _init_steps(self) -> None:
+        self.train_function: Any = None
+        self.test_function: Any = None
+        self.predict_function: Any = None
+        self._step_loss: Any = None
+        self._batch_programs: dict[Any, Any] = {}
+
+    # --- steps ------------------------------------------------------------------------
+
+    def train_step(self, data: Nest) -> dict[str, Tensor]:
+        """One step of training, traced.
+
+        A subclass may override it: use ``self.compiled_loss``, a ``tf.GradientTape`` and
+        ``self.optimizer.apply_gradients``.
+
+        Args:
+            data: An element of the data: ``(x,)``, ``(x, y)`` or
+                ``(x, y, sample_weight)``.
+
+        Returns:
+            The results by name.
+        """
+        x, y, weight = unpack(expand(data))
+        y_pred = self(x, training=True)
+        loss = self.compiled_loss(y, y_pred, weight, self.losses)
+        self._step_loss = loss
+        self.optimizer.minimize(loss, self.trainable_variables)
+        self.compiled_metrics.update_state(y, y_pred, weight)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def test_step(self, data: Nest) -> dict[str, Tensor]:
+        """One step of evaluation, traced; a subclass may override it.
+
+        Args:
+            data: An element of the data.
+
+        Returns:
+            The results by name.
+        """
+        x, y, weight = unpack(expand(data))
+        y_pred = self(x, training=False)
+        self.compiled_loss(y, y_pred, weight, self.losses)
+        self.compiled_metrics.update_state(y, y_pred, weight)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def predict_step(self, data: Nest) -> Nest:
+        """One step of prediction, traced; a subclass may override it.
+
+        Args:
+            data: An element of the data.
+
+        Returns:
+            The model's outputs.
+        """
+        return self(unpack(expand(data))[0], training=False)
+
+    def _has_own_step(self, mode: str) -> bool:
+        name = f"{mode}_step"
+        return getattr(type(self), name) is not getattr(StepFunctions, name)
+
+    def _device_step(
+        self, mode: str, class_weight: Any = None
+    ) -> Callable[[Nest], Nest]:
+        """What the device's loop runs for each element."""
+
+        def train(element: Nest) -> Nest:
+            if class_weight is not None:
+                element = with_class_weight(element, class_weight)
+            self._step_loss = None
+            logs = _checked_logs("train_step", self.train_step(element))
+            loss, self._step_loss = self._step_loss, None
+            return {"logs": logs} if loss is None else {"logs": logs, "loss": {"loss": loss}}
+
+        def test(element: Nest) -> Nest:
+            return {"logs": _checked_logs("test_step", self.test_step(element))}
+
+        def predict(element: Nest) -> Nest:
+            return self.predict_step(element)
+
+        return {"train": train, "test": test, "predict": predict}[mode]
+
+    # --- functions of an iterator -----------------------------------------------------
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Give the function of an iterator that trains for one execution.
+
+        ``fit`` has a loop of its own, and calls this where a subclass overrides it.
+
+        Args:
+            force: Whether an existing function is made anew.
+
+        Returns:
+            A function that takes an ``IPUIterator`` and gives the results of the last
+            of ``steps_per_execution`` steps.
+        """
+        if self.train_function is None or force:
+            self.train_function = self._function_of_iterator("train")
+        return self.train_function
+
+    def make_test_function(self, force: bool = False) -> Any:
+        """As :meth:`make_train_function`, for ``evaluate``."""
+        if self.test_function is None or force:
+            self.test_function = self._function_of_iterator("test")
+        return self.test_function
+
+    def make_predict_function(self, force: bool = False) -> Any:
+        """Give the function of an iterator that predicts one batch.
+
+        Args:
+            force: Whether an existing function is made anew.
+
+        Returns:
+            A function that takes an ``IPUIterator`` and gives the model's outputs.
+        """
+        if self.predict_function is None or force:
+            step = self._device_step("predict")
+            self.predict_function = _function.DeviceFunction(
+                lambda iterator: step(next(iterator))
+            )
+        return self.predict_function
+
+    def _function_of_iterator(self, mode: str) -> Any:
+        whole = self._device_step(mode)
+        count = self._steps_per_execution
+
+        def step(element: Nest) -> Nest:
+            return whole(element)["logs"]
+
+        def function(iterator: Any) -> Nest:
+            if count == 1:
+                return step(next(iterator))
+            spec = _function.scratch_trace(step, [iterator.element_spec])
+            start = [tf.zeros(s.shape, s.dtype) for s in tf.nest.flatten(spec)]
+
+            def body(*_: Any) -> list[Any]:
+                return tf.nest.flatten(step(next(iterator)))
+
+            ends = loops.repeat(count, body, start)
+            ends = ends if isinstance(ends, list) else [ends]
+            return tf.nest.pack_sequence_as(spec, ends)
+
+        return _function.DeviceFunction(function)
+
+    def _own_function(self, mode: str) -> Any:
+        """The function of a subclass that overrides ``make_..._function``, or None."""
+        name = f"make_{mode}_function"
+        if getattr(type(self), name) is getattr(StepFunctions, name):
+            return None
+        if mode == "predict":
+            raise tf.errors.UnimplementedError(
+                "The function `make_predict_function` cannot be overridden: the "
+                "device's loop takes its place. Override `predict_step`."
+            )
+        return getattr(self, name)()
+
+    # --- single batches ---------------------------------------------------------------
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        reset_metrics: bool = True,
+        return_dict: bool = False,
+    ) -> Any:
+        """Train on one batch.
+
+        Args:
+            x: Arrays or tensors (lists and dicts of them for several inputs).
+            y: Targets.
+            sample_weight: A weight for each sample.
+            class_weight: As for ``fit``.
+            reset_metrics: Whether the results are of this batch alone.
+            return_dict: Whether the results come by name.
+
+        Returns:
+            The loss where there are no metrics, else a list in the order of
+            ``metrics_names``, or a dict.
+
+        Raises:
+            RuntimeError: The model is not compiled.
+        """
+        self._assert_compiled()
+        parts = (x, y, sample_weight)
+        return self._on_batch("train", parts, reset_metrics, return_dict, class_weight)
+
+    def test_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        reset_metrics: bool = True,
+        return_dict: bool = False,
+    ) -> Any:
+        """Find loss and metrics on one batch; arguments as for ``train_on_batch``."""
+        self._assert_compiled()
+        parts = (x, y, sample_weight)
+        return self._on_batch("test", parts, reset_metrics, return_dict)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """Compute the outputs of one batch.
+
+        Args:
+            x: Arrays or tensors.
+
+        Returns:
+            Arrays in the form of the model's outputs.
+        """
+        outputs = self._batch("predict", (x, None, None))
+        return tf.nest.map_structure(lambda leaf: leaf.numpy(), outputs)
+
+    def _on_batch(
+        self,
+        mode: str,
+        parts: tuple[Any, Any, Any],
+        reset_metrics: bool,
+        return_dict: bool,
+        class_weight: Any = None,
+    ) -> Any:
+        if reset_metrics:
+            self.reset_metrics()
+        logs = self._batch(mode, parts, class_weight)["logs"]
+        results = {name: _number(value) for name, value in logs.items()}
+        if return_dict:
+            return results
+        values = list(results.values())
+        return values[0] if len(values) == 1 else values
+
+    def _batch(
+        self, mode: str, parts: tuple[Any, Any, Any], class_weight: Any = None
+    ) -> Any:
+        with self._scope():
+            leaf = tf.nest.flatten(parts[0])[0]
+            size = len(leaf) if np.ndim(leaf) else 1
+            dataset = as_batches(*parts, batch_size=size).dataset
+            element = next(Iterator(dataset._impl, dataset.element_spec))
+            weights = tuple(sorted(class_weight.items())) if class_weight else None
+            version = getattr(self.optimizer, "_version", 0)
+            key = (mode, version, weights)
+            program = self._batch_programs.get(key)
+            if program is None:
+                self._prepare(mode, dataset.element_spec)
+                step = self._device_step(mode, class_weight)
+                program = _function.DeviceFunction(step)
+                self._batch_programs[key] = program
+            return program(element)
+
+
+def _number(value: Any) -> Any:
+    array = np.asarray(value)
+    return float(array) if array.ndim == 0 else array
+
+
+def _checked_logs(name: str, logs: Any) -> dict[str, Any]:
+    if not isinstance(logs, Mapping):
+        raise TypeError(
+            f"`{name}` must return a dict of results by name, such as "
+            f"{{'loss': loss}}. Received: {logs!r}."
+        )
+    return dict(logs)
+
+
+def expand(element: Nest) -> Nest:
+    """Make ``(batch, 1)`` of every leaf ``(batch,)``, as Keras does."""
+
+    def one(leaf: Any) -> Any:
+        if len(leaf.shape) == 1:
+            return tf.reshape(leaf, (leaf.shape[0], 1))
+        return leaf
+
+    return tf.nest.map_structure(one, element)
+
+
+def with_class_weight(element: Nest, weights: Any) -> Nest:
+    """Multiply the sample weights of an element by those of their classes; in a trace.
+
+    Args:
+        element: ``(x, y)`` or ``(x, y, sample_weight)``.
+        weights: A dict from class numbers to weights.
+
+    Returns:
+        ``(x, y, sample_weight)``.
+
+    Raises:
+        ValueError: The classes are not numbered from 0 without a gap, or the model has
+            several outputs, or targets of more than two axes.
+    """
+    if not isinstance(weights, Mapping) or sorted(weights) != list(range(len(weights))):
+        raise ValueError(
+            "Expected `class_weight` to be a dict with keys from 0 to one less than "
+            f"the number of classes. Received: class_weight={weights!r}."
+        )
+    x, y, sample_weight = unpack(element)
+    if y is None or tf.nest.is_nested(y):
+        raise ValueError(
+            "`class_weight` is only supported for Models with a single output. "
+            f"Received: targets {y!r}."
+        )
+    if len(y.shape) > 2:
+        raise ValueError(
+            "`class_weight` is not supported for targets of more than two axes. "
+            f"Received: targets of shape {tuple(y.shape)}."
+        )
+    if len(y.shape) == 2 and y.shape[1] > 1:
+        classes = tf.argmax(y, axis=1)
+    else:
+        classes = tf.cast(tf.reshape(y, (-1,)), "int32")
+    table = tf.constant([float(weights[i]) for i in range(len(weights))], "float32")
+    weight = tf.gather(table, classes)
+    if sample_weight is not None:
+        given = tf.cast(sample_weight, "float32")
+        weight = given * (weight if len(given.shape) == 1 else weight[:, None])
+    return x, y, weight
