@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ipu import _devices, _strategy_state
+from ipu._errors import InvalidArgumentError
 from ipu._strategy_state import ReduceOp
 from ipu.tf import nest
 
@@ -100,6 +103,21 @@ def _refuse_float64(structure: Any, role: str) -> None:
                 f"Unsupported data type for {role}: float64. Received: a value of "
                 f"type {type(leaf).__name__}. Cast it to float32 first."
             )
+
+
+def _narrowed(leaf: Any) -> Any:
+    """An int64 tensor or array as int32, which the device has; others as they are."""
+    dtype = getattr(leaf, "dtype", None)
+    if getattr(dtype, "name", dtype) != "int64" or not hasattr(leaf, "__array__"):
+        return leaf
+    wide = np.asarray(leaf)
+    narrow = wide.astype(np.int32)
+    if not np.array_equal(wide, narrow):
+        raise InvalidArgumentError(
+            "Devices have int32 in place of int64, and an input has values that do not "
+            f"fit. Received: values from {wide.min()} to {wide.max()}."
+        )
+    return narrow
 
 
 def _reduce_op(value: Any) -> ReduceOp:
@@ -342,6 +360,7 @@ class IPUStrategyV1(Strategy):
         Raises:
             ValueError: ``fn`` is a plain function.
             TypeError: An input or an output is float64, or ``fn`` cannot be called.
+            InvalidArgumentError: An int64 input does not fit into int32.
 
         Example:
             >>> import numpy as np
@@ -363,8 +382,10 @@ class IPUStrategyV1(Strategy):
                 "@tf.function(jit_compile=True)."
             )
         _refuse_float64([*args, *keywords.values()], "input")
+        narrow = nest.map_structure(_narrowed, tuple(args))
+        keywords = nest.map_structure(_narrowed, keywords)
         with self.scope():
-            result = fn(*args, **keywords)
+            result = fn(*narrow, **keywords)
         _refuse_float64(result, "output")
         return result
 

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""`strategy.run`: whole programs, as people write them, and what it refuses."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from ipu import config, keras, tf
+from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu.ipu_strategy import IPUStrategy, IPUStrategyV1
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(64, 6)).astype(np.float32)
+Y = X[:, :3].argmax(1).astype(np.int32)
+
+
+def create_model() -> keras.Model:
+    tf.random.set_seed(7)
+    return keras.Sequential(
+        [
+            keras.layers.Flatten(input_shape=(6,)),
+            keras.layers.Dense(8, activation="relu"),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+
+
+def create_dataset() -> tf.data.Dataset:
+    return (
+        tf.data.Dataset.from_tensor_slices((X, Y)).batch(8, drop_remainder=True).repeat()
+    )
+
+
+def test_a_product():
+    strategy = IPUStrategyV1()
+
+    @tf.function(jit_compile=True)
+    def matmul_fn(x, y):
+        return tf.matmul(x, y)
+
+    a = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3])
+    b = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[3, 2])
+    with strategy.scope():
+        c = strategy.run(matmul_fn, args=(a, b))
+    np.testing.assert_array_equal(c.numpy(), [[22, 28], [49, 64]])
+
+
+def test_a_loop_on_the_device():
+    strategy = IPUStrategyV1()
+    with strategy.scope():
+        model, opt = create_model(), keras.optimizers.Adam()
+        loss_object = keras.losses.SparseCategoricalCrossentropy()
+        outfeed_queue = IPUOutfeedQueue()
+        steps_per_execution, losses = 16, []
+
+        @tf.function(jit_compile=True)
+        def training_loop(iterator):
+            for _ in tf.range(steps_per_execution):
+                features, labels = next(iterator)
+                with tf.GradientTape() as tape:
+                    predictions = model(features, training=True)
+                    prediction_loss = loss_object(labels, predictions)
+                    loss = tf.reduce_mean(prediction_loss)
+                grads = tape.gradient(loss, model.trainable_variables)
+                opt.apply_gradients(zip(grads, model.trainable_variables))
+                outfeed_queue.enqueue(loss)
+
+        iterator = iter(create_dataset())
+        for _ in range(6):
+            strategy.run(training_loop, args=(iterator,))
+            losses.append(float(sum(outfeed_queue) / steps_per_execution))
+    assert losses[-1] < losses[0]
+    assert training_loop.experimental_get_tracing_count() == 1
+    # the same steps by fit
+    with strategy.scope():
+        other = create_model()
+        other.compile("adam", "sparse_categorical_crossentropy", steps_per_execution=16)
+    other.fit(create_dataset(), steps_per_epoch=96, verbose=0)
+    for mine, theirs in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("jit", [{}, {"experimental_compile": True}])
+def test_the_first_generation_s_loop(jit):
+    strategy = IPUStrategy(enable_dataset_iterators=False)
+
+    def step(x, y, model, opt):
+        with tf.GradientTape() as tape:
+            logits = model(x, training=True)
+            loss = tf.reduce_mean(
+                keras.losses.sparse_categorical_crossentropy(y, logits)
+            )
+        grads = tape.gradient(loss, model.trainable_variables)
+        opt.apply_gradients(zip(grads, model.trainable_variables))
+        return loss
+
+    training_step = tf.function(step, **jit)
+    losses = []
+    with strategy.scope():
+        opt, model = keras.optimizers.SGD(0.5), create_model()
+        for (x, y), c in zip(create_dataset(), range(100)):
+            loss = strategy.experimental_run_v2(training_step, args=[x, y, model, opt])
+            if c % 20 == 0:
+                losses.append(float(loss.numpy()))
+    assert losses[-1] < losses[0] / 2
+    assert training_step.experimental_get_tracing_count() == 1
+
+
+def test_data_sets_stay_on_the_host_under_the_first_generation_s_configuration():
+    assert IPUStrategy().enable_dataset_iterators is True
+    from ipu import _devices
+
+    config.reset_ipu_configuration()
+    _devices.configure(_devices.Layout(generation=1))
+    try:
+        assert IPUStrategy().enable_dataset_iterators is False
+        assert IPUStrategy(enable_dataset_iterators=True).enable_dataset_iterators
+    finally:
+        config.reset_ipu_configuration()
+
+
+# --- arguments and results ---------------------------------------------------------
+
+
+def test_objects_are_arguments_by_identity():
+    traces = []
+    with IPUStrategy().scope():
+        models = [create_model(), create_model()]
+        queues = [IPUOutfeedQueue(), IPUOutfeedQueue()]
+
+    @tf.function
+    def f(x, model, queue, scale=1.0):
+        traces.append(model)
+        queue.enqueue(tf.reduce_sum(model(x)) * scale)
+
+    strategy = IPUStrategy()
+    for i in (0, 1, 0, 1):
+        strategy.run(f, args=(X[:4], models[i], queues[i]), kwargs={"scale": 2.0})
+    assert len(traces) == 2
+    for queue in queues:
+        np.testing.assert_allclose(queue.dequeue(), [8.0, 8.0], rtol=1e-5)
+    strategy.run(f, (X[:4], models[0], queues[0]), {"scale": 3.0})
+    assert len(traces) == 3
+
+
+def test_results_keep_their_structure():
+    f = tf.function(lambda x: {"a": (x, x + 1), "b": [x * 2, None], "c": 5})
+    out = IPUStrategy().run(f, args=(np.float32(3),))
+    assert float(out["a"][1]) == 4 and float(out["b"][0]) == 6
+    assert out["b"][1] is None and int(out["c"]) == 5
+
+
+def test_a_plain_function():
+    strategy = IPUStrategy()
+    with pytest.raises(ValueError, match="does not support eager execution"):
+        strategy.run(lambda x: x, args=(1.0,))
+    with pytest.raises(ValueError, match="does not support eager execution"):
+        with strategy.scope():
+            strategy.run(functools.partial(lambda x: x, 1.0))
+    with pytest.raises(TypeError, match="fn must be callable"):
+        strategy.run(3)
+
+    @tf.function
+    def outer(x):
+        return strategy.run(lambda v: v * 2.0, args=(x,))
+
+    assert float(outer(tf.constant(4.0))) == 8.0
+    bound = functools.partial(tf.function(lambda x, y: x - y), np.float32(5))
+    assert float(strategy.run(bound, args=(np.float32(2),))) == 3.0
+
+
+def test_float64():
+    strategy = IPUStrategy()
+    f = tf.function(lambda x: x)
+    for value in (np.ones(2), tf.constant(1.0, tf.float64), [np.float64(3)]):
+        with pytest.raises(TypeError, match="Unsupported data type for input: float64"):
+            strategy.run(f, args=(value,))
+    with pytest.raises(TypeError, match="Unsupported data type for input: float64"):
+        strategy.run(f, kwargs={"x": np.ones(2)})
+    wide = tf.constant(1.0, tf.float64)
+    with pytest.raises(TypeError, match="float64"):
+        strategy.run(tf.function(lambda: wide))
+
+
+def test_int64_becomes_int32():
+    f = tf.function(lambda x: x + 1)
+    result = IPUStrategy().run(f, args=(np.arange(3),))
+    assert result.dtype == tf.int32
+    np.testing.assert_array_equal(result, [1, 2, 3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="do not fit"):
+        IPUStrategy().run(f, args=(np.array([2**40]),))
+
+
+# --- tf.distribute -----------------------------------------------------------------
+
+
+def test_distribute():
+    strategy = IPUStrategy()
+    assert isinstance(strategy, tf.distribute.Strategy)
+    assert not tf.distribute.has_strategy()
+    assert tf.distribute.get_strategy().num_replicas_in_sync == 1
+    assert tf.distribute.get_strategy().run(lambda x: x + 1, args=(1,)) == 2
+    assert tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+    with strategy.scope():
+        assert tf.distribute.has_strategy()
+        assert tf.distribute.get_strategy() is strategy
+        assert tf.distribute.get_replica_context() is None
+        assert tf.distribute.in_cross_replica_context()
+
+    @tf.function
+    def f(x):
+        context = tf.distribute.get_replica_context()
+        total = context.all_reduce(tf.distribute.ReduceOp.SUM, x)
+        mean = strategy.reduce(tf.distribute.ReduceOp.MEAN, x)
+        return total + mean
+
+    assert float(strategy.run(f, args=(np.float32(2),))) == 4.0
+    with pytest.raises(ValueError, match="reduce_op must be"):
+        strategy.run(
+            tf.function(lambda x: strategy.reduce("product", x)), args=(np.float32(2),)
+        )
