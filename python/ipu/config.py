@@ -338,6 +338,7 @@ def configure_ipu_system(
         >>> config.auto_select_ipus
         [1]
     """
+    generation = 2 if isinstance(config, IPUConfig) else 1
     config = _checked(config)
     kind, _ = _devices.parse_device_name(device)
     if kind != "CPU":
@@ -356,6 +357,7 @@ def configure_ipu_system(
         order=config.selection_order,
         connection=config.device_connection.type,
         options=_in_effect(config),
+        generation=generation,
     )
     _devices.configure(layout, reset_configuration)
 

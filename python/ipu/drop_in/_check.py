@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ipu import drop_in
+from ipu import _later, drop_in
 from ipu._missing import MissingModuleError
 from ipu.drop_in import _facade, _table
 
@@ -131,24 +131,19 @@ def check_source(source: str | bytes, path: str = "<source>") -> list[Use]:
     was_installed = drop_in.installed()
     drop_in.install()
     try:
-        uses = [_resolved(name, found) for name, found in finder.found.items()]
+        uses: dict[str, Use] = {}
+        for name, found in finder.found.items():
+            known, missing = _resolve(name)
+            use = uses.setdefault(known, Use(known, not missing))
+            use.lines = sorted({*use.lines, *(one.line for one in found)})
+            use.guarded &= all(one.guarded for one in found)
+            if missing:
+                later = _later.lookup(known)
+                use.instead = f"{later.topic} {later.instead}".strip()
     finally:
         if not was_installed:
             drop_in.uninstall()
-    return sorted(uses, key=lambda use: (use.there, use.name))
-
-
-def _resolved(name: str, found: list[_Found]) -> Use:
-    known, missing = _resolve(name)
-    use = Use(known, not missing)
-    use.lines = sorted({one.line for one in found})
-    use.guarded = all(one.guarded for one in found)
-    if missing:
-        from ipu import _later
-
-        later = _later.lookup(known)
-        use.instead = f"{later.topic} {later.instead}".strip()
-    return use
+    return sorted(uses.values(), key=lambda use: (use.there, use.name))
 
 
 def _resolve(name: str) -> tuple[str, bool]:

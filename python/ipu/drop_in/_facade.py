@@ -38,20 +38,20 @@ def _native(module: str) -> Any:
         raise
 
 
-def _public(module: Any) -> list[str]:
-    """The names that a native module offers."""
-    names = getattr(module, "__all__", None)
-    if names is not None:
-        return list(names)
-    public = {k: v for k, v in vars(module).items() if not k.startswith("_")}
-    if not module.__name__.startswith("ipu."):
-        return list(public)
-    return [
-        name
-        for name, value in public.items()
-        if not isinstance(value, types.ModuleType)
-        and getattr(value, "__module__", "ipu").startswith("ipu")
-    ]
+def _public(module: Any) -> set[str]:
+    """The names that a module offers: ``__all__``, and what ``ipu`` defines in it."""
+    names = set(getattr(module, "__all__", ()))
+    foreign = not module.__name__.startswith("ipu.")
+    if foreign and names:
+        return names
+    for name, value in vars(module).items():
+        if name.startswith("_") or name == "TYPE_CHECKING":
+            continue
+        origin = getattr(value, "__module__", "ipu")
+        ours = not isinstance(value, types.ModuleType) and origin.startswith("ipu")
+        if ours or foreign:
+            names.add(name)
+    return names
 
 
 def _take(module: str, name: str) -> Any:

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""`python -m ipu check`: the names of a program, found without running it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ipu.drop_in import _check
+
+
+def names(source):
+    return {use.name: use for use in _check.check_source(source)}
+
+
+def missing(source):
+    return [use.name for use in _check.check_source(source) if not use.there]
+
+
+def test_names_have_lines():
+    uses = names(
+        "import tensorflow as tf\nx = tf.zeros(3)\ny = tf.zeros(4) + tf.ones(3)"
+    )
+    assert uses["tensorflow.zeros"].lines == [2, 3]
+    assert uses["tensorflow.ones"].lines == [3]
+    assert all(use.there for use in uses.values())
+
+
+@pytest.mark.parametrize(
+    "source, name",
+    [
+        ("import tensorflow as tf\ntf.nn.conv2d(x, k, 1, 'SAME')", "nn.conv2d"),
+        ("from tensorflow import nn\nnn.conv2d()", "nn.conv2d"),
+        ("from tensorflow.nn import conv2d", "nn.conv2d"),
+        ("from tensorflow.nn import conv2d as c", "nn.conv2d"),
+        ("import tensorflow.keras.layers as L\nL.LSTM(3)", "keras.layers.LSTM"),
+        ("import tensorflow\ntensorflow.Session()", "Session"),
+        ("import tensorflow.estimator", "estimator"),
+        (
+            "import tensorflow as tf\nl = tf.keras.layers\nl.Conv2D",
+            "keras.layers.Conv2D",
+        ),
+        ("from tensorflow.keras.layers import *\nGRU(2)", "keras.layers.GRU"),
+        ("import tensorflow as tf\n@tf.no_such\ndef f(): pass", "no_such"),
+        ("import tensorflow as tf\ndef f(x=tf.no_such): pass", "no_such"),
+        ("import tensorflow as tf\nclass A(tf.no_such.B): pass", "no_such"),
+        ("import tensorflow as tf\nf = lambda x: tf.no_such(x)", "no_such"),
+        ("import tensorflow as tf\ntf.data.Dataset.no_such()", "data.Dataset.no_such"),
+        ("from tensorflow.python import ipu\nipu.no_such", "python.ipu.no_such"),
+    ],
+)
+def test_missing_names_are_found(source, name):
+    if "import *" in source:
+        # what a star gives is known; a name that it does not give is no use of it
+        assert missing(source) == []
+        return
+    assert missing(source) == [f"tensorflow.{name}"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(tf):\n  return tf.no_such",
+        "import tensorflow as tf\ndef f(tf):\n  return tf.no_such",
+        "import tensorflow as tf\nf = lambda tf: tf.no_such",
+        "import numpy as tf\ntf.no_such",
+        "import tensorflow as tf\ntf = 3\ntf.no_such",
+        "from . import tensorflow as tf\ntf.no_such",
+        "import tensorflow_probability as tfp\ntfp.no_such",
+        "import tensorflow as tf\ntf.zeros(3).no_such",
+    ],
+)
+def test_other_things_are_left_alone(source):
+    assert missing(source) == []
+
+
+def test_a_guarded_import_is_told_apart():
+    source = """
+try:
+  from tensorflow import estimator
+except ImportError:
+  estimator = None
+import tensorflow as tf
+tf.no_such
+"""
+    uses = names(source)
+    assert uses["tensorflow.estimator"].guarded
+    assert not uses["tensorflow.no_such"].guarded
+    assert "Estimators" in uses["tensorflow.estimator"].instead
+
+
+def test_checking_leaves_no_modules_behind():
+    _check.check_source("import tensorflow as tf\ntf.zeros")
+    assert "tensorflow" not in sys.modules
+
+
+def command(*words, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "ipu", "check", *words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+    )
+
+
+def test_the_command(tmp_path):
+    good = tmp_path / "good.py"
+    good.write_text("import tensorflow as tf\ntf.zeros(3)\nraise SystemExit('ran')\n")
+    bad = tmp_path / "sub" / "bad.py"
+    bad.parent.mkdir()
+    bad.write_text("import keras\nkeras.layers.Conv2D(3, 3)\n")
+    done = command("good.py", cwd=tmp_path)
+    assert done.returncode == 0 and "2 names, 0 missing" in done.stdout
+    done = command(".", "--missing", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "keras.layers.Conv2D" in done.stdout and "line 2" in done.stdout
+    assert "Convolutions" in done.stdout and "tensorflow.zeros" not in done.stdout
+    guarded = tmp_path / "guarded.py"
+    guarded.write_text(
+        "try:\n  import tensorflow.estimator\nexcept ImportError: pass\n"
+    )
+    assert command("guarded.py", cwd=tmp_path).returncode == 0
+
+
+def test_bad_files(tmp_path):
+    (tmp_path / "bad.py").write_text("def f(:\n")
+    done = command("bad.py", cwd=tmp_path)
+    assert done.returncode == 1 and "bad.py:1" in done.stderr
+    done = command("none.py", cwd=tmp_path)
+    assert done.returncode == 1 and "none.py" in done.stderr

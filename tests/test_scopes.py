@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""`ipu.scopes`."""
+
+import pytest
+
+from ipu import scopes, tf
+from ipu._missing import NotThereYetError
+from ipu.tf._function import DeviceFunction
+
+
+def test_ipu_scope_places_variables():
+    with scopes.ipu_scope("/device:IPU:0"):
+        v = tf.Variable(1.0)
+        assert float(v + 1.0) == 2.0
+
+
+@pytest.mark.parametrize("wrong", ["/device:TPU:0", "gpu:0", ""])
+def test_ipu_scope_needs_a_device(wrong):
+    with pytest.raises(ValueError, match="device"), scopes.ipu_scope(wrong):
+        pass
+
+
+def test_jit_scope_is_accepted():
+    with scopes.ipu_jit_scope(0):
+        assert float(tf.constant(2.0)) == 2.0
+
+
+def test_shard_zero_is_the_whole_device():
+    with scopes.ipu_shard(0), scopes.ipu_shard([0, 0]):
+        assert float(tf.constant(2.0)) == 2.0
+
+
+@pytest.mark.parametrize("index", [1, [0, 1]])
+def test_other_shards_come_later(index):
+    with (
+        pytest.raises(NotThereYetError, match="sharded over several IPUs"),
+        scopes.ipu_shard(index),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("index", [-1, 0.5, "a", True, None, [0, -1]])
+def test_shards_are_counted_from_zero(index):
+    with pytest.raises(ValueError, match="0 or more"), scopes.ipu_shard(index):
+        pass
+
+
+def test_outside_compilation_scope_needs_a_function():
+    with (
+        pytest.raises(ValueError, match="inside a function"),
+        scopes.outside_compilation_scope(),
+    ):
+        pass
+
+    def body(x):
+        with scopes.outside_compilation_scope():
+            return x + 1.0
+
+    with pytest.raises(NotThereYetError, match="IPUOutfeedQueue"):
+        DeviceFunction(body)(tf.constant(1.0))
+
+
+def test_frontend_attribute_is_checked():
+    with scopes.frontend_attribute("a", "b", restore_to="c"):
+        pass
+    with (
+        pytest.raises(TypeError, match="attribute_value"),
+        scopes.frontend_attribute("a", 1),
+    ):
+        pass
+
+
+def test_stochastic_rounding():
+    with scopes.stochastic_rounding(False):
+        pass
+    with (
+        pytest.raises(NotThereYetError, match="rounded to nearest"),
+        scopes.stochastic_rounding(True),
+    ):
+        pass
+    with pytest.raises(TypeError, match="bool"), scopes.stochastic_rounding(1):
+        pass
+
+
+@pytest.mark.parametrize("wrong", ["int32", tf.float64, "floaty", None])
+def test_partials_are_float16_or_float32(wrong):
+    with (
+        pytest.raises(ValueError, match="Only support float16, float32, provided"),
+        scopes.partials_type(wrong),
+    ):
+        pass
+
+
+def test_partials_of_float16_come_later():
+    with scopes.partials_type(tf.float32):
+        pass
+    with pytest.raises(NotThereYetError), scopes.partials_type(tf.float16):
+        pass
