@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The first generation's configuration: options object, setters, companion functions."""
+"""The first generation's configuration: options, setters, companion functions."""
 
 import copy
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`tf.test.TestCase`, and the modules that test files import under TensorFlow's names."""
+"""`tf.test.TestCase`, and the modules of test suites under TensorFlow's names."""
 
 import collections
 import json

@@ -18,7 +18,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ipu import _seed
@@ -212,7 +212,7 @@ class Layout:
     order: SelectionOrder = SelectionOrder.AUTO
     connection: DeviceConnectionType = DeviceConnectionType.ALWAYS
     options: Any = None
-    generation: int = 2
+    generation: int = field(default=2, compare=False)
 
 
 class Device:
