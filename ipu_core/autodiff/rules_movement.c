@@ -255,10 +255,12 @@ ipu_gradient_gather(ipu_rule *r)
 {
     ipu_shape whole = ipu__rule_type(r, r->inputs[0]).shape;
     ipu_value inputs[2] = {r->inputs[1], r->grads[0]};
-    ipu_attr attrs[2] = {
+    ipu_attr attrs[3] = {
         ipu__attr_ints(IPU_ATTR_SHAPE, whole.dims, (uint32_t)whole.rank),
-        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0))};
-    ipu__rule_give(r, 0, ipu__rule_emit(r, IPU_OP_ID_GATHER_GRAD, inputs, 2, attrs, 2));
+        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
+        ipu__attr_int(IPU_ATTR_BATCH_DIMS,
+                      ipu_attrs_int(r->attrs, IPU_ATTR_BATCH_DIMS, 0))};
+    ipu__rule_give(r, 0, ipu__rule_emit(r, IPU_OP_ID_GATHER_GRAD, inputs, 2, attrs, 3));
     return r->status;
 }
 
@@ -266,8 +268,10 @@ ipu_status
 ipu_gradient_gather_grad(ipu_rule *r)
 {
     ipu_value inputs[2] = {r->grads[0], r->inputs[0]};
-    ipu_attr attr =
-        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0));
-    ipu__rule_give(r, 1, ipu__rule_emit(r, IPU_OP_ID_GATHER, inputs, 2, &attr, 1));
+    ipu_attr attrs[2] = {
+        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
+        ipu__attr_int(IPU_ATTR_BATCH_DIMS,
+                      ipu_attrs_int(r->attrs, IPU_ATTR_BATCH_DIMS, 0))};
+    ipu__rule_give(r, 1, ipu__rule_emit(r, IPU_OP_ID_GATHER, inputs, 2, attrs, 2));
     return r->status;
 }

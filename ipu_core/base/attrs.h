@@ -30,6 +30,12 @@ typedef enum ipu_attr_kind {
     X(DTYPE, dtype, DTYPE) /* of the result */ \
     X(SHAPE, shape, INTS) /* of the result */ \
     X(PERM, perm, INTS) \
+    X(BATCH_DIMS, batch_dims, INT) \
+    X(EXCLUSIVE, exclusive, BOOL) \
+    X(REVERSE, reverse, BOOL) \
+    X(ASCENDING, ascending, BOOL) \
+    X(LOWER, lower, BOOL) \
+    X(REDUCTION, reduction, INT) /* ipu_scatter of tensor_scatter */ \
     X(BEGIN, begin, INTS) /* slice: first element of each axis */ \
     X(SIZE, size, INTS) /* slice: elements of each axis */ \
     X(STRIDES, strides, INTS) /* slice: step of each axis, never 0, may be < 0 */ \

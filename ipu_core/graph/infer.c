@@ -123,6 +123,13 @@ compare(ipu_infer_call *call, const char *kinds, const char *wanted)
     { \
         return unary(call, __VA_ARGS__); \
     }
+#define TEST(text, ...) \
+    ipu_status ipu_infer_##text(ipu_infer_call *call) \
+    { \
+        IPU_TRY(unary(call, __VA_ARGS__)); \
+        call->outputs[0].dtype = IPU_DTYPE_BOOL; \
+        return IPU_OK; \
+    }
 #define BINARY(text, ...) \
     ipu_status ipu_infer_##text(ipu_infer_call *call) \
     { \
@@ -135,6 +142,7 @@ compare(ipu_infer_call *call, const char *kinds, const char *wanted)
     }
 #define NUMBERS "fiu", "a numeric dtype"
 #define FLOATS "f", "a floating-point dtype"
+#define INTEGERS "iu", "an integer dtype"
 #define BOOLS "b", "dtype bool"
 #define ANYTHING "fiub", "any dtype"
 
@@ -150,6 +158,33 @@ UNARY(square, NUMBERS)
 UNARY(tanh, FLOATS)
 UNARY(sigmoid, FLOATS)
 UNARY(relu, NUMBERS)
+UNARY(reciprocal, FLOATS)
+UNARY(log1p, FLOATS)
+UNARY(expm1, FLOATS)
+UNARY(sin, FLOATS)
+UNARY(cos, FLOATS)
+UNARY(tan, FLOATS)
+UNARY(asin, FLOATS)
+UNARY(acos, FLOATS)
+UNARY(atan, FLOATS)
+UNARY(sinh, FLOATS)
+UNARY(cosh, FLOATS)
+UNARY(asinh, FLOATS)
+UNARY(acosh, FLOATS)
+UNARY(atanh, FLOATS)
+UNARY(erf, FLOATS)
+UNARY(erfc, FLOATS)
+UNARY(softplus, FLOATS)
+UNARY(lgamma, FLOATS)
+UNARY(digamma, FLOATS)
+UNARY(erfinv, FLOATS)
+UNARY(ceil, FLOATS)
+UNARY(round, NUMBERS)
+UNARY(trunc, FLOATS)
+UNARY(bitwise_not, INTEGERS)
+TEST(is_nan, FLOATS)
+TEST(is_inf, FLOATS)
+TEST(is_finite, FLOATS)
 UNARY(logical_not, BOOLS)
 BINARY(add, NUMBERS)
 BINARY(sub, NUMBERS)
@@ -168,6 +203,12 @@ COMPARE(greater, NUMBERS)
 COMPARE(greater_equal, NUMBERS)
 BINARY(logical_and, BOOLS)
 BINARY(logical_or, BOOLS)
+BINARY(atan2, FLOATS)
+BINARY(bitwise_and, INTEGERS)
+BINARY(bitwise_or, INTEGERS)
+BINARY(bitwise_xor, INTEGERS)
+BINARY(left_shift, INTEGERS)
+BINARY(right_shift, INTEGERS)
 BINARY(relu_grad, NUMBERS)
 BINARY(tanh_grad, FLOATS)
 BINARY(sigmoid_grad, FLOATS)
@@ -353,19 +394,37 @@ ipu_infer_min(ipu_infer_call *call)
 }
 
 ipu_status
-ipu_infer_argmax(ipu_infer_call *call)
+ipu_infer_prod(ipu_infer_call *call)
+{
+    return reduce(call, NUMBERS);
+}
+
+ipu_status
+ipu_infer_any(ipu_infer_call *call)
+{
+    return reduce(call, BOOLS);
+}
+
+ipu_status
+ipu_infer_all(ipu_infer_call *call)
+{
+    return reduce(call, BOOLS);
+}
+
+static ipu_status
+place_of_extreme(ipu_infer_call *call)
 {
     const ipu_shape *shape = &call->inputs[0].shape;
     int32_t axis = 0;
     IPU_TRY(check_kind(call, &call->inputs[0], NUMBERS));
     IPU_TRY(ipu__infer_axis(call, shape->rank, &axis));
     IPU_FAIL_IF(call->ctx, shape->dims[axis] == 0, INVALID_ARGUMENT,
-                "argmax over an axis without elements");
+                "the place of the largest or least over an axis without elements");
     ipu_type type = {.dtype = (ipu_dtype)ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE,
                                                        IPU_DTYPE_INT32)};
     IPU_FAIL_IF(call->ctx,
                 type.dtype != IPU_DTYPE_INT32 && type.dtype != IPU_DTYPE_INT64, TYPE,
-                "argmax gives int32 or int64, not %s", ipu_dtype_name(type.dtype));
+                "the place is int32 or int64, not %s", ipu_dtype_name(type.dtype));
     for (int32_t i = 0; i < shape->rank; i++) {
         if (i != axis) {
             type.shape.dims[type.shape.rank++] = shape->dims[i];
@@ -373,6 +432,18 @@ ipu_infer_argmax(ipu_infer_call *call)
     }
     call->outputs[0] = type;
     return IPU_OK;
+}
+
+ipu_status
+ipu_infer_argmax(ipu_infer_call *call)
+{
+    return place_of_extreme(call);
+}
+
+ipu_status
+ipu_infer_argmin(ipu_infer_call *call)
+{
+    return place_of_extreme(call);
 }
 
 /* --- softmax family -------------------------------------------------------------- */

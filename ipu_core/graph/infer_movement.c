@@ -76,6 +76,38 @@ ipu_infer_reshape(ipu_infer_call *call)
     return IPU_OK;
 }
 
+/* A wider element takes the last axis with it, which then has to fit; a narrower one
+ * adds an axis. */
+ipu_status
+ipu_infer_bitcast(ipu_infer_call *call)
+{
+    ipu_type type = call->inputs[0];
+    ipu_dtype dtype = type.dtype;
+    IPU_TRY(dtype_attr(call, &dtype));
+    int64_t from = (int64_t)ipu_dtype_bytes(type.dtype);
+    int64_t to = (int64_t)ipu_dtype_bytes(dtype);
+    ipu_shape *shape = &type.shape;
+    IPU_FAIL_IF(call->ctx, type.dtype == IPU_DTYPE_BOOL || dtype == IPU_DTYPE_BOOL,
+                TYPE, "bool has no bits to cast");
+    if (from > to) {
+        IPU_FAIL_IF(call->ctx, shape->rank == IPU_MAX_RANK, INVALID_ARGUMENT,
+                    "the result would have more than %d dimensions", IPU_MAX_RANK);
+        shape->dims[shape->rank++] = from / to;
+    } else if (from < to) {
+        char text[128];
+        IPU_FAIL_IF(call->ctx,
+                    shape->rank == 0 || shape->dims[shape->rank - 1] != to / from,
+                    INVALID_ARGUMENT,
+                    "the last axis of shape %s must have %" PRId64 " elements of %s",
+                    ipu_shape_print(shape, text, sizeof(text)), to / from,
+                    ipu_dtype_name(type.dtype));
+        shape->dims[--shape->rank] = 0;
+    }
+    type.dtype = dtype;
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
 ipu_status
 ipu_infer_transpose(ipu_infer_call *call)
 {
@@ -271,19 +303,47 @@ check_indices(ipu_infer_call *call, const ipu_type *indices)
     return IPU_OK;
 }
 
-/* shape[:axis] + indices + shape[axis + 1:] */
+/* How many leading axes `params` and `indices` share; they must agree in them. */
+static ipu_status
+batch_axes(ipu_infer_call *call, const ipu_shape *params, const ipu_shape *indices,
+           int32_t *out)
+{
+    int64_t count = ipu_attrs_int(call->attrs, IPU_ATTR_BATCH_DIMS, 0);
+    char a[128];
+    char b[128];
+    bool fits = count >= 0 && count <= indices->rank && count <= params->rank;
+    for (int32_t i = 0; fits && i < count; i++) {
+        fits = params->dims[i] == indices->dims[i];
+    }
+    IPU_FAIL_IF(call->ctx, !fits, INVALID_ARGUMENT,
+                "params of shape %s and indices of shape %s do not agree in the first "
+                "%" PRId64 " axes",
+                ipu_shape_print(params, a, sizeof(a)),
+                ipu_shape_print(indices, b, sizeof(b)), count);
+    *out = (int32_t)count;
+    return IPU_OK;
+}
+
+/* shape[:axis] + indices[batch:] + shape[axis + 1:] */
 static ipu_status
 gathered_shape(ipu_infer_call *call, const ipu_shape *params, const ipu_shape *indices,
-               int32_t axis, ipu_shape *out)
+               ipu_shape *out)
 {
-    IPU_FAIL_IF(call->ctx, params->rank - 1 + indices->rank > IPU_MAX_RANK,
+    int32_t axis = 0;
+    int32_t batch = 0;
+    IPU_TRY(ipu__infer_axis(call, params->rank, &axis));
+    IPU_TRY(batch_axes(call, params, indices, &batch));
+    IPU_FAIL_IF(call->ctx, batch > axis, INVALID_ARGUMENT,
+                "batch_dims (%" PRId32 ") must not be more than the axis (%" PRId32 ")",
+                batch, axis);
+    IPU_FAIL_IF(call->ctx, params->rank - 1 + indices->rank - batch > IPU_MAX_RANK,
                 INVALID_ARGUMENT, "the result would have more than %d dimensions",
                 IPU_MAX_RANK);
     *out = (ipu_shape){0};
     for (int32_t i = 0; i < axis; i++) {
         out->dims[out->rank++] = params->dims[i];
     }
-    for (int32_t i = 0; i < indices->rank; i++) {
+    for (int32_t i = batch; i < indices->rank; i++) {
         out->dims[out->rank++] = indices->dims[i];
     }
     for (int32_t i = axis + 1; i < params->rank; i++) {
@@ -296,11 +356,9 @@ ipu_status
 ipu_infer_gather(ipu_infer_call *call)
 {
     const ipu_type *params = &call->inputs[0];
-    int32_t axis = 0;
     IPU_TRY(check_indices(call, &call->inputs[1]));
-    IPU_TRY(ipu__infer_axis(call, params->shape.rank, &axis));
     call->outputs[0].dtype = params->dtype;
-    return gathered_shape(call, &params->shape, &call->inputs[1].shape, axis,
+    return gathered_shape(call, &params->shape, &call->inputs[1].shape,
                           &call->outputs[0].shape);
 }
 
@@ -309,15 +367,98 @@ ipu_infer_gather_grad(ipu_infer_call *call)
 {
     ipu_type type = {.dtype = call->inputs[1].dtype};
     ipu_shape expected;
-    int32_t axis = 0;
+    char a[128];
+    char b[128];
     IPU_TRY(check_indices(call, &call->inputs[0]));
     IPU_TRY(shape_attr(call, &type.shape));
-    IPU_TRY(ipu__infer_axis(call, type.shape.rank, &axis));
-    IPU_TRY(gathered_shape(call, &type.shape, &call->inputs[0].shape, axis, &expected));
+    IPU_TRY(gathered_shape(call, &type.shape, &call->inputs[0].shape, &expected));
     IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &call->inputs[1].shape),
                 INVALID_ARGUMENT,
-                "the gradient has not the shape of the gathered rows");
+                "rows of shape %s were expected for these indices, but got %s",
+                ipu_shape_print(&expected, a, sizeof(a)),
+                ipu_shape_print(&call->inputs[1].shape, b, sizeof(b)));
     call->outputs[0] = type;
+    return IPU_OK;
+}
+
+/* indices[:-1] + whole[indices[-1]:] */
+static ipu_status
+picked_shape(ipu_infer_call *call, const ipu_shape *whole, const ipu_type *indices,
+             ipu_shape *out)
+{
+    const ipu_shape *shape = &indices->shape;
+    char a[128];
+    char b[128];
+    IPU_TRY(check_indices(call, indices));
+    int64_t depth = shape->rank == 0 ? -1 : shape->dims[shape->rank - 1];
+    IPU_FAIL_IF(call->ctx, depth < 0 || depth > whole->rank, INVALID_ARGUMENT,
+                "the last axis of the indices (shape %s) must name at most the %" PRId32
+                " axes of shape %s",
+                ipu_shape_print(shape, a, sizeof(a)), whole->rank,
+                ipu_shape_print(whole, b, sizeof(b)));
+    IPU_FAIL_IF(call->ctx, shape->rank - 1 + whole->rank - depth > IPU_MAX_RANK,
+                INVALID_ARGUMENT, "the result would have more than %d dimensions",
+                IPU_MAX_RANK);
+    *out = (ipu_shape){0};
+    for (int32_t i = 0; i + 1 < shape->rank; i++) {
+        out->dims[out->rank++] = shape->dims[i];
+    }
+    for (int32_t i = (int32_t)depth; i < whole->rank; i++) {
+        out->dims[out->rank++] = whole->dims[i];
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_gather_nd(ipu_infer_call *call)
+{
+    call->outputs[0].dtype = call->inputs[0].dtype;
+    return picked_shape(call, &call->inputs[0].shape, &call->inputs[1],
+                        &call->outputs[0].shape);
+}
+
+static ipu_status
+check_updates(ipu_infer_call *call, const ipu_shape *whole, const ipu_type *indices,
+              const ipu_type *updates)
+{
+    ipu_shape expected;
+    char a[128];
+    char b[128];
+    IPU_TRY(picked_shape(call, whole, indices, &expected));
+    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&expected, &updates->shape),
+                INVALID_ARGUMENT,
+                "updates of shape %s were expected for these indices, but got %s",
+                ipu_shape_print(&expected, a, sizeof(a)),
+                ipu_shape_print(&updates->shape, b, sizeof(b)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_scatter_nd(ipu_infer_call *call)
+{
+    ipu_type type = {.dtype = call->inputs[1].dtype};
+    IPU_FAIL_IF(call->ctx, type.dtype == IPU_DTYPE_BOOL, TYPE,
+                "expected numeric updates, but got bool");
+    IPU_TRY(shape_attr(call, &type.shape));
+    IPU_TRY(check_updates(call, &type.shape, &call->inputs[0], &call->inputs[1]));
+    call->outputs[0] = type;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_tensor_scatter(ipu_infer_call *call)
+{
+    const ipu_type *type = &call->inputs[0];
+    int64_t reduction = ipu_attrs_int(call->attrs, IPU_ATTR_REDUCTION, 0);
+    IPU_FAIL_IF(call->ctx, reduction < 0 || reduction >= IPU_SCATTER_COUNT,
+                INVALID_ARGUMENT, "there is no reduction %" PRId64, reduction);
+    IPU_FAIL_IF(call->ctx,
+                type->dtype != call->inputs[2].dtype ||
+                    (type->dtype == IPU_DTYPE_BOOL && reduction != IPU_SCATTER_UPDATE),
+                TYPE, "cannot put updates of dtype %s into a tensor of dtype %s",
+                ipu_dtype_name(call->inputs[2].dtype), ipu_dtype_name(type->dtype));
+    IPU_TRY(check_updates(call, &type->shape, &call->inputs[1], &call->inputs[2]));
+    call->outputs[0] = *type;
     return IPU_OK;
 }
 
@@ -345,6 +486,33 @@ ipu_infer_one_hot(ipu_infer_call *call)
 
 /* --- random numbers -------------------------------------------------------------- */
 
+/* The key, where there is one: what the numbers are a function of. */
+static ipu_status
+check_key(ipu_infer_call *call, uint32_t before)
+{
+    if (call->input_count > before) {
+        const ipu_type *key = &call->inputs[before];
+        IPU_FAIL_IF(call->ctx,
+                    key->dtype != IPU_DTYPE_INT32 || key->shape.rank != 1 ||
+                        key->shape.dims[0] != 2,
+                    INVALID_ARGUMENT, "seed must have shape [2] and dtype int32");
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_random_integer(ipu_infer_call *call)
+{
+    const ipu_type *low = &call->inputs[0];
+    IPU_TRY(check_indices(call, low));
+    IPU_FAIL_IF(call->ctx,
+                !ipu_type_equal(low, &call->inputs[1]) || low->shape.rank != 0, TYPE,
+                "minval and maxval must be integer scalars of one dtype");
+    IPU_TRY(check_key(call, 2));
+    call->outputs[0].dtype = low->dtype;
+    return shape_attr(call, &call->outputs[0].shape);
+}
+
 static ipu_status
 random_output(ipu_infer_call *call)
 {
@@ -352,6 +520,7 @@ random_output(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(call->outputs[0].dtype), TYPE,
                 "random numbers are floating-point, not %s",
                 ipu_dtype_name(call->outputs[0].dtype));
+    IPU_TRY(check_key(call, 0));
     return shape_attr(call, &call->outputs[0].shape);
 }
 

@@ -55,6 +55,17 @@ UNARY(square_f32, float, float, x * x)
 UNARY(tanh_f32, float, float, ipu__tanh_f32(x))
 UNARY(sigmoid_f32, float, float, ipu__sigmoid_f32(x))
 UNARY(relu_f32, float, float, ipu__relu_f32(x))
+UNARY(reciprocal_f32, float, float, 1.0f / x)
+UNARY(log1p_f32, float, float, ipu__log1p_f32(x))
+UNARY(expm1_f32, float, float, ipu__expm1_f32(x))
+UNARY(softplus_f32, float, float, ipu__softplus_f32(x))
+UNARY(erf_f32, float, float, ipu__erf_f32(x))
+UNARY(ceil_f32, float, float, ipu__ceil_f32(x))
+UNARY(round_f32, float, float, ipu__round_f32(x))
+UNARY(trunc_f32, float, float, ipu__trunc_f32(x))
+UNARY(is_nan_f32, uint8_t, float, x != x)
+UNARY(is_inf_f32, uint8_t, float, (ipu__float_bits(x) & 0x7fffffffu) == 0x7f800000u)
+UNARY(is_finite_f32, uint8_t, float, (ipu__float_bits(x) & 0x7fffffffu) < 0x7f800000u)
 BINARY(add_f32, float, float, x + y)
 BINARY(sub_f32, float, float, x - y)
 BINARY(mul_f32, float, float, x * y)
@@ -69,6 +80,10 @@ BINARY(sigmoid_grad_f32, float, float, y * (x * (1.0f - x)))
 #define INTEGER_LOOPS(suffix, type, wide) \
     UNARY(neg_##suffix, type, type, 0 - (wide)x) \
     UNARY(square_##suffix, type, type, (wide)x * (wide)x) \
+    UNARY(bitwise_not_##suffix, type, type, ~(wide)x) \
+    BINARY(bitwise_and_##suffix, type, type, (wide)x & (wide)y) \
+    BINARY(bitwise_or_##suffix, type, type, (wide)x | (wide)y) \
+    BINARY(bitwise_xor_##suffix, type, type, (wide)x ^ (wide)y) \
     BINARY(add_##suffix, type, type, (wide)x + (wide)y) \
     BINARY(sub_##suffix, type, type, (wide)x - (wide)y) \
     BINARY(mul_##suffix, type, type, (wide)x * (wide)y) \
@@ -120,6 +135,41 @@ truncate_f32(float x)
     return x >= 2147483648.0f ? INT32_MAX : result;
 }
 UNARY(cast_f32_i32, int32_t, float, truncate_f32(x))
+
+/* The block is looked through first, so that the loop has no call in it; an element's
+ * result does not depend on its neighbours. */
+#define TURNED(name, suffix, target, quarter) \
+    target static ipu__fault name##_f32_##suffix( \
+        const ipu__block *block, void *out, const void *a, const void *b, \
+        const void *c, int64_t n) \
+    { \
+        const float *xs = a; \
+        float *result = out; \
+        bool near = true; \
+        (void)block; \
+        (void)b; \
+        (void)c; \
+        for (int64_t i = 0; i < n; i++) { \
+            near &= ipu__magnitude_f32(xs[i]) < IPU_TURN_LIMIT; \
+        } \
+        if (near) { \
+            IPU_INDEPENDENT \
+            for (int64_t i = 0; i < n; i++) { \
+                result[i] = ipu__turned_f32(xs[i], quarter); \
+            } \
+            return IPU_FAULT_NONE; \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            result[i] = ipu__magnitude_f32(xs[i]) < IPU_TURN_LIMIT \
+                            ? ipu__turned_f32(xs[i], quarter) \
+                            : (float)name((double)xs[i]); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+TURNED(sin, generic, , 0)
+TURNED(sin, avx2, IPU_TARGET_AVX2, 0)
+TURNED(cos, generic, , 1)
+TURNED(cos, avx2, IPU_TARGET_AVX2, 1)
 
 /* Square roots: correctly rounded in hardware, but the C function may set errno, which
  * keeps compilers from using vectors. */
@@ -273,6 +323,10 @@ typedef struct row {
 #define INTEGER_ROWS(type, suffix) \
     SAME(NEG, type, neg_##suffix) \
     SAME(SQUARE, type, square_##suffix) \
+    SAME(BITWISE_NOT, type, bitwise_not_##suffix) \
+    SAME(BITWISE_AND, type, bitwise_and_##suffix) \
+    SAME(BITWISE_OR, type, bitwise_or_##suffix) \
+    SAME(BITWISE_XOR, type, bitwise_xor_##suffix) \
     SAME(ADD, type, add_##suffix) \
     SAME(SUB, type, sub_##suffix) \
     SAME(MUL, type, mul_##suffix) \
@@ -299,6 +353,19 @@ static const row rows[] = {
     SAME(TANH, FLOAT32, tanh_f32)
     SAME(SIGMOID, FLOAT32, sigmoid_f32)
     SAME(RELU, FLOAT32, relu_f32)
+    SAME(RECIPROCAL, FLOAT32, reciprocal_f32)
+    SAME(LOG1P, FLOAT32, log1p_f32)
+    SAME(EXPM1, FLOAT32, expm1_f32)
+    SAME(SOFTPLUS, FLOAT32, softplus_f32)
+    SAME(ERF, FLOAT32, erf_f32)
+    SAME(SIN, FLOAT32, sin_f32)
+    SAME(COS, FLOAT32, cos_f32)
+    SAME(CEIL, FLOAT32, ceil_f32)
+    SAME(ROUND, FLOAT32, round_f32)
+    SAME(TRUNC, FLOAT32, trunc_f32)
+    ROW(IS_NAN, FLOAT32, BOOL, is_nan_f32)
+    ROW(IS_INF, FLOAT32, BOOL, is_inf_f32)
+    ROW(IS_FINITE, FLOAT32, BOOL, is_finite_f32)
     SAME(ADD, FLOAT32, add_f32)
     SAME(SUB, FLOAT32, sub_f32)
     SAME(MUL, FLOAT32, mul_f32)

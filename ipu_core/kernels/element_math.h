@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * exp, log, tanh and sigmoid of one float32, as straight-line code that a compiler
+ * exp, log, tanh and their like of one float32, as straight-line code that a compiler
  * turns into vectors: no branch, no table, no call. The vector body of a loop, its
  * tail and the fused forms all expand these same functions, so their results are
  * equal to the bit. Polynomials are those of Cephes (Moshier); errors are about 2
@@ -135,6 +135,158 @@ ipu__floor_f32(float x)
     float down = nearest - ipu__pick(nearest > x, 1.0f, 0.0f);
     down = ipu__bits_float(ipu__float_bits(down) | (sign & (0u - (down == 0.0f))));
     return ipu__pick(magnitude < 8388608.0f, down, x);
+}
+
+IPU_INLINE float
+ipu__magnitude_f32(float x)
+{
+    return ipu__bits_float(ipu__float_bits(x) & 0x7fffffffu);
+}
+
+IPU_INLINE float
+ipu__with_sign_f32(float magnitude, float x)
+{
+    return ipu__bits_float(ipu__float_bits(magnitude)
+                           | (ipu__float_bits(x) & 0x80000000u));
+}
+
+/* To the nearest whole number, the even one of two; floats of 2^23 are whole. */
+IPU_INLINE float
+ipu__round_f32(float x)
+{
+    float magnitude = ipu__magnitude_f32(x);
+    float nearest = (magnitude + 8388608.0f) - 8388608.0f;
+    return ipu__pick(magnitude < 8388608.0f, ipu__with_sign_f32(nearest, x), x);
+}
+
+IPU_INLINE float
+ipu__trunc_f32(float x)
+{
+    float magnitude = ipu__magnitude_f32(x);
+    float nearest = (magnitude + 8388608.0f) - 8388608.0f;
+    float down = nearest - ipu__pick(nearest > magnitude, 1.0f, 0.0f);
+    return ipu__pick(magnitude < 8388608.0f, ipu__with_sign_f32(down, x), x);
+}
+
+IPU_INLINE float
+ipu__ceil_f32(float x)
+{
+    float negative = ipu__floor_f32(-x);
+    return -negative;
+}
+
+/* log(u) x / (u - 1) with u = 1 + x rounded: what rounding u loses, the quotient gives
+ * back (Kahan). */
+IPU_INLINE float
+ipu__log1p_f32(float x)
+{
+    float u = 1.0f + x;
+    float result = ipu__log_f32(u) * (x / (u - 1.0f));
+    result = ipu__pick(u == 1.0f, x, result);
+    return ipu__pick(u > 3.4028234e38f, u, result);
+}
+
+/* 2^n (expm1(r) + 1) - 1, in the order that keeps small results; above 17 the one is
+ * below the last place. */
+IPU_INLINE float
+ipu__expm1_f32(float x)
+{
+    const float magic = 12582912.0f;
+    float clamped = ipu__pick(x > 18.0f, 18.0f, x);
+    clamped = ipu__pick(clamped < -25.0f, -25.0f, clamped);
+    float shifted = clamped * 1.44269504088896341f + magic;
+    float n = shifted - magic;
+    float r = clamped - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r;
+    int32_t power = (int32_t)(ipu__float_bits(shifted) - 0x4b400000u);
+    float scale = ipu__bits_float(((uint32_t)power + 127u) << 23);
+    float result = scale * p + (scale - 1.0f);
+    result = ipu__pick(x > 17.0f, ipu__exp_f32(x), result);
+    return ipu__pick(x == 0.0f, x, result);
+}
+
+IPU_INLINE float
+ipu__softplus_f32(float x)
+{
+    float rest = ipu__log1p_f32(ipu__exp_f32(-ipu__magnitude_f32(x)));
+    return ipu__pick(x > 0.0f, x, 0.0f) + ipu__pick(x != x, x, rest);
+}
+
+/* x P(x^2) up to 1; then 1 - exp(Q(|x|)), with Q fitted to the logarithm of erfc, which
+ * is below half of the last place from 4 on. Both least-maximum fits. */
+IPU_INLINE float
+ipu__erf_f32(float x)
+{
+    float magnitude = ipu__magnitude_f32(x);
+    float z = x * x;
+    float p = 7.889119297e-5f;
+    p = p * z - 8.020841051e-4f;
+    p = p * z + 5.189535208e-3f;
+    p = p * z - 2.685444430e-2f;
+    p = p * z + 1.128360033e-1f;
+    p = p * z - 3.761262596e-1f;
+    p = p * z + 1.128379107f;
+    float m = ipu__pick(magnitude > 4.0f, 4.0f, magnitude);
+    float q = 1.971820311e-4f;
+    q = q * m - 3.055610461e-3f;
+    q = q * m + 2.227709815e-2f;
+    q = q * m - 1.040373817e-1f;
+    q = q * m - 6.370597482e-1f;
+    q = q * m - 1.127749562f;
+    q = q * m - 1.774914999e-4f;
+    float far = ipu__with_sign_f32(1.0f - ipu__exp_f32(q), x);
+    return ipu__pick(magnitude < 1.0f, x * p, far);
+}
+
+/* sin and cos: x = n pi / 2 + r in double, |r| <= pi / 4, with pi / 2 in three parts of
+ * which the first two times n are exact; then Taylor's polynomials, whose error is far
+ * below a float's last place. Arguments of IPU_TURN_LIMIT and more go to the C library.
+ */
+#define IPU_TURN_LIMIT 0x1p26f
+
+IPU_INLINE float
+ipu__turned_f32(float x, uint64_t quarter)
+{
+    const double magic = 0x1.8p52;
+    double wide = (double)x;
+    double shifted = wide * 0x1.45f306dc9c883p-1 + magic;
+    double n = shifted - magic;
+    double r = wide - n * 0x1.921fb5p+0;
+    r = r - n * 0x1.110b46p-26;
+    r = r - n * 0x1.1a62633145c07p-54;
+    double z = r * r;
+    double s = -1.0 / 39916800.0;
+    s = s * z + 1.0 / 362880.0;
+    s = s * z - 1.0 / 5040.0;
+    s = s * z + 1.0 / 120.0;
+    s = s * z - 1.0 / 6.0;
+    s = (s * z + 1.0) * r;
+    double c = -1.0 / 3628800.0;
+    c = c * z + 1.0 / 40320.0;
+    c = c * z - 1.0 / 720.0;
+    c = c * z + 1.0 / 24.0;
+    c = c * z - 0.5;
+    c = c * z + 1.0;
+    uint64_t turns;
+    uint64_t s_bits;
+    uint64_t c_bits;
+    memcpy(&turns, &shifted, sizeof turns);
+    memcpy(&s_bits, &s, sizeof s_bits);
+    memcpy(&c_bits, &c, sizeof c_bits);
+    turns += quarter;
+    uint64_t odd = UINT64_C(0) - (turns & 1);
+    uint64_t bits = (c_bits & odd) | (s_bits & ~odd);
+    bits ^= (turns & 2) << 62;
+    double result;
+    memcpy(&result, &bits, sizeof result);
+    return (float)result;
 }
 
 /* 0 > x, so that NaN and -0 pass as they do in an AVX max(0, x). */

@@ -194,11 +194,40 @@ fused_task(void *state, int32_t task, int32_t worker)
     run_task(state, task, buffers, temporaries);
 }
 
+/* More than a few instructions an element. */
 static bool
 is_heavy(ipu_op op)
 {
-    return op == IPU_OP_ID_EXP || op == IPU_OP_ID_LOG || op == IPU_OP_ID_TANH
-           || op == IPU_OP_ID_SIGMOID || op == IPU_OP_ID_POW;
+    switch (op) {
+    case IPU_OP_ID_EXP:
+    case IPU_OP_ID_LOG:
+    case IPU_OP_ID_TANH:
+    case IPU_OP_ID_SIGMOID:
+    case IPU_OP_ID_POW:
+    case IPU_OP_ID_LOG1P:
+    case IPU_OP_ID_EXPM1:
+    case IPU_OP_ID_SIN:
+    case IPU_OP_ID_COS:
+    case IPU_OP_ID_TAN:
+    case IPU_OP_ID_ASIN:
+    case IPU_OP_ID_ACOS:
+    case IPU_OP_ID_ATAN:
+    case IPU_OP_ID_SINH:
+    case IPU_OP_ID_COSH:
+    case IPU_OP_ID_ASINH:
+    case IPU_OP_ID_ACOSH:
+    case IPU_OP_ID_ATANH:
+    case IPU_OP_ID_ERF:
+    case IPU_OP_ID_ERFC:
+    case IPU_OP_ID_SOFTPLUS:
+    case IPU_OP_ID_LGAMMA:
+    case IPU_OP_ID_DIGAMMA:
+    case IPU_OP_ID_ERFINV:
+    case IPU_OP_ID_ATAN2:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static void
@@ -334,6 +363,33 @@ CHOOSE(tanh)
 CHOOSE(sigmoid)
 CHOOSE(relu)
 CHOOSE(logical_not)
+CHOOSE(reciprocal)
+CHOOSE(log1p)
+CHOOSE(expm1)
+CHOOSE(sin)
+CHOOSE(cos)
+CHOOSE(tan)
+CHOOSE(asin)
+CHOOSE(acos)
+CHOOSE(atan)
+CHOOSE(sinh)
+CHOOSE(cosh)
+CHOOSE(asinh)
+CHOOSE(acosh)
+CHOOSE(atanh)
+CHOOSE(erf)
+CHOOSE(erfc)
+CHOOSE(softplus)
+CHOOSE(lgamma)
+CHOOSE(digamma)
+CHOOSE(erfinv)
+CHOOSE(ceil)
+CHOOSE(round)
+CHOOSE(trunc)
+CHOOSE(is_nan)
+CHOOSE(is_inf)
+CHOOSE(is_finite)
+CHOOSE(bitwise_not)
 CHOOSE(cast)
 CHOOSE(add)
 CHOOSE(sub)
@@ -352,6 +408,12 @@ CHOOSE(greater)
 CHOOSE(greater_equal)
 CHOOSE(logical_and)
 CHOOSE(logical_or)
+CHOOSE(atan2)
+CHOOSE(bitwise_and)
+CHOOSE(bitwise_or)
+CHOOSE(bitwise_xor)
+CHOOSE(left_shift)
+CHOOSE(right_shift)
 CHOOSE(select)
 CHOOSE(relu_grad)
 CHOOSE(tanh_grad)

@@ -55,6 +55,16 @@ typedef enum ipu_activation {
     IPU_ACTIVATION_SIGMOID = 3
 } ipu_activation;
 
+/* How tensor_scatter joins. Values are part of the text form. */
+typedef enum ipu_scatter {
+    IPU_SCATTER_UPDATE = 0,
+    IPU_SCATTER_ADD = 1,
+    IPU_SCATTER_MUL = 2,
+    IPU_SCATTER_MIN = 3,
+    IPU_SCATTER_MAX = 4,
+    IPU_SCATTER_COUNT
+} ipu_scatter;
+
 /* Slabs, ring slots and variables end with this much readable slack: BLIS 0.9's small
  * kernels may read a little past a matrix (flame/blis#635). */
 enum { IPU_SLACK_BYTES = 4096, IPU_BUFFER_ALIGNMENT = 64 };

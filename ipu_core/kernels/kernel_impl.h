@@ -120,6 +120,11 @@ ipu__fault ipu__scalar_apply(ipu_op op, ipu_dtype in, ipu_dtype out,
                              const ipu__scalar operands[3], ipu__scalar *result);
 ipu_status ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault);
 
+/* special.c */
+double ipu__lgamma(double x);
+double ipu__digamma(double x);
+double ipu__erfinv(double y);
+
 /* Element `index` of an integer tensor as int64 (uint64 above that range saturates). */
 int64_t ipu__integer_load(ipu_dtype dtype, const void *base, int64_t index);
 /* A scalar operand such as a learning rate. */
@@ -186,6 +191,44 @@ ipu_status ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype,
                              const void *labels, int64_t rows, int64_t classes);
 ipu_status ipu__check_indices(const ipu_kernel_call *call, ipu_dtype dtype,
                               const void *indices, int64_t count, int64_t size);
+
+/* params seen as [batch, outer, size, inner] around the axis, indices as [batch, count].
+ */
+typedef struct ipu__gather {
+    ipu_dtype dtype; /* of the indices */
+    int64_t batch;
+    int64_t outer;
+    int64_t size;
+    int64_t count;
+    int64_t inner;
+} ipu__gather;
+void ipu__gather_plan(ipu__gather *plan, ipu_attrs attrs, const ipu_shape *params,
+                      const ipu_type *indices);
+
+/* indices [..., k]: `count` points of the first k axes, each the start of a slice. */
+typedef struct ipu__points {
+    ipu_dtype dtype;
+    const void *indices;
+    int64_t count;
+    int32_t depth; /* axes that a point names */
+    int64_t dims[IPU_MAX_RANK];
+    int64_t inner; /* elements of a slice */
+} ipu__points;
+
+void ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type,
+                      const void *indices);
+/* Where the slice of point `i` starts, in elements. */
+int64_t ipu__point_offset(const ipu__points *p, int64_t i);
+ipu_status ipu__points_check(const ipu_kernel_call *call, const ipu__points *p);
+/* The op that joins what stands there with an update; IDENTITY: the update replaces it.
+ */
+ipu_op ipu__scatter_step(const ipu_kernel_spec *spec);
+
+/* --- workspace of reference kernels (reference_linear.c) -----------------------------
+ */
+
+/* 0 for all but linear algebra. */
+size_t ipu__reference_workspace(const ipu_kernel_spec *spec);
 
 /* --- SGD (reference_update.c, update_fast.c) --------------------------------------- */
 

@@ -332,63 +332,51 @@ run_slice_grad(const ipu_kernel_call *call)
 
 typedef struct gather_job {
     const ipu_kernel_call *call;
-    ipu_dtype dtype; /* of the indices */
-    int64_t size;    /* of the axis */
-    int64_t count;   /* of indices */
-    int64_t inner;   /* bytes of one row (gather), elements (gradient) */
-    int64_t outer;
+    ipu__gather plan;
+    int64_t row; /* bytes */
     int64_t per_task;
 } gather_job;
+
+/* The j-th index of row block `outer` (of batch * outer). */
+static int64_t
+gather_index(const gather_job *job, int32_t input, int64_t outer, int64_t j)
+{
+    return ipu__integer_load(job->plan.dtype, job->call->inputs[input],
+                             outer / job->plan.outer * job->plan.count + j);
+}
 
 static void
 gather_task(void *state, int32_t task, int32_t worker)
 {
     const gather_job *job = state;
+    const ipu__gather *plan = &job->plan;
     int64_t begin = task * job->per_task;
-    int64_t end = ipu__min(begin + job->per_task, job->outer * job->count);
+    int64_t rows = plan->batch * plan->outer * plan->count;
+    int64_t end = ipu__min(begin + job->per_task, rows);
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t index =
-            ipu__integer_load(job->dtype, job->call->inputs[1], i % job->count);
-        memcpy(ipu__at_mutable(job->call->outputs[0], i * job->inner),
-               ipu__at(job->call->inputs[0],
-                       (i / job->count * job->size + index) * job->inner),
-               (size_t)job->inner);
-    }
-}
-
-static void
-gather_plan(gather_job *job, const ipu_kernel_call *call, const ipu_shape *params,
-            int32_t indices)
-{
-    int32_t axis =
-        ipu__axis(ipu_attrs_int(call->spec->attrs, IPU_ATTR_AXIS, 0), params->rank);
-    job->call = call;
-    job->dtype = call->spec->inputs[indices].dtype;
-    job->size = params->dims[axis];
-    job->count = ipu_shape_elements(&call->spec->inputs[indices].shape);
-    job->inner = 1;
-    job->outer = 1;
-    for (int32_t d = 0; d < params->rank; d++) {
-        if (d < axis) {
-            job->outer *= params->dims[d];
-        } else if (d > axis) {
-            job->inner *= params->dims[d];
-        }
+        int64_t outer = i / plan->count;
+        int64_t index = gather_index(job, 1, outer, i % plan->count);
+        memcpy(ipu__at_mutable(job->call->outputs[0], i * job->row),
+               ipu__at(job->call->inputs[0], (outer * plan->size + index) * job->row),
+               (size_t)job->row);
     }
 }
 
 static ipu_status
 run_gather(const ipu_kernel_call *call)
 {
-    gather_job job;
-    gather_plan(&job, call, &call->spec->inputs[0].shape, 1);
-    IPU_TRY(ipu__check_indices(call, job.dtype, call->inputs[1], job.count, job.size));
-    job.inner *= output_element_bytes(call);
-    if (job.inner > 0) {
-        job.per_task = 1 + TASK_ELEMENTS * 4 / job.inner;
-        ipu_pool_run(call->pool,
-                     (int32_t)ipu__ceil_div(job.outer * job.count, job.per_task),
+    const ipu_kernel_spec *spec = call->spec;
+    gather_job job = {.call = call};
+    ipu__gather *plan = &job.plan;
+    ipu__gather_plan(plan, spec->attrs, &spec->inputs[0].shape, &spec->inputs[1]);
+    IPU_TRY(ipu__check_indices(call, plan->dtype, call->inputs[1],
+                               plan->batch * plan->count, plan->size));
+    job.row = plan->inner * output_element_bytes(call);
+    if (job.row > 0) {
+        job.per_task = 1 + TASK_ELEMENTS * 4 / job.row;
+        int64_t rows = plan->batch * plan->outer * plan->count;
+        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(rows, job.per_task),
                      gather_task, &job);
     }
     return IPU_OK;
@@ -400,22 +388,22 @@ static void
 gather_grad_task(void *state, int32_t task, int32_t worker)
 {
     const gather_job *job = state;
-    int64_t strips = ipu__ceil_div(job->inner, job->per_task);
+    const ipu__gather *plan = &job->plan;
+    int64_t strips = ipu__ceil_div(plan->inner, job->per_task);
     int64_t outer = task / strips;
     int64_t begin = task % strips * job->per_task;
-    int64_t n = ipu__min(job->inner - begin, job->per_task);
+    int64_t n = ipu__min(plan->inner - begin, job->per_task);
     float *out =
-        (float *)job->call->outputs[0] + outer * job->size * job->inner + begin;
-    const float *dy =
-        (const float *)job->call->inputs[1] + outer * job->count * job->inner + begin;
+        (float *)job->call->outputs[0] + outer * plan->size * plan->inner + begin;
+    const float *dy = (const float *)job->call->inputs[1] +
+                      outer * plan->count * plan->inner + begin;
     (void)worker;
-    for (int64_t i = 0; i < job->size; i++) {
-        memset(out + i * job->inner, 0, (size_t)n * sizeof(float));
+    for (int64_t i = 0; i < plan->size; i++) {
+        memset(out + i * plan->inner, 0, (size_t)n * sizeof(float));
     }
-    for (int64_t j = 0; j < job->count; j++) {
-        float *row =
-            out + ipu__integer_load(job->dtype, job->call->inputs[0], j) * job->inner;
-        const float *add = dy + j * job->inner;
+    for (int64_t j = 0; j < plan->count; j++) {
+        float *row = out + gather_index(job, 0, outer, j) * plan->inner;
+        const float *add = dy + j * plan->inner;
         for (int64_t i = 0; i < n; i++) {
             row[i] += add[i];
         }
@@ -425,12 +413,14 @@ gather_grad_task(void *state, int32_t task, int32_t worker)
 static ipu_status
 run_gather_grad(const ipu_kernel_call *call)
 {
-    gather_job job;
-    gather_plan(&job, call, &call->spec->outputs[0].shape, 0);
-    IPU_TRY(ipu__check_indices(call, job.dtype, call->inputs[0], job.count, job.size));
-    job.per_task = 256;
-    ipu_pool_run(call->pool,
-                 (int32_t)(job.outer * ipu__ceil_div(job.inner, job.per_task)),
+    const ipu_kernel_spec *spec = call->spec;
+    gather_job job = {.call = call, .per_task = 256};
+    ipu__gather *plan = &job.plan;
+    ipu__gather_plan(plan, spec->attrs, &spec->outputs[0].shape, &spec->inputs[0]);
+    IPU_TRY(ipu__check_indices(call, plan->dtype, call->inputs[0],
+                               plan->batch * plan->count, plan->size));
+    int64_t strips = ipu__ceil_div(plan->inner, job.per_task);
+    ipu_pool_run(call->pool, (int32_t)(plan->batch * plan->outer * strips),
                  gather_grad_task, &job);
     return IPU_OK;
 }

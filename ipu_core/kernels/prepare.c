@@ -71,6 +71,29 @@ types_served(const ipu_kernel_spec *spec)
     ipu_dtype in1 = spec->input_count > 1 ? spec->inputs[1].dtype : in;
     ipu_dtype out = spec->output_count > 0 ? spec->outputs[0].dtype : in;
     switch (spec->op) {
+    case IPU_OP_ID_RECIPROCAL:
+    case IPU_OP_ID_LOG1P:
+    case IPU_OP_ID_EXPM1:
+    case IPU_OP_ID_SIN:
+    case IPU_OP_ID_COS:
+    case IPU_OP_ID_TAN:
+    case IPU_OP_ID_ASIN:
+    case IPU_OP_ID_ACOS:
+    case IPU_OP_ID_ATAN:
+    case IPU_OP_ID_SINH:
+    case IPU_OP_ID_COSH:
+    case IPU_OP_ID_ASINH:
+    case IPU_OP_ID_ACOSH:
+    case IPU_OP_ID_ATANH:
+    case IPU_OP_ID_ERF:
+    case IPU_OP_ID_ERFC:
+    case IPU_OP_ID_SOFTPLUS:
+    case IPU_OP_ID_LGAMMA:
+    case IPU_OP_ID_DIGAMMA:
+    case IPU_OP_ID_ERFINV:
+    case IPU_OP_ID_CEIL:
+    case IPU_OP_ID_TRUNC:
+    case IPU_OP_ID_ATAN2:
     case IPU_OP_ID_EXP:
     case IPU_OP_ID_LOG:
     case IPU_OP_ID_SQRT:
@@ -83,6 +106,10 @@ types_served(const ipu_kernel_spec *spec)
     case IPU_OP_ID_LOG_SOFTMAX:
     case IPU_OP_ID_CROSS_ENTROPY:
         return ipu_dtype_is_float(in) && same_types(spec, in);
+    case IPU_OP_ID_ROUND:
+    case IPU_OP_ID_PROD:
+    case IPU_OP_ID_CUMSUM:
+    case IPU_OP_ID_CUMPROD:
     case IPU_OP_ID_NEG:
     case IPU_OP_ID_ABS:
     case IPU_OP_ID_SIGN:
@@ -114,6 +141,17 @@ types_served(const ipu_kernel_spec *spec)
     case IPU_OP_ID_SLICE_GRAD:
     case IPU_OP_ID_VARIABLE_ASSIGN:
         return same_types(spec, in);
+    case IPU_OP_ID_BITWISE_NOT:
+    case IPU_OP_ID_BITWISE_AND:
+    case IPU_OP_ID_BITWISE_OR:
+    case IPU_OP_ID_BITWISE_XOR:
+    case IPU_OP_ID_LEFT_SHIFT:
+    case IPU_OP_ID_RIGHT_SHIFT:
+        return is_integer(in) && same_types(spec, in);
+    case IPU_OP_ID_IS_NAN:
+    case IPU_OP_ID_IS_INF:
+    case IPU_OP_ID_IS_FINITE:
+        return ipu_dtype_is_float(in) && out == IPU_DTYPE_BOOL;
     case IPU_OP_ID_EQUAL:
     case IPU_OP_ID_NOT_EQUAL:
     case IPU_OP_ID_LESS:
@@ -121,12 +159,15 @@ types_served(const ipu_kernel_spec *spec)
     case IPU_OP_ID_GREATER:
     case IPU_OP_ID_GREATER_EQUAL:
         return in == in1 && out == IPU_DTYPE_BOOL;
+    case IPU_OP_ID_ANY:
+    case IPU_OP_ID_ALL:
     case IPU_OP_ID_LOGICAL_NOT:
     case IPU_OP_ID_LOGICAL_AND:
     case IPU_OP_ID_LOGICAL_OR:
         return in == IPU_DTYPE_BOOL && same_types(spec, in);
     case IPU_OP_ID_SELECT:
         return in == IPU_DTYPE_BOOL && in1 == out && spec->inputs[2].dtype == out;
+    case IPU_OP_ID_ARGMIN:
     case IPU_OP_ID_ARGMAX:
         return out == IPU_DTYPE_INT32 || out == IPU_DTYPE_INT64;
     case IPU_OP_ID_DYNAMIC_SLICE:
@@ -136,10 +177,24 @@ types_served(const ipu_kernel_spec *spec)
     case IPU_OP_ID_DYNAMIC_ADD_SLICE:
         return in == out && in1 == out && is_integer(spec->inputs[2].dtype) &&
                is_numeric(out);
+    case IPU_OP_ID_TOP_K:
+        return is_numeric(in) && out == in
+               && spec->outputs[1].dtype == IPU_DTYPE_INT32;
+    case IPU_OP_ID_CHOLESKY:
+    case IPU_OP_ID_TRIANGULAR_SOLVE:
+    case IPU_OP_ID_SOLVE:
+    case IPU_OP_ID_DET:
+    case IPU_OP_ID_SLOGDET:
+        return ipu_dtype_is_float(in) && in != IPU_DTYPE_FLOAT16
+               && same_types(spec, in);
+    case IPU_OP_ID_GATHER_ND:
     case IPU_OP_ID_GATHER:
         return in == out && is_integer(in1);
+    case IPU_OP_ID_SCATTER_ND:
     case IPU_OP_ID_GATHER_GRAD:
         return is_integer(in) && in1 == out && is_numeric(out);
+    case IPU_OP_ID_TENSOR_SCATTER:
+        return in == out && is_integer(in1) && spec->inputs[2].dtype == in;
     case IPU_OP_ID_ONE_HOT:
         return is_integer(in);
     case IPU_OP_ID_SPARSE_CROSS_ENTROPY:
@@ -149,6 +204,8 @@ types_served(const ipu_kernel_spec *spec)
     case IPU_OP_ID_RANDOM_NORMAL:
     case IPU_OP_ID_TRUNCATED_NORMAL:
         return ipu_dtype_is_float(out);
+    case IPU_OP_ID_RANDOM_INTEGER:
+        return is_integer(out) && in == out && in1 == out;
     case IPU_OP_ID_DROPOUT:
         return ipu_dtype_is_float(in) && out == in
                && spec->outputs[1].dtype == IPU_DTYPE_BOOL;
@@ -248,7 +305,7 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_kernel_variant varia
     }
     spec->run = NULL;
     spec->kernel_name = "reference";
-    spec->workspace_bytes = 0;
+    spec->workspace_bytes = ipu__reference_workspace(spec);
     for (size_t i = 0; i < sizeof spec->choice / sizeof spec->choice[0]; i++) {
         spec->choice[i] = 0;
     }

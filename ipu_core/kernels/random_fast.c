@@ -127,3 +127,12 @@ ipu_choose_truncated_normal(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class c
     (void)cpu;
     return IPU_OK;
 }
+
+ipu_status
+ipu_choose_random_integer(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+{
+    (void)ctx;
+    (void)spec;
+    (void)cpu;
+    return IPU_OK;
+}

@@ -155,28 +155,49 @@ ipu__check_indices(const ipu_kernel_call *call, ipu_dtype dtype, const void *ind
     return IPU_OK;
 }
 
-/* params seen as [outer, size, inner] around the axis; indices as one row. */
+void
+ipu__gather_plan(ipu__gather *plan, ipu_attrs attrs, const ipu_shape *params,
+                 const ipu_type *indices)
+{
+    int32_t axis = ipu__axis(ipu_attrs_int(attrs, IPU_ATTR_AXIS, 0), params->rank);
+    int32_t batch = (int32_t)ipu_attrs_int(attrs, IPU_ATTR_BATCH_DIMS, 0);
+    *plan = (ipu__gather){.dtype = indices->dtype,
+                          .batch = 1,
+                          .outer = 1,
+                          .size = params->dims[axis],
+                          .count = 1,
+                          .inner = 1};
+    for (int32_t d = 0; d < params->rank; d++) {
+        if (d < batch) {
+            plan->batch *= params->dims[d];
+        } else if (d < axis) {
+            plan->outer *= params->dims[d];
+        } else if (d > axis) {
+            plan->inner *= params->dims[d];
+        }
+    }
+    for (int32_t d = batch; d < indices->shape.rank; d++) {
+        plan->count *= indices->shape.dims[d];
+    }
+}
+
 ipu_status
 ipu_reference_gather(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
-    const ipu_shape *params = &spec->inputs[0].shape;
     size_t bytes = ipu_dtype_bytes(spec->outputs[0].dtype);
-    int32_t axis =
-        ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), params->rank);
-    int64_t size = params->dims[axis];
-    int64_t count = ipu_shape_elements(&spec->inputs[1].shape);
-    int64_t inner = 1;
-    IPU_TRY(ipu__check_indices(call, spec->inputs[1].dtype, call->inputs[1], count,
-                               size));
-    for (int32_t d = axis + 1; d < params->rank; d++) {
-        inner *= params->dims[d];
-    }
+    ipu__gather plan;
+    ipu__gather_plan(&plan, spec->attrs, &spec->inputs[0].shape, &spec->inputs[1]);
+    IPU_TRY(ipu__check_indices(call, plan.dtype, call->inputs[1],
+                               plan.batch * plan.count, plan.size));
     int64_t elements = ipu_shape_elements(&spec->outputs[0].shape);
     for (int64_t i = 0; i < elements; i++) {
-        int64_t index = ipu__integer_load(spec->inputs[1].dtype, call->inputs[1],
-                                          i / inner % count);
-        int64_t from = (i / inner / count * size + index) * inner + i % inner;
+        int64_t column = i % plan.inner;
+        int64_t place = i / plan.inner % plan.count;
+        int64_t outer = i / plan.inner / plan.count;
+        int64_t index = ipu__integer_load(plan.dtype, call->inputs[1],
+                                          outer / plan.outer * plan.count + place);
+        int64_t from = (outer * plan.size + index) * plan.inner + column;
         move_element(call->outputs[0], i, call->inputs[0], from, bytes);
     }
     return IPU_OK;
@@ -188,30 +209,27 @@ ipu_reference_gather_grad(const ipu_kernel_call *call)
     const ipu_kernel_spec *spec = call->spec;
     const ipu_shape *result = &spec->outputs[0].shape;
     ipu_dtype dtype = spec->outputs[0].dtype;
-    int32_t axis =
-        ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), result->rank);
-    int64_t size = result->dims[axis];
-    int64_t count = ipu_shape_elements(&spec->inputs[0].shape);
+    ipu__gather plan;
+    ipu__gather_plan(&plan, spec->attrs, result, &spec->inputs[0]);
+    IPU_TRY(ipu__check_indices(call, plan.dtype, call->inputs[0],
+                               plan.batch * plan.count, plan.size));
     int64_t elements = ipu_shape_elements(result);
-    int64_t inner = 1;
-    IPU_TRY(ipu__check_indices(call, spec->inputs[0].dtype, call->inputs[0], count,
-                               size));
-    for (int32_t d = axis + 1; d < result->rank; d++) {
-        inner *= result->dims[d];
-    }
     for (int64_t i = 0; i < elements; i++) {
-        int64_t outer = i / inner / size;
+        int64_t column = i % plan.inner;
+        int64_t place = i / plan.inner % plan.size;
+        int64_t outer = i / plan.inner / plan.size;
         float narrow = 0.0f;
         ipu__scalar sum = {.i = 0};
-        for (int64_t j = 0; j < count; j++) {
-            int64_t index =
-                ipu__integer_load(spec->inputs[0].dtype, call->inputs[0], j);
-            if (index != i / inner % size) {
+        for (int64_t j = 0; j < plan.count; j++) {
+            int64_t index = ipu__integer_load(plan.dtype, call->inputs[0],
+                                              outer / plan.outer * plan.count + j);
+            if (index != place) {
                 continue;
             }
             ipu__scalar operands[3] = {sum, {.i = 0}, {.i = 0}};
-            operands[1] = ipu__scalar_load(dtype, call->inputs[1],
-                                           (outer * count + j) * inner + i % inner);
+            operands[1] =
+                ipu__scalar_load(dtype, call->inputs[1],
+                                 (outer * plan.count + j) * plan.inner + column);
             if (dtype == IPU_DTYPE_FLOAT16) { /* accumulates in float32 */
                 narrow += (float)operands[1].f;
                 sum.f = (double)narrow;

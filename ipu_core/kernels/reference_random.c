@@ -7,9 +7,11 @@
  *   truncated normal   the inverse of the normal distribution (Wichura 1988, AS241,
  *                      PPND16) at a uniform number between its values at -2 and 2: one
  *                      word an element, where rejection would need an unknown count
+ *   integer            a word scaled to the span
  *   dropout            keeps where uniform >= rate
  * Calling thread only; allocates nothing. */
 #include <math.h>
+#include <string.h>
 
 #include "kernels/kernel_impl.h"
 
@@ -32,6 +34,13 @@ ipu__random_key(const ipu_kernel_call *call)
     ipu_random_key key = call->random;
     uint64_t op = (uint64_t)ipu_attrs_int(attrs, IPU_ATTR_ORDINAL, 0) + 1;
     const ipu_attr *seed = ipu_attrs_find(attrs, IPU_ATTR_SEED);
+    const ipu_kernel_spec *spec = call->spec;
+    uint32_t before = spec->op == IPU_OP_ID_RANDOM_INTEGER ? 2 : 0;
+    if (spec->op != IPU_OP_ID_DROPOUT && spec->input_count > before) {
+        int32_t given[2];
+        memcpy(given, call->inputs[before], sizeof given);
+        return (ipu_random_key){.seed = (uint32_t)given[0], .step = (uint32_t)given[1]};
+    }
     op = mix(op * UINT64_C(0x9e3779b97f4a7c15));
     if (seed != NULL) {
         op = mix(op ^ mix((uint64_t)seed->as.i + UINT64_C(0x632be59bd9b4e019)));
@@ -158,6 +167,48 @@ ipu_status
 ipu_reference_truncated_normal(const ipu_kernel_call *call)
 {
     return fill(call);
+}
+
+/* floor(word * span / 2^32), or with two words / 2^64: evenly spread for spans far below
+ * that, by one multiplication. */
+static uint64_t
+scaled(const uint32_t *words, bool wide, uint64_t span)
+{
+    if (!wide) {
+        return (words[0] * span) >> 32;
+    }
+    uint64_t low = (span & UINT32_MAX) * words[0];
+    uint64_t mid = (span >> 32) * words[0] + (low >> 32);
+    uint64_t cross = (span & UINT32_MAX) * words[1] + (mid & UINT32_MAX);
+    return (span >> 32) * words[1] + (mid >> 32) + (cross >> 32);
+}
+
+/* 32-bit types and narrower ones take a word an element, 64-bit types two. */
+ipu_status
+ipu_reference_random_integer(const ipu_kernel_call *call)
+{
+    const ipu_type *type = &call->spec->outputs[0];
+    ipu_random_key key = ipu__random_key(call);
+    ipu__scalar least = ipu__scalar_load(type->dtype, call->inputs[0], 0);
+    ipu__scalar end = ipu__scalar_load(type->dtype, call->inputs[1], 0);
+    bool is_signed = ipu_dtype_kind(type->dtype) == 'i';
+    bool wide = ipu_dtype_bytes(type->dtype) == 8;
+    IPU_FAIL_IF(call->ctx, is_signed ? end.i <= least.i : end.u <= least.u,
+                INVALID_ARGUMENT, "Need minval < maxval, got %lld >= %lld",
+                (long long)least.i, (long long)end.i);
+    int64_t elements = ipu_shape_elements(&type->shape);
+    int64_t per_block = wide ? 2 : 4;
+    uint32_t words[4] = {0};
+    for (int64_t i = 0; i < elements; i++) {
+        int64_t lane = i % per_block;
+        if (lane == 0) {
+            ipu_random_block(&key, (uint64_t)(i / per_block), words);
+        }
+        const uint32_t *own = words + (wide ? 2 * lane : lane);
+        ipu__scalar value = {.u = least.u + scaled(own, wide, end.u - least.u)};
+        ipu__scalar_store(type->dtype, call->outputs[0], i, value);
+    }
+    return IPU_OK;
 }
 
 ipu_status

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reference kernels of sum, mean, max, min over any axes and of argmax. Each element of
+ * Reference kernels of sum, mean, prod, max, min, any, all over any axes and of
+ * argmax and argmin. Each element of
  * the result walks over the elements it is made of, in row-major order. float16
  * accumulates in float32, float32 and float64 in double, integers wrap in 64 bits. Runs
  * on the calling thread; allocates nothing. */
@@ -45,6 +46,29 @@ plan(const ipu_kernel_spec *spec, reduction *out)
     }
     ipu__loop_collapse(&out->kept);
     ipu__loop_collapse(&out->reduced);
+}
+
+/* The product as `total` is the sum. */
+static ipu__scalar
+product(ipu_dtype dtype, const void *x, const reduction *loops, int64_t base)
+{
+    ipu__scalar product = ipu__scalar_from_double(dtype, 1.0);
+    float narrow = 1.0f;
+    for (int64_t i = 0; i < loops->reduced.elements; i++) {
+        ipu__scalar element = ipu__scalar_load(
+            dtype, x, base + ipu__loop_offset(&loops->reduced, 0, i));
+        if (dtype == IPU_DTYPE_FLOAT16) {
+            narrow *= (float)element.f;
+        } else if (ipu_dtype_is_float(dtype)) {
+            product.f *= element.f;
+        } else {
+            product.u *= element.u;
+        }
+    }
+    if (dtype == IPU_DTYPE_FLOAT16) {
+        product.f = (double)narrow;
+    }
+    return product;
 }
 
 static ipu__scalar
@@ -109,6 +133,21 @@ mean_of(ipu_dtype dtype, ipu__scalar sum, int64_t count)
     return sum;
 }
 
+static ipu_op
+fold_step(ipu_op op)
+{
+    switch (op) {
+    case IPU_OP_ID_MAX:
+        return IPU_OP_ID_MAXIMUM;
+    case IPU_OP_ID_MIN:
+        return IPU_OP_ID_MINIMUM;
+    case IPU_OP_ID_ANY:
+        return IPU_OP_ID_LOGICAL_OR;
+    default:
+        return IPU_OP_ID_LOGICAL_AND;
+    }
+}
+
 static ipu_status
 reduce(const ipu_kernel_call *call)
 {
@@ -116,7 +155,7 @@ reduce(const ipu_kernel_call *call)
     ipu_dtype dtype = spec->inputs[0].dtype;
     ipu_op op = spec->op;
     bool arithmetic = op == IPU_OP_ID_SUM || op == IPU_OP_ID_MEAN;
-    ipu_op step = op == IPU_OP_ID_MAX ? IPU_OP_ID_MAXIMUM : IPU_OP_ID_MINIMUM;
+    ipu_op step = fold_step(op);
     reduction loops;
     uint32_t axis_count;
     ipu_attrs_ints(spec->attrs, IPU_ATTR_AXES, &axis_count);
@@ -136,8 +175,10 @@ reduce(const ipu_kernel_call *call)
             if (op == IPU_OP_ID_MEAN) {
                 result = mean_of(dtype, result, loops.reduced.elements);
             }
+        } else if (op == IPU_OP_ID_PROD) {
+            result = product(dtype, call->inputs[0], &loops, base);
         } else {
-            result = lowest(dtype, op == IPU_OP_ID_MIN);
+            result = lowest(dtype, op == IPU_OP_ID_MIN || op == IPU_OP_ID_ALL);
             for (int64_t j = 0; j < loops.reduced.elements; j++) {
                 ipu__scalar operands[3] = {result, {.i = 0}, {.i = 0}};
                 operands[1] = ipu__scalar_load(
@@ -175,9 +216,27 @@ ipu_reference_min(const ipu_kernel_call *call)
     return reduce(call);
 }
 
-/* The first of equal ones; the first NaN where there is one, as NumPy does. */
 ipu_status
-ipu_reference_argmax(const ipu_kernel_call *call)
+ipu_reference_prod(const ipu_kernel_call *call)
+{
+    return reduce(call);
+}
+
+ipu_status
+ipu_reference_any(const ipu_kernel_call *call)
+{
+    return reduce(call);
+}
+
+ipu_status
+ipu_reference_all(const ipu_kernel_call *call)
+{
+    return reduce(call);
+}
+
+/* The first of equal ones; the first NaN where there is one, as NumPy does. */
+static ipu_status
+place_of_extreme(const ipu_kernel_call *call, bool least)
 {
     const ipu_kernel_spec *spec = call->spec;
     const ipu_shape *shape = &spec->inputs[0].shape;
@@ -191,7 +250,8 @@ ipu_reference_argmax(const ipu_kernel_call *call)
     int64_t stride = shape->rank == 0 ? 1 : strides[axis];
     int64_t results = ipu_shape_elements(&spec->outputs[0].shape);
     IPU_FAIL_IF(call->ctx, size == 0 && results > 0, INVALID_ARGUMENT,
-                "argmax over axis %d, which has no elements", (int)axis);
+                "%s over axis %d, which has no elements",
+                ipu_op_info_of(spec->op)->name, (int)axis);
     for (int64_t i = 0; i < results; i++) {
         int64_t base = i / stride * stride * size + i % stride;
         ipu__scalar best = ipu__scalar_load(dtype, call->inputs[0], base);
@@ -199,13 +259,15 @@ ipu_reference_argmax(const ipu_kernel_call *call)
         for (int64_t j = 1; j < size; j++) {
             ipu__scalar element =
                 ipu__scalar_load(dtype, call->inputs[0], base + j * stride);
-            bool greater = kind == 'f'   ? element.f > best.f || isnan(element.f)
-                           : kind == 'i' ? element.i > best.i
-                                         : element.u > best.u;
+            ipu__scalar low = least ? element : best;
+            ipu__scalar high = least ? best : element;
+            bool better = kind == 'f'   ? low.f < high.f || isnan(element.f)
+                          : kind == 'i' ? low.i < high.i
+                                        : low.u < high.u;
             if (kind == 'f' && isnan(best.f)) {
                 break;
             }
-            if (greater) {
+            if (better) {
                 best = element;
                 where = j;
             }
@@ -214,4 +276,16 @@ ipu_reference_argmax(const ipu_kernel_call *call)
                           (ipu__scalar){.i = where});
     }
     return IPU_OK;
+}
+
+ipu_status
+ipu_reference_argmax(const ipu_kernel_call *call)
+{
+    return place_of_extreme(call, false);
+}
+
+ipu_status
+ipu_reference_argmin(const ipu_kernel_call *call)
+{
+    return place_of_extreme(call, true);
 }

@@ -237,6 +237,64 @@ float_floor_div(double a, double b)
     return quotient - floored > 0.5 ? floored + 1.0 : floored;
 }
 
+/* The functions that programs call less often. */
+static double
+float_function(ipu_op op, double a, double b)
+{
+    switch (op) {
+    case IPU_OP_ID_RECIPROCAL:
+        return 1.0 / a;
+    case IPU_OP_ID_LOG1P:
+        return log1p(a);
+    case IPU_OP_ID_EXPM1:
+        return expm1(a);
+    case IPU_OP_ID_SIN:
+        return sin(a);
+    case IPU_OP_ID_COS:
+        return cos(a);
+    case IPU_OP_ID_TAN:
+        return tan(a);
+    case IPU_OP_ID_ASIN:
+        return asin(a);
+    case IPU_OP_ID_ACOS:
+        return acos(a);
+    case IPU_OP_ID_ATAN:
+        return atan(a);
+    case IPU_OP_ID_SINH:
+        return sinh(a);
+    case IPU_OP_ID_COSH:
+        return cosh(a);
+    case IPU_OP_ID_ASINH:
+        return asinh(a);
+    case IPU_OP_ID_ACOSH:
+        return acosh(a);
+    case IPU_OP_ID_ATANH:
+        return atanh(a);
+    case IPU_OP_ID_ERF:
+        return erf(a);
+    case IPU_OP_ID_ERFC:
+        return erfc(a);
+    case IPU_OP_ID_SOFTPLUS:
+        return a > 0.0 ? a + log1p(exp(-a)) : log1p(exp(a));
+    case IPU_OP_ID_LGAMMA:
+        return ipu__lgamma(a);
+    case IPU_OP_ID_DIGAMMA:
+        return ipu__digamma(a);
+    case IPU_OP_ID_ERFINV:
+        return ipu__erfinv(a);
+    case IPU_OP_ID_CEIL:
+        return ceil(a);
+    case IPU_OP_ID_ROUND:
+        return rint(a);
+    case IPU_OP_ID_TRUNC:
+        return trunc(a);
+    case IPU_OP_ID_ATAN2:
+        return atan2(a, b);
+    default:
+        return (double)NAN;
+    }
+}
+
 static double
 float_apply(ipu_op op, double a, double b)
 {
@@ -290,7 +348,7 @@ float_apply(ipu_op op, double a, double b)
     case IPU_OP_ID_SIGMOID_GRAD:
         return b * (a * (1.0 - a));
     default:
-        return (double)NAN;
+        return float_function(op, a, b);
     }
 }
 
@@ -348,7 +406,30 @@ integer_apply(ipu_op op, bool is_signed, ipu__scalar a, ipu__scalar b,
         result->i = a_negative ? -1 : a.u != 0;
         break;
     case IPU_OP_ID_FLOOR:
+    case IPU_OP_ID_ROUND:
         result->u = a.u;
+        break;
+    case IPU_OP_ID_BITWISE_NOT:
+        result->u = ~a.u;
+        break;
+    case IPU_OP_ID_BITWISE_AND:
+        result->u = a.u & b.u;
+        break;
+    case IPU_OP_ID_BITWISE_OR:
+        result->u = a.u | b.u;
+        break;
+    case IPU_OP_ID_BITWISE_XOR:
+        result->u = a.u ^ b.u;
+        break;
+    case IPU_OP_ID_LEFT_SHIFT: /* b.u is huge where b.i is negative */
+        result->u = b.u < 64 ? a.u << b.u : 0;
+        break;
+    case IPU_OP_ID_RIGHT_SHIFT:
+        if (is_signed) {
+            result->i = b.u < 64 ? a.i >> b.u : -(int64_t)a_negative;
+        } else {
+            result->u = b.u < 64 ? a.u >> b.u : 0;
+        }
         break;
     case IPU_OP_ID_SQUARE:
         result->u = a.u * a.u;
@@ -449,6 +530,15 @@ ipu__scalar_apply(ipu_op op, ipu_dtype in, ipu_dtype out, const ipu__scalar oper
         return IPU_FAULT_NONE;
     case IPU_OP_ID_CAST:
         *result = ipu__scalar_cast(in, out, operands[0]);
+        return IPU_FAULT_NONE;
+    case IPU_OP_ID_IS_NAN:
+        result->u = isnan(operands[0].f) != 0;
+        return IPU_FAULT_NONE;
+    case IPU_OP_ID_IS_INF:
+        result->u = isinf(operands[0].f) != 0;
+        return IPU_FAULT_NONE;
+    case IPU_OP_ID_IS_FINITE:
+        result->u = isfinite(operands[0].f) != 0;
         return IPU_FAULT_NONE;
     default:
         break;

@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: MIT
 """The cases of every op in the table, by room."""
 
-from . import elementwise, movement, products, random_ops, reductions, resources
+from . import (
+    elementwise,
+    functions,
+    linear,
+    movement,
+    products,
+    random_ops,
+    reductions,
+    resources,
+)
 from .model import Case
 
 CASES: tuple[Case, ...] = (
     *elementwise.cases(),
+    *functions.cases(),
     *products.cases(),
     *reductions.cases(),
     *movement.cases(),
+    *linear.cases(),
     *random_ops.cases(),
 )
 SCENARIOS: tuple[resources.Scenario, ...] = resources.scenarios()

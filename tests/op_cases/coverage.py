@@ -6,26 +6,36 @@ from __future__ import annotations
 from ipu import _core
 
 from . import CASES, SCENARIOS
-from .model import ALL, DEVICE, FLOATS, INTS
+from .model import ALL, DEVICE, FLOATS, INTS, NUMBERS
 
 FLAGS = {"gradient": 1 << 1, "opaque": 1 << 10}
 TABLE = dict(_core.op_table())
-OF_FLOATS = """exp log sqrt rsqrt tanh sigmoid floor div mean tanh_grad sigmoid_grad
-softmax log_softmax sparse_cross_entropy cross_entropy dropout random_uniform
-random_normal truncated_normal fused_elementwise"""
+OF_FLOATS = """
+acos acosh asin asinh atan atan2 atanh ceil cos cosh cross_entropy digamma div dropout
+erf erfc erfinv exp expm1 floor fused_elementwise is_finite is_inf is_nan lgamma log
+log1p log_softmax mean random_normal random_uniform reciprocal rsqrt sigmoid
+sigmoid_grad sin sinh softmax softplus sparse_cross_entropy sqrt tan tanh tanh_grad
+trunc truncated_normal
+"""
 OF_ANY = """equal not_equal select cast identity stop_gradient reshape transpose
-broadcast concat slice slice_grad gather constant"""
+broadcast concat slice slice_grad gather gather_nd tensor_scatter constant"""
+OF_INTS = """bitwise_not bitwise_and bitwise_or bitwise_xor left_shift right_shift
+random_integer"""
+LINEAR = "cholesky triangular_solve solve det slogdet"
 UPDATES = "sgd_update adam_update matmul_sgd_update"
 ON_DEVICE = "variable_read variable_assign infeed_dequeue outfeed_enqueue"
 SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     **dict.fromkeys(OF_FLOATS.split(), FLOATS),
     **dict.fromkeys(OF_ANY.split(), ALL),
     **dict.fromkeys(ON_DEVICE.split(), DEVICE),
-    **dict.fromkeys(["logical_not", "logical_and", "logical_or"], ("bool",)),
+    **dict.fromkeys(OF_INTS.split(), INTS),
+    **dict.fromkeys(LINEAR.split(), ("float32", "float64")),
+    **dict.fromkeys("logical_not logical_and logical_or any all".split(), ("bool",)),
     **dict.fromkeys(UPDATES.split(), ("float32", "float16")),
     "variable_add": tuple(d for d in DEVICE if d != "bool"),
     "one_hot": INTS,
     "repeat": ("float32",),
+    "bitcast": NUMBERS,
 }
 
 

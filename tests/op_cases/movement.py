@@ -15,6 +15,7 @@ from .model import (
     Array,
     Case,
     In,
+    Maker,
     Shape,
     between,
     case,
@@ -22,6 +23,7 @@ from .model import (
     is_float,
     of_kind,
     shape_label,
+    whole_range,
 )
 
 
@@ -267,6 +269,98 @@ def gather_cases() -> Iterator[Case]:
     yield move("gather", "huge", inputs, lambda x, i: x[i], **more)
 
 
+BATCHED: tuple[tuple[Shape, Shape, int, int], ...] = (
+    ((3, 5), (3,), 1, 1),
+    ((3, 5), (3, 4), 1, 1),
+    ((2, 5, 3), (2, 4), 1, 1),
+    ((2, 3, 5, 4), (2, 2), 2, 1),
+    ((2, 3, 5), (2, 3, 2), -1, 2),
+    ((0, 5), (0, 2), 1, 1),
+    ((30, 200, 9), (30, 70), 1, 1),
+)
+
+
+def batched_gather_cases() -> Iterator[Case]:
+    def pick(x: Array, i: Array, axis: int, batch: int) -> Array:
+        if batch == 0:
+            return np.take(x, i, axis)
+        rows = [pick(a, b, axis - 1, batch - 1) for a, b in zip(x, i, strict=True)]
+        if rows:
+            return np.stack(rows)
+        return np.zeros((0, *x.shape[1:axis], *i.shape[1:], *x.shape[axis + 1 :]))
+
+    for dtype in ("float32", "float16", "float64", "int32", "uint8"):
+        for shape, picked, axis, batch in (
+            BATCHED if dtype == "float32" else BATCHED[:5]
+        ):
+            front = axis % len(shape)
+            oracle = lambda x, i, f=front, b=batch: pick(x, i, f, b)  # noqa: E731
+            places = In(picked, "int32", between(0, shape[axis] - 1))
+            label = f"batch{batch}_{shape_label(shape, picked)}_axis{axis}"
+            attrs = f"axis={axis}, batch_dims={batch}"
+            inputs = [source(shape, dtype), places]
+            yield move("gather", label, inputs, oracle, attrs=attrs)
+
+            def scatter(
+                i: Array, g: Array, shape: Shape = shape, f: int = front, b: int = batch
+            ) -> Array:
+                whole = np.zeros(shape, g.dtype)
+                flat = np.arange(whole.size).reshape(shape)
+                np.add.at(whole.reshape(-1), pick(flat, i, f, b).astype(np.int64), g)
+                return whole
+
+            result = (*shape[:front], *picked[batch:], *shape[front + 1 :])
+            yield case(
+                "gather_grad",
+                label,
+                [places, source(result, dtype)],
+                scatter,
+                attrs=f"shape={ints(shape)}, {attrs}",
+                smooth=is_float(dtype) and int(np.prod(shape)) < 5000,
+                ulps=64.0,
+                bound=lambda i, g: np.max(np.abs(g), initial=1.0),
+            )
+
+
+def floats_in(new: str, make: Maker) -> Maker:
+    """Values whose bytes are ordinary numbers of dtype `new`."""
+    if not is_float(new):
+        return make
+
+    def values(rng: np.random.Generator, shape: Shape, dtype: Any) -> Array:
+        count = int(np.prod(shape)) * dtype.itemsize // np.dtype(new).itemsize
+        numbers = rng.uniform(1, 2, count).astype(new)
+        return numbers.view(dtype).reshape(shape)
+
+    return values
+
+
+def bitcast_cases() -> Iterator[Case]:
+    for old in ALL[:-1]:
+        for new in ALL[:-1]:
+            a, b = np.dtype(old).itemsize, np.dtype(new).itemsize
+            shape: Shape = (5, 3) if a >= b else (5, b // a)
+
+            def typed(
+                x: Array, a: int = a, b: int = b, old: str = old, new: str = new
+            ) -> Array:
+                y = x.astype(old).view(new)
+                y = y.reshape(*x.shape, a // b) if a > b else y
+                y = y[..., 0] if a < b else y
+                return y.astype(np.float64) if y.dtype.kind == "f" else y
+
+            make = whole_range if not is_float(old) else of_kind()(old)
+            yield case(
+                "bitcast",
+                new,
+                [In(shape, old, floats_in(new, make))],
+                typed,
+                attrs=f"dtype={new}",
+                float_dtype=new if is_float(new) else "",
+                exact=True,
+            )
+
+
 def one_hot_cases() -> Iterator[Case]:
     table: tuple[tuple[Shape, int, int], ...] = (
         ((), 4, -1),
@@ -325,4 +419,6 @@ def cases() -> Iterator[Case]:
     yield from concat_cases()
     yield from slice_cases()
     yield from gather_cases()
+    yield from batched_gather_cases()
+    yield from bitcast_cases()
     yield from one_hot_cases()

@@ -9,7 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from .model import FLOATS, Array, Case, In, Shape, case, ints, off_zero, shape_label
+from .model import (
+    FLOATS,
+    INTS,
+    Array,
+    Case,
+    In,
+    Shape,
+    case,
+    given,
+    ints,
+    off_zero,
+    shape_label,
+)
 
 M32 = 0xFFFFFFFF
 M64 = 0xFFFFFFFFFFFFFFFF
@@ -101,6 +113,56 @@ def draw(
     )
 
 
+def keyed(op: str, dtype: str, shape: Shape, key: tuple[int, int]) -> Case:
+    """Numbers that are a function of a key: of no step, no ordinal, no seed."""
+    count = int(np.prod(shape))
+
+    def oracle(given_key: Array) -> Array:
+        blocks = np.arange((count + 3) // 4, dtype=np.uint64)
+        low, high = (int(k) & M32 for k in given_key)
+        same = np.ones_like(blocks)
+        counter = [blocks, 0 * same, 0 * same, np.uint64(high) * same]
+        w = np.stack(philox((low, 0), counter), axis=-1).reshape(-1)
+        return np.asarray(RANDOM[op](w, dtype)[:count].reshape(shape))
+
+    return case(
+        op,
+        f"key_{dtype}_{shape_label(shape)}_{key[0]}_{key[1]}",
+        [In((2,), "int32", given(*key))],
+        oracle,
+        attrs=f"dtype={dtype}, shape={ints(shape)}, ordinal=3",
+        float_dtype=dtype,
+        exact=op == "random_uniform",
+        ulps=8.0,
+        bound=lambda *_: 1.0,
+    )
+
+
+def integers(dtype: str, shape: Shape, low: int, high: int, ordinal: int = 0) -> Case:
+    count = int(np.prod(shape))
+    wide = np.dtype(dtype).itemsize == 8
+
+    def oracle(a: Array, b: Array, step: int) -> Array:
+        w = words(count * (2 if wide else 1), ordinal, None, step)
+        span = int(b) - int(a)
+        if wide:
+            pairs = w[: 2 * count].reshape(-1, 2)
+            drawn = [(int(y) << 32 | int(x)) * span >> 64 for x, y in pairs]
+        else:
+            drawn = [int(x) * span >> 32 for x in w[:count]]
+        return np.array([int(a) + d for d in drawn], dtype).reshape(shape)
+
+    return case(
+        "random_integer",
+        f"{shape_label(shape)}_{low}_{high}_op{ordinal}",
+        [In((), dtype, given(low)), In((), dtype, given(high))],
+        oracle,
+        attrs=f"shape={ints(shape)}, ordinal={ordinal}",
+        exact=True,
+        random=True,
+    )
+
+
 def dropout(
     dtype: str, shape: Shape, rate: float, ordinal: int = 0, seed: int | None = None
 ) -> Case:
@@ -139,3 +201,12 @@ def cases() -> Iterator[Case]:
         yield dropout(dtype, (9,), 0.0)
         yield dropout(dtype, (9,), 0.9, ordinal=4)
         yield dropout(dtype, (4099,), 0.5, ordinal=1, seed=12)
+        for op in RANDOM:
+            yield keyed(op, dtype, (3, 7), (7, -12))
+            yield keyed(op, dtype, (0,), (1, 2))
+    for dtype in INTS:
+        info = np.iinfo(dtype)
+        yield integers(dtype, (3, 7), 0, 100)
+        yield integers(dtype, (41,), info.min, info.max, ordinal=2)
+    for shape in SHAPES:
+        yield integers("int32", shape, -5, 6)

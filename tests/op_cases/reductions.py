@@ -25,6 +25,7 @@ from .model import (
     ints,
     is_float,
     of_kind,
+    off_zero,
     shape_label,
 )
 
@@ -56,6 +57,7 @@ FEW: tuple[tuple[Shape, Axes], ...] = (
     ((5, 13), (1,)),
     ((2, 3, 5), (0, 2)),
 )
+FAST = ("sum", "mean", "max", "min")
 THREADED_AXES: tuple[tuple[Shape, Axes], ...] = (
     (THREADED, (0,)),
     (THREADED, (1,)),
@@ -67,12 +69,12 @@ THREADED_AXES: tuple[tuple[Shape, Axes], ...] = (
 
 
 def reducer(op: str, axes: Axes, keep: bool) -> Callable[[Array], Array]:
-    function: Any = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}[op]
+    function: Any = getattr(np, op)
 
     def reduce(x: Array) -> Array:
         if not axes:
             return x
-        more = {"dtype": x.dtype} if op == "sum" else {}
+        more = {"dtype": x.dtype} if op in ("sum", "prod") else {}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the mean of nothing
             return np.asarray(function(x, axis=axes, keepdims=keep, **more))
@@ -86,6 +88,8 @@ def reduction(
     extreme = op in ("max", "min")
     count = int(np.prod([shape[a] for a in axes]))
     make = distinct if extreme and is_float(dtype) else of_kind()(dtype)
+    if op == "prod" and is_float(dtype):
+        make = off_zero(1.5, 0.7)
     label = f"{shape_label(shape)}_axes{''.join(map(str, axes))}{'_keep' * keep}"
     # long float16 sums are held in float32
     errors = np.sqrt(count) if dtype != "float16" else 1.0
@@ -95,24 +99,28 @@ def reduction(
         [In(shape, dtype, make)],
         reducer(op, axes, keep),
         attrs=f"axes={ints(axes)}, keep_dims={str(keep).lower()}",
-        exact=extreme or not axes,
+        exact=extreme or op in ("any", "all") or not axes,
         ulps=4.0 + 2.0 * errors,
         bound=reducer(op, axes, keep) if is_float(dtype) else None,
+        twice=op == "prod",
         **more,
     )
 
 
 def reduction_cases() -> Iterator[Case]:
-    for op in ("sum", "mean", "max", "min"):
+    for op in ("sum", "mean", "prod", "max", "min", "any", "all"):
         extreme = op in ("max", "min")
-        for dtype in FLOATS if op == "mean" else NUMBERS:
-            main = dtype == "float32"
+        logical = op in ("any", "all")
+        kinds = ("bool",) if logical else FLOATS if op == "mean" else NUMBERS
+        for dtype in kinds:
+            main = dtype == "float32" and op != "prod"
             smooth = is_float(dtype)
             table = REDUCTIONS if main else FEW
             for shape, axes in table if extreme else table + EMPTY:
                 for keep in (False, True) if axes else (False,):
                     yield reduction(op, dtype, shape, axes, keep, smooth=smooth)
-            for shape, axes in THREADED_AXES if main else THREADED_AXES[:2]:
+            big = THREADED_AXES if main else THREADED_AXES[:2]
+            for shape, axes in () if op == "prod" else big:
                 yield reduction(op, dtype, shape, axes, False)
             if smooth:
                 special = In((len(SPECIAL), 1), dtype, given(*SPECIAL))
@@ -125,11 +133,11 @@ def reduction_cases() -> Iterator[Case]:
                         attrs=f"axes={ints(axes)}",
                         exact=True,
                     )
-        for axes in ((0,), (1,), (0, 1)):
+        for axes in ((0,), (1,), (0, 1)) if op in FAST else ():
             yield reduction(op, "float32", HUGE, axes, False, slow=True)
 
 
-def argmax_cases() -> Iterator[Case]:
+def place_cases(op: str, function: Any) -> Iterator[Case]:
     table: tuple[tuple[Shape, int], ...] = (
         ((1,), 0),
         ((7,), -1),
@@ -143,34 +151,34 @@ def argmax_cases() -> Iterator[Case]:
         (THREADED, 0),
     )
     for dtype in NUMBERS:
-        for target in ("int32", "int64"):
+        for target in ("int32", "int64") if dtype == "float32" else ("int32",):
             for shape, axis in table if dtype == "float32" else table[2:7]:
 
                 def oracle(x: Array, axis: int = axis, target: str = target) -> Array:
-                    return np.argmax(x, axis=axis).astype(target)
+                    return function(x, axis=axis).astype(target)
 
                 one = In(shape, dtype, between(-9, 9))
                 label = f"{target}_{shape_label(shape)}_axis{axis}"
                 attrs = f"axis={axis}, dtype={target}"
-                yield case("argmax", label, [one], oracle, attrs=attrs)
+                yield case(op, label, [one], oracle, attrs=attrs)
     for dtype in FLOATS:
         rows = [[1, np.nan, 2, np.nan], [0.0, -0.0, 0.0, -1], [-np.inf] * 4]
         special = In((3, 4), dtype, given(*rows))
         for axis in (0, 1):
 
             def by_row(x: Array, axis: int = axis) -> Array:
-                return np.argmax(x, axis=axis).astype(np.int32)
+                return function(x, axis=axis).astype(np.int32)
 
             attrs = f"axis={axis}, dtype=int32"
-            yield case("argmax", f"special{axis}", [special], by_row, attrs=attrs)
+            yield case(op, f"special{axis}", [special], by_row, attrs=attrs)
     huge = In(HUGE, "float32", of_kind()("float32"))
     for axis in (0, 1):
 
         def big(x: Array, axis: int = axis) -> Array:
-            return np.argmax(x, axis=axis).astype(np.int32)
+            return function(x, axis=axis).astype(np.int32)
 
         more = {"attrs": f"axis={axis}, dtype=int32", "slow": True}
-        yield case("argmax", f"huge{axis}", [huge], big, **more)
+        yield case(op, f"huge{axis}", [huge], big, **more)
 
 
 # --- softmax and its losses -----------------------------------------------------------
@@ -290,6 +298,7 @@ def loss_cases() -> Iterator[Case]:
 
 def cases() -> Iterator[Case]:
     yield from reduction_cases()
-    yield from argmax_cases()
+    yield from place_cases("argmax", np.argmax)
+    yield from place_cases("argmin", np.argmin)
     yield from softmax_cases()
     yield from loss_cases()

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gradient rules of trigonometric, hyperbolic and special functions. Where a function's
+ * derivative is known in terms of its result y, that is used. Statements of their own
+ * keep nodes in one order under every compiler. One thread per graph. */
+#include "autodiff/rules.h"
+
+#define NEG(x) ipu__rule_unary(r, IPU_OP_ID_NEG, (x))
+#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
+#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
+#define DIV(a, b) ipu__rule_binary(r, IPU_OP_ID_DIV, (a), (b))
+#define UNARY(op, x) ipu__rule_unary(r, IPU_OP_ID_##op, (x))
+#define NUMBER(number) ipu__rule_number(r, r->grads[0], (number))
+
+/* `g` is the gradient, `x` the input, `y` the result. */
+#define UNARY_RULE(text, expression) \
+    ipu_status ipu_gradient_##text(ipu_rule *r) \
+    { \
+        const ipu_value g = r->grads[0]; \
+        const ipu_value x = r->inputs[0]; \
+        const ipu_value y = r->outputs[0]; \
+        (void)x; \
+        (void)y; \
+        ipu__rule_give(r, 0, (expression)); \
+        return r->status; \
+    }
+
+/* 1 + x, and 1 + x^2 or 1 - x^2 */
+static ipu_value
+one_and(ipu_rule *r, ipu_op op, ipu_value x)
+{
+    ipu_value one = NUMBER(1.0);
+    return ipu__rule_binary(r, op, one, x);
+}
+
+static ipu_value
+one_and_square(ipu_rule *r, ipu_op op, ipu_value x)
+{
+    ipu_value square = UNARY(SQUARE, x);
+    return one_and(r, op, square);
+}
+
+/* factor * exp(sign * x^2) */
+static ipu_value
+bell(ipu_rule *r, double factor, bool falls, ipu_value x)
+{
+    ipu_value square = UNARY(SQUARE, x);
+    ipu_value height = UNARY(EXP, falls ? NEG(square) : square);
+    ipu_value scale = NUMBER(factor);
+    return MUL(height, scale);
+}
+
+static const double two_by_root_pi = 1.12837916709551257390;
+static const double half_root_pi = 0.88622692545275801365;
+
+UNARY_RULE(reciprocal, NEG(MUL(g, UNARY(SQUARE, y))))
+UNARY_RULE(log1p, DIV(g, one_and(r, IPU_OP_ID_ADD, x)))
+UNARY_RULE(expm1, MUL(g, UNARY(EXP, x)))
+UNARY_RULE(sin, MUL(g, UNARY(COS, x)))
+UNARY_RULE(cos, MUL(g, NEG(UNARY(SIN, x))))
+UNARY_RULE(tan, MUL(g, one_and_square(r, IPU_OP_ID_ADD, y)))
+UNARY_RULE(asin, DIV(g, UNARY(SQRT, one_and_square(r, IPU_OP_ID_SUB, x))))
+UNARY_RULE(acos, NEG(DIV(g, UNARY(SQRT, one_and_square(r, IPU_OP_ID_SUB, x)))))
+UNARY_RULE(atan, DIV(g, one_and_square(r, IPU_OP_ID_ADD, x)))
+UNARY_RULE(sinh, MUL(g, UNARY(COSH, x)))
+UNARY_RULE(cosh, MUL(g, UNARY(SINH, x)))
+UNARY_RULE(asinh, DIV(g, UNARY(COSH, y)))
+UNARY_RULE(acosh, DIV(g, UNARY(SINH, y)))
+UNARY_RULE(atanh, DIV(g, one_and_square(r, IPU_OP_ID_SUB, x)))
+UNARY_RULE(erf, MUL(g, bell(r, two_by_root_pi, true, x)))
+UNARY_RULE(erfc, MUL(g, bell(r, -two_by_root_pi, true, x)))
+UNARY_RULE(erfinv, MUL(g, bell(r, half_root_pi, false, y)))
+UNARY_RULE(softplus, MUL(g, UNARY(SIGMOID, x)))
+UNARY_RULE(lgamma, MUL(g, UNARY(DIGAMMA, x)))
+
+ipu_status
+ipu_gradient_atan2(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value a = r->inputs[0];
+    const ipu_value b = r->inputs[1];
+    ipu_value a_square = UNARY(SQUARE, a);
+    ipu_value b_square = UNARY(SQUARE, b);
+    ipu_value share = DIV(g, ADD(a_square, b_square));
+    if (r->wanted[0]) {
+        ipu__rule_give(r, 0, MUL(share, b));
+    }
+    if (r->wanted[1]) {
+        ipu__rule_give(r, 1, MUL(share, NEG(a)));
+    }
+    return r->status;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shape rules of running totals, sorting, and linear algebra. */
+#include "graph/infer.h"
+
+#include <inttypes.h>
+
+static ipu_status
+check_number(ipu_infer_call *call, const ipu_type *type)
+{
+    IPU_FAIL_IF(call->ctx, type->dtype == IPU_DTYPE_BOOL, TYPE,
+                "expected a numeric dtype, but got bool");
+    return IPU_OK;
+}
+
+/* --- running totals and order ---------------------------------------------------- */
+
+static ipu_status
+scan(ipu_infer_call *call)
+{
+    int32_t axis;
+    IPU_TRY(check_number(call, &call->inputs[0]));
+    IPU_TRY(ipu__infer_axis(call, call->inputs[0].shape.rank, &axis));
+    call->outputs[0] = call->inputs[0];
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_cumsum(ipu_infer_call *call)
+{
+    return scan(call);
+}
+
+ipu_status
+ipu_infer_cumprod(ipu_infer_call *call)
+{
+    return scan(call);
+}
+
+ipu_status
+ipu_infer_top_k(ipu_infer_call *call)
+{
+    ipu_type type = call->inputs[0];
+    int64_t k = ipu_attrs_int(call->attrs, IPU_ATTR_DEPTH, 1);
+    IPU_TRY(check_number(call, &type));
+    IPU_FAIL_IF(call->ctx, type.shape.rank < 1, INVALID_ARGUMENT,
+                "input must have at least one dimension");
+    int64_t *last = &type.shape.dims[type.shape.rank - 1];
+    IPU_FAIL_IF(call->ctx, k < 0 || k > *last || *last > INT32_MAX, INVALID_ARGUMENT,
+                "input must have at least k columns: k is %" PRId64
+                ", the last axis has %" PRId64 " elements",
+                k, *last);
+    *last = k;
+    call->outputs[0] = type;
+    call->outputs[1] = type;
+    call->outputs[1].dtype = IPU_DTYPE_INT32;
+    return IPU_OK;
+}
+
+/* --- linear algebra -------------------------------------------------------------- */
+
+/* [..., n, n] of float32 or float64 */
+static ipu_status
+check_square(ipu_infer_call *call)
+{
+    const ipu_type *a = &call->inputs[0];
+    char text[128];
+    IPU_FAIL_IF(call->ctx,
+                a->dtype != IPU_DTYPE_FLOAT32 && a->dtype != IPU_DTYPE_FLOAT64, TYPE,
+                "matrices are float32 (or float64 on the host), but got %s",
+                ipu_dtype_name(a->dtype));
+    IPU_FAIL_IF(call->ctx,
+                a->shape.rank < 2 || a->shape.dims[a->shape.rank - 1] !=
+                                         a->shape.dims[a->shape.rank - 2],
+                INVALID_ARGUMENT, "Input matrix must be square, but got shape %s",
+                ipu_shape_print(&a->shape, text, sizeof(text)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_cholesky(ipu_infer_call *call)
+{
+    IPU_TRY(check_square(call));
+    call->outputs[0] = call->inputs[0];
+    return IPU_OK;
+}
+
+/* matrix [..., n, n], right side [..., n, k] with the same leading axes */
+static ipu_status
+solve(ipu_infer_call *call)
+{
+    const ipu_type *a = &call->inputs[0];
+    const ipu_type *b = &call->inputs[1];
+    char ta[128];
+    char tb[128];
+    IPU_TRY(check_square(call));
+    bool fits = a->dtype == b->dtype && a->shape.rank == b->shape.rank;
+    for (int32_t i = 0; fits && i + 1 < a->shape.rank; i++) {
+        fits = a->shape.dims[i] == b->shape.dims[i];
+    }
+    IPU_FAIL_IF(call->ctx, !fits, INVALID_ARGUMENT,
+                "matrix %s and right side %s do not fit: they need one dtype, the same "
+                "leading axes and as many rows",
+                ipu_type_print(a, ta, sizeof(ta)), ipu_type_print(b, tb, sizeof(tb)));
+    call->outputs[0] = *b;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_triangular_solve(ipu_infer_call *call)
+{
+    return solve(call);
+}
+
+ipu_status
+ipu_infer_solve(ipu_infer_call *call)
+{
+    return solve(call);
+}
+
+ipu_status
+ipu_infer_det(ipu_infer_call *call)
+{
+    IPU_TRY(check_square(call));
+    const ipu_shape *shape = &call->inputs[0].shape;
+    call->outputs[0] = (ipu_type){call->inputs[0].dtype,
+                                  ipu_shape_make(shape->rank - 2, shape->dims)};
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_slogdet(ipu_infer_call *call)
+{
+    IPU_TRY(ipu_infer_det(call));
+    call->outputs[1] = call->outputs[0];
+    return IPU_OK;
+}
