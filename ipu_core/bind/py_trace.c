@@ -224,6 +224,22 @@ trace_open_block(PyObject *object, PyObject *Py_UNUSED(ignored))
 }
 
 static PyObject *
+trace_reopen_block(PyObject *object, PyObject *argument)
+{
+    py_trace *self = (py_trace *)object;
+    unsigned long block = PyLong_AsUnsignedLong(argument);
+    if (block == (unsigned long)-1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_trace_reopen_block(&ctx, self->trace, (ipu_block){(uint32_t)block}) !=
+        IPU_OK) {
+        return fail(self, &ctx);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 trace_close_block(PyObject *object, PyObject *argument)
 {
     py_trace *self = (py_trace *)object;
@@ -612,6 +628,9 @@ static PyMethodDef trace_methods[] = {
      "result(tensor, block=0)\n--\n\nAppends a result to a block."},
     {"open_block", trace_open_block, METH_NOARGS,
      "open_block()\n--\n\nOpens a block inside the innermost one."},
+    {"reopen_block", trace_reopen_block, METH_O,
+     "reopen_block(block)\n--\n\nOpens a block again that is closed and that no node "
+     "holds yet."},
     {"close_block", trace_close_block, METH_O,
      "close_block(block)\n--\n\nCloses the innermost block."},
     {"node", trace_node, METH_VARARGS,

@@ -46,6 +46,16 @@ ipu_trace_open_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block *out)
 }
 
 ipu_status
+ipu_trace_reopen_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block)
+{
+    IPU_FAIL_IF(ctx,
+                block.index == 0 || block.index >= trace->graph->blocks.count ||
+                    ipu_block_of(trace->graph, block)->owner.index != IPU_NO_INDEX,
+                INTERNAL, "block %u cannot be opened again", block.index);
+    return IPU_ARRAY_PUSH(ctx, &trace->open, block);
+}
+
+ipu_status
 ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block)
 {
     IPU_FAIL_IF(ctx,

@@ -25,6 +25,8 @@ ipu_trace_block(const ipu_trace *trace)
 }
 /* Opens a block inside the innermost one; close it before its BLOCK node is added. */
 ipu_status ipu_trace_open_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block *out);
+/* Opens one again that is closed and has no node yet, to add to its end. */
+ipu_status ipu_trace_reopen_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block);
 /* Fails where it is not the innermost one. */
 ipu_status ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block);
 /* Whether a value can be used in the innermost open block: it was made there or in a

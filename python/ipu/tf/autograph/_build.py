@@ -30,9 +30,13 @@ class _Fill(ast.NodeTransformer):
 
 
 def _place(node: ast.AST, at: ast.AST) -> None:
+    line = getattr(at, "lineno", 1)
+    column = getattr(at, "col_offset", 0)
     for child in ast.walk(node):
-        if hasattr(child, "lineno"):
-            ast.copy_location(child, at)
+        if isinstance(child, (ast.stmt, ast.expr, ast.arg)):
+            # on one line: a call takes its line from the end of what it calls
+            child.lineno = child.end_lineno = line
+            child.col_offset = child.end_col_offset = column
 
 
 def statements(
@@ -65,7 +69,13 @@ def runtime(function: str, at: ast.AST, *args: ast.expr) -> ast.Call:
     call = ast.Call(
         func=expression(f"{RUNTIME}.{function}", at), args=list(args), keywords=[]
     )
-    return ast.copy_location(call, at)
+    _place_alone(call, at)
+    return call
+
+
+def _place_alone(node: ast.expr, at: ast.AST) -> None:
+    node.lineno = node.end_lineno = getattr(at, "lineno", 1)
+    node.col_offset = node.end_col_offset = getattr(at, "col_offset", 0)
 
 
 def and_not(flags: Sequence[str], at: ast.AST, *rest: ast.expr) -> ast.expr:

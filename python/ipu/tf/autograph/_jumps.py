@@ -13,13 +13,20 @@ import ast
 
 from ipu.tf.autograph._build import and_not, expression, statements
 
-__all__ = ["RETURNED", "VALUE", "lower"]
+__all__ = ["RETURNED", "VALUE", "is_jump_flag", "lower"]
 
 RETURNED = "ag__returned"
 VALUE = "ag__value"
 
+_FLAGS = ("ag__break_", "ag__continue_")
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS = (ast.For, ast.While)
+
+
+def is_jump_flag(name: str) -> bool:
+    """Whether a variable says that a loop is left or its turn ended."""
+    return name.startswith(_FLAGS)
 
 
 def _blocks(node: ast.stmt) -> list[list[ast.stmt]]:
@@ -135,7 +142,7 @@ class _Lowering:
         for s in node.body:
             kinds |= _jumps(s)
         self.count += 1
-        flags = (f"ag__break_{self.count}", f"ag__continue_{self.count}")
+        flags = (f"{_FLAGS[0]}{self.count}", f"{_FLAGS[1]}{self.count}")
         leaving = [RETURNED] if "Return" in kinds else []
         before: list[ast.stmt] = []
         if "Break" in kinds:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import nest, ops
+from ipu.tf import ops
+from ipu.tf._blocks import add_results, as_tuple, block
 from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._calls import call, call_iterated, converted, note_update
 from ipu.tf.autograph._iterate import is_tensor
-from ipu.tf.autograph._jumps import VALUE
-from ipu.tf.autograph._state import LoopState, is_value, shown
+from ipu.tf.autograph._branches import Branches
+from ipu.tf.autograph._state import LoopState
 from ipu.tf.autograph._undefined import Undefined, no_value
 from ipu.tf.ops import Tensor
 
@@ -96,7 +97,6 @@ def if_stmt(
     put: _Put,
     names: Sequence[str],
     outputs: int,
-    swap: bool,
 ) -> None:
     """``if condition: body() else: orelse()``.
 
@@ -108,7 +108,6 @@ def if_stmt(
         put: Sets them.
         names: Their names; the first ``outputs`` are read afterwards.
         outputs: How many.
-        swap: Trace ``orelse`` first.
     """
     if not _decides_on_device(condition):
         if condition:
@@ -116,15 +115,7 @@ def if_stmt(
         else:
             orelse()
         return
-    _staged_if(condition, (body, orelse), get, put, names, outputs, swap, _where())
-
-
-class _Branch:
-    """What a branch leaves in the variables."""
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-        self.values: list[Any] = []
+    _staged_if(condition, (body, orelse), get, put, names, outputs, _where())
 
 
 def _staged_if(
@@ -134,143 +125,30 @@ def _staged_if(
     put: _Put,
     names: Sequence[str],
     outputs: int,
-    swap: bool,
     where: str,
 ) -> None:
-    from ipu.tf import control_flow
-
-    predicate = _predicate(condition, where)
+    trace = _core.open_trace()
+    assert trace is not None
+    index = ops.cast(ops.logical_not(_predicate(condition, where)), "int32")
     initial = _values(get, names)
-    first, second = _Branch("main"), _Branch("else")
-    if swap:
-        predicate = ops.logical_not(predicate)
-        first, second = second, first
-        branches = (branches[1], branches[0])
-
-    def run(index: int, mine: _Branch, other: _Branch) -> list[Tensor]:
+    blocks: list[int] = []
+    ends: list[list[Any]] = []
+    for branch in branches:
         put(initial)
-        branches[index]()
-        mine.values = _values(get, names)[:outputs]
-        return _branch_tensors(mine, other, names, where)
-
-    try:
-        results = control_flow.cond(
-            predicate,
-            lambda: run(0, first, _Branch("")),
-            lambda: run(1, second, first),
-        )
-    finally:
-        put(initial)
-    tensors = iter(results if isinstance(results, (list, tuple)) else [results])
-    final = list(initial)
-    for i, value in enumerate(second.values):
-        final[i] = _joined(first.values[i], value, names[i], tensors, where)
-    put(final)
-
-
-def _joined(
-    first: Any, second: Any, name: str, tensors: Any, where: str
-) -> Any:
-    if isinstance(second, Undefined):
-        if second is no_value:
-            return second
-        return Undefined(
-            name, f"It is assigned only inside a branch at {where}."
-        )
-    leaves = [next(tensors) if is_value(x) else x for x in nest.flatten(second)]
-    return nest.pack_sequence_as(second, leaves)
-
-
-def _branch_tensors(
-    mine: _Branch, other: _Branch, names: Sequence[str], where: str
-) -> list[Tensor]:
-    """The tensors that a branch gives; checked against the branch before it."""
-    tensors: list[Tensor] = []
-    for i, value in enumerate(mine.values):
-        name = names[i]
-        if other.values:
-            value = _agreeing(mine, other, i, name, where)
-            mine.values[i] = value
-        if isinstance(value, Undefined):
-            continue
-        before = (
-            nest.flatten(other.values[i])
-            if other.values
-            else [None] * len(nest.flatten(value))
-        )
-        for leaf, like in zip(nest.flatten(value), before, strict=True):
-            if is_value(leaf):
-                tensors.append(_typed(leaf, like))
-    return tensors
-
-
-def _typed(leaf: Any, like: Any) -> Tensor:
-    """A number takes the dtype that the other branch gives."""
-    if (
-        isinstance(leaf, (int, float))
-        and is_tensor(like)
-        and (like.dtype.is_floating or not isinstance(leaf, float))
-    ):
-        return Tensor(leaf, like.dtype.name)
-    return Tensor(leaf)
-
-
-def _agreeing(
-    mine: _Branch, other: _Branch, index: int, name: str, where: str
-) -> Any:
-    value, known = mine.values[index], other.values[index]
-    if isinstance(value, Undefined) and isinstance(known, Undefined):
-        return value
-    if isinstance(value, Undefined) and name == VALUE:
-        return nest.map_structure(
-            lambda x: ops.zeros_like(x) if is_value(x) else x, known
-        )
-    for one, branch in ((value, mine), (known, other)):
-        if isinstance(one, Undefined):
-            missing = "else" if branch.label == "else" else "main"
-            if name == VALUE:
-                raise ValueError(
-                    f"A value must also be returned from the {missing} branch of the "
-                    f"`if` at {where}: its condition is a tensor, so all branches must "
-                    "return, or none."
-                )
-            raise ValueError(
-                f"{shown(name)} must also be initialized in the {missing} branch of "
-                f"the `if` at {where}: its condition is a tensor, so both branches "
-                "must assign it, or it must have a value before."
-            )
-    try:
-        nest.assert_same_structure(known, value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"{shown(name)} does not have the same nested structure in the two "
-            f"branches of the `if` at {where}: {error}"
-        ) from None
-    for a, b in zip(nest.flatten(known), nest.flatten(value), strict=True):
-        _check_leaves(a, b, name, other, mine, where)
-    return value
-
-
-def _check_leaves(
-    a: Any, b: Any, name: str, first: _Branch, second: _Branch, where: str
-) -> None:
-    if is_value(a) and is_value(b):
-        x, y = Tensor(a), _typed(b, Tensor(a))
-        for what, old, new in (
-            ("dtype", x.dtype.name, y.dtype.name),
-            ("shape", x.shape, y.shape),
-        ):
-            if old != new:
-                raise TypeError(
-                    f"{shown(name)} has {what} {old} in the {first.label} branch, but "
-                    f"{what} {new} in the {second.label} branch of the `if` at {where}."
-                )
-    elif a is not b and (is_value(a) or is_value(b) or a != b):
-        raise TypeError(
-            f"{shown(name)} is {a!r} in the {first.label} branch and {b!r} in the "
-            f"{second.label} branch of the `if` at {where}. A condition that is a "
-            "tensor can choose between tensors and numbers alone."
-        )
+        with block(trace) as inner:
+            branch()
+        blocks.append(inner)
+        ends.append(_values(get, names)[:outputs])
+    put(initial)
+    merged = Branches(names[:outputs], ends[0], ends[1], where)
+    for inner, tensors in zip(blocks, (merged.first, merged.second), strict=True):
+        trace.reopen_block(inner)
+        try:
+            add_results(trace, inner, tensors())
+        finally:
+            trace.close_block(inner)
+    results = as_tuple(trace.node("switch", [index], {"branches": blocks}, ()))
+    put([*merged.joined(results), *initial[outputs:]])
 
 
 def if_exp(
@@ -294,7 +172,6 @@ def if_exp(
         put,
         ["the conditional expression"],
         1,
-        False,
         _where(),
     )
     return box[0]
@@ -347,27 +224,49 @@ def _staged_while(
     options: dict[str, Any] | None,
     where: str,
 ) -> None:
-    from ipu.tf import control_flow
+    state = LoopState(names, _values(get, names), where)
 
-    initial = _values(get, names)
-    state = LoopState(names, initial, where)
-
-    def condition(*tensors: Tensor) -> Tensor:
-        put(state.pack(tensors[1:]))
+    def condition(tensors: Sequence[Tensor]) -> Tensor:
+        put(state.pack(tensors))
         return _predicate(test(), where)
 
-    def turn(*tensors: Tensor) -> list[Tensor]:
-        put(state.pack(tensors[1:]))
+    def turn(tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        put(state.pack(tensors))
         body()
-        return [tensors[0], *state.next(_values(get, names))]
+        after = _values(get, names)
+        return state.next(after), state.late(after)
 
-    results = control_flow.while_loop(
-        condition,
-        turn,
-        [Tensor(0), *state.tensors],
-        maximum_iterations=(options or {}).get("maximum_iterations"),
-    )
-    put(state.final(results[1:]))
+    bound = (options or {}).get("maximum_iterations")
+    put(state.final(_while(state.tensors, condition, turn, bound)))
+
+
+def _while(
+    start: Sequence[Tensor],
+    condition: Callable[[Sequence[Tensor]], Tensor],
+    turn: Callable[[Sequence[Tensor]], tuple[list[Tensor], list[Tensor]]],
+    bound: Any,
+) -> tuple[Tensor, ...]:
+    """A ``while`` node; the body may add values that are carried from zeros."""
+    trace = _core.open_trace()
+    assert trace is not None
+    types = [(t.dtype.name, t.shape) for t in start]
+    with block(trace) as inner:
+        values = [trace.parameter(type, inner) for type in types]
+        after, late = turn(values)
+        late_types = [(t.dtype.name, t.shape) for t in late]
+        for type in late_types:
+            trace.parameter(type, inner)
+        add_results(trace, inner, [*after, *late])
+    with block(trace) as test:
+        values = [trace.parameter(type, test) for type in [*types, *late_types]]
+        add_results(trace, test, [condition(values)])
+    zeros = [ops.zeros(shape, dtype) for dtype, shape in late_types]
+    attrs = {
+        "condition": test,
+        "body": inner,
+        "maximum_iterations": -1 if bound is None else max(0, int(bound)),
+    }
+    return as_tuple(trace.node("while", [*start, *zeros], attrs, ()))
 
 
 def for_stmt(
@@ -421,7 +320,6 @@ def _python_for(
                     put,
                     names,
                     len(names),
-                    False,
                     where,
                 )
             elif not go:
@@ -439,17 +337,18 @@ def _staged_for(
     names: Sequence[str],
     where: str,
 ) -> None:
-    from ipu import loops
-
     state = LoopState(names, _values(get, names), where)
-
-    def turn(index: Tensor, *tensors: Tensor) -> list[Tensor]:
-        put(state.pack(tensors))
+    trace = _core.open_trace()
+    assert trace is not None
+    count = Tensor(items.length)
+    start = [Tensor(0), *state.tensors]
+    with block(trace) as inner:
+        index, *values = [trace.parameter((t.dtype.name, t.shape), inner) for t in start]
+        put(state.pack(values))
         body(items.item(index))
-        return [index + 1, *state.next(_values(get, names))]
-
-    results = loops.repeat(items.length, turn, [Tensor(0), *state.tensors])
-    results = results if isinstance(results, list) else [results]
+        after = state.next(_values(get, names))
+        add_results(trace, inner, [index + 1, *after])
+    results = as_tuple(trace.node("repeat", [count, *start], {"body": inner}, ()))
     put(state.final(results[1:]))
 
 
@@ -464,28 +363,25 @@ def _staged_search(
     where: str,
 ) -> None:
     """A loop that may be left early."""
-    from ipu.tf import control_flow
-
     state = LoopState(names, _values(get, names), where)
 
-    def condition(index: Tensor, *tensors: Tensor) -> Tensor:
-        put(state.pack(tensors))
+    def condition(tensors: Sequence[Tensor]) -> Tensor:
+        put(state.pack(tensors[1:]))
         go = _predicate(test(), where)
         if items.length is None:
             return go
-        return ops.logical_and(index < items.length, go)
+        return ops.logical_and(tensors[0] < items.length, go)
 
-    def turn(index: Tensor, *tensors: Tensor) -> list[Tensor]:
-        put(state.pack(tensors))
-        body(items.item(index))
-        return [index + 1, *state.next(_values(get, names))]
+    def turn(tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+        put(state.pack(tensors[1:]))
+        body(items.item(tensors[0]))
+        after = _values(get, names)
+        return [tensors[0] + 1, *state.next(after)], state.late(after)
 
     bound = (options or {}).get("maximum_iterations")
     if bound is None and isinstance(items.length, int):
         bound = items.length
-    results = control_flow.while_loop(
-        condition, turn, [Tensor(0), *state.tensors], maximum_iterations=bound
-    )
+    results = _while([Tensor(0), *state.tensors], condition, turn, bound)
     put(state.final(results[1:]))
 
 

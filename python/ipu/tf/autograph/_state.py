@@ -1,31 +1,50 @@
 # SPDX-License-Identifier: MIT
 """The variables of a loop or branch as a flat list of tensors, and back.
 
-Tensors, arrays and Python numbers are carried; anything else (a model, a string, None)
-stays as it is and must not change.
+Tensors, arrays, Python numbers and carriers (``TensorArray``) are carried; anything else
+(a model, a string, None) stays as it is and must not change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ipu.tf import nest
 from ipu.tf.autograph._jumps import VALUE
-from ipu.tf.autograph._undefined import Undefined
+from ipu.tf.autograph._undefined import Undefined, no_value
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
-__all__ = ["LoopState", "is_value", "shown"]
+__all__ = ["LoopState", "is_value", "rebuilt", "shown", "tensors_of"]
 
 
 def is_value(leaf: Any) -> bool:
-    """Whether a leaf becomes a tensor of the program."""
+    """Whether a leaf is made of tensors of the program."""
     return isinstance(
         leaf, (Tensor, Variable, bool, int, float, np.ndarray, np.generic)
-    )
+    ) or hasattr(type(leaf), "_ipu_flatten")
+
+
+def tensors_of(leaf: Any, like: Tensor | None = None) -> list[Tensor]:
+    """The tensors of a leaf; a number takes the dtype of ``like`` where it fits."""
+    if hasattr(leaf, "_ipu_flatten"):
+        return list(leaf._ipu_flatten())
+    number = isinstance(leaf, (int, float))
+    if number and like is not None and (like.dtype.is_floating or isinstance(leaf, int)):
+        return [Tensor(leaf, like.dtype.name)]
+    return [Tensor(leaf)]
+
+
+def rebuilt(leaf: Any, tensors: Iterator[Tensor]) -> Any:
+    """A leaf of the same kind with other tensors."""
+    if not is_value(leaf):
+        return leaf
+    if hasattr(leaf, "_ipu_unflatten"):
+        return leaf._ipu_unflatten([next(tensors) for _ in leaf._ipu_flatten()])
+    return next(tensors)
 
 
 def shown(name: str) -> str:
@@ -33,10 +52,10 @@ def shown(name: str) -> str:
     return "the return value" if name == VALUE else f"'{name}'"
 
 
-def _leaf_names(name: str, structure: Any, count: int) -> list[str]:
-    return [name] if count == 1 and not nest.is_nested(structure) else [
-        f"{name}[{i}]" for i in range(count)
-    ]
+def _leaf_names(name: str, value: Any, count: int) -> list[str]:
+    if not nest.is_nested(value):
+        return [name]
+    return [f"{name}[{i}]" for i in range(count)]
 
 
 class LoopState:
@@ -55,28 +74,30 @@ class LoopState:
         self, names: Sequence[str], values: Sequence[Any], where: str
     ) -> None:
         self._names = names
-        self._values = values
+        self._values = list(values)
         self._where = where
-        self.tensors: list[Tensor] = []
+        self._late: list[int] = []  # their tensors come after all others
         self._leaves = [
             [] if isinstance(value, Undefined) else nest.flatten(value)
             for value in values
         ]
-        for leaves in self._leaves:
-            for leaf in leaves:
-                if is_value(leaf):
-                    self.tensors.append(Tensor(leaf))
+        self.tensors = [
+            tensor
+            for leaves in self._leaves
+            for leaf in leaves
+            if is_value(leaf)
+            for tensor in tensors_of(leaf)
+        ]
 
     def pack(self, tensors: Sequence[Tensor]) -> list[Any]:
         """The variables' values with these tensors in them."""
         rest = iter(tensors)
-        packed = []
-        for value, leaves in zip(self._values, self._leaves, strict=True):
-            if isinstance(value, Undefined):
-                packed.append(value)
-                continue
-            new = [next(rest) if is_value(leaf) else leaf for leaf in leaves]
-            packed.append(nest.pack_sequence_as(value, new))
+        packed = list(self._values)
+        order = [i for i in range(len(packed)) if i not in self._late] + self._late
+        for i in order:
+            if not isinstance(packed[i], Undefined):
+                new = [rebuilt(leaf, rest) for leaf in self._leaves[i]]
+                packed[i] = nest.pack_sequence_as(packed[i], new)
         return packed
 
     def next(self, values: Sequence[Any]) -> list[Tensor]:
@@ -87,7 +108,6 @@ class LoopState:
             TypeError: A variable changed its dtype or structure.
         """
         tensors: list[Tensor] = []
-        rest = iter(self.tensors)
         for name, before, leaves, after in zip(
             self._names, self._values, self._leaves, values, strict=True
         ):
@@ -101,29 +121,51 @@ class LoopState:
                 self._fail(
                     TypeError,
                     name,
-                    f"does not have the same nested structure after one iteration: "
+                    "does not have the same nested structure after one iteration: "
                     f"{error}",
                 )
-            new = nest.flatten(after)
             labels = _leaf_names(name, before, len(leaves))
-            for label, old, leaf in zip(labels, leaves, new, strict=True):
+            for label, old, leaf in zip(
+                labels, leaves, nest.flatten(after), strict=True
+            ):
                 if is_value(old):
-                    tensors.append(self._carried(label, next(rest), leaf))
-                elif leaf is not old and leaf != old:
+                    tensors += self._carried(label, old, leaf)
+                elif leaf is not old and (is_value(leaf) or leaf != old):
                     self._changed(label, old, leaf)
         return tensors
 
-    def _carried(self, name: str, before: Tensor, leaf: Any) -> Tensor:
+    def late(self, values: Sequence[Any]) -> list[Tensor]:
+        """The tensors of a value that the function returns from inside the loop.
+
+        It has none before the loop; from now on it is carried too, from zeros, which
+        nobody sees, since what returns also leaves the loop.
+        """
+        found: list[Tensor] = []
+        for i, (name, value) in enumerate(zip(self._names, values, strict=True)):
+            if name != VALUE or self._values[i] is not no_value or value is no_value:
+                continue
+            self._late.append(i)
+            self._values[i] = value
+            self._leaves[i] = nest.flatten(value)
+            for leaf in self._leaves[i]:
+                if is_value(leaf):
+                    found += tensors_of(leaf)
+        return found
+
+    def _carried(self, name: str, old: Any, leaf: Any) -> list[Tensor]:
         if not is_value(leaf):
             self._fail(
                 ValueError, name, f"is a tensor before the loop and {leaf!r} after it"
             )
-        if isinstance(leaf, (int, float)) and not (
-            isinstance(leaf, float) and not before.dtype.is_floating
-        ):
-            after = Tensor(leaf, before.dtype.name)
-        else:
-            after = Tensor(leaf)
+        before = tensors_of(old)
+        after = tensors_of(leaf, before[0] if len(before) == 1 else None)
+        if len(before) != len(after):
+            self._fail(TypeError, name, "is another kind of value after one iteration")
+        for a, b in zip(before, after, strict=True):
+            self._check(name, a, b)
+        return after
+
+    def _check(self, name: str, before: Tensor, after: Tensor) -> None:
         if after.dtype != before.dtype:
             self._fail(
                 TypeError,
@@ -140,7 +182,6 @@ class LoopState:
                 "after one iteration. A variable must keep its shape in a loop that "
                 "runs on the device; loop over a Python range to unroll it",
             )
-        return after
 
     def _changed(self, name: str, before: Any, after: Any) -> NoReturn:
         if before is None:
@@ -166,10 +207,10 @@ class LoopState:
             Undefined(
                 name,
                 f"It is assigned inside the loop at {self._where} and exists only "
-                "there: '" + name + "' must be defined before the loop, with the "
-                "shape and dtype that it has after it.",
+                f"there: '{name}' must be defined before the loop, with the shape and "
+                "dtype that it has after it.",
             )
-            if isinstance(value, Undefined)
+            if isinstance(value, Undefined) and value is not no_value
             else value
             for name, value in zip(self._names, self.pack(tensors), strict=True)
         ]

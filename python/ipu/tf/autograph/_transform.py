@@ -18,7 +18,7 @@ from ipu.tf.autograph._build import (
     runtime,
     statements,
 )
-from ipu.tf.autograph._jumps import VALUE, lower
+from ipu.tf.autograph._jumps import lower
 from ipu.tf.autograph._liveness import Live, analyse
 from ipu.tf.autograph._names import (
     Access,
@@ -186,14 +186,13 @@ class _Function(ast.NodeTransformer):
         live = self.live[node]
         after, before = self._state(node, [*node.body, *node.orelse], live.before)
         symbols = after + before
-        # the branch that returns a value goes first: it tells the value's type
-        swap = VALUE in self._access(node.orelse).writes and VALUE not in self._access(node.body).writes
         get, put, made = self._access_functions(symbols, node)
         test = self.visit(node.test)
         body, body_def = self._block_function("body", node.body, node)
         orelse, else_def = self._block_function("else", node.orelse, node)
-        call = f"{RUNTIME}.if_stmt(test_, {body}, {orelse}, {get}, {put}, names_, " + (
-            f"{len(after)}, {swap})"
+        call = (
+            f"{RUNTIME}.if_stmt(test_, {body}, {orelse}, {get}, {put}, names_, "
+            f"{len(after)})"
         )
         names = _texts(symbols, node)
         return [
