@@ -46,6 +46,22 @@ node_depends(const ipu__walk *w, const ipu_node_data *node)
     return false;
 }
 
+/* Whether the tape saw the node; what it did not see is a constant. */
+static bool
+is_recorded(const ipu__walk *w, ipu_node node)
+{
+    if (w->scope == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < w->scope->span_count; i++) {
+        if (node.index >= w->scope->spans[2 * i] &&
+            node.index < w->scope->spans[2 * i + 1]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool mark_block(ipu__walk *w, ipu_block id);
 
 /* Marks the value; tells whether it was not marked before. */
@@ -122,7 +138,7 @@ mark_block(ipu__walk *w, ipu_block id)
         } else if ((flags & IPU_OP_BLOCK) != 0) {
             any |= mark_loop(w, node);
         } else if ((flags & (IPU_OP_GRADIENT | IPU_OP_OPAQUE)) != 0 &&
-                   node_depends(w, node)) {
+                   is_recorded(w, block->nodes.items[i]) && node_depends(w, node)) {
             for (uint32_t k = 0; k < node->output_count; k++) {
                 any |= mark(w, ipu_node_output(node, k));
             }
@@ -232,7 +248,7 @@ differentiate_node(ipu__walk *w, ipu_node id)
     if (reached && holds_blocks) {
         return ipu__walk_control(w, id);
     }
-    if (!reached || !node_depends(w, &node)) {
+    if (!reached || !is_recorded(w, id) || !node_depends(w, &node)) {
         return IPU_OK;
     }
     if ((ipu_op_info_of(node.op)->flags & IPU_OP_OPAQUE) != 0) {
@@ -336,17 +352,55 @@ walk_back(ipu__walk *w)
     return IPU_OK;
 }
 
+/* Marks what depends on the xs; with a scope, on those that its watched values lead
+ * to. `out` is room for the xs. */
+static void
+mark_from(ipu__walk *w, const ipu_value *xs, uint32_t x_count, ipu_value *out)
+{
+    for (uint32_t i = 0; w->scope != NULL && i < w->scope->watched_count; i++) {
+        uint32_t index = w->scope->watched[i].index;
+        w->depends[index] |= carries_gradient(w, w->scope->watched[i]);
+    }
+    if (w->scope != NULL) {
+        mark_dependent(w);
+    }
+    for (uint32_t i = 0; i < x_count; i++) {
+        bool reached = w->scope == NULL || w->depends[xs[i].index];
+        out[i] = reached && carries_gradient(w, xs[i]) ? xs[i] : IPU_NO_VALUE;
+    }
+    if (w->value_count > 0) {
+        memset(w->depends, 0, w->value_count * sizeof(bool));
+    }
+    for (uint32_t i = 0; i < x_count; i++) {
+        if (out[i].index != IPU_NO_INDEX) {
+            w->depends[out[i].index] = true;
+        }
+    }
+    mark_dependent(w);
+}
+
 ipu_status
 ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, const ipu_value *ys,
               const ipu_value *grad_ys, uint32_t y_count, const ipu_value *xs,
               uint32_t x_count, ipu_value *out)
+{
+    return ipu_gradients_within(ctx, graph, block, ys, grad_ys, y_count, xs, x_count,
+                                NULL, out);
+}
+
+ipu_status
+ipu_gradients_within(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
+                     const ipu_value *ys, const ipu_value *grad_ys, uint32_t y_count,
+                     const ipu_value *xs, uint32_t x_count,
+                     const ipu_gradient_scope *scope, ipu_value *out)
 {
     ipu__walk w = {.ctx = ctx,
                    .graph = graph,
                    .block = block,
                    .value_count = graph->values.count,
                    .xs = xs,
-                   .x_count = x_count};
+                   .x_count = x_count,
+                   .scope = scope};
     size_t grads_bytes = 0;
     size_t depends_bytes = w.value_count * sizeof(bool);
     ipu_status status =
@@ -363,17 +417,13 @@ ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, const ipu_value *
     if (grads_bytes > 0) {
         memset(w.grads, 0xff, grads_bytes); /* IPU_NO_VALUE */
     }
-    for (uint32_t i = 0; i < x_count; i++) {
-        out[i] = IPU_NO_VALUE;
-        w.depends[xs[i].index] |= carries_gradient(&w, xs[i]);
-    }
-    mark_dependent(&w);
+    mark_from(&w, xs, x_count, out);
     status = start_from(&w, ys, grad_ys, y_count);
     if (status == IPU_OK) {
         status = walk_back(&w);
     }
     for (uint32_t i = 0; i < x_count && status == IPU_OK; i++) {
-        out[i] = w.grads[xs[i].index];
+        out[i] = w.depends[xs[i].index] ? w.grads[xs[i].index] : IPU_NO_VALUE;
     }
 done:
     IPU_ARRAY_FREE(ctx, &w.in_grads);

@@ -19,4 +19,18 @@ ipu_status ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                          uint32_t y_count, const ipu_value *xs, uint32_t x_count,
                          ipu_value *out);
 
+/* What a tape has seen of a graph. */
+typedef struct ipu_gradient_scope {
+    const uint32_t *spans; /* pairs: nodes from the first to before the second */
+    uint32_t span_count;   /* nodes in no span are constants */
+    const ipu_value *watched;
+    uint32_t watched_count; /* an x that does not depend on any of them has no gradient */
+} ipu_gradient_scope;
+
+/* The same within a scope; NULL is everything. */
+ipu_status ipu_gradients_within(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
+                                const ipu_value *ys, const ipu_value *grad_ys,
+                                uint32_t y_count, const ipu_value *xs, uint32_t x_count,
+                                const ipu_gradient_scope *scope, ipu_value *out);
+
 #endif

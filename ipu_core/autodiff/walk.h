@@ -17,6 +17,7 @@ typedef struct ipu__walk {
     uint32_t x_count;
     bool *depends;    /* by value: on an x, through ops that let gradients pass */
     ipu_value *grads; /* by value */
+    const ipu_gradient_scope *scope; /* NULL: everything */
     IPU_ARRAY(ipu_value) in_grads; /* scratch of one rule */
     IPU_ARRAY(bool) wanted;
 } ipu__walk;

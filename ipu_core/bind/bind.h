@@ -17,6 +17,7 @@
 #define IPU_PY_TYPE_LIST(X) \
     X(tensor) \
     X(trace) \
+    X(recorder) \
     X(program) \
     X(device) \
     X(infeed) \
@@ -26,6 +27,11 @@
     X(feeder)
 
 enum { IPU_PY_MAX_THREADS = 256 };
+
+typedef struct ipu_py_kernels ipu_py_kernels; /* prepared ones of eager ops */
+
+/* Small tensors' memory is kept for the next ones; a chunk is one page and slack. */
+enum { IPU_PY_SPARE_BYTES = 1024, IPU_PY_SPARE_COUNT = 64 };
 
 typedef struct ipu_py_state {
 #define X(name) PyTypeObject *name##_type;
@@ -40,6 +46,11 @@ typedef struct ipu_py_state {
     uint64_t eager_seed;
     uint64_t eager_counter; /* of eager random ops */
     ipu_ctx ctx;            /* for what outlives a call: pool, devices */
+    ipu_py_kernels *kernels;
+    struct ipu_py_storage *spare[IPU_PY_SPARE_COUNT]; /* of up to IPU_PY_SPARE_BYTES */
+    uint32_t spare_count;
+    PyObject *recorder; /* of the active tapes of `recording_thread`; borrowed */
+    unsigned long recording_thread;
 } ipu_py_state;
 
 #define X(name) extern PyType_Spec ipu_py_##name##_spec;
@@ -93,6 +104,8 @@ typedef struct ipu_py_storage {
     void *data;
 } ipu_py_storage;
 
+void ipu_py_storage_free_spare(ipu_py_state *state);
+
 typedef struct ipu_py_tensor {
     PyObject_HEAD
     ipu_type type;
@@ -142,6 +155,23 @@ unsigned long ipu_py_trace_thread(PyObject *trace); /* that opened it */
 int ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out);
 /* Sets TypeError: a symbolic tensor outside of its function or loop. */
 void ipu_py_raise_leaked(const ipu_py_tensor *tensor);
+/* One op at once, whether or not a function is traced. */
+PyObject *ipu_py_apply_eager(ipu_py_state *state, ipu_op op,
+                             ipu_py_tensor *const *inputs, uint32_t input_count,
+                             ipu_attrs attrs);
+void ipu_py_kernels_free(ipu_py_kernels *kernels);
+/* Takes the references: None, a tensor, or a tuple. */
+PyObject *ipu_py_pack_results(ipu_py_tensor **tensors, uint32_t count);
+/* Tells the active tapes of an eager op (py_recorder.c). */
+int ipu_py_record(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
+                  uint32_t input_count, ipu_attrs attrs, ipu_py_tensor *const *outputs,
+                  uint32_t output_count);
+static inline bool
+ipu_py_is_recording(const ipu_py_state *state)
+{
+    return state->recorder != NULL &&
+           state->recording_thread == PyThread_get_thread_ident();
+}
 /* One op, eager or traced. inputs are borrowed tensors; the result is a new reference:
  * a tensor, a tuple, or None for ops without outputs. */
 PyObject *ipu_py_apply(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,

@@ -192,7 +192,10 @@ module_free(void *module)
         ipu_pool_free(&state->ctx, state->pools[i]);
         state->pools[i] = NULL;
     }
+    ipu_py_kernels_free(state->kernels);
+    state->kernels = NULL;
     module_clear(module);
+    ipu_py_storage_free_spare(state);
 }
 
 static PyModuleDef_Slot module_slots[] = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One op from Python: a node where a function is being traced, else its kernel at once.
+ * One op from Python: a node where a function is being traced, else its kernel at once
+ * (py_eager.c).
  */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ATTRS = 16, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16 };
+enum { MAX_ATTRS = 16, MAX_FOLDED_BYTES = 4096 };
 
 /* --- arguments ------------------------------------------------------------------- */
 
@@ -212,144 +213,6 @@ ipu_py_user_line(ipu_py_state *state, PyObject **file)
     return 0;
 }
 
-/* --- eager ----------------------------------------------------------------------- */
-
-static PyObject *
-pack_results(ipu_py_tensor **tensors, uint32_t count)
-{
-    if (count == 0) {
-        Py_RETURN_NONE;
-    }
-    if (count == 1) {
-        return (PyObject *)tensors[0];
-    }
-    PyObject *tuple = PyTuple_New(count);
-    for (uint32_t i = 0; i < count; i++) {
-        if (tuple == NULL) {
-            Py_DECREF(tensors[i]);
-        } else {
-            PyTuple_SET_ITEM(tuple, i, (PyObject *)tensors[i]);
-        }
-    }
-    return tuple;
-}
-
-static ipu_status
-run_kernel(ipu_py_state *state, ipu_ctx *ctx, ipu_kernel_spec *spec,
-           const void *const *inputs, void *const *outputs, bool large, ipu_pool *pool)
-{
-    ipu_kernel_call call = {
-        .spec = spec,
-        .inputs = inputs,
-        .outputs = outputs,
-        .pool = large ? pool : NULL,
-        .random = {.seed = state->eager_seed, .step = state->eager_counter},
-        .ctx = ctx};
-    void *workspace = NULL;
-    if (spec->workspace_bytes > 0) {
-        size_t bytes =
-            (spec->workspace_bytes + IPU_SLACK_BYTES + IPU_BUFFER_ALIGNMENT - 1) /
-            IPU_BUFFER_ALIGNMENT * IPU_BUFFER_ALIGNMENT;
-        workspace = aligned_alloc(IPU_BUFFER_ALIGNMENT, bytes);
-        IPU_FAIL_IF(ctx, workspace == NULL, OUT_OF_MEMORY,
-                    "out of memory: %zu bytes of workspace", bytes);
-    }
-    call.workspace = workspace;
-    ipu_status status;
-    if (large) {
-        PyThreadState *saved = PyEval_SaveThread();
-        status = spec->run(&call);
-        PyEval_RestoreThread(saved);
-    } else {
-        status = spec->run(&call);
-    }
-    free(workspace);
-    return status;
-}
-
-static PyObject *
-apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
-            uint32_t input_count, ipu_attrs attrs)
-{
-    ipu_ctx ctx = ipu_py_ctx();
-    const ipu_op_info *info = ipu_op_info_of(op);
-    ipu_type input_types[64];
-    const void *input_data[64];
-    ipu_type output_types[MAX_OUTPUTS];
-    void *output_data[MAX_OUTPUTS];
-    ipu_py_tensor *outputs[MAX_OUTPUTS];
-    uint32_t output_count;
-    size_t bytes = 0;
-    if (input_count > 64) {
-        PyErr_Format(PyExc_ValueError, "%s of %u tensors; at most 64 are supported",
-                     info->name, input_count);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < input_count; i++) {
-        if (inputs[i]->storage == NULL) {
-            ipu_py_raise_leaked(inputs[i]);
-            return NULL;
-        }
-        input_types[i] = inputs[i]->type;
-        input_data[i] = ipu_py_tensor_data(inputs[i]);
-        bytes += ipu_type_bytes(&input_types[i]);
-    }
-    if (ipu_infer(&ctx, NULL, op, attrs, input_types, input_count, output_types,
-                  MAX_OUTPUTS, &output_count) != IPU_OK) {
-        char message[sizeof(ctx.message)];
-        memcpy(message, ctx.message, sizeof(message));
-        snprintf(ctx.message, sizeof(ctx.message), "%s: %.900s", info->name, message);
-        return ipu_py_raise(state, &ctx);
-    }
-    if (info->flags & IPU_OP_VIEW) {
-        return (PyObject *)ipu_py_tensor_view(state, inputs[0], &output_types[0]);
-    }
-    ipu_kernel_spec spec = {.op = op,
-                            .attrs = attrs,
-                            .input_count = input_count,
-                            .output_count = output_count,
-                            .inputs = input_types,
-                            .outputs = output_types};
-    if (!(info->flags & IPU_OP_KERNEL)) {
-        PyErr_Format(PyExc_TypeError, "%s exists in traced functions alone",
-                     info->name);
-        return NULL;
-    }
-    if (ipu_kernel_prepare(&ctx, &spec, IPU_KERNEL_FAST, ipu_cpu_class_detect()) !=
-        IPU_OK) {
-        return ipu_py_raise(state, &ctx);
-    }
-    for (uint32_t i = 0; i < output_count; i++) {
-        outputs[i] = ipu_py_tensor_new(state, &output_types[i]);
-        if (outputs[i] == NULL) {
-            while (i > 0) {
-                Py_DECREF(outputs[--i]);
-            }
-            return NULL;
-        }
-        output_data[i] = ipu_py_tensor_data(outputs[i]);
-        bytes += ipu_type_bytes(&output_types[i]);
-    }
-    ipu_pool *pool = NULL;
-    bool large = bytes > LARGE_BYTES;
-    ipu_status status = IPU_OK;
-    if (large && ipu_py_pool(state, &pool) < 0) {
-        status = IPU_STATUS_PYTHON;
-    } else {
-        status = run_kernel(state, &ctx, &spec, input_data, output_data, large, pool);
-    }
-    if (info->flags & IPU_OP_RANDOM) {
-        state->eager_counter++;
-    }
-    if (status != IPU_OK) {
-        for (uint32_t i = 0; i < output_count; i++) {
-            Py_DECREF(outputs[i]);
-        }
-        return ipu_py_raise(state, &ctx);
-    }
-    return pack_results(outputs, output_count);
-}
-
 /* --- traced ---------------------------------------------------------------------- */
 
 /* A data set's thread may trace a map function while the main thread traces a model:
@@ -357,6 +220,9 @@ apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
 PyObject *
 ipu_py_open_trace(ipu_py_state *state)
 {
+    if (PyList_GET_SIZE(state->open_traces) == 0) {
+        return NULL;
+    }
     unsigned long thread = PyThread_get_thread_ident();
     for (Py_ssize_t i = PyList_GET_SIZE(state->open_traces); i > 0; i--) {
         PyObject *trace = PyList_GET_ITEM(state->open_traces, i - 1);
@@ -410,7 +276,7 @@ ipu_py_node_result(ipu_py_state *state, PyObject *trace, ipu_node id)
             return NULL;
         }
     }
-    return pack_results(outputs, node->output_count);
+    return ipu_py_pack_results(outputs, node->output_count);
 }
 
 static PyObject *
@@ -438,13 +304,38 @@ apply_traced(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
     return ipu_py_node_result(state, open, node);
 }
 
+/* Whether an op is computed at once although a function is traced: a small one on known
+ * integers. So sizes that are computed from `tf.shape` are known. Floating-point ops
+ * are not, since gradients may be asked for. */
+static bool
+is_folded(ipu_op op, ipu_py_tensor *const *inputs, uint32_t input_count,
+          ipu_attrs attrs)
+{
+    const ipu_op_info *info = ipu_op_info_of(op);
+    size_t bytes = 0;
+    if (input_count == 0 || (info->flags & (IPU_OP_RANDOM | IPU_OP_OPAQUE)) != 0 ||
+        (info->flags & (IPU_OP_KERNEL | IPU_OP_VIEW)) == 0 ||
+        ipu_dtype_is_float((ipu_dtype)ipu_attrs_int(attrs, IPU_ATTR_DTYPE,
+                                                    (int64_t)IPU_DTYPE_INT32))) {
+        return false;
+    }
+    for (uint32_t i = 0; i < input_count; i++) {
+        if (inputs[i]->storage == NULL || ipu_dtype_is_float(inputs[i]->type.dtype)) {
+            return false;
+        }
+        bytes += ipu_type_bytes(&inputs[i]->type);
+    }
+    return bytes <= MAX_FOLDED_BYTES && op != IPU_OP_ID_BROADCAST &&
+           op != IPU_OP_ID_ONE_HOT;
+}
+
 PyObject *
 ipu_py_apply(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
              uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count)
 {
     ipu_attrs list = {attrs, attr_count};
-    return ipu_py_open_trace(state) == NULL
-               ? apply_eager(state, op, inputs, input_count, list)
+    return ipu_py_open_trace(state) == NULL || is_folded(op, inputs, input_count, list)
+               ? ipu_py_apply_eager(state, op, inputs, input_count, list)
                : apply_traced(state, op, inputs, input_count, list);
 }
 

@@ -14,14 +14,21 @@
 /* --- storage and creation -------------------------------------------------------- */
 
 static ipu_py_storage *
-storage_new(size_t bytes)
+storage_new(ipu_py_state *state, size_t bytes)
 {
-    ipu_py_storage *storage = PyMem_Malloc(sizeof(*storage));
+    ipu_py_storage *storage;
+    if (bytes <= IPU_PY_SPARE_BYTES && state->spare_count > 0) {
+        storage = state->spare[--state->spare_count];
+        storage->references = 1;
+        storage->bytes = bytes;
+        return storage;
+    }
+    storage = PyMem_Malloc(sizeof(*storage));
     if (storage == NULL) {
         return NULL;
     }
-    size_t whole = (bytes + IPU_SLACK_BYTES + IPU_BUFFER_ALIGNMENT - 1) /
-                   IPU_BUFFER_ALIGNMENT * IPU_BUFFER_ALIGNMENT;
+    size_t room = bytes <= IPU_PY_SPARE_BYTES ? IPU_PY_SPARE_BYTES : bytes;
+    size_t whole = ipu_buffer_round_up(room + IPU_SLACK_BYTES);
     storage->references = 1;
     storage->bytes = bytes;
     storage->data = aligned_alloc(IPU_BUFFER_ALIGNMENT, whole);
@@ -34,11 +41,31 @@ storage_new(size_t bytes)
 }
 
 static void
-storage_release(ipu_py_storage *storage)
+storage_free(ipu_py_storage *storage)
 {
-    if (storage != NULL && --storage->references == 0) {
-        free(storage->data);
-        PyMem_Free(storage);
+    free(storage->data);
+    PyMem_Free(storage);
+}
+
+static void
+storage_release(ipu_py_state *state, ipu_py_storage *storage)
+{
+    if (storage == NULL || --storage->references > 0) {
+        return;
+    }
+    if (storage->bytes <= IPU_PY_SPARE_BYTES && state != NULL &&
+        state->spare_count < IPU_PY_SPARE_COUNT) {
+        state->spare[state->spare_count++] = storage;
+        return;
+    }
+    storage_free(storage);
+}
+
+void
+ipu_py_storage_free_spare(ipu_py_state *state)
+{
+    while (state->spare_count > 0) {
+        storage_free(state->spare[--state->spare_count]);
     }
 }
 
@@ -57,7 +84,6 @@ tensor_alloc(ipu_py_state *state, const ipu_type *type)
         tensor->storage = NULL;
         tensor->trace = NULL;
         tensor->value = IPU_NO_VALUE;
-        PyObject_GC_Track(tensor);
     }
     return tensor;
 }
@@ -67,7 +93,7 @@ ipu_py_tensor_new(ipu_py_state *state, const ipu_type *type)
 {
     ipu_py_tensor *tensor = tensor_alloc(state, type);
     if (tensor != NULL) {
-        tensor->storage = storage_new(ipu_type_bytes(type));
+        tensor->storage = storage_new(state, ipu_type_bytes(type));
         if (tensor->storage == NULL) {
             Py_DECREF(tensor);
             PyErr_Format(PyExc_MemoryError, "out of memory: a tensor of %zu bytes",
@@ -97,6 +123,7 @@ ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace, const ipu_type *typ
     if (tensor != NULL) {
         tensor->trace = Py_NewRef(trace);
         tensor->value = value;
+        PyObject_GC_Track(tensor); /* one of bytes refers to no object */
     }
     return tensor;
 }
@@ -172,7 +199,7 @@ tensor_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     tensor_clear(self);
-    storage_release(((ipu_py_tensor *)self)->storage);
+    storage_release(ipu_py_state_of_type(type), ((ipu_py_tensor *)self)->storage);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * ipu._core.Recorder: what the eager tapes of a thread record. In: eager ops with at
+ * least one input that is watched. Out: a graph of them, with the tensor of every value
+ * at hand, so that the gradient nodes which autodiff adds to it are computed at once.
+ *
+ * Tapes that are active together share one recorder: what one of them computes for a
+ * gradient is recorded for the others, which gives higher derivatives. A tape tells its
+ * part of the graph by node numbers.
+ *
+ * A tensor is known by its object: the recorder keeps it alive, so an address stays its
+ * own. Values are numbered densely; `tensors[value]` is the tensor, `watched[value]`
+ * whether a gradient may flow to it. One thread; GIL held. */
+#define NO_IMPORT_ARRAY
+#include "bind/bind.h"
+
+#include <string.h>
+
+#include "autodiff/autodiff.h"
+
+enum { MAX_VALUES = 1024, MAX_OUTPUTS = 8, MAX_INPUTS = 64 };
+
+typedef struct slot {
+    const void *tensor; /* NULL: free */
+    uint32_t value;
+} slot;
+
+typedef struct py_recorder {
+    PyObject_HEAD
+    ipu_graph *graph;
+    IPU_ARRAY(ipu_py_tensor *) tensors; /* by value; owned */
+    IPU_ARRAY(bool) watched;            /* by value */
+    slot *slots;                        /* open addressing; capacity a power of two */
+    uint32_t slot_count;
+    uint32_t slots_used;
+} py_recorder;
+
+/* --- values ---------------------------------------------------------------------- */
+
+static uint32_t
+place_of(const slot *slots, uint32_t count, const void *tensor)
+{
+    uint64_t hash = ((uint64_t)(uintptr_t)tensor >> 4) * 0x9e3779b97f4a7c15u;
+    uint32_t i = (uint32_t)(hash >> 32) & (count - 1);
+    while (slots[i].tensor != NULL && slots[i].tensor != tensor) {
+        i = (i + 1) & (count - 1);
+    }
+    return i;
+}
+
+static ipu_value
+value_of(const py_recorder *self, const ipu_py_tensor *tensor)
+{
+    if (self->slot_count == 0) {
+        return IPU_NO_VALUE;
+    }
+    const slot *found = &self->slots[place_of(self->slots, self->slot_count, tensor)];
+    return found->tensor == NULL ? IPU_NO_VALUE : (ipu_value){found->value};
+}
+
+static ipu_status
+grow_slots(ipu_ctx *ctx, py_recorder *self)
+{
+    uint32_t count = self->slot_count == 0 ? 256 : self->slot_count * 2;
+    slot *slots;
+    IPU_TRY(ipu_alloc(ctx, count * sizeof(slot), &slots));
+    for (uint32_t i = 0; i < self->slot_count; i++) {
+        if (self->slots[i].tensor != NULL) {
+            slots[place_of(slots, count, self->slots[i].tensor)] = self->slots[i];
+        }
+    }
+    ipu_free(ctx, self->slots, self->slot_count * sizeof(slot));
+    self->slots = slots;
+    self->slot_count = count;
+    return IPU_OK;
+}
+
+/* The tensor of a value that the graph has just got. */
+static ipu_status
+set_value(ipu_ctx *ctx, py_recorder *self, ipu_value value, ipu_py_tensor *tensor,
+          bool watched)
+{
+    if (2 * (self->slots_used + 1) > self->slot_count) {
+        IPU_TRY(grow_slots(ctx, self));
+    }
+    while (self->tensors.count <= value.index) {
+        IPU_TRY(IPU_ARRAY_PUSH(ctx, &self->tensors, NULL));
+        IPU_TRY(IPU_ARRAY_RESERVE(ctx, &self->watched, 1));
+        self->watched.items[self->watched.count++] = false;
+    }
+    self->tensors.items[value.index] = (ipu_py_tensor *)Py_NewRef((PyObject *)tensor);
+    self->watched.items[value.index] = watched;
+    slot *at = &self->slots[place_of(self->slots, self->slot_count, tensor)];
+    self->slots_used += at->tensor == NULL;
+    *at = (slot){tensor, value.index};
+    return IPU_OK;
+}
+
+/* The value of a tensor; one that no recorded op made becomes a parameter. */
+static ipu_status
+take(ipu_ctx *ctx, py_recorder *self, ipu_py_tensor *tensor, ipu_value *out)
+{
+    *out = value_of(self, tensor);
+    if (out->index != IPU_NO_INDEX) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu_graph_add_param(ctx, self->graph, (ipu_block){0}, &tensor->type, out));
+    return set_value(ctx, self, *out, tensor, false);
+}
+
+static bool
+is_watched(const py_recorder *self, ipu_value value)
+{
+    return value.index < self->watched.count && self->watched.items[value.index];
+}
+
+/* --- recording ------------------------------------------------------------------- */
+
+static ipu_status
+record(ipu_ctx *ctx, ipu_py_state *state, py_recorder *self, ipu_op op,
+       ipu_py_tensor *const *inputs, uint32_t input_count, ipu_attrs attrs,
+       ipu_py_tensor *const *outputs, uint32_t output_count)
+{
+    ipu_value values[MAX_INPUTS];
+    ipu_node node;
+    PyObject *file;
+    for (uint32_t i = 0; i < input_count; i++) {
+        IPU_TRY(take(ctx, self, inputs[i], &values[i]));
+    }
+    ipu_node_request request = {
+        .op = op, .attrs = attrs.items, .attr_count = attrs.count};
+    request.source.line = ipu_py_user_line(state, &file);
+    if (file != NULL) {
+        Py_DECREF(file); /* the line's file outlives the op, not the recorder */
+    }
+    IPU_TRY(ipu_graph_add_node(ctx, self->graph, (ipu_block){0}, &request, values,
+                               input_count, &node));
+    for (uint32_t i = 0; i < output_count; i++) {
+        ipu_value output = ipu_node_output(ipu_node_of(self->graph, node), i);
+        bool carries = ipu_dtype_is_float(outputs[i]->type.dtype);
+        IPU_TRY(set_value(ctx, self, output, outputs[i], carries));
+    }
+    return IPU_OK;
+}
+
+int
+ipu_py_record(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
+              uint32_t input_count, ipu_attrs attrs, ipu_py_tensor *const *outputs,
+              uint32_t output_count)
+{
+    py_recorder *self = (py_recorder *)state->recorder;
+    bool wanted = false;
+    for (uint32_t i = 0; i < input_count && !wanted; i++) {
+        wanted = is_watched(self, value_of(self, inputs[i]));
+    }
+    if (!wanted) {
+        return 0;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (record(&ctx, state, self, op, inputs, input_count, attrs, outputs,
+               output_count) != IPU_OK) {
+        ipu_py_raise(state, &ctx);
+        return -1;
+    }
+    return 0;
+}
+
+/* --- gradients ------------------------------------------------------------------- */
+
+static int
+compute_node(ipu_py_state *state, py_recorder *self, ipu_node id)
+{
+    const ipu_node_data node = *ipu_node_of(self->graph, id);
+    ipu_py_tensor *inputs[MAX_INPUTS];
+    ipu_ctx ctx = ipu_py_ctx();
+    PyObject *result;
+    for (uint32_t i = 0; i < node.input_count; i++) {
+        inputs[i] = self->tensors.items[node.inputs[i].index];
+    }
+    if (node.op == IPU_OP_ID_CONSTANT) {
+        ipu_value value = ipu_node_output(&node, 0);
+        ipu_type type = ipu_value_of(self->graph, value)->type;
+        const ipu_attr *bytes = ipu_attrs_find(node.attrs, IPU_ATTR_VALUE);
+        ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
+        if (tensor != NULL && bytes != NULL && bytes->count > 0) {
+            memcpy(ipu_py_tensor_data(tensor), bytes->as.bytes, bytes->count);
+        }
+        result = (PyObject *)tensor;
+    } else {
+        /* it is in the graph already */
+        PyObject *active = state->recorder;
+        state->recorder = NULL;
+        result =
+            ipu_py_apply_eager(state, node.op, inputs, node.input_count, node.attrs);
+        state->recorder = active;
+    }
+    if (result == NULL) {
+        return -1;
+    }
+    ipu_status status = IPU_OK;
+    for (uint32_t k = 0; k < node.output_count && status == IPU_OK; k++) {
+        bool watched = false;
+        for (uint32_t i = 0; i < node.input_count; i++) {
+            watched |= is_watched(self, node.inputs[i]);
+        }
+        PyObject *one = node.output_count == 1 ? result : PyTuple_GET_ITEM(result, k);
+        status = set_value(&ctx, self, ipu_node_output(&node, k), (ipu_py_tensor *)one,
+                           watched);
+    }
+    Py_DECREF(result);
+    if (status != IPU_OK) {
+        ipu_py_raise(state, &ctx);
+        return -1;
+    }
+    return 0;
+}
+
+/* Computes the nodes from `first` on that the results need. */
+static int
+compute(ipu_py_state *state, py_recorder *self, uint32_t first, const ipu_value *results,
+        uint32_t count)
+{
+    uint32_t added = (uint32_t)self->graph->nodes.count - first;
+    bool *needed = PyMem_Calloc(added + 1, sizeof(bool));
+    if (needed == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t producer = results[i].index == IPU_NO_INDEX
+                                ? IPU_NO_INDEX
+                                : ipu_value_of(self->graph, results[i])->producer.index;
+        if (producer != IPU_NO_INDEX && producer >= first) {
+            needed[producer - first] = true;
+        }
+    }
+    for (uint32_t i = added; i-- > 0;) {
+        const ipu_node_data *node = ipu_node_of(self->graph, (ipu_node){first + i});
+        for (uint32_t k = 0; needed[i] && k < node->input_count; k++) {
+            uint32_t producer =
+                ipu_value_of(self->graph, node->inputs[k])->producer.index;
+            if (producer != IPU_NO_INDEX && producer >= first) {
+                needed[producer - first] = true;
+            }
+        }
+    }
+    int result = 0;
+    for (uint32_t i = 0; i < added && result == 0; i++) {
+        if (needed[i]) {
+            result = compute_node(state, self, (ipu_node){first + i});
+        }
+    }
+    PyMem_Free(needed);
+    return result;
+}
+
+typedef struct request {
+    ipu_value ys[MAX_VALUES];
+    ipu_value grads[MAX_VALUES];
+    ipu_value xs[MAX_VALUES];
+    ipu_value out[MAX_VALUES];
+    ipu_value watched[MAX_VALUES];
+    uint32_t spans[MAX_VALUES];
+    uint32_t y_count;
+    uint32_t x_count;
+    ipu_gradient_scope scope;
+} request;
+
+/* Tensors as values; one that the recorder does not know is IPU_NO_VALUE, or is taken
+ * up where `all`. None is IPU_NO_VALUE. */
+static int
+tensor_values(ipu_py_state *state, py_recorder *self, PyObject *list, bool all,
+              ipu_value *out, uint32_t *count)
+{
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) > MAX_VALUES) {
+        PyErr_Format(PyExc_ValueError, "expected a list of at most %d tensors",
+                     MAX_VALUES);
+        return -1;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    *count = (uint32_t)PyList_GET_SIZE(list);
+    for (uint32_t i = 0; i < *count; i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        out[i] = IPU_NO_VALUE;
+        if (item == Py_None) {
+            continue;
+        }
+        if (!ipu_py_is_tensor(state, item) || ((ipu_py_tensor *)item)->storage == NULL) {
+            PyErr_SetString(PyExc_TypeError, "expected eager tensors");
+            return -1;
+        }
+        if (!all) {
+            out[i] = value_of(self, (ipu_py_tensor *)item);
+        } else if (take(&ctx, self, (ipu_py_tensor *)item, &out[i]) != IPU_OK) {
+            ipu_py_raise(state, &ctx);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Leaves out the entries that are not known; `kept[i]` is where entry i went. */
+static uint32_t
+compact(ipu_value *values, uint32_t count, uint32_t *kept)
+{
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        kept[i] = values[i].index == IPU_NO_INDEX ? IPU_NO_INDEX : used;
+        if (values[i].index != IPU_NO_INDEX) {
+            values[used++] = values[i];
+        }
+    }
+    return used;
+}
+
+static int
+parse_spans(PyObject *list, request *r)
+{
+    Py_ssize_t count = PyList_GET_SIZE(list);
+    if (count > MAX_VALUES / 2) {
+        PyErr_SetString(PyExc_ValueError, "a tape was stopped too often");
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        unsigned begin;
+        unsigned end;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "II", &begin, &end)) {
+            return -1;
+        }
+        r->spans[2 * i] = begin;
+        r->spans[2 * i + 1] = end;
+    }
+    r->scope.spans = r->spans;
+    r->scope.span_count = (uint32_t)count;
+    return 0;
+}
+
+static PyObject *
+results_list(py_recorder *self, const request *r, const uint32_t *kept, uint32_t count)
+{
+    PyObject *list = PyList_New(count);
+    for (uint32_t i = 0; list != NULL && i < count; i++) {
+        ipu_value value =
+            kept[i] == IPU_NO_INDEX ? IPU_NO_VALUE : r->out[kept[i]];
+        PyObject *item = value.index == IPU_NO_INDEX
+                             ? Py_None
+                             : (PyObject *)self->tensors.items[value.index];
+        PyList_SET_ITEM(list, i, Py_NewRef(item));
+    }
+    return list;
+}
+
+static PyObject *
+gradients(py_recorder *self, request *r, PyObject *args)
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    PyObject *ys;
+    PyObject *grads;
+    PyObject *xs;
+    PyObject *watched;
+    PyObject *spans;
+    uint32_t kept[MAX_VALUES];
+    uint32_t grad_count;
+    uint32_t watched_count;
+    uint32_t x_count;
+    if (!PyArg_ParseTuple(args, "OOOOO!:gradients", &ys, &grads, &xs, &watched,
+                          &PyList_Type, &spans) ||
+        tensor_values(state, self, ys, true, r->ys, &r->y_count) < 0 ||
+        tensor_values(state, self, grads, true, r->grads, &grad_count) < 0 ||
+        tensor_values(state, self, xs, false, r->xs, &x_count) < 0 ||
+        tensor_values(state, self, watched, false, r->watched, &watched_count) < 0 ||
+        parse_spans(spans, r) < 0) {
+        return NULL;
+    }
+    if (grad_count != 0 && grad_count != r->y_count) {
+        PyErr_SetString(PyExc_ValueError, "one gradient for each of ys is needed");
+        return NULL;
+    }
+    r->x_count = compact(r->xs, x_count, kept);
+    uint32_t where[MAX_VALUES];
+    r->scope.watched = r->watched;
+    r->scope.watched_count = compact(r->watched, watched_count, where);
+    uint32_t first = (uint32_t)self->graph->nodes.count;
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_gradients_within(&ctx, self->graph, (ipu_block){0}, r->ys,
+                      grad_count == 0 ? NULL : r->grads, r->y_count, r->xs, r->x_count,
+                      &r->scope, r->out) != IPU_OK) {
+        return ipu_py_raise(state, &ctx);
+    }
+    return compute(state, self, first, r->out, r->x_count) < 0
+               ? NULL
+               : results_list(self, r, kept, x_count);
+}
+
+static PyObject *
+recorder_gradients(PyObject *self, PyObject *args)
+{
+    request *r = PyMem_Calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return PyErr_NoMemory();
+    }
+    PyObject *result = gradients((py_recorder *)self, r, args);
+    PyMem_Free(r);
+    return result;
+}
+
+/* --- the Python type ------------------------------------------------------------- */
+
+static PyObject *
+recorder_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, ":Recorder", names)) {
+        return NULL;
+    }
+    py_recorder *self = (py_recorder *)cls->tp_alloc(cls, 0);
+    ipu_ctx ctx = ipu_py_ctx();
+    if (self != NULL && ipu_graph_create(&ctx, true, &self->graph) != IPU_OK) {
+        Py_DECREF(self);
+        return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
+    }
+    return (PyObject *)self;
+}
+
+static void
+recorder_dealloc(PyObject *object)
+{
+    py_recorder *self = (py_recorder *)object;
+    PyTypeObject *type = Py_TYPE(self);
+    ipu_py_state *state = ipu_py_state_of_type(type);
+    ipu_ctx ctx = ipu_py_ctx();
+    if (state != NULL && state->recorder == object) {
+        state->recorder = NULL;
+    }
+    for (size_t i = 0; i < self->tensors.count; i++) {
+        Py_XDECREF(self->tensors.items[i]);
+    }
+    IPU_ARRAY_FREE(&ctx, &self->tensors);
+    IPU_ARRAY_FREE(&ctx, &self->watched);
+    ipu_free(&ctx, self->slots, self->slot_count * sizeof(slot));
+    ipu_graph_free(&ctx, self->graph);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+recorder_start(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    state->recorder = self;
+    state->recording_thread = PyThread_get_thread_ident();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+recorder_stop(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    if (state->recorder == self) {
+        state->recorder = NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+recorder_watch(PyObject *object, PyObject *tensor)
+{
+    py_recorder *self = (py_recorder *)object;
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    ipu_value value;
+    if (!ipu_py_is_tensor(state, tensor) ||
+        ((ipu_py_tensor *)tensor)->storage == NULL) {
+        PyErr_SetString(PyExc_TypeError, "expected an eager tensor");
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (take(&ctx, self, (ipu_py_tensor *)tensor, &value) != IPU_OK) {
+        return ipu_py_raise(state, &ctx);
+    }
+    self->watched.items[value.index] = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+recorder_get_nodes(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromSize_t(((py_recorder *)self)->graph->nodes.count);
+}
+
+static PyMethodDef recorder_methods[] = {
+    {"start", recorder_start, METH_NOARGS,
+     "start()\n--\n\nRecords what this thread computes eagerly from now on."},
+    {"stop", recorder_stop, METH_NOARGS, "stop()\n--\n\nStops recording."},
+    {"watch", recorder_watch, METH_O,
+     "watch(tensor)\n--\n\nRecords ops that use this tensor."},
+    {"gradients", recorder_gradients, METH_VARARGS,
+     "gradients(ys, grad_ys, xs, watched, spans)\n--\n\nThe derivatives of sum(ys * "
+     "grad_ys) by each of xs, through the nodes of `spans` ((begin, end) pairs) and "
+     "from the tensors of `watched`; None where there is no way."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef recorder_getset[] = {
+    {"node_count", recorder_get_nodes, NULL, "How many nodes were recorded.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot recorder_slots[] = {
+    {Py_tp_doc, "Recorder()\n--\n\nA record of eager ops, for their gradients."},
+    {Py_tp_new, recorder_new},
+    {Py_tp_dealloc, recorder_dealloc},
+    {Py_tp_methods, recorder_methods},
+    {Py_tp_getset, recorder_getset},
+    {0, NULL},
+};
+
+PyType_Spec ipu_py_recorder_spec = {
+    .name = "ipu._core.Recorder",
+    .basicsize = sizeof(py_recorder),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = recorder_slots,
+};
