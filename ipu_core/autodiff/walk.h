@@ -6,7 +6,7 @@
 #ifndef IPU_AUTODIFF_WALK_H
 #define IPU_AUTODIFF_WALK_H
 
-#include "graph/graph.h"
+#include "autodiff/autodiff.h"
 
 typedef struct ipu__walk {
     ipu_ctx *ctx;

@@ -251,12 +251,10 @@ ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
         ipu_ctx_fail(&ctx, IPU_STATUS_TYPE,
                      "%s does not exist on the device; convert the tensor with tf.cast",
                      ipu_dtype_name(tensor->type.dtype));
-    } else if (ipu_trace_constant(&ctx, trace, &tensor->type,
-                                  ipu_py_tensor_data(tensor), out) == IPU_OK) {
-        return 0;
+        ipu_py_raise(state, &ctx);
+        return -1;
     }
-    ipu_py_raise(state, &ctx);
-    return -1;
+    return ipu_py_trace_capture(open, tensor, out, ipu_trace_constant);
 }
 
 PyObject *

@@ -14,7 +14,9 @@
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
+#include <stddef.h>
 #include <string.h>
+#include <structmember.h>
 
 #include "autodiff/autodiff.h"
 
@@ -27,6 +29,7 @@ typedef struct slot {
 
 typedef struct py_recorder {
     PyObject_HEAD
+    PyObject *weak_references;
     ipu_graph *graph;
     IPU_ARRAY(ipu_py_tensor *) tensors; /* by value; owned */
     IPU_ARRAY(bool) watched;            /* by value */
@@ -432,6 +435,7 @@ recorder_dealloc(PyObject *object)
     if (state != NULL && state->recorder == object) {
         state->recorder = NULL;
     }
+    PyObject_ClearWeakRefs(object);
     for (size_t i = 0; i < self->tensors.count; i++) {
         Py_XDECREF(self->tensors.items[i]);
     }
@@ -482,6 +486,16 @@ recorder_watch(PyObject *object, PyObject *tensor)
 }
 
 static PyObject *
+recorder_watches(PyObject *object, PyObject *tensor)
+{
+    py_recorder *self = (py_recorder *)object;
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    return PyBool_FromLong(
+        ipu_py_is_tensor(state, tensor) &&
+        is_watched(self, value_of(self, (ipu_py_tensor *)tensor)));
+}
+
+static PyObject *
 recorder_get_nodes(PyObject *self, void *Py_UNUSED(closure))
 {
     return PyLong_FromSize_t(((py_recorder *)self)->graph->nodes.count);
@@ -493,6 +507,8 @@ static PyMethodDef recorder_methods[] = {
     {"stop", recorder_stop, METH_NOARGS, "stop()\n--\n\nStops recording."},
     {"watch", recorder_watch, METH_O,
      "watch(tensor)\n--\n\nRecords ops that use this tensor."},
+    {"watches", recorder_watches, METH_O,
+     "watches(tensor)\n--\n\nWhether ops that use this tensor are recorded."},
     {"gradients", recorder_gradients, METH_VARARGS,
      "gradients(ys, grad_ys, xs, watched, spans)\n--\n\nThe derivatives of sum(ys * "
      "grad_ys) by each of xs, through the nodes of `spans` ((begin, end) pairs) and "
@@ -505,10 +521,17 @@ static PyGetSetDef recorder_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyMemberDef recorder_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(py_recorder, weak_references), READONLY,
+     NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyType_Slot recorder_slots[] = {
     {Py_tp_doc, "Recorder()\n--\n\nA record of eager ops, for their gradients."},
     {Py_tp_new, recorder_new},
     {Py_tp_dealloc, recorder_dealloc},
+    {Py_tp_members, recorder_members},
     {Py_tp_methods, recorder_methods},
     {Py_tp_getset, recorder_getset},
     {0, NULL},

@@ -5,20 +5,23 @@
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
+#include <stddef.h>
 #include <string.h>
+#include <structmember.h>
 
-#include "autodiff/autodiff.h"
 #include "bind/py_program.h"
 
-enum { MAX_ATTRS = 24, MAX_VALUES = 256, MAX_DERIVANDS = 1024 };
+enum { MAX_ATTRS = 24, MAX_VALUES = 256 };
 
 typedef struct py_trace {
     PyObject_HEAD
+    PyObject *weak_references;
     ipu_trace *trace;     /* NULL once it is compiled */
     unsigned long thread; /* that opened it */
     PyObject *last_file;  /* the file name that was interned last, and its copy */
     const char *last_file_text;
-    PyObject *name; /* str: the function, for errors */
+    PyObject *name;     /* str: the function, for errors */
+    PyObject *captured; /* dict: address of an eager tensor to (tensor, value) */
 } py_trace;
 
 ipu_trace *
@@ -31,6 +34,36 @@ unsigned long
 ipu_py_trace_thread(PyObject *trace)
 {
     return ((py_trace *)trace)->thread;
+}
+
+/* An eager tensor as a value: the same one each time, so that a gradient by it can be
+ * asked for. A temporary that nobody else holds cannot come again and is not kept. */
+int
+ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out,
+                     ipu_status (*make)(ipu_ctx *ctx, ipu_trace *trace,
+                                        const ipu_type *type, const void *data,
+                                        ipu_value *out))
+{
+    py_trace *self = (py_trace *)trace;
+    PyObject *key = PyLong_FromVoidPtr(tensor);
+    PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(self->captured, key);
+    int result = PyErr_Occurred() ? -1 : 0;
+    if (known != NULL) {
+        out->index = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(known, 1));
+    } else if (result == 0) {
+        ipu_ctx ctx = ipu_py_ctx();
+        if (make(&ctx, self->trace, &tensor->type, ipu_py_tensor_data(tensor), out) !=
+            IPU_OK) {
+            ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
+            result = -1;
+        } else if (Py_REFCNT(tensor) > 1) {
+            PyObject *entry = Py_BuildValue("(Ok)", tensor, (unsigned long)out->index);
+            result = entry == NULL ? -1 : PyDict_SetItem(self->captured, key, entry);
+            Py_XDECREF(entry);
+        }
+    }
+    Py_XDECREF(key);
+    return result;
 }
 
 void
@@ -102,6 +135,11 @@ trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     self->name = Py_XNewRef(name);
+    self->captured = PyDict_New();
+    if (self->captured == NULL) {
+        Py_DECREF(self);
+        return NULL;
+    }
     ipu_ctx ctx = ipu_py_ctx();
     if (ipu_trace_create(&ctx, host != 0, &self->trace) != IPU_OK) {
         Py_DECREF(self);
@@ -116,9 +154,11 @@ trace_dealloc(PyObject *object)
     py_trace *self = (py_trace *)object;
     PyTypeObject *type = Py_TYPE(self);
     ipu_ctx ctx = ipu_py_ctx();
+    PyObject_ClearWeakRefs(object);
     ipu_trace_free(&ctx, self->trace);
     Py_XDECREF(self->last_file);
     Py_XDECREF(self->name);
+    Py_XDECREF(self->captured);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -377,162 +417,6 @@ done:
     return result;
 }
 
-static int
-value_list(ipu_py_state *state, PyObject *sequence, ipu_value *values, uint32_t *count)
-{
-    PyObject *items = PySequence_Tuple(sequence);
-    if (items == NULL) {
-        return -1;
-    }
-    *count = (uint32_t)PyTuple_GET_SIZE(items);
-    int result = *count <= MAX_VALUES ? 0 : -1;
-    if (result < 0) {
-        PyErr_SetString(PyExc_ValueError, "more than 256 tensors");
-    }
-    for (uint32_t i = 0; result == 0 && i < *count; i++) {
-        PyObject *item = PyTuple_GET_ITEM(items, i);
-        if (item == Py_None) {
-            values[i] = IPU_NO_VALUE;
-            continue;
-        }
-        ipu_py_tensor *tensor = ipu_py_as_tensor(state, item, -1);
-        result = tensor == NULL ? -1 : ipu_py_trace_value(state, tensor, &values[i]);
-        Py_XDECREF(tensor);
-    }
-    Py_DECREF(items);
-    return result;
-}
-
-/* What is differentiated by: a tensor is one value, a variable (given as its id) all
- * reads of it that can be seen here or lie in loops and branches. x_ends[i] is the end of x number i in `values`. */
-static int
-derivands(py_trace *self, PyObject *x_list, ipu_value *values, uint32_t *value_count,
-          uint32_t *x_ends, uint32_t *x_count)
-{
-    ipu_py_state *state = state_of(self);
-    const ipu_graph *graph = self->trace->graph;
-    PyObject *items = PySequence_Tuple(x_list);
-    int result = items == NULL ? -1 : 0;
-    *value_count = 0;
-    *x_count = items == NULL ? 0 : (uint32_t)PyTuple_GET_SIZE(items);
-    if (*x_count > MAX_VALUES) {
-        PyErr_SetString(PyExc_ValueError, "gradients by more than 256 tensors");
-        result = -1;
-    }
-    for (uint32_t i = 0; result == 0 && i < *x_count; i++) {
-        PyObject *item = PyTuple_GET_ITEM(items, i);
-        uint32_t count = 1;
-        if (!PyLong_Check(item)) {
-            ipu_py_tensor *tensor = ipu_py_as_tensor(state, item, -1);
-            result = tensor == NULL
-                         ? -1
-                         : ipu_py_trace_value(state, tensor, &values[*value_count]);
-            Py_XDECREF(tensor);
-        } else {
-            long long id = PyLong_AsLongLong(item);
-            count = 0;
-            for (uint32_t n = 0; n < graph->nodes.count; n++) {
-                const ipu_node_data *node = &graph->nodes.items[n];
-                if (node->op != IPU_OP_ID_VARIABLE_READ ||
-                    !ipu_trace_reaches(self->trace, ipu_node_output(node, 0))) {
-                    continue;
-                }
-                int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);
-                if (graph->resources.items[resource].id != id) {
-                    continue;
-                }
-                if (*value_count + count == MAX_DERIVANDS) {
-                    PyErr_SetString(PyExc_ValueError, "too many reads of variables");
-                    result = -1;
-                    break;
-                }
-                values[*value_count + count++] = ipu_node_output(node, 0);
-            }
-        }
-        *value_count += count;
-        x_ends[i] = *value_count;
-    }
-    Py_XDECREF(items);
-    return result;
-}
-
-/* The sum of the gradients that exist among `values`, last one first. */
-static ipu_status
-sum_gradients(ipu_ctx *ctx, py_trace *self, const ipu_value *values, uint32_t count,
-              ipu_value *out)
-{
-    *out = IPU_NO_VALUE;
-    for (uint32_t i = count; i > 0; i--) {
-        if (values[i - 1].index == IPU_NO_INDEX) {
-            continue;
-        }
-        if (out->index == IPU_NO_INDEX) {
-            *out = values[i - 1];
-            continue;
-        }
-        ipu_value terms[2] = {*out, values[i - 1]};
-        IPU_TRY(ipu_graph_emit(ctx, self->trace->graph, ipu_trace_block(self->trace),
-                               IPU_NO_NODE, IPU_OP_ID_ADD, terms, 2, NULL, 0, out));
-    }
-    return IPU_OK;
-}
-
-static PyObject *
-trace_gradients(PyObject *object, PyObject *args)
-{
-    py_trace *self = (py_trace *)object;
-    ipu_py_state *state = state_of(self);
-    PyObject *y_list;
-    PyObject *grad_list;
-    PyObject *x_list;
-    ipu_value ys[MAX_VALUES];
-    ipu_value grads[MAX_VALUES];
-    ipu_value xs[MAX_DERIVANDS];
-    ipu_value out[MAX_DERIVANDS];
-    uint32_t x_ends[MAX_VALUES];
-    uint32_t y_count;
-    uint32_t grad_count;
-    uint32_t x_count;
-    uint32_t value_count;
-    if (!PyArg_ParseTuple(args, "OOO:gradients", &y_list, &grad_list, &x_list) ||
-        value_list(state, y_list, ys, &y_count) < 0 ||
-        value_list(state, grad_list, grads, &grad_count) < 0 ||
-        derivands(self, x_list, xs, &value_count, x_ends, &x_count) < 0) {
-        return NULL;
-    }
-    if (grad_count != 0 && grad_count != y_count) {
-        PyErr_Format(PyExc_ValueError, "grad_ys has %u entries for %u ys", grad_count,
-                     y_count);
-        return NULL;
-    }
-    ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_gradients(&ctx, self->trace->graph, ipu_trace_block(self->trace), ys,
-                      grad_count == 0 ? NULL : grads, y_count, xs, value_count,
-                      out) != IPU_OK) {
-        return fail(self, &ctx);
-    }
-    PyObject *list = PyList_New(x_count);
-    for (uint32_t i = 0; list != NULL && i < x_count; i++) {
-        uint32_t begin = i == 0 ? 0 : x_ends[i - 1];
-        ipu_value sum;
-        PyObject *item = NULL;
-        if (sum_gradients(&ctx, self, out + begin, x_ends[i] - begin, &sum) != IPU_OK) {
-            fail(self, &ctx);
-        } else if (sum.index == IPU_NO_INDEX) {
-            item = Py_NewRef(Py_None);
-        } else {
-            item = (PyObject *)ipu_py_tensor_symbolic(
-                state, object, &ipu_value_of(self->trace->graph, sum)->type, sum);
-        }
-        if (item == NULL) {
-            Py_CLEAR(list);
-            break;
-        }
-        PyList_SET_ITEM(list, i, item);
-    }
-    return list;
-}
-
 static PyObject *
 trace_evaluate(PyObject *object, PyObject *args)
 {
@@ -638,12 +522,13 @@ static PyMethodDef trace_methods[] = {
      "(kind, id, types, name), the first one its own, the others its slots."},
     {"uses", trace_uses, METH_VARARGS,
      "uses(op, id)\n--\n\nWhether a node of this op names the resource; blocks that "
-     "were "
-     "thrown away do not count."},
-    {"gradients", trace_gradients, METH_VARARGS,
-     "gradients(ys, grad_ys, xs)\n--\n\nThe derivatives of sum(ys * grad_ys); each x a "
-     "tensor, "
-     "or the id of a variable."},
+     "were thrown away do not count."},
+    {"gradients", (PyCFunction)(void (*)(void))ipu_py_trace_gradients,
+     METH_VARARGS | METH_KEYWORDS,
+     "gradients(ys, grad_ys, xs, spans=None, watched=None)\n--\n\nThe derivatives of "
+     "sum(ys * grad_ys); each x a tensor, or the id of a variable: of all its reads. "
+     "With `spans`, (begin, end) pairs of node numbers, the other nodes are constants, "
+     "and an x that depends on nothing of `watched` has no gradient."},
     {"evaluate", trace_evaluate, METH_VARARGS,
      "evaluate(tensor, device)\n--\n\nThe value of a tensor of this trace that "
      "depends on nothing which is known only when the program runs."},
@@ -661,11 +546,18 @@ static PyGetSetDef trace_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyMemberDef trace_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(py_trace, weak_references), READONLY,
+     NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
 static PyType_Slot trace_slots[] = {
     {Py_tp_doc, "Trace(host=False, name='')\n--\n\nThe graph of a function while it is "
                 "built."},
     {Py_tp_new, trace_new},
     {Py_tp_dealloc, trace_dealloc},
+    {Py_tp_members, trace_members},
     {Py_tp_methods, trace_methods},
     {Py_tp_getset, trace_getset},
     {0, NULL},

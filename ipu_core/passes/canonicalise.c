@@ -5,7 +5,7 @@
  * stays for the prune pass. Every rule is exact for every input, signed zeros included
  * (x + 0 is therefore left alone: it turns -0 into +0).
  *
- *   identity, stop_gradient           -> the input
+ *   identity, stop_gradient, custom_gradient  -> the input
  *   reshape, broadcast, cast, transpose, slice, concat, reductions that do nothing
  *                                     -> the input
  *   reshape of reshape, broadcast of broadcast, transpose of transpose -> one
@@ -288,6 +288,7 @@ simplify_movement(ipu__rewriter *r, ipu_node id, ipu_value *out)
     switch (node->op) {
     case IPU_OP_ID_IDENTITY:
     case IPU_OP_ID_STOP_GRADIENT:
+    case IPU_OP_ID_CUSTOM_GRADIENT:
         *out = x;
         return IPU_OK;
     case IPU_OP_ID_CAST:

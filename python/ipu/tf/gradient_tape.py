@@ -1,1 +1,528 @@
-def is_recording(): return False
+# SPDX-License-Identifier: MIT
+"""``GradientTape``: derivatives of what was computed in a ``with`` block.
+
+In a function that is being traced the function's graph is the record, and a tape is the
+range of its nodes that were made while it recorded. Outside of one the tapes that are
+active together share a recorder, a graph of the eager ops of watched tensors. Both are
+differentiated by the core's autodiff. What has a gradient of its own
+(``tf.custom_gradient``) is a border: the walk stops there, calls the gradient function,
+and goes on from its inputs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from types import TracebackType
+from typing import Any
+
+from ipu import _core
+from ipu.tf import _tapes, nest, ops
+from ipu.tf._border import Border, borders_of
+from ipu.tf.ops import Tensor
+from ipu.tf.variable import Variable
+
+__all__ = ["GradientTape", "UnconnectedGradients", "is_recording"]
+
+logger = logging.getLogger("ipu")
+
+
+class UnconnectedGradients(Enum):
+    """What a gradient is where the target does not depend on the source."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+def is_recording() -> bool:
+    """Whether an eager tape of this thread is recording."""
+    return any(tape._is_eager for tape in _tapes.active())
+
+
+def _is_float(value: Any) -> bool:
+    return bool(value.dtype.is_floating)
+
+
+class GradientTape:
+    """Records what is computed inside ``with``, to differentiate it.
+
+    Args:
+        persistent: Whether :meth:`gradient` may be called more than once.
+        watch_accessed_variables: Whether trainable variables that are read are
+            watched by themselves.
+
+    Example:
+        >>> from ipu import tf
+        >>> x = tf.constant(3.0)
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> float(tape.gradient(y, x))
+        6.0
+    """
+
+    def __init__(
+        self, persistent: bool = False, watch_accessed_variables: bool = True
+    ) -> None:
+        self._persistent = persistent
+        self._watch_accessed = watch_accessed_variables
+        self._is_active = False
+        self._used = False
+        self._is_eager = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self._record: _core.Trace | _core.Recorder | None = None
+        self._spans: list[tuple[int, int]] = []
+        self._begin: int | None = None
+        self._watched: dict[int, Tensor] = {}
+        self._variables: dict[int, Variable] = {}
+        self._reads: dict[int, list[Tensor]] = {}  # eager ones, by variable
+
+    # --- recording -------------------------------------------------------------------
+
+    def __enter__(self) -> GradientTape:
+        if self._is_active:
+            raise ValueError(
+                "Tape is still recording, This can happen if you try to re-enter an "
+                "already-active tape."
+            )
+        self._push()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_active:
+            self._pop()
+
+    def _push(self) -> None:
+        trace = _core.open_trace()
+        if self._record is None:
+            self._is_eager = trace is None
+            self._record = trace
+            if trace is None:
+                others = [t for t in _tapes.active() if t._is_eager]
+                self._record = others[-1]._record if others else _core.Recorder()
+        elif not self._is_eager and trace is not self._record:
+            raise RuntimeError(
+                "A tape that was begun in a function that is being traced cannot be "
+                "used outside of it."
+            )
+        _tapes.active().append(self)
+        self._is_active = True
+        self._begin = self._position()
+        if self._is_eager:
+            assert isinstance(self._record, _core.Recorder)
+            self._record.start()
+
+    def _pop(self) -> None:
+        if not self._is_active:
+            raise ValueError("Tape is not recording.")
+        _tapes.active().remove(self)
+        self._is_active = False
+        assert self._begin is not None
+        self._spans.append((self._begin, self._position()))
+        self._begin = None
+        if self._is_eager and not is_recording():
+            assert isinstance(self._record, _core.Recorder)
+            self._record.stop()
+
+    def _position(self) -> int:
+        assert self._record is not None
+        return self._record.node_count
+
+    def _take_read(self, variable: Variable, tensor: Tensor) -> None:
+        """A variable was read, as this tensor, while the tape records."""
+        identifier = id(variable)
+        if identifier not in self._variables:
+            if not (self._watch_accessed and variable.trainable):
+                return
+            self._variables[identifier] = variable
+        if self._is_eager and not tensor.is_symbolic:
+            assert isinstance(self._record, _core.Recorder)
+            self._record.watch(tensor)
+            self._reads.setdefault(identifier, []).append(tensor)
+
+    def watch(self, tensor: Any) -> None:
+        """Record what is computed from a tensor or variable, or a nest of them.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        for one in nest.flatten(tensor):
+            if not isinstance(one, (Tensor, Variable)):
+                raise ValueError(
+                    f"Passed in object {one!r} of type {type(one).__name__!r}, not "
+                    "tf.Tensor or tf.Variable or ExtensionType."
+                )
+            if not _is_float(one):
+                logger.warning(
+                    "The dtype of the watched tensor must be floating (e.g. "
+                    "tf.float32), got %r",
+                    one.dtype,
+                )
+            if isinstance(one, Variable):
+                self._variables[id(one)] = one
+                continue
+            self._watched[id(one)] = one
+            if self._is_eager and self._record is not None:
+                assert isinstance(self._record, _core.Recorder)
+                self._record.watch(one)
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """The variables that were watched, in the order in which they were met."""
+        return tuple(self._variables.values())
+
+    @contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """Do not record what is inside.
+
+        Raises:
+            RuntimeError: The tape is not recording.
+        """
+        if not self._is_active:
+            raise RuntimeError(
+                "Trying to stop recording a tape which is not recording."
+            )
+        self._pop()
+        try:
+            yield
+        finally:
+            self._push()
+
+    def reset(self) -> None:
+        """Forget all that was recorded and watched."""
+        was_active = self._is_active
+        if was_active:
+            self._pop()
+        self._used = False
+        self._clear()
+        if was_active:
+            self._push()
+
+    # --- differentiating -------------------------------------------------------------
+
+    def _begin_use(self) -> None:
+        if self._used and not self._persistent:
+            raise RuntimeError(
+                "A non-persistent GradientTape can only be used to compute one set of "
+                "gradients (or jacobians)"
+            )
+        if self._is_active:
+            if not self._persistent:
+                self._pop()
+            else:
+                logger.debug("gradient() of a persistent tape inside its context")
+        self._used = True
+
+    def _end_use(self) -> None:
+        if not self._persistent:
+            # what was recorded is freed now, not when the tape is
+            variables = self._variables
+            self._clear()
+            self._variables = variables
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any:
+        """The derivatives of the sum of ``target`` with respect to ``sources``.
+
+        Args:
+            target: A tensor, or a nest of tensors.
+            sources: A tensor or variable, or a nest of them.
+            output_gradients: For each of ``target`` what its elements are multiplied
+                by, of its shape; None is ones.
+            unconnected_gradients: What there is for a source that the target does not
+                depend on: ``UnconnectedGradients.NONE`` (None) or ``ZERO``.
+
+        Returns:
+            A nest like ``sources``.
+
+        Raises:
+            RuntimeError: The tape is not persistent and was used before.
+            TypeError: ``target`` is None.
+            ValueError: ``unconnected_gradients`` is something else.
+        """
+        if target is None:
+            raise TypeError(
+                "Argument `target` should be a list or nested structure of Tensors, "
+                "Variables or CompositeTensors to be differentiated, but received None."
+            )
+        unconnected = _unconnected(unconnected_gradients)
+        self._begin_use()
+        targets = [_as_target(t) for t in nest.flatten(target)]
+        xs = nest.flatten(sources)
+        for x in xs:
+            _check_source(x)
+        weights: list[Tensor | None] = [None] * len(targets)
+        if output_gradients is not None:
+            weights = [
+                None if w is None else Tensor(w) for w in nest.flatten(output_gradients)
+            ]
+        found = self._derivatives(targets, weights, xs)
+        if unconnected is UnconnectedGradients.ZERO:
+            found = [
+                ops.zeros_like(x) if g is None else g
+                for x, g in zip(xs, found, strict=True)
+            ]
+        self._end_use()
+        return nest.pack_sequence_as(sources, found)
+
+    def _derivatives(
+        self,
+        ys: Sequence[Tensor],
+        weights: Sequence[Tensor | None],
+        xs: Sequence[Any],
+    ) -> list[Tensor | None]:
+        if self._record is None:
+            return [None] * len(xs)
+        spans = list(self._spans)
+        if self._begin is not None:
+            spans.append((self._begin, self._position()))
+        borders = [
+            b
+            for b in borders_of(self._record)
+            if any(begin <= b.begin < end for begin, end in spans)
+        ]
+        if not borders:
+            return self._walk(ys, weights, xs, spans, [])
+        for border in borders:
+            spans = border.outside(spans)
+        return self._across(ys, weights, xs, spans, borders)
+
+    def _across(
+        self,
+        ys: Sequence[Tensor],
+        weights: Sequence[Tensor | None],
+        xs: Sequence[Any],
+        spans: list[tuple[int, int]],
+        borders: list[Border],
+    ) -> list[Tensor | None]:
+        """The walk through gradient functions, from the last to the first."""
+        outputs = [t for border in borders for t in border.outputs]
+        everything = [*xs, *outputs]
+        total = self._walk(ys, weights, everything, spans, outputs)
+        for border in reversed(borders):
+            at = len(xs) + sum(len(b.outputs) for b in borders[: borders.index(border)])
+            incoming = total[at : at + len(border.outputs)]
+            if all(g is None for g in incoming):
+                continue
+            grads, by_variable = border.backward(incoming)
+            steps = [
+                (x, g)
+                for x, g in zip(border.inputs, grads, strict=True)
+                if g is not None and _is_float(x)
+            ]
+            if steps:
+                more = self._walk(
+                    [x for x, _ in steps],
+                    [g for _, g in steps],
+                    everything,
+                    spans,
+                    outputs,
+                )
+                total = [_sum(a, b) for a, b in zip(total, more, strict=True)]
+            for i, x in enumerate(xs):
+                if isinstance(x, Variable) and id(x) in by_variable:
+                    total[i] = _sum(total[i], by_variable[id(x)])
+        return total[: len(xs)]
+
+    def _walk(
+        self,
+        ys: Sequence[Tensor],
+        weights: Sequence[Tensor | None],
+        xs: Sequence[Any],
+        spans: list[tuple[int, int]],
+        borders: Sequence[Tensor],
+    ) -> list[Tensor | None]:
+        watched = [*self._watched.values(), *borders]
+        if isinstance(self._record, _core.Trace):
+            if _core.open_trace() is not self._record:
+                raise RuntimeError(
+                    "A tape that was begun in a function that is being traced cannot "
+                    "be used outside of it. Compute the gradient in the function and "
+                    "return it."
+                )
+            variables = [v._id for v in self._variables.values()]
+            return self._record.gradients(
+                ys,
+                weights,
+                [getattr(x, "_id", x) for x in xs],
+                spans,
+                [*watched, *variables],
+            )
+        assert self._record is not None
+        reads = [t for each in self._reads.values() for t in each]
+        flat: list[Tensor] = []
+        counts: list[int] = []
+        for x in xs:
+            own = self._reads.get(id(x), []) if isinstance(x, Variable) else [x]
+            flat += own
+            counts.append(len(own))
+        found = iter(
+            self._record.gradients(
+                list(ys), list(weights), flat, [*watched, *reads], spans
+            )
+        )
+        results: list[Tensor | None] = []
+        for count in counts:
+            parts = [next(found) for _ in range(count)]
+            total: Tensor | None = None
+            for part in reversed(parts):
+                total = _sum(total, part)
+            results.append(total)
+        return results
+
+    # --- matrices of derivatives -----------------------------------------------------
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The derivative of each element of ``target`` by each of ``sources``.
+
+        Args:
+            target: A tensor.
+            sources: A tensor or variable, or a nest of them.
+            unconnected_gradients: As for :meth:`gradient`.
+            parallel_iterations: Accepted and not used.
+            experimental_use_pfor: Accepted and not used.
+
+        Returns:
+            A nest like ``sources``, of shape ``target.shape + source.shape``.
+        """
+        unconnected = _unconnected(unconnected_gradients)
+        self._begin_use()
+        tensor = _as_target(target)
+        xs = nest.flatten(sources)
+        count = 1
+        for size in tensor.shape:
+            count *= size
+        rows: list[list[Tensor | None]] = []
+        for i in range(count):
+            weight = ops.reshape(
+                ops.one_hot(i, count, dtype=tensor.dtype), list(tensor.shape)
+            )
+            rows.append(self._derivatives([tensor], [weight], xs))
+        found: list[Tensor | None] = []
+        for k, x in enumerate(xs):
+            column = [row[k] for row in rows]
+            if all(g is None for g in column):
+                empty = ops.zeros([*tensor.shape, *x.shape], x.dtype)
+                zero = unconnected is UnconnectedGradients.ZERO
+                found.append(empty if zero else None)
+                continue
+            filled = [ops.zeros_like(x) if g is None else g for g in column]
+            found.append(ops.reshape(ops.stack(filled), [*tensor.shape, *x.shape]))
+        self._end_use()
+        return nest.pack_sequence_as(sources, found)
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """For each row the derivative of the target's row by the source's row.
+
+        Args:
+            target: [b, ...]; row i depends on row i of ``source`` alone.
+            source: [b, ...].
+            unconnected_gradients: As for :meth:`gradient`.
+            parallel_iterations: Accepted and not used.
+            experimental_use_pfor: Accepted and not used.
+
+        Returns:
+            [b, *target.shape[1:], *source.shape[1:]].
+
+        Raises:
+            ValueError: The first axes differ.
+        """
+        unconnected = _unconnected(unconnected_gradients)
+        tensor = _as_target(target)
+        if tensor.ndim < 1 or len(source.shape) < 1:
+            raise ValueError(
+                "batch_jacobian needs a target and a source of at least one axis."
+            )
+        if tensor.shape[0] != source.shape[0]:
+            raise ValueError(
+                "Need first dimension of target shape "
+                f"({tensor.shape[0]}) and source shape ({source.shape[0]}) to match."
+            )
+        self._begin_use()
+        count = 1
+        for size in tensor.shape[1:]:
+            count *= size
+        columns: list[Tensor | None] = []
+        for i in range(count):
+            row = ops.reshape(
+                ops.one_hot(i, count, dtype=tensor.dtype), [1, *tensor.shape[1:]]
+            )
+            weight = ops.broadcast_to(row, list(tensor.shape))
+            columns += self._derivatives([tensor], [weight], [source])
+        self._end_use()
+        shape = [*tensor.shape, *source.shape[1:]]
+        if all(g is None for g in columns):
+            zero = unconnected is UnconnectedGradients.ZERO
+            return ops.zeros(shape, source.dtype) if zero else None
+        filled = [ops.zeros_like(source) if g is None else g for g in columns]
+        return ops.reshape(ops.stack(filled, axis=1), shape)
+
+
+def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
+def _unconnected(value: Any) -> UnconnectedGradients:
+    try:
+        return UnconnectedGradients(getattr(value, "value", value))
+    except ValueError:
+        raise ValueError(
+            f"Unknown value for unconnected_gradients: {value!r}. Use "
+            "tf.UnconnectedGradients.NONE or ZERO."
+        ) from None
+
+
+def _as_target(value: Any) -> Tensor:
+    if value is None:
+        raise TypeError("A target of a gradient is None.")
+    tensor = Tensor(value)
+    if not tensor.dtype.is_floating:
+        logger.warning(
+            "The dtype of the target tensor must be floating (e.g. tf.float32) when "
+            "calling GradientTape.gradient, got %r",
+            tensor.dtype,
+        )
+    return tensor
+
+
+def _check_source(value: Any) -> None:
+    if not isinstance(value, (Tensor, Variable)):
+        raise TypeError(
+            "Sources of a gradient must be tensors or variables. "
+            f"Received: {value!r}."
+        )
+    if not _is_float(value):
+        logger.warning(
+            "The dtype of the source tensor must be floating (e.g. tf.float32) when "
+            "calling GradientTape.gradient, got %r",
+            value.dtype,
+        )

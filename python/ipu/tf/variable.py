@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu.tf import _tapes
 from ipu.tf._placement import current_device
 from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DType, as_dtype
@@ -129,9 +130,13 @@ class Variable:
 
     def __ipu_tensor__(self) -> Tensor:
         trace = _core.open_trace()
+        read: Tensor
         if trace is None:
-            return self._device.variable_read(self._id, self._type)
-        read: Tensor = trace.node("variable_read", (), None, (self._resource,))
+            read = self._device.variable_read(self._id, self._type)
+        else:
+            read = trace.node("variable_read", (), None, (self._resource,))
+        if _tapes.active():
+            _tapes.variable_was_read(self, read)
         return read
 
     def value(self) -> Tensor:

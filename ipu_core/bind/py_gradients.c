@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Trace.gradients: derivatives in the graph of a function that is being traced.
+ *
+ * A tensor is one value of the graph; a variable, given by its id, is all reads of it
+ * that can be seen from the open block: its gradient is the sum of theirs, last one
+ * first. One thread traces one function. */
+#define NO_IMPORT_ARRAY
+#include "bind/bind.h"
+
+#include "autodiff/autodiff.h"
+
+typedef IPU_ARRAY(ipu_value) value_array;
+typedef IPU_ARRAY(uint32_t) index_array;
+
+typedef struct request {
+    ipu_py_state *state;
+    ipu_trace *trace;
+    ipu_ctx ctx;
+    value_array ys;
+    value_array grads;
+    value_array xs;
+    value_array watched;
+    value_array out;
+    index_array x_ends; /* behind the last of `xs` that belongs to an x */
+    index_array spans;
+    bool has_scope;
+} request;
+
+static void
+release(request *r)
+{
+    IPU_ARRAY_FREE(&r->ctx, &r->ys);
+    IPU_ARRAY_FREE(&r->ctx, &r->grads);
+    IPU_ARRAY_FREE(&r->ctx, &r->xs);
+    IPU_ARRAY_FREE(&r->ctx, &r->watched);
+    IPU_ARRAY_FREE(&r->ctx, &r->out);
+    IPU_ARRAY_FREE(&r->ctx, &r->x_ends);
+    IPU_ARRAY_FREE(&r->ctx, &r->spans);
+}
+
+static int
+failed(request *r)
+{
+    ipu_py_raise(r->state, &r->ctx);
+    return -1;
+}
+
+static int
+push(request *r, value_array *array, ipu_value value)
+{
+    return IPU_ARRAY_PUSH(&r->ctx, array, value) == IPU_OK ? 0 : failed(r);
+}
+
+static bool
+in_spans(const request *r, uint32_t node)
+{
+    for (size_t i = 0; i + 1 < r->spans.count; i += 2) {
+        if (node >= r->spans.items[i] && node < r->spans.items[i + 1]) {
+            return true;
+        }
+    }
+    return !r->has_scope;
+}
+
+/* The reads of a variable that count. */
+static int
+push_reads(request *r, long long id, value_array *array)
+{
+    const ipu_graph *graph = r->trace->graph;
+    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+        const ipu_node_data *node = &graph->nodes.items[n];
+        if (node->op != IPU_OP_ID_VARIABLE_READ || !in_spans(r, n) ||
+            !ipu_trace_reaches(r->trace, ipu_node_output(node, 0))) {
+            continue;
+        }
+        int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);
+        if (graph->resources.items[resource].id == id &&
+            push(r, array, ipu_node_output(node, 0)) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Appends what an entry stands for: nothing for None, where that may be. */
+static int
+push_item(request *r, PyObject *item, bool none_is_value, value_array *array)
+{
+    if (item == Py_None) {
+        return none_is_value ? push(r, array, IPU_NO_VALUE) : 0;
+    }
+    if (PyLong_Check(item)) {
+        return push_reads(r, PyLong_AsLongLong(item), array);
+    }
+    ipu_value value;
+    ipu_py_tensor *tensor = ipu_py_as_tensor(r->state, item, -1);
+    int result =
+        tensor == NULL ? -1 : ipu_py_trace_value(r->state, tensor, &value);
+    Py_XDECREF(tensor);
+    return result < 0 ? -1 : push(r, array, value);
+}
+
+static int
+push_all(request *r, PyObject *list, bool none_is_value, value_array *array,
+         index_array *ends)
+{
+    PyObject *items = PySequence_Tuple(list);
+    int result = items == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
+        result = push_item(r, PyTuple_GET_ITEM(items, i), none_is_value, array);
+        if (result == 0 && ends != NULL &&
+            IPU_ARRAY_PUSH(&r->ctx, ends, (uint32_t)array->count) != IPU_OK) {
+            result = failed(r);
+        }
+    }
+    Py_XDECREF(items);
+    return result;
+}
+
+static int
+push_spans(request *r, PyObject *list)
+{
+    PyObject *items = PySequence_Tuple(list);
+    int result = items == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
+        unsigned begin;
+        unsigned end;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(items, i), "II:span", &begin, &end)) {
+            result = -1;
+        } else if (IPU_ARRAY_PUSH(&r->ctx, &r->spans, begin) != IPU_OK ||
+                   IPU_ARRAY_PUSH(&r->ctx, &r->spans, end) != IPU_OK) {
+            result = failed(r);
+        }
+    }
+    Py_XDECREF(items);
+    return result;
+}
+
+/* The sum of the gradients that exist among `values`, last one first. */
+static ipu_status
+sum_gradients(request *r, const ipu_value *values, uint32_t count, ipu_value *out)
+{
+    *out = IPU_NO_VALUE;
+    for (uint32_t i = count; i > 0; i--) {
+        if (values[i - 1].index == IPU_NO_INDEX) {
+            continue;
+        }
+        if (out->index == IPU_NO_INDEX) {
+            *out = values[i - 1];
+            continue;
+        }
+        ipu_value terms[2] = {*out, values[i - 1]};
+        IPU_TRY(ipu_graph_emit(&r->ctx, r->trace->graph, ipu_trace_block(r->trace),
+                               IPU_NO_NODE, IPU_OP_ID_ADD, terms, 2, NULL, 0, out));
+    }
+    return IPU_OK;
+}
+
+static int
+differentiate(request *r)
+{
+    ipu_gradient_scope scope = {.spans = r->spans.items,
+                                .span_count = (uint32_t)(r->spans.count / 2),
+                                .watched = r->watched.items,
+                                .watched_count = (uint32_t)r->watched.count};
+    if (r->grads.count != 0 && r->grads.count != r->ys.count) {
+        PyErr_Format(PyExc_ValueError, "grad_ys has %zu entries for %zu ys",
+                     r->grads.count, r->ys.count);
+        return -1;
+    }
+    if (IPU_ARRAY_RESERVE(&r->ctx, &r->out, r->xs.count + 1) != IPU_OK ||
+        ipu_gradients_within(&r->ctx, r->trace->graph, ipu_trace_block(r->trace),
+                             r->ys.items, r->grads.count == 0 ? NULL : r->grads.items,
+                             (uint32_t)r->ys.count, r->xs.items, (uint32_t)r->xs.count,
+                             r->has_scope ? &scope : NULL, r->out.items) != IPU_OK) {
+        return failed(r);
+    }
+    return 0;
+}
+
+static PyObject *
+results(request *r, PyObject *trace)
+{
+    PyObject *list = PyList_New((Py_ssize_t)r->x_ends.count);
+    uint32_t begin = 0;
+    for (size_t i = 0; list != NULL && i < r->x_ends.count; i++) {
+        ipu_value sum;
+        PyObject *item = NULL;
+        if (sum_gradients(r, r->out.items + begin, r->x_ends.items[i] - begin, &sum) !=
+            IPU_OK) {
+            failed(r);
+        } else if (sum.index == IPU_NO_INDEX) {
+            item = Py_NewRef(Py_None);
+        } else {
+            item = (PyObject *)ipu_py_tensor_symbolic(
+                r->state, trace, &ipu_value_of(r->trace->graph, sum)->type, sum);
+        }
+        if (item == NULL) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+        begin = r->x_ends.items[i];
+    }
+    return list;
+}
+
+PyObject *
+ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"ys", "grad_ys", "xs", "spans", "watched", NULL};
+    PyObject *ys;
+    PyObject *grads;
+    PyObject *xs;
+    PyObject *spans = Py_None;
+    PyObject *watched = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OO:gradients", names, &ys,
+                                     &grads, &xs, &spans, &watched)) {
+        return NULL;
+    }
+    request r = {.state = ipu_py_state_of_type(Py_TYPE(self)),
+                 .trace = ipu_py_trace_of(self),
+                 .ctx = ipu_py_ctx(),
+                 .has_scope = spans != Py_None};
+    PyObject *result = NULL;
+    if ((spans == Py_None || push_spans(&r, spans) == 0) &&
+        push_all(&r, ys, false, &r.ys, NULL) == 0 &&
+        push_all(&r, grads, true, &r.grads, NULL) == 0 &&
+        push_all(&r, xs, false, &r.xs, &r.x_ends) == 0 &&
+        (watched == Py_None || push_all(&r, watched, false, &r.watched, NULL) == 0) &&
+        differentiate(&r) == 0) {
+        result = results(&r, self);
+    }
+    release(&r);
+    return result;
+}

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""Functions that say themselves what their gradient is."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ipu import _core
+from ipu.tf import _tapes, nest
+from ipu.tf._border import Border, add_border
+from ipu.tf.ops import Tensor
+from ipu.tf.variable import Variable
+
+__all__ = ["custom_gradient", "grad_pass_through", "recompute_grad"]
+
+
+def custom_gradient(f: Callable[..., Any] | None = None) -> Any:
+    """Decorator: a function that returns ``(result, gradient)``.
+
+    Args:
+        f: ``f(*tensors)`` gives its result, a tensor or a nest of them, and a function
+            ``gradient(*upstream)`` of a tensor for each result tensor, which gives a
+            gradient for each argument. If ``f`` uses trainable variables,
+            ``gradient`` also takes ``variables=None``, and gives
+            ``(gradients, gradients_of_variables)``.
+
+    Returns:
+        ``f`` without the second result.
+
+    Raises:
+        TypeError: ``f`` uses variables, and ``gradient`` takes none.
+        ValueError: ``gradient`` gives another number of gradients.
+
+    Example:
+        >>> from ipu import tf
+        >>> @tf.custom_gradient
+        ... def clipped(x):
+        ...     return tf.identity(x), lambda dy: tf.minimum(dy, 1.0)
+        >>> x = tf.constant(2.0)
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = clipped(x) * 5.0
+        >>> float(tape.gradient(y, x))
+        1.0
+    """
+    if f is None:
+        return custom_gradient
+    function = f
+
+    @functools.wraps(function)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        return _call(function, args, kwargs)
+
+    return decorated
+
+
+class _Watcher:
+    """A tape that only tells which variables are read."""
+
+    _is_eager = False
+
+    def __init__(self) -> None:
+        self.variables: dict[int, Variable] = {}
+
+    def _take_read(self, variable: Variable, tensor: Tensor) -> None:
+        if variable.trainable:
+            self.variables[id(variable)] = variable
+
+
+def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
+    if _core.open_trace() is None:
+        return function
+    from ipu.tf import autograph
+
+    return autograph.tf_convert(function)
+
+
+def _call(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    inputs = [Tensor(a) for a in nest.flatten(args)]
+    watcher = _Watcher()
+    tapes: list[Any] = _tapes.active()
+    tapes.append(watcher)
+    try:
+        packed = nest.pack_sequence_as(args, inputs)
+        result, gradient = _converted(function)(*packed, **kwargs)
+    finally:
+        tapes.remove(watcher)
+    record = _record()
+    if record is None:
+        return result
+    given = {id(a) for a in nest.flatten(args)}
+    variables = [v for v in watcher.variables.values() if id(v) not in given]
+    backward = _backward(function, gradient, len(inputs), variables)
+    begin = record.node_count
+    plain = [Tensor(r) for r in nest.flatten(result)]
+    outputs: list[Tensor] = []
+    if isinstance(record, _core.Recorder):
+        reaches = any(record.watches(x) for x in inputs) or bool(variables)
+        for tensor in plain:
+            output = _core.apply("custom_gradient", (tensor,))
+            if reaches:
+                record.watch(output)
+            outputs.append(output)
+    else:
+        outputs = [_core.apply("custom_gradient", (tensor,)) for tensor in plain]
+    add_border(record, Border(begin, record.node_count, inputs, outputs, backward))
+    return nest.pack_sequence_as(result, outputs)
+
+
+def _record() -> _core.Trace | _core.Recorder | None:
+    """Where what is computed now is recorded."""
+    trace = _core.open_trace()
+    if trace is not None:
+        return trace
+    for tape in reversed(_tapes.active()):
+        if tape._is_eager and isinstance(tape._record, _core.Recorder):
+            return tape._record
+    return None
+
+
+def _takes_variables(gradient: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(gradient).parameters
+    return "variables" in parameters or any(
+        p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()
+    )
+
+
+def _backward(
+    function: Callable[..., Any],
+    gradient: Callable[..., Any],
+    count: int,
+    variables: Sequence[Variable],
+) -> Callable[..., tuple[Sequence[Any], dict[int, Any]]]:
+    name = getattr(function, "__name__", "function")
+    if variables and not _takes_variables(gradient):
+        raise TypeError(
+            "If using @custom_gradient with a function that uses variables, then "
+            f"grad_fn must accept a 'variables' keyword argument: {name} reads "
+            f"{', '.join(v.name for v in variables)}."
+        )
+
+    def backward(*upstream: Tensor) -> tuple[Sequence[Any], dict[int, Any]]:
+        by_variable: dict[int, Any] = {}
+        if variables:
+            given, of_variables = _converted(gradient)(
+                *upstream, variables=list(variables)
+            )
+            if len(of_variables) != len(variables):
+                raise ValueError(
+                    f"The gradient function of {name} must return a gradient for each "
+                    f"of {len(variables)} variables. Received: {len(of_variables)}."
+                )
+            by_variable = {
+                id(v): g
+                for v, g in zip(variables, of_variables, strict=True)
+                if g is not None
+            }
+        else:
+            given = _converted(gradient)(*upstream)
+        grads = list(given) if isinstance(given, (list, tuple)) else [given]
+        if len(grads) != count:
+            raise ValueError(
+                f"custom_gradient function expected to return {count} gradients, but "
+                f"returned {len(grads)} instead ({name})."
+            )
+        return [None if g is None else Tensor(g) for g in grads], by_variable
+
+    return backward
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """``f`` with the gradient of the identity."""
+
+    @custom_gradient
+    def passed(*args: Any, **kwargs: Any) -> Any:
+        def gradient(*upstream: Tensor, variables: Any = None) -> Any:
+            if variables is not None:
+                return list(upstream), [None] * len(variables)
+            return list(upstream)
+
+        return f(*args, **kwargs), gradient
+
+    return passed
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """``f`` computed again when its gradient is, in place of keeping its values.
+
+    Args:
+        f: A function of tensors that may use variables.
+    """
+
+    @functools.wraps(f)
+    @custom_gradient
+    def recomputed(*args: Any, **kwargs: Any) -> Any:
+        from ipu.tf.gradient_tape import GradientTape
+
+        def gradient(*upstream: Tensor, variables: Any = None) -> Any:
+            with GradientTape() as tape:
+                xs = [_core.apply("identity", (a,)) for a in nest.flatten(args)]
+                tape.watch(xs)
+                again = f(*nest.pack_sequence_as(args, xs), **kwargs)
+            sources = [*xs, *(variables or [])]
+            grads = tape.gradient(again, sources, list(upstream))
+            if variables is None:
+                return grads
+            return grads[: len(xs)], grads[len(xs) :]
+
+        return f(*args, **kwargs), gradient
+
+    return recomputed
