@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ipu.ipu_infeed_queue`: construction, life, structures, the end, what is read ahead."""
+"""`ipu.ipu_infeed_queue`: construction, life, structures, end, what is read ahead."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def test_arguments_out_of_range(keywords, text):
 
 
 def test_what_cannot_be_fed():
-    with pytest.raises(ValueError, match="is not fully defined.*drop_remainder=True"):
+    with pytest.raises(ValueError, match=r"is not fully defined.*drop_remainder=True"):
         IPUInfeedQueue(counting(10).batch(3))
-    with pytest.raises(TypeError, match="takes a tf.data.Dataset"):
+    with pytest.raises(TypeError, match=r"takes a tf.data.Dataset"):
         IPUInfeedQueue([1, 2])
     wide = IPUInfeedQueue(tf.data.Dataset.range(3))  # as in TensorFlow: no error yet
     error = tf.errors.FailedPreconditionError
@@ -168,7 +168,7 @@ def test_not_initialised():
     run = reader(infeed, outfeed)
     error = tf.errors.FailedPreconditionError
     with pytest.raises(
-        error, match="which has not been created. Did you initialize the infeed_queue"
+        error, match=r"which has not been created. Did you initialize the infeed_queue"
     ):
         run(np.int32(1))
     start(infeed)
@@ -270,9 +270,11 @@ def test_deleting_while_in_use():
     try:
         assert outfeed._wait(1, 20.0) == 1
         error = tf.errors.FailedPreconditionError
-        with pytest.raises(error, match="Cannot delete infeed with id=.*while in use"):
+        with pytest.raises(error, match=r"Cannot delete infeed with id=.*while in use"):
             delete(infeed)
-        with pytest.raises(error, match="Cannot delete outfeed with id=.*while in use"):
+        with pytest.raises(
+            error, match=r"Cannot delete outfeed with id=.*while in use"
+        ):
             outfeed.deleter  # noqa: B018
     finally:
         gate.set()

@@ -153,7 +153,7 @@ def test_enqueued_once_in_a_program():
         outfeed.enqueue(x)
         outfeed.enqueue(x)
 
-    with pytest.raises(ValueError, match="An outfeed can only be enqueued once."):
+    with pytest.raises(ValueError, match=r"An outfeed can only be enqueued once."):
         DeviceFunction(twice)(tf.ones(1))
     # the failed trace leaves nothing behind
     DeviceFunction(outfeed.enqueue)(tf.ones(1))
@@ -319,7 +319,7 @@ def test_a_waiting_iterator_ends_with_the_run():
         for count in range(1, 7):
             gated.allow(1)
             with arrived:
-                assert arrived.wait_for(lambda n=count: len(seen) == n, 20)
+                assert arrived.wait_for(lambda n=count, s=seen: len(s) == n, 20)
         for one in (device, thread):
             one.join(20)
             assert not one.is_alive()

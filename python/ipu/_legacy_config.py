@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Configuration as the first SDK generation writes it: an options object and setters.
 
-``ipu.utils`` offers these functions and those of ``_legacy_options``. The object holds an ``IPUConfig``, so that both
-families describe the same devices, and the options of profiling, which have no
-successor there.
+``ipu.utils`` offers these functions and those of ``_legacy_options``. The object holds
+an ``IPUConfig``, so that both families describe the same devices, and the options of
+profiling, which have no successor there.
 
 Each setter changes the object that it is given and returns it. Errors are plain
 ``Exception`` where programs expect that.
@@ -269,7 +269,9 @@ def auto_select_ipus(opts: IpuOptions, num_ipus: int | Sequence[int]) -> IpuOpti
     """
     opts = checked_options(opts)
     _refuse_second_selection(opts)
-    each = list(num_ipus) if isinstance(num_ipus, (list, tuple)) else [num_ipus]
+    each: list[Any] = (
+        list(num_ipus) if isinstance(num_ipus, (list, tuple)) else [num_ipus]
+    )
     if not each or not all(_is_int(one) for one in each):
         raise Exception(
             "`num_ipus` must be an integer or list of integers. "

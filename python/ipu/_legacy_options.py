@@ -15,6 +15,7 @@ from ipu._legacy_config import IpuOptions, checked_options
 
 __all__ = [
     "KeyId",
+    "VerificationOptions",
     "set_compilation_options",
     "set_convolution_options",
     "set_floating_point_behaviour_options",
@@ -29,7 +30,6 @@ __all__ = [
     "set_serialization_options",
     "set_transfer_options",
     "set_verification_options",
-    "VerificationOptions",
 ]
 
 _MERGING = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table: TensorFlow's inner modules (``tensorflow.python...``) that programs use."""
+"""The table: TensorFlow's inner modules (``tensorflow.python...``) in use."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ PYTHON: dict[str, Entry] = {
         {
             **renamed(
                 "ipu.tf",
-                "Tensor EagerTensor=Tensor device convert_to_tensor control_dependencies "
-                "name_scope name_scope_v2=name_scope RegisterGradient Operation "
+                "Tensor EagerTensor=Tensor device convert_to_tensor "
+                "control_dependencies name_scope name_scope_v2=name_scope "
+                "RegisterGradient Operation "
                 "init_scope",
             ),
             **renamed(f"{_INS}.root", "executing_eagerly_outside_functions"),

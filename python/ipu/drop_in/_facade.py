@@ -2,9 +2,9 @@
 """The modules that old programs import, and the finder that makes them.
 
 A facade is an empty module under one of TensorFlow's names. A name is looked up when it
-is first asked for: in the names that the table renames, among the modules below it, then
-in the ``ipu`` modules that the table lists. So importing ``tensorflow`` costs nothing,
-and every class and function is ``ipu``'s own object.
+is first asked for: in the names that the table renames, among the modules below it,
+then in the ``ipu`` modules that the table lists. So importing ``tensorflow`` costs
+nothing, and every class and function is ``ipu``'s own object.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ def run_module(
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
     loader = None if spec is None else spec.loader
-    code = loader.get_code(spec.name) if hasattr(loader, "get_code") and spec else None
+    get_code = getattr(loader, "get_code", None)
+    code = get_code(spec.name) if spec and get_code else None
     if spec is None or code is None:
         raise ImportError(f"No module named {name!r} that can be run.")
     sys.argv[:] = [argv0 or spec.origin or name, *arguments]

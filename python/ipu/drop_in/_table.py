@@ -72,7 +72,7 @@ def canonical(name: str) -> str:
 @functools.cache
 def _parents() -> frozenset[str]:
     """The packages that the table's paths imply."""
-    found = set()
+    found: set[str] = set()
     for path in _TABLE:
         parts = path.split(".")
         found.update(".".join(parts[:n]) for n in range(1, len(parts)))

@@ -282,7 +282,7 @@ class TestCase(ExtraAssertions, unittest.TestCase):
         open_lower_bound: bool = False,
         open_upper_bound: bool = False,
     ) -> None:
-        """All elements are in a range, whose bounds belong to it unless they are open."""
+        """All elements are in a range; its bounds belong to it unless open."""
         low = np.greater if open_lower_bound else np.greater_equal
         high = np.less if open_upper_bound else np.less_equal
         left, right = "(" if open_lower_bound else "[", ")" if open_upper_bound else "]"

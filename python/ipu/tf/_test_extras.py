@@ -18,7 +18,10 @@ class ExtraAssertions(unittest.TestCase):
     def assertLen(self, container: Sized, expected_len: int, msg: Any = None) -> None:
         """A container has so many entries."""
         if len(container) != expected_len:
-            standard = f"{container!r} has length of {len(container)}, expected {expected_len}."
+            standard = (
+                f"{container!r} has length of {len(container)}, expected "
+                f"{expected_len}."
+            )
             self.fail(self._formatMessage(msg, standard))
 
     def assertEmpty(self, container: Sized, msg: Any = None) -> None:

@@ -133,7 +133,7 @@ def _each(test: Callable[..., Any], combinations: list[dict[str, Any]]) -> Any:
             self.skipTest("graph mode comes with a later version")
         for one in combinations:
             arguments = {k: v for k, v in one.items() if k in accepted}
-            kind = one.get("model_type", modes._modes.model_type)
+            kind: Any = one.get("model_type", modes._modes.model_type)
             with (
                 self.subTest(**{k: str(v) for k, v in one.items()}),
                 modes.model_type_scope(kind),

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-class TestCase(_TestCase, parameterized.TestCase):
+class TestCase(_TestCase, parameterized.TestCase):  # type: ignore[misc]
     """A test case for Keras models."""
 
     def tearDown(self) -> None:

@@ -173,7 +173,7 @@ def generate_combinations_with_testcase_name(**kwargs: Any) -> list[dict[str, An
         {'a': 2, 'testcase_name': '_test_a_2'}
     """
     lists = [v if isinstance(v, list) else [v] for v in kwargs.values()]
-    made = []
+    made: list[dict[str, Any]] = []
     for number, values in enumerate(itertools.product(*lists)):
         one = dict(zip(kwargs, values, strict=True))
         words = [f"{k}_{getattr(v, '__name__', v)}" for k, v in one.items()]
@@ -269,7 +269,7 @@ class _SubclassModel(keras.Model):
         super().__init__(**kwargs)
         self.all_layers = model_layers
 
-    def call(self, x: Any, **kwargs: Any) -> Any:
+    def call(self, x: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """All layers."""
         del kwargs
         for layer in self.all_layers:

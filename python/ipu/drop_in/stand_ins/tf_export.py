@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 __all__ = [
     "deprecated",
-    "deprecated_args",
     "deprecated_arg_values",
+    "deprecated_args",
     "keras_export",
     "tf_export",
 ]

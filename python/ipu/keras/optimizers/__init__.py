@@ -63,7 +63,7 @@ def get(identifier: Any) -> Optimizer:
         made = kind.from_config(identifier.get("config", {}))
         return made
     if isinstance(identifier, type) and issubclass(identifier, Optimizer):
-        return identifier()  # type: ignore[call-arg]
+        return identifier()
     raise TypeError(
         "Could not interpret optimizer identifier: it must be a name or an Optimizer. "
         f"Received: {identifier!r} ({type(identifier).__name__})."
