@@ -170,35 +170,96 @@ producer(const ipu_graph *graph, ipu_value value)
     return node.index == IPU_NO_INDEX ? NULL : ipu_node_of(graph, node);
 }
 
-/* Whether the gradient makes the value again from the node's input, or from nothing. */
-static bool
-is_made_anew(const ipu_node_data *node)
-{
-    return node != NULL &&
-           (node->op == IPU_OP_ID_CONSTANT || node->op == IPU_OP_ID_BROADCAST ||
-            (ipu_op_info_of(node->op)->flags & IPU_OP_VIEW) != 0);
-}
-
-/* Adds what has to be kept so that `value` of block `home` can be had. */
-static ipu_status
-add_kept(ipu__control *c, ipu_block home, ipu_value value, ipu__values *kept)
+/* For a parameter of a loop's body that counts with a known step, its number; else -1.
+ */
+static int64_t
+counter_of(const ipu__control *c, ipu_block home, ipu_value value)
 {
     const ipu_graph *graph = c->w->graph;
-    while (ipu_value_of(graph, value)->block.index == home.index) {
-        const ipu_node_data *node = producer(graph, value);
-        if (!is_made_anew(node)) {
-            return contains(kept, value) ? IPU_OK
-                                         : IPU_ARRAY_PUSH(c->w->ctx, kept, value);
-        }
-        if (node->input_count == 0) {
-            return IPU_OK;
-        }
-        value = node->inputs[0];
-    }
-    return IPU_OK;
+    const ipu_value_data *data = ipu_value_of(graph, value);
+    bool counts = data->block.index == home.index &&
+                  data->producer.index == IPU_NO_INDEX &&
+                  data->type.dtype == IPU_DTYPE_INT32 && data->type.shape.rank == 0 &&
+                  ipu__step_of(graph, home, data->position) != 0;
+    return counts ? (int64_t)data->position : -1;
 }
 
-/* The ipu__values of block `home` that block `id` uses, and what must be kept for them.
+/* Whether making the result again costs no more than keeping it. */
+static bool
+is_cheap(const ipu_graph *graph, const ipu_node_data *node)
+{
+    uint32_t flags = ipu_op_info_of(node->op)->flags;
+    switch (node->op) {
+    case IPU_OP_ID_CONSTANT:
+    case IPU_OP_ID_BROADCAST:
+    case IPU_OP_ID_SLICE:
+    case IPU_OP_ID_DYNAMIC_SLICE:
+    case IPU_OP_ID_GATHER:
+        return true;
+    default:
+        break;
+    }
+    if ((flags & IPU_OP_ELEMENTWISE) != 0 && node->input_count <= 3) {
+        ipu_value out = ipu_node_output(node, 0);
+        return ipu_shape_elements(&ipu_value_of(graph, out)->type.shape) == 1;
+    }
+    return (flags & IPU_OP_VIEW) != 0;
+}
+
+/* Whether the gradient can make the value of block `home` of values from outside. */
+static bool
+can_make_anew(const ipu__control *c, ipu_block home, ipu_value value, int depth)
+{
+    const ipu_graph *graph = c->w->graph;
+    if (ipu_value_of(graph, value)->block.index != home.index ||
+        counter_of(c, home, value) >= 0) {
+        return true;
+    }
+    const ipu_node_data *node = producer(graph, value);
+    bool can = node != NULL && depth > 0 && is_cheap(graph, node);
+    for (uint32_t i = 0; can && i < node->input_count; i++) {
+        can = can_make_anew(c, home, node->inputs[i], depth - 1);
+    }
+    return can;
+}
+
+enum { DEPTH = 8 };
+
+/* What has to be kept for `value`: itself, or what it is a view of. */
+static ipu_value
+kept_for(const ipu__control *c, ipu_block home, ipu_value value)
+{
+    const ipu_graph *graph = c->w->graph;
+    const ipu_node_data *node = producer(graph, value);
+    while (node != NULL && (node->op == IPU_OP_ID_BROADCAST ||
+                            (ipu_op_info_of(node->op)->flags & IPU_OP_VIEW) != 0)) {
+        if (ipu_value_of(graph, node->inputs[0])->block.index != home.index) {
+            break;
+        }
+        value = node->inputs[0];
+        node = producer(graph, value);
+    }
+    return value;
+}
+
+static ipu_status
+note_use(ipu__control *c, ipu_block home, ipu_value value, ipu__values *used,
+         ipu__values *kept)
+{
+    ipu_ctx *ctx = c->w->ctx;
+    if (ipu_value_of(c->w->graph, value)->block.index != home.index ||
+        contains(used, value)) {
+        return IPU_OK;
+    }
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, used, value));
+    if (can_make_anew(c, home, value, DEPTH)) {
+        return IPU_OK;
+    }
+    ipu_value root = kept_for(c, home, value);
+    return contains(kept, root) ? IPU_OK : IPU_ARRAY_PUSH(ctx, kept, root);
+}
+
+/* The values of block `home` that block `id` uses, and what must be kept for them.
  */
 ipu_status
 ipu__control_find_uses(ipu__control *c, ipu_block id, ipu_block home, ipu__values *used,
@@ -209,12 +270,7 @@ ipu__control_find_uses(ipu__control *c, ipu_block id, ipu_block home, ipu__value
     for (size_t i = 0; i < block->nodes.count; i++) {
         const ipu_node_data *node = ipu_node_of(graph, block->nodes.items[i]);
         for (uint32_t k = 0; k < node->input_count; k++) {
-            ipu_value value = node->inputs[k];
-            if (ipu_value_of(graph, value)->block.index == home.index &&
-                !contains(used, value)) {
-                IPU_TRY(IPU_ARRAY_PUSH(c->w->ctx, used, value));
-                IPU_TRY(add_kept(c, home, value, kept));
-            }
+            IPU_TRY(note_use(c, home, node->inputs[k], used, kept));
         }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             IPU_TRY(
@@ -222,12 +278,7 @@ ipu__control_find_uses(ipu__control *c, ipu_block id, ipu_block home, ipu__value
         }
     }
     for (size_t i = 0; i < block->results.count; i++) {
-        ipu_value value = block->results.items[i];
-        if (ipu_value_of(graph, value)->block.index == home.index &&
-            !contains(used, value)) {
-            IPU_TRY(IPU_ARRAY_PUSH(c->w->ctx, used, value));
-            IPU_TRY(add_kept(c, home, value, kept));
-        }
+        IPU_TRY(note_use(c, home, block->results.items[i], used, kept));
     }
     return IPU_OK;
 }
@@ -262,6 +313,32 @@ replace_uses(ipu_graph *graph, ipu_block id, const ipu__values *from,
     }
 }
 
+/* In w->block: a counter of the forward loop at the turn that the gradient is at. */
+static ipu_status
+make_counter(ipu__control *c, ipu_block home, uint32_t i, ipu_value *out)
+{
+    ipu__walk *w = c->w;
+    const ipu_node_data *loop = ipu_node_of(w->graph, c->node);
+    uint32_t first =
+        loop->input_count - (uint32_t)ipu_block_of(w->graph, home)->params.count;
+    int64_t step = ipu__step_of(w->graph, home, i);
+    ipu_value terms[2] = {loop->inputs[first + i], c->turn};
+    if (step != 1) {
+        ipu_type type = ipu_value_of(w->graph, c->turn)->type;
+        ipu_value factors[2] = {c->turn, IPU_NO_VALUE};
+        IPU_TRY(ipu_graph_emit_fill(w->ctx, w->graph, w->block, c->node, &type,
+                                    (double)step, &factors[1]));
+        IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, c->node, IPU_OP_ID_MUL,
+                               factors, 2, NULL, 0, &terms[1]));
+    }
+    if (ipu__is_known_int(w->graph, terms[0], 0)) {
+        *out = terms[1];
+        return IPU_OK;
+    }
+    return ipu_graph_emit(w->ctx, w->graph, w->block, c->node, IPU_OP_ID_ADD, terms, 2,
+                          NULL, 0, out);
+}
+
 /* In w->block: `value` of block `home`, made of the kept ones, which are at hand there
  * as `at_hand`. */
 static ipu_status
@@ -269,22 +346,27 @@ make_anew(ipu__control *c, ipu_block home, ipu_value value, const ipu__values *k
           const ipu__values *at_hand, ipu_value *out)
 {
     ipu__walk *w = c->w;
-    if (ipu_value_of(w->graph, value)->block.index != home.index) {
-        *out = value;
+    int64_t counter = counter_of(c, home, value);
+    *out = replaced(replaced(value, kept, at_hand), &c->sources, &c->anew);
+    if (out->index != value.index ||
+        ipu_value_of(w->graph, value)->block.index != home.index) {
         return IPU_OK;
     }
-    ipu_node id = ipu_value_of(w->graph, value)->producer;
-    if (!is_made_anew(producer(w->graph, value))) {
-        *out = replaced(value, kept, at_hand);
-        return IPU_OK;
+    if (counter >= 0) {
+        IPU_TRY(make_counter(c, home, (uint32_t)counter, out));
+    } else {
+        ipu_node id = ipu_value_of(w->graph, value)->producer;
+        const ipu_node_data node = *ipu_node_of(w->graph, id);
+        ipu_value inputs[2 + IPU_MAX_RANK];
+        for (uint32_t i = 0; i < node.input_count; i++) {
+            IPU_TRY(make_anew(c, home, node.inputs[i], kept, at_hand, &inputs[i]));
+        }
+        IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, id, node.op, inputs,
+                               node.input_count, node.attrs.items, node.attrs.count,
+                               out));
     }
-    const ipu_node_data node = *ipu_node_of(w->graph, id);
-    ipu_value input = IPU_NO_VALUE;
-    if (node.input_count > 0) {
-        IPU_TRY(make_anew(c, home, node.inputs[0], kept, at_hand, &input));
-    }
-    return ipu_graph_emit(w->ctx, w->graph, w->block, id, node.op, &input,
-                          node.input_count, node.attrs.items, node.attrs.count, out);
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->sources, value));
+    return IPU_ARRAY_PUSH(w->ctx, &c->anew, *out);
 }
 
 /* Gives w->block all that it uses of `home`, in front of its nodes. */
@@ -296,6 +378,8 @@ ipu__control_supply(ipu__control *c, ipu_block home, size_t first_new,
     ipu__walk *w = c->w;
     ipu__values made = {0};
     ipu_status status = IPU_OK;
+    c->sources.count = 0; /* of another branch */
+    c->anew.count = 0;
     for (size_t i = 0; status == IPU_OK && i < used->count; i++) {
         ipu_value value = IPU_NO_VALUE;
         status = make_anew(c, home, used->items[i], kept, at_hand, &value);
@@ -318,6 +402,8 @@ ipu__control_free(ipu__control *c)
 {
     IPU_ARRAY_FREE(c->w->ctx, &c->targets);
     IPU_ARRAY_FREE(c->w->ctx, &c->before);
+    IPU_ARRAY_FREE(c->w->ctx, &c->anew);
+    IPU_ARRAY_FREE(c->w->ctx, &c->sources);
 }
 
 ipu_status

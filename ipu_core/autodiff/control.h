@@ -16,6 +16,9 @@ typedef struct ipu__control {
     ipu_block outside;   /* where the gradient's node goes */
     ipu__values targets; /* values from outside whose gradient is summed up here */
     ipu__values before;  /* their gradients before; IPU_NO_VALUE: none */
+    ipu_value turn;      /* of a loop: parameter of the gradient's body, counts down */
+    ipu__values anew;    /* what the gradient has made again, and from what */
+    ipu__values sources;
 } ipu__control;
 
 /* Moves reads of variables out, then finds the targets. */

@@ -15,7 +15,7 @@ typedef struct loop_gradient {
     uint32_t count;     /* of carried values, before anything is added */
     int64_t most_turns; /* -1: not known */
     ipu_value turns;    /* how often it ran */
-    ipu_value turn;     /* parameter of the gradient's body */
+    int64_t counter;    /* carried value that counts them; -1: one has to be added */
     ipu__values used;
     ipu__values kept;
     ipu__values stashes;  /* the forward node's outputs that hold them */
@@ -62,7 +62,7 @@ open_gradient(loop_gradient *g)
     ipu_type turn = {.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
     IPU_TRY(ipu_graph_add_block(w->ctx, w->graph, &g->back));
     w->block = g->back;
-    IPU_TRY(ipu_graph_add_param(w->ctx, w->graph, g->back, &turn, &g->turn));
+    IPU_TRY(ipu_graph_add_param(w->ctx, w->graph, g->back, &turn, &g->c.turn));
     for (size_t i = 0; i < g->c.targets.count; i++) {
         ipu_value target = g->c.targets.items[i];
         IPU_TRY(add_param_like(g, target, &w->grads[target.index]));
@@ -88,7 +88,7 @@ close_gradient(loop_gradient *g)
     ipu_value one;
     ipu_value next;
     IPU_TRY(emit_int(w, g->back, g->c.node, 1.0, &one));
-    IPU_TRY(emit_two(w, g->back, g->c.node, IPU_OP_ID_SUB, g->turn, one, &next));
+    IPU_TRY(emit_two(w, g->back, g->c.node, IPU_OP_ID_SUB, g->c.turn, one, &next));
     IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, g->back, next));
     for (size_t i = 0; i < g->c.targets.count; i++) {
         ipu_value sum = w->grads[g->c.targets.items[i].index];
@@ -155,60 +155,115 @@ add_carried_param(loop_gradient *g, const ipu_type *type, ipu_value *out)
     return IPU_OK;
 }
 
-/* In the forward body: the turn counts on, and each turn writes its rows. */
-static ipu_status
-extend_body(loop_gradient *g, const ipu_type *types)
+/* The carried value that counts the turns from 0, or -1. */
+static int64_t
+find_counter(const loop_gradient *g)
 {
-    ipu__walk *w = g->c.w;
-    ipu_value turn;
-    ipu_value one;
-    ipu_value next;
-    IPU_TRY(add_carried_param(g, &types[0], &turn));
-    IPU_TRY(emit_int(w, g->body, g->c.node, 1.0, &one));
-    IPU_TRY(emit_two(w, g->body, g->c.node, IPU_OP_ID_ADD, turn, one, &next));
-    IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, g->body, next));
-    for (size_t i = 0; i < g->kept.count; i++) {
-        ipu_value inputs[3] = {IPU_NO_VALUE, IPU_NO_VALUE, turn};
-        ipu_type row = stash_type(g, g->kept.items[i], 1);
-        ipu_value rows;
-        IPU_TRY(add_carried_param(g, &types[1 + i], &inputs[0]));
-        IPU_TRY(emit_reshape(w, g->body, g->c.node, g->kept.items[i], &row.shape,
-                             &inputs[1]));
-        IPU_TRY(ipu_graph_emit(w->ctx, w->graph, g->body, g->c.node,
-                               IPU_OP_ID_DYNAMIC_UPDATE_SLICE, inputs, 3, NULL, 0,
-                               &rows));
-        IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, g->body, rows));
+    const ipu_graph *graph = g->c.w->graph;
+    const ipu_node_data *node = ipu_node_of(graph, g->c.node);
+    for (uint32_t i = 0; i < g->count; i++) {
+        const ipu_type *type =
+            &ipu_value_of(graph, ipu_block_of(graph, g->body)->params.items[i])->type;
+        if (type->dtype == IPU_DTYPE_INT32 && type->shape.rank == 0 &&
+            ipu__step_of(graph, g->body, i) == 1 &&
+            ipu__is_known_int(graph, node->inputs[g->first + i], 0)) {
+            return i;
+        }
     }
-    return IPU_OK;
+    return -1;
 }
 
-/* Makes the forward loop count its turns and keep what the gradient uses. */
+/* A counter of the turns, for the forward loop. */
+static ipu_status
+add_counter(loop_gradient *g, ipu_value *turn)
+{
+    ipu__walk *w = g->c.w;
+    ipu_type type = {.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
+    ipu_value one;
+    ipu_value next;
+    IPU_TRY(add_carried_param(g, &type, turn));
+    IPU_TRY(emit_int(w, g->body, g->c.node, 1.0, &one));
+    IPU_TRY(emit_two(w, g->body, g->c.node, IPU_OP_ID_ADD, *turn, one, &next));
+    return ipu_graph_add_result(w->ctx, w->graph, g->body, next);
+}
+
+/* In the forward body: each turn writes its row of what is kept of `value`. */
+static ipu_status
+add_stash(loop_gradient *g, const ipu_type *type, ipu_value value, ipu_value turn)
+{
+    ipu__walk *w = g->c.w;
+    ipu_value inputs[3] = {IPU_NO_VALUE, IPU_NO_VALUE, turn};
+    ipu_type row = stash_type(g, value, 1);
+    ipu_value rows;
+    IPU_TRY(add_carried_param(g, type, &inputs[0]));
+    IPU_TRY(emit_reshape(w, g->body, g->c.node, value, &row.shape, &inputs[1]));
+    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, g->body, g->c.node,
+                           IPU_OP_ID_DYNAMIC_UPDATE_SLICE, inputs, 3, NULL, 0, &rows));
+    return ipu_graph_add_result(w->ctx, w->graph, g->body, rows);
+}
+
+/* Makes the forward loop count its turns, where it does not, and keep what the gradient
+ * uses. The arrays have room for the counter and all that is kept. */
 static ipu_status
 extend_loop(loop_gradient *g, ipu_type *types, ipu_value *initials)
 {
     ipu__walk *w = g->c.w;
-    uint32_t extra = 1 + (uint32_t)g->kept.count;
     const ipu_block home = ipu_node_of(w->graph, g->c.node)->block;
     size_t tail = ipu_block_of(w->graph, home)->nodes.count;
-    types[0] = (ipu_type){.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
-    IPU_TRY(emit_int(w, home, g->c.node, 0.0, &initials[0]));
-    for (uint32_t i = 1; i < extra; i++) {
-        types[i] = stash_type(g, g->kept.items[i - 1], g->most_turns);
+    uint32_t counters = g->counter < 0;
+    uint32_t extra = counters + (uint32_t)g->kept.count;
+    ipu_value turn;
+    if (counters > 0) {
+        types[0] = (ipu_type){.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
+        IPU_TRY(emit_int(w, home, g->c.node, 0.0, &initials[0]));
+    }
+    for (uint32_t i = counters; i < extra; i++) {
+        types[i] = stash_type(g, g->kept.items[i - counters], g->most_turns);
         IPU_TRY(ipu_type_check(w->ctx, &types[i]));
         IPU_TRY(ipu_graph_emit_fill(w->ctx, w->graph, home, g->c.node, &types[i], 0.0,
                                     &initials[i]));
     }
     ipu_graph_move_tail(w->graph, home, tail, ipu_graph_position(w->graph, g->c.node));
-    IPU_TRY(extend_body(g, types));
+    if (counters > 0) {
+        IPU_TRY(add_counter(g, &turn));
+    } else {
+        turn = ipu_block_of(w->graph, g->body)->params.items[g->counter];
+    }
+    for (uint32_t i = counters; i < extra; i++) {
+        IPU_TRY(add_stash(g, &types[i], g->kept.items[i - counters], turn));
+    }
     IPU_TRY(ipu_graph_extend_node(w->ctx, w->graph, g->c.node, initials, extra, types,
                                   extra));
     const ipu_node_data *node = ipu_node_of(w->graph, g->c.node);
-    if (node->op == IPU_OP_ID_WHILE) {
+    if (counters > 0 && node->op == IPU_OP_ID_WHILE) {
         g->turns = ipu_node_output(node, g->count);
     }
-    for (uint32_t i = 1; i < extra; i++) {
+    for (uint32_t i = counters; i < extra; i++) {
         ipu_value stash = ipu_node_output(node, g->count + i);
         IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->stashes, stash));
+    }
+    return IPU_OK;
+}
+
+/* How often the loop ran, where that needs no counter of its own. */
+static ipu_status
+find_turns(loop_gradient *g)
+{
+    ipu__walk *w = g->c.w;
+    const ipu_node_data *node = ipu_node_of(w->graph, g->c.node);
+    int64_t given = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
+    g->counter = find_counter(g);
+    if (node->op == IPU_OP_ID_WHILE) {
+        g->turns =
+            g->counter < 0 ? IPU_NO_VALUE : ipu_node_output(node, (uint32_t)g->counter);
+        return IPU_OK;
+    }
+    g->turns = node->inputs[0];
+    if (given >= 0) {
+        ipu_value most;
+        IPU_TRY(emit_int(w, g->c.outside, g->c.node, (double)given, &most));
+        IPU_TRY(emit_two(w, g->c.outside, g->c.node, IPU_OP_ID_MINIMUM, g->turns, most,
+                         &g->turns));
     }
     return IPU_OK;
 }
@@ -216,38 +271,27 @@ extend_loop(loop_gradient *g, ipu_type *types, ipu_value *initials)
 static ipu_status
 keep_in_loop(loop_gradient *g)
 {
-    ipu__walk *w = g->c.w;
-    const ipu_node_data *node = ipu_node_of(w->graph, g->c.node);
-    int64_t given = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
-    bool counts = node->op == IPU_OP_ID_WHILE || g->kept.count > 0;
-    if (node->op == IPU_OP_ID_REPEAT) {
-        g->turns = node->inputs[0];
-        if (given >= 0) {
-            ipu_value most;
-            IPU_TRY(emit_int(w, g->c.outside, g->c.node, (double)given, &most));
-            IPU_TRY(emit_two(w, g->c.outside, g->c.node, IPU_OP_ID_MINIMUM, g->turns,
-                             most, &g->turns));
-        }
-    }
+    ipu_ctx *ctx = g->c.w->ctx;
+    IPU_TRY(find_turns(g));
     if (g->kept.count > 0 && g->most_turns < 0) {
         return fail_unbounded(g);
     }
-    if (!counts) {
+    if (g->kept.count == 0 && g->turns.index != IPU_NO_INDEX) {
         return IPU_OK;
     }
     size_t type_bytes = (1 + g->kept.count) * sizeof(ipu_type);
     size_t value_bytes = (1 + g->kept.count) * sizeof(ipu_value);
     ipu_type *types = NULL;
     ipu_value *initials = NULL;
-    ipu_status status = ipu_alloc(w->ctx, type_bytes, &types);
+    ipu_status status = ipu_alloc(ctx, type_bytes, &types);
     if (status == IPU_OK) {
-        status = ipu_alloc(w->ctx, value_bytes, &initials);
+        status = ipu_alloc(ctx, value_bytes, &initials);
     }
     if (status == IPU_OK) {
         status = extend_loop(g, types, initials);
     }
-    ipu_free(w->ctx, initials, initials != NULL ? value_bytes : 0);
-    ipu_free(w->ctx, types, types != NULL ? type_bytes : 0);
+    ipu_free(ctx, initials, initials != NULL ? value_bytes : 0);
+    ipu_free(ctx, types, types != NULL ? type_bytes : 0);
     return status;
 }
 
@@ -258,7 +302,7 @@ read_row(loop_gradient *g, size_t i, ipu_value *out)
     ipu__walk *w = g->c.w;
     ipu_type row = stash_type(g, g->kept.items[i], 1);
     ipu_shape shape = ipu_value_of(w->graph, g->kept.items[i])->type.shape;
-    ipu_value inputs[2] = {g->stashes.items[i], g->turn};
+    ipu_value inputs[2] = {g->stashes.items[i], g->c.turn};
     ipu_attr size = ipu__attr_ints(IPU_ATTR_SIZE, row.shape.dims, 2);
     IPU_TRY(ipu_graph_emit(w->ctx, w->graph, g->back, g->c.node,
                            IPU_OP_ID_DYNAMIC_SLICE, inputs, 2, &size, 1, out));

@@ -222,17 +222,18 @@ ipu_gradient_dynamic_slice(ipu_rule *r)
     return r->status;
 }
 
+/* The window is read first, so that it can be overwritten in place. */
 ipu_status
 ipu_gradient_dynamic_update_slice(ipu_rule *r)
 {
+    if (r->wanted[1]) {
+        ipu__rule_give(
+            r, 1, at_starts(r, IPU_OP_ID_DYNAMIC_SLICE, r->grads[0], IPU_NO_VALUE, 2));
+    }
     if (r->wanted[0]) {
         ipu__rule_give(r, 0,
                        at_starts(r, IPU_OP_ID_DYNAMIC_UPDATE_SLICE, r->grads[0],
                                  zeros_like(r, r->inputs[1]), 2));
-    }
-    if (r->wanted[1]) {
-        ipu__rule_give(
-            r, 1, at_starts(r, IPU_OP_ID_DYNAMIC_SLICE, r->grads[0], IPU_NO_VALUE, 2));
     }
     return r->status;
 }

@@ -113,10 +113,17 @@ range_of(const ipu_graph *graph, ipu_value value, int depth)
 
 enum { DEPTH = 8 };
 
-/* What the body adds to carried value i in each turn; 0: nothing that is known. */
-static int64_t
-step_of(const ipu_graph *graph, const ipu_block_data *body, uint32_t i)
+bool
+ipu__is_known_int(const ipu_graph *graph, ipu_value value, int64_t number)
 {
+    interval range = range_of(graph, value, DEPTH);
+    return range.low == number && range.high == number;
+}
+
+int64_t
+ipu__step_of(const ipu_graph *graph, ipu_block id, uint32_t i)
+{
+    const ipu_block_data *body = ipu_block_of(graph, id);
     ipu_value param = body->params.items[i];
     const ipu_node_data *node = producer(graph, body->results.items[i]);
     while (node != NULL && node->op == IPU_OP_ID_IDENTITY) {
@@ -142,6 +149,7 @@ typedef struct counted {
     const ipu_node_data *loop;
     const ipu_block_data *condition;
     const ipu_block_data *body;
+    ipu_block body_block;
 } counted;
 
 /* The carried value whose parameter in the condition this is; -1: none. */
@@ -176,7 +184,7 @@ static int64_t
 turns_while_less(const counted *c, ipu_value left, ipu_value right, bool or_equal)
 {
     int64_t up = carried_by(c, left);
-    int64_t step = up < 0 ? 0 : step_of(c->graph, c->body, (uint32_t)up);
+    int64_t step = up < 0 ? 0 : ipu__step_of(c->graph, c->body_block, (uint32_t)up);
     interval from;
     interval to;
     int64_t distance;
@@ -189,7 +197,7 @@ turns_while_less(const counted *c, ipu_value left, ipu_value right, bool or_equa
         distance = to.high - from.low;
     } else {
         int64_t down = carried_by(c, right);
-        step = down < 0 ? 0 : -step_of(c->graph, c->body, (uint32_t)down);
+        step = down < 0 ? 0 : -ipu__step_of(c->graph, c->body_block, (uint32_t)down);
         if (step <= 0) {
             return -1;
         }
@@ -248,6 +256,7 @@ ipu__most_turns(const ipu_graph *graph, ipu_node loop)
     counted c = {.graph = graph,
                  .loop = node,
                  .condition = ipu_block_of(graph, ipu_node_block(node, 0)),
-                 .body = ipu_block_of(graph, ipu_node_block(node, 1))};
+                 .body = ipu_block_of(graph, ipu_node_block(node, 1)),
+                 .body_block = ipu_node_block(node, 1)};
     return fewer(given, turns_while(&c, c.condition->results.items[0], DEPTH));
 }

@@ -41,5 +41,10 @@ ipu_status ipu__walk_zeros(ipu__walk *w, ipu_node like, const ipu_type *type,
 /* The most turns that a loop can take, as far as it can be seen from constants and
  * attributes; -1: it cannot. (trip_bounds.c) */
 int64_t ipu__most_turns(const ipu_graph *graph, ipu_node loop);
+/* What the body of a loop adds to carried value i, an int32 scalar, in each turn; 0:
+ * nothing that is known. */
+int64_t ipu__step_of(const ipu_graph *graph, ipu_block body, uint32_t i);
+/* Whether a value is known to be `number`. */
+bool ipu__is_known_int(const ipu_graph *graph, ipu_value value, int64_t number);
 
 #endif

@@ -219,6 +219,19 @@ trace_parameter(PyObject *object, PyObject *args)
     return (PyObject *)ipu_py_tensor_symbolic(state_of(self), object, &type, value);
 }
 
+/* A value for the end of `block`, which may be closed by now: its own values, or what can
+ * be used where the trace is. */
+static int
+result_value(py_trace *self, ipu_py_tensor *tensor, unsigned block, ipu_value *out)
+{
+    if (tensor->storage == NULL && tensor->trace == (PyObject *)self &&
+        ipu_value_of(self->trace->graph, tensor->value)->block.index == block) {
+        *out = tensor->value;
+        return 0;
+    }
+    return ipu_py_trace_value(state_of(self), tensor, out);
+}
+
 static PyObject *
 trace_result(PyObject *object, PyObject *args)
 {
@@ -234,7 +247,7 @@ trace_result(PyObject *object, PyObject *args)
     if (tensor == NULL) {
         return NULL;
     }
-    int converted = ipu_py_trace_value(state, tensor, &value);
+    int converted = result_value(self, tensor, block, &value);
     Py_DECREF(tensor);
     if (converted < 0) {
         return NULL;
@@ -249,6 +262,24 @@ trace_result(PyObject *object, PyObject *args)
         return fail(self, &ctx);
     }
     Py_RETURN_NONE;
+}
+
+static PyObject *
+trace_zeros(PyObject *object, PyObject *type_object)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_type type;
+    ipu_value value;
+    if (ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_type_check(&ctx, &type) != IPU_OK ||
+        ipu_graph_emit_fill(&ctx, self->trace->graph, (ipu_block){0}, IPU_NO_NODE,
+                            &type, 0.0, &value) != IPU_OK) {
+        return fail(self, &ctx);
+    }
+    return (PyObject *)ipu_py_tensor_symbolic(state_of(self), object, &type, value);
 }
 
 static PyObject *
@@ -510,6 +541,8 @@ static PyMethodDef trace_methods[] = {
      "parameter(type, block=0)\n--\n\nA new parameter of a block."},
     {"result", trace_result, METH_VARARGS,
      "result(tensor, block=0)\n--\n\nAppends a result to a block."},
+    {"zeros", trace_zeros, METH_O,
+     "zeros(type)\n--\n\nZeros that every block can use."},
     {"open_block", trace_open_block, METH_NOARGS,
      "open_block()\n--\n\nOpens a block inside the innermost one."},
     {"reopen_block", trace_reopen_block, METH_O,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
 from ipu.tf import errors, nest
+from ipu.tf._tensor_array import TensorArray
 from ipu.tf.control_flow import case, cond, switch_case, while_loop
 from ipu.tf.dtypes import (
     DType,
@@ -31,6 +32,7 @@ from ipu.tf.dtypes import (
     uint32,
     uint64,
 )
+from ipu.tf.functional_ops import foldl, foldr, map_fn, scan, vectorized_map
 from ipu.tf.ops import (
     abs,
     add,
@@ -109,6 +111,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DType",
     "Tensor",
+    "TensorArray",
     "TensorSpec",
     "Variable",
     "abs",
@@ -136,6 +139,8 @@ __all__ = [
     "float32",
     "float64",
     "floor",
+    "foldl",
+    "foldr",
     "gather",
     "gradients",
     "greater",
@@ -152,6 +157,7 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "map_fn",
     "math",
     "matmul",
     "maximum",
@@ -174,6 +180,7 @@ __all__ = [
     "reduce_min",
     "reduce_sum",
     "reshape",
+    "scan",
     "shape",
     "sigmoid",
     "sign",
@@ -193,6 +200,7 @@ __all__ = [
     "uint32",
     "uint64",
     "unstack",
+    "vectorized_map",
     "where",
     "while_loop",
     "zeros",

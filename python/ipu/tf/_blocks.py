@@ -2,13 +2,13 @@
 """What control flow in Python shares: structures of tensors, and blocks of a trace.
 
 A *value* is a nest whose leaves are tensors or what can be made one. A leaf may also be
-a carrier: an object that stands for a few tensors (``TensorArray``). It has the method
-``_ipu_flatten() -> list[Tensor]`` and ``_ipu_unflatten(tensors) -> object``.
+a ``TensorArray``, which stands for one tensor, its rows; or, while nothing is known of
+its elements, for none: then it is *pending*.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -21,11 +21,12 @@ __all__ = [
     "add_results",
     "as_tuple",
     "block",
-    "carried_types",
     "describe",
     "flatten",
     "is_known",
+    "is_pending",
     "leaf_paths",
+    "tensor_names",
 ]
 
 
@@ -33,7 +34,7 @@ class Flat(NamedTuple):
     """A value taken apart.
 
     Attributes:
-        structure: The nest, with a carrier, or None, where there is one.
+        structure: The nest, with arrays, and None where that is.
         counts: For each leaf of it how many tensors it stands for.
         tensors: All tensors, in order.
     """
@@ -63,7 +64,7 @@ def as_tuple(values: Any) -> tuple[Tensor, ...]:
 
 
 def flatten(value: Any, what: str) -> Flat:
-    """Take a value apart; everything in it but carriers and None becomes a tensor.
+    """Take a value apart; everything in it but arrays and None becomes a tensor.
 
     Args:
         value: A nest.
@@ -123,21 +124,29 @@ def is_known(value: Any) -> bool:
     return not hasattr(value, "__ipu_tensor__") or _core.open_trace() is None
 
 
-def carried_types(flat: Flat, name: Callable[[int, str], str]) -> list[str]:
-    """For each tensor of ``flat`` the name of the variable that it belongs to.
+def is_pending(leaf: Any) -> bool:
+    """Whether a leaf is an array that stands for no tensor yet."""
+    return bool(getattr(leaf, "_ipu_pending", False))
+
+
+def tensor_names(
+    flat: Flat, names: Sequence[str] | None, argument: str = "loop_vars"
+) -> list[str]:
+    """What to call each tensor of ``flat`` in errors.
 
     Args:
         flat: The loop variables, a sequence at the top.
-        name: Gives the name of variable ``index`` at ``path`` inside of it.
+        names: Their names in the program, or None: ``loop_vars[0]`` and so on.
+        argument: What the sequence is called.
     """
-    names: list[str] = []
+    result: list[str] = []
+    counts = iter(flat.counts)
     for index, variable in enumerate(flat.structure):
-        for path, leaf in leaf_paths(variable):
-            count = 0 if leaf is None else 1
-            if hasattr(leaf, "_ipu_flatten"):
-                count = len(leaf._ipu_flatten())
-            names.extend([name(index, path)] * count)
-    return names
+        known = names is not None and index < len(names)
+        name = f"'{names[index]}'" if known and names else f"{argument}[{index}]"
+        for path, _ in leaf_paths(variable):
+            result.extend([f"{name}{path}"] * next(counts))
+    return result
 
 
 @contextmanager

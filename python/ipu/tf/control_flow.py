@@ -18,82 +18,18 @@ from ipu.tf._blocks import (
     add_results,
     as_tuple,
     block,
-    carried_types,
     describe,
     flatten,
     is_known,
+    is_pending,
 )
+from ipu.tf._while import as_predicate, body_values, check_structure, traced_while
 from ipu.tf.ops import Tensor
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
 
 
 # --- while -------------------------------------------------------------------------
-
-
-def _variable_names(
-    flat: Flat, names: Sequence[str] | None, argument: str = "loop_vars"
-) -> list[str]:
-    def name(index: int, path: str) -> str:
-        if names is not None and index < len(names):
-            return f"'{names[index]}'{path}"
-        return f"{argument}[{index}]{path}"
-
-    return carried_types(flat, name)
-
-
-def _check_structure(before: Any, after: Any, names: Sequence[str] | None) -> None:
-    try:
-        nest.assert_same_structure(list(before), list(after))
-    except (TypeError, ValueError) as error:
-        called = "" if names is None else f" ({', '.join(names)})"
-        raise type(error)(
-            f"The body of a loop must give the structure of loop_vars{called}: "
-            f"{describe(tuple(before))}. Received: {describe(tuple(after))}. {error}"
-        ) from None
-
-
-def _check_types(before: Flat, after: Flat, names: list[str]) -> None:
-    """Each loop variable keeps dtype and shape."""
-    if before.counts != after.counts:
-        raise ValueError(
-            "The body of a loop must give the structure of loop_vars: "
-            f"{describe(before.structure)}. Received: {describe(after.structure)}."
-        )
-    for name, old, new in zip(names, before.tensors, after.tensors, strict=True):
-        if old.dtype != new.dtype:
-            raise TypeError(
-                f"{name} has dtype {old.dtype.name} before the loop, but dtype "
-                f"{new.dtype.name} after one iteration. Convert it with tf.cast."
-            )
-        if old.shape != new.shape:
-            raise ValueError(
-                f"{name} has shape {old.shape} before the loop, but shape {new.shape} "
-                "after one iteration. Shapes are fixed when a function is compiled for "
-                "the device: keep the shape, for instance with a tensor of the largest "
-                "size that is filled step by step."
-            )
-
-
-def _body_values(returned: Any, count: int) -> Sequence[Any]:
-    """What a body returned, one entry for each loop variable."""
-    if isinstance(returned, (list, tuple)) and not hasattr(returned, "_fields"):
-        return returned
-    if count == 1:
-        return (returned,)
-    if returned is None:
-        return ()
-    return tuple(returned) if isinstance(returned, tuple) else (returned,)
-
-
-def _as_predicate(value: Any, what: str) -> Tensor:
-    tensor = Tensor(value)
-    if not tensor.dtype.is_bool or tensor.shape != ():
-        raise TypeError(
-            f"{what} must be a scalar bool. Received: {tensor.dtype.name} of shape "
-            f"{tensor.shape}. Compare it, or use tf.reduce_all or tf.reduce_any."
-        )
-    return tensor
 
 
 def _python_while(
@@ -107,51 +43,14 @@ def _python_while(
     while cond(*loop_vars):
         if limit is not None and iterations >= limit:
             break
-        after = _body_values(body(*loop_vars), len(loop_vars))
-        _check_structure(loop_vars, after, names)
+        after = body_values(body(*loop_vars), len(loop_vars))
+        check_structure(loop_vars, after, names)
         flat = flatten(list(after), "the result of body")
         loop_vars = nest.pack_sequence_as(
             loop_vars, nest.flatten(flat.pack(flat.tensors))
         )
         iterations += 1
     return loop_vars
-
-
-def traced_while(
-    trace: _core.Trace,
-    cond: Callable[..., Any],
-    body: Callable[..., Any],
-    start: Flat,
-    limit: int,
-    names: Sequence[str] | None,
-) -> tuple[Tensor, ...]:
-    """Add a ``while`` node; ``start.structure`` is the sequence of loop variables.
-
-    Args:
-        trace: The open trace.
-        cond: ``cond(*loop_vars) -> bool``.
-        body: ``body(*loop_vars) -> loop_vars``.
-        start: The values of the first iteration.
-        limit: The most iterations; -1: any number.
-        names: What to call the loop variables in errors, or None.
-
-    Returns:
-        The final tensors.
-    """
-    types = [(t.dtype.name, t.shape) for t in start.tensors]
-    with block(trace) as condition:
-        values = [trace.parameter(type, condition) for type in types]
-        predicate = _as_predicate(cond(*start.pack(values)), "The result of cond")
-        add_results(trace, condition, [predicate])
-    with block(trace) as inner:
-        values = [trace.parameter(type, inner) for type in types]
-        after = _body_values(body(*start.pack(values)), len(start.structure))
-        _check_structure(start.structure, after, names)
-        end = flatten(list(after), "the result of body")
-        _check_types(start, end, _variable_names(start, names))
-        add_results(trace, inner, end.tensors)
-    attrs = {"condition": condition, "body": inner, "maximum_iterations": limit}
-    return as_tuple(trace.node("while", start.tensors, attrs, ()))
 
 
 def while_loop(
@@ -228,9 +127,9 @@ def while_loop(
     else:
         final = _bounded_while(trace, cond, body, start, maximum_iterations, _names)
     if not back_prop:
-        final = tuple(ops.stop_gradient(tensor) for tensor in final)
-    leaves = nest.flatten(start.pack(final))
-    return nest.pack_sequence_as(loop_vars, leaves)
+        flat = flatten(final, "the result of body")
+        final = flat.pack([ops.stop_gradient(tensor) for tensor in flat.tensors])
+    return nest.pack_sequence_as(loop_vars, nest.flatten(final))
 
 
 def _bounded_while(
@@ -240,16 +139,16 @@ def _bounded_while(
     start: Flat,
     maximum: Any,
     names: Sequence[str] | None,
-) -> tuple[Tensor, ...]:
+) -> Any:
     """A loop whose bound is a tensor: it counts its iterations."""
     counted = flatten([0, *start.structure], "loop_vars")
     called = None if names is None else ["the iteration count", *names]
     return traced_while(
         trace,
         lambda i, *values: ops.logical_and(
-            i < maximum, _as_predicate(cond(*values), "The result of cond")
+            i < maximum, as_predicate(cond(*values), "The result of cond")
         ),
-        lambda i, *values: (i + 1, *_body_values(body(*values), len(values))),
+        lambda i, *values: (i + 1, *body_values(body(*values), len(values))),
         counted,
         -1,
         called,
@@ -284,22 +183,43 @@ def _check_branches(names: Sequence[str], results: Sequence[Flat]) -> None:
                 )
 
 
+def _settle_arrays(results: Sequence[Any]) -> None:
+    """Where one branch wrote to an array and another did not, both give its rows."""
+    columns = [nest.flatten(result) for result in results]
+    if len({len(column) for column in columns}) > 1:
+        return
+    for leaves in zip(*columns, strict=True):
+        arrays = [leaf for leaf in leaves if hasattr(leaf, "_ipu_settle")]
+        written = [array for array in arrays if not is_pending(array)]
+        if len(arrays) == len(leaves) and written:
+            for array in arrays:
+                array._ipu_settle(written[0].element_shape)
+
+
 def _traced_switch(
     trace: _core.Trace,
     index: Tensor,
     branches: Sequence[Callable[[], Any]],
     names: Sequence[str],
 ) -> Any:
-    results: list[Flat] = []
-    indices: list[int] = []
+    returned: list[Any] = []
+    blocks: list[int] = []
     for branch, name in zip(branches, names, strict=True):
         with block(trace) as inner:
-            results.append(flatten(branch(), f"the result of {name}"))
-            add_results(trace, inner, results[-1].tensors)
-        indices.append(inner)
-    _check_branches(names, results)
-    outputs = as_tuple(trace.node("switch", [index], {"branches": indices}, ()))
-    return results[0].pack(outputs)
+            # within the block, so that constants and reads of variables are its own
+            one = flatten(branch(), f"the result of {name}")
+            returned.append(one.pack(one.tensors))
+        blocks.append(inner)
+    _settle_arrays(returned)
+    flat = [
+        flatten(value, f"the result of {name}")
+        for value, name in zip(returned, names, strict=True)
+    ]
+    _check_branches(names, flat)
+    for one, inner in zip(flat, blocks, strict=True):
+        add_results(trace, inner, one.tensors)
+    outputs = as_tuple(trace.node("switch", [index], {"branches": blocks}, ()))
+    return flat[0].pack(outputs)
 
 
 def cond(
@@ -338,7 +258,7 @@ def cond(
     trace = _core.open_trace()
     if trace is None or is_known(pred):
         return true_fn() if pred else false_fn()
-    predicate = _as_predicate(pred, "'pred'")
+    predicate = as_predicate(pred, "'pred'")
     index = ops.cast(predicate, "int32")
     return _traced_switch(trace, index, (false_fn, true_fn), ("false_fn", "true_fn"))
 
@@ -456,11 +376,8 @@ def case(
         )
     pairs = list(pred_fn_pairs)
     for pair in pairs:
-        if (
-            not isinstance(pair, (list, tuple))
-            or len(pair) != 2
-            or not callable(pair[1])
-        ):
+        is_pair = isinstance(pair, (list, tuple)) and len(pair) == 2
+        if not is_pair or not callable(pair[1]):
             raise TypeError(
                 "Each entry of 'pred_fn_pairs' must be a pair (predicate, callable). "
                 f"Received: {pair!r}."
