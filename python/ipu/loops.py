@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core
 from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.tf._blocks import add_results, as_tuple, block
+from ipu.tf._operation import Operation
+from ipu.tf._while import as_predicate
 from ipu.tf.ops import Tensor
-from ipu.tf.variable import Variable
 
-__all__ = ["repeat"]
+__all__ = ["repeat", "while_loop"]
 
 
 def _as_list(inputs: Any) -> list[Any]:
@@ -20,22 +23,121 @@ def _as_list(inputs: Any) -> list[Any]:
     return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
 
 
-def _body_results(returned: Any, wanted: int) -> list[Any]:
-    """The tensors that a body gave: None stands for an operation, which comes last."""
-    results = _as_list(returned)
-    tensors = [r for r in results if isinstance(r, (Tensor, Variable, int, float))]
-    ordered = (
-        results[: len(tensors)] == tensors
-        if not tensors
-        else all(r is t for r, t in zip(results, tensors, strict=False))
+def _needs(function: Callable[..., Any]) -> str | None:
+    """How many positional arguments a function takes, in words; None: not known."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    positional = [
+        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    fewest = sum(p.default is p.empty for p in positional)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return f"at least {fewest} arguments"
+    if fewest == len(positional):
+        return f"exactly {fewest} arguments"
+    return f"at least {fewest} and at most {len(positional)} arguments"
+
+
+def _check_arguments(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    infeed: Sequence[Any],
+    keywords: dict[str, Any],
+    what: str,
+    note: str = "",
+) -> None:
+    """Raise where ``function(*inputs, *infeed, **keywords)`` cannot be called."""
+    try:
+        inspect.signature(function).bind(*inputs, *infeed, **keywords)
+        return
+    except TypeError:
+        needs = _needs(function)
+    except ValueError:  # a builtin that does not say
+        return
+    if needs is None:
+        return
+    given = f"{len(inputs)} inputs"
+    if infeed or keywords:
+        given += f" and {len(infeed) + len(keywords)} infeed values"
+    if keywords:
+        given += f" ({', '.join(keywords)} by name)"
+    raise TypeError(
+        "Supplied computation cannot be called with the specified inputs. You "
+        f"specified {given}, but the loop {what} needs {needs}.{note}"
     )
-    if len(tensors) != wanted or not ordered:
+
+
+def _body_results(returned: Any, wanted: int) -> list[Tensor]:
+    """The tensors that a body gave; None and operations come behind them."""
+    results = _as_list(returned)
+    count = next(
+        (i for i, r in enumerate(results) if r is None or isinstance(r, Operation)),
+        len(results),
+    )
+    behind = results[count:]
+    if count != wanted or not all(
+        r is None or isinstance(r, Operation) for r in behind
+    ):
         raise ValueError(
             "IPU loop body must return zero or more Tensor values followed by zero or "
             f"more Operations: one tensor for each of the {wanted} inputs of the loop. "
-            f"Received {len(tensors)} tensors in {len(results)} values."
+            f"Received {count} tensors in {len(results)} values."
         )
-    return tensors
+    return [Tensor(value) for value in results[:count]]
+
+
+def _check_types(before: Sequence[Tensor], after: Sequence[Tensor]) -> None:
+    for i, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old.dtype != new.dtype:
+            raise TypeError(
+                "Mismatch between input types and output types of the loop body: value "
+                f"{i} enters as {old.dtype.name} and leaves as {new.dtype.name}. "
+                "Convert it with tf.cast."
+            )
+        if old.shape != new.shape:
+            raise ValueError(
+                f"Value {i} of the loop enters with shape {old.shape} and leaves with "
+                f"shape {new.shape}. Shapes are fixed when a function is compiled for "
+                "the device: keep the shape."
+            )
+
+
+def _open_trace(what: str) -> _core.Trace:
+    trace = _core.open_trace()
+    if trace is None:
+        raise RuntimeError(
+            f"loops.{what} builds a loop of a device program: call it inside a "
+            "function that is compiled for the device."
+        )
+    return trace
+
+
+def _trace_body(
+    trace: _core.Trace,
+    body: Callable[..., Any],
+    start: Sequence[Tensor],
+    infeed_queue: IPUInfeedQueue | None,
+) -> int:
+    """The block of a loop's body."""
+    with block(trace) as inner:
+        carried = [trace.parameter((t.dtype.name, t.shape), inner) for t in start]
+        args: tuple[Any, ...] = ()
+        keywords: dict[str, Any] = {}
+        if infeed_queue is not None:
+            args, keywords = infeed_queue._dequeue_arguments()
+        _check_arguments(body, carried, args, keywords, "body")
+        ends = _body_results(body(*carried, *args, **keywords), len(start))
+        _check_types(start, ends)
+        add_results(trace, inner, ends)
+    return inner
+
+
+def _result(outputs: tuple[Tensor, ...]) -> Any:
+    if not outputs:
+        return Operation("IPULoop", "loop")
+    return outputs[0] if len(outputs) == 1 else list(outputs)
 
 
 def repeat(
@@ -45,53 +147,100 @@ def repeat(
     infeed_queue: IPUInfeedQueue | None = None,
     use_while_v1: bool = True,
 ) -> Any:
-    """Run ``body`` ``n`` times on the device.
+    """Run ``body`` ``n`` times on the device (IPU API: ``ipu.loops.repeat``).
 
     Only inside a function that is compiled for the device.
 
     Args:
         n: How often: an int or an int32 scalar; 0 and less is never.
         body: ``body(*inputs, *infeed_values)``; returns a tensor for each input, of its
-            shape and dtype, which is the input of the next iteration.
+            shape and dtype, which is the input of the next iteration, and then any
+            operations.
         inputs: The values of the first iteration: a list, a tensor, or None.
         infeed_queue: Gives one element to each iteration.
         use_while_v1: Accepted and not used.
 
     Returns:
-        None without inputs, the tensor for one, a list for several.
+        An operation without inputs, the tensor for one, a list for several.
 
     Raises:
-        ValueError: ``body`` does not return what it must.
-        TypeError: A value changes its dtype around the loop.
+        ValueError: ``body`` does not return what it must, or a value changes its shape.
+        TypeError: A value changes its dtype around the loop, or ``body`` does not take
+            so many arguments.
         RuntimeError: No function is being compiled.
+
+    Example:
+        >>> from ipu import loops, tf
+        >>> @tf.function(jit_compile=True)
+        ... def power(x):
+        ...     return loops.repeat(3, lambda y: y * x, [x])
+        >>> float(power(tf.constant(2.0)))
+        16.0
     """
-    trace = _core.open_trace()
-    if trace is None:
-        raise RuntimeError(
-            "loops.repeat builds a loop of a device program: call it inside a function "
-            "that is compiled for the device."
-        )
-    start = [Tensor(value) for value in _as_list(inputs)]
+    del use_while_v1
+    trace = _open_trace("repeat")
     count = Tensor(n)
-    block = trace.open_block()
-    try:
-        carried = [trace.parameter((t.dtype.name, t.shape), block) for t in start]
-        args: tuple[Any, ...] = ()
-        kwargs: dict[str, Any] = {}
-        if infeed_queue is not None:
-            args, kwargs = infeed_queue._dequeue_arguments()
-        returned = _body_results(body(*carried, *args, **kwargs), len(start))
-        ends = [Tensor(value) for value in returned]
-        for before, after in zip(start, ends, strict=True):
-            if before.dtype != after.dtype:
-                raise TypeError(
-                    "Mismatch between input types and output types of the loop body: "
-                    f"{before.dtype.name} enters and {after.dtype.name} leaves. "
-                    "Cast it back with tf.cast."
-                )
-        for value in ends:
-            trace.result(value, block)
-    finally:
-        trace.close_block(block)
-    result = trace.node("repeat", [count, *start], {"body": block}, ())
-    return list(result) if isinstance(result, tuple) else result
+    start = [Tensor(value) for value in _as_list(inputs)]
+    inner = _trace_body(trace, body, start, infeed_queue)
+    return _result(as_tuple(trace.node("repeat", [count, *start], {"body": inner}, ())))
+
+
+def while_loop(
+    condition: Callable[..., Any],
+    body: Callable[..., Any],
+    inputs: Sequence[Any] | Any = None,
+    infeed_queue: IPUInfeedQueue | None = None,
+    maximum_iterations: int | None = None,
+    use_while_v1: bool = True,
+) -> Any:
+    """Run ``body`` on the device while ``condition`` is true (IPU API:
+    ``ipu.loops.while_loop``).
+
+    Only inside a function that is compiled for the device.
+
+    Args:
+        condition: ``condition(*inputs)``, without infeed values, gives a scalar bool.
+        body: ``body(*inputs, *infeed_values)``; returns a tensor for each input, of its
+            shape and dtype, which is the input of the next iteration, and then any
+            operations.
+        inputs: The values of the first iteration: a list, a tensor, or None.
+        infeed_queue: Gives one element to each iteration.
+        maximum_iterations: The most iterations; None: any number.
+        use_while_v1: Accepted and not used.
+
+    Returns:
+        An operation without inputs, the tensor for one, a list for several.
+
+    Raises:
+        ValueError: ``body`` does not return what it must, or a value changes its shape.
+        TypeError: A value changes its dtype around the loop, ``condition`` gives no
+            bool, or one of the functions does not take so many arguments.
+        RuntimeError: No function is being compiled.
+
+    Example:
+        >>> from ipu import loops, tf
+        >>> @tf.function(jit_compile=True)
+        ... def first_above(limit):
+        ...     return loops.while_loop(lambda x: x <= limit, lambda x: x * 2.0, [1.0])
+        >>> float(first_above(tf.constant(100.0)))
+        128.0
+    """
+    del use_while_v1
+    trace = _open_trace("while_loop")
+    start = [Tensor(value) for value in _as_list(inputs)]
+    with block(trace) as test:
+        values = [trace.parameter((t.dtype.name, t.shape), test) for t in start]
+        _check_arguments(
+            condition,
+            values,
+            (),
+            {},
+            "condition",
+            " Note that infeed is not passed to the loop condition.",
+        )
+        predicate = as_predicate(condition(*values), "The result of the loop condition")
+        add_results(trace, test, [predicate])
+    inner = _trace_body(trace, body, start, infeed_queue)
+    limit = -1 if maximum_iterations is None else max(int(maximum_iterations), 0)
+    attrs = {"condition": test, "body": inner, "maximum_iterations": limit}
+    return _result(as_tuple(trace.node("while", start, attrs, ())))

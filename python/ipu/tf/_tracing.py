@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ipu import _core, _devices
 from ipu.tf import nest
+from ipu.tf._operation import Operation
 from ipu.tf.ops import Tensor
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -190,6 +191,8 @@ def _trace(
                     results.append(_Result(len(specs), None))
                     specs.append(TensorSpec(leaf.shape, leaf.dtype))
                     return specs[-1]
+                if isinstance(leaf, Operation):
+                    leaf = None
                 results.append(_Result(-1, leaf))
                 return leaf
 
