@@ -10,6 +10,7 @@ from . import (
     random_ops,
     reductions,
     resources,
+    windows,
 )
 from .model import Case
 
@@ -19,6 +20,7 @@ CASES: tuple[Case, ...] = (
     *products.cases(),
     *reductions.cases(),
     *movement.cases(),
+    *windows.window_cases(),
     *linear.cases(),
     *random_ops.cases(),
 )

@@ -349,6 +349,61 @@ def nested_oracle(
     return [total], []
 
 
+def number(graph: Graph, value: int) -> str:
+    bits = np.array(value, np.int32).tobytes().hex()
+    attrs = f"dtype=int32, shape=[], value=0x{bits}"
+    return graph.one("constant", [], ("int32", ()), attrs)
+
+
+def counted_while(graph: Graph, names: list[str]) -> None:
+    """Adds while a counter is below the second input, ten times at most."""
+    zero, one = number(graph, 0), number(graph, 1)
+    test = graph.open_block()
+    i = graph.param(("int32", ()))
+    graph.close_block([graph.one("less", [i, names[1]], ("bool", ()))])
+    inner = graph.open_block()
+    i = graph.param(("int32", ()))
+    graph.node("variable_add", names[:1], "resource=0", [])
+    graph.close_block([graph.one("add", [i, one], ("int32", ()))])
+    attrs = f"condition=b{test}, body=b{inner}, maximum_iterations=10"
+    graph.node("while", [zero], attrs, [("int32", ())])
+
+
+def while_oracle(v: Numbers, x: Numbers, _: Numbers, n: int) -> tuple[Numbers, Numbers]:
+    return nested_oracle(v, [x[0], np.minimum(x[1], 10)], _, n)
+
+
+def chosen(graph: Graph, names: list[str]) -> None:
+    """Adds, assigns or does nothing, by the second input."""
+    blocks = []
+    for op in ("variable_add", "variable_assign", ""):
+        blocks.append(f"b{graph.open_block()}")
+        if op:
+            graph.node(op, names[:1], "resource=0", [])
+        graph.close_block([])
+    graph.node("switch", [names[1]], f"branches=[{','.join(blocks)}]", [])
+
+
+def chosen_oracle(
+    v: Numbers, x: Numbers, _: Numbers, n: int
+) -> tuple[Numbers, Numbers]:
+    value = v[0]
+    for _trip in range(n):
+        value = {0: value + x[0], 1: x[0]}.get(int(x[1]), value)
+    return [value], []
+
+
+def branches() -> Iterator[Scenario]:
+    v, x = numbers((5, 3), "float32", 1), numbers((5, 3), "float32", 2)
+    for count in (-1, 0, 3, 12):
+        more = (x, np.array(count, np.int32))
+        label = f"counted_{count}"
+        yield Scenario("while", label, (v,), more, counted_while, while_oracle)
+    for which in (-1, 0, 1, 2, 3):
+        more = (x, np.array(which, np.int32))
+        yield Scenario("switch", f"branch_{which}", (v,), more, chosen, chosen_oracle)
+
+
 def loops() -> Iterator[Scenario]:
     for inner in (0, 1, 4):
         v, x = numbers((5, 3), "float32", 1), numbers((5, 3), "float32", 2)
@@ -364,4 +419,5 @@ def scenarios() -> tuple[Scenario, ...]:
         *product_updates(),
         *queues(),
         *loops(),
+        *branches(),
     )
