@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from ipu import _core, tf
 from ipu.tf import errors
 
@@ -715,7 +714,7 @@ def test_device_takes_elements_in_order() -> None:
 def test_data_set_that_ends_early_fails_the_run() -> None:
     with pytest.raises(errors.OutOfRangeError, match="out of range"):
         run_on_device(Dataset.range(2, output_type=tf.int32), 3)
-    with pytest.raises(errors.OutOfRangeError, match="out of range|no element|empty"):
+    with pytest.raises(errors.OutOfRangeError, match="out of range"):
         run_on_device(Dataset.range(0, output_type=tf.int32).repeat(), 1)
 
 

@@ -518,16 +518,19 @@ dataset_batch(PyObject *self, PyObject *arguments)
     return finish(Py_TYPE(self), status, &ctx, dataset);
 }
 
-PyDoc_STRVAR(map_doc,
-             "map(specs, compile, /)\n--\n\nRuns the Program of compile(specs) on each "
-             "element, with the specs of its inputs; specs are those of its results.");
+PyDoc_STRVAR(
+    map_doc,
+    "map(specs, compile, seed, /)\n--\n\nRuns the Program of compile(specs) on "
+    "each element, with the specs of its inputs; specs are those of its "
+    "results, and seed is that of its random ops.");
 static PyObject *
 dataset_map(PyObject *self, PyObject *arguments)
 {
     PyObject *specs;
     PyObject *compile;
+    unsigned long long seed;
     uint32_t count;
-    if (!PyArg_ParseTuple(arguments, "OO:map", &specs, &compile)) {
+    if (!PyArg_ParseTuple(arguments, "OOK:map", &specs, &compile, &seed)) {
         return NULL;
     }
     ipu_type *types = parse_specs(specs, &count);
@@ -541,7 +544,7 @@ dataset_map(PyObject *self, PyObject *arguments)
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;
-    const ipu_map_function function = {map_compile, release_object, state};
+    const ipu_map_function function = {map_compile, release_object, state, seed};
     ipu_status status = ipu_dataset_map(&ctx, ipu_py_dataset_of(self), &function, types,
                                         count, &dataset);
     PyMem_Free(types);
@@ -549,6 +552,97 @@ dataset_map(PyObject *self, PyObject *arguments)
         Py_DECREF(state);
     }
     return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(
+    filter_doc,
+    "filter(compile, seed, ends, /)\n--\n\nThe elements for which the Program "
+    "of compile(specs) gives true; with `ends` those before the first for which "
+    "it gives false.");
+static PyObject *
+dataset_filter(PyObject *self, PyObject *arguments)
+{
+    PyObject *compile;
+    unsigned long long seed;
+    int ends;
+    if (!PyArg_ParseTuple(arguments, "OKp:filter", &compile, &seed, &ends)) {
+        return NULL;
+    }
+    PyObject *state = Py_BuildValue("[O]", compile);
+    if (state == NULL) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    const ipu_map_function predicate = {map_compile, release_object, state, seed};
+    ipu_status status = ipu_dataset_filter(&ctx, ipu_py_dataset_of(self), &predicate,
+                                           ends != 0, &dataset);
+    if (status != IPU_OK) {
+        Py_DECREF(state);
+    }
+    return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(concatenate_doc, "concatenate(other, /)\n--\n\nThe elements of this one, "
+                              "then of the other.");
+static PyObject *
+dataset_concatenate(PyObject *self, PyObject *other)
+{
+    if (!PyObject_TypeCheck(other, Py_TYPE(self))) {
+        return PyErr_Format(PyExc_TypeError, "concatenate takes a data set, not %R",
+                            other);
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status = ipu_dataset_concatenate(&ctx, ipu_py_dataset_of(self),
+                                                ipu_py_dataset_of(other), &dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(shard_doc, "shard(count, index, /)\n--\n\nElements index, index + count, "
+                        "and so on.");
+static PyObject *
+dataset_shard(PyObject *self, PyObject *arguments)
+{
+    long long count;
+    long long index;
+    if (!PyArg_ParseTuple(arguments, "LL:shard", &count, &index)) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status =
+        ipu_dataset_shard(&ctx, ipu_py_dataset_of(self), count, index, &dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+typedef ipu_status plain_constructor(ipu_ctx *ctx, ipu_dataset *input,
+                                     ipu_dataset **out);
+
+static PyObject *
+without_arguments(PyObject *self, plain_constructor *construct)
+{
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status = construct(&ctx, ipu_py_dataset_of(self), &dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset);
+}
+
+PyDoc_STRVAR(unbatch_doc,
+             "unbatch()\n--\n\nThe slices of each element along the first axis.");
+static PyObject *
+dataset_unbatch(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return without_arguments(self, ipu_dataset_unbatch);
+}
+
+PyDoc_STRVAR(cache_doc, "cache()\n--\n\nReads the input once and keeps its elements.");
+static PyObject *
+dataset_cache(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return without_arguments(self, ipu_dataset_cache);
 }
 
 typedef ipu_status count_constructor(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
@@ -586,6 +680,14 @@ static PyObject *
 dataset_skip(PyObject *self, PyObject *count)
 {
     return with_count(self, count, ipu_dataset_skip);
+}
+
+PyDoc_STRVAR(assert_cardinality_doc, "assert_cardinality(count, /)\n--\n\n-1: endless; "
+                                     "an error for who finds another number.");
+static PyObject *
+dataset_assert_cardinality(PyObject *self, PyObject *count)
+{
+    return with_count(self, count, ipu_dataset_assert_cardinality);
 }
 
 PyDoc_STRVAR(prefetch_doc,
@@ -649,6 +751,12 @@ static PyMethodDef methods[] = {
     {"shuffle", dataset_shuffle, METH_VARARGS, shuffle_doc},
     {"batch", dataset_batch, METH_VARARGS, batch_doc},
     {"map", dataset_map, METH_VARARGS, map_doc},
+    {"filter", dataset_filter, METH_VARARGS, filter_doc},
+    {"concatenate", dataset_concatenate, METH_O, concatenate_doc},
+    {"shard", dataset_shard, METH_VARARGS, shard_doc},
+    {"unbatch", dataset_unbatch, METH_NOARGS, unbatch_doc},
+    {"cache", dataset_cache, METH_NOARGS, cache_doc},
+    {"assert_cardinality", dataset_assert_cardinality, METH_O, assert_cardinality_doc},
     {"repeat", dataset_repeat, METH_O, repeat_doc},
     {"take", dataset_take, METH_O, take_doc},
     {"skip", dataset_skip, METH_O, skip_doc},

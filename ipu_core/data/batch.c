@@ -118,8 +118,8 @@ rows_filled(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *row
     bool end = false;
     for (*rows = 0; *rows < size; ++*rows) {
         for (uint32_t c = 0; c < input->type_count; c++) {
-            it->row[c] = (char *)buffers[c] +
-                         (size_t)*rows * ipu_type_bytes(&input->types[c]);
+            it->row[c] =
+                (char *)buffers[c] + (size_t)*rows * ipu_type_bytes(&input->types[c]);
         }
         IPU_TRY(ipu__iterator_fill(ctx, it->base.input, input->types, it->row, &end));
         if (end) {
@@ -176,8 +176,7 @@ rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
                 it->types[c] = batched(&element.types[c], batch->size);
             }
             IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
-        }
-        else {
+        } else {
             IPU_TRY(check_row(ctx, it, &element, *rows));
         }
         for (uint32_t c = 0; c < count; c++) {
@@ -210,15 +209,13 @@ batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
             copy_rows(it->store.parts[c], it->views + c * it->view_count, rows,
                       ipu_type_bytes(&input->types[c]));
         }
-    }
-    else if (input->is_static) {
+    } else if (input->is_static) {
         for (uint32_t c = 0; c < count; c++) {
             it->types[c] = batched(&input->types[c], batch->size);
         }
         IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
         IPU_TRY(rows_filled(ctx, it, it->store.parts, &rows));
-    }
-    else {
+    } else {
         IPU_TRY(rows_found(ctx, it, &rows));
     }
     it->made += (uint64_t)rows;
@@ -331,8 +328,8 @@ ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_rema
     for (uint32_t i = 0; i < input->type_count; i++) {
         types[i] = batched(&input->types[i], drop_remainder ? size : -1);
     }
-    ipu_status status = ipu__dataset_new(ctx, &batch_ops, &input, 1, types,
-                                         input->type_count, &batch);
+    ipu_status status =
+        ipu__dataset_new(ctx, &batch_ops, &input, 1, types, input->type_count, &batch);
     ipu_free(ctx, types, input->type_count * sizeof(ipu_type));
     IPU_TRY(status);
     batch->size = size;

@@ -143,8 +143,7 @@ ipu__type_text(const ipu_type *type, char *text, size_t size)
         }
         if (type->shape.dims[i] < 0) {
             made = snprintf(text + used, size - used, i > 0 ? ",?" : "?");
-        }
-        else {
+        } else {
             made = snprintf(text + used, size - used, "%s%" PRId64, i > 0 ? "," : "",
                             type->shape.dims[i]);
         }
@@ -312,6 +311,17 @@ take_passes(ipu_ctx *ctx, ipu_dataset *dataset, uint64_t times, pass_list *list)
     return IPU_OK;
 }
 
+uint64_t
+ipu__pass_number(const ipu_dataset *dataset, const ipu__pass *pass)
+{
+    for (uint32_t i = 0; i < pass->base_count; i++) {
+        if (pass->bases[i].dataset == dataset) {
+            return pass->bases[i].base + pass->index;
+        }
+    }
+    return 0;
+}
+
 ipu_status
 ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out)
 {
@@ -335,8 +345,7 @@ ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out)
         iterator->bases = bases;
         iterator->base_count = (uint32_t)list.bases.count;
         *out = iterator;
-    }
-    else {
+    } else {
         ipu_free(ctx, bases, bytes);
     }
     IPU_ARRAY_FREE(ctx, &list.bases);

@@ -77,10 +77,31 @@ typedef struct ipu_map_function {
                           uint32_t count, const ipu_program **out_program);
     void (*release)(void *state);
     void *state;
+    uint64_t seed; /* of the random ops */
 } ipu_map_function;
 ipu_status ipu_dataset_map(ipu_ctx *ctx, ipu_dataset *input,
                            const ipu_map_function *function, const ipu_type *outputs,
                            uint32_t output_count, ipu_dataset **out);
+/* The elements for which the predicate's program gives true (one bool scalar); with
+ * `ends` those before the first one for which it gives false. */
+ipu_status ipu_dataset_filter(ipu_ctx *ctx, ipu_dataset *input,
+                              const ipu_map_function *predicate, bool ends,
+                              ipu_dataset **out);
+/* The elements of one, then of the other. Dtypes must agree; a size that differs is not
+ * known. */
+ipu_status ipu_dataset_concatenate(ipu_ctx *ctx, ipu_dataset *first,
+                                   ipu_dataset *second, ipu_dataset **out);
+/* Elements index, index + count, ... */
+ipu_status ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
+                             int64_t index, ipu_dataset **out);
+/* The slices of each element along the first axis. */
+ipu_status ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out);
+/* Says how many elements there are (or -1: endless); FAILED_PRECONDITION for who reads
+ * to the end and finds another number. */
+ipu_status ipu_dataset_assert_cardinality(ipu_ctx *ctx, ipu_dataset *input,
+                                          int64_t cardinality, ipu_dataset **out);
+/* Reads the input once, over all iterators, and keeps its elements in memory. */
+ipu_status ipu_dataset_cache(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out);
 ipu_status ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
                               ipu_dataset **out); /* -1: for ever */
 ipu_status ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
@@ -104,8 +125,8 @@ ipu_status ipu_iterator_next_into(ipu_ctx *ctx, ipu_iterator *iterator,
                                   const ipu_type *types, void *const *buffers);
 
 /* A thread that opens an infeed (ipu_infeed_reopen) and fills it from a fresh iterator
- * until that ends or the queue closes. A prefetch at the end of the data set is skipped:
- * the infeed is one itself. */
+ * until that ends or the queue closes. A prefetch at the end of the data set is
+ * skipped: the infeed is one itself. */
 typedef struct ipu_feeder ipu_feeder;
 ipu_status ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
                             ipu_feeder **out);

@@ -93,6 +93,10 @@ ipu_status ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops,
                             ipu_dataset *const *inputs, uint32_t input_count,
                             const ipu_type *types, uint32_t type_count, void *out);
 
+/* The number of this pass over a data set that counts them, over its life; 0 for one
+ * that does not. */
+uint64_t ipu__pass_number(const ipu_dataset *dataset, const ipu__pass *pass);
+
 /* Makes an iterator with a reference to `dataset`; free with ipu_iterator_free. */
 ipu_status ipu__iterator_new(ipu_ctx *ctx, const ipu__iterator_ops *ops,
                              ipu_dataset *dataset, void *out);

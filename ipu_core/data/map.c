@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Map: runs a compiled host program on each element.
+ * Map, filter and take_while: run a compiled host program on each element; the last two
+ * hand the element on, or not, as its one bool result says.
  *
  * The function is compiled once for each tuple of concrete input types, by a
  * callback that may need Python; its programs are shared by all iterators of the
  * data set. Each iterator has its own executors (slabs), which allocate nothing from
- * the second element on. A fill lets the program write the caller's buffers.
+ * the second element on. A fill lets map's program write the caller's buffers.
+ *
+ * Random numbers are a function of (seed, pass, element): new ones for every element of
+ * every pass, the same in every run.
  *
  * The lock is never held during the callback, which waits for Python's lock: two
  * threads may then compile the same function, and the first one's program is kept. */
@@ -20,8 +24,12 @@ typedef struct map_program {
     const ipu_program *program; /* the function's state owns it */
 } map_program;
 
+enum { STEPS_PER_ELEMENT = 1 << 24 };            /* of a program with loops */
+#define PASS_STRIDE UINT64_C(0x9E3779B97F4A7C15) /* keeps the seeds of passes apart */
+
 typedef struct map_dataset {
     ipu_dataset base;
+    bool ends; /* take_while: ends with the first element that is not handed on */
     ipu_map_function function;
     bool owns_function;
     pthread_mutex_t lock; /* protects programs */
@@ -37,6 +45,7 @@ typedef struct map_executor {
 typedef struct map_iterator {
     ipu_iterator base;
     uint64_t made;
+    uint64_t seed; /* of this pass */
     IPU_ARRAY(map_executor) executors;
     size_t last; /* used last */
     ipu__store store;
@@ -67,9 +76,25 @@ find_locked(const map_dataset *map, const ipu_type *types)
     return (map_program){0};
 }
 
+static const ipu__dataset_ops map_ops;
+
+static ipu_status
+check_verdict(ipu_ctx *ctx, const map_dataset *map, const ipu_program *program)
+{
+    IPU_FAIL_IF(
+        ctx,
+        program->output_count != 1 || program->outputs[0].dtype != IPU_DTYPE_BOOL ||
+            program->outputs[0].shape.rank != 0,
+        TYPE, "%s: the predicate must give one bool scalar", map->base.ops->name);
+    return IPU_OK;
+}
+
 static ipu_status
 check_outputs(ipu_ctx *ctx, const map_dataset *map, const ipu_program *program)
 {
+    if (map->base.ops != &map_ops) {
+        return check_verdict(ctx, map, program);
+    }
     IPU_FAIL_IF(ctx, program->output_count != map->base.type_count, INVALID_ARGUMENT,
                 "map: the function gives %" PRIu32 " tensors, but %" PRIu32
                 " were declared",
@@ -77,13 +102,13 @@ check_outputs(ipu_ctx *ctx, const map_dataset *map, const ipu_program *program)
     for (uint32_t i = 0; i < program->output_count; i++) {
         char made[96];
         char declared[96];
-        IPU_FAIL_IF(
-            ctx, !ipu__type_accepts(&map->base.types[i], &program->outputs[i]),
-            INVALID_ARGUMENT,
-            "map: component %" PRIu32 " of the function's result is %s, but %s was "
-            "declared",
-            i, ipu__type_text(&program->outputs[i], made, sizeof(made)),
-            ipu__type_text(&map->base.types[i], declared, sizeof(declared)));
+        IPU_FAIL_IF(ctx, !ipu__type_accepts(&map->base.types[i], &program->outputs[i]),
+                    INVALID_ARGUMENT,
+                    "map: component %" PRIu32
+                    " of the function's result is %s, but %s was "
+                    "declared",
+                    i, ipu__type_text(&program->outputs[i], made, sizeof(made)),
+                    ipu__type_text(&map->base.types[i], declared, sizeof(declared)));
     }
     return IPU_OK;
 }
@@ -100,8 +125,8 @@ find_program(ipu_ctx *ctx, map_dataset *map, const ipu_type *types, map_program 
         return IPU_OK;
     }
     map_program made = {0};
-    IPU_TRY(map->function.compile(ctx, map->function.state, types, count,
-                                  &made.program));
+    IPU_TRY(
+        map->function.compile(ctx, map->function.state, types, count, &made.program));
     IPU_TRY(check_outputs(ctx, map, made.program));
     IPU_TRY(ipu_alloc(ctx, bytes > 0 ? bytes : 1, &made.inputs));
     for (uint32_t i = 0; i < count; i++) {
@@ -144,6 +169,16 @@ find_executor(ipu_ctx *ctx, map_iterator *it, const ipu_type *types)
     return IPU_ARRAY_PUSH(ctx, &it->executors, made);
 }
 
+/* Runs the program of find_executor on an element. */
+static ipu_status
+run_program(ipu_ctx *ctx, map_iterator *it, const void *const *parts,
+            void *const *results)
+{
+    ipu_executor *executor = it->executors.items[it->last].executor;
+    ipu_executor_set_random(executor, it->seed, it->made * STEPS_PER_ELEMENT);
+    return ipu_executor_run(ctx, executor, parts, results, NULL, NULL);
+}
+
 /* Says in which element it went wrong; an exception of Python's speaks for itself. */
 static ipu_status
 name_element(ipu_ctx *ctx, const map_iterator *it, ipu_status status)
@@ -157,8 +192,8 @@ name_element(ipu_ctx *ctx, const map_iterator *it, ipu_status status)
     ipu_ctx_clear(ctx);
     /* to the consumer OUT_OF_RANGE is the end of the data */
     status = status == IPU_STATUS_OUT_OF_RANGE ? IPU_STATUS_INVALID_ARGUMENT : status;
-    status = ipu_ctx_fail(ctx, status, "map: element %" PRIu64 ": %s", it->made,
-                          message);
+    status = ipu_ctx_fail(ctx, status, "%s: element %" PRIu64 ": %s",
+                          it->base.dataset->ops->name, it->made, message);
     ctx->source = source;
     return status;
 }
@@ -180,8 +215,7 @@ map_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         status =
             ipu__store_fit(ctx, &it->store, out->types, made->program->output_count);
         if (status == IPU_OK) {
-            status = ipu_executor_run(ctx, made->executor, element.parts,
-                                      it->store.parts, NULL, NULL);
+            status = run_program(ctx, it, element.parts, it->store.parts);
         }
     }
     out->parts = (const void *const *)it->store.parts;
@@ -207,13 +241,35 @@ map_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
         status = ipu__element_check(ctx, made->program->outputs, types,
                                     made->program->output_count);
         if (status == IPU_OK) {
-            status = ipu_executor_run(ctx, made->executor, element.parts, buffers, NULL,
-                                      NULL);
+            status = run_program(ctx, it, element.parts, buffers);
         }
     }
     status = name_element(ctx, it, status);
     it->made++;
     return status;
+}
+
+static ipu_status
+filter_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    map_iterator *it = (map_iterator *)iterator;
+    bool ends = ((const map_dataset *)iterator->dataset)->ends;
+    uint8_t is_kept = 0;
+    void *result = &is_kept;
+    do {
+        IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
+        if (out->end) {
+            return IPU_OK;
+        }
+        ipu_status status = find_executor(ctx, it, out->types);
+        if (status == IPU_OK) {
+            status = run_program(ctx, it, out->parts, &result);
+        }
+        IPU_TRY(name_element(ctx, it, status));
+        it->made++;
+    } while (!is_kept && !ends);
+    out->end = !is_kept;
+    return IPU_OK;
 }
 
 static void
@@ -232,10 +288,32 @@ static const ipu__iterator_ops map_iterator_ops = {.bytes = sizeof(map_iterator)
                                                    .fill = map_fill,
                                                    .close = map_close};
 
+static const ipu__iterator_ops filter_iterator_ops = {
+    .bytes = sizeof(map_iterator), .next = filter_next, .close = map_close};
+
+static ipu_status
+open_with(ipu_ctx *ctx, const ipu__iterator_ops *ops, ipu_dataset *dataset,
+          const ipu__pass *pass, ipu_iterator **out)
+{
+    map_iterator *it;
+    IPU_TRY(ipu__iterator_over(ctx, ops, dataset, pass, &it));
+    it->seed = ((const map_dataset *)dataset)->function.seed +
+               ipu__pass_number(dataset, pass) * PASS_STRIDE;
+    *out = &it->base;
+    return IPU_OK;
+}
+
 static ipu_status
 map_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
 {
-    return ipu__iterator_over(ctx, &map_iterator_ops, dataset, pass, out);
+    return open_with(ctx, &map_iterator_ops, dataset, pass, out);
+}
+
+static ipu_status
+filter_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+            ipu_iterator **out)
+{
+    return open_with(ctx, &filter_iterator_ops, dataset, pass, out);
 }
 
 static void
@@ -260,20 +338,51 @@ static const ipu__dataset_ops map_ops = {.name = "map",
                                          .open = map_open,
                                          .destroy = map_destroy};
 
+static const ipu__dataset_ops filter_ops = {.name = "filter",
+                                            .bytes = sizeof(map_dataset),
+                                            .open = filter_open,
+                                            .destroy = map_destroy};
+static const ipu__dataset_ops take_while_ops = {.name = "take_while",
+                                                .bytes = sizeof(map_dataset),
+                                                .open = filter_open,
+                                                .destroy = map_destroy};
+
+static ipu_status
+create(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *input,
+       const ipu_map_function *function, const ipu_type *types, uint32_t type_count,
+       map_dataset **out)
+{
+    IPU_TRY(ipu__dataset_new(ctx, ops, &input, 1, types, type_count, out));
+    if (pthread_mutex_init(&(*out)->lock, NULL) != 0) {
+        ipu_dataset_unref(&(*out)->base);
+        IPU_FAIL(ctx, RESOURCE_EXHAUSTED, "%s: no lock could be made", ops->name);
+    }
+    (*out)->function = *function;
+    (*out)->owns_function = true;
+    (*out)->base.counts_passes = true;
+    return IPU_OK;
+}
+
 ipu_status
 ipu_dataset_map(ipu_ctx *ctx, ipu_dataset *input, const ipu_map_function *function,
                 const ipu_type *outputs, uint32_t output_count, ipu_dataset **out)
 {
     map_dataset *map;
-    IPU_TRY(
-        ipu__dataset_new(ctx, &map_ops, &input, 1, outputs, output_count, &map));
-    if (pthread_mutex_init(&map->lock, NULL) != 0) {
-        ipu_dataset_unref(&map->base);
-        IPU_FAIL(ctx, RESOURCE_EXHAUSTED, "map: no lock could be made");
-    }
-    map->function = *function;
-    map->owns_function = true;
+    IPU_TRY(create(ctx, &map_ops, input, function, outputs, output_count, &map));
     map->base.cardinality = input->cardinality;
     *out = &map->base;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_dataset_filter(ipu_ctx *ctx, ipu_dataset *input, const ipu_map_function *predicate,
+                   bool ends, ipu_dataset **out)
+{
+    map_dataset *filter;
+    IPU_TRY(create(ctx, ends ? &take_while_ops : &filter_ops, input, predicate,
+                   input->types, input->type_count, &filter));
+    filter->ends = ends;
+    filter->base.stable = input->stable;
+    *out = &filter->base;
     return IPU_OK;
 }

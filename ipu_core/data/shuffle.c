@@ -83,8 +83,7 @@ take_in(ipu_ctx *ctx, shuffle_iterator *it, size_t at, bool *took)
         for (uint32_t i = 0; i < count; i++) {
             it->views.items[at * count + i] = element.parts[i];
         }
-    }
-    else {
+    } else {
         if (at == it->stores.count) {
             ipu__store empty = {0};
             IPU_TRY(IPU_ARRAY_PUSH(ctx, &it->stores, empty));
@@ -141,8 +140,7 @@ shuffle_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         }
         out->types = iterator->dataset->types;
         out->parts = it->out_parts;
-    }
-    else {
+    } else {
         swap_stores(&it->stores.items[chosen], &it->out_store);
         ipu_status status = take_in(ctx, it, chosen, &took);
         if (status != IPU_OK || !took) {
@@ -186,11 +184,7 @@ shuffle_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
         return status;
     }
     it->key.seed = shuffle->seed;
-    for (uint32_t i = 0; shuffle->reshuffle && i < pass->base_count; i++) {
-        if (pass->bases[i].dataset == dataset) {
-            it->key.step = pass->bases[i].base + pass->index;
-        }
-    }
+    it->key.step = ipu__pass_number(dataset, pass);
     *out = &it->base;
     return IPU_OK;
 }

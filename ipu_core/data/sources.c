@@ -144,8 +144,7 @@ ipu_dataset_slices(ipu_ctx *ctx, const ipu_type *types, const ipu_held_buffer *b
 {
     ipu_type *rows;
     ipu_status status = IPU_OK;
-    IPU_FAIL_IF(ctx, count == 0, VALUE,
-                "from_tensor_slices needs at least one tensor");
+    IPU_FAIL_IF(ctx, count == 0, VALUE, "from_tensor_slices needs at least one tensor");
     for (uint32_t i = 0; i < count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
         IPU_FAIL_IF(ctx, types[i].shape.rank == 0, VALUE,
@@ -195,8 +194,8 @@ range_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         return IPU_OK;
     }
     /* every value lies between start and stop, so only the sum must fit */
-    it->value = (int64_t)((uint64_t)range->start +
-                          (uint64_t)it->made * (uint64_t)range->step);
+    it->value =
+        (int64_t)((uint64_t)range->start + (uint64_t)it->made * (uint64_t)range->step);
     it->made++;
     it->part = &it->value;
     out->types = range->base.types;
@@ -228,8 +227,7 @@ ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,
     IPU_FAIL_IF(ctx, step == 0, INVALID_ARGUMENT, "range: the step must not be zero");
     if (step > 0 && stop > start) {
         count = ((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step + 1;
-    }
-    else if (step < 0 && stop < start) {
+    } else if (step < 0 && stop < start) {
         count =
             ((uint64_t)start - (uint64_t)stop - 1) / (UINT64_C(0) - (uint64_t)step) + 1;
     }
@@ -271,13 +269,13 @@ generator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     for (uint32_t i = 0; !out->end && i < dataset->base.type_count; i++) {
         char made[96];
         char declared[96];
-        IPU_FAIL_IF(ctx, !ipu__type_accepts(&dataset->base.types[i], &out->types[i]),
-                    INVALID_ARGUMENT,
-                    "element %" PRIu64 " of the generator: component %" PRIu32
-                    " is %s, but %s was declared",
-                    it->made, i, ipu__type_text(&out->types[i], made, sizeof(made)),
-                    ipu__type_text(&dataset->base.types[i], declared,
-                                   sizeof(declared)));
+        IPU_FAIL_IF(
+            ctx, !ipu__type_accepts(&dataset->base.types[i], &out->types[i]),
+            INVALID_ARGUMENT,
+            "element %" PRIu64 " of the generator: component %" PRIu32
+            " is %s, but %s was declared",
+            it->made, i, ipu__type_text(&out->types[i], made, sizeof(made)),
+            ipu__type_text(&dataset->base.types[i], declared, sizeof(declared)));
     }
     it->made++;
     return IPU_OK;
@@ -293,10 +291,10 @@ generator_close(ipu_ctx *ctx, ipu_iterator *iterator)
     }
 }
 
-static const ipu__iterator_ops generator_iterator_ops = {
-    .bytes = sizeof(generator_iterator),
-    .next = generator_next,
-    .close = generator_close};
+static const ipu__iterator_ops generator_iterator_ops = {.bytes =
+                                                             sizeof(generator_iterator),
+                                                         .next = generator_next,
+                                                         .close = generator_close};
 
 /* The pass starts with the first element, on the thread that reads it. */
 static ipu_status

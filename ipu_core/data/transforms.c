@@ -50,8 +50,7 @@ zip_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
     const ipu_dataset *dataset = iterator->dataset;
     uint32_t at = 0;
     for (uint32_t i = 0; i < dataset->input_count && !*end; i++) {
-        IPU_TRY(
-            ipu__iterator_fill(ctx, it->inputs[i], types + at, buffers + at, end));
+        IPU_TRY(ipu__iterator_fill(ctx, it->inputs[i], types + at, buffers + at, end));
         at += dataset->inputs[i]->type_count;
     }
     return IPU_OK;
@@ -263,14 +262,11 @@ ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset 
     int64_t n = input->cardinality;
     if (count < 0) {
         n = n == 0 ? 0 : IPU_CARDINALITY_INFINITE;
-    }
-    else if (count == 0) {
+    } else if (count == 0) {
         n = 0;
-    }
-    else if (n > 0 && n > INT64_MAX / count) {
+    } else if (n > 0 && n > INT64_MAX / count) {
         n = IPU_CARDINALITY_INFINITE;
-    }
-    else if (n > 0) {
+    } else if (n > 0) {
         n *= count;
     }
     IPU_TRY(count_create(ctx, &repeat_ops, input, count, n, out));
@@ -379,8 +375,7 @@ ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **
     int64_t n = input->cardinality;
     if (n == IPU_CARDINALITY_INFINITE && count >= 0) {
         n = count;
-    }
-    else if (n >= 0 && count >= 0 && count < n) {
+    } else if (n >= 0 && count >= 0 && count < n) {
         n = count;
     }
     return count_create(ctx, &take_ops, input, count < 0 ? -1 : count, n, out);

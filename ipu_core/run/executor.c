@@ -43,7 +43,8 @@ struct ipu_executor {
     int64_t *counters;   /* per loop: turns left */
     bool is_bound;
     uint64_t generation; /* of the device, when it was bound */
-    uint64_t own_step;   /* without a device */
+    uint64_t own_seed;   /* without a device */
+    uint64_t own_step;
 };
 
 /* --- binding --------------------------------------------------------------------- */
@@ -258,6 +259,13 @@ ipu_executor_set_pool(ipu_executor *executor, ipu_pool *pool)
     executor->pool = pool;
 }
 
+void
+ipu_executor_set_random(ipu_executor *executor, uint64_t seed, uint64_t step)
+{
+    executor->own_seed = seed;
+    executor->own_step = step;
+}
+
 /* --- running --------------------------------------------------------------------- */
 
 typedef struct run {
@@ -276,7 +284,8 @@ static void
 set_random(run *r)
 {
     const ipu_executor *executor = r->executor;
-    r->call.random = (ipu_random_key){.step = executor->own_step};
+    r->call.random =
+        (ipu_random_key){.seed = executor->own_seed, .step = executor->own_step};
     if (executor->device != NULL) {
         r->call.random.seed = ipu__device_seed_of(executor->device);
         r->call.random.step = ipu_device_step(executor->device);

@@ -18,6 +18,9 @@ ipu_status ipu_executor_create(ipu_ctx *ctx, const ipu_program *program,
 void ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor);
 void ipu_executor_set_pool(ipu_executor *executor, ipu_pool *pool);
 
+/* The random state of the next run, for an executor without a device. */
+void ipu_executor_set_random(ipu_executor *executor, uint64_t seed, uint64_t step);
+
 typedef struct ipu_run_stats {
     uint64_t steps;       /* NEXT instructions of outermost loops */
     uint64_t allocations; /* through the context's allocator; 0 in the steady state */

@@ -110,8 +110,7 @@ test_range(void)
     CHECK_OK(&ctx, ipu_dataset_range(&ctx, 3, 3, 1, &dataset));
     CHECK(ipu_dataset_cardinality(dataset) == 0);
     ipu_dataset_unref(dataset);
-    CHECK(ipu_dataset_range(&ctx, 0, 1, 0, &dataset) ==
-          IPU_STATUS_INVALID_ARGUMENT);
+    CHECK(ipu_dataset_range(&ctx, 0, 1, 0, &dataset) == IPU_STATUS_INVALID_ARGUMENT);
     ipu_ctx_clear(&ctx);
     CHECK(ipu_dataset_range(&ctx, INT64_MIN, INT64_MAX, 1, &dataset) ==
           IPU_STATUS_INVALID_ARGUMENT);
@@ -543,7 +542,7 @@ test_map(void)
     const ipu_type type = type_of(IPU_DTYPE_UINT8, 2, 5, 2);
     const ipu_held_buffer buffer = {pixels, NULL, NULL};
     caster state = {0};
-    const ipu_map_function function = {caster_compile, caster_release, &state};
+    const ipu_map_function function = {caster_compile, caster_release, &state, 0};
     const ipu_type declared = type_of(IPU_DTYPE_FLOAT32, 2, -1, 2);
     ipu_dataset *dataset;
     ipu_iterator *iterator;
@@ -650,21 +649,23 @@ whole_pipeline(ipu_ctx *c)
     const ipu_held_buffer buffer = {values, NULL, NULL};
     counter state = {.limit = 9, .fail_at = -1};
     caster cast = {0};
-    const ipu_map_function function = {caster_compile, caster_release, &cast};
+    const ipu_map_function function = {caster_compile, caster_release, &cast, 0};
     const ipu_generator generator = {counter_open, counter_next, counter_close, NULL,
                                      &state};
     const ipu_type declared = type_of(IPU_DTYPE_INT64, 1, -1, 0);
     const ipu_type mapped = type_of(IPU_DTYPE_FLOAT32, 2, -1, 2);
-    ipu_dataset *sets[12] = {NULL};
+    enum { SETS = 15 };
+    ipu_dataset *sets[SETS] = {NULL};
     ipu_iterator *iterator = NULL;
+    ipu_iterator *other = NULL;
     ipu_status status = ipu_dataset_slices(c, &type, &buffer, 1, &sets[0]);
     status = status ? status : ipu_dataset_shuffle(c, sets[0], 4, 3, true, &sets[1]);
     status = status ? status : ipu_dataset_repeat(c, sets[1], 2, &sets[2]);
     status = status ? status : ipu_dataset_batch(c, sets[2], 5, false, &sets[3]);
-    status = status ? status
-                    : ipu_dataset_map(c, sets[3], &function, &mapped, 1, &sets[4]);
-    status = status ? status
-                    : ipu_dataset_generator(c, &declared, 1, &generator, &sets[5]);
+    status =
+        status ? status : ipu_dataset_map(c, sets[3], &function, &mapped, 1, &sets[4]);
+    status =
+        status ? status : ipu_dataset_generator(c, &declared, 1, &generator, &sets[5]);
     status = status ? status : ipu_dataset_shuffle(c, sets[5], 3, 3, true, &sets[6]);
     status = status ? status : ipu_dataset_batch(c, sets[6], 2, false, &sets[7]);
     ipu_dataset *both[] = {sets[4], sets[7]};
@@ -676,9 +677,24 @@ whole_pipeline(ipu_ctx *c)
         const void *const *parts;
         status = ipu_iterator_next(c, iterator, &types, &parts);
     }
+    status = status ? status : ipu_dataset_unbatch(c, sets[3], &sets[10]);
+    status = status ? status : ipu_dataset_concatenate(c, sets[10], sets[0], &sets[11]);
+    status = status ? status : ipu_dataset_cache(c, sets[11], &sets[12]);
+    status = status ? status : ipu_dataset_shard(c, sets[12], 2, 1, &sets[13]);
+    status =
+        status ? status : ipu_dataset_assert_cardinality(c, sets[13], 9, &sets[14]);
+    status = status ? status : ipu_iterator_create(c, sets[14], &other);
+    for (int i = 0; i < 9 && status == IPU_OK; i++) { /* 12 of sets[10], 6 of sets[0] */
+        const ipu_type *types;
+        const void *const *parts;
+        status = ipu_iterator_next(c, other, &types, &parts);
+        CHECK(status != IPU_OK || i < 6 ||
+              ((const int64_t *)parts[0])[0] == values[2 * (i - 6) + 1][0]);
+    }
+    ipu_iterator_free(other);
     ipu_iterator_free(iterator);
     bool owned = sets[4] != NULL;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < SETS; i++) {
         ipu_dataset_unref(sets[i]);
     }
     CHECK(cast.released == owned);

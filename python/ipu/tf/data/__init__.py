@@ -14,6 +14,7 @@ from ipu.tf.data._dataset import (
     Dataset,
 )
 from ipu.tf.data._iterator import Iterator, NumpyIterator
+from ipu.tf.data._options import Options
 
 __all__ = [
     "AUTOTUNE",
@@ -22,5 +23,6 @@ __all__ = [
     "Dataset",
     "Iterator",
     "NumpyIterator",
+    "Options",
     "experimental",
 ]

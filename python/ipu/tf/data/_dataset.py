@@ -11,7 +11,9 @@ import numpy as np
 from ipu import _core, _strategy_state, tf
 from ipu.tf import nest
 from ipu.tf.data import _generator, _structure
+from ipu.tf.data._flattening import Flattening
 from ipu.tf.data._iterator import Iterator, NumpyIterator
+from ipu.tf.data._selections import Selections
 from ipu.tf.data._transformations import Transformations, integer
 
 __all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset"]
@@ -21,7 +23,7 @@ INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 
 
-class Dataset(Transformations):
+class Dataset(Transformations, Selections, Flattening):
     """A stream of elements, each a tensor or a nest of tensors.
 
     A data set is a description: it can be read any number of times, and each

@@ -38,7 +38,7 @@ class Mapped:
         example: tuple[_Core, ...] | None,
         peek: Callable[[], tuple[_Core, ...] | None],
     ) -> None:
-        self._function = function
+        self._function = _converted(function)
         self._input = structure
         self._programs: dict[tuple[_Core, ...], Any] = {}
         self._output: Any = None
@@ -156,6 +156,14 @@ class Mapped:
             )
             leaves.append(_structure.spec_of((dtype, sizes)))
         return nest.pack_sequence_as(self._output, leaves)
+
+
+def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with Python control flow that works on tensors."""
+    from ipu.tf import autograph
+
+    converted: Callable[..., Any] = autograph.tf_convert(function)
+    return converted
 
 
 def _is_static(spec: tuple[str, tuple[int | None, ...] | None]) -> bool:

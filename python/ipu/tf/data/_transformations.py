@@ -3,39 +3,18 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ipu import _seed, tf
+from ipu import tf
 from ipu.tf import nest
-from ipu.tf.data import _live, _structure
+from ipu.tf.data import _live, _seeds, _structure
 from ipu.tf.data._map import Mapped
 
 __all__ = ["Transformations", "integer"]
 
 _Self = TypeVar("_Self", bound="Transformations")
-
-
-class _Draws:
-    """How many unseeded shuffles there were under the global seed seen last."""
-
-    def __init__(self) -> None:
-        self.seen: Any = None
-        self.numbers = itertools.count()
-
-    def next(self) -> int:
-        state = _seed.current()
-        if state != self.seen:
-            self.seen = state
-            self.numbers = itertools.count()
-        number = next(self.numbers)
-        # Any odd constant keeps the draws apart; the core's generator does the mixing.
-        return (int(state[0]) + (number + 1) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-
-
-_draws = _Draws()
 
 
 def integer(value: Any, name: str) -> int:
@@ -125,7 +104,7 @@ class Transformations:
         """
         del name
         size = integer(buffer_size, "buffer_size")
-        number = _draws.next() if seed is None else integer(seed, "seed")
+        number = _seeds.for_shuffle() if seed is None else integer(seed, "seed")
         reshuffle = reshuffle_each_iteration is None or bool(reshuffle_each_iteration)
         number &= 0xFFFFFFFFFFFFFFFF
         return self._then(self._impl.shuffle(size, number, reshuffle))
@@ -185,7 +164,8 @@ class Transformations:
 
         The function is traced: it is called with symbolic tensors and its ops are
         compiled into a program that C runs for each element. A tuple is passed as
-        several arguments, a dict or named tuple as one.
+        several arguments, a dict or named tuple as one. Random ops give new numbers for
+        each element of each pass, the same in every run under ``tf.random.set_seed``.
 
         Args:
             map_func: Gets an element, returns a tensor, or a tuple or dict of tensors;
@@ -214,7 +194,7 @@ class Transformations:
             raise TypeError(f"map_func must be callable. Received: {map_func!r}.")
         mapped = Mapped(map_func, self._structure, self._example, self._peek)
         specs = tuple(_structure.core_spec(s) for s in nest.flatten(mapped.structure))
-        impl = self._impl.map(specs, mapped.compile)
+        impl = self._impl.map(specs, mapped.compile, _seeds.for_map())
         return type(self)(impl, mapped.structure, mapped.example)
 
     def repeat(self: _Self, count: int | None = None, name: str | None = None) -> _Self:

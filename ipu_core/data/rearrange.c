@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Transformations that choose among elements, or cut them up: concatenate, shard,
+ * unbatch, assert_cardinality. None of them copies. */
+#include "data/dataset_impl.h"
+
+#include <inttypes.h>
+
+/* --- concatenate ----------------------------------------------------------------- */
+
+typedef struct concatenate_iterator {
+    ipu_iterator base; /* `input`: of the data set that is read now */
+    ipu__pass pass;
+    uint32_t opened; /* how many of the two */
+} concatenate_iterator;
+
+/* Opens the next one; *end where there is none. */
+static ipu_status
+concatenate_advance(ipu_ctx *ctx, concatenate_iterator *it, bool *end)
+{
+    *end = it->opened == it->base.dataset->input_count;
+    if (*end) {
+        return IPU_OK;
+    }
+    ipu_iterator_free(it->base.input);
+    it->base.input = NULL;
+    return ipu__iterator_open(ctx, it->base.dataset->inputs[it->opened++], &it->pass,
+                              &it->base.input);
+}
+
+static ipu_status
+concatenate_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    concatenate_iterator *it = (concatenate_iterator *)iterator;
+    for (;;) {
+        if (iterator->input != NULL) {
+            IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
+            if (!out->end) {
+                return IPU_OK;
+            }
+        }
+        IPU_TRY(concatenate_advance(ctx, it, &out->end));
+        if (out->end) {
+            return IPU_OK;
+        }
+    }
+}
+
+static ipu_status
+concatenate_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+                 void *const *buffers, bool *end)
+{
+    concatenate_iterator *it = (concatenate_iterator *)iterator;
+    for (;;) {
+        if (iterator->input != NULL) {
+            IPU_TRY(ipu__iterator_fill(ctx, iterator->input, types, buffers, end));
+            if (!*end) {
+                return IPU_OK;
+            }
+        }
+        IPU_TRY(concatenate_advance(ctx, it, end));
+        if (*end) {
+            return IPU_OK;
+        }
+    }
+}
+
+static const ipu__iterator_ops concatenate_iterator_ops = {
+    .bytes = sizeof(concatenate_iterator),
+    .next = concatenate_next,
+    .fill = concatenate_fill};
+
+static ipu_status
+concatenate_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+                 ipu_iterator **out)
+{
+    concatenate_iterator *it;
+    IPU_TRY(ipu__iterator_new(ctx, &concatenate_iterator_ops, dataset, &it));
+    it->pass = *pass;
+    *out = &it->base;
+    return IPU_OK;
+}
+
+static const ipu__dataset_ops concatenate_ops = {
+    .name = "concatenate", .bytes = sizeof(ipu_dataset), .open = concatenate_open};
+
+/* The type that both are of, with what differs unknown. */
+static ipu_type
+common_type(const ipu_type *a, const ipu_type *b)
+{
+    ipu_type type = *a;
+    if (a->shape.rank != b->shape.rank) {
+        type.shape.rank = -1;
+    }
+    for (int32_t i = 0; i < type.shape.rank; i++) {
+        if (a->shape.dims[i] != b->shape.dims[i]) {
+            type.shape.dims[i] = -1;
+        }
+    }
+    return type;
+}
+
+static ipu_status
+check_parts(ipu_ctx *ctx, const ipu_dataset *first, const ipu_dataset *second)
+{
+    IPU_FAIL_IF(ctx, first->type_count != second->type_count, TYPE,
+                "concatenate: elements of %" PRIu32 " components and of %" PRIu32,
+                first->type_count, second->type_count);
+    for (uint32_t i = 0; i < first->type_count; i++) {
+        char a[96];
+        char b[96];
+        IPU_FAIL_IF(ctx, first->types[i].dtype != second->types[i].dtype, TYPE,
+                    "concatenate: component %" PRIu32 " is %s, but %s in the data set "
+                    "that is to be concatenated",
+                    i, ipu__type_text(&first->types[i], a, sizeof(a)),
+                    ipu__type_text(&second->types[i], b, sizeof(b)));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_dataset_concatenate(ipu_ctx *ctx, ipu_dataset *first, ipu_dataset *second,
+                        ipu_dataset **out)
+{
+    ipu_dataset *const inputs[2] = {first, second};
+    ipu_dataset *dataset = NULL;
+    ipu_type *types;
+    IPU_TRY(check_parts(ctx, first, second));
+    IPU_TRY(ipu_alloc(ctx, first->type_count * sizeof(ipu_type), &types));
+    for (uint32_t i = 0; i < first->type_count; i++) {
+        types[i] = common_type(&first->types[i], &second->types[i]);
+    }
+    ipu_status status = ipu__dataset_new(ctx, &concatenate_ops, inputs, 2, types,
+                                         first->type_count, &dataset);
+    ipu_free(ctx, types, first->type_count * sizeof(ipu_type));
+    IPU_TRY(status);
+    dataset->stable = first->stable && second->stable && dataset->is_static;
+    int64_t a = first->cardinality;
+    int64_t b = second->cardinality;
+    if (a == IPU_CARDINALITY_INFINITE || b == IPU_CARDINALITY_INFINITE) {
+        dataset->cardinality = IPU_CARDINALITY_INFINITE;
+    } else if (a >= 0 && b >= 0) {
+        dataset->cardinality = a > INT64_MAX - b ? IPU_CARDINALITY_INFINITE : a + b;
+    }
+    *out = dataset;
+    return IPU_OK;
+}
+
+/* --- shard ----------------------------------------------------------------------- */
+
+typedef struct shard_dataset {
+    ipu_dataset base;
+    int64_t count;
+    int64_t index;
+} shard_dataset;
+
+typedef struct shard_iterator {
+    ipu_iterator base;
+    int64_t skip; /* elements before the next one that is given */
+} shard_iterator;
+
+static ipu_status
+shard_skip(ipu_ctx *ctx, shard_iterator *it, bool *end)
+{
+    for (; it->skip > 0 && !*end; it->skip--) {
+        ipu__element element;
+        IPU_TRY(ipu__iterator_next(ctx, it->base.input, &element));
+        *end = element.end;
+    }
+    it->skip = ((const shard_dataset *)it->base.dataset)->count - 1;
+    return IPU_OK;
+}
+
+static ipu_status
+shard_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    IPU_TRY(shard_skip(ctx, (shard_iterator *)iterator, &out->end));
+    return out->end ? IPU_OK : ipu__iterator_next(ctx, iterator->input, out);
+}
+
+static ipu_status
+shard_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+           void *const *buffers, bool *end)
+{
+    IPU_TRY(shard_skip(ctx, (shard_iterator *)iterator, end));
+    return *end ? IPU_OK
+                : ipu__iterator_fill(ctx, iterator->input, types, buffers, end);
+}
+
+static const ipu__iterator_ops shard_iterator_ops = {
+    .bytes = sizeof(shard_iterator), .next = shard_next, .fill = shard_fill};
+
+static ipu_status
+shard_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+           ipu_iterator **out)
+{
+    shard_iterator *it;
+    IPU_TRY(ipu__iterator_over(ctx, &shard_iterator_ops, dataset, pass, &it));
+    it->skip = ((const shard_dataset *)dataset)->index;
+    *out = &it->base;
+    return IPU_OK;
+}
+
+static const ipu__dataset_ops shard_ops = {
+    .name = "shard", .bytes = sizeof(shard_dataset), .open = shard_open};
+
+ipu_status
+ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count, int64_t index,
+                  ipu_dataset **out)
+{
+    shard_dataset *shard;
+    int64_t n = input->cardinality;
+    IPU_FAIL_IF(ctx, count < 1, INVALID_ARGUMENT,
+                "shard: num_shards must be at least 1, not %" PRId64, count);
+    IPU_FAIL_IF(ctx, index < 0 || index >= count, INVALID_ARGUMENT,
+                "shard: index must be from 0 to %" PRId64 ", not %" PRId64, count - 1,
+                index);
+    IPU_TRY(ipu__dataset_new(ctx, &shard_ops, &input, 1, input->types,
+                             input->type_count, &shard));
+    shard->count = count;
+    shard->index = index;
+    shard->base.stable = input->stable;
+    shard->base.cardinality = n < 0 ? n : n / count + (index < n % count ? 1 : 0);
+    *out = &shard->base;
+    return IPU_OK;
+}
+
+/* --- unbatch --------------------------------------------------------------------- */
+
+typedef struct unbatch_iterator {
+    ipu_iterator base;
+    ipu__element whole;
+    int64_t row;
+    int64_t rows;
+    ipu_type *types;
+    const void **parts;
+} unbatch_iterator;
+
+/* Takes the next element of the input that has rows. */
+static ipu_status
+take_whole(ipu_ctx *ctx, unbatch_iterator *it, bool *end)
+{
+    uint32_t count = it->base.dataset->type_count;
+    while (it->row == it->rows && !*end) {
+        IPU_TRY(ipu__iterator_next(ctx, it->base.input, &it->whole));
+        *end = it->whole.end;
+        it->row = it->rows = 0;
+        for (uint32_t i = 0; !*end && i < count; i++) {
+            const ipu_shape *shape = &it->whole.types[i].shape;
+            IPU_FAIL_IF(ctx, shape->rank == 0, INVALID_ARGUMENT,
+                        "unbatch: component %" PRIu32 " is a scalar", i);
+            it->rows = i == 0 ? shape->dims[0] : it->rows;
+            IPU_FAIL_IF(ctx, shape->dims[0] != it->rows, INVALID_ARGUMENT,
+                        "unbatch: component %" PRIu32 " has %" PRId64
+                        " rows, component 0 has %" PRId64,
+                        i, shape->dims[0], it->rows);
+            it->types[i].dtype = it->whole.types[i].dtype;
+            it->types[i].shape = ipu_shape_make(shape->rank - 1, shape->dims + 1);
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+unbatch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    unbatch_iterator *it = (unbatch_iterator *)iterator;
+    IPU_TRY(take_whole(ctx, it, &out->end));
+    if (out->end) {
+        return IPU_OK;
+    }
+    for (uint32_t i = 0; i < iterator->dataset->type_count; i++) {
+        it->parts[i] = (const char *)it->whole.parts[i] +
+                       (size_t)it->row * ipu_type_bytes(&it->types[i]);
+    }
+    it->row++;
+    out->types = it->types;
+    out->parts = it->parts;
+    return IPU_OK;
+}
+
+static void
+unbatch_close(ipu_ctx *ctx, ipu_iterator *iterator)
+{
+    unbatch_iterator *it = (unbatch_iterator *)iterator;
+    ipu_free(ctx, it->types, iterator->dataset->type_count * sizeof(ipu_type));
+    ipu_free(ctx, it->parts, iterator->dataset->type_count * sizeof(void *));
+}
+
+static const ipu__iterator_ops unbatch_iterator_ops = {
+    .bytes = sizeof(unbatch_iterator), .next = unbatch_next, .close = unbatch_close};
+
+static ipu_status
+unbatch_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+             ipu_iterator **out)
+{
+    unbatch_iterator *it;
+    IPU_TRY(ipu__iterator_over(ctx, &unbatch_iterator_ops, dataset, pass, &it));
+    ipu_status status =
+        ipu_alloc(ctx, dataset->type_count * sizeof(ipu_type), &it->types);
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, dataset->type_count * sizeof(void *), &it->parts);
+    }
+    if (status != IPU_OK) {
+        ipu_iterator_free(&it->base);
+        return status;
+    }
+    *out = &it->base;
+    return IPU_OK;
+}
+
+static const ipu__dataset_ops unbatch_ops = {
+    .name = "unbatch", .bytes = sizeof(ipu_dataset), .open = unbatch_open};
+
+ipu_status
+ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)
+{
+    ipu_type *types;
+    ipu_dataset *dataset = NULL;
+    int64_t rows = -1; /* of every element, where that is known */
+    IPU_FAIL_IF(ctx, input->type_count == 0, VALUE, "unbatch: elements without parts");
+    IPU_TRY(ipu_alloc(ctx, input->type_count * sizeof(ipu_type), &types));
+    ipu_status status = IPU_OK;
+    for (uint32_t i = 0; i < input->type_count && status == IPU_OK; i++) {
+        const ipu_shape *shape = &input->types[i].shape;
+        if (shape->rank == 0) {
+            status = ipu_ctx_fail(ctx, IPU_STATUS_VALUE,
+                                  "unbatch: component %" PRIu32
+                                  " is a scalar, which has no first axis",
+                                  i);
+            break;
+        }
+        types[i] = input->types[i];
+        if (shape->rank > 0) {
+            types[i].shape = ipu_shape_make(shape->rank - 1, shape->dims + 1);
+            rows = shape->dims[0] >= 0 ? shape->dims[0] : rows;
+        }
+    }
+    if (status == IPU_OK) {
+        status = ipu__dataset_new(ctx, &unbatch_ops, &input, 1, types,
+                                  input->type_count, &dataset);
+    }
+    ipu_free(ctx, types, input->type_count * sizeof(ipu_type));
+    IPU_TRY(status);
+    int64_t n = input->cardinality;
+    dataset->stable = input->stable;
+    if (n == IPU_CARDINALITY_INFINITE || n == 0 ||
+        (n > 0 && rows >= 0 && (rows == 0 || n <= INT64_MAX / rows))) {
+        dataset->cardinality = n <= 0 ? n : n * rows;
+    }
+    *out = dataset;
+    return IPU_OK;
+}
+
+/* --- assert_cardinality ---------------------------------------------------------- */
+
+typedef struct counting_iterator {
+    ipu_iterator base;
+    int64_t given;
+} counting_iterator;
+
+/* After an element was asked for. */
+static ipu_status
+check_count(ipu_ctx *ctx, counting_iterator *it, bool end)
+{
+    int64_t expected = it->base.dataset->cardinality;
+    IPU_FAIL_IF(ctx, end && expected == IPU_CARDINALITY_INFINITE, FAILED_PRECONDITION,
+                "Input dataset was expected to contain an infinite number of elements "
+                "but contained only %" PRId64 " elements.",
+                it->given);
+    IPU_FAIL_IF(ctx, end && it->given < expected, FAILED_PRECONDITION,
+                "Input dataset was expected to contain %" PRId64
+                " elements but contained only %" PRId64 " elements.",
+                expected, it->given);
+    it->given += !end;
+    IPU_FAIL_IF(ctx, expected >= 0 && it->given > expected, FAILED_PRECONDITION,
+                "Input dataset was expected to contain %" PRId64
+                " elements but contained at least %" PRId64 " elements.",
+                expected, it->given);
+    return IPU_OK;
+}
+
+static ipu_status
+counting_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
+    return check_count(ctx, (counting_iterator *)iterator, out->end);
+}
+
+static ipu_status
+counting_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
+              void *const *buffers, bool *end)
+{
+    IPU_TRY(ipu__iterator_fill(ctx, iterator->input, types, buffers, end));
+    return check_count(ctx, (counting_iterator *)iterator, *end);
+}
+
+static const ipu__iterator_ops counting_iterator_ops = {
+    .bytes = sizeof(counting_iterator), .next = counting_next, .fill = counting_fill};
+
+static ipu_status
+counting_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
+              ipu_iterator **out)
+{
+    return ipu__iterator_over(ctx, &counting_iterator_ops, dataset, pass, out);
+}
+
+static const ipu__dataset_ops counting_ops = {
+    .name = "assert_cardinality", .bytes = sizeof(ipu_dataset), .open = counting_open};
+
+ipu_status
+ipu_dataset_assert_cardinality(ipu_ctx *ctx, ipu_dataset *input, int64_t cardinality,
+                               ipu_dataset **out)
+{
+    ipu_dataset *dataset;
+    IPU_FAIL_IF(ctx, cardinality < IPU_CARDINALITY_UNKNOWN, INVALID_ARGUMENT,
+                "assert_cardinality: not a number of elements: %" PRId64, cardinality);
+    IPU_TRY(ipu__dataset_new(ctx, &counting_ops, &input, 1, input->types,
+                             input->type_count, &dataset));
+    dataset->stable = input->stable;
+    dataset->cardinality = cardinality;
+    *out = dataset;
+    return IPU_OK;
+}

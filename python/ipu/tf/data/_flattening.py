@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: MIT
+"""Methods of ``Dataset`` that run Python for each element: data sets made of elements,
+and batches of elements of different shapes.
+
+They are generators on the host: right for reading many sources one after the other, not
+for the work on each sample, which belongs into ``map``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu import _core
+from ipu._errors import InvalidArgumentError
+from ipu.tf import nest
+from ipu.tf.data import _live, _structure
+from ipu.tf.data._transformations import integer
+
+if TYPE_CHECKING:
+    from ipu.tf.data._dataset import Dataset
+
+__all__ = ["Flattening"]
+
+_CYCLE = 4  # inputs that interleave reads at a time where nothing is said
+_Arrays = tuple["np.ndarray[Any, Any]", ...]
+
+
+class Flattening:
+    """Mixed into :class:`Dataset`."""
+
+    if TYPE_CHECKING:
+        _impl: Any
+        _structure: Any
+
+    def flat_map(
+        self, map_func: Callable[..., Any], name: str | None = None
+    ) -> Dataset:
+        """Make a data set of each element, and give their elements one after the other.
+
+        Args:
+            map_func: Gets an element as eager tensors, returns a ``Dataset``. It is also
+                called once at the start, to learn the structure.
+            name: Ignored.
+
+        Returns:
+            A data set of unknown cardinality.
+
+        Raises:
+            TypeError: ``map_func`` does not return a data set.
+            ValueError: There is no element to learn the structure from.
+
+        Source: ``tf.data.Dataset.flat_map``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> dataset = tf.data.Dataset.range(3).flat_map(
+            ...     lambda x: tf.data.Dataset.from_tensors(x).repeat(2))
+            >>> [int(x) for x in dataset]
+            [0, 0, 1, 1, 2, 2]
+        """
+        del name
+        return self._flattened("flat_map", map_func, 1, 1)
+
+    def interleave(
+        self,
+        map_func: Callable[..., Any],
+        cycle_length: int | None = None,
+        block_length: int | None = None,
+        num_parallel_calls: int | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Make a data set of each element, and give elements of several by turns.
+
+        Args:
+            map_func: As for :meth:`flat_map`.
+            cycle_length: How many are read at a time; None or AUTOTUNE: 4.
+            block_length: Elements of one before it is the next one's turn, 1.
+            num_parallel_calls: Accepted for compatibility.
+            deterministic: Accepted for compatibility; the order is always the same.
+            name: Ignored.
+
+        Returns:
+            A data set of unknown cardinality.
+
+        Raises:
+            TypeError: ``map_func`` does not return a data set.
+            ValueError: A length below 1, or no element to learn the structure from.
+
+        Source: ``tf.data.Dataset.interleave``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> dataset = tf.data.Dataset.range(2).interleave(
+            ...     lambda x: tf.data.Dataset.from_tensors(x).repeat(3), cycle_length=2)
+            >>> [int(x) for x in dataset]
+            [0, 1, 0, 1, 0, 1]
+        """
+        del num_parallel_calls, deterministic, name
+        cycle = -1 if cycle_length is None else integer(cycle_length, "cycle_length")
+        cycle = _CYCLE if cycle == -1 else cycle
+        block = 1 if block_length is None else integer(block_length, "block_length")
+        if cycle < 1 or block < 1:
+            raise ValueError(
+                "`cycle_length` and `block_length` must be greater than zero. Received: "
+                f"cycle_length={cycle_length!r}, block_length={block_length!r}."
+            )
+        return self._flattened("interleave", map_func, cycle, block)
+
+    def _flattened(
+        self, what: str, map_func: Callable[..., Any], cycle: int, block: int
+    ) -> Dataset:
+        from ipu.tf.data._dataset import Dataset
+
+        impl, structure = self._impl, self._structure
+
+        def inner(element: tuple[Any, ...]) -> Dataset:
+            packed = nest.pack_sequence_as(structure, element)
+            unpacks = type(packed) is tuple
+            made = map_func(*packed) if unpacks else map_func(packed)
+            if not isinstance(made, Dataset):
+                raise TypeError(
+                    f"`map_func` of {what} must return a `Dataset` object. "
+                    f"Received: {made!r}."
+                )
+            return made
+
+        def start() -> Iterator[_Arrays]:
+            outer = _live.start_iterator(impl)
+            sources = (_live.start_iterator(inner(element)._impl) for element in outer)
+            for element in _by_turns(sources, cycle, block):
+                yield tuple(tensor.numpy() for tensor in element)
+
+        first = next(iter(_live.start_iterator(impl)), None)
+        if first is None:
+            raise ValueError(
+                f"{what} cannot tell the structure of its elements, as there is none "
+                "to make a data set of."
+            )
+        example = inner(first)
+        made = _core.Dataset.generator(example._impl.types, start)
+        return Dataset(made, example._structure)
+
+    def padded_batch(
+        self,
+        batch_size: int,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Dataset:
+        """Stack elements whose shapes differ, after padding them.
+
+        Args:
+            batch_size: Elements in a batch, at least 1.
+            padded_shapes: Nest of shapes in the structure of the elements; None for a
+                size is the largest in the batch. Default: all sizes that are not known.
+            padding_values: Nest of scalars, or one for all. Default: 0.
+            drop_remainder: Whether a last batch of fewer elements is dropped.
+            name: Ignored.
+
+        Returns:
+            A data set of batches.
+
+        Raises:
+            InvalidArgumentError: An element does not fit into its padded shape.
+            ValueError: ``batch_size`` is less than 1.
+
+        Source: ``tf.data.Dataset.padded_batch``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> dataset = tf.data.Dataset.from_generator(
+            ...     lambda: ([1], [1, 2]), output_signature=tf.TensorSpec((None,), tf.int32))
+            >>> [x.numpy().tolist() for x in dataset.padded_batch(2)]
+            [[[1, 0], [1, 2]]]
+        """
+        from ipu.tf.data._dataset import Dataset
+
+        del name
+        size = integer(batch_size, "batch_size")
+        if size < 1:
+            raise ValueError(
+                f"`batch_size` must be at least 1. Received: batch_size={batch_size!r}."
+            )
+        impl, specs = self._impl, nest.flatten(self._structure)
+        shapes = _padded_shapes(padded_shapes, specs, self._structure)
+        values = _padding_values(padding_values, specs, self._structure)
+
+        def batch(rows: list[tuple[Any, ...]]) -> _Arrays:
+            columns = zip(zip(*rows, strict=True), shapes, values, strict=True)
+            return tuple(
+                _stacked(column, shape, value) for column, shape, value in columns
+            )
+
+        def start() -> Iterator[_Arrays]:
+            rows: list[tuple[Any, ...]] = []
+            for element in _live.start_iterator(impl):
+                rows.append(tuple(tensor.numpy() for tensor in element))
+                if len(rows) == size:
+                    yield batch(rows)
+                    rows = []
+            if rows and not drop_remainder:
+                yield batch(rows)
+
+        first = size if drop_remainder else None
+        types = tuple(
+            (spec.dtype.name, (first, *shape))
+            for spec, shape in zip(specs, shapes, strict=True)
+        )
+        made = [_structure.spec_of(one) for one in types]
+        structure = nest.pack_sequence_as(self._structure, made)
+        return Dataset(_core.Dataset.generator(types, start), structure)
+
+
+def _by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:
+    """Blocks of each of `cycle` sources by turns; a source that ends leaves its place
+    to the next one, which is opened when the turn comes to it."""
+    places: list[Any] = [None] * cycle
+    more = True
+    while more or any(place is not None for place in places):
+        for at in range(cycle):
+            if places[at] is None and more:
+                places[at] = next(sources, None)
+                more = places[at] is not None
+            if places[at] is None:
+                continue
+            for _ in range(block):
+                element = next(places[at], None)
+                if element is None:
+                    places[at] = None
+                    break
+                yield element
+
+
+def _padded_shapes(
+    given: Any, specs: list[Any], structure: Any
+) -> list[tuple[int | None, ...]]:
+    if given is None:
+        for spec in specs:
+            if spec.shape is None:
+                raise ValueError(
+                    "padded_batch needs `padded_shapes` where the number of axes is not "
+                    f"known. Received: {spec!r}."
+                )
+        return [tuple(spec.shape) for spec in specs]
+    if len(specs) == 1 and not nest.is_nested(structure):
+        listed: list[Any] = [given]
+    else:
+        listed = _like(structure, given)
+    return [
+        tuple(None if n is None or n == -1 else int(n) for n in tuple(shape))
+        for shape in listed
+    ]
+
+
+def _padding_values(given: Any, specs: list[Any], structure: Any) -> list[Any]:
+    if given is None:
+        return [0] * len(specs)
+    if not nest.is_nested(given):
+        return [given] * len(specs)
+    return _like(structure, given)
+
+
+def _like(structure: Any, given: Any) -> list[Any]:
+    """The parts of ``given`` in the places of the leaves of ``structure``."""
+    if not nest.is_nested(structure):
+        return [given]
+    if isinstance(structure, dict):
+        parts = [(structure[key], given[key]) for key in sorted(structure)]
+    else:
+        parts = list(zip(structure, given, strict=True))
+    return [leaf for part, one in parts for leaf in _like(part, one)]
+
+
+def _stacked(
+    column: tuple[Any, ...], shape: tuple[int | None, ...], value: Any
+) -> np.ndarray[Any, Any]:
+    for array in column:
+        fits = array.ndim == len(shape) and all(
+            want is None or have <= want
+            for have, want in zip(array.shape, shape, strict=True)
+        )
+        if not fits:
+            raise InvalidArgumentError(
+                f"padded_batch: an element of shape {array.shape} does not fit into the "
+                f"padded shape {shape}."
+            )
+    sizes = tuple(
+        max(array.shape[axis] for array in column) if want is None else want
+        for axis, want in enumerate(shape)
+    )
+    fill = np.asarray(getattr(value, "numpy", lambda: value)())
+    whole = np.full((len(column), *sizes), fill, column[0].dtype)
+    for row, array in enumerate(column):
+        whole[(row, *(slice(0, n) for n in array.shape))] = array
+    return whole

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""``tf.data.Options``: what programs say about how a data set is to be run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["Options"]
+
+_GROUPS = frozenset(
+    (
+        "autotune",
+        "distribute",
+        "experimental_distribute",
+        "experimental_optimization",
+        "experimental_threading",
+        "optimization",
+        "threading",
+    )
+)
+
+
+class _Group:
+    """Options of one kind: what is assigned is kept, the rest is None."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        inside = ", ".join(f"{key}={value!r}" for key, value in self.__dict__.items())
+        return f"{type(self).__name__.lstrip('_')}({inside})"
+
+
+class Options(_Group):
+    """Options for ``Dataset.with_options``: accepted, kept, and without effect.
+
+    Element order is always deterministic and threads are the core's business, so there
+    is nothing here that would change a result.
+
+    Source: ``tf.data.Options``.
+
+    Example:
+        >>> options = Options()
+        >>> options.deterministic = False
+        >>> options.threading.private_threadpool_size = 2
+        >>> options.threading
+        Group(private_threadpool_size=2)
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _GROUPS:
+            self.__dict__[name] = _Group()
+            return self.__dict__[name]
+        return super().__getattr__(name)
+
+    def merge(self, options: Options) -> Options:
+        """New options: these, with what ``options`` has assigned in their place."""
+        merged = Options()
+        merged.__dict__.update(self.__dict__)
+        merged.__dict__.update(options.__dict__)
+        return merged

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: MIT
+"""Methods of ``Dataset`` that choose elements, or put them together in other ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ipu._errors import InvalidArgumentError, UnimplementedError
+from ipu.tf import _function, nest
+from ipu.tf.data import _live, _seeds, _structure
+from ipu.tf.data._map import Mapped
+from ipu.tf.data._options import Options
+from ipu.tf.data._transformations import integer
+
+if TYPE_CHECKING:
+    from ipu.tf.data._dataset import Dataset
+
+__all__ = ["Selections"]
+
+_Self = TypeVar("_Self", bound="Selections")
+
+
+class Selections:
+    """Mixed into :class:`Dataset`."""
+
+    if TYPE_CHECKING:
+        _impl: Any
+        _structure: Any
+        _example: tuple[Any, ...] | None
+
+        def __init__(self, impl: Any, structure: Any, example: Any = None) -> None: ...
+        def _then(self: _Self, impl: Any) -> _Self: ...
+        def _concrete(self) -> tuple[Any, ...] | None: ...
+        def _peek(self) -> tuple[Any, ...] | None: ...
+        def batch(self: _Self, *args: Any, **kwargs: Any) -> _Self: ...
+
+    def _with_types(self: _Self, impl: Any, example: Any = None) -> _Self:
+        """Wrap a transformation that changes the types, not the structure."""
+        specs = [_structure.spec_of(spec) for spec in impl.types]
+        return type(self)(
+            impl, nest.pack_sequence_as(self._structure, specs), example
+        )
+
+    # --- which elements ---------------------------------------------------------------
+
+    def filter(
+        self: _Self, predicate: Callable[..., Any], name: str | None = None
+    ) -> _Self:
+        """Keep the elements for which a function gives True.
+
+        Args:
+            predicate: Traced like the function of :meth:`map`; gives a bool scalar.
+            name: Ignored.
+
+        Returns:
+            A data set of unknown cardinality.
+
+        Raises:
+            ValueError: ``predicate`` gives something else than a bool scalar.
+            TypeError: ``predicate`` cannot be called.
+
+        Source: ``tf.data.Dataset.filter``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> dataset = tf.data.Dataset.range(6).filter(lambda x: x % 2 == 1)
+            >>> [int(x) for x in dataset]
+            [1, 3, 5]
+        """
+        del name
+        return self._chosen(predicate, False)
+
+    def take_while(
+        self: _Self, predicate: Callable[..., Any], name: str | None = None
+    ) -> _Self:
+        """Keep the elements before the first for which a function gives False.
+
+        Args:
+            predicate: Traced like the function of :meth:`map`; gives a bool scalar.
+            name: Ignored.
+
+        Returns:
+            A data set of unknown cardinality.
+
+        Raises:
+            ValueError: ``predicate`` gives something else than a bool scalar.
+            TypeError: ``predicate`` cannot be called.
+
+        Source: ``tf.data.Dataset.take_while``.
+        """
+        del name
+        return self._chosen(predicate, True)
+
+    def _chosen(self: _Self, predicate: Callable[..., Any], ends: bool) -> _Self:
+        if not callable(predicate):
+            raise TypeError(f"predicate must be callable. Received: {predicate!r}.")
+        mapped = Mapped(predicate, self._structure, self._example, self._peek)
+        result = mapped.structure
+        is_verdict = (
+            not nest.is_nested(result)
+            and result.shape == ()
+            and result.dtype.name == "bool"
+        )
+        if not is_verdict:
+            raise ValueError(
+                "`predicate` return type must be convertible to a scalar boolean "
+                f"tensor. Received: {result!r}."
+            )
+        return self._then(
+            self._impl.filter(mapped.compile, _seeds.for_map(), ends)
+        )
+
+    def shard(
+        self: _Self, num_shards: int, index: int, name: str | None = None
+    ) -> _Self:
+        """Keep each element number ``index + k * num_shards``.
+
+        Args:
+            num_shards: How many parts there are, at least 1.
+            index: Which part this is, from 0.
+            name: Ignored.
+
+        Returns:
+            A data set of that part.
+
+        Raises:
+            InvalidArgumentError: A number that is out of its range.
+
+        Source: ``tf.data.Dataset.shard``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [int(x) for x in tf.data.Dataset.range(7).shard(3, 1)]
+            [1, 4]
+        """
+        del name
+        count, number = integer(num_shards, "num_shards"), integer(index, "index")
+        return self._then(self._impl.shard(count, number))
+
+    # --- other elements ---------------------------------------------------------------
+
+    def concatenate(self: _Self, dataset: Any, name: str | None = None) -> _Self:
+        """Put another data set behind this one.
+
+        Args:
+            dataset: Of the same structure and dtypes.
+            name: Ignored.
+
+        Returns:
+            A data set of the elements of both; sizes that differ are not known.
+
+        Raises:
+            TypeError: ``dataset`` is none, or its elements are of another kind.
+
+        Source: ``tf.data.Dataset.concatenate``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> a, b = tf.data.Dataset.range(2), tf.data.Dataset.range(8, 10)
+            >>> [int(x) for x in a.concatenate(b)]
+            [0, 1, 8, 9]
+        """
+        del name
+        if not isinstance(dataset, Selections):
+            raise TypeError(
+                f"concatenate takes a data set. Received: dataset={dataset!r}."
+            )
+        try:
+            nest.assert_same_structure(self._structure, dataset._structure)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                "Two datasets to concatenate have different types: "
+                f"{self._structure!r} and {dataset._structure!r}."
+            ) from error
+        impl = self._impl.concatenate(dataset._impl)
+        return self._with_types(impl, self._concrete())
+
+    def unbatch(self: _Self, name: str | None = None) -> _Self:
+        """Make elements of the slices of each element along the first axis.
+
+        Args:
+            name: Ignored.
+
+        Returns:
+            A data set of the slices.
+
+        Raises:
+            ValueError: A component is a scalar.
+
+        Source: ``tf.data.Dataset.unbatch``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [int(x) for x in tf.data.Dataset.range(5).batch(2).unbatch()]
+            [0, 1, 2, 3, 4]
+        """
+        del name
+        concrete = self._concrete()
+        example = concrete and tuple((d, tuple(shape[1:])) for d, shape in concrete)
+        return self._with_types(self._impl.unbatch(), example)
+
+    def rebatch(
+        self: _Self,
+        batch_size: int,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> _Self:
+        """Make batches of another size, as ``unbatch().batch(...)``.
+
+        Source: ``tf.data.Dataset.rebatch``.
+        """
+        return self.unbatch().batch(batch_size, drop_remainder, name=name)
+
+    def enumerate(self, start: int = 0, name: str | None = None) -> Dataset:
+        """Number the elements.
+
+        Args:
+            start: The first number.
+            name: Ignored.
+
+        Returns:
+            A data set of pairs of a number, int64, and an element.
+
+        Source: ``tf.data.Dataset.enumerate``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> dataset = tf.data.Dataset.range(5, 7).enumerate(start=1)
+            >>> [(int(i), int(x)) for i, x in dataset]
+            [(1, 5), (2, 6)]
+        """
+        from ipu.tf.data._dataset import Dataset
+
+        del name
+        last = np.iinfo(np.int64).max
+        return Dataset.zip((Dataset.range(integer(start, "start"), last), self))
+
+    # --- keeping, declaring -----------------------------------------------------------
+
+    def cache(self: _Self, filename: Any = "", name: str | None = None) -> _Self:
+        """Keep the elements in memory when they are read for the first time.
+
+        Later passes, of this or another iterator, take them from there: what is in
+        front of ``cache`` (a generator, a ``map``) makes each element once.
+
+        Args:
+            filename: Must be "" (memory).
+            name: Ignored.
+
+        Returns:
+            A data set of the same elements.
+
+        Raises:
+            UnimplementedError: A file is named.
+
+        Source: ``tf.data.Dataset.cache``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [int(x) for x in tf.data.Dataset.range(2).cache().repeat(2)]
+            [0, 1, 0, 1]
+        """
+        del name
+        if str(filename):
+            raise UnimplementedError(
+                "A cache in a file is not there yet. "
+                f"Received: filename={filename!r}. Use cache(), which is in memory."
+            )
+        return self._then(self._impl.cache())
+
+    def _assert_cardinality(self: _Self, expected: int) -> _Self:
+        count = integer(expected, "expected_cardinality")
+        return self._then(self._impl.assert_cardinality(count))
+
+    def with_options(self: _Self, options: Any, name: str | None = None) -> _Self:
+        """Attach options; they change nothing here.
+
+        Args:
+            options: A ``tf.data.Options``.
+            name: Ignored.
+
+        Returns:
+            The same data set, with these options.
+
+        Raises:
+            TypeError: It is not a ``tf.data.Options``.
+
+        Source: ``tf.data.Dataset.with_options``.
+        """
+        del name
+        if not isinstance(options, Options):
+            raise TypeError(
+                f"with_options takes a tf.data.Options. Received: {options!r}."
+            )
+        same = self._then(self._impl)
+        same.__dict__["_attached_options"] = options
+        return same
+
+    def options(self) -> Options:
+        """The options that were attached to this data set, or the defaults."""
+        found: Options = self.__dict__.get("_attached_options") or Options()
+        return found
+
+    # --- results ----------------------------------------------------------------------
+
+    def apply(self: _Self, transformation_func: Callable[[Any], Any]) -> Any:
+        """Give ``transformation_func(self)``.
+
+        Raises:
+            TypeError: It does not give a data set.
+
+        Source: ``tf.data.Dataset.apply``.
+        """
+        dataset = transformation_func(self)
+        if not isinstance(dataset, Selections):
+            raise TypeError(
+                "`transformation_func` must return a tf.data.Dataset object. "
+                f"Received: {dataset!r}."
+            )
+        return dataset
+
+    def reduce(
+        self,
+        initial_state: Any,
+        reduce_func: Callable[[Any, Any], Any],
+        name: str | None = None,
+    ) -> Any:
+        """Combine all elements into one value.
+
+        Args:
+            initial_state: A nest of tensors.
+            reduce_func: ``reduce_func(state, element)``, traced; gives the next state,
+                of the same structure, dtypes and shapes.
+            name: Ignored.
+
+        Returns:
+            The last state.
+
+        Raises:
+            TypeError: The state changes its type.
+
+        Source: ``tf.data.Dataset.reduce``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> total = tf.data.Dataset.range(5).reduce(np.int64(0), lambda s, x: s + x)
+            >>> int(total)
+            10
+        """
+        del name
+        state = _structure.map_leaves(
+            lambda leaf: _structure.to_array(leaf, "initial_state"), initial_state
+        )
+        leaves: list[Any] = nest.flatten(state)
+        types = [(leaf.dtype.name, tuple(leaf.shape)) for leaf in leaves]
+        programs: dict[Any, Any] = {}
+        for element in _live.start_iterator(self._impl):
+            made = tuple((t.dtype.name, tuple(t.shape)) for t in element)
+            if made not in programs:
+                programs[made] = _reducer(
+                    reduce_func, state, types, self._structure, made
+                )
+            leaves = programs[made].run([*leaves, *element])
+        from ipu import tf
+
+        return nest.pack_sequence_as(state, [tf.convert_to_tensor(x) for x in leaves])
+
+    def get_single_element(self, name: str | None = None) -> Any:
+        """Give the element of a data set of one.
+
+        Raises:
+            InvalidArgumentError: There is none, or more than one.
+
+        Source: ``tf.data.Dataset.get_single_element``.
+        """
+        del name
+        elements = []
+        for element in _live.start_iterator(self._impl):
+            elements.append(element)
+            if len(elements) > 1:
+                raise InvalidArgumentError("Dataset had more than one element.")
+        if not elements:
+            raise InvalidArgumentError("Dataset was empty.")
+        return nest.pack_sequence_as(self._structure, elements[0])
+
+
+def _reducer(
+    function: Callable[[Any, Any], Any],
+    state: Any,
+    types: list[Any],
+    structure: Any,
+    element: tuple[Any, ...],
+) -> Any:
+    """The program from (state, element) to the next state."""
+
+    def step(*leaves: Any) -> Any:
+        old = nest.pack_sequence_as(state, leaves[: len(types)])
+        new = function(old, nest.pack_sequence_as(structure, leaves[len(types) :]))
+        return new
+
+    specs = [_structure.spec_of(spec) for spec in (*types, *element)]
+    traced = _function.trace_program(step, specs, host=True)
+    made = [(spec.dtype.name, tuple(spec.shape)) for spec in traced.output_specs]
+    if made != types:
+        raise TypeError(
+            "The element types for the new state must match the initial state. "
+            f"Expected {types}; got {made}."
+        )
+    return traced.program
