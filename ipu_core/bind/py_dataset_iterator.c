@@ -10,6 +10,7 @@
 
 #include <string.h>
 #include <structmember.h>
+#include <time.h>
 
 #include "bind/py_dataset.h"
 
@@ -141,6 +142,42 @@ iterator_next(PyObject *object)
     return result;
 }
 
+PyDoc_STRVAR(read_doc,
+             "read(count, copy)\n--\n\nMakes elements, and with `copy` writes "
+             "them into memory as an infeed would; returns (bytes, seconds).");
+static PyObject *
+iterator_read(PyObject *object, PyObject *args)
+{
+    py_iterator *self = (py_iterator *)object;
+    long long count;
+    int copy;
+    if (!PyArg_ParseTuple(args, "Lp:read", &count, &copy)) {
+        return NULL;
+    }
+    if (self->iterator == NULL || self->busy) {
+        PyErr_SetString(PyExc_RuntimeError, "the iterator is closed, or at work");
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_status status;
+    uint64_t bytes = 0;
+    struct timespec start;
+    struct timespec end;
+    self->busy = true;
+    Py_BEGIN_ALLOW_THREADS
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    status = ipu_iterator_read(&ctx, self->iterator, count, copy != 0, &bytes);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    Py_END_ALLOW_THREADS
+    self->busy = false;
+    if (status != IPU_OK) {
+        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(object)), &ctx);
+    }
+    return Py_BuildValue("(Kd)", (unsigned long long)bytes,
+                         (double)(end.tv_sec - start.tv_sec) +
+                             1e-9 * (double)(end.tv_nsec - start.tv_nsec));
+}
+
 PyDoc_STRVAR(close_doc, "close()\n--\n\nEnds the pass and its threads; nothing where "
                         "that has happened.");
 static PyObject *
@@ -180,6 +217,7 @@ iterator_dealloc(PyObject *object)
 }
 
 static PyMethodDef methods[] = {
+    {"read", iterator_read, METH_VARARGS, read_doc},
     {"close", iterator_close, METH_NOARGS, close_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -124,6 +124,12 @@ ipu_status ipu_iterator_next(ipu_ctx *ctx, ipu_iterator *iterator,
 ipu_status ipu_iterator_next_into(ipu_ctx *ctx, ipu_iterator *iterator,
                                   const ipu_type *types, void *const *buffers);
 
+/* Makes `count` elements and, with `copy`, writes each into memory as an infeed would
+ * have it; *bytes is their size in all. INVALID_ARGUMENT for a tensor without elements,
+ * OUT_OF_RANGE at the end. */
+ipu_status ipu_iterator_read(ipu_ctx *ctx, ipu_iterator *iterator, int64_t count,
+                             bool copy, uint64_t *bytes);
+
 /* A thread that opens an infeed (ipu_infeed_reopen) and fills it from a fresh iterator
  * until that ends or the queue closes. A prefetch at the end of the data set is
  * skipped: the infeed is one itself. */

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ipu import (
         autoshard,
         config,
+        dataset_benchmark,
         drop_in,
         ipu_compiler,
         ipu_infeed_queue,
@@ -43,6 +44,7 @@ __all__ = [
     "__version__",
     "autoshard",
     "config",
+    "dataset_benchmark",
     "drop_in",
     "ipu_compiler",
     "ipu_infeed_queue",
