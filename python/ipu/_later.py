@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What is not there yet, by name: one sentence each on why, and on what to use.
 
-The rules look at full dotted names, whatever tree they come from: ``tensorflow.nn.conv2d``
-and ``tensorflow.python.ops.nn_ops.conv2d`` meet the same rule.
+The rules look at full dotted names, whatever tree they come from:
+``tensorflow.nn.conv2d`` and ``tensorflow.python.ops.nn_ops.conv2d`` meet the same one.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ _SAVED = Later(
     "Use Model.save_weights and Model.load_weights.",
 )
 _PROFILE = Later("Reports about programs come with a later version.")
-_FLAGS = Later(
-    "Command-line flags are those of the package absl-py.",
+_ABSL = Later(
+    "It needs the package absl-py.",
     "Install it: pip install absl-py.",
 )
 _ROUNDING = Later(
@@ -83,26 +83,26 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (
         _words(
             r"\w*[Cc]onv(?:olution)?[123]?[dD]?\w* \w*_conv\w* \w*[Pp]ool\w* "
-            r"Cropping[123]D ZeroPadding[123]D UpSampling[123]D max_pool\w* avg_pool\w* "
-            r"multi_conv"
+            r"Cropping[123]D ZeroPadding[123]D UpSampling[123]D max_pool\w* "
+            r"avg_pool\w* multi_conv"
         ),
         _CONVOLUTION,
     ),
     (
         _words(
-            r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* Bidirectional TimeDistributed rnn rnn_cell "
-            r"rnn_cell_impl rnn_ops dynamic_rnn bidirectional_dynamic_rnn recurrent "
-            r"recurrent_v2"
+            r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* Bidirectional TimeDistributed rnn "
+            r"rnn_cell rnn_cell_impl rnn_ops dynamic_rnn bidirectional_dynamic_rnn "
+            r"recurrent recurrent_v2"
         ),
         _RECURRENT,
     ),
     (_words(r"mixed_precision \w*LossScale\w* ALS\w+ loss_scale\w*"), _PRECISION),
     (
         _words(
-            r"ipu_multi_worker_strategy IPUMultiWorker\w* PopDistStrategy horovod popdist "
-            r"distributed cluster_resolver \w*ClusterResolver popdist_strategy "
-            r"MultiWorker\w* host_collective_ops ParameterServer\w* TPUStrategy "
-            r"MirroredStrategy"
+            r"ipu_multi_worker_strategy IPUMultiWorker\w* PopDistStrategy horovod "
+            r"popdist distributed cluster_resolver \w*ClusterResolver "
+            r"popdist_strategy MultiWorker\w* host_collective_ops ParameterServer\w* "
+            r"TPUStrategy MirroredStrategy"
         ),
         _WORKERS,
     ),
@@ -136,13 +136,14 @@ _RULES: tuple[tuple[str, Later], ...] = (
         ),
         _ESTIMATOR,
     ),
-    (_words("stochastic_rounding partials_type"), _ROUNDING),
-    (_words("outside_compilation_scope"), _OUTSIDE),
-    (_words("flags keras_parameterized"), _FLAGS),
+    (_words(r"stochastic_rounding partials_type"), _ROUNDING),
+    (_words(r"outside_compilation_scope"), _OUTSIDE),
+    (_words(r"flags keras_parameterized"), _ABSL),
     (_words(r"serving saved_model load_model save_model SavedModel"), _SAVED),
     (
         _words(
-            r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2 trace_pb2 ipu_compile_summary"
+            r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2 "
+            r"trace_pb2 ipu_compile_summary"
         ),
         _PROFILE,
     ),
@@ -156,10 +157,11 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (
         _words(
             r"Session InteractiveSession session placeholder\w* Placeholder Graph "
-            r"disable_v2_behavior disable_eager_execution get_variable \w*variable_scope "
-            r"get_default_graph get_default_session reset_default_graph ConfigProto "
-            r"\w+_live_session export_inputs_to_file graph_mode disable_resource_variables "
-            r"get_collection global_variables\w* local_variables\w* MonitoredSession "
+            r"disable_v2_behavior disable_eager_execution get_variable "
+            r"\w*variable_scope get_default_graph get_default_session "
+            r"reset_default_graph ConfigProto \w+_live_session export_inputs_to_file "
+            r"graph_mode disable_resource_variables get_collection "
+            r"global_variables\w* local_variables\w* MonitoredSession "
             r"variables_initializer GraphKeys as_default get_or_create_global_step "
             r"get_global_step import_graph_def make_one_shot_iterator "
             r"make_initializable_iterator \w*XLATestCase xla_test GraphDef FIFOQueue"

@@ -269,9 +269,8 @@ def auto_select_ipus(opts: IpuOptions, num_ipus: int | Sequence[int]) -> IpuOpti
     """
     opts = checked_options(opts)
     _refuse_second_selection(opts)
-    each: list[Any] = (
-        list(num_ipus) if isinstance(num_ipus, (list, tuple)) else [num_ipus]
-    )
+    many = isinstance(num_ipus, (list, tuple))
+    each: list[Any] = list(num_ipus) if many else [num_ipus]  # type: ignore[arg-type]
     if not each or not all(_is_int(one) for one in each):
         raise Exception(
             "`num_ipus` must be an integer or list of integers. "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table: TensorFlow's inner modules (``tensorflow.python...``) in use."""
+"""The table: TensorFlow's inner modules, ``tensorflow.python...``."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ PYTHON: dict[str, Entry] = {
                 "ipu.tf",
                 "Tensor EagerTensor=Tensor device convert_to_tensor "
                 "control_dependencies name_scope name_scope_v2=name_scope "
-                "RegisterGradient Operation "
-                "init_scope",
+                "RegisterGradient Operation init_scope",
             ),
             **renamed(f"{_INS}.root", "executing_eagerly_outside_functions"),
         },
@@ -74,12 +73,9 @@ PYTHON: dict[str, Entry] = {
     **_ops("math_ops", "gen_math_ops", "array_ops", "gen_array_ops", "nn_ops", "nn"),
     **_ops("gen_nn_ops", "nn_impl", "linalg_ops", "control_flow_ops", "functional_ops"),
     **_ops("clip_ops", "logging_ops", "check_ops", "gradients", "gradients_impl"),
-    **_ops(
-        "custom_gradient", "special_math_ops", "embedding_ops", "map_fn", "sort_ops"
-    ),
-    **_ops(
-        "while_loop", "cond", "control_flow_v2_toggles", "bitwise_ops", "standard_ops"
-    ),
+    **_ops("custom_gradient", "special_math_ops", "embedding_ops", "map_fn"),
+    **_ops("while_loop", "cond", "control_flow_v2_toggles", "bitwise_ops"),
+    **_ops("standard_ops", "sort_ops"),
     **_ops("string_ops", "script_ops", "confusion_matrix", "manip_ops", "gen_ops"),
     f"{_PY}.ops.variables": Entry(
         (),

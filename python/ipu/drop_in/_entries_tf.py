@@ -26,8 +26,7 @@ RANDOM = renamed(
 )
 TRAIN = renamed(
     f"{_INS}.train",
-    "GradientDescentOptimizer MomentumOptimizer AdamOptimizer RMSPropOptimizer "
-    "Optimizer",
+    "GradientDescentOptimizer MomentumOptimizer AdamOptimizer Optimizer",
 )
 # names of TensorFlow 1 for what TensorFlow 2 calls otherwise
 V1_NAMES = {

@@ -24,6 +24,8 @@ from ipu.drop_in import _table
 __all__ = ["Facade", "Finder", "find", "loaded"]
 
 _ABSENT = object()
+# packages that stand-ins are built on; without them their names are missing
+_OPTIONAL = ("absl",)
 
 
 def _native(module: str) -> Any:
@@ -33,7 +35,10 @@ def _native(module: str) -> Any:
     except MissingModuleError:
         return None
     except ModuleNotFoundError as error:
-        if error.name is not None and f"{module}.".startswith(f"{error.name}."):
+        absent = error.name or ""
+        if absent.partition(".")[0] in _OPTIONAL or f"{module}.".startswith(
+            f"{absent}."
+        ):
             return None
         raise
 

@@ -12,6 +12,7 @@ import sys
 import traceback
 import types
 from collections.abc import Sequence
+from typing import Any
 
 from ipu import drop_in
 
@@ -79,11 +80,12 @@ def run_module(
     )
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
-    loader = None if spec is None else spec.loader
-    get_code = getattr(loader, "get_code", None)
-    code = get_code(spec.name) if spec and get_code else None
-    if spec is None or code is None:
+    loader: Any = None if spec is None else spec.loader
+    if spec is None or not hasattr(loader, "get_code"):
         raise ImportError(f"No module named {name!r} that can be run.")
+    code = loader.get_code(spec.name)
+    if code is None:
+        raise ImportError(f"The module {name!r} has no Python code to run.")
     sys.argv[:] = [argv0 or spec.origin or name, *arguments]
     main = _main_module(
         __file__=spec.origin,
@@ -113,12 +115,9 @@ def _execute(
 ) -> int:
     drop_in.install()
     try:
-        code = (
-            compile(source, path, "exec", 0, True)
-            if not isinstance(source, types.CodeType)
-            else source
-        )
-        exec(code, main.__dict__)
+        if not isinstance(source, types.CodeType):
+            source = compile(source, path, "exec", dont_inherit=True)
+        exec(source, main.__dict__)
     except SystemExit:
         raise
     except BaseException as error:

@@ -23,6 +23,9 @@ from ipu.tf._test_extras import ExtraAssertions
 
 __all__ = ["EagerSession", "TestCase"]
 
+# unittest leaves frames of such modules out of tracebacks
+__unittest = True
+
 _SEED = 87654321
 _Tolerances = dict[str, tuple[float, float]]
 
@@ -107,7 +110,11 @@ class TestCase(ExtraAssertions, unittest.TestCase):
         yield EagerSession()
 
     cached_session = session
-    test_session = session
+
+    @property
+    def test_session(self) -> Callable[..., Any]:
+        """As :meth:`session`; a property, so that nobody takes it for a test."""
+        return self.session
 
     def get_temp_dir(self) -> str:
         """A folder of this test's own, deleted after it."""
@@ -251,7 +258,7 @@ class TestCase(ExtraAssertions, unittest.TestCase):
             first = tuple(int(i) for i in where[0])
             self.fail(
                 f"{len(where)} of {array.size} elements are not {what}; the first is "
-                f"{array[first]!r} at {first}."
+                f"{array[first]} at {first}."
             )
 
     def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
@@ -282,7 +289,7 @@ class TestCase(ExtraAssertions, unittest.TestCase):
         open_lower_bound: bool = False,
         open_upper_bound: bool = False,
     ) -> None:
-        """All elements are in a range; its bounds belong to it unless open."""
+        """All elements are in a range; its bounds belong to it unless they are open."""
         low = np.greater if open_lower_bound else np.greater_equal
         high = np.less if open_upper_bound else np.less_equal
         left, right = "(" if open_lower_bound else "[", ")" if open_upper_bound else "]"
@@ -372,7 +379,7 @@ def _difference(left: Any, right: Any, where: str, msg: str | None, rule: str) -
     places = np.argwhere(np.asarray(left != right))
     for place in places[:5]:
         index = tuple(int(i) for i in place)
-        lines.append(f"  at {index}: {left[index]!r} and {right[index]!r}")
+        lines.append(f"  at {index}: {left[index]} and {right[index]}")
     lines.append(f"{len(places)} of {left.size} elements are not equal")
     return "\n".join(lines)
 

@@ -11,6 +11,9 @@ from typing import Any
 
 __all__ = ["ExtraAssertions"]
 
+# unittest leaves frames of such modules out of tracebacks
+__unittest = True
+
 
 class ExtraAssertions(unittest.TestCase):
     """The assertions of ``absl.testing`` that test files take for granted."""
@@ -19,8 +22,8 @@ class ExtraAssertions(unittest.TestCase):
         """A container has so many entries."""
         if len(container) != expected_len:
             standard = (
-                f"{container!r} has length of {len(container)}, expected "
-                f"{expected_len}."
+                f"{container!r} has length of {len(container)}, "
+                f"expected {expected_len}."
             )
             self.fail(self._formatMessage(msg, standard))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -26,7 +27,5 @@ def run(
     function = main or sys.modules["__main__"].main
     # A program that defines flags has imported absl; without it there are none.
     if "absl.flags" in sys.modules:
-        from absl import app
-
-        app.run(function, words)
+        importlib.import_module("absl.app").run(function, words)
     sys.exit(function(words))

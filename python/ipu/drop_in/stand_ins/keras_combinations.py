@@ -23,6 +23,9 @@ __all__ = [
     "times",
 ]
 
+# unittest leaves frames of such modules out of tracebacks
+__unittest = True
+
 
 class NamedObject:
     """An object with a name for the names of tests.

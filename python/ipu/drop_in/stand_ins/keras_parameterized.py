@@ -6,9 +6,8 @@ Its ``TestCase`` is built on the package absl-py, as in Keras itself.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
-
-from absl.testing import parameterized
 
 from ipu.drop_in.stand_ins import keras_combinations
 from ipu.tf._test_case import TestCase as _TestCase
@@ -19,6 +18,8 @@ __all__ = [
     "run_with_all_model_types",
     "run_with_all_saved_model_formats",
 ]
+
+parameterized: Any = importlib.import_module("absl.testing.parameterized")
 
 
 class TestCase(_TestCase, parameterized.TestCase):  # type: ignore[misc]

@@ -106,7 +106,7 @@ def get_model_type() -> str:
 
 
 @contextlib.contextmanager
-def model_type_scope(value: str) -> Iterator[None]:
+def model_type_scope(value: str | None) -> Iterator[None]:
     """Choose the kind of model: "sequential", "functional" or "subclass"."""
     before = _modes.model_type
     _modes.model_type = value
@@ -195,8 +195,9 @@ class Bias(keras.layers.Layer):
         self.bias = self.add_weight("bias", tuple(input_shape[1:]), initializer="zeros")
         super().build(input_shape)
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """``inputs`` plus the weight."""
+        del args, kwargs
         return inputs + self.bias
 
 
@@ -216,9 +217,9 @@ class SmallSubclassMLP(keras.Model):
             num_classes, activation="sigmoid" if num_classes == 1 else "softmax"
         )
 
-    def call(self, inputs: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Both layers, one after the other."""
-        del kwargs
+        del args, kwargs
         return self.layer_b(self.layer_a(inputs))
 
 
@@ -269,12 +270,12 @@ class _SubclassModel(keras.Model):
         super().__init__(**kwargs)
         self.all_layers = model_layers
 
-    def call(self, x: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """All layers."""
-        del kwargs
+        del args, kwargs
         for layer in self.all_layers:
-            x = layer(x)
-        return x
+            inputs = layer(inputs)
+        return inputs
 
 
 def get_model_from_layers(
@@ -305,9 +306,8 @@ def get_model_from_layers(
     if kind == "sequential":
         model = keras.Sequential(name=name)
         if input_shape is not None:
-            model.add(
-                keras.layers.InputLayer(input_shape=input_shape, dtype=input_dtype)
-            )
+            first = keras.layers.InputLayer(input_shape=input_shape, dtype=input_dtype)
+            model.add(first)
         for layer in model_layers:
             model.add(layer)
         return model

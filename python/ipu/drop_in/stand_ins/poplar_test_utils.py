@@ -42,6 +42,9 @@ __all__ = [
     "test_uses_ipus",
 ]
 
+# unittest leaves frames of such modules out of tracebacks
+__unittest = True
+
 _HERE = "tensorflow.python.ipu.test_utils"
 # How many IPUs a test can use: programs of several come with a later version.
 _SIMULATED = 1

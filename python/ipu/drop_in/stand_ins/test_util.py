@@ -67,12 +67,13 @@ __all__ = [
     "with_forward_compatibility_horizons",
 ]
 
+# unittest leaves frames of such modules out of tracebacks
+__unittest = True
+
 TensorFlowTestCase = TestCase
 GetTempDir = get_temp_dir
 
-_GRAPH_MODE = (
-    "graph mode: graphs and sessions of TensorFlow 1 come with a later version"
-)
+_GRAPH_MODE = "graph mode: graphs of TensorFlow 1 come with a later version"
 _GPU = "there is no GPU"
 
 
@@ -101,9 +102,8 @@ run_deprecated_v1 = run_v1_only = deprecated_graph_mode_only
 run_all_in_deprecated_graph_mode_only = deprecated_graph_mode_only
 run_gpu_only = run_cuda_only = _skipping(_GPU)
 
-run_v2_only = run_in_graph_and_eager_modes = run_all_in_graph_and_eager_modes = (
-    _unchanged
-)
+run_v2_only = run_in_graph_and_eager_modes = _unchanged
+run_all_in_graph_and_eager_modes = _unchanged
 run_in_async_and_sync_mode = run_without_tensor_float_32 = _unchanged
 run_all_without_tensor_float_32 = _unchanged
 disable_xla = no_xla_auto_jit = use_deterministic_cublas = _unchanged

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""``tf.compat.v1.train``: the optimizers of TensorFlow 1 that Keras's equal.
+
+They serve code of TensorFlow 2: ``model.compile(GradientDescentOptimizer(0.1))``.
+Optimizers whose numbers differ from those of Keras, such as ``RMSPropOptimizer``, come
+with the sessions of TensorFlow 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ipu.keras import optimizers
+
+__all__ = [
+    "AdamOptimizer",
+    "GradientDescentOptimizer",
+    "MomentumOptimizer",
+    "Optimizer",
+]
+
+Optimizer = optimizers.Optimizer
+
+
+class _FirstStyle(optimizers.Optimizer):
+    """The arguments of TensorFlow 1's methods over those of a Keras optimizer."""
+
+    @property
+    def _learning_rate(self) -> Any:
+        return self.learning_rate
+
+    @_learning_rate.setter
+    def _learning_rate(self, value: Any) -> None:
+        self.learning_rate = value
+
+    def minimize(  # type: ignore[override]
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = 1,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Any:
+        """Make a loss smaller: compute gradients and apply them.
+
+        Args:
+            loss: A scalar tensor of the function being traced, or a callable.
+            global_step: A variable to count up, or None.
+            var_list: The variables.
+            gate_gradients: Accepted without effect.
+            aggregation_method: Accepted without effect.
+            colocate_gradients_with_ops: Accepted without effect.
+            name: Accepted without effect.
+            grad_loss: The gradient of the loss, None for 1.
+
+        Raises:
+            ValueError: ``var_list`` is not given.
+        """
+        del gate_gradients, aggregation_method, colocate_gradients_with_ops
+        if isinstance(global_step, (list, tuple)):  # the order of Keras
+            global_step, var_list = None, global_step
+        result = super().minimize(loss, _named(var_list), grad_loss, name)
+        _count(global_step)
+        return result
+
+    def apply_gradients(  # type: ignore[override]
+        self,
+        grads_and_vars: Iterable[tuple[Any, Any]],
+        global_step: Any = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Apply gradients to variables.
+
+        Args:
+            grads_and_vars: Pairs of a gradient and its variable.
+            global_step: A variable to count up, or None.
+            name: Accepted without effect.
+            **kwargs: What Keras's optimizers take.
+        """
+        result = super().apply_gradients(grads_and_vars, name, **kwargs)
+        _count(global_step)
+        return result
+
+
+def _named(var_list: Sequence[Any] | None) -> Sequence[Any]:
+    if var_list is None:
+        raise ValueError(
+            "`var_list` must be given: without a graph nothing else says which "
+            "variables to train. Pass model.trainable_variables."
+        )
+    return var_list
+
+
+def _count(global_step: Any) -> None:
+    if global_step is not None:
+        global_step.assign_add(1)
+
+
+class GradientDescentOptimizer(_FirstStyle, optimizers.SGD):
+    """Gradient descent.
+
+    Args:
+        learning_rate: The rate.
+        use_locking: Accepted without effect.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        use_locking: bool = False,
+        name: str = "GradientDescent",
+    ) -> None:
+        del use_locking
+        super().__init__(learning_rate, name=name)
+
+
+class MomentumOptimizer(_FirstStyle, optimizers.SGD):
+    """Gradient descent with momentum.
+
+    Args:
+        learning_rate: The rate.
+        momentum: In [0, 1].
+        use_locking: Accepted without effect.
+        name: A name.
+        use_nesterov: Whether Nesterov's form is used.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: float,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
+    ) -> None:
+        del use_locking
+        super().__init__(learning_rate, momentum, use_nesterov, name=name)
+
+
+class AdamOptimizer(_FirstStyle, optimizers.Adam):
+    """Adam.
+
+    Args:
+        learning_rate: The rate.
+        beta1: Decay of the first moment.
+        beta2: Decay of the second moment.
+        epsilon: Added to the root of the second moment.
+        use_locking: Accepted without effect.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        epsilon: float = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adam",
+    ) -> None:
+        del use_locking
+        super().__init__(learning_rate, beta1, beta2, epsilon, name=name)

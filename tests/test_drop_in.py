@@ -1,0 +1,603 @@
+# SPDX-License-Identifier: MIT
+"""`ipu.drop_in`: TensorFlow's and Keras's module names served by `ipu`."""
+
+import importlib
+import importlib.util
+import inspect
+import subprocess
+import sys
+import textwrap
+import types
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import drop_in
+from ipu._missing import MissingModuleError, MissingNameError
+from ipu.drop_in import _table
+
+
+@pytest.fixture
+def served():
+    drop_in.install()
+    yield
+    drop_in.uninstall()
+
+
+def load(path):
+    """The object of a dotted path, imported and read as a program would."""
+    parts = path.split(".")
+    value = importlib.import_module(parts[0])
+    for n, part in enumerate(parts[1:], 2):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            value = importlib.import_module(".".join(parts[:n]))
+    return value
+
+
+# --- what resolves to what
+
+
+@pytest.mark.parametrize(
+    "path, native",
+    [
+        ("tensorflow.constant", "tf.constant"),
+        ("tensorflow.compat.v2.reduce_sum", "tf.reduce_sum"),
+        ("tensorflow.compat.v1.matmul", "tf.matmul"),
+        ("tensorflow.keras.layers.Dense", "keras.layers.Dense"),
+        ("tensorflow.python.keras.layers.Dense", "keras.layers.Dense"),
+        ("tensorflow.compat.v1.keras.layers.Dense", "keras.layers.Dense"),
+        ("tensorflow.compat.v2.keras.Model", "keras.Model"),
+        ("keras.layers.core.Dense", "keras.layers.Dense"),
+        ("keras.engine.training.Model", "keras.Model"),
+        ("tensorflow.python.keras.engine.sequential.Sequential", "keras.Sequential"),
+        ("keras.optimizer_v2.gradient_descent.SGD", "keras.optimizers.SGD"),
+        ("keras.optimizer_v2.optimizer_v2.OptimizerV2", "keras.optimizers.Optimizer"),
+        ("tensorflow.optimizers.SGD", "keras.optimizers.SGD"),
+        ("tensorflow.initializers.Zeros", "keras.initializers.Zeros"),
+        ("tensorflow.zeros_initializer", "keras.initializers.Zeros"),
+        ("tensorflow.constant_initializer", "keras.initializers.Constant"),
+        ("keras.ipu.PipelineStage", "keras.PipelineStage"),
+        ("tensorflow.keras.ipu.PipelineStage", "keras.PipelineStage"),
+        ("keras.ipu.extensions.PipelineStage", "keras.PipelineStage"),
+        ("tensorflow.python.ipu.keras.PipelineStage", "keras.PipelineStage"),
+        ("tensorflow.python.ipu.config.IPUConfig", "config.IPUConfig"),
+        ("tensorflow.python.ipu.utils.IPUConfig", "config.IPUConfig"),
+        ("tensorflow.python.ipu.IPUInfeedQueue", "ipu_infeed_queue.IPUInfeedQueue"),
+        ("tensorflow.python.ipu.ipu_strategy.IPUStrategy", "ipu_strategy.IPUStrategy"),
+        ("tensorflow.python.ipu.loops.repeat", "loops.repeat"),
+        ("tensorflow.python.ipu.scopes.ipu_scope", "scopes.ipu_scope"),
+        ("tensorflow.python.ipu.ipu_compiler.compile", "ipu_compiler.compile"),
+        (
+            "tensorflow.python.ipu.ops.pipelining_ops.PipelineSchedule",
+            "pipelining_ops.PipelineSchedule",
+        ),
+        (
+            "tensorflow.python.ipu.pipelining_ops.RecomputationMode",
+            "pipelining_ops.RecomputationMode",
+        ),
+        ("tensorflow.python.ops.math_ops.matmul", "tf.matmul"),
+        ("tensorflow.python.ops.array_ops.ones", "tf.ones"),
+        ("tensorflow.python.ops.nn_ops.relu", "tf.nn.relu"),
+        ("tensorflow.python.ops.nn.softmax", "tf.nn.softmax"),
+        ("tensorflow.python.ops.random_ops.random_uniform", "tf.random.uniform"),
+        ("tensorflow.python.ops.variables.Variable", "tf.Variable"),
+        (
+            "tensorflow.python.ops.init_ops.zeros_initializer",
+            "keras.initializers.Zeros",
+        ),
+        ("tensorflow.python.framework.ops.Tensor", "tf.Tensor"),
+        ("tensorflow.python.framework.ops.EagerTensor", "tf.Tensor"),
+        ("tensorflow.python.framework.dtypes.float32", "tf.float32"),
+        ("tensorflow.python.framework.constant_op.constant", "tf.constant"),
+        ("tensorflow.python.framework.tensor_spec.TensorSpec", "tf.TensorSpec"),
+        ("tensorflow.python.framework.errors.NotFoundError", "tf.errors.NotFoundError"),
+        ("tensorflow.python.framework.errors_impl.OpError", "tf.errors.OpError"),
+        (
+            "tensorflow.python.framework.test_util.TensorFlowTestCase",
+            "tf.test.TestCase",
+        ),
+        ("tensorflow.python.platform.test.TestCase", "tf.test.TestCase"),
+        ("tensorflow.python.platform.googletest.main", "tf.test.main"),
+        ("tensorflow.python.data.ops.dataset_ops.Dataset", "tf.data.Dataset"),
+        ("tensorflow.python.data.ops.dataset_ops.DatasetV2", "tf.data.Dataset"),
+        ("ipu_tensorflow_addons.keras.layers.Dropout", "keras.layers.Dropout"),
+    ],
+)
+def test_names_are_the_same_objects(served, path, native):
+    wanted = ipu
+    for part in native.split("."):
+        wanted = getattr(wanted, part)
+    assert load(path) is wanted
+
+
+def test_the_imports_of_programs(served):
+    exec(
+        textwrap.dedent("""
+        import tensorflow as tf
+        import tensorflow.compat.v1 as v1
+        import tensorflow.compat.v2 as v2
+        from tensorflow import keras
+        from tensorflow.keras import Model
+        from tensorflow.keras.layers import Flatten, Dense, Input
+        from tensorflow.keras.utils import to_categorical
+        from tensorflow.python import ipu, keras as inner
+        from tensorflow.python.ipu import utils, scopes, loops, sharding, autoshard
+        from tensorflow.python.ipu import test_utils as tu
+        from tensorflow.python.ipu.scopes import ipu_scope
+        from tensorflow.python.ipu.ops import pipelining_ops
+        from tensorflow.python.framework import ops, dtypes, errors, test_util
+        from tensorflow.python.eager import def_function, backprop, context
+        from tensorflow.python.ops import math_ops, array_ops, variables, nn, init_ops
+        from tensorflow.python.platform import tf_logging, gfile, app
+        from tensorflow.python.training import gradient_descent, momentum
+        from tensorflow.python.util import nest, tf_inspect
+        from tensorflow.python.data.experimental import AUTOTUNE
+        from tensorflow.compiler.plugin.poplar.tests import test_utils
+        from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
+        import keras as own
+        from keras import ipu as keras_ipu, backend, testing_utils, combinations
+        from keras.datasets import mnist
+        from keras.ipu import extensions
+        """),
+        {},
+    )
+
+
+def test_versions(served):
+    import keras
+    import tensorflow as tf
+
+    assert tf.__version__.split(".")[0] == "2" == tf.version.VERSION[0]
+    assert keras.__version__.startswith("2.") and tf.keras.__version__
+    assert tf.compat.v1.__version__ == tf.__version__
+
+
+def test_importing_tensorflow_loads_nothing():
+    program = (
+        "import sys; from ipu import drop_in; drop_in.install(); import tensorflow; "
+        "assert 'ipu.tf' not in sys.modules and 'ipu.keras' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_star_imports_and_completion(served):
+    names = {}
+    exec("from tensorflow.keras.layers import *", names)
+    assert names["Dense"] is ipu.keras.layers.Dense
+    import tensorflow as tf
+
+    assert {"constant", "keras", "compat", "data"} <= set(dir(tf))
+    assert "Dense" in dir(tf.keras.layers)
+    assert "ipu.drop_in" in repr(tf)
+
+
+def test_every_entry_names_something_or_comes_later(served):
+    """A module of the table can be imported, and so can what it lists."""
+    for path in _table._TABLE:
+        module = importlib.import_module(path)
+        for name in module.__all__:
+            getattr(module, name)
+
+
+# --- names that are not there
+
+
+def raised(source):
+    with pytest.raises((AttributeError, ImportError)) as caught:
+        exec(compile(source, "program.py", "exec"), {})
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "source, name, words",
+    [
+        (
+            "import tensorflow as tf\ntf.nn.conv2d",
+            "tensorflow.nn.conv2d",
+            "Convolution",
+        ),
+        (
+            "import tensorflow as tf\n\ntf.Session()",
+            "tensorflow.Session",
+            "tf.function",
+        ),
+        ("import keras\nkeras.layers.LSTM(3)", "keras.layers.LSTM", "Recurrent"),
+        (
+            "from tensorflow.keras import mixed_precision",
+            "tensorflow.keras.mixed_precision",
+            "Mixed precision",
+        ),
+        ("import tensorflow.estimator", "tensorflow.estimator", "keras.Model"),
+        (
+            "from tensorflow.python.ipu import ipu_multi_worker_strategy",
+            "tensorflow.python.ipu.ipu_multi_worker_strategy",
+            "Several processes",
+        ),
+        (
+            "from tensorflow.python.ipu import sharding\nsharding.get_sharding",
+            "tensorflow.python.ipu.sharding.get_sharding",
+            "sharded",
+        ),
+        (
+            "from tensorflow.python.ipu.ipu_pipeline_estimator import IPUEstimator",
+            "tensorflow.python.ipu.ipu_pipeline_estimator",
+            "Estimators",
+        ),
+        (
+            "import tensorflow.compat.v1 as tf\ntf.disable_v2_behavior()",
+            "tensorflow.compat.v1.disable_v2_behavior",
+            "sessions",
+        ),
+        (
+            "import tensorflow as tf\ntf.reduce_summ",
+            "tensorflow.reduce_summ",
+            "'reduce_sum'",
+        ),
+        (
+            "from tensorflow.python.ops import fop",
+            "tensorflow.python.ops.fop",
+            "not in ipu",
+        ),
+    ],
+)
+def test_one_clear_error(served, source, name, words):
+    error = raised(source)
+    assert isinstance(error, (MissingNameError, MissingModuleError))
+    text = str(error)
+    assert text.startswith(f"{name} is not in ipu") and words in text
+    assert f"(line {source.count(chr(10)) + 1} of program.py)" in text
+
+
+def test_programs_can_ask_whether_a_name_is_there(served):
+    import tensorflow as tf
+
+    assert hasattr(tf, "constant") and not hasattr(tf, "estimator")
+    assert getattr(tf.nn, "conv2d", None) is None
+    assert importlib.util.find_spec("tensorflow.estimator") is None
+    assert importlib.util.find_spec("tensorflow.keras") is not None
+    for source in (
+        "try:\n  import tensorflow.lite\nexcept ModuleNotFoundError: found = False",
+        "try:\n  from tensorflow import lite\nexcept ImportError: found = False",
+    ):
+        names = {}
+        exec(source, names)
+        assert names["found"] is False
+
+
+def test_native_names_give_the_same_error():
+    for path, words in (
+        ("tf.no_such_op", "tf.no_such_op is not in ipu"),
+        ("no_such_module", "ipu.no_such_module is not in ipu"),
+        ("tf.estimator", "Estimators"),
+    ):
+        value, names = ipu, path.split(".")
+        with pytest.raises(MissingNameError, match=words) as caught:
+            for name in names:
+                value = getattr(value, name)
+        assert __file__ in str(caught.value)
+
+
+def test_introspection_does_not_stumble(served):
+    import tensorflow as tf
+
+    assert inspect.ismodule(tf) and inspect.getdoc(tf)
+    for name in ("__file__", "__warningregistry__", "__wrapped__", "__bases__"):
+        assert not hasattr(tf, name)
+    assert inspect.getmodule(tf.constant) is not None
+    warned = [
+        m for m in list(sys.modules.values()) if getattr(m, "__warningregistry__", 0)
+    ]
+    assert isinstance(warned, list)
+
+
+# --- installing and uninstalling
+
+
+def test_install_sets_real_modules_aside():
+    real, below = types.ModuleType("tensorflow"), types.ModuleType("tensorflow.io")
+    sys.modules["tensorflow"], sys.modules["tensorflow.io"] = real, below
+    try:
+        drop_in.install()
+        drop_in.install()
+        import tensorflow as tf
+
+        assert tf is not real and tf.constant is ipu.tf.constant
+        drop_in.uninstall()
+        assert sys.modules["tensorflow"] is real
+        assert sys.modules["tensorflow.io"] is below
+        assert not drop_in.installed()
+        drop_in.uninstall()
+    finally:
+        drop_in.uninstall()
+        del sys.modules["tensorflow"], sys.modules["tensorflow.io"]
+
+
+def test_uninstall_leaves_nothing():
+    before = list(sys.meta_path)
+    drop_in.install()
+    assert drop_in.installed()
+    import tensorflow.keras.layers  # noqa: F401
+
+    drop_in.uninstall()
+    assert sys.meta_path == before
+    roots = ("tensorflow", "keras", "ipu_tensorflow_addons", "pva")
+    assert not [name for name in sys.modules if name.partition(".")[0] in roots]
+
+
+def test_the_notebook_extension():
+    ipu.load_ipython_extension(None)
+    try:
+        assert drop_in.installed()
+    finally:
+        ipu.unload_ipython_extension(None)
+    assert not drop_in.installed()
+
+
+def test_the_tool_pva_is_served_only_where_it_is_missing(served, tmp_path, monkeypatch):
+    import pva
+
+    error = None
+    try:
+        pva.openReport("x")
+    except AttributeError as caught:
+        error = caught
+    assert "Reports about programs" in str(error)
+    del sys.modules["pva"]
+    (tmp_path / "pva.py").write_text("openReport = len")
+    monkeypatch.syspath_prepend(tmp_path)
+    import pva as real
+
+    assert real.openReport is len
+    del sys.modules["pva"]
+
+
+# --- packages that look for TensorFlow
+
+
+def test_tqdm_keras(served):
+    pytest.importorskip("tqdm")
+    sys.modules.pop("tqdm.keras", None)
+    from tqdm.keras import TqdmCallback
+
+    assert issubclass(TqdmCallback, ipu.keras.callbacks.Callback)
+    del sys.modules["tqdm.keras"]
+
+
+def test_packages_that_only_look(served):
+    pytest.importorskip("matplotlib")
+    import tensorflow as tf
+    from matplotlib import cbook
+
+    assert cbook._unpack_to_numpy([1, 2]) == [1, 2]
+    np.testing.assert_array_equal(cbook._unpack_to_numpy(tf.ones([2])), [1.0, 1.0])
+
+
+def test_einops(served):
+    einops = pytest.importorskip("einops")
+    assert einops.rearrange(np.ones([2, 3]), "a b -> b a").shape == (3, 2)
+
+
+# --- stand-ins
+
+
+def test_optimizers_of_tensorflow_1(served):
+    import tensorflow as tf
+    from tensorflow.python.training import adam, gradient_descent, momentum
+
+    x = np.linspace(0, 1, 16, dtype=np.float32).reshape(8, 2)
+    y = x.sum(axis=1, keepdims=True)
+
+    def trained(optimizer):
+        with ipu.ipu_strategy.IPUStrategy().scope():
+            model = tf.keras.Sequential(
+                [tf.keras.layers.Dense(1, kernel_initializer="ones", input_shape=(2,))]
+            )
+            model.compile(optimizer, "mse")
+            model.fit(x, y * 2, batch_size=4, epochs=2, shuffle=False, verbose=0)
+            return model.get_weights()
+
+    for first, keras in (
+        (gradient_descent.GradientDescentOptimizer(0.1), tf.keras.optimizers.SGD(0.1)),
+        (momentum.MomentumOptimizer(0.1, 0.9), tf.keras.optimizers.SGD(0.1, 0.9)),
+        (adam.AdamOptimizer(0.1), tf.keras.optimizers.Adam(0.1, epsilon=1e-8)),
+    ):
+        for one, other in zip(trained(first), trained(keras), strict=True):
+            np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="var_list"):
+        gradient_descent.GradientDescentOptimizer(0.1).minimize(lambda: 1.0)
+    assert not hasattr(tf.compat.v1.train, "RMSPropOptimizer")
+
+
+def test_files(served, tmp_path):
+    import tensorflow as tf
+
+    path = str(tmp_path / "a" / "b.txt")
+    tf.io.gfile.makedirs(tmp_path / "a")
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write("text")
+    assert tf.io.gfile.exists(path) and tf.io.gfile.listdir(tmp_path / "a") == ["b.txt"]
+    tf.io.gfile.copy(path, path + "2")
+    with pytest.raises(tf.errors.AlreadyExistsError):
+        tf.io.gfile.copy(path, path + "2")
+    assert tf.io.gfile.glob(str(tmp_path / "a" / "*")) == [path, path + "2"]
+    tf.io.gfile.rmtree(tmp_path / "a")
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.io.gfile.GFile(path)
+
+
+def test_devices(served):
+    import tensorflow as tf
+
+    ipu.config.reset_ipu_configuration()
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = [1, 1]
+    config.configure_ipu_system()
+    try:
+        names = [d.name for d in tf.config.list_logical_devices("IPU")]
+        assert names == ["/device:IPU:0", "/device:IPU:1"]
+        assert tf.config.experimental.list_physical_devices("GPU") == []
+    finally:
+        ipu.config.reset_ipu_configuration()
+
+
+def test_v1_names(served):
+    import tensorflow.compat.v1 as tf
+
+    tf.enable_v2_behavior()
+    assert float(tf.div(6.0, 3.0)) == 2.0
+    assert tf.to_int32(1.7).numpy() == 1
+    v = tf.Variable(1.0)
+    tf.assign_add(v, 2.0)
+    assert float(v) == 3.0
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    assert tf.logging.get_verbosity() == tf.logging.ERROR
+    with pytest.raises(NotImplementedError, match="sessions"):
+        tf.disable_resource_variables()
+
+
+# --- python -m ipu run
+
+
+def run(tmp_path, text, *words, name="program.py", **options):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text))
+    words = list(words) or [str(path)]
+    return subprocess.run(
+        [sys.executable, "-m", "ipu", "run", *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        **options,
+    )
+
+
+def test_run_looks_like_python(tmp_path):
+    (tmp_path / "helper.py").write_text("import tensorflow as tf\nzeros = tf.zeros\n")
+    path = tmp_path / "program.py"
+    done = run(
+        tmp_path,
+        """
+        import sys
+        import __main__
+        import helper
+        def f(): pass
+        print(sys.argv, __name__, sys.path[0], __file__, __spec__)
+        print(helper.zeros([2]).numpy(), __main__.f is f, f.__module__)
+        import pickle
+        print(pickle.loads(pickle.dumps(f)) is f)
+        """,
+        str(path),
+        "--epochs",
+        "3",
+        "-m",
+        "x",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"{[str(path), '--epochs', '3', '-m', 'x']} __main__ {tmp_path} {path} None",
+        "[0. 0.] True __main__",
+        "True",
+    ]
+
+
+def test_run_a_module_and_a_folder(tmp_path):
+    text = "import sys, tensorflow as tf\nprint(__name__, __package__, sys.argv[1:])"
+    done = run(tmp_path, text, "-m", "pkg", "--a", "b", name="pkg/__main__.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "__main__ pkg ['--a', 'b']\n"
+    done = run(tmp_path, text, "-m", "pkg.mod", name="pkg/mod.py")
+    assert done.stdout == "__main__ pkg []\n"
+    done = run(tmp_path, text, "pkg", "c", name="pkg/__main__.py")
+    assert done.stdout == "__main__  ['c']\n"
+    done = run(tmp_path, text, "-m", "nothing")
+    assert done.returncode == 1 and "nothing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text, status, words",
+    [
+        ("raise SystemExit(3)", 3, ""),
+        ("import sys; sys.exit('message')", 1, "message"),
+        ("pass", 0, ""),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
+        ("raise ValueError('bad')", 1, "ValueError: bad"),
+        ("raise OSError('bad')", 1, "Traceback"),
+        ("def f(:", 1, "SyntaxError"),
+        (
+            "import tensorflow as tf\ntf.compat.v1.app.run(lambda argv: len(argv))",
+            1,
+            "",
+        ),
+        ("import os; os._exit(7)", 7, ""),
+    ],
+)
+def test_exit_status(tmp_path, text, status, words):
+    done = run(tmp_path, text)
+    assert done.returncode == status and words in done.stderr, done.stderr
+
+
+def test_tracebacks_show_the_program_only(tmp_path):
+    text = """
+    import tensorflow as tf
+    def inner():
+        tf.matmul(tf.ones([2, 3]), tf.ones([2, 3]))
+    def outer():
+        try:
+            inner()
+        except Exception as error:
+            raise RuntimeError("outer failed") from error
+    outer()
+    """
+    done = run(tmp_path, text)
+    assert done.returncode == 1
+    assert "RuntimeError: outer failed" in done.stderr
+    assert "in inner" in done.stderr and "in outer" in done.stderr
+    package = ipu.__file__.rpartition("/")[0]
+    assert f'File "{package}' not in done.stderr
+    assert "runpy" not in done.stderr
+    path = str(tmp_path / "program.py")
+    done = run(tmp_path, "import tensorflow as tf\ntf.compat.v1.app.run(lambda a: 1/0)")
+    assert f'File "{package}' not in done.stderr
+    done = run(
+        tmp_path,
+        "import tensorflow as tf\ntf.compat.v1.app.run(lambda a: 1/0)",
+        "--full-traceback",
+        path,
+    )
+    assert f'File "{package}' in done.stderr
+
+
+def test_a_program_may_set_its_own_hook(tmp_path):
+    text = """
+    import sys
+    sys.excepthook = lambda kind, error, trace: print("hook", error)
+    1 / 0
+    """
+    done = run(tmp_path, text)
+    assert done.returncode == 1 and done.stdout == "hook division by zero\n"
+
+
+def test_missing_programs(tmp_path):
+    done = run(tmp_path, "", "none.py")
+    assert done.returncode == 1 and "none.py" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu", "run"], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "name a program" in done.stderr
+
+
+def test_an_unknown_flag_is_told_at_the_first_use_of_a_device(tmp_path):
+    text = """
+    import os
+    import tensorflow as tf
+    os.environ["TF_POPLAR_FLAGS"] = os.environ.get("TF_POPLAR_FLAGS", "") + " --nope"
+    print("before")
+    tf.Variable(1.0)
+    """
+    done = run(tmp_path, text)
+    assert done.returncode == 1 and done.stdout == "before\n"
+    assert "Unknown flag '--nope'" in done.stderr
