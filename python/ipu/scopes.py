@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
-from ipu import _core, _missing, _placement
+from ipu import _core, _devices, _missing
+from ipu.tf import _placement
 from ipu.tf.dtypes import as_dtype
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def ipu_scope(device: str) -> AbstractContextManager[None]:
+def ipu_scope(device: str) -> _placement.device:
     """Put ops and variables on an IPU device.
 
     Args:
@@ -39,11 +39,11 @@ def ipu_scope(device: str) -> AbstractContextManager[None]:
         A context manager.
 
     Raises:
-        TypeError: On entry, where ``device`` is no string.
-        ValueError: On entry, where it names neither an IPU nor a CPU.
+        ValueError: ``device`` names neither an IPU nor a CPU.
 
     Source: ``ipu.scopes.ipu_scope``.
     """
+    _devices.parse_device_name(device)
     return _placement.device(device)
 
 

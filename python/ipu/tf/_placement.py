@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ipu import _devices, _strategy_state
 
-__all__ = ["current_device", "device", "on_host"]
+__all__ = ["active_ipu", "current_device", "device", "on_host"]
 
 
 class _Entry(NamedTuple):
@@ -80,11 +80,20 @@ def on_host() -> bool:
     return entry is not None and entry.kind == "CPU"
 
 
+def active_ipu() -> _devices.Device | None:
+    """The device that a scope or a strategy names; None on the host or without any."""
+    entry = _innermost()
+    if entry is not None:
+        return _devices.get_device(entry.ordinal) if entry.kind == "IPU" else None
+    strategy = _strategy_state.get_strategy()
+    return None if strategy is None else _devices.get_device(strategy.device_ordinal)
+
+
 def current_device() -> _devices.Device:
     """The device of new variables and programs: the scope's, the strategy's, else
     number 0."""
     entry = _innermost()
-    if entry is not None and entry.kind == "IPU":
-        return _devices.get_device(entry.ordinal)
-    strategy = _strategy_state.get_strategy()
-    return _devices.get_device(0 if strategy is None else strategy.device_ordinal)
+    if entry is not None and entry.kind == "CPU":
+        strategy = _strategy_state.get_strategy()
+        return _devices.get_device(0 if strategy is None else strategy.device_ordinal)
+    return active_ipu() or _devices.get_device(0)
