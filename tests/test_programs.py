@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""Whole programs, in the way each generation of the API writes them, run both ways.
+
+The programs are written for TensorFlow. The drop-in way runs them as they are, the
+native way with the imports of `ipu`.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+_NATIVE = {
+    "import tensorflow as tf": "from ipu import tf",
+    "import tensorflow.compat.v2 as tf": "from ipu import tf",
+    "from tensorflow import keras": "from ipu import keras",
+    "import keras": "from ipu import keras",
+    "from tensorflow.python import ipu": "import ipu",
+}
+
+
+def native(text):
+    """A program's text with `ipu`'s own imports."""
+    lines = []
+    for line in text.splitlines():
+        line = _NATIVE.get(line, line)
+        lines.append(line.replace("from tensorflow.python.ipu", "from ipu"))
+    assert not any("tensorflow" in line for line in lines if "import " in line)
+    text = "\n".join(lines)
+    return text.replace("keras.optimizer_v2.gradient_descent.", "keras.optimizers.")
+
+
+def run(words, tmp_path):
+    environment = {k: v for k, v in os.environ.items() if k != "TF_POPLAR_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def check_counter(got):
+    assert got["count"] == 10 and got["count_type"] == "int32 []"
+    assert got["shapes"] == {"d1": [10, 800], "d2": [10, 800]}
+    assert got["values"] == {"d1": [2.0], "d2": [0.0]}
+    assert got.get("drained", {"d1": [0, 800], "d2": [0, 800]}) == {
+        "d1": [0, 800],
+        "d2": [0, 800],
+    }
+
+
+def check_first_polling(got):
+    assert got["total"] == 25
+    # x is 0 to 19 and y is 20 to 39; flattening gives x a second axis of size 1
+    assert got["flat"] == [20, 1] and got["values"] == [400.0]
+    assert got["rank"] and got["empty"] == 0
+
+
+def check_second_polling(got):
+    assert got == {"before": 200, "total": 400, "in_order": True, "empty": [0]}
+
+
+def check_matmul(got):
+    assert got == {"product": [[22.0, 28.0], [49.0, 64.0]]}
+
+
+def check_second_loop(got):
+    assert got["counts"] == [20] * 4 and got["left"] == 0.0
+    means = got["means"]
+    assert means == sorted(means, reverse=True) and means[-1] < 0.8 * means[0]
+
+
+def check_third_loop(got):
+    assert got["losses"] == pytest.approx(got["expected"], rel=1e-4)
+    assert got["kernel"] == pytest.approx(got["expected_kernel"], rel=1e-4)
+
+
+def check_training(got):
+    assert len(got["losses"]) == 30 and got["variables"] == 4 and got["steps"] == 30
+    assert got["losses"][-1] < got["losses"][0]
+
+
+def check_epochs(report, epochs, elements):
+    assert list(report) == ["epochs"] and len(report["epochs"]) == epochs
+    for one in report["epochs"]:
+        assert list(one) == [
+            "elements_processed",
+            "total_bytes_processed",
+            "time_elapsed",
+            "elements_per_second",
+            "bandwidth",
+        ]
+        assert all(isinstance(value, float) for value in one.values())
+        size = 4 * 8 * 4 + 4 * 4
+        assert one["elements_processed"] == elements
+        assert one["total_bytes_processed"] == elements * size
+        rate = elements / one["time_elapsed"]
+        assert one["elements_per_second"] == pytest.approx(rate, rel=1e-3)
+        bandwidth = elements * size / 1e9 / one["time_elapsed"]
+        assert one["bandwidth"] == pytest.approx(bandwidth, rel=1e-3, abs=1e-5)
+
+
+def check_benchmark(got):
+    check_epochs(got["report"], 10, 512)
+    if "fed" in got:
+        check_epochs(got["fed"], 2, 64)
+        assert got["shape"] == [1]
+
+
+def check_second_optimizer(got):
+    assert got["called"]
+    assert got["losses"] == got["plain_losses"]
+    assert got["kernel"] == got["plain_kernel"]
+    assert got["losses"][-1] < got["losses"][0]
+
+
+def check_third_optimizer(got):
+    # each step halves the weight: w - 0.25 * 2w
+    assert got["losses"] == [5.0, 1.25, 0.3125]
+    assert got["weight"] == [0.25, -0.125]
+
+
+CHECKS = {
+    "first_counter": check_counter,
+    "second_counter": check_counter,
+    "third_counter": check_counter,
+    "first_polling": check_first_polling,
+    "second_polling": check_second_polling,
+    "first_matmul": check_matmul,
+    "second_matmul": check_matmul,
+    "second_eager": check_matmul,
+    "second_loop": check_second_loop,
+    "third_loop": check_third_loop,
+    "first_training": check_training,
+    "first_benchmark": check_benchmark,
+    "second_benchmark": check_benchmark,
+    "second_optimizer": check_second_optimizer,
+    "third_optimizer": check_third_optimizer,
+}
+
+
+NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
+
+
+@pytest.mark.parametrize("way", ["native", "drop-in"])
+@pytest.mark.parametrize("name", NAMES)
+def test_program(name, way, tmp_path):
+    path = PROGRAMS / f"{name}.py"
+    if way == "drop-in":
+        got = run(["-m", "ipu", "run", str(path)], tmp_path)
+    else:
+        copy = tmp_path / path.name
+        copy.write_text(native(path.read_text()))
+        got = run([str(copy)], tmp_path)
+    CHECKS[name](got)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_check_finds_all_names(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu", "check", str(PROGRAMS / f"{name}.py")],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout
