@@ -131,6 +131,12 @@ def test_the_imports_of_programs(served):
         from tensorflow.python.framework import ops, dtypes, errors, test_util
         from tensorflow.python.eager import def_function, backprop, context
         from tensorflow.python.ops import math_ops, array_ops, variables, nn, init_ops
+        from tensorflow.python.ops import variable_scope, rnn_cell
+        from tensorflow.python.client import session as sl
+        from tensorflow.core.protobuf import config_pb2
+        from tensorflow.python.ipu import horovod, serving, ipu_estimator, embedding_ops
+        from tensorflow.python.ipu.ops import replication_ops, internal_ops
+        from tensorflow.python.ipu.optimizers import gradient_accumulation_optimizer
         from tensorflow.python.platform import tf_logging, gfile, app
         from tensorflow.python.training import gradient_descent, momentum
         from tensorflow.python.util import nest, tf_inspect
@@ -212,8 +218,9 @@ def raised(source):
         ),
         ("import tensorflow.estimator", "tensorflow.estimator", "keras.Model"),
         (
-            "from tensorflow.python.ipu import ipu_multi_worker_strategy",
-            "tensorflow.python.ipu.ipu_multi_worker_strategy",
+            "from tensorflow.python.ipu import ipu_multi_worker_strategy as m\n"
+            "m.IPUMultiWorkerStrategy",
+            "tensorflow.python.ipu.ipu_multi_worker_strategy.IPUMultiWorkerStrategy",
             "Several processes",
         ),
         (
@@ -223,7 +230,7 @@ def raised(source):
         ),
         (
             "from tensorflow.python.ipu.ipu_pipeline_estimator import IPUEstimator",
-            "tensorflow.python.ipu.ipu_pipeline_estimator",
+            "tensorflow.python.ipu.ipu_pipeline_estimator.IPUEstimator",
             "Estimators",
         ),
         (

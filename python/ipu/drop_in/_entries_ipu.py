@@ -11,7 +11,39 @@ _INS = "ipu.drop_in.stand_ins"
 _ROOT = "tensorflow.python.ipu"
 _POPLAR = "tensorflow.compiler.plugin.poplar"
 
+# Modules of later work: programs import them at the top, also where they use them only
+# in one place. Each name in them gives the one error.
+_OPS = (
+    "all_to_all_op application_compile_op control_flow_ops cross_replica_ops custom_ops "
+    "embedded_runtime embedding_ops f8_ops functional_ops grad_util_ops image_ops "
+    "internal_ops math_ops nn_ops normalization_ops rand_ops reduce_scatter_op "
+    "replication_ops rnn_ops slicing_ops statistics_ops within_replica_ops"
+).split()
+_LATER = (
+    "distributed distributed.popdist_strategy gradient_accumulation horovod "
+    "horovod.popdist_strategy ipu_estimator ipu_multi_worker_strategy "
+    "ipu_pipeline_estimator ipu_run_config ipu_session_run_hooks serving vertex_edsl "
+    "data data.ops data.ops.dataset_ops dataset_extractor function eager "
+    "eager.backprop optimizers optimizers.cross_replica_optimizer "
+    "optimizers.gradient_accumulation_optimizer optimizers.map_gradient_optimizer "
+    "optimizers.sharded_optimizer cross_replica_optimizer map_gradient_optimizer "
+    "gradient_accumulation_optimizer sharded_optimizer ops.experimental "
+    "ops.experimental.popfloat_cast_to_gfloat keras.layer_replacement"
+).split()
+
+
+def _later(names: list[str], native: str) -> dict[str, Entry]:
+    """Modules that take what there is from the ``ipu`` module in the same place."""
+    return {
+        f"{_ROOT}.{name}": entry(f"{native}.{name.rpartition('.')[2]}")
+        for name in names
+    }
+
+
 IPU: dict[str, Entry] = {
+    **_later(_LATER, "ipu"),
+    **_later(_OPS, "ipu.ops"),
+    **_later([f"ops.{name}" for name in _OPS], "ipu.ops"),
     _ROOT: Entry(
         ("ipu",),
         {

@@ -57,6 +57,8 @@ KERAS: dict[str, Entry] = {
     "keras.initializers.initializers_v2": entry("ipu.keras.initializers"),
     **_layers("core", "merge", "embeddings", "normalization", "layer_normalization"),
     **_layers("batch_normalization", "advanced_activations", "noise", "experimental"),
+    **_layers("experimental.preprocessing", "recurrent", "recurrent_v2", "embeddings"),
+    **_layers("convolutional", "pooling"),
     **_utils("generic_utils", "np_utils", "data_utils", "layer_utils", "losses_utils"),
     **_utils("tf_utils", "vis_utils"),
     "keras.testing_utils": entry(f"{_INS}.keras_testing_utils"),
