@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ipu._errors import InvalidArgumentError
+from ipu._log import logger
 
 __all__ = [
     "SYNTHETIC_CATEGORIES",
@@ -29,8 +30,9 @@ _TRUE = ("true", "1", "t", "yes")
 _FALSE = ("false", "0", "f", "no")
 
 
-def _flag(default: Any, doc: str) -> Any:
-    return field(default=default, metadata={"doc": doc})
+def _flag(default: Any, doc: str, later: bool = False) -> Any:
+    """A flag; `later` marks one that should do something and does nothing yet."""
+    return field(default=default, metadata={"doc": doc, "later": later})
 
 
 @dataclass(frozen=True)
@@ -39,36 +41,46 @@ class PoplarFlags:
 
     help: bool = _flag(False, "print all flags")
     use_ipu_model: bool = _flag(False, "run on the model of an IPU")
-    use_synthetic_data: bool = _flag(False, "no data between host and device")
+    use_synthetic_data: bool = _flag(
+        False, "no data between host and device", later=True
+    )
     synthetic_data_categories: tuple[str, ...] = _flag(
-        (), "which data is synthetic: " + ", ".join(SYNTHETIC_CATEGORIES)
+        (), "which data is synthetic: " + ", ".join(SYNTHETIC_CATEGORIES), later=True
     )
     synthetic_data_initializer: str = _flag(
-        "", "content of synthetic tensors: random, uniform, normal or an integer"
+        "",
+        "content of synthetic tensors: random, uniform, normal or an integer",
+        later=True,
     )
-    log_cycle_count: int = _flag(-1, "log the cycle count of this replica or tile")
+    log_cycle_count: int = _flag(
+        -1, "log the cycle count of this replica or tile", later=True
+    )
     while_loop_brute_force_max_trip_count: int = _flag(
         128, "bound of the analysis of trip counts"
     )
     max_compilation_threads: int = _flag(-1, "threads that compile, -1: automatic")
     max_infeed_threads: int = _flag(-1, "threads that feed, -1: automatic")
-    executable_cache_path: str = _flag("", "folder of compiled programs")
-    dump_schedule_as_dot: bool = _flag(False, "write the schedule as a graph")
-    tensor_map_file_path: str = _flag("", "folder of tensor maps")
+    executable_cache_path: str = _flag("", "folder of compiled programs", later=True)
+    dump_schedule_as_dot: bool = _flag(
+        False, "write the schedule as a graph", later=True
+    )
+    tensor_map_file_path: str = _flag("", "folder of tensor maps", later=True)
     fallback_scheduler: bool = _flag(False, "use the simplest scheduler")
     enable_hlo_verifier: bool = _flag(False, "verify graphs between passes")
     disable_poplar_version_check: bool = _flag(False, "accepted without effect")
     sync_replica_start: bool = _flag(False, "start all replicas together")
     allow_nans: bool = _flag(False, "do not stop at NaN")
-    null_data_feed: bool = _flag(False, "infeeds deliver uninitialised data")
+    null_data_feed: bool = _flag(
+        False, "infeeds deliver uninitialised data", later=True
+    )
     show_progress_bar: str = _flag("auto", "progress of compiling: auto, true, false")
     use_on_demand: bool = _flag(False, "wait for a free device")
     on_demand_device_poll_time: int = _flag(1000, "milliseconds, at least 100")
     on_demand_device_timeout: int = _flag(3600000, "milliseconds")
     ipu_model_tiles: int = _flag(0, "tiles of the model of an IPU, 0: as configured")
-    save_vertex_graph: str = _flag("", "folder (first SDK generation)")
-    save_interval_report: str = _flag("", "folder (first SDK generation)")
-    dump_text_reports_to_stdio: bool = _flag(False, "first SDK generation")
+    save_vertex_graph: str = _flag("", "folder (first SDK generation)", later=True)
+    save_interval_report: str = _flag("", "folder (first SDK generation)", later=True)
+    dump_text_reports_to_stdio: bool = _flag(False, "first SDK generation", later=True)
     add_all_reduce_copies: bool = _flag(False, "deprecated, without effect")
     force_replicated_mode: bool = _flag(False, "deprecated, without effect")
     save_oom_profiler: str = _flag("", "deprecated, without effect")
@@ -123,6 +135,15 @@ def _check(made: PoplarFlags) -> None:
     if made.on_demand_device_poll_time < 100:
         poll = str(made.on_demand_device_poll_time)
         raise _bad("on_demand_device_poll_time", poll, "at least 100 (milliseconds)")
+
+
+def _without_effect(made: PoplarFlags) -> list[str]:
+    """The flags that are set, should do something and do nothing yet."""
+    return [
+        one.name
+        for one in fields(PoplarFlags)
+        if one.metadata["later"] and getattr(made, one.name) != one.default
+    ]
 
 
 def help_text() -> str:
@@ -181,6 +202,12 @@ def flags() -> PoplarFlags:
         made = parse_flags(os.environ.get(ENVIRONMENT_VARIABLE, ""))
         if made.help:
             print(help_text(), file=sys.stderr)
+        for name in _without_effect(made):
+            logger.warning(
+                "%s: --%s is accepted, but has no effect yet.",
+                ENVIRONMENT_VARIABLE,
+                name,
+            )
         _read.append(made)
     return _read[0]
 

@@ -11,8 +11,8 @@ _INS = "ipu.drop_in.stand_ins"
 _ROOT = "tensorflow.python.ipu"
 _POPLAR = "tensorflow.compiler.plugin.poplar"
 
-# Modules of later work: programs import them at the top, also where they use them only
-# in one place. Each name in them gives the one error.
+# Modules of later work: programs import them at the top and use them in some places.
+# Each name in them gives the one error.
 _OPS = (
     "all_to_all_op application_compile_op control_flow_ops cross_replica_ops custom_ops "
     "embedded_runtime embedding_ops f8_ops functional_ops grad_util_ops image_ops "
