@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import pickle
 import sys
 from typing import Any
 
@@ -321,3 +322,21 @@ def test_a_part_of_a_known_value_is_known_in_a_trace() -> None:
         return x * tf.zeros((rows, 5))
 
     assert DeviceFunction(f)(tf.ones((3, 5))).shape == (3, 5)
+
+
+@pytest.mark.parametrize("value", [1.5, 3, True, [[1.0, 2.0]], np.float16([1, 2]), []])
+def test_copies_and_pickles(value: Any) -> None:
+    tensor = tf.constant(value)
+    assert copy.copy(tensor) is tensor and copy.deepcopy({"a": tensor})["a"] is tensor
+    again = pickle.loads(pickle.dumps(tensor))
+    assert again.dtype == tensor.dtype and again.shape == tensor.shape
+    np.testing.assert_array_equal(again, tensor)
+
+
+def test_a_value_of_a_function_cannot_be_pickled() -> None:
+    def function(x: Any) -> None:
+        assert copy.copy(x) is x
+        pickle.dumps(x)
+
+    with pytest.raises(Exception, match="function"):
+        DeviceFunction(function)(tf.constant(1.0))

@@ -625,6 +625,23 @@ tensor_compare(PyObject *left, PyObject *right, int relation)
     return binary_op(left, right, ops[relation]);
 }
 
+/* A tensor never changes: it is its own copy. */
+static PyObject *
+tensor_copy(PyObject *self, PyObject *Py_UNUSED(memo))
+{
+    return Py_NewRef(self);
+}
+
+static PyObject *
+tensor_reduce(PyObject *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *array = tensor_numpy(self, NULL);
+    if (array == NULL) {
+        return NULL;
+    }
+    return Py_BuildValue("O(N)", (PyObject *)Py_TYPE(self), array);
+}
+
 static PyMethodDef tensor_methods[] = {
     {"numpy", tensor_numpy, METH_NOARGS,
      "numpy()\n--\n\nA read-only view as an ndarray; a NumPy scalar for a scalar "
@@ -634,6 +651,12 @@ static PyMethodDef tensor_methods[] = {
      "__array__(dtype=None, copy=None)\n--\n\nNumPy's conversion protocol."},
     {"_repr_html_", tensor_html, METH_NOARGS,
      "_repr_html_()\n--\n\nThe type and the values, for a notebook."},
+    {"__copy__", tensor_copy, METH_NOARGS,
+     "__copy__()\n--\n\nThe tensor itself: it never changes."},
+    {"__deepcopy__", tensor_copy, METH_O,
+     "__deepcopy__(memo)\n--\n\nThe tensor itself: it never changes."},
+    {"__reduce__", tensor_reduce, METH_NOARGS,
+     "__reduce__()\n--\n\nFor pickle: the tensor of the values."},
     {"__dlpack__", (PyCFunction)(void (*)(void))ipu_py_tensor_dlpack,
      METH_VARARGS | METH_KEYWORDS,
      "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
