@@ -179,7 +179,8 @@ ipu_gradient_tensor_scatter(ipu_rule *r)
     case IPU_SCATTER_MAX:
         return scattered_extreme(r);
     default:
-        IPU_FAIL(r->ctx, UNIMPLEMENTED, "a product of scattered updates has no gradient");
+        IPU_FAIL(r->ctx, UNIMPLEMENTED,
+                 "a product of scattered updates has no gradient");
     }
     if (r->wanted[0] && reduction == IPU_SCATTER_UPDATE) {
         ipu_shape shape = ipu__rule_type(r, r->inputs[2]).shape;
@@ -345,7 +346,8 @@ ipu_gradient_det(ipu_rule *r)
 ipu_status
 ipu_gradient_slogdet(ipu_rule *r)
 {
-    if (r->grads[1].index != IPU_NO_INDEX) { /* the sign is constant nearly everywhere */
+    if (r->grads[1].index !=
+        IPU_NO_INDEX) { /* the sign is constant nearly everywhere */
         ipu__rule_give(r, 0, scaled_inverse(r, r->grads[1]));
     }
     return r->status;

@@ -123,8 +123,8 @@ ipu_infer_det(ipu_infer_call *call)
 {
     IPU_TRY(check_square(call));
     const ipu_shape *shape = &call->inputs[0].shape;
-    call->outputs[0] = (ipu_type){call->inputs[0].dtype,
-                                  ipu_shape_make(shape->rank - 2, shape->dims)};
+    call->outputs[0] =
+        (ipu_type){call->inputs[0].dtype, ipu_shape_make(shape->rank - 2, shape->dims)};
     return IPU_OK;
 }
 

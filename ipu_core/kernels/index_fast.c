@@ -33,8 +33,7 @@ point_task(void *state, int32_t task, int32_t worker)
     for (int64_t i = 0; i < p->count; i++) {
         int64_t whole = (ipu__point_offset(p, i) + begin) * job->bytes;
         int64_t slice = (i * p->inner + begin) * job->bytes;
-        char *out =
-            ipu__at_mutable(job->call->outputs[0], job->gather ? slice : whole);
+        char *out = ipu__at_mutable(job->call->outputs[0], job->gather ? slice : whole);
         const char *in = job->slices + (job->gather ? whole : slice);
         if (job->copy) {
             memcpy(out, in, (size_t)(n * job->bytes));
@@ -56,8 +55,7 @@ run_points(const ipu_kernel_call *call)
     size_t all = ipu_type_bytes(type);
     job.slices = call->inputs[gather ? 0 : indices + 1];
     job.bytes = (int64_t)ipu_dtype_bytes(type->dtype);
-    ipu__points_plan(&job.points, whole, &spec->inputs[indices],
-                     call->inputs[indices]);
+    ipu__points_plan(&job.points, whole, &spec->inputs[indices], call->inputs[indices]);
     IPU_TRY(ipu__points_check(call, &job.points));
     if (!job.copy) {
         ipu__block_prepare(&job.join, (ipu_op)spec->choice[1], type->dtype, type->dtype,

@@ -81,17 +81,15 @@ run_scan(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
     const ipu_shape *shape = &spec->inputs[0].shape;
-    int32_t axis =
-        ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank);
+    int32_t axis = ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank);
     int64_t elements = ipu_shape_elements(shape);
-    scan_job job = {
-        .x = call->inputs[0],
-        .out = call->outputs[0],
-        .size = shape->dims[axis],
-        .inner = 1,
-        .product = spec->op == IPU_OP_ID_CUMPROD,
-        .exclusive = ipu_attrs_int(spec->attrs, IPU_ATTR_EXCLUSIVE, 0) != 0,
-        .reverse = ipu_attrs_int(spec->attrs, IPU_ATTR_REVERSE, 0) != 0};
+    scan_job job = {.x = call->inputs[0],
+                    .out = call->outputs[0],
+                    .size = shape->dims[axis],
+                    .inner = 1,
+                    .product = spec->op == IPU_OP_ID_CUMPROD,
+                    .exclusive = ipu_attrs_int(spec->attrs, IPU_ATTR_EXCLUSIVE, 0) != 0,
+                    .reverse = ipu_attrs_int(spec->attrs, IPU_ATTR_REVERSE, 0) != 0};
     if (elements == 0) {
         return IPU_OK;
     }

@@ -11,10 +11,11 @@
 
 void
 ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type,
-            const void *indices)
+                 const void *indices)
 {
     const ipu_shape *shape = &type->shape;
-    *p = (ipu__points){.dtype = type->dtype, .indices = indices, .count = 1, .inner = 1};
+    *p =
+        (ipu__points){.dtype = type->dtype, .indices = indices, .count = 1, .inner = 1};
     p->depth = (int32_t)shape->dims[shape->rank - 1];
     for (int32_t i = 0; i + 1 < shape->rank; i++) {
         p->count *= shape->dims[i];
@@ -65,7 +66,8 @@ ipu_reference_gather_nd(const ipu_kernel_call *call)
     size_t slice = (size_t)p.inner * bytes;
     for (int64_t i = 0; i < p.count && slice > 0; i++) {
         memcpy(ipu__at_mutable(call->outputs[0], i * (int64_t)slice),
-               ipu__at(call->inputs[0], ipu__point_offset(&p, i) * (int64_t)bytes), slice);
+               ipu__at(call->inputs[0], ipu__point_offset(&p, i) * (int64_t)bytes),
+               slice);
     }
     return IPU_OK;
 }
@@ -103,9 +105,9 @@ ipu_reference_scatter_nd(const ipu_kernel_call *call)
     int64_t elements = ipu_shape_elements(&type->shape);
     for (int64_t at = 0; at < elements; at++) {
         ipu__scalar zero = {.i = 0};
-        ipu__scalar_store(type->dtype, call->outputs[0], at,
-                          joined_updates(&p, IPU_OP_ID_ADD, type->dtype,
-                                         call->inputs[1], at, zero));
+        ipu__scalar_store(
+            type->dtype, call->outputs[0], at,
+            joined_updates(&p, IPU_OP_ID_ADD, type->dtype, call->inputs[1], at, zero));
     }
     return IPU_OK;
 }
@@ -113,9 +115,9 @@ ipu_reference_scatter_nd(const ipu_kernel_call *call)
 ipu_op
 ipu__scatter_step(const ipu_kernel_spec *spec)
 {
-    static const ipu_op steps[IPU_SCATTER_COUNT] = {
-        IPU_OP_ID_IDENTITY, IPU_OP_ID_ADD, IPU_OP_ID_MUL, IPU_OP_ID_MINIMUM,
-        IPU_OP_ID_MAXIMUM};
+    static const ipu_op steps[IPU_SCATTER_COUNT] = {IPU_OP_ID_IDENTITY, IPU_OP_ID_ADD,
+                                                    IPU_OP_ID_MUL, IPU_OP_ID_MINIMUM,
+                                                    IPU_OP_ID_MAXIMUM};
     return steps[ipu_attrs_int(spec->attrs, IPU_ATTR_REDUCTION, 0)];
 }
 

@@ -68,9 +68,9 @@ system_load(system *s, int64_t batch, bool transpose)
 {
     for (int64_t i = 0; i < s->n * s->n; i++) {
         int64_t from = transpose ? i % s->n * s->n + i / s->n : i;
-        s->a[i] = ipu__scalar_load(s->dtype, s->call->inputs[0],
-                                   batch * s->n * s->n + from)
-                      .f;
+        s->a[i] =
+            ipu__scalar_load(s->dtype, s->call->inputs[0], batch * s->n * s->n + from)
+                .f;
     }
     for (int64_t i = 0; i < s->n * s->k; i++) {
         s->b[i] =
@@ -103,10 +103,11 @@ ipu_reference_cholesky(const ipu_kernel_call *call)
                 for (int64_t k = 0; k < j; k++) {
                     sum -= row[k] * other[k];
                 }
-                IPU_FAIL_IF(call->ctx, i == j && !(sum > 0.0), INVALID_ARGUMENT,
-                            "Cholesky decomposition was not successful. The input might "
-                            "not be valid: matrix %lld is not positive definite",
-                            (long long)batch);
+                IPU_FAIL_IF(
+                    call->ctx, i == j && !(sum > 0.0), INVALID_ARGUMENT,
+                    "Cholesky decomposition was not successful. The input might "
+                    "not be valid: matrix %lld is not positive definite",
+                    (long long)batch);
                 row[j] = i == j ? sqrt(sum) : sum / other[j];
             }
             for (int64_t j = i + 1; j < s.n; j++) {

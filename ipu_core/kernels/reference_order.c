@@ -38,11 +38,11 @@ ipu_reference_top_k(const ipu_kernel_call *call)
             int64_t best = -1;
             ipu__scalar best_value = {.i = 0};
             for (int64_t i = 0; i < n; i++) {
-                ipu__scalar value = ipu__scalar_load(dtype, call->inputs[0], row * n + i);
+                ipu__scalar value =
+                    ipu__scalar_load(dtype, call->inputs[0], row * n + i);
                 int after = last < 0 ? 1 : sign * compare(kind, value, last_value);
                 bool open = after > 0 || (after == 0 && i > last);
-                if (open &&
-                    (best < 0 || sign * compare(kind, value, best_value) < 0)) {
+                if (open && (best < 0 || sign * compare(kind, value, best_value) < 0)) {
                     best = i;
                     best_value = value;
                 }

@@ -30,8 +30,7 @@ scan(const ipu_kernel_call *call)
     ipu_dtype dtype = spec->inputs[0].dtype;
     bool exclusive = ipu_attrs_int(spec->attrs, IPU_ATTR_EXCLUSIVE, 0) != 0;
     bool reverse = ipu_attrs_int(spec->attrs, IPU_ATTR_REVERSE, 0) != 0;
-    int32_t axis =
-        ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank);
+    int32_t axis = ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank);
     int64_t strides[IPU_MAX_RANK];
     ipu_shape_strides(shape, false, strides);
     int64_t size = shape->dims[axis];

@@ -23,13 +23,13 @@ ipu__lgamma(double x)
 double
 ipu__digamma(double x)
 {
-    static const double terms[7] = {1.0 / 12,   -1.0 / 120, 1.0 / 252, -1.0 / 240,
+    static const double terms[7] = {1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
                                     1.0 / 132, -691.0 / 32760, 1.0 / 12};
     if (x == 0.0) {
         return copysign((double)INFINITY, -x);
     }
     if (x < 0.0) {
-        double rest = x - floor(x);
+        double rest = x - rint(x);
         return rest == 0.0 ? (double)NAN : ipu__digamma(1.0 - x) - pi / tan(pi * rest);
     }
     double shift = 0.0;

@@ -140,7 +140,7 @@ def as_dtype(value: Any) -> DType:
         TypeError: There is no such type.
 
     Example:
-        >>> as_dtype("int32")
+        >>> tf.as_dtype("int32")
         tf.int32
     """
     if isinstance(value, DType):

@@ -1,120 +1,314 @@
 # SPDX-License-Identifier: MIT
-"""``tf.nn``: activations, losses, dropout."""
+"""``tf.nn``: activations, losses, normalisation, dropout, embeddings."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ipu import _core
-from ipu.tf import ops
-from ipu.tf.ops import Tensor, apply, relu, sigmoid, tanh
+from ipu.tf._activations import (
+    crelu,
+    elu,
+    gelu,
+    hard_sigmoid,
+    leaky_relu,
+    relu6,
+    selu,
+    silu,
+    softsign,
+    swish,
+)
+from ipu.tf._convert import Tensor, apply, axes_of, like
+from ipu.tf._dispatch import op
+from ipu.tf._elementwise import relu, sigmoid, softplus, tanh
+from ipu.tf._nn_losses import (
+    compute_average_loss,
+    l2_loss,
+    log_poisson_loss,
+    log_softmax,
+    scale_regularization_loss,
+    sigmoid_cross_entropy_with_logits,
+    softmax,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits,
+)
+from ipu.tf._rearrange import depth_to_space, space_to_depth
+from ipu.tf._reductions import reduce_mean, reduce_sum, zero_fraction
+from ipu.tf._selection import gather, in_top_k, top_k
 
 __all__ = [
+    "batch_normalization",
     "bias_add",
+    "compute_average_loss",
+    "crelu",
+    "depth_to_space",
     "dropout",
+    "elu",
+    "embedding_lookup",
+    "gelu",
+    "hard_sigmoid",
+    "in_top_k",
+    "l2_loss",
+    "l2_normalize",
+    "leaky_relu",
+    "log_poisson_loss",
     "log_softmax",
+    "moments",
+    "normalize_moments",
     "relu",
+    "relu6",
+    "scale_regularization_loss",
+    "selu",
     "sigmoid",
+    "sigmoid_cross_entropy_with_logits",
+    "silu",
     "softmax",
     "softmax_cross_entropy_with_logits",
+    "softplus",
+    "softsign",
+    "space_to_depth",
     "sparse_softmax_cross_entropy_with_logits",
+    "swish",
     "tanh",
+    "top_k",
+    "weighted_cross_entropy_with_logits",
+    "weighted_moments",
+    "zero_fraction",
 ]
 
 
-def _last_axis(op: str, logits: Any, axis: int) -> Tensor:
-    tensor = Tensor(logits)
-    last = tensor.ndim - 1
-    if axis in (-1, last):
-        return apply(op, (tensor,))
-    order = list(range(tensor.ndim))
-    order[axis], order[last] = order[last], order[axis]
-    return ops.transpose(apply(op, (ops.transpose(tensor, order),)), order)
+@op
+def bias_add(
+    value: Any, bias: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """``value + bias`` along the channels.
 
-
-def softmax(logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
-    """``exp(logits)`` divided by its sum along ``axis``.
+    Args:
+        value: A tensor of at least two axes.
+        bias: A vector as long as the channels.
+        data_format: "NC..." puts the channels at axis 1; they are the last axis
+            otherwise.
+        name: Accepted and not used.
 
     Example:
-        >>> from ipu import tf
-        >>> tf.nn.softmax([0.0, 0.0]).numpy().tolist()
-        [0.5, 0.5]
+        >>> tf.nn.bias_add([[1.0, 2.0]], [10.0, 20.0]).numpy().tolist()
+        [[11.0, 22.0]]
     """
-    return _last_axis("softmax", logits, axis)
+    x = Tensor(value)
+    b = like(bias, x)
+    if b.ndim != 1:
+        raise ValueError(f"The bias must be a vector. Received shape {b.shape}.")
+    if data_format is not None and data_format.startswith("NC"):
+        b = apply("reshape", (b,), {"shape": [*b.shape] + [1] * (x.ndim - 2)})
+    return apply("add", (x, b))
 
 
-def log_softmax(logits: Any, axis: int = -1, name: str | None = None) -> Tensor:
-    """The logarithm of ``softmax``, computed without leaving the range of floats."""
-    return _last_axis("log_softmax", logits, axis)
-
-
-def bias_add(value: Any, bias: Any, name: str | None = None) -> Tensor:
-    """``value + bias`` along the last axis."""
-    return apply("add", (value, bias))
-
-
-def sparse_softmax_cross_entropy_with_logits(
-    labels: Any, logits: Any, name: str | None = None
-) -> Tensor:
-    """Cross-entropy of class numbers.
-
-    Args:
-        labels: Integers [...], each in [0, classes).
-        logits: Unscaled log-probabilities [..., classes].
-        name: Accepted and not used.
-
-    Returns:
-        The loss of each row, of the shape of ``labels``.
-
-    Raises:
-        InvalidArgumentError: A label is none of the classes.
-    """
-    loss: Tensor = _core.apply(
-        "sparse_cross_entropy", (Tensor(logits), Tensor(labels))
-    )[0]
-    return loss
-
-
-def softmax_cross_entropy_with_logits(
-    labels: Any, logits: Any, axis: int = -1, name: str | None = None
-) -> Tensor:
-    """Cross-entropy of probabilities.
-
-    Args:
-        labels: Probabilities [..., classes], of the dtype of ``logits``.
-        logits: Unscaled log-probabilities [..., classes].
-        axis: The last one only.
-        name: Accepted and not used.
-
-    Returns:
-        The loss of each row [...].
-    """
-    tensor = Tensor(logits)
-    if axis not in (-1, tensor.ndim - 1):
-        raise ValueError(f"The classes must be on the last axis. Received axis={axis}.")
-    loss: Tensor = _core.apply("cross_entropy", (tensor, labels))[0]
-    return loss
-
-
+@op
 def dropout(
     x: Any,
     rate: float,
     noise_shape: Any = None,
     seed: int | None = None,
-    name: str = "",
+    name: str | None = None,
 ) -> Tensor:
     """Set a share ``rate`` of the elements to 0 and scale the others by 1 / (1 - rate).
 
     Args:
         x: A floating-point tensor.
         rate: In [0, 1).
-        noise_shape: Not supported.
+        noise_shape: The shape in which decisions are drawn; it broadcasts to ``x``.
         seed: The op's own seed, or None.
         name: Accepted and not used.
+
+    Raises:
+        ValueError: The rate is not in [0, 1), or the noise shape does not fit.
+
+    Example:
+        >>> tf.nn.dropout([1.0, 1.0], rate=0.0).numpy().tolist()
+        [1.0, 1.0]
     """
-    if noise_shape is not None:
-        raise NotImplementedError("dropout with noise_shape is not supported.")
-    result: Tensor = _core.apply("dropout", (x,), {"rate": float(rate), "seed": seed})[
-        0
+    value = Tensor(x)
+    attrs = {"rate": float(rate), "seed": seed}
+    if noise_shape is None:
+        kept: Tensor = _core.apply("dropout", (value,), attrs)[0]
+        return kept
+    sizes = [
+        size if wanted is None else int(wanted)
+        for wanted, size in zip(noise_shape, value.shape, strict=True)
     ]
-    return result
+    if any(s not in (1, whole) for s, whole in zip(sizes, value.shape, strict=True)):
+        raise ValueError(
+            f"noise_shape {tuple(sizes)} must be 1 or the size of the input "
+            f"{value.shape} in each axis."
+        )
+    ones = apply("broadcast", (like(1, value),), {"shape": sizes})
+    return value * _core.apply("dropout", (ones,), attrs)[0]
+
+
+@op
+def moments(
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    keepdims: bool = False,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance over ``axes``.
+
+    Args:
+        x: A floating-point tensor.
+        axes: A list of axes.
+        shift: Accepted and not used.
+        keepdims: Keep reduced axes, with size 1.
+        name: Accepted and not used.
+
+    Returns:
+        ``(mean, variance)``; float16 is computed in float32.
+
+    Example:
+        >>> mean, variance = tf.nn.moments([[1.0, 3.0]], axes=[1])
+        >>> mean.numpy().tolist(), variance.numpy().tolist()
+        ([2.0], [1.0])
+    """
+    value = Tensor(x)
+    narrow = value.dtype == "float16"
+    wide = apply("cast", (value,), {"dtype": "float32"}) if narrow else value
+    mean = reduce_mean(wide, axes, keepdims=True)
+    centred = wide - apply("stop_gradient", (mean,))
+    variance = reduce_mean(apply("square", (centred,)), axes, keepdims)
+    if not keepdims:
+        mean = apply("reshape", (mean,), {"shape": variance.shape})
+    if narrow:
+        mean, variance = (
+            apply("cast", (t,), {"dtype": "float16"}) for t in (mean, variance)
+        )
+    return mean, variance
+
+
+@op
+def weighted_moments(
+    x: Any,
+    axes: Any,
+    frequency_weights: Any,
+    keepdims: bool = False,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance over ``axes``, where elements count by their weights.
+
+    Example:
+        >>> mean, _ = tf.nn.weighted_moments([1.0, 3.0], [0], [3.0, 1.0])
+        >>> float(mean)
+        1.5
+    """
+    value = Tensor(x)
+    weights = apply(
+        "broadcast", (like(frequency_weights, value),), {"shape": value.shape}
+    )
+    total = reduce_sum(weights, axes, keepdims=True)
+    mean = reduce_sum(value * weights, axes, keepdims=True) / total
+    squares = apply("square", (value - mean,))
+    variance = reduce_sum(squares * weights, axes, keepdims=True) / total
+    if keepdims:
+        return mean, variance
+    gone = axes_of(axes, value.ndim)
+    shape = [s for i, s in enumerate(value.shape) if i not in gone]
+    return (
+        apply("reshape", (mean,), {"shape": shape}),
+        apply("reshape", (variance,), {"shape": shape}),
+    )
+
+
+@op
+def normalize_moments(
+    counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """Mean and variance from a count, a sum and a sum of squares.
+
+    Example:
+        >>> mean, variance = tf.nn.normalize_moments(2.0, 4.0, 10.0, None)
+        >>> float(mean), float(variance)
+        (2.0, 1.0)
+    """
+    count = Tensor(counts)
+    mean = like(mean_ss, count) / count
+    variance = like(variance_ss, count) / count - apply("square", (mean,))
+    return (mean if shift is None else mean + shift), variance
+
+
+@op
+def batch_normalization(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    offset: Any,
+    scale: Any,
+    variance_epsilon: float,
+    name: str | None = None,
+) -> Tensor:
+    """``(x - mean) / sqrt(variance + epsilon) * scale + offset``.
+
+    Args:
+        x: A floating-point tensor.
+        mean: Of a shape that broadcasts to that of ``x``, as the next ones.
+        variance: Not negative.
+        offset: Added at the end, or None.
+        scale: Multiplied with, or None.
+        variance_epsilon: Added to the variance.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.nn.batch_normalization([5.0], 1.0, 4.0, 0.0, 1.0, 0.0).numpy().tolist()
+        [2.0]
+    """
+    value = Tensor(x)
+    factor = apply("rsqrt", (like(variance, value) + variance_epsilon,))
+    factor = factor if scale is None else factor * like(scale, value)
+    shift = -like(mean, value) * factor
+    shift = shift if offset is None else shift + like(offset, value)
+    return value * factor + shift
+
+
+@op
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: str | None = None
+) -> Tensor:
+    """``x`` divided by the root of its sum of squares (at least ``epsilon``).
+
+    Example:
+        >>> tf.math.l2_normalize([3.0, 4.0]).numpy().tolist()
+        [0.6, 0.8]
+    """
+    value = Tensor(x)
+    squares = reduce_sum(apply("square", (value,)), axis, keepdims=True)
+    return value * apply("rsqrt", (apply("maximum", (squares, like(epsilon, value))),))
+
+
+@op
+def embedding_lookup(
+    params: Any, ids: Any, max_norm: float | None = None, name: str | None = None
+) -> Tensor:
+    """Rows of a table.
+
+    Args:
+        params: The table [rows, ...]; a list of one is taken as that table.
+        ids: Integers of any shape.
+        max_norm: Rows whose Euclidean norm is larger are scaled down to it.
+        name: Accepted and not used.
+
+    Raises:
+        InvalidArgumentError: An id is not a row of the table.
+
+    Example:
+        >>> tf.nn.embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1, 0]).numpy().tolist()
+        [[3.0, 4.0], [1.0, 2.0]]
+    """
+    from ipu.tf._clip import clip_by_norm
+
+    table = Tensor(params[0] if isinstance(params, (list, tuple))
+                   and len(params) == 1 else params)  # fmt: skip
+    rows = gather(table, ids, axis=0)
+    if max_norm is None:
+        return rows
+    first = Tensor(ids).ndim
+    return clip_by_norm(rows, max_norm, axes=list(range(first, rows.ndim)))

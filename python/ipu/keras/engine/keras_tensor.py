@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu import tf
 from ipu.keras._types import Nest, Shape
+from ipu.tf import _dispatch
 
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
@@ -135,6 +136,18 @@ def _add_operators() -> None:
 
 
 _add_operators()
+
+
+def _as_layer(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """A function of ``ipu.tf`` on symbolic values: a layer that calls it."""
+    from ipu.keras.layers.op_lambda import OpLambda
+
+    return OpLambda(function, function.__name__)(*args, **kwargs)
+
+
+_dispatch.register(KerasTensor, _as_layer)
 
 
 class Node:

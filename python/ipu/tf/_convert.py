@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: MIT
+"""Values into tensors, and arguments into what the core takes.
+
+What the functions of this package are written with: ``apply`` makes one node (or runs
+one kernel), ``Tensor`` converts. Sizes, axes and shapes are plain numbers: they are
+known when a function is traced.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu import _core
+from ipu.tf._dispatch import op
+from ipu.tf.dtypes import DType, as_dtype
+
+__all__ = [
+    "Tensor",
+    "apply",
+    "axes_of",
+    "axis_of",
+    "cast",
+    "constant",
+    "convert_to_tensor",
+    "dtype_of",
+    "is_plain",
+    "known_value",
+    "like",
+    "pair",
+    "sizes_of",
+]
+
+Tensor = _core.Tensor
+apply = _core.apply
+
+
+def convert_to_tensor(
+    value: Any,
+    dtype: Any = None,
+    dtype_hint: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Give ``value`` as a tensor.
+
+    Args:
+        value: A tensor, variable, array, number, or nested list of them.
+        dtype: The element type, or None: Python ints become int32, floats float32,
+            arrays keep theirs.
+        dtype_hint: Used for values that have no dtype of their own.
+        name: Accepted and not used.
+
+    Raises:
+        TypeError: ``value`` cannot be converted, or it is a tensor of another dtype.
+
+    Example:
+        >>> tf.convert_to_tensor([1, 2]).dtype
+        tf.int32
+    """
+    if dtype is None and dtype_hint is not None and not hasattr(value, "dtype"):
+        dtype = dtype_hint
+    tensor = Tensor(value)
+    if dtype is None or tensor.dtype == dtype:
+        return tensor
+    if isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__"):
+        raise TypeError(
+            f"Tensor conversion requested dtype {as_dtype(dtype).name} for a tensor of "
+            f"dtype {tensor.dtype.name}. Use tf.cast."
+        )
+    return Tensor(value, as_dtype(dtype).name)
+
+
+def constant(
+    value: Any, dtype: Any = None, shape: Sequence[int] | None = None, name: str = ""
+) -> Tensor:
+    """A tensor of known values.
+
+    Args:
+        value: Number, array or nested list.
+        dtype: Its element type, or None for that of the value.
+        shape: The result's shape; one value fills it, else the counts must agree.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.constant(0.5, shape=(2,)).numpy().tolist()
+        [0.5, 0.5]
+    """
+    tensor = convert_to_tensor(value, dtype)
+    if shape is None or tuple(shape) == tensor.shape:
+        return tensor
+    sizes = sizes_of(shape)
+    if int(np.prod(tensor.shape, dtype=np.int64)) == 1:
+        scalar = apply("reshape", (tensor,), {"shape": ()})
+        return apply("broadcast", (scalar,), {"shape": sizes})
+    return apply("reshape", (tensor,), {"shape": sizes})
+
+
+@op
+def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """Convert the elements of ``x``; floats to ints cut off, numbers to bool compare
+    with 0.
+
+    Args:
+        x: Anything that converts to a tensor.
+        dtype: The wanted element type.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.cast([1.7, -1.7], tf.int32).numpy().tolist()
+        [1, -1]
+    """
+    tensor = Tensor(x)
+    if tensor.dtype == dtype:
+        return tensor
+    return apply("cast", (tensor,), {"dtype": as_dtype(dtype).name})
+
+
+# --- for the functions of this package ------------------------------------------------
+
+
+def dtype_of(value: Any) -> DType:
+    """The dtype that ``value`` has as a tensor."""
+    return as_dtype(value.dtype) if hasattr(value, "dtype") else Tensor(value).dtype
+
+
+def is_plain(value: Any) -> bool:
+    """Whether ``value`` takes the dtype of what stands beside it: numbers and lists."""
+    if isinstance(value, np.generic):
+        return True
+    return not hasattr(value, "dtype") and not hasattr(value, "__ipu_tensor__")
+
+
+def like(value: Any, tensor: Tensor) -> Tensor:
+    """``value`` as a tensor; numbers and lists get the dtype of ``tensor``."""
+    return Tensor(value, tensor.dtype_name) if is_plain(value) else Tensor(value)
+
+
+def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Two operands as tensors; a number takes the dtype of the other operand."""
+    if is_plain(x) and not is_plain(y):
+        second = Tensor(y)
+        return like(x, second), second
+    first = Tensor(x)
+    return first, like(y, first)
+
+
+def known_value(value: Any, what: str) -> Any:
+    """The NumPy value of an argument that has to be known when a function is traced.
+
+    Raises:
+        TypeError: It is computed by the function that is being traced.
+    """
+    if isinstance(value, Tensor) and value.is_symbolic:
+        raise TypeError(
+            f"{what} must be known when the function is traced, but it is computed in "
+            "it. Shapes on the device are static: pass a Python number or a constant."
+        )
+    return np.asarray(value)
+
+
+def sizes_of(shape: Any) -> list[int]:
+    """A shape as ints: from a sequence, a tensor of known value, or one number."""
+    if isinstance(shape, int) or getattr(shape, "shape", None) == ():
+        return [int(known_value(shape, "A size"))]
+    if isinstance(shape, Tensor):
+        return [int(size) for size in known_value(shape, "A shape")]
+    return [
+        size if isinstance(size, int) else int(known_value(size, "A size"))
+        for size in shape
+    ]
+
+
+def axis_of(axis: Any, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        ValueError: There is no such axis.
+    """
+    index = int(axis)
+    if not -rank <= index < rank:
+        raise ValueError(f"axis {index} is out of bounds for {rank} dimensions")
+    return index % rank
+
+
+def axes_of(axis: Any, rank: int) -> list[int]:
+    """Axes in order, counted from the front: of None all, of an int or a list those.
+
+    Raises:
+        ValueError: There is no such axis, or one is named twice.
+    """
+    if axis is None:
+        return list(builtins.range(rank))
+    items = np.atleast_1d(known_value(axis, "axis")).tolist()
+    axes = [axis_of(item, rank) for item in items]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"axis {axis} names an axis twice")
+    return sorted(axes)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""How functions of ``ipu.tf`` meet values that are not tensors.
+
+A public function that is decorated with :func:`op` hands the whole call over where one
+of its arguments, or an item of a list among them, is of a registered type. So
+``tf.reduce_mean(layer_output, axis=1)`` becomes a layer of a Keras model, and no
+function has to know of it. This is the only such place.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+__all__ = ["op", "register"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+_handlers: dict[type, Handler] = {}
+
+
+def register(kind: type, handler: Handler) -> None:
+    """Let ``handler(function, args, kwargs)`` serve calls with values of type ``kind``.
+
+    Args:
+        kind: The type; values of its subclasses count as well.
+        handler: Called in place of the function, with the undecorated function.
+    """
+    _handlers[kind] = handler
+
+
+def _find(values: Any) -> Handler | None:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            found = _find(value)
+            if found is not None:
+                return found
+        elif isinstance(value, tuple(_handlers)):
+            return next(h for kind, h in _handlers.items() if isinstance(value, kind))
+    return None
+
+
+def op(function: F) -> F:
+    """Make ``function`` one of the functions that registered types can take over."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if _handlers:
+            handler = _find(args) or (_find(kwargs.values()) if kwargs else None)
+            if handler is not None:
+                return handler(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return cast(F, call)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""``tf.random.Generator``: random numbers with a state of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu import _seed
+from ipu.tf import _random_ops
+from ipu.tf._convert import Tensor
+from ipu.tf.dtypes import float32, int32
+from ipu.tf.variable import Variable
+
+
+class Generator:
+    """Draws numbers from its own stream, which no other op disturbs.
+
+    The state is a variable of two numbers, the seed and a counter that each draw
+    advances; so a generator works inside of functions and loops, too, and two with the
+    same state give the same numbers.
+
+    Example:
+        >>> a, b = (tf.random.Generator.from_seed(7) for _ in range(2))
+        >>> bool(tf.reduce_all(a.normal((3,)) == b.normal((3,))))
+        True
+    """
+
+    def __init__(self, state: Any) -> None:
+        self._state = Variable(
+            np.asarray(state, dtype=np.int32), trainable=False, name="StateVar"
+        )
+
+    @classmethod
+    def from_seed(cls, seed: int, alg: Any = None) -> Generator:
+        """A generator whose stream is a function of ``seed``.
+
+        Args:
+            seed: Any integer.
+            alg: Accepted and not used: there is one algorithm.
+
+        Example:
+            >>> tf.random.Generator.from_seed(1).uniform((2,)).shape
+            (2,)
+        """
+        return cls(np.array([seed & 0xFFFFFFFF, 0], dtype=np.uint32).view(np.int32))
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
+        """A generator that differs from one run of the program to the next."""
+        return cls(np.random.default_rng().integers(0, 2**31, 2, dtype=np.int32))
+
+    @property
+    def state(self) -> Variable:
+        """The seed and the counter, an int32 variable."""
+        return self._state
+
+    @property
+    def key(self) -> Tensor:
+        """The seed."""
+        return self._state.value()[0]
+
+    def reset_from_seed(self, seed: int) -> None:
+        """Start again, as :meth:`from_seed` does."""
+        words = np.array([seed & 0xFFFFFFFF, 0], dtype=np.uint32)
+        self._state.assign(words.view(np.int32))
+
+    def _next(self) -> Tensor:
+        key = self._state.value()
+        self._state.assign_add(np.array([0, 1], dtype=np.int32))
+        return key
+
+    def make_seeds(self, count: int = 1) -> Tensor:
+        """Seeds for the ``stateless_`` functions, int32 [2, count]."""
+        info = np.iinfo(np.int32)
+        return _random_ops.stateless_uniform(
+            (2, count), self._next(), info.min, info.max, int32
+        )
+
+    def split(self, count: int = 1) -> list[Generator]:
+        """New generators, whose streams do not meet."""
+        seeds = self.make_seeds(count).numpy()
+        return [Generator(seeds[:, i]) for i in range(count)]
+
+    def uniform(
+        self,
+        shape: Any,
+        minval: Any = 0,
+        maxval: Any = None,
+        dtype: Any = float32,
+        name: str | None = None,
+    ) -> Tensor:
+        """Numbers drawn evenly from [minval, maxval); see ``tf.random.uniform``."""
+        return _random_ops.stateless_uniform(shape, self._next(), minval, maxval, dtype)
+
+    def uniform_full_int(
+        self, shape: Any, dtype: Any = int32, name: str | None = None
+    ) -> Tensor:
+        """Integers from the whole range of the dtype, but its largest."""
+        info = np.iinfo(np.dtype(getattr(dtype, "as_numpy_dtype", dtype)))
+        return _random_ops.stateless_uniform(
+            shape, self._next(), info.min, info.max, dtype
+        )
+
+    def normal(
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = float32,
+        name: str | None = None,
+    ) -> Tensor:
+        """Numbers from the normal distribution; see ``tf.random.normal``."""
+        return _random_ops.stateless_normal(shape, self._next(), mean, stddev, dtype)
+
+    def truncated_normal(
+        self,
+        shape: Any,
+        mean: Any = 0.0,
+        stddev: Any = 1.0,
+        dtype: Any = float32,
+        name: str | None = None,
+    ) -> Tensor:
+        """As :meth:`normal`, without what is far out."""
+        return _random_ops.stateless_truncated_normal(
+            shape, self._next(), mean, stddev, dtype
+        )
+
+
+_global: list[Generator] = []
+
+
+def get_global_generator() -> Generator:
+    """The generator that programs share; made of the seed when first asked for.
+
+    Example:
+        >>> tf.random.get_global_generator().normal((2,)).shape
+        (2,)
+    """
+    if not _global:
+        _global.append(Generator.from_seed(_seed.current()[0]))
+    return _global[0]
+
+
+def set_global_generator(generator: Generator) -> None:
+    """Replace the shared generator.
+
+    Example:
+        >>> tf.random.set_global_generator(tf.random.Generator.from_seed(1))
+    """
+    _global[:] = [generator]

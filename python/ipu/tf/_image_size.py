@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""Images of another size: resized, cropped, padded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu.tf._convert import Tensor, apply, cast, sizes_of
+from ipu.tf._dispatch import op
+from ipu.tf._rearrange import pad
+from ipu.tf.dtypes import float32
+
+
+class ResizeMethod:
+    """The names of the ways to resize.
+
+    Example:
+        >>> tf.image.ResizeMethod.BILINEAR
+        'bilinear'
+    """
+
+    BILINEAR = "bilinear"
+    NEAREST_NEIGHBOR = "nearest"
+
+
+def height_axis(image: Tensor) -> int:
+    """The axis of the rows of an image or of a batch of them."""
+    if image.ndim not in (3, 4):
+        raise ValueError(
+            f"'image' must have either 3 or 4 dimensions. Received shape {image.shape}."
+        )
+    return image.ndim - 3
+
+
+def as_float(image: Tensor) -> Tensor:
+    """The image as floats."""
+    return image if image.dtype.is_floating else cast(image, float32)
+
+
+def _lerp(image: Tensor, axis: int, size: int) -> Tensor:
+    """One axis by linear interpolation between the two nearest pixel centres."""
+    old = image.shape[axis]
+    centres = (np.arange(size) + 0.5) * (old / size) - 0.5
+    low = np.floor(centres)
+    places = [np.clip(low + k, 0, old - 1).astype(np.int32) for k in (0, 1)]
+    share = (centres - low).reshape([size] + [1] * (image.ndim - axis - 1))
+    first, second = (
+        apply("gather", (image, Tensor(p)), {"axis": axis}) for p in places
+    )
+    return first + (second - first) * Tensor(share, image.dtype_name)
+
+
+@op
+def resize(
+    images: Any,
+    size: Any,
+    method: str = "bilinear",
+    preserve_aspect_ratio: bool = False,
+    antialias: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Images of another size.
+
+    Args:
+        images: [height, width, channels], or a batch of them.
+        size: ``(height, width)``.
+        method: "bilinear", which gives floats, or "nearest", which keeps the dtype.
+        preserve_aspect_ratio: Take the largest size within ``size`` that keeps the
+            proportions.
+        antialias: Not supported.
+        name: Accepted and not used.
+
+    Example:
+        >>> image = tf.reshape(tf.range(4.0), (2, 2, 1))
+        >>> tf.image.resize(image, (2, 4), "nearest")[..., 0].numpy().tolist()
+        [[0.0, 0.0, 1.0, 1.0], [2.0, 2.0, 3.0, 3.0]]
+    """
+    image = Tensor(images)
+    axis = height_axis(image)
+    old = image.shape[axis : axis + 2]
+    height, width = sizes_of(size)
+    if preserve_aspect_ratio:
+        scale = min(height / old[0], width / old[1])
+        height, width = (max(round(n * scale), 1) for n in old)
+    if antialias:
+        raise NotImplementedError("tf.image.resize with antialias is not supported.")
+    kind = getattr(method, "value", method)
+    if kind == "nearest":
+        for k, new in enumerate((height, width)):
+            places = np.floor((np.arange(new) + 0.5) * (old[k] / new)).astype(np.int32)
+            image = apply("gather", (image, Tensor(places)), {"axis": axis + k})
+        return image
+    if kind != "bilinear":
+        raise NotImplementedError(
+            f"tf.image.resize knows 'bilinear' and 'nearest'. Received: {method!r}."
+        )
+    image = as_float(image)
+    for k, new in enumerate((height, width)):
+        image = _lerp(image, axis + k, new) if new != old[k] else image
+    return image
+
+
+@op
+def crop_to_bounding_box(
+    image: Any,
+    offset_height: int,
+    offset_width: int,
+    target_height: int,
+    target_width: int,
+) -> Tensor:
+    """A part of each image.
+
+    Example:
+        >>> tf.image.crop_to_bounding_box(tf.ones((4, 4, 3)), 1, 1, 2, 3).shape
+        (2, 3, 3)
+    """
+    value = Tensor(image)
+    axis = height_axis(value)
+    height, width = value.shape[axis : axis + 2]
+    top, left = int(offset_height), int(offset_width)
+    bottom, right = top + int(target_height), left + int(target_width)
+    if min(top, left) < 0 or bottom > height or right > width:
+        raise ValueError(
+            f"height and width must be >= target + offset: {height}, {width} for "
+            f"rows {top} to {bottom} and columns {left} to {right}."
+        )
+    part: Tensor = value[(..., slice(top, bottom), slice(left, right), slice(None))]
+    return part
+
+
+@op
+def pad_to_bounding_box(
+    image: Any,
+    offset_height: int,
+    offset_width: int,
+    target_height: int,
+    target_width: int,
+) -> Tensor:
+    """Each image within a larger one of zeros.
+
+    Example:
+        >>> tf.image.pad_to_bounding_box(tf.ones((2, 2, 3)), 1, 1, 4, 5).shape
+        (4, 5, 3)
+    """
+    value = Tensor(image)
+    axis = height_axis(value)
+    height, width = value.shape[axis : axis + 2]
+    below = target_height - offset_height - height
+    right = target_width - offset_width - width
+    if min(offset_height, offset_width, below, right) < 0:
+        raise ValueError("The target must hold the image at its offset.")
+    ends = [(offset_height, below), (offset_width, right), (0, 0)]
+    return pad(value, [*[(0, 0)] * axis, *ends])
+
+
+@op
+def resize_with_crop_or_pad(
+    image: Any, target_height: int, target_width: int
+) -> Tensor:
+    """Cut or padded evenly to a size.
+
+    Example:
+        >>> tf.image.resize_with_crop_or_pad(tf.ones((5, 2, 3)), 3, 4).shape
+        (3, 4, 3)
+    """
+    value = Tensor(image)
+    axis = height_axis(value)
+    height, width = value.shape[axis : axis + 2]
+    down = max(height - target_height, 0) // 2, max(width - target_width, 0) // 2
+    kept = min(height, target_height), min(width, target_width)
+    value = crop_to_bounding_box(value, *down, *kept)
+    up = max(target_height - height, 0) // 2, max(target_width - width, 0) // 2
+    return pad_to_bounding_box(value, *up, target_height, target_width)
+
+
+@op
+def central_crop(image: Any, central_fraction: float) -> Tensor:
+    """The middle of each image, by the share of its sides.
+
+    Example:
+        >>> tf.image.central_crop(tf.ones((4, 4, 3)), 0.5).shape
+        (2, 2, 3)
+    """
+    share = float(central_fraction)
+    if not 0.0 < share <= 1.0:
+        raise ValueError("central_fraction must be within (0, 1]")
+    value = Tensor(image)
+    axis = height_axis(value)
+    height, width = value.shape[axis : axis + 2]
+    top = int((height - height * share) / 2)
+    left = int((width - width * share) / 2)
+    return crop_to_bounding_box(value, top, left, height - 2 * top, width - 2 * left)

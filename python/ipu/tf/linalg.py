@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: MIT
+"""``tf.linalg``: matrices in the last two axes.
+
+Decompositions and solutions are float32 (float64 on the host); each matrix is computed
+in double precision and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ipu import _core
+from ipu.tf._clip import global_norm
+from ipu.tf._convert import Tensor, apply, axes_of, known_value, like
+from ipu.tf._creation import eye
+from ipu.tf._dispatch import op
+from ipu.tf._products import einsum, matmul, matvec, tensordot
+from ipu.tf._reductions import reduce_max, reduce_min, reduce_sum
+from ipu.tf._shapes import transpose
+from ipu.tf.nn import l2_normalize
+
+__all__ = [
+    "adjoint",
+    "band_part",
+    "cholesky",
+    "cholesky_solve",
+    "cross",
+    "det",
+    "diag",
+    "diag_part",
+    "einsum",
+    "eye",
+    "global_norm",
+    "inv",
+    "l2_normalize",
+    "logdet",
+    "matmul",
+    "matrix_transpose",
+    "matvec",
+    "norm",
+    "normalize",
+    "set_diag",
+    "slogdet",
+    "solve",
+    "tensor_diag",
+    "tensor_diag_part",
+    "tensordot",
+    "trace",
+    "triangular_solve",
+]
+
+
+class SignAndLogDet(NamedTuple):
+    """The result of :func:`slogdet`."""
+
+    sign: Tensor
+    log_abs_determinant: Tensor
+
+
+@op
+def matrix_transpose(a: Any, name: str = "", conjugate: bool = False) -> Tensor:
+    """The last two axes exchanged.
+
+    Example:
+        >>> tf.linalg.matrix_transpose([[[1, 2]]]).numpy().tolist()
+        [[[1], [2]]]
+    """
+    value = Tensor(a)
+    order = list(range(value.ndim))
+    order[-2], order[-1] = order[-1], order[-2]
+    return transpose(value, order)
+
+
+@op
+def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+    """The same as :func:`matrix_transpose`: the tensors are real.
+
+    Example:
+        >>> tf.linalg.adjoint([[1, 2]]).numpy().tolist()
+        [[1], [2]]
+    """
+    return matrix_transpose(matrix)
+
+
+# --- diagonals ------------------------------------------------------------------------
+
+
+def _diagonal_of(rows: int, columns: int, k: int) -> tuple[int, int]:
+    """Where diagonal ``k`` begins in the matrix as one row, and how long it is."""
+    begin = k if k >= 0 else -k * columns
+    length = min(rows + min(k, 0), columns - max(k, 0))
+    if length <= 0:
+        raise ValueError(f"A {rows} by {columns} matrix has no diagonal {k}.")
+    return begin, length
+
+
+@op
+def diag_part(input: Any, name: str = "", k: int = 0) -> Tensor:
+    """The main diagonal of each matrix, or the k-th one above it.
+
+    Example:
+        >>> tf.linalg.diag_part([[1, 2], [3, 4]]).numpy().tolist()
+        [1, 4]
+    """
+    value = Tensor(input)
+    *lead, rows, columns = value.shape
+    begin, length = _diagonal_of(rows, columns, k)
+    flat = apply("reshape", (value,), {"shape": [*lead, rows * columns]})
+    ones = [1] * len(lead)
+    bounds = {
+        "begin": [*[0] * len(lead), begin],
+        "size": [*lead, length],
+        "strides": [*ones, columns + 1],
+    }
+    return apply("slice", (flat,), bounds)
+
+
+def _placed(diagonal: Tensor, rows: int, columns: int, k: int) -> Tensor:
+    """Zeros with a diagonal."""
+    *lead, length = diagonal.shape
+    begin, expected = _diagonal_of(rows, columns, k)
+    if length != expected:
+        raise ValueError(
+            f"Diagonal {k} of a {rows} by {columns} matrix has {expected} elements. "
+            f"Received a diagonal of shape {diagonal.shape}."
+        )
+    attrs = {
+        "shape": [*lead, rows * columns],
+        "begin": [*[0] * len(lead), begin],
+        "size": diagonal.shape,
+        "strides": [*[1] * len(lead), columns + 1],
+    }
+    flat = apply("slice_grad", (diagonal,), attrs)
+    return apply("reshape", (flat,), {"shape": [*lead, rows, columns]})
+
+
+@op
+def diag(diagonal: Any, name: str = "", k: int = 0) -> Tensor:
+    """Matrices with the given diagonal (the main one, or the k-th), 0 elsewhere.
+
+    Example:
+        >>> tf.linalg.diag([1, 2]).numpy().tolist()
+        [[1, 0], [0, 2]]
+    """
+    value = Tensor(diagonal)
+    n = value.shape[-1] + abs(k)
+    return _placed(value, n, n, k)
+
+
+@op
+def set_diag(input: Any, diagonal: Any, name: str = "", k: int = 0) -> Tensor:
+    """``input`` with another diagonal.
+
+    Example:
+        >>> tf.linalg.set_diag([[1, 2], [3, 4]], [0, 9]).numpy().tolist()
+        [[0, 2], [3, 9]]
+    """
+    value = Tensor(input)
+    rows, columns = value.shape[-2:]
+    placed = _placed(like(diagonal, value), rows, columns, k)
+    mask = Tensor(np.eye(rows, columns, k, dtype=bool))
+    return apply("select", (mask, placed, value))
+
+
+@op
+def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """The same as :func:`diag`, of a vector.
+
+    Example:
+        >>> tf.linalg.tensor_diag([1, 2]).numpy().tolist()
+        [[1, 0], [0, 2]]
+    """
+    return diag(diagonal)
+
+
+@op
+def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
+    """The same as :func:`diag_part`, of a square matrix.
+
+    Example:
+        >>> tf.linalg.tensor_diag_part([[1, 2], [3, 4]]).numpy().tolist()
+        [1, 4]
+    """
+    return diag_part(input)
+
+
+@op
+def trace(x: Any, name: str | None = None) -> Tensor:
+    """The sum of the main diagonal of each matrix.
+
+    Example:
+        >>> int(tf.linalg.trace([[1, 2], [3, 4]]))
+        5
+    """
+    return reduce_sum(diag_part(x), -1)
+
+
+@op
+def band_part(
+    input: Any, num_lower: Any, num_upper: Any, name: str | None = None
+) -> Tensor:
+    """Matrices with 0 outside of a band around the diagonal.
+
+    Args:
+        input: [..., rows, columns].
+        num_lower: How many diagonals below the main one stay; -1: all.
+        num_upper: How many above it; -1: all.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.linalg.band_part([[1, 2], [3, 4]], -1, 0).numpy().tolist()
+        [[1, 0], [3, 4]]
+    """
+    value = Tensor(input)
+    rows, columns = value.shape[-2:]
+    lower = int(known_value(num_lower, "num_lower"))
+    upper = int(known_value(num_upper, "num_upper"))
+    below = np.arange(rows)[:, None] - np.arange(columns)
+    inside = np.ones((rows, columns), dtype=bool)
+    if lower >= 0:
+        inside &= below <= lower
+    if upper >= 0:
+        inside &= -below <= upper
+    return apply("select", (Tensor(inside), value, like(0, value)))
+
+
+# --- norms ----------------------------------------------------------------------------
+
+
+@op
+def norm(
+    tensor: Any,
+    ord: Any = "euclidean",
+    axis: Any = None,
+    keepdims: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The norm of vectors or of whole matrices.
+
+    Args:
+        tensor: A floating-point tensor.
+        ord: "euclidean" (or "fro"), 1, 2, ``np.inf`` or another positive number; of
+            matrices (two axes) "euclidean", 1 and ``np.inf``.
+        axis: The axis of the vectors, the two axes of the matrices, or None for all
+            elements as one vector.
+        keepdims: Keep reduced axes, with size 1.
+        name: Accepted and not used.
+
+    Example:
+        >>> float(tf.norm([3.0, 4.0]))
+        5.0
+        >>> tf.norm([[1.0, -2.0], [3.0, 4.0]], ord=1, axis=1).numpy().tolist()
+        [3.0, 7.0]
+    """
+    value = Tensor(tensor)
+    axes = axes_of(axis, value.ndim)
+    matrix = isinstance(axis, (list, tuple)) and len(axis) == 2
+    if ord in ("euclidean", "fro") or (ord == 2 and not matrix):
+        squares = apply("square", (value,))
+        return apply("sqrt", (reduce_sum(squares, axes, keepdims),))
+    size = apply("abs", (value,))
+    if matrix:
+        if ord not in (1, np.inf):
+            raise ValueError(f"'ord' must be a supported matrix norm, got {ord}")
+        over, across = axis if ord == 1 else axis[::-1]
+        sums = reduce_sum(size, over, keepdims=True)
+        largest = reduce_max(sums, across, keepdims=True)
+        shape = [s for i, s in enumerate(largest.shape) if keepdims or i not in axes]
+        return apply("reshape", (largest,), {"shape": shape})
+    if ord == np.inf:
+        return reduce_max(size, axes, keepdims)
+    if ord == -np.inf:
+        return reduce_min(size, axes, keepdims)
+    if ord == 1:
+        return reduce_sum(size, axes, keepdims)
+    if not isinstance(ord, (int, float)) or ord <= 0:
+        raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
+    powers = apply("pow", (size, like(float(ord), value)))
+    total = reduce_sum(powers, axes, keepdims)
+    return apply("pow", (total, like(1.0 / ord, value)))
+
+
+@op
+def normalize(
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """A tensor divided by its norm, and the norm; see :func:`norm`.
+
+    Example:
+        >>> tf.linalg.normalize([3.0, 4.0])[0].numpy().tolist()
+        [0.6, 0.8]
+    """
+    value = Tensor(tensor)
+    size = norm(value, ord, axis, keepdims=True)
+    return value / size, size
+
+
+@op
+def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
+    """The cross product of vectors of three elements in the last axis.
+
+    Example:
+        >>> tf.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy().tolist()
+        [0.0, 0.0, 1.0]
+    """
+    x, y = Tensor(a), Tensor(b)
+    one, two = Tensor([1, 2, 0]), Tensor([2, 0, 1])
+
+    def pick(t: Tensor, places: Tensor) -> Tensor:
+        return apply("gather", (t, places), {"axis": t.ndim - 1})
+
+    return pick(x, one) * pick(y, two) - pick(x, two) * pick(y, one)
+
+
+# --- decompositions and systems -------------------------------------------------------
+
+
+@op
+def cholesky(input: Any, name: str | None = None) -> Tensor:
+    """The lower triangular matrix L with L L^T = input.
+
+    Args:
+        input: Positive definite matrices [..., n, n]; the lower triangle is read.
+        name: Accepted and not used.
+
+    Raises:
+        InvalidArgumentError: A matrix is not positive definite.
+
+    Example:
+        >>> tf.linalg.cholesky([[4.0, 2.0], [2.0, 2.0]]).numpy().tolist()
+        [[2.0, 0.0], [1.0, 1.0]]
+    """
+    return apply("cholesky", (Tensor(input),))
+
+
+def _with_batches(matrix: Any, rhs: Any) -> tuple[Tensor, Tensor]:
+    """Both with the same leading axes."""
+    a = Tensor(matrix)
+    b = like(rhs, a)
+    if a.shape[:-2] == b.shape[:-2] or min(a.ndim, b.ndim) < 2:
+        return a, b
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = apply("broadcast", (a,), {"shape": [*lead, *a.shape[-2:]]})
+    b = apply("broadcast", (b,), {"shape": [*lead, *b.shape[-2:]]})
+    return a, b
+
+
+@op
+def triangular_solve(
+    matrix: Any,
+    rhs: Any,
+    lower: bool = True,
+    adjoint: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """X with matrix X = rhs, where one triangle of the matrix is read.
+
+    Args:
+        matrix: [..., n, n].
+        rhs: [..., n, k]; leading axes broadcast.
+        lower: Read the lower triangle, else the upper one.
+        adjoint: Solve with the transposed matrix.
+        name: Accepted and not used.
+
+    Raises:
+        InvalidArgumentError: An element of the diagonal is 0.
+
+    Example:
+        >>> tf.linalg.triangular_solve([[2.0, 0.0], [1.0, 1.0]], [[4.0], [5.0]]).numpy()
+        array([[2.],
+               [3.]], dtype=float32)
+    """
+    flags = {"lower": bool(lower), "transpose_a": bool(adjoint)}
+    return apply("triangular_solve", _with_batches(matrix, rhs), flags)
+
+
+@op
+def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
+    """X with A X = rhs, given the decomposition ``chol`` of A.
+
+    Example:
+        >>> tf.linalg.cholesky_solve([[2.0]], [[8.0]]).numpy().tolist()
+        [[2.0]]
+    """
+    half = triangular_solve(chol, rhs)
+    return triangular_solve(chol, half, adjoint=True)
+
+
+@op
+def solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str = "") -> Tensor:
+    """X with matrix X = rhs.
+
+    Args:
+        matrix: [..., n, n].
+        rhs: [..., n, k]; leading axes broadcast.
+        adjoint: Solve with the transposed matrix.
+        name: Accepted and not used.
+
+    Raises:
+        InvalidArgumentError: A matrix is not invertible.
+
+    Example:
+        >>> tf.linalg.solve([[1.0, 2.0], [3.0, 4.0]], [[1.0], [2.0]]).numpy().tolist()
+        [[0.0], [0.5]]
+    """
+    flags = {"transpose_a": bool(adjoint)}
+    return apply("solve", _with_batches(matrix, rhs), flags)
+
+
+@op
+def inv(input: Any, adjoint: bool = False, name: str | None = None) -> Tensor:
+    """The inverse of each matrix.
+
+    Raises:
+        InvalidArgumentError: A matrix is not invertible.
+
+    Example:
+        >>> tf.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).numpy().tolist()
+        [[0.5, 0.0], [0.0, 0.25]]
+    """
+    value = Tensor(input)
+    return solve(value, eye(value.shape[-1], dtype=value.dtype), adjoint)
+
+
+@op
+def det(input: Any, name: str | None = None) -> Tensor:
+    """The determinant of each matrix.
+
+    Example:
+        >>> float(tf.linalg.det([[1.0, 2.0], [3.0, 4.0]]))
+        -2.0
+    """
+    return apply("det", (Tensor(input),))
+
+
+@op
+def slogdet(input: Any, name: str | None = None) -> SignAndLogDet:
+    """The sign of each determinant and the logarithm of its size.
+
+    Example:
+        >>> float(tf.linalg.slogdet([[1.0, 2.0], [3.0, 4.0]]).sign)
+        -1.0
+    """
+    sign, size = _core.apply("slogdet", (Tensor(input),))
+    return SignAndLogDet(sign, size)
+
+
+@op
+def logdet(matrix: Any, name: str | None = None) -> Tensor:
+    """The logarithm of the determinant of positive definite matrices.
+
+    Example:
+        >>> round(float(tf.linalg.logdet([[4.0, 0.0], [0.0, 1.0]])), 4)
+        1.3863
+    """
+    logs = apply("log", (diag_part(cholesky(matrix)),))
+    return reduce_sum(logs, -1) * 2.0
