@@ -30,7 +30,9 @@ def create_model() -> keras.Model:
 
 def create_dataset() -> tf.data.Dataset:
     return (
-        tf.data.Dataset.from_tensor_slices((X, Y)).batch(8, drop_remainder=True).repeat()
+        tf.data.Dataset.from_tensor_slices((X, Y))
+        .batch(8, drop_remainder=True)
+        .repeat()
     )
 
 

@@ -573,7 +573,15 @@ static PyMethodDef trace_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyObject *
+trace_get_host(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(ipu_py_trace_of(self)->graph->host);
+}
+
 static PyGetSetDef trace_getset[] = {
+    {"host", trace_get_host, NULL, "Whether it is for the host, with wider dtypes.",
+     NULL},
     {"text", trace_get_text, NULL, "The graph's text form.", NULL},
     {"node_count", trace_get_nodes, NULL, "How many nodes were made.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -238,6 +238,7 @@ from ipu.tf._function import function, init_scope, inside_function  # isort: ski
 from ipu.tf._placement import device  # isort: skip
 
 newaxis = None
+realdiv = truediv
 
 if TYPE_CHECKING:
     from ipu import keras as keras
@@ -347,6 +348,7 @@ __all__ = [
     "range",
     "rank",
     "raw_ops",
+    "realdiv",
     "reduce_all",
     "reduce_any",
     "reduce_logsumexp",

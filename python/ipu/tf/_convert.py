@@ -30,6 +30,7 @@ __all__ = [
     "is_plain",
     "known_value",
     "like",
+    "on_device",
     "pair",
     "sizes_of",
 ]
@@ -159,6 +160,12 @@ def known_value(value: Any, what: str) -> Any:
             "it. Shapes on the device are static: pass a Python number or a constant."
         )
     return np.asarray(value)
+
+
+def on_device() -> bool:
+    """Whether a function is traced for a device, where 64-bit types do not exist."""
+    trace = _core.open_trace()
+    return trace is not None and not trace.host
 
 
 def sizes_of(shape: Any) -> list[int]:

@@ -244,6 +244,18 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Tensor:
     return apply("select", (empty, like(0, b), apply("div", (a, safe))))
 
 
+@op
+def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
+    """``1 / x``, and 0 where ``x`` is 0.
+
+    Example:
+        >>> tf.math.reciprocal_no_nan([0.0, 4.0]).numpy().tolist()
+        [0.0, 0.25]
+    """
+    value = Tensor(x)
+    return divide_no_nan(like(1, value), value)
+
+
 def _unless_zero(x: Any, value: Callable[[Tensor], Tensor]) -> Tensor:
     """``x * value``, and 0 where ``x`` is 0 whatever the value is there."""
     first = Tensor(x)

@@ -81,9 +81,7 @@ def _program(traced: TracedProgram) -> list[str]:
 
 
 def _contents(kernels: Counter[str], kinds: Counter[str], variables: int) -> str:
-    plain = [
-        f"{count} {name}" for name, count in kernels.most_common()
-    ]
+    plain = [f"{count} {name}" for name, count in kernels.most_common()]
     text = f"The program runs {_some(sum(kernels.values()), 'kernel')}"
     text += f" ({_listed(plain)})" if plain else ""
     parts = [

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core
-from ipu.tf._convert import Tensor, apply, axes_of, axis_of, cast, like
+from ipu.tf._convert import Tensor, apply, axes_of, axis_of, cast, like, on_device
 from ipu.tf._dispatch import op
 from ipu.tf._elementwise import truncatediv
 from ipu.tf.dtypes import as_dtype, int32
@@ -207,9 +206,7 @@ def _place(row: str, value: Any, axis: int | None, output_type: Any) -> Tensor:
     tensor = Tensor(value)
     index = 0 if axis is None else axis_of(axis, tensor.ndim)
     dtype = "int32" if output_type is None else as_dtype(output_type).name
-    trace = _core.open_trace()
-    on_device = trace is not None and not getattr(trace, "host", False)
-    if dtype == "int64" and on_device:
+    if dtype == "int64" and on_device():
         dtype = "int32"
     if tensor.dtype.is_bool:
         tensor = cast(tensor, int32)

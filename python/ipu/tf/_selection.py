@@ -15,6 +15,7 @@ from ipu.tf._convert import (
     cast,
     known_value,
     like,
+    on_device,
     pair,
     sizes_of,
 )
@@ -56,8 +57,8 @@ def _open_shape(what: str, instead: str) -> NoReturn:
 def where(condition: Any, x: Any = None, y: Any = None, name: str = "") -> Tensor:
     """Elements of ``x`` where ``condition`` holds, else of ``y``; all three broadcast.
 
-    With the condition alone, the places where it holds: int64 [count, dimensions]. That
-    works on values that are known, not on those of a function that is being traced.
+    With the condition alone, the places where it holds: int64 [count, dimensions] (int32
+    in a function for the device). That works on values that are known, not on those of a function that is being traced.
 
     Args:
         condition: bool.
@@ -80,7 +81,8 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str = "") -> Tenso
             _open_shape(
                 "tf.where(condition)", "Use tf.where(condition, x, y) with both sides."
             )
-        return Tensor(np.argwhere(np.asarray(mask)).astype(np.int64))
+        kind = np.int32 if on_device() else np.int64
+        return Tensor(np.argwhere(np.asarray(mask)).astype(kind))
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
     return apply("select", (mask, *pair(x, y)))

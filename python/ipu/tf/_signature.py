@@ -56,8 +56,7 @@ def objects_in(value: Any) -> list[Any]:
     return [
         leaf
         for leaf in nest.flatten(value)
-        if not is_tensor_argument(leaf)
-        and not isinstance(leaf, (*_PLAIN, TensorSpec))
+        if not is_tensor_argument(leaf) and not isinstance(leaf, (*_PLAIN, TensorSpec))
     ]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``tf.math``: the ops under their mathematical names."""
 
+from ipu.tf._activations import softsign
 from ipu.tf._elementwise import (
     abs,
     acos,
@@ -51,6 +52,7 @@ from ipu.tf._elementwise import (
     polyval,
     pow,
     reciprocal,
+    reciprocal_no_nan,
     rint,
     round,
     rsqrt,
@@ -184,6 +186,7 @@ __all__ = [
     "polyval",
     "pow",
     "reciprocal",
+    "reciprocal_no_nan",
     "reduce_all",
     "reduce_any",
     "reduce_euclidean_norm",
@@ -210,6 +213,7 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "softsign",
     "sqrt",
     "square",
     "squared_difference",
