@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import _placement, nest
+from ipu import _placement
+from ipu.tf import nest
 from ipu.tf._function import DeviceFunction
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable

@@ -15,7 +15,7 @@ from ipu._errors import (
 )
 from ipu.tf import nest
 from ipu.tf.data._live import start_feeder
-from ipu.tf._placement import current_device
+from ipu._placement import current_device
 
 __all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator"]
 

@@ -13,7 +13,7 @@ from ipu import _core, _devices, _feed_arguments
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
 from ipu.tf import nest
 from ipu.tf.ops import Tensor
-from ipu.tf._placement import current_device
+from ipu._placement import current_device
 
 __all__ = [
     "IPUOutfeedMode",

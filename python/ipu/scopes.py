@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ipu import _core, _devices, _missing
-from ipu.tf import _placement
+from ipu import _placement
 from ipu.tf.dtypes import as_dtype
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-def ipu_scope(device: str) -> _placement.device:
+def ipu_scope(device: str) -> contextlib.AbstractContextManager[None]:
     """Put ops and variables on an IPU device.
 
     Args:

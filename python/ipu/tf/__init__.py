@@ -184,7 +184,6 @@ from ipu.tf.ops import (
     fill,
     floor,
     gather,
-    gradients,
     greater,
     greater_equal,
     identity,
@@ -233,9 +232,34 @@ from ipu.tf import bitwise, linalg, math, nn, raw_ops  # isort: skip
 from ipu.tf.linalg import norm  # isort: skip
 from ipu.tf.variable import Variable  # isort: skip
 from ipu.tf import data, image, random  # isort: skip
-from ipu.tf import autograph  # isort: skip
+from ipu.tf import autograph, config, debugging, version  # isort: skip
+from ipu._placement import device  # isort: skip
 from ipu.tf._function import function, init_scope, inside_function  # isort: skip
-from ipu.tf._placement import device  # isort: skip
+from ipu.tf._scopes import (  # isort: skip
+    control_dependencies,
+    executing_eagerly,
+    group,
+    is_tensor,
+    name_scope,
+    no_op,
+    numpy_function,
+    py_function,
+    tuple_of as tuple,
+)
+from ipu.tf.custom_gradient import (  # isort: skip
+    custom_gradient,
+    grad_pass_through,
+    recompute_grad,
+)
+from ipu.tf.debugging import Assert, assert_equal  # isort: skip
+from ipu.tf.gradient_tape import (  # isort: skip
+    GradientTape,
+    UnconnectedGradients,
+    gradients,
+)
+from ipu.tf.logging_ops import print_values as print  # isort: skip
+from ipu.tf.module import Module  # isort: skip
+from ipu.tf.version import VERSION as __version__  # isort: skip
 
 newaxis = None
 realdiv = truediv
@@ -246,11 +270,16 @@ if TYPE_CHECKING:
     from ipu.tf import test as test
 
 __all__ = [
+    "Assert",
     "DType",
+    "GradientTape",
+    "Module",
     "Tensor",
     "TensorArray",
     "TensorSpec",
+    "UnconnectedGradients",
     "Variable",
+    "__version__",
     "abs",
     "acos",
     "acosh",
@@ -268,6 +297,8 @@ __all__ = [
     "autograph",
     "bitcast",
     "bitwise",
+    "assert_equal",
+    "autograph",
     "bool",
     "boolean_mask",
     "broadcast_static_shape",
@@ -279,12 +310,17 @@ __all__ = [
     "clip_by_value",
     "concat",
     "cond",
+    "config",
     "constant",
+    "control_dependencies",
     "convert_to_tensor",
     "cos",
     "cosh",
     "cumsum",
     "data",
+    "custom_gradient",
+    "data",
+    "debugging",
     "device",
     "distribute",
     "divide",
@@ -293,6 +329,7 @@ __all__ = [
     "ensure_shape",
     "equal",
     "errors",
+    "executing_eagerly",
     "exp",
     "expand_dims",
     "eye",
@@ -306,18 +343,26 @@ __all__ = [
     "function",
     "gather",
     "gather_nd",
+    "function",
+    "gather",
+    "grad_pass_through",
     "gradients",
     "greater",
     "greater_equal",
+    "group",
     "half",
     "identity",
     "image",
     "init_scope",
     "inside_function",
     "int8",
+    "init_scope",
+    "inside_function",
     "int16",
     "int32",
     "int64",
+    "int8",
+    "is_tensor",
     "keras",
     "less",
     "less_equal",
@@ -333,17 +378,22 @@ __all__ = [
     "meshgrid",
     "minimum",
     "multiply",
+    "name_scope",
     "negative",
     "nest",
     "newaxis",
     "nn",
     "norm",
+    "no_op",
     "not_equal",
+    "numpy_function",
     "one_hot",
     "ones",
     "ones_like",
     "pad",
     "pow",
+    "print",
+    "py_function",
     "random",
     "range",
     "rank",
@@ -352,6 +402,7 @@ __all__ = [
     "reduce_all",
     "reduce_any",
     "reduce_logsumexp",
+    "recompute_grad",
     "reduce_max",
     "reduce_mean",
     "reduce_min",
@@ -408,6 +459,13 @@ __all__ = [
     "unique_with_counts",
     "unstack",
     "vectorized_map",
+    "tuple",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uint8",
+    "unstack",
+    "version",
     "where",
     "while_loop",
     "zeros",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ipu import _devices
 from ipu.tf import _explain, nest
-from ipu.tf._placement import current_device, on_host
+from ipu._placement import current_device, on_host
 from ipu.tf._signature import difference, is_tensor_argument, key_of, objects_in
 from ipu.tf._tracing import (
     Build,
@@ -345,7 +345,12 @@ class DeviceFunction:
         place = "the host" if host else device.name
         self._tell_reason(keys, place)
         specs = nest.map_structure(_spec_of, (args, kwargs))
-        build = Build(self._label(), runs=True, may_create=not self._has_created)
+        build = Build(
+            self._label(),
+            runs=True,
+            may_create=not self._has_created,
+            device=device.core,
+        )
         call = self._callable()
 
         def body(positional: Any, keywords: Any) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from ipu import _core, _devices
@@ -46,15 +46,24 @@ class Build:
         runs: Whether the program will be run by its function, with what is to be done
             before and after; a map function's is not.
         may_create: Whether variables may be created.
+        device: Where it will run, for what the program needs there; None: nowhere.
 
     Attributes:
         before: Called before each run.
-        after: Called after each run, also one that failed, in order.
+        after: Called after each run, also one that failed, in order. What one raises
+            is raised, unless the run has failed.
         variables: Those that the function created; weak.
     """
 
-    def __init__(self, name: str, runs: bool, may_create: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        runs: bool,
+        may_create: bool = False,
+        device: _core.Device | None = None,
+    ) -> None:
         self.name = name
+        self.device = device
         self.runs = runs
         self.may_create = may_create
         self.before: list[Callable[[], None]] = []
@@ -140,10 +149,21 @@ class TracedProgram(NamedTuple):
         for prepare in build.before:
             prepare()
         try:
-            return self.program.run(inputs)
-        finally:
+            outputs = self.program.run(inputs)
+        except BaseException:
             for finish in build.after:
+                with suppress(Exception):
+                    finish()
+            raise
+        failure: Exception | None = None
+        for finish in build.after:
+            try:
                 finish()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return outputs
 
 
 def _type_of(spec: Any) -> tuple[str, tuple[int, ...]]:

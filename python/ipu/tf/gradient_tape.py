@@ -24,7 +24,7 @@ from ipu.tf._border import Border, borders_of
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
-__all__ = ["GradientTape", "UnconnectedGradients", "is_recording"]
+__all__ = ["GradientTape", "UnconnectedGradients", "gradients", "is_recording"]
 
 logger = logging.getLogger("ipu")
 
@@ -80,6 +80,19 @@ class GradientTape:
         self._watched: dict[int, Tensor] = {}
         self._variables: dict[int, Variable] = {}
         self._reads: dict[int, list[Tensor]] = {}  # eager ones, by variable
+
+    @classmethod
+    def _of_all(cls, trace: _core.Trace, sources: Sequence[Any]) -> GradientTape:
+        """A tape that has seen the whole function, and watched its sources."""
+        tape = cls(persistent=True)
+        tape._record = trace
+        tape._spans = [(0, trace.node_count)]
+        for x in sources:
+            if isinstance(x, Variable):
+                tape._variables[id(x)] = x
+            else:
+                tape._watched[id(x)] = Tensor(x)
+        return tape
 
     # --- recording -------------------------------------------------------------------
 
@@ -483,6 +496,74 @@ class GradientTape:
             return ops.zeros(shape, source.dtype) if zero else None
         filled = [ops.zeros_like(source) if g is None else g for g in columns]
         return ops.reshape(ops.stack(filled, axis=1), shape)
+
+
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: Any = UnconnectedGradients.NONE,
+) -> list[Tensor | None]:
+    """Derivatives of the sum of ``ys`` (times ``grad_ys``) with respect to each of
+    ``xs``, in a function that is being traced.
+
+    Args:
+        ys: A tensor or a list of tensors.
+        xs: A tensor or variable, or a list of them.
+        grad_ys: For each of ``ys`` a tensor of its shape or None (ones).
+        name: Accepted and not used.
+        gate_gradients: Accepted and not used.
+        aggregation_method: Accepted and not used.
+        stop_gradients: Not there; use ``tf.stop_gradient``.
+        unconnected_gradients: As for :meth:`GradientTape.gradient`.
+
+    Returns:
+        For each of ``xs`` a tensor of its shape, or None where ``ys`` do not depend on
+        it.
+
+    Raises:
+        RuntimeError: No function is being traced.
+        UnimplementedError: An op on the way has no gradient.
+    """
+    trace = _core.open_trace()
+    if trace is None:
+        raise RuntimeError(
+            "tf.gradients is not supported when eager execution is enabled. Use "
+            "tf.GradientTape instead."
+        )
+    if stop_gradients is not None:
+        raise NotImplementedError(
+            "tf.gradients(stop_gradients=...) is not there. Apply tf.stop_gradient to "
+            "these tensors where they are used."
+        )
+    sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
+    tape = GradientTape._of_all(trace, sources)
+    targets = list(ys) if isinstance(ys, (list, tuple)) else [ys]
+    weights = grad_ys
+    if grad_ys is not None and not isinstance(grad_ys, (list, tuple)):
+        weights = [grad_ys]
+    if weights is not None and len(weights) != len(targets):
+        raise ValueError(
+            f"grad_ys must have one entry for each of the {len(targets)} ys. "
+            f"Received: {len(weights)}."
+        )
+    found = tape._derivatives(
+        [_as_target(y) for y in targets],
+        [None] * len(targets)
+        if weights is None
+        else [None if w is None else Tensor(w) for w in weights],
+        sources,
+    )
+    if _unconnected(unconnected_gradients) is UnconnectedGradients.ZERO:
+        found = [
+            ops.zeros_like(x) if g is None else g
+            for x, g in zip(sources, found, strict=True)
+        ]
+    return found
 
 
 def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:

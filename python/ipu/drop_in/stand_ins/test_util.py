@@ -164,7 +164,7 @@ def is_xla_enabled() -> bool:
 @contextlib.contextmanager
 def force_cpu() -> Iterator[None]:
     """Put ops on the host."""
-    from ipu.tf import _placement
+    from ipu import _placement
 
     with _placement.device("cpu"):
         yield

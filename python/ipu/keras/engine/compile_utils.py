@@ -13,7 +13,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import _names, losses, metrics
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.engine.init_scope import init_scope
+from ipu.tf._tracing import init_scope
 
 __all__ = ["LossesContainer", "MetricsContainer"]
 

@@ -15,7 +15,7 @@ import numpy as np
 from ipu import tf
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Tensor
-from ipu.keras.engine.init_scope import init_scope
+from ipu.tf._tracing import init_scope
 
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer

@@ -18,7 +18,7 @@ from ipu.keras.engine.ipu_options import IPUOptions
 from ipu.keras.engine.step_functions import StepFunctions, expand
 from ipu.keras.layers.base_layer import Layer
 from ipu.tf import _function
-from ipu.tf._placement import current_device
+from ipu._placement import current_device
 
 __all__ = ["Trainer"]
 

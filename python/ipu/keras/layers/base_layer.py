@@ -19,7 +19,7 @@ from ipu.keras import _names
 from ipu.keras._types import Nest, Shape, Tensor
 from ipu.keras.engine.call_context import call_scope, current_training, in_call
 from ipu.keras.engine.infer import infer_outputs
-from ipu.keras.engine.init_scope import init_scope
+from ipu.tf._tracing import init_scope
 from ipu.keras.engine.input_spec import InputSpec, check_input_spec
 from ipu.keras.engine.keras_tensor import KerasTensor, Node, contains_symbolic
 from ipu.keras.engine.layer_places import LayerPlaces

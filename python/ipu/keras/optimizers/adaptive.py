@@ -14,7 +14,7 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras._types import Tensor
-from ipu.keras.engine.init_scope import init_scope
+from ipu.tf._tracing import init_scope
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 

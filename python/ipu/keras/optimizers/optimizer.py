@@ -17,7 +17,7 @@ import numpy as np
 from ipu import tf
 from ipu.keras import _names
 from ipu.keras._types import Tensor
-from ipu.keras.engine.init_scope import init_scope
+from ipu.tf._tracing import init_scope
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf import _function
 

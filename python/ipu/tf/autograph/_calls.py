@@ -190,6 +190,7 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     builtins.range: _range,
     builtins.enumerate: _iterate.lazy_enumerate,
     builtins.zip: _iterate.lazy_zip,
+    builtins.iter: _iterate.lazy_iter,
     builtins.int: _int,
     builtins.float: _float,
     ops.range: _tf_range,

@@ -11,7 +11,15 @@ from ipu.tf import ops
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
-__all__ = ["Items", "RangeItems", "is_tensor", "lazy_enumerate", "lazy_zip", "staged"]
+__all__ = [
+    "Items",
+    "RangeItems",
+    "is_tensor",
+    "lazy_enumerate",
+    "lazy_iter",
+    "lazy_zip",
+    "staged",
+]
 
 
 def is_tensor(value: Any) -> bool:
@@ -134,13 +142,12 @@ class DatasetItems(Items):
     """The elements of a data set, from its first one in each run of the program."""
 
     def __init__(self, dataset: Any) -> None:
-        from ipu.tf import _function
+        from ipu.tf import _tracing
         from ipu.tf.autograph._feed import RestartedFeed
 
         count = int(dataset.cardinality())
         self.length = None if count < 0 else count
-        self.is_infinite = count == -1
-        self._feed = RestartedFeed(dataset, _function.current_build())
+        self._feed = RestartedFeed(dataset, _tracing.current_build())
 
     def item(self, index: Tensor) -> Any:
         return self._feed.next()
@@ -151,7 +158,6 @@ class IteratorItems(Items):
 
     def __init__(self, iterator: Any) -> None:
         self._iterator = iterator
-        self.is_infinite = True
 
     def item(self, index: Tensor) -> Any:
         return next(self._iterator)
@@ -174,12 +180,43 @@ def staged(iterable: Any) -> Items | None:
         return iterable
     if is_tensor(iterable):
         return TensorItems(Tensor(iterable))
-    kind = type(iterable)
-    if getattr(kind, "_is_ipu_dataset", False) or hasattr(kind, "_variant_dataset"):
+    from ipu.ipu_infeed_queue import IPUIterator
+    from ipu.tf.data import Dataset
+
+    if isinstance(iterable, Dataset):
         return DatasetItems(iterable)
-    if getattr(kind, "_is_device_iterator", False):
+    if isinstance(iterable, (IPUIterator, FeedIterator)):
         return IteratorItems(iterable)
     return None
+
+
+class FeedIterator:
+    """``iter(dataset)`` in a traced function: from the start in each run."""
+
+    def __init__(self, dataset: Any) -> None:
+        from ipu.tf import _tracing
+        from ipu.tf.autograph._feed import RestartedFeed
+
+        self._feed = RestartedFeed(dataset, _tracing.current_build())
+
+    def __iter__(self) -> FeedIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return self._feed.next()
+
+    get_next = __next__
+
+
+def lazy_iter(iterable: Any, *sentinel: Any) -> Any:
+    """``iter``; of a data set in a traced function, one that the device reads."""
+    from ipu.tf.data import Dataset
+
+    if not sentinel and _core.open_trace() is not None and isinstance(
+        iterable, Dataset
+    ):
+        return FeedIterator(iterable)
+    return iter(iterable, *sentinel)
 
 
 def lazy_enumerate(iterable: Iterable[Any], start: Any = 0) -> Any:

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Where ops run: the innermost device scope or strategy scope of each thread."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ipu import _devices, _strategy_state
+
+__all__ = ["active_ipu", "current_device", "device", "on_host"]
+
+
+class _Scope(NamedTuple):
+    """A device scope; `depth` is how many strategy scopes were open around it."""
+
+    kind: str
+    ordinal: int
+    depth: int
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.scopes: list[_Scope] = []
+
+
+_stack = _Stack()
+
+
+@contextlib.contextmanager
+def device(name: Any) -> Iterator[None]:
+    """Put what is inside on a device: ``with tf.device("/device:IPU:0"):``.
+
+    On ``"/CPU:0"`` functions run on the host, where float64 and int64 exist; variables
+    stay on the simulated device, which is in the host's memory as well.
+
+    Args:
+        name: Such as "/device:IPU:0", "IPU:1" or "cpu"; None or "" changes nothing.
+
+    Raises:
+        ValueError: It names neither an IPU nor a CPU.
+        TypeError: It is no string.
+
+    Example:
+        >>> from ipu import tf
+        >>> with tf.device("/device:IPU:0"):
+        ...     float(tf.constant(1.0) + 1.0)
+        2.0
+    """
+    if name is None or name == "":
+        yield
+        return
+    kind, ordinal = _devices.parse_device_name(name)
+    _stack.scopes.append(_Scope(kind, ordinal, _strategy_state.depth()))
+    try:
+        yield
+    finally:
+        _stack.scopes.pop()
+
+
+def _innermost() -> _Scope | None:
+    """The innermost device scope, unless a strategy's was entered inside of it."""
+    if _stack.scopes and _stack.scopes[-1].depth == _strategy_state.depth():
+        return _stack.scopes[-1]
+    return None
+
+
+def active_ipu() -> _devices.Device | None:
+    """The IPU device that ops are placed on, or None where it is the host."""
+    scope = _innermost()
+    if scope is not None:
+        return _devices.get_device(scope.ordinal) if scope.kind == "IPU" else None
+    strategy = _strategy_state.get_strategy()
+    return None if strategy is None else _devices.get_device(strategy.device_ordinal)
+
+
+def on_host() -> bool:
+    """Whether a scope puts functions on the host."""
+    scope = _innermost()
+    return scope is not None and scope.kind == "CPU"
+
+
+def current_device() -> _devices.Device:
+    """The device of new variables and programs: the scope's, the strategy's, else
+    number 0."""
+    strategy = _strategy_state.get_strategy()
+    ordinal = 0 if strategy is None else strategy.device_ordinal
+    return active_ipu() or _devices.get_device(ordinal)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""``tf.config``: what programs ask and set before they start.
+
+The simulated IPUs are configured with ``ipu.config.IPUConfig``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ipu import _devices, _threads
+from ipu.tf._function import _Settings, run_functions_eagerly
+
+__all__ = [
+    "LogicalDevice",
+    "PhysicalDevice",
+    "experimental",
+    "experimental_functions_run_eagerly",
+    "experimental_run_functions_eagerly",
+    "functions_run_eagerly",
+    "get_logical_device_configuration",
+    "get_soft_device_placement",
+    "get_visible_devices",
+    "list_logical_devices",
+    "list_physical_devices",
+    "optimizer",
+    "run_functions_eagerly",
+    "set_soft_device_placement",
+    "set_visible_devices",
+    "threading",
+]
+
+
+class PhysicalDevice(NamedTuple):
+    """A device of this computer: ``name`` and ``device_type``."""
+
+    name: str
+    device_type: str
+
+
+class LogicalDevice(NamedTuple):
+    """A device that ops can be put on: ``name`` and ``device_type``."""
+
+    name: str
+    device_type: str
+
+
+def _known(device_type: str | None) -> list[tuple[str, str]]:
+    found = [("CPU:0", "CPU")]
+    now = _devices._registry.now
+    count = 0 if now is None else len(now.devices)
+    found += [(f"IPU:{i}", "IPU") for i in range(count)]
+    return [one for one in found if device_type in (None, one[1])]
+
+
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The CPU, and the simulated IPU devices that are configured.
+
+    Args:
+        device_type: "CPU", "IPU", ... or None for all; there is no GPU.
+    """
+    return [
+        PhysicalDevice(f"/physical_device:{name}", kind)
+        for name, kind in _known(device_type)
+    ]
+
+
+def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+    """The names that ``tf.device`` takes."""
+    return [
+        LogicalDevice(f"/device:{name}", kind) for name, kind in _known(device_type)
+    ]
+
+
+get_visible_devices = list_physical_devices
+
+
+def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
+    """Accepted, without effect: there is nothing to hide."""
+
+
+def get_logical_device_configuration(device: Any) -> None:
+    """None: devices are not divided."""
+
+
+def functions_run_eagerly() -> bool:
+    """Whether every ``tf.function`` calls its Python function as it is."""
+    return _Settings.run_eagerly
+
+
+experimental_run_functions_eagerly = run_functions_eagerly
+experimental_functions_run_eagerly = functions_run_eagerly
+
+
+class _Placement:
+    soft = True
+
+
+def set_soft_device_placement(enabled: bool) -> None:
+    """Accepted: each op exists wherever it can be put."""
+    _Placement.soft = bool(enabled)
+
+
+def get_soft_device_placement() -> bool:
+    """What was set."""
+    return _Placement.soft
+
+
+class optimizer:
+    """``tf.config.optimizer``."""
+
+    _jit = ""
+
+    @staticmethod
+    def set_jit(enabled: Any) -> None:
+        """Accepted: a function is always compiled as a whole."""
+        optimizer._jit = "autoclustering" if enabled else ""
+
+    @staticmethod
+    def get_jit() -> str:
+        """What was set."""
+        return optimizer._jit
+
+    @staticmethod
+    def set_experimental_options(options: Any) -> None:
+        """Accepted, without effect."""
+
+    @staticmethod
+    def get_experimental_options() -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+
+class threading:
+    """``tf.config.threading``."""
+
+    @staticmethod
+    def set_intra_op_parallelism_threads(num_threads: int) -> None:
+        """How many threads programs use; 0: one for each core."""
+        if num_threads > 0:
+            _threads.set_num_threads(num_threads)
+
+    @staticmethod
+    def get_intra_op_parallelism_threads() -> int:
+        """How many threads programs use."""
+        return _threads.num_threads()
+
+    @staticmethod
+    def set_inter_op_parallelism_threads(num_threads: int) -> None:
+        """Accepted, without effect: a program is one list of instructions."""
+
+    @staticmethod
+    def get_inter_op_parallelism_threads() -> int:
+        """1."""
+        return 1
+
+
+class experimental:
+    """``tf.config.experimental``."""
+
+    list_physical_devices = staticmethod(list_physical_devices)
+    list_logical_devices = staticmethod(list_logical_devices)
+    get_visible_devices = staticmethod(get_visible_devices)
+    set_visible_devices = staticmethod(set_visible_devices)
+
+    @staticmethod
+    def set_memory_growth(device: Any, enable: bool) -> None:
+        """Accepted, without effect."""
+
+    @staticmethod
+    def get_memory_growth(device: Any) -> bool:
+        """True: memory is taken when it is needed."""
+        return True
+
+    @staticmethod
+    def enable_tensor_float_32_execution(enabled: bool) -> None:
+        """Accepted, without effect: float32 is float32."""
+
+    @staticmethod
+    def enable_op_determinism() -> None:
+        """Accepted: programs always give the same bits."""

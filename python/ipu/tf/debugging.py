@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: MIT
+"""``tf.debugging``: assertions on tensors.
+
+Where the values are known an assertion fails at once. In a function that is traced it
+is checked on the device, in each run; the error comes when the run has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu._errors import InvalidArgumentError
+from ipu.tf import ops
+from ipu.tf._prints import tell_host
+from ipu.tf.dtypes import as_dtype
+from ipu.tf.ops import Tensor
+
+__all__ = [
+    "Assert",
+    "assert_all_finite",
+    "assert_equal",
+    "assert_greater",
+    "assert_greater_equal",
+    "assert_integer",
+    "assert_less",
+    "assert_less_equal",
+    "assert_near",
+    "assert_negative",
+    "assert_non_negative",
+    "assert_non_positive",
+    "assert_none_equal",
+    "assert_positive",
+    "assert_rank",
+    "assert_rank_at_least",
+    "assert_rank_in",
+    "assert_same_float_dtype",
+    "assert_scalar",
+    "assert_shapes",
+    "assert_type",
+    "check_numerics",
+    "is_numeric_tensor",
+]
+
+
+def _show(data: Sequence[Any], arrays: Sequence[Any], summarize: int) -> str:
+    values = iter(arrays)
+    parts = []
+    for one in data:
+        if _is_tensor(one):
+            flat = np.asarray(next(values)).ravel()
+            shown = " ".join(str(v) for v in flat[:summarize])
+            parts.append(f"[{shown}{' ...' if flat.size > summarize else ''}]")
+        else:
+            parts.append(str(one))
+    return " ".join(parts)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__")
+
+
+def Assert(
+    condition: Any,
+    data: Sequence[Any],
+    summarize: int | None = 3,
+    name: str | None = None,
+) -> None:
+    """Check that all of ``condition`` is true.
+
+    Args:
+        condition: bool, of any shape.
+        data: What to show where it is not: tensors and Python values.
+        summarize: How many elements of each tensor; None is 3.
+        name: Accepted and not used.
+
+    Raises:
+        InvalidArgumentError: It is false. In a function: when its run has ended.
+    """
+    most = 3 if summarize is None else summarize
+    tensor = Tensor(condition)
+    if tensor.ndim > 0:
+        tensor = ops.logical_not(
+            ops.cast(
+                ops.reduce_max(ops.cast(ops.logical_not(tensor), "int32")), "bool"
+            )
+        )
+    if not tensor.is_symbolic:
+        if not bool(tensor):
+            arrays = [Tensor(d) for d in data if _is_tensor(d)]
+            if not any(a.is_symbolic for a in arrays):
+                text = _show(data, [a.numpy() for a in arrays], most)
+            else:
+                text = " ".join(str(d) for d in data if not _is_tensor(d))
+            raise InvalidArgumentError(f"assertion failed: {text}")
+        return
+    _assert_on_device(tensor, data, most)
+
+
+def _assert_on_device(condition: Tensor, data: Sequence[Any], summarize: int) -> None:
+    from ipu.tf import control_flow
+
+    def fail(arrays: Sequence[Any]) -> None:
+        text = _show(data, arrays, summarize)
+        raise InvalidArgumentError(f"assertion failed: {text}")
+
+    def report() -> None:
+        tensors = [d for d in data if _is_tensor(d)]
+        tell_host("An assertion", tensors, fail)
+
+    control_flow.cond(condition, lambda: None, report)
+
+
+def _message(message: Any, default: str) -> str:
+    return default if message is None else f"{message} {default}".strip()
+
+
+def _elementwise(
+    name: str, text: str, holds: Callable[[Any, Any], Tensor]
+) -> Callable[..., None]:
+    def check(
+        x: Any,
+        y: Any,
+        message: Any = None,
+        summarize: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        a = Tensor(x)
+        b = y if _is_tensor(y) else Tensor(y, a.dtype.name)
+        told = _message(message, f"Condition x {text} y did not hold element-wise:")
+        Assert(holds(a, b), [told, "x =", a, "y =", b], summarize)
+
+    check.__name__ = check.__qualname__ = name
+    check.__doc__ = f"Check ``x {text} y`` element by element, as :func:`Assert`."
+    return check
+
+
+assert_equal = _elementwise("assert_equal", "==", lambda a, b: a == b)
+assert_none_equal = _elementwise("assert_none_equal", "!=", lambda a, b: a != b)
+assert_less = _elementwise("assert_less", "<", lambda a, b: a < b)
+assert_less_equal = _elementwise("assert_less_equal", "<=", lambda a, b: a <= b)
+assert_greater = _elementwise("assert_greater", ">", lambda a, b: a > b)
+assert_greater_equal = _elementwise("assert_greater_equal", ">=", lambda a, b: a >= b)
+
+
+def _sign(name: str, text: str, holds: Callable[[Any], Tensor]) -> Callable[..., None]:
+    def check(
+        x: Any,
+        message: Any = None,
+        summarize: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        tensor = Tensor(x)
+        told = _message(message, f"Condition x {text} did not hold element-wise:")
+        Assert(holds(tensor), [told, "x =", tensor], summarize)
+
+    check.__name__ = check.__qualname__ = name
+    check.__doc__ = f"Check ``x {text}`` element by element, as :func:`Assert`."
+    return check
+
+
+assert_positive = _sign("assert_positive", "> 0", lambda x: x > 0)
+assert_negative = _sign("assert_negative", "< 0", lambda x: x < 0)
+assert_non_negative = _sign("assert_non_negative", ">= 0", lambda x: x >= 0)
+assert_non_positive = _sign("assert_non_positive", "<= 0", lambda x: x <= 0)
+
+
+def assert_near(
+    x: Any,
+    y: Any,
+    rtol: Any = None,
+    atol: Any = None,
+    message: Any = None,
+    summarize: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Check ``|x - y| <= atol + rtol * |y|``, as :func:`Assert`.
+
+    Args:
+        x: A float tensor.
+        y: Another.
+        rtol: Ten times the dtype's resolution where None.
+        atol: The same.
+        message: Before the values in the error.
+        summarize: How many elements are shown.
+        name: Accepted and not used.
+    """
+    a, b = Tensor(x), Tensor(y)
+    small = 10.0 * float(np.finfo(a.dtype.as_numpy_dtype).eps)
+    bound = (small if atol is None else atol) + (
+        small if rtol is None else rtol
+    ) * ops.abs(b)
+    told = _message(message, "x and y not equal to tolerance")
+    Assert(ops.abs(a - b) <= bound, [told, "x =", a, "y =", b], summarize)
+
+
+def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
+    """Give a tensor whose elements are all finite.
+
+    Raises:
+        InvalidArgumentError: One is NaN or infinite. In a function: when its run has
+            ended.
+    """
+    value = Tensor(tensor)
+    finite = (value - value) == ops.zeros_like(value)
+    Assert(finite, [f"{message} : Tensor had NaN or Inf values", value])
+    return value
+
+
+def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
+    """As :func:`check_numerics`."""
+    return check_numerics(x, message)
+
+
+# --- what is known when a function is traced -----------------------------------------
+
+
+def _rank_error(x: Any, wanted: str, message: Any) -> ValueError:
+    value = Tensor(x)
+    text = f"Tensor must have rank {wanted}. Received rank {value.ndim}, shape "
+    return ValueError(_message(message, f"{text}{tuple(value.shape)}."))
+
+
+def assert_rank(x: Any, rank: Any, message: Any = None, name: str = "") -> None:
+    """Check the number of dimensions.
+
+    Raises:
+        ValueError: It is another.
+    """
+    if Tensor(x).ndim != int(rank):
+        raise _rank_error(x, str(int(rank)), message)
+
+
+def assert_rank_at_least(
+    x: Any, rank: Any, message: Any = None, name: str = ""
+) -> None:
+    """Check that there are at least ``rank`` dimensions."""
+    if Tensor(x).ndim < int(rank):
+        raise _rank_error(x, f"at least {int(rank)}", message)
+
+
+def assert_rank_in(
+    x: Any, ranks: Sequence[Any], message: Any = None, name: str = ""
+) -> None:
+    """Check that the number of dimensions is one of ``ranks``."""
+    if Tensor(x).ndim not in [int(r) for r in ranks]:
+        raise _rank_error(x, f"in {[int(r) for r in ranks]}", message)
+
+
+def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> Tensor:
+    """Check that a tensor has no dimensions."""
+    value = Tensor(tensor)
+    if value.ndim != 0:
+        told = f"Expected scalar shape, saw shape: {tuple(value.shape)}."
+        raise ValueError(_message(message, told))
+    return value
+
+
+def assert_type(
+    tensor: Any, tf_type: Any, message: Any = None, name: str | None = None
+) -> None:
+    """Check the dtype.
+
+    Raises:
+        TypeError: It is another.
+    """
+    value = Tensor(tensor)
+    if value.dtype != as_dtype(tf_type):
+        told = f"tensor must be of type {as_dtype(tf_type)!r}; got {value.dtype!r}"
+        raise TypeError(_message(message, told))
+
+
+def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None:
+    """Check that the dtype is an integer one."""
+    value = Tensor(x)
+    if not value.dtype.is_integer:
+        told = f"Expected 'x' to be integer type. Found: {value.dtype!r}"
+        raise TypeError(_message(message, told))
+
+
+def assert_same_float_dtype(
+    tensors: Sequence[Any] | None = None, dtype: Any = None
+) -> Any:
+    """Check that all dtypes are one floating-point dtype, and give it."""
+    found = [Tensor(t).dtype for t in tensors or []]
+    wanted = as_dtype(dtype) if dtype is not None else None
+    for one in found:
+        if wanted is not None and one != wanted:
+            raise ValueError(f"Tensor type {one!r} does not match {wanted!r}.")
+        wanted = one
+    wanted = as_dtype("float32") if wanted is None else wanted
+    if not wanted.is_floating:
+        raise ValueError(f"Expected floating point type, got {wanted!r}.")
+    return wanted
+
+
+def is_numeric_tensor(tensor: Any) -> bool:
+    """Whether it is a tensor of numbers."""
+    return _is_tensor(tensor) and not tensor.dtype.is_bool
+
+
+def assert_shapes(
+    shapes: Any,
+    data: Any = None,
+    summarize: int | None = None,
+    message: Any = None,
+    name: str | None = None,
+) -> None:
+    """Check shapes against each other.
+
+    Args:
+        shapes: Pairs of a tensor and a sequence of sizes: an int, a name that stands
+            for one size wherever it is used, or None for any.
+        data: Accepted and not used.
+        summarize: Accepted and not used.
+        message: Before the error.
+        name: Accepted and not used.
+
+    Raises:
+        ValueError: A shape does not fit.
+    """
+    pairs = shapes.items() if hasattr(shapes, "items") else shapes
+    sizes: dict[str, int] = {}
+    for tensor, wanted in pairs:
+        shape = tuple(Tensor(tensor).shape)
+        fits = len(shape) == len(wanted)
+        for size, symbol in zip(shape, wanted, strict=False):
+            if isinstance(symbol, str) and not symbol.isdigit():
+                fits = fits and sizes.setdefault(symbol, size) == size
+            elif symbol is not None:
+                fits = fits and int(symbol) == size
+        if not fits:
+            told = f"Tensor of shape {shape} must have shape {tuple(wanted)}"
+            told += f" where {sizes}." if sizes else "."
+            raise ValueError(_message(message, told))
+
+
