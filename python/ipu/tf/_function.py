@@ -2,8 +2,8 @@
 """``tf.function``: Python functions as programs.
 
 A function is traced once for each signature: the shapes and dtypes of its tensor
-arguments, the values of Python ones, the identity of all other objects. Objects are held
-weakly: what was traced for one is forgotten with it.
+arguments, the values of Python ones, the identity of all other objects. Objects are
+held weakly: what was traced for one is forgotten with it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ipu import _devices
-from ipu.tf import _explain, nest
 from ipu._placement import current_device, on_host
+from ipu.tf import _explain, nest
+from ipu.tf._concrete import ConcreteFunction
+from ipu.tf._declared import checked_signature, fit_argument, spec_of
+from ipu.tf._methods import WeakMethod
 from ipu.tf._signature import difference, is_tensor_argument, key_of, objects_in
 from ipu.tf._tracing import (
     Build,
@@ -29,8 +32,6 @@ from ipu.tf._tracing import (
     scratch_trace,
     trace_program,
 )
-from ipu.tf.ops import Tensor, convert_to_tensor
-from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
     "ConcreteFunction",
@@ -122,10 +123,9 @@ class DeviceFunction:
         self.python_function = python_function
         self._device = device
         self._autograph = autograph
-        self._specs = _checked_signature(input_signature)
-        self._name = name or getattr(
-            python_function, "__name__", type(python_function).__name__
-        )
+        self._specs = checked_signature(input_signature)
+        named = getattr(python_function, "__name__", type(python_function).__name__)
+        self._name = name or str(named)
         self._parameters: inspect.Signature | None = None
         self._cache: dict[Any, _Entry] = {}
         self._lock = threading.RLock()  # protects _cache while a trace adds to it
@@ -186,7 +186,7 @@ class DeviceFunction:
     def __repr__(self) -> str:
         return f"<tf.function {self._name}>"
 
-    # --- methods -----------------------------------------------------------------------
+    # --- methods ----------------------------------------------------------------------
 
     def __get__(self, instance: Any, owner: type | None = None) -> DeviceFunction:
         if instance is None:
@@ -194,7 +194,7 @@ class DeviceFunction:
         try:
             bound = self._bound.get(instance)
             if bound is None:
-                method: Callable[..., Any] = _WeakMethod(self.python_function, instance)
+                method: Callable[..., Any] = WeakMethod(self.python_function, instance)
                 bound = self._like(method)
                 self._bound[instance] = bound
         except TypeError:  # it cannot be referenced weakly, or has no hash
@@ -215,7 +215,7 @@ class DeviceFunction:
         made._specs = self._specs
         return made
 
-    # --- calling -----------------------------------------------------------------------
+    # --- calling ----------------------------------------------------------------------
 
     def _callable(self) -> Callable[..., Any]:
         """What is traced: the function, converted if it is to be."""
@@ -263,7 +263,7 @@ class DeviceFunction:
                 f"Received: {len(args)}."
             )
         fitted = [
-            _fit_one(self._name, i, spec, arg)
+            fit_argument(self._name, i, spec, arg)
             for i, (spec, arg) in enumerate(zip(specs, given, strict=True))
         ]
         return (*fitted, *args[len(specs) :])
@@ -306,7 +306,7 @@ class DeviceFunction:
                 build.may_create = before
                 self._has_created = True
 
-    # --- tracing -----------------------------------------------------------------------
+    # --- tracing ----------------------------------------------------------------------
 
     def traced(self, *args: Any, **kwargs: Any) -> TracedProgram:
         """The compiled function for these arguments; traces where there is none yet."""
@@ -344,7 +344,7 @@ class DeviceFunction:
         keys.update({name: key_of(arg) for name, arg in kwargs.items()})
         place = "the host" if host else device.name
         self._tell_reason(keys, place)
-        specs = nest.map_structure(_spec_of, (args, kwargs))
+        specs = nest.map_structure(spec_of, (args, kwargs))
         build = Build(
             self._label(),
             runs=True,
@@ -427,7 +427,7 @@ class DeviceFunction:
             args = tuple(self._specs)
         args, kwargs = self._arguments(args, kwargs)
         entry, device = self._find(args, kwargs)
-        specs = nest.map_structure(_spec_of, (args, kwargs))
+        specs = nest.map_structure(spec_of, (args, kwargs))
         return ConcreteFunction(self._name, entry.traced, specs, device)
 
 
@@ -435,142 +435,6 @@ def _is_recording() -> bool:
     from ipu.tf import gradient_tape
 
     return gradient_tape.is_recording()
-
-
-def _spec_of(leaf: Any) -> Any:
-    if is_tensor_argument(leaf):
-        return TensorSpec(leaf.shape, leaf.dtype.name)
-    return leaf
-
-
-def _checked_signature(signature: Any) -> tuple[Any, ...] | None:
-    if signature is None:
-        return None
-    if not isinstance(signature, (list, tuple)):
-        raise TypeError(
-            "input_signature must be a list or tuple with a TensorSpec for each "
-            f"argument. Received: {signature!r}."
-        )
-    for leaf in nest.flatten(signature):
-        if not isinstance(leaf, TensorSpec):
-            raise TypeError(
-                "input_signature must be a possibly nested sequence of TensorSpec. "
-                f"Received: {leaf!r} in it."
-            )
-    return tuple(signature)
-
-
-def _fit_one(name: str, index: int, spec: Any, argument: Any) -> Any:
-    def fit(one: TensorSpec, value: Any) -> Any:
-        if isinstance(value, TensorSpec):
-            return value
-        try:
-            tensor = convert_to_tensor(value, one.dtype)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"Python inputs incompatible with input_signature of {name}: argument "
-                f"{index} must be {one}. Received: {value!r}."
-            ) from error
-        wanted = one.shape
-        fits = len(wanted) == tensor.ndim and all(
-            a is None or a == b for a, b in zip(wanted, tensor.shape, strict=True)
-        )
-        if not fits:
-            raise ValueError(
-                f"Python inputs incompatible with input_signature of {name}: argument "
-                f"{index} must have shape {tuple(wanted)}. Received: {tensor.shape}."
-            )
-        return tensor
-
-    return nest.map_structure(fit, spec, argument)
-
-
-class _WeakMethod:
-    """A method of an object that it does not keep alive."""
-
-    def __init__(self, method: Callable[..., Any], instance: Any) -> None:
-        self._method = method
-        self._instance = weakref.ref(instance)
-        self._converted: Callable[..., Any] | None = None
-        functools.update_wrapper(self, method, updated=())
-        parameters = list(inspect.signature(method).parameters.values())[1:]
-        self.__signature__ = inspect.Signature(parameters)
-        self.__code__ = getattr(method, "__code__", None)
-
-    def __ipu_convert__(self, convert: Callable[[Any], Any]) -> _WeakMethod:
-        """The same method of the same object, converted."""
-        made = _WeakMethod(self._method, self._instance())
-        made._converted = convert(self._method)
-        return made
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        instance = self._instance()
-        if instance is None:
-            raise ReferenceError("The object of this tf.function method is gone.")
-        method = self._converted or self._method
-        return method.__get__(instance)(*args, **kwargs)
-
-
-class ConcreteFunction:
-    """A function traced for one signature.
-
-    Attributes:
-        name: The function's name.
-        structured_input_signature: (args, kwargs) with a ``TensorSpec`` for each tensor.
-        structured_outputs: What it returns, with a ``TensorSpec`` for each tensor.
-    """
-
-    _is_ipu_function = True
-
-    def __init__(
-        self,
-        name: str,
-        traced: TracedProgram,
-        specs: tuple[Any, Any],
-        device: _devices.Device | None,
-    ) -> None:
-        self.name = name
-        self.structured_input_signature = specs
-        self.structured_outputs = traced.output_structure
-        self._traced = traced
-        self._device = device
-        self._inputs = [s for s in nest.flatten(specs) if isinstance(s, TensorSpec)]
-
-    @property
-    def output_shapes(self) -> Any:
-        """The shapes of what it returns."""
-        return nest.map_structure(
-            lambda s: s.shape if isinstance(s, TensorSpec) else None,
-            self.structured_outputs,
-        )
-
-    @property
-    def output_dtypes(self) -> Any:
-        """The dtypes of what it returns."""
-        return nest.map_structure(
-            lambda s: s.dtype if isinstance(s, TensorSpec) else None,
-            self.structured_outputs,
-        )
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = [
-            leaf
-            for leaf in nest.flatten((args, kwargs))
-            if is_tensor_argument(leaf) or isinstance(leaf, (int, float, list))
-        ]
-        if len(tensors) != len(self._inputs):
-            raise TypeError(
-                f"{self.name} takes {len(self._inputs)} tensors. "
-                f"Received: {len(tensors)}."
-            )
-        inputs = [
-            Tensor(t, s.dtype.name) if not isinstance(t, Tensor) else t
-            for t, s in zip(tensors, self._inputs, strict=True)
-        ]
-        if self._device is None:
-            return self._traced.pack(self._traced.run(inputs))
-        with self._device.running():
-            return self._traced.pack(self._traced.run(inputs))
 
 
 def function(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What a program tells the host while it runs: ``tf.print`` and failed assertions.
 
-Each place has an outfeed of its own; elements carry a number that the program counts in
-a variable, so that the host brings those of all places into the order in which they were
-made. The host takes them when the run has ended, also where it has failed.
+Each place has an outfeed of its own; elements carry a number that the program counts
+in a variable, so that the host brings those of all places into the order in which they
+were made. The host takes them when the run has ended, also where it has failed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ _Type = tuple[str, tuple[int, ...]]
 class _Place:
     """One place of a program that tells something."""
 
-    def __init__(
-        self, device: _core.Device, types: list[_Type], told: _Told
-    ) -> None:
+    def __init__(self, device: _core.Device, types: list[_Type], told: _Told) -> None:
         self.types = types
         self.queue = _core.Outfeed(device, types)
         self.told = told
 
     def take(self) -> list[tuple[int, _Told, list[Any]]]:
         """(number, told, arrays) of each element that has come."""
-        parts = [part.numpy() for part in self.queue.take()]
+        taken = self.queue.take()
+        parts = [part.numpy() for part in taken or []]
+        if not parts:
+            return []
         return [
             (int(number), self.told, [part[i] for part in parts[1:]])
             for i, number in enumerate(parts[0])

@@ -142,5 +142,3 @@ def numpy_function(
     _no_python("tf.numpy_function")
     arrays = [convert_to_tensor(x).numpy() for x in inp]
     return _typed(func(*arrays), Tout)
-
-

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What of a call's arguments a traced function depends on, as a dictionary key.
 
-Tensors and arrays count by dtype and shape, numbers, strings and None by type and value,
-everything else by identity. Two keys of different calls can be compared, to say in words
-which argument changed.
+Tensors and arrays count by dtype and shape, numbers, strings and None by type and
+value, everything else by identity. Two keys of different calls can be compared, to say
+in words which argument changed.
 """
 
 from __future__ import annotations

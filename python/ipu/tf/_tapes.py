@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The tapes of each thread that are recording, for everybody below ``gradient_tape``."""
+"""The tapes of each thread that are recording, for all below ``gradient_tape``."""
 
 from __future__ import annotations
 

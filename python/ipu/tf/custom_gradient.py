@@ -176,7 +176,6 @@ def _backward(
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     """``f`` with the gradient of the identity."""
 
-    @custom_gradient
     def passed(*args: Any, **kwargs: Any) -> Any:
         def gradient(*upstream: Tensor, variables: Any = None) -> Any:
             if variables is not None:
@@ -185,7 +184,8 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
         return f(*args, **kwargs), gradient
 
-    return passed
+    made: Callable[..., Any] = custom_gradient(passed)
+    return made
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,7 +196,6 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(f)
-    @custom_gradient
     def recomputed(*args: Any, **kwargs: Any) -> Any:
         from ipu.tf.gradient_tape import GradientTape
 
@@ -213,4 +212,5 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
         return f(*args, **kwargs), gradient
 
-    return recomputed
+    made: Callable[..., Any] = custom_gradient(recomputed)
+    return made

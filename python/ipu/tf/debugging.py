@@ -83,9 +83,7 @@ def Assert(
     tensor = Tensor(condition)
     if tensor.ndim > 0:
         tensor = ops.logical_not(
-            ops.cast(
-                ops.reduce_max(ops.cast(ops.logical_not(tensor), "int32")), "bool"
-            )
+            ops.cast(ops.reduce_max(ops.cast(ops.logical_not(tensor), "int32")), "bool")
         )
     if not tensor.is_symbolic:
         if not bool(tensor):
@@ -335,5 +333,3 @@ def assert_shapes(
             told = f"Tensor of shape {shape} must have shape {tuple(wanted)}"
             told += f" where {sizes}." if sizes else "."
             raise ValueError(_message(message, told))
-
-

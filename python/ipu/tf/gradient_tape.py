@@ -14,13 +14,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from types import TracebackType
 from typing import Any
 
 from ipu import _core
 from ipu.tf import _tapes, nest, ops
 from ipu.tf._border import Border, borders_of
+from ipu.tf._derivatives import (
+    UnconnectedGradients,
+    as_target,
+    check_source,
+    is_float,
+    sum_of,
+    unconnected_of,
+)
+from ipu.tf._jacobian import Jacobians
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
@@ -29,23 +37,12 @@ __all__ = ["GradientTape", "UnconnectedGradients", "gradients", "is_recording"]
 logger = logging.getLogger("ipu")
 
 
-class UnconnectedGradients(Enum):
-    """What a gradient is where the target does not depend on the source."""
-
-    NONE = "none"
-    ZERO = "zero"
-
-
 def is_recording() -> bool:
     """Whether an eager tape of this thread is recording."""
     return any(tape._is_eager for tape in _tapes.active())
 
 
-def _is_float(value: Any) -> bool:
-    return bool(value.dtype.is_floating)
-
-
-class GradientTape:
+class GradientTape(Jacobians):
     """Records what is computed inside ``with``, to differentiate it.
 
     Args:
@@ -174,7 +171,7 @@ class GradientTape:
                     f"Passed in object {one!r} of type {type(one).__name__!r}, not "
                     "tf.Tensor or tf.Variable or ExtensionType."
                 )
-            if not _is_float(one):
+            if not is_float(one):
                 logger.warning(
                     "The dtype of the watched tensor must be floating (e.g. "
                     "tf.float32), got %r",
@@ -271,12 +268,12 @@ class GradientTape:
                 "Argument `target` should be a list or nested structure of Tensors, "
                 "Variables or CompositeTensors to be differentiated, but received None."
             )
-        unconnected = _unconnected(unconnected_gradients)
+        unconnected = unconnected_of(unconnected_gradients)
         self._begin_use()
-        targets = [_as_target(t) for t in nest.flatten(target)]
+        targets = [as_target(t) for t in nest.flatten(target)]
         xs = nest.flatten(sources)
         for x in xs:
-            _check_source(x)
+            check_source(x)
         weights: list[Tensor | None] = [None] * len(targets)
         if output_gradients is not None:
             weights = [
@@ -334,7 +331,7 @@ class GradientTape:
             steps = [
                 (x, g)
                 for x, g in zip(border.inputs, grads, strict=True)
-                if g is not None and _is_float(x)
+                if g is not None and is_float(x)
             ]
             if steps:
                 more = self._walk(
@@ -344,10 +341,10 @@ class GradientTape:
                     spans,
                     outputs,
                 )
-                total = [_sum(a, b) for a, b in zip(total, more, strict=True)]
+                total = [sum_of(a, b) for a, b in zip(total, more, strict=True)]
             for i, x in enumerate(xs):
                 if isinstance(x, Variable) and id(x) in by_variable:
-                    total[i] = _sum(total[i], by_variable[id(x)])
+                    total[i] = sum_of(total[i], by_variable[id(x)])
         return total[: len(xs)]
 
     def _walk(
@@ -392,110 +389,9 @@ class GradientTape:
             parts = [next(found) for _ in range(count)]
             total: Tensor | None = None
             for part in reversed(parts):
-                total = _sum(total, part)
+                total = sum_of(total, part)
             results.append(total)
         return results
-
-    # --- matrices of derivatives -----------------------------------------------------
-
-    def jacobian(
-        self,
-        target: Any,
-        sources: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
-        """The derivative of each element of ``target`` by each of ``sources``.
-
-        Args:
-            target: A tensor.
-            sources: A tensor or variable, or a nest of them.
-            unconnected_gradients: As for :meth:`gradient`.
-            parallel_iterations: Accepted and not used.
-            experimental_use_pfor: Accepted and not used.
-
-        Returns:
-            A nest like ``sources``, of shape ``target.shape + source.shape``.
-        """
-        unconnected = _unconnected(unconnected_gradients)
-        self._begin_use()
-        tensor = _as_target(target)
-        xs = nest.flatten(sources)
-        count = 1
-        for size in tensor.shape:
-            count *= size
-        rows: list[list[Tensor | None]] = []
-        for i in range(count):
-            weight = ops.reshape(
-                ops.one_hot(i, count, dtype=tensor.dtype), list(tensor.shape)
-            )
-            rows.append(self._derivatives([tensor], [weight], xs))
-        found: list[Tensor | None] = []
-        for k, x in enumerate(xs):
-            column = [row[k] for row in rows]
-            if all(g is None for g in column):
-                empty = ops.zeros([*tensor.shape, *x.shape], x.dtype)
-                zero = unconnected is UnconnectedGradients.ZERO
-                found.append(empty if zero else None)
-                continue
-            filled = [ops.zeros_like(x) if g is None else g for g in column]
-            found.append(ops.reshape(ops.stack(filled), [*tensor.shape, *x.shape]))
-        self._end_use()
-        return nest.pack_sequence_as(sources, found)
-
-    def batch_jacobian(
-        self,
-        target: Any,
-        source: Any,
-        unconnected_gradients: Any = UnconnectedGradients.NONE,
-        parallel_iterations: int | None = None,
-        experimental_use_pfor: bool = True,
-    ) -> Any:
-        """For each row the derivative of the target's row by the source's row.
-
-        Args:
-            target: [b, ...]; row i depends on row i of ``source`` alone.
-            source: [b, ...].
-            unconnected_gradients: As for :meth:`gradient`.
-            parallel_iterations: Accepted and not used.
-            experimental_use_pfor: Accepted and not used.
-
-        Returns:
-            [b, *target.shape[1:], *source.shape[1:]].
-
-        Raises:
-            ValueError: The first axes differ.
-        """
-        unconnected = _unconnected(unconnected_gradients)
-        tensor = _as_target(target)
-        if tensor.ndim < 1 or len(source.shape) < 1:
-            raise ValueError(
-                "batch_jacobian needs a target and a source of at least one axis."
-            )
-        if tensor.shape[0] != source.shape[0]:
-            raise ValueError(
-                "Need first dimension of target shape "
-                f"({tensor.shape[0]}) and source shape ({source.shape[0]}) to match."
-            )
-        self._begin_use()
-        count = 1
-        for size in tensor.shape[1:]:
-            count *= size
-        columns: list[Tensor | None] = []
-        for i in range(count):
-            row = ops.reshape(
-                ops.one_hot(i, count, dtype=tensor.dtype), [1, *tensor.shape[1:]]
-            )
-            weight = ops.broadcast_to(row, list(tensor.shape))
-            columns += self._derivatives([tensor], [weight], [source])
-        self._end_use()
-        shape = [*tensor.shape, *source.shape[1:]]
-        if all(g is None for g in columns):
-            zero = unconnected is UnconnectedGradients.ZERO
-            return ops.zeros(shape, source.dtype) if zero else None
-        filled = [ops.zeros_like(source) if g is None else g for g in columns]
-        return ops.reshape(ops.stack(filled, axis=1), shape)
 
 
 def gradients(
@@ -552,58 +448,15 @@ def gradients(
             f"Received: {len(weights)}."
         )
     found = tape._derivatives(
-        [_as_target(y) for y in targets],
+        [as_target(y) for y in targets],
         [None] * len(targets)
         if weights is None
         else [None if w is None else Tensor(w) for w in weights],
         sources,
     )
-    if _unconnected(unconnected_gradients) is UnconnectedGradients.ZERO:
+    if unconnected_of(unconnected_gradients) is UnconnectedGradients.ZERO:
         found = [
             ops.zeros_like(x) if g is None else g
             for x, g in zip(sources, found, strict=True)
         ]
     return found
-
-
-def _sum(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b
-
-
-def _unconnected(value: Any) -> UnconnectedGradients:
-    try:
-        return UnconnectedGradients(getattr(value, "value", value))
-    except ValueError:
-        raise ValueError(
-            f"Unknown value for unconnected_gradients: {value!r}. Use "
-            "tf.UnconnectedGradients.NONE or ZERO."
-        ) from None
-
-
-def _as_target(value: Any) -> Tensor:
-    if value is None:
-        raise TypeError("A target of a gradient is None.")
-    tensor = Tensor(value)
-    if not tensor.dtype.is_floating:
-        logger.warning(
-            "The dtype of the target tensor must be floating (e.g. tf.float32) when "
-            "calling GradientTape.gradient, got %r",
-            tensor.dtype,
-        )
-    return tensor
-
-
-def _check_source(value: Any) -> None:
-    if not isinstance(value, (Tensor, Variable)):
-        raise TypeError(
-            "Sources of a gradient must be tensors or variables. "
-            f"Received: {value!r}."
-        )
-    if not _is_float(value):
-        logger.warning(
-            "The dtype of the source tensor must be floating (e.g. tf.float32) when "
-            "calling GradientTape.gradient, got %r",
-            value.dtype,
-        )

@@ -52,8 +52,10 @@ def _text(value: Any, tensors: Any, summarize: int) -> str:
         return f"{{{', '.join(items)}}}"
     if isinstance(value, (list, tuple)):
         items = [_text(v, tensors, summarize) for v in value]
-        return f"[{', '.join(items)}]" if isinstance(value, list) else (
-            f"({', '.join(items)})"
+        return (
+            f"[{', '.join(items)}]"
+            if isinstance(value, list)
+            else (f"({', '.join(items)})")
         )
     return _number(value) if isinstance(value, (int, float)) else str(value)
 
@@ -81,7 +83,7 @@ def _writer(stream: Any) -> Callable[[str], None]:
 
         return append
     if callable(stream):
-        return lambda text: stream(text.rstrip("\n"))  # type: ignore[no-any-return]
+        return lambda text: stream(text.rstrip("\n"))
     names = {id(sys.stdout): "stdout", id(sys.stderr): "stderr"}
     name = names.get(id(stream))
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu.tf import _tapes
 from ipu._placement import current_device
+from ipu.tf import _tapes
 from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.ops import Tensor

@@ -16,6 +16,7 @@ from ipu import loops, tf
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.data_adapter import as_batches, unpack
 from ipu.tf import _function
+from ipu.tf.autograph import convert_call
 from ipu.tf.data import Iterator
 
 if TYPE_CHECKING:
@@ -113,15 +114,23 @@ class StepFunctions:
             if class_weight is not None:
                 element = with_class_weight(element, class_weight)
             self._step_loss = None
-            logs = _checked_logs("train_step", self.train_step(element))
+            logs = _checked_logs("train_step", convert_call(self.train_step)(element))
             loss, self._step_loss = self._step_loss, None
-            return {"logs": logs} if loss is None else {"logs": logs, "loss": {"loss": loss}}
+            return (
+                {"logs": logs}
+                if loss is None
+                else {"logs": logs, "loss": {"loss": loss}}
+            )
 
         def test(element: Nest) -> Nest:
-            return {"logs": _checked_logs("test_step", self.test_step(element))}
+            return {
+                "logs": _checked_logs(
+                    "test_step", convert_call(self.test_step)(element)
+                )
+            }
 
         def predict(element: Nest) -> Nest:
-            return self.predict_step(element)
+            return convert_call(self.predict_step)(element)
 
         return {"train": train, "test": test, "predict": predict}[mode]
 

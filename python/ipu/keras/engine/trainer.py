@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ipu import _strategy_state, tf
+from ipu._placement import current_device
 from ipu.keras import metrics as metrics_module
 from ipu.keras import optimizers
 from ipu.keras._types import Nest
@@ -18,7 +19,6 @@ from ipu.keras.engine.ipu_options import IPUOptions
 from ipu.keras.engine.step_functions import StepFunctions, expand
 from ipu.keras.layers.base_layer import Layer
 from ipu.tf import _function
-from ipu._placement import current_device
 
 __all__ = ["Trainer"]
 

@@ -19,13 +19,14 @@ from ipu.keras import _names
 from ipu.keras._types import Nest, Shape, Tensor
 from ipu.keras.engine.call_context import call_scope, current_training, in_call
 from ipu.keras.engine.infer import infer_outputs
-from ipu.tf._tracing import init_scope
 from ipu.keras.engine.input_spec import InputSpec, check_input_spec
 from ipu.keras.engine.keras_tensor import KerasTensor, Node, contains_symbolic
 from ipu.keras.engine.layer_places import LayerPlaces
 from ipu.keras.engine.layer_weights import LayerWeights
 from ipu.keras.engine.pipeline_stage import current_stage
 from ipu.keras.engine.signature import TrainingParameter, training_parameter
+from ipu.tf._tracing import init_scope
+from ipu.tf.autograph import convert_call
 
 __all__ = ["InputSpec", "Layer"]
 
@@ -192,7 +193,7 @@ class Layer(LayerWeights, LayerPlaces):
             if self._autocast and args:
                 args = (self._cast(args[0]), *args[1:])
             try:
-                return self.call(*args, **kwargs)
+                return convert_call(self.call)(*args, **kwargs)
             except Exception as error:
                 _name_layer(error, self)
                 raise

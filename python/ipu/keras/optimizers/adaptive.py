@@ -14,9 +14,9 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras._types import Tensor
-from ipu.tf._tracing import init_scope
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.schedules import LearningRateSchedule
+from ipu.tf._tracing import init_scope
 
 __all__ = ["Adadelta", "Adagrad", "Adamax", "Ftrl", "Nadam"]
 

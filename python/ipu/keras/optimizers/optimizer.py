@@ -17,9 +17,9 @@ import numpy as np
 from ipu import tf
 from ipu.keras import _names
 from ipu.keras._types import Tensor
-from ipu.tf._tracing import init_scope
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf import _function
+from ipu.tf._tracing import init_scope
 
 __all__ = ["Optimizer"]
 

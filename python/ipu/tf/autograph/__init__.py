@@ -2,8 +2,8 @@
 """``tf.autograph``: Python control flow as control flow of the program.
 
 In a ``tf.function`` the user's code is rewritten so that ``if``, ``while``, ``for``,
-``and``, ``or``, ``not`` and comparisons on tensors become part of the program. On Python
-values they stay what they are.
+``and``, ``or``, ``not`` and comparisons on tensors become part of the program. On
+Python values they stay what they are.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ipu.tf.autograph._calls import convert_call
 from ipu.tf.autograph._convert import convert, converted_source
 
 __all__ = [
+    "convert_call",
     "experimental",
     "set_verbosity",
     "tf_convert",
@@ -47,7 +48,8 @@ def to_graph(
         >>> callable(tf.autograph.to_graph(f))  # doctest: +SKIP
         True
     """
-    return convert(getattr(entity, "python_function", entity))
+    function: Any = getattr(entity, "python_function", entity)
+    return convert(function)
 
 
 def to_code(

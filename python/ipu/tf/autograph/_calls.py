@@ -75,7 +75,7 @@ _LIBRARIES = _library_folders()
 _PACKAGE_PARTS = ("/site-packages/", "/dist-packages/")
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _is_library(filename: str) -> bool:
     return (
         filename.startswith(("<frozen", "<__array_function__"))
@@ -90,6 +90,14 @@ def _is_users(function: types.FunctionType) -> bool:
     code = function.__code__
     generator = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
     return not code.co_flags & generator and not _is_library(code.co_filename)
+
+
+def vars_of(kind: type) -> dict[str, Any]:
+    """What instances of a class find on it."""
+    found: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        found.update(vars(base))
+    return found
 
 
 def convert_call(function: Any) -> Any:
@@ -113,7 +121,7 @@ def convert_call(function: Any) -> Any:
         return function.__ipu_convert__(convert_call)
     if isinstance(function, type) or hasattr(function, "_is_ipu_function"):
         return function
-    method = getattr(type(function), "__call__", None)
+    method = vars_of(type(function)).get("__call__")
     if isinstance(method, types.FunctionType) and _is_users(method):
         return types.MethodType(convert_call(method), function)
     return function
@@ -154,7 +162,7 @@ def _range(*args: Any) -> Any:
 
 def _tf_range(*args: Any, **kwargs: Any) -> Any:
     symbolic = any(
-        isinstance(v, ops.Tensor) and v.is_symbolic or hasattr(v, "assign_add")
+        (isinstance(v, ops.Tensor) and v.is_symbolic) or hasattr(v, "assign_add")
         for v in (*args, *kwargs.values())
     )
     if symbolic and _core.open_trace() is not None:

@@ -78,9 +78,7 @@ class RangeItems(Items):
         elif isinstance(delta, int) and delta == 1:
             self.length = ops.subtract(limit, start)
         else:
-            self.length = ops.negative(
-                ops.floordiv(ops.subtract(start, limit), delta)
-            )
+            self.length = ops.negative(ops.floordiv(ops.subtract(start, limit), delta))
         self._start, self._delta = start, delta
 
     def item(self, index: Tensor) -> Tensor:
@@ -118,9 +116,7 @@ class _Zipped(Items):
         shortest: Any = min(known) if known else None
         for length in lengths:
             if not isinstance(length, int):
-                shortest = (
-                    length if shortest is None else ops.minimum(length, shortest)
-                )
+                shortest = length if shortest is None else ops.minimum(length, shortest)
         self.length = shortest
 
     def item(self, index: Tensor) -> tuple[Any, ...]:
@@ -212,8 +208,10 @@ def lazy_iter(iterable: Any, *sentinel: Any) -> Any:
     """``iter``; of a data set in a traced function, one that the device reads."""
     from ipu.tf.data import Dataset
 
-    if not sentinel and _core.open_trace() is not None and isinstance(
-        iterable, Dataset
+    if (
+        not sentinel
+        and _core.open_trace() is not None
+        and isinstance(iterable, Dataset)
     ):
         return FeedIterator(iterable)
     return iter(iterable, *sentinel)

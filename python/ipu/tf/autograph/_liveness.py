@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Which symbols are still to be read: the backward walk over structured code.
 
-Jumps are lowered before (``_jumps.py``), so that what is left is sequences, branches and
-loops. The result is kept on each ``if``, ``while`` and ``for`` node, for the conversion
+Jumps are lowered before (``_jumps.py``), so that what is left is sequences, branches
+and loops. The result is kept for each ``if``, ``while`` and ``for``, for the conversion
 of control flow to tell which values enter and leave it.
 """
 

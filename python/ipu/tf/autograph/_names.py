@@ -82,11 +82,7 @@ class Access:
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             for alias in node.names:
                 self.writes.add((alias.asname or alias.name).split(".")[0])
-        elif isinstance(node, ast.ExceptHandler):
-            if node.name:
-                self.writes.add(node.name)
-            self._visit_children(node)
-        elif isinstance(node, (ast.MatchAs, ast.MatchStar)):
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
             if node.name:
                 self.writes.add(node.name)
             self._visit_children(node)
@@ -123,7 +119,9 @@ class Access:
         for default in (*args.defaults, *args.kw_defaults):
             self.visit(default)
         inner = Access(self.functions)
-        body = node.body if isinstance(node.body, list) else [node.body]
+        body: list[ast.AST] = (
+            list(node.body) if isinstance(node.body, list) else [node.body]
+        )
         for part in body:
             inner.visit(part)
         own = local_names(body, inner) | _argument_names(args)
@@ -154,8 +152,8 @@ class Access:
         for part in node.body:
             inner.visit(part)
         self.reads |= inner.reads
-        for part in (*node.bases, *node.decorator_list):
-            self.visit(part)
+        for outer in (*node.bases, *node.decorator_list):
+            self.visit(outer)
         self.writes.add(node.name)
 
 

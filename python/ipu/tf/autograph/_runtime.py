@@ -16,9 +16,9 @@ from ipu import _core
 from ipu.tf import ops
 from ipu.tf._blocks import add_results, as_tuple, block
 from ipu.tf.autograph import _iterate
+from ipu.tf.autograph._branches import Branches
 from ipu.tf.autograph._calls import call, call_iterated, converted, note_update
 from ipu.tf.autograph._iterate import is_tensor
-from ipu.tf.autograph._branches import Branches
 from ipu.tf.autograph._state import LoopState
 from ipu.tf.autograph._undefined import Undefined, no_value
 from ipu.tf.ops import Tensor
@@ -151,9 +151,7 @@ def _staged_if(
     put([*merged.joined(results), *initial[outputs:]])
 
 
-def if_exp(
-    condition: Any, body: Callable[[], Any], orelse: Callable[[], Any]
-) -> Any:
+def if_exp(condition: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     """``body() if condition else orelse()``."""
     if not _decides_on_device(condition):
         return body() if condition else orelse()
@@ -343,7 +341,9 @@ def _staged_for(
     count = Tensor(items.length)
     start = [Tensor(0), *state.tensors]
     with block(trace) as inner:
-        index, *values = [trace.parameter((t.dtype.name, t.shape), inner) for t in start]
+        index, *values = [
+            trace.parameter((t.dtype.name, t.shape), inner) for t in start
+        ]
         put(state.pack(values))
         body(items.item(index))
         after = state.next(_values(get, names))
@@ -395,7 +395,9 @@ def and_(*operands: Callable[[], Any]) -> Any:
         result = operand()
         if _decides_on_device(result):
             rest = operands[i + 1 :]
-            return ops.logical_and(_bool(result), _bool(and_(*rest))) if rest else result
+            return (
+                ops.logical_and(_bool(result), _bool(and_(*rest))) if rest else result
+            )
         if not result:
             return result
     return result

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The syntax tree of a function: found in its file's, by line and by code.
 
-The whole file is parsed, once, so that indentation, decorators and lambdas in the middle
-of an expression need no special care, and every node has the line of the file.
+The whole file is parsed, once, so that indentation, decorators and lambdas in the
+middle of an expression need no special care, and every node has the line of the file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The variables of a loop or branch as a flat list of tensors, and back.
 
-Tensors, arrays, Python numbers and carriers (``TensorArray``) are carried; anything else
-(a model, a string, None) stays as it is and must not change.
+Tensors, arrays, Python numbers and carriers (``TensorArray``) are carried; anything
+else (a model, a string, None) stays as it is and must not change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def tensors_of(leaf: Any, like: Tensor | None = None) -> list[Tensor]:
     if hasattr(leaf, "_ipu_flatten"):
         return list(leaf._ipu_flatten())
     number = isinstance(leaf, (int, float))
-    if number and like is not None and (like.dtype.is_floating or isinstance(leaf, int)):
+    if (
+        number
+        and like is not None
+        and (like.dtype.is_floating or isinstance(leaf, int))
+    ):
         return [Tensor(leaf, like.dtype.name)]
     return [Tensor(leaf)]
 
@@ -70,9 +74,7 @@ class LoopState:
         tensors: The carried tensors' values before the loop.
     """
 
-    def __init__(
-        self, names: Sequence[str], values: Sequence[Any], where: str
-    ) -> None:
+    def __init__(self, names: Sequence[str], values: Sequence[Any], where: str) -> None:
         self._names = names
         self._values = list(values)
         self._where = where

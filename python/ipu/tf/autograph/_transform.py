@@ -178,9 +178,7 @@ class _Function(ast.NodeTransformer):
         declare = self._declare(body)
         inner = self._visit_all(body)
         text = f"def {name}({argument}):\n    {declare}body_"
-        return name, statements(
-            text, at, body_=inner or statements("pass", at)
-        )
+        return name, statements(text, at, body_=inner or statements("pass", at))
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         live = self.live[node]
@@ -306,7 +304,7 @@ class _Function(ast.NodeTransformer):
             node.value = self.visit(node.value)
         return node
 
-    # --- functions in it ---------------------------------------------------------------
+    # --- functions in it --------------------------------------------------------------
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
         for i, default in enumerate(node.args.defaults):
@@ -331,7 +329,7 @@ class _Function(ast.NodeTransformer):
         node.body = self.visit(node.body)
         return runtime("converted", node, node)
 
-    # --- expressions -------------------------------------------------------------------
+    # --- expressions ------------------------------------------------------------------
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in _UNTOUCHED:
