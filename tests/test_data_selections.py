@@ -45,7 +45,9 @@ def test_filter(source):
     assert lists(odd) == [1, 3, 5, 7, 9]
     assert int(odd.cardinality()) == tf.data.UNKNOWN_CARDINALITY
     assert lists(odd.batch(2, drop_remainder=True)) == [[1, 3], [5, 7]]
-    assert sorted(lists(odd.shuffle(3, seed=1).repeat(2))) == sorted([1, 3, 5, 7, 9] * 2)
+    assert sorted(lists(odd.shuffle(3, seed=1).repeat(2))) == sorted(
+        [1, 3, 5, 7, 9] * 2
+    )
     assert lists(source.filter(lambda x: False)) == []
     pairs = Dataset.zip((source, source.map(lambda x: x * x)))
     kept = [(int(x), int(y)) for x, y in pairs.filter(lambda x, y: y - x > 40)]
@@ -294,9 +296,9 @@ def test_single_element_and_apply(source):
 def test_older_names():
     e = tf.data.experimental
     ds = Dataset.range(6)
-    assert lists(ds.apply(e.map_and_batch(lambda x: x * 2, 4, drop_remainder=True))) == [
-        [0, 2, 4, 6]
-    ]
+    assert lists(
+        ds.apply(e.map_and_batch(lambda x: x * 2, 4, drop_remainder=True))
+    ) == [[0, 2, 4, 6]]
     assert sorted(lists(ds.apply(e.shuffle_and_repeat(6, 2, 1)))) == sorted(
         [*range(6)] * 2
     )

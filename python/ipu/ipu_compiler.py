@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ipu import _core
-from ipu import _placement
+from ipu import _core, _placement
 from ipu.tf import nest
 from ipu.tf._function import DeviceFunction
 from ipu.tf.ops import Tensor

@@ -13,9 +13,9 @@ from ipu._errors import (
     InvalidArgumentError,
     NotFoundError,
 )
+from ipu._placement import current_device
 from ipu.tf import nest
 from ipu.tf.data._live import start_feeder
-from ipu._placement import current_device
 
 __all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator"]
 

@@ -11,9 +11,9 @@ from typing import Any, overload
 
 from ipu import _core, _devices, _feed_arguments
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
+from ipu._placement import current_device
 from ipu.tf import nest
 from ipu.tf.ops import Tensor
-from ipu._placement import current_device
 
 __all__ = [
     "IPUOutfeedMode",

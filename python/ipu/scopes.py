@@ -14,8 +14,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ipu import _core, _devices, _missing
-from ipu import _placement
+from ipu import _core, _devices, _missing, _placement
 from ipu.tf.dtypes import as_dtype
 
 __all__ = [

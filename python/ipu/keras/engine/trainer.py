@@ -22,6 +22,7 @@ from ipu.tf import _function
 
 __all__ = ["Trainer"]
 
+
 class Trainer(StepFunctions, IPUOptions, Layer):
     """A layer with an optimizer, losses and metrics, that runs on the device."""
 

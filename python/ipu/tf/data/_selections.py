@@ -40,9 +40,7 @@ class Selections:
     def _with_types(self: _Self, impl: Any, example: Any = None) -> _Self:
         """Wrap a transformation that changes the types, not the structure."""
         specs = [_structure.spec_of(spec) for spec in impl.types]
-        return type(self)(
-            impl, nest.pack_sequence_as(self._structure, specs), example
-        )
+        return type(self)(impl, nest.pack_sequence_as(self._structure, specs), example)
 
     # --- which elements ---------------------------------------------------------------
 
@@ -109,9 +107,7 @@ class Selections:
                 "`predicate` return type must be convertible to a scalar boolean "
                 f"tensor. Received: {result!r}."
             )
-        return self._then(
-            self._impl.filter(mapped.compile, _seeds.for_map(), ends)
-        )
+        return self._then(self._impl.filter(mapped.compile, _seeds.for_map(), ends))
 
     def shard(
         self: _Self, num_shards: int, index: int, name: str | None = None

@@ -18,10 +18,10 @@ from ipu.tf.data._dataset import (
 
 __all__ = [
     "AUTOTUNE",
-    "AutoShardPolicy",
-    "Counter",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
+    "AutoShardPolicy",
+    "Counter",
     "assert_cardinality",
     "cardinality",
     "enumerate_dataset",
