@@ -311,6 +311,20 @@ trace_reopen_block(PyObject *object, PyObject *argument)
 }
 
 static PyObject *
+trace_sees(PyObject *object, PyObject *argument)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_py_tensor *tensor = (ipu_py_tensor *)argument;
+    if (!ipu_py_is_tensor(state_of(self), argument)) {
+        PyErr_SetString(PyExc_TypeError, "expected a tensor");
+        return NULL;
+    }
+    return PyBool_FromLong(tensor->storage != NULL ||
+                           (tensor->trace == object &&
+                            ipu_trace_visible(self->trace, tensor->value)));
+}
+
+static PyObject *
 trace_close_block(PyObject *object, PyObject *argument)
 {
     py_trace *self = (py_trace *)object;
@@ -545,6 +559,8 @@ static PyMethodDef trace_methods[] = {
      "zeros(type)\n--\n\nZeros that every block can use."},
     {"open_block", trace_open_block, METH_NOARGS,
      "open_block()\n--\n\nOpens a block inside the innermost one."},
+    {"sees", trace_sees, METH_O,
+     "sees(tensor)\n--\n\nWhether a tensor can be used in the innermost open block."},
     {"reopen_block", trace_reopen_block, METH_O,
      "reopen_block(block)\n--\n\nOpens a block again that is closed and that no node "
      "holds yet."},

@@ -91,12 +91,17 @@ class RangeItems(Items):
         result: Tensor = index + self._start
         return result
 
-    @property
-    def __ipu_tensor__(self) -> Any:
+    def _no_tensor(self, *_: Any) -> Any:
         raise ValueError(
             "tf.range of a length that is only known on the device has no shape; it "
             "can only be iterated over. Every shape of a program must be known."
         )
+
+    __ipu_tensor__ = property(_no_tensor)
+    __getitem__ = __array__ = __neg__ = _no_tensor
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _no_tensor
+    __truediv__ = __floordiv__ = __mod__ = __pow__ = _no_tensor
+    __lt__ = __le__ = __gt__ = __ge__ = _no_tensor
 
 
 class _Enumerated(Items):

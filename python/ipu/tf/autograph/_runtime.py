@@ -20,6 +20,7 @@ from ipu.tf.autograph._branches import Branches
 from ipu.tf.autograph._calls import call, call_iterated, converted, note_update
 from ipu.tf.autograph._iterate import is_tensor
 from ipu.tf.autograph._state import LoopState
+from ipu.tf.autograph._stores import storing, watched_stores
 from ipu.tf.autograph._undefined import Undefined, no_value
 from ipu.tf.ops import Tensor
 
@@ -38,6 +39,7 @@ __all__ = [
     "note_update",
     "or_",
     "returned",
+    "storing",
     "value",
     "while_stmt",
 ]
@@ -119,6 +121,19 @@ def if_stmt(
 
 
 def _staged_if(
+    condition: Any,
+    branches: tuple[Callable[[], None], Callable[[], None]],
+    get: _Get,
+    put: _Put,
+    names: Sequence[str],
+    outputs: int,
+    where: str,
+) -> None:
+    with watched_stores("if", where):
+        _if_node(condition, branches, get, put, names, outputs, where)
+
+
+def _if_node(
     condition: Any,
     branches: tuple[Callable[[], None], Callable[[], None]],
     get: _Get,
@@ -235,7 +250,8 @@ def _staged_while(
         return state.next(after), state.late(after)
 
     bound = (options or {}).get("maximum_iterations")
-    put(state.final(_while(state.tensors, condition, turn, bound)))
+    with watched_stores("loop", where):
+        put(state.final(_while(state.tensors, condition, turn, bound)))
 
 
 def _while(
@@ -340,16 +356,17 @@ def _staged_for(
     assert trace is not None
     count = Tensor(items.length)
     start = [Tensor(0), *state.tensors]
-    with block(trace) as inner:
-        index, *values = [
-            trace.parameter((t.dtype.name, t.shape), inner) for t in start
-        ]
-        put(state.pack(values))
-        body(items.item(index))
-        after = state.next(_values(get, names))
-        add_results(trace, inner, [index + 1, *after])
-    results = as_tuple(trace.node("repeat", [count, *start], {"body": inner}, ()))
-    put(state.final(results[1:]))
+    with watched_stores("loop", where):
+        with block(trace) as inner:
+            index, *values = [
+                trace.parameter((t.dtype.name, t.shape), inner) for t in start
+            ]
+            put(state.pack(values))
+            body(items.item(index))
+            after = state.next(_values(get, names))
+            add_results(trace, inner, [index + 1, *after])
+        results = as_tuple(trace.node("repeat", [count, *start], {"body": inner}, ()))
+        put(state.final(results[1:]))
 
 
 def _staged_search(
@@ -381,8 +398,9 @@ def _staged_search(
     bound = (options or {}).get("maximum_iterations")
     if bound is None and isinstance(items.length, int):
         bound = items.length
-    results = _while([Tensor(0), *state.tensors], condition, turn, bound)
-    put(state.final(results[1:]))
+    with watched_stores("loop", where):
+        results = _while([Tensor(0), *state.tensors], condition, turn, bound)
+        put(state.final(results[1:]))
 
 
 # --- expressions -------------------------------------------------------------------

@@ -26,6 +26,7 @@ from ipu.tf.autograph._names import (
     expression_of,
     local_names,
     root,
+    symbol,
 )
 
 __all__ = ["transform"]
@@ -287,6 +288,23 @@ class _Function(ast.NodeTransformer):
         )
         return ast.copy_location(ast.Expr(call), node)
 
+    def _storing(self, targets: Iterable[ast.expr], at: ast.stmt) -> list[ast.stmt]:
+        """Calls that tell of the attributes which a statement assigns."""
+        made: list[ast.stmt] = []
+        for target in targets:
+            if isinstance(target, (ast.Tuple, ast.List)):
+                made += self._storing(target.elts, at)
+            elif isinstance(target, ast.Attribute) and symbol(target.value):
+                call = f"{RUNTIME}.storing(owner_, {target.attr!r})"
+                owner = ast.parse(ast.unparse(target.value), mode="eval").body
+                made += statements(call, at, owner_=owner)
+        return made
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        before = self._storing(node.targets, node)
+        self.generic_visit(node)
+        return [*before, node]
+
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt | list[ast.stmt]:
         target = node.target
         node.value = self.visit(node.value)
@@ -296,8 +314,9 @@ class _Function(ast.NodeTransformer):
         if not outside:
             return node
         text = ast.unparse(target)
+        before = self._storing([target], node)
         note = statements(f"{RUNTIME}.note_update({text!r}, {text})", node)
-        return [node, *note]
+        return [*before, node, *note]
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt:
         if node.value is not None:
