@@ -521,7 +521,28 @@ def test_run_a_module_and_a_folder(tmp_path):
     done = run(tmp_path, text, "pkg", "c", name="pkg/__main__.py")
     assert done.stdout == "__main__  ['c']\n"
     done = run(tmp_path, text, "-m", "nothing")
-    assert done.returncode == 1 and "nothing" in done.stderr
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "no module named 'nothing'" in done.stderr
+    done = run(tmp_path, "import absent_package", "-m", "pkg2.mod", name="pkg2/mod.py")
+    assert done.returncode == 1 and "absent_package" in done.stderr
+
+
+def test_functions_are_found_after_a_change_of_folder(tmp_path):
+    text = """
+    import os, tempfile
+    import tensorflow as tf
+    os.chdir(tempfile.gettempdir())
+
+    @tf.function
+    def double(x):
+        for _ in tf.range(3):
+            x = x * 2.0
+        return x
+
+    print(float(double(tf.constant(1.0))))
+    """
+    done = run(tmp_path, text, "program.py")
+    assert done.returncode == 0 and done.stdout == "8.0\n", done.stderr
 
 
 @pytest.mark.parametrize(

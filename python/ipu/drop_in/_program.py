@@ -40,12 +40,14 @@ def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) 
     if os.path.isdir(path):
         sys.path[0] = path
         return run_module("__main__", arguments, full_traceback, argv0=path)
-    with io.open_code(os.path.abspath(path)) as file:
-        source = file.read()
+    # absolute, so that the source is found after the program changes its folder
+    file = os.path.abspath(path)
+    with io.open_code(file) as opened:
+        source = opened.read()
     sys.argv[:] = [path, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(path))
-    main = _main_module(__file__=path)
-    return _execute(main, source, path, full_traceback)
+    sys.path[0] = os.path.dirname(file)
+    main = _main_module(__file__=file)
+    return _execute(main, source, file, full_traceback)
 
 
 def run_module(
@@ -66,7 +68,7 @@ def run_module(
         As :func:`run_file`.
 
     Raises:
-        ImportError: There is no such module, or it has no source.
+        ValueError: There is no such module, or it has no Python code.
         SystemExit: The program ended itself.
     """
     if argv0 is None:
@@ -76,16 +78,16 @@ def run_module(
     spec = (
         importlib.machinery.PathFinder.find_spec(name, sys.path[:1])
         if name == "__main__"
-        else importlib.util.find_spec(name)
+        else _spec_of(name)
     )
     if spec is not None and spec.submodule_search_locations is not None:
-        spec = importlib.util.find_spec(f"{name}.__main__")
+        spec = _spec_of(f"{name}.__main__")
     loader: Any = None if spec is None else spec.loader
     if spec is None or not hasattr(loader, "get_code"):
-        raise ImportError(f"No module named {name!r} that can be run.")
+        raise ValueError(f"no module named {name!r} that can be run")
     code = loader.get_code(spec.name)
     if code is None:
-        raise ImportError(f"The module {name!r} has no Python code to run.")
+        raise ValueError(f"the module {name!r} has no Python code to run")
     sys.argv[:] = [argv0 or spec.origin or name, *arguments]
     main = _main_module(
         __file__=spec.origin,
@@ -95,6 +97,15 @@ def run_module(
         __cached__=spec.cached,
     )
     return _execute(main, code, str(spec.origin), full_traceback)
+
+
+def _spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            return None
+        raise
 
 
 def _main_module(**names: object) -> types.ModuleType:

@@ -67,9 +67,9 @@ def set_global_seed(seed: int | None) -> None:
 
 def device(name: str) -> Any:
     """A place for ops, as ``tf.device``."""
-    from ipu import tf
+    from ipu.tf._placement import device as tf_device
 
-    return tf.device(name)
+    return tf_device(name)
 
 
 class Context:

@@ -120,10 +120,10 @@ def also_run_as_tf_function(test: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(test)
     def both(self: Any, *args: Any, **kwargs: Any) -> None:
-        from ipu import tf
+        from ipu.tf._function import function
 
         test(self, *args, **kwargs)
-        tf.function(lambda: test(self, *args, **kwargs))()
+        function(lambda: test(self, *args, **kwargs))()
 
     return both
 
