@@ -254,24 +254,18 @@ shortened(py_queue *self, int64_t taken, void *const *full)
     return list;
 }
 
-/* take(limit, last): the oldest elements, all there are if limit is negative; in LAST
- * mode the newest one, or None. */
+/* The oldest `limit` elements, all there are if it is negative; with `last` the newest
+ * one, or None. */
 static PyObject *
-outfeed_take(PyObject *object, PyObject *args)
+take(py_queue *self, int64_t limit, bool last)
 {
-    py_queue *self = (py_queue *)object;
-    long long limit = -1;
-    int last = 0;
     void *data[MAX_COMPONENTS];
-    if (!PyArg_ParseTuple(args, "|Lp:take", &limit, &last)) {
-        return NULL;
-    }
     int64_t available = ipu_outfeed_wait(self->outfeed, 0, UINT64_MAX, 0);
     int64_t count = limit < 0 || limit > available ? available : limit;
     if (last && count == 0) {
         Py_RETURN_NONE;
     }
-    PyObject *list = new_tensors(self, count, last != 0, data);
+    PyObject *list = new_tensors(self, count, last, data);
     if (list == NULL) {
         return NULL;
     }
@@ -293,6 +287,64 @@ outfeed_take(PyObject *object, PyObject *args)
     }
     Py_DECREF(list);
     return result;
+}
+
+static PyObject *
+outfeed_take(PyObject *object, PyObject *args)
+{
+    long long limit = -1;
+    int last = 0;
+    if (!PyArg_ParseTuple(args, "|Lp:take", &limit, &last)) {
+        return NULL;
+    }
+    return take((py_queue *)object, limit, last != 0);
+}
+
+/* Row number `row` of tensors [n, ...], as a tuple. */
+static PyObject *
+row_of(py_queue *self, PyObject *whole, int64_t row)
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
+    const ipu_type *types;
+    uint32_t count = ipu_outfeed_types(self->outfeed, &types);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+    for (uint32_t i = 0; tuple != NULL && i < count; i++) {
+        ipu_py_tensor *from = (ipu_py_tensor *)PyList_GET_ITEM(whole, i);
+        ipu_py_tensor *tensor = ipu_py_tensor_new(state, &types[i]);
+        size_t bytes = ipu_type_bytes(&types[i]);
+        if (tensor == NULL) {
+            Py_CLEAR(tuple);
+            break;
+        }
+        if (bytes > 0) {
+            memcpy(ipu_py_tensor_data(tensor),
+                   (const char *)ipu_py_tensor_data(from) + (size_t)row * bytes, bytes);
+        }
+        PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, (PyObject *)tensor);
+    }
+    return tuple;
+}
+
+static PyObject *
+outfeed_take_each(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    py_queue *self = (py_queue *)object;
+    PyObject *whole = take(self, -1, false);
+    if (whole == NULL) {
+        return NULL;
+    }
+    int64_t count = ((ipu_py_tensor *)PyList_GET_ITEM(whole, 0))->type.shape.dims[0];
+    PyObject *list = PyList_New((Py_ssize_t)count);
+    for (int64_t row = 0; list != NULL && row < count; row++) {
+        PyObject *tuple = row_of(self, whole, row);
+        if (tuple == NULL) {
+            Py_CLEAR(list);
+            break;
+        }
+        PyList_SET_ITEM(list, (Py_ssize_t)row, tuple);
+    }
+    Py_DECREF(whole);
+    return list;
 }
 
 static PyObject *
@@ -360,6 +412,8 @@ static PyMethodDef outfeed_methods[] = {
     {"take", outfeed_take, METH_VARARGS,
      "take(limit=-1, last=False)\n--\n\nTakes the oldest elements: a tensor [n, ...] "
      "for each component. With `last` the newest one, or None."},
+    {"take_each", outfeed_take_each, METH_NOARGS,
+     "take_each()\n--\n\nTakes all elements: a tuple of tensors for each."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -216,14 +216,9 @@ class IPUOutfeedQueue:
         """
         if wait_for_completion:
             self._device.wait_for_runs()
-        queue = self._queue
-        if queue is None or not self._is_alive():
-            if threading.get_ident() != self._owner:
-                return []
-            raise ValueError(
-                "Trying to dequeue an outfeed which has not been enqueued. Run a "
-                "program that calls `enqueue` on it first."
-            )
+        queue = self._alive()
+        if queue is None:
+            return []
         last = self._mode is IPUOutfeedMode.LAST
         taken = queue.take(-1, last)
         if taken is None:
@@ -232,6 +227,27 @@ class IPUOutfeedQueue:
                 "nothing was enqueued since it was dequeued."
             )
         return nest.pack_sequence_as(self._structure, taken)
+
+    def _alive(self) -> _core.Outfeed | None:
+        """The core's queue, or None in a thread that may come too early."""
+        queue = self._queue
+        if queue is not None and self._is_alive():
+            return queue
+        if threading.get_ident() != self._owner:
+            return None
+        raise ValueError(
+            "Trying to dequeue an outfeed which has not been enqueued. Run a program "
+            "that calls `enqueue` on it first."
+        )
+
+    def _elements(self) -> Iterator[Any]:
+        """What has arrived, one nest for each result."""
+        queue = self._alive()
+        taken = [] if queue is None else queue.take_each()
+        structure = self._structure
+        if not nest.is_nested(structure):
+            return (element[0] for element in taken)
+        return (nest.pack_sequence_as(structure, element) for element in taken)
 
     def __iter__(self) -> IPUOutfeedQueueIterator:
         return IPUOutfeedQueueIterator(self)
@@ -308,19 +324,8 @@ class IPUOutfeedQueueIterator:
             )
         self._queue = outfeed_queue
         self._ends = outfeed_queue._queue.ends if wait and outfeed_queue._queue else 0
-        self._elements = iter(()) if wait else self._arrived()
+        self._elements = iter(()) if wait else outfeed_queue._elements()
         self._waits = wait
-
-    def _arrived(self) -> Iterator[Any]:
-        taken = self._queue.dequeue()
-        if isinstance(taken, list) and not taken:
-            return iter(())
-        structure = self._queue._structure
-        leaves = nest.flatten(taken)
-        return (
-            nest.pack_sequence_as(structure, [leaf[i] for leaf in leaves])
-            for i in range(leaves[0].shape[0])
-        )
 
     def __iter__(self) -> IPUOutfeedQueueIterator:
         return self
@@ -345,7 +350,7 @@ class IPUOutfeedQueueIterator:
             if queue.ends != self._ends:
                 self._waits = False
                 break
-        self._elements = self._arrived()
+        self._elements = self._queue._elements()
 
 
 def _checked_mode(given: dict[str, Any]) -> IPUOutfeedMode:
