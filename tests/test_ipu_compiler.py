@@ -75,6 +75,17 @@ def test_only_operations_give_none():
     assert queue.dequeue().numpy().tolist() == [1.0]
 
 
+def test_a_loop_without_tensors_is_an_operation():
+    queue = IPUOutfeedQueue()
+
+    def net():
+        return loops.repeat(3, lambda: queue.enqueue(1.0))
+
+    assert compiled(net) is None
+    assert compiled(lambda x: (x, loops.repeat(0, lambda: None)), [2.0])[0] == 2.0
+    assert queue.dequeue().shape == (3,)
+
+
 def test_a_tensor_after_an_operation_is_an_error():
     with pytest.raises(ValueError, match="followed by zero or more Operations"):
         compiled(lambda x: (None, x), [1.0])

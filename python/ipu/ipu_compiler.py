@@ -17,6 +17,7 @@ from typing import Any
 from ipu import _core, _placement
 from ipu.tf import nest
 from ipu.tf._function import DeviceFunction
+from ipu.tf._operation import Operation
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
@@ -90,8 +91,13 @@ def _is_nested(value: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple))
 
 
+def _is_operation(value: Any) -> bool:
+    """Whether it is an operation; None stands for one too."""
+    return value is None or isinstance(value, Operation)
+
+
 def _results(returned: Any) -> Any:
-    """What ``compile`` returns, in terms of the trace; None stands for an operation."""
+    """What ``compile`` returns, in terms of the trace."""
     for leaf in nest.flatten(returned):
         if type(leaf).__name__.endswith("EstimatorSpec"):
             raise ValueError(
@@ -100,14 +106,14 @@ def _results(returned: Any) -> Any:
             )
     flat = returned if isinstance(returned, (list, tuple)) else [returned]
     if isinstance(returned, Mapping) or any(_is_nested(one) for one in flat):
-        if any(leaf is None for leaf in nest.flatten(returned)):
+        if any(_is_operation(leaf) for leaf in nest.flatten(returned)):
             raise ValueError(
                 "A nested result of `computation` must hold tensors only; it contains "
                 "None or an operation. Return operations after a flat list of tensors."
             )
         return nest.map_structure(_value, returned)
-    count = sum(one is not None for one in flat)
-    if any(one is None for one in flat[:count]):
+    count = sum(not _is_operation(one) for one in flat)
+    if any(_is_operation(one) for one in flat[:count]):
         raise ValueError(
             "`computation` must return zero or more Tensor values followed by zero or "
             "more Operations. Move the tensors to the front."

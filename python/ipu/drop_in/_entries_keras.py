@@ -27,7 +27,7 @@ def _utils(*names: str) -> dict[str, Entry]:
 
 
 KERAS: dict[str, Entry] = {
-    "keras": Entry(("ipu.keras",), {"__version__": f"{_INS}.version:KERAS_VERSION"}),
+    "keras": Entry(("ipu.keras",), {"__version__": f"{_INS}.root:KERAS_VERSION"}),
     "keras.engine": Entry(),
     "keras.engine.training": entry("ipu.keras.models"),
     "keras.engine.functional": entry("ipu.keras.models"),

@@ -62,7 +62,7 @@ PYTHON: dict[str, Entry] = {
         (),
         {
             **renamed("ipu.tf", "function"),
-            **renamed(f"{_INS}.config", "run_functions_eagerly"),
+            **renamed("ipu.tf.config", "run_functions_eagerly"),
         },
     ),
     f"{_PY}.eager.function": Entry((), renamed("ipu.tf", "defun=function")),

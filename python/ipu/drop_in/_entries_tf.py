@@ -44,7 +44,7 @@ V1_NAMES = {
     **renamed(f"{_INS}.compat_v1", "assign_sub"),
 }
 
-_VERSION = {"__version__": f"{_INS}.version:VERSION"}
+_VERSION = {"__version__": "ipu.tf.version:VERSION"}
 
 TF: dict[str, Entry] = {
     "tensorflow": Entry(
@@ -52,15 +52,11 @@ TF: dict[str, Entry] = {
         {
             **_VERSION,
             **INITIALIZERS,
-            "__git_version__": f"{_INS}.version:GIT_VERSION",
-            "__compiler_version__": f"{_INS}.version:COMPILER_VERSION",
+            "__git_version__": "ipu.tf.version:GIT_VERSION",
+            "__compiler_version__": "ipu.tf.version:COMPILER_VERSION",
         },
     ),
-    "tensorflow.version": entry(f"{_INS}.version"),
     "tensorflow.test": entry("ipu.tf.test"),
-    "tensorflow.config": entry("ipu.tf.config", f"{_INS}.config"),
-    "tensorflow.config.experimental": entry(f"{_INS}.config"),
-    "tensorflow.config.optimizer": entry(f"{_INS}.config_optimizer"),
     "tensorflow.distribute": entry("ipu.tf.distribute"),
     "tensorflow.io": entry("ipu.tf.io"),
     "tensorflow.io.gfile": entry(f"{_INS}.gfile"),
@@ -77,7 +73,6 @@ TF: dict[str, Entry] = {
             "uint16 uint32 uint64 DType",
         ),
     ),
-    "tensorflow.raw_ops": entry("ipu.tf.raw_ops", f"{_INS}.raw_ops"),
     "tensorflow.compat": entry(f"{_INS}.compat"),
     "tensorflow.compat.v1": Entry(
         ("ipu.tf", f"{_INS}.compat_v1", f"{_INS}.root"),

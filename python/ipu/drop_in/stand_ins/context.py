@@ -67,7 +67,7 @@ def set_global_seed(seed: int | None) -> None:
 
 def device(name: str) -> Any:
     """A place for ops, as ``tf.device``."""
-    from ipu.tf._placement import device as tf_device
+    from ipu._placement import device as tf_device
 
     return tf_device(name)
 

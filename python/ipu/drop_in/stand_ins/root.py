@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Names of ``tensorflow`` itself that only old programs need."""
+"""Names of ``tensorflow`` and ``keras`` themselves that only old programs need."""
 
 from __future__ import annotations
 
 import logging
 
-__all__ = ["executing_eagerly_outside_functions", "get_logger"]
+__all__ = ["KERAS_VERSION", "executing_eagerly_outside_functions", "get_logger"]
+
+# the release of Keras whose names and numbers ``ipu.keras`` has
+KERAS_VERSION = "2.6.0"
 
 
 def executing_eagerly_outside_functions() -> bool:
