@@ -338,6 +338,8 @@ def floats_in(new: str, make: Maker) -> Maker:
 def bitcast_cases() -> Iterator[Case]:
     for old in ALL[:-1]:
         for new in ALL[:-1]:
+            if not {old, new} & {"float32", "uint8", "int64"}:
+                continue
             a, b = np.dtype(old).itemsize, np.dtype(new).itemsize
             shape: Shape = (5, 3) if a >= b else (5, b // a)
 

@@ -59,14 +59,10 @@ def fit_argument(name: str, index: int, spec: Any, argument: Any) -> Any:
                 f"Python inputs incompatible with input_signature of {name}: argument "
                 f"{index} must be {one}. Received: {value!r}."
             ) from error
-        wanted = one.shape
-        fits = len(wanted) == tensor.ndim and all(
-            a is None or a == b for a, b in zip(wanted, tensor.shape, strict=True)
-        )
-        if not fits:
+        if not one.is_compatible_with(tensor):
             raise ValueError(
                 f"Python inputs incompatible with input_signature of {name}: argument "
-                f"{index} must have shape {tuple(wanted)}. Received: {tensor.shape}."
+                f"{index} must have shape {one.shape}. Received: {tensor.shape}."
             )
         return tensor
 

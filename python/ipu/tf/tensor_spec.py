@@ -15,12 +15,12 @@ class TensorSpec:
     """What a tensor looks like.
 
     Args:
-        shape: Sequence of sizes; None for a size that is not known.
+        shape: Sequence of sizes, None for a size that is not known; or None where not
+            even their number is known.
         dtype: Its element type.
         name: A name, or None.
 
     Example:
-        >>> from ipu import tf
         >>> tf.TensorSpec((None, 784)).shape
         (None, 784)
     """
@@ -28,10 +28,16 @@ class TensorSpec:
     __slots__ = ("dtype", "name", "shape")
 
     def __init__(
-        self, shape: Sequence[int | None], dtype: Any = float32, name: str | None = None
+        self,
+        shape: Sequence[int | None] | None = None,
+        dtype: Any = float32,
+        name: str | None = None,
     ) -> None:
-        self.shape: tuple[int | None, ...] = tuple(
-            None if size is None else int(size) for size in shape
+        # Any: most readers deal with specs of tensors, which have a shape
+        self.shape: Any = (
+            None
+            if shape is None
+            else tuple(None if size is None else int(size) for size in shape)
         )
         self.dtype: DType = as_dtype(dtype)
         self.name = name
@@ -43,13 +49,13 @@ class TensorSpec:
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether ``other`` (a tensor or a spec) could be described by this one."""
-        return (
-            self.dtype == other.dtype
-            and len(self.shape) == len(other.shape)
-            and all(
-                mine is None or theirs is None or mine == theirs
-                for mine, theirs in zip(self.shape, other.shape, strict=True)
-            )
+        if self.dtype != other.dtype:
+            return False
+        if self.shape is None or other.shape is None:
+            return True
+        return len(self.shape) == len(other.shape) and all(
+            mine is None or theirs is None or mine == theirs
+            for mine, theirs in zip(self.shape, other.shape, strict=True)
         )
 
     def __eq__(self, other: object) -> bool:
