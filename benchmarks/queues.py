@@ -3,14 +3,15 @@
 
 Two figures, each of ipu alone:
 
-- From the device's enqueue to a Python thread that waits for the result. The device waits
-  for an element that a generator stamps with the time; it enqueues the element at once,
-  and the thread looks at the clock when it has it. So the figure has the way through the
-  infeed in it too. In the second row the device goes on with matrix products on all
-  threads right after the enqueue, and the waiting thread has to get a core.
-- A training loop in a `tf.function` (an iterator, a tape, `apply_gradients`, an outfeed)
-  against `fit` on the same model: an epoch of one, then an epoch of the other, and so on
-  in one process.
+- From the device's enqueue to a Python thread that waits for the result. The device
+  waits for an element that a generator stamps with the time; it enqueues the element at
+  once, and the thread looks at the clock when it has it. So the figure has the way
+  through the infeed in it too. In the second row the device goes on with matrix
+  products on all threads right after the enqueue, and the waiting thread has to get a
+  core.
+- A training loop in a `tf.function` (an iterator, a tape, `apply_gradients`, an
+  outfeed) against `fit` on the same model: an epoch of one, then an epoch of the other, and so
+  on in one process.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ def loop_against_fit(steps: int, rounds: int) -> tuple[float, float, float]:
                 predictions = model(features, training=True)
                 loss = loss_object(labels, predictions)
             gradients = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+            pairs = zip(gradients, model.trainable_variables, strict=True)
+            optimizer.apply_gradients(pairs)
             outfeed.enqueue(loss)
 
     def epoch() -> None:

@@ -289,7 +289,7 @@ def test_single_element_and_apply(source):
         with pytest.raises(errors.InvalidArgumentError):
             wrong.get_single_element()
     assert lists(source.apply(lambda d: d.take(2))) == [0, 1]
-    with pytest.raises(TypeError, match="must return a tf.data.Dataset"):
+    with pytest.raises(TypeError, match=r"must return a tf\.data\.Dataset"):
         source.apply(lambda d: [1])
 
 
@@ -400,7 +400,7 @@ def test_random_filters():
 
 def test_python_control_flow_in_functions():
     def f(x):
-        if x > 2:
+        if x > 2:  # noqa: SIM108 - the statement is what is tested
             x = x + 1
         else:
             x = x * 10

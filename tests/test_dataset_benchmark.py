@@ -78,7 +78,7 @@ def test_errors():
         run(dataset, 0, 4)
     with pytest.raises(ValueError, match="`elements_per_epochs` to be at least 1"):
         run(dataset, 1, 0)
-    with pytest.raises(TypeError, match="to be of type `tf.data.Dataset`, but got"):
+    with pytest.raises(TypeError, match=r"to be of type `tf\.data\.Dataset`, but got"):
         run([1, 2], 1, 1)
     with pytest.raises(TypeError, match="IPUInfeedQueue"):
         dataset_benchmark.infeed_benchmark(dataset, 1, 1)

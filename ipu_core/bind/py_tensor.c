@@ -337,7 +337,22 @@ tensor_get_dtype_name(PyObject *self, void *Py_UNUSED(closure))
 static PyObject *
 tensor_get_shape(PyObject *self, void *Py_UNUSED(closure))
 {
-    return ipu_py_shape_tuple(&((ipu_py_tensor *)self)->type.shape);
+    PyObject *module = PyImport_ImportModule("ipu.tf.tensor_shape");
+    PyObject *sizes = module == NULL
+                          ? NULL
+                          : ipu_py_shape_tuple(&((ipu_py_tensor *)self)->type.shape);
+    PyObject *shape = sizes == NULL ? NULL
+                                    : PyObject_CallMethod(module, "TensorShape", "(O)",
+                                                          sizes);
+    Py_XDECREF(module);
+    Py_XDECREF(sizes);
+    return shape;
+}
+
+static PyObject *
+tensor_call_shape(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    return tensor_get_shape(self, NULL);
 }
 
 static PyObject *
@@ -452,37 +467,56 @@ tensor_bool(PyObject *self)
     return result;
 }
 
+/* --- what Python does (ipu.tf._tensor_face) ------------------------------------- */
+
+/* The function `name` of that module, with the tensor and, if given, one argument. */
+static PyObject *
+in_python(const char *name, PyObject *self, PyObject *argument)
+{
+    PyObject *module = PyImport_ImportModule("ipu.tf._tensor_face");
+    PyObject *result =
+        module == NULL
+            ? NULL
+            : PyObject_CallMethod(module, name, argument == NULL ? "O" : "OO", self,
+                                  argument);
+    Py_XDECREF(module);
+    return result;
+}
+
 static PyObject *
 tensor_repr(PyObject *self)
 {
-    ipu_py_tensor *tensor = (ipu_py_tensor *)self;
-    char shape[192];
-    ipu_shape_print(&tensor->type.shape, shape, sizeof(shape));
-    if (tensor->storage == NULL) {
-        return PyUnicode_FromFormat("<tf.Tensor: shape=%s, dtype=%s, symbolic>", shape,
-                                    ipu_dtype_name(tensor->type.dtype));
-    }
-    PyObject *array = tensor_view_array(self);
-    PyObject *text =
-        array == NULL ? NULL : PyObject_CallMethod(array, "__repr__", NULL);
-    PyObject *result =
-        text == NULL
-            ? NULL
-            : PyUnicode_FromFormat("<tf.Tensor: shape=%s, dtype=%s, numpy=%U>", shape,
-                                   ipu_dtype_name(tensor->type.dtype), text);
-    Py_XDECREF(array);
-    Py_XDECREF(text);
-    return result;
+    return in_python("tensor_repr", self, NULL);
+}
+
+static PyObject *
+tensor_str(PyObject *self)
+{
+    return in_python("tensor_str", self, NULL);
+}
+
+static PyObject *
+tensor_format(PyObject *self, PyObject *format)
+{
+    return in_python("tensor_format", self, format);
 }
 
 static PyObject *
 tensor_html(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    PyObject *module = PyImport_ImportModule("ipu.tf._notebook");
-    PyObject *result =
-        module == NULL ? NULL : PyObject_CallMethod(module, "tensor_html", "O", self);
-    Py_XDECREF(module);
-    return result;
+    return in_python("tensor_html", self, NULL);
+}
+
+static PyObject *
+tensor_set_shape(PyObject *self, PyObject *shape)
+{
+    return in_python("tensor_set_shape", self, shape);
+}
+
+static PyObject *
+tensor_get_device(PyObject *self, void *Py_UNUSED(closure))
+{
+    return in_python("tensor_device", self, NULL);
 }
 
 /* --- operators ------------------------------------------------------------------- */
@@ -649,6 +683,12 @@ static PyMethodDef tensor_methods[] = {
     {"__array__", (PyCFunction)(void (*)(void))tensor_array,
      METH_VARARGS | METH_KEYWORDS,
      "__array__(dtype=None, copy=None)\n--\n\nNumPy's conversion protocol."},
+    {"get_shape", tensor_call_shape, METH_NOARGS,
+     "get_shape()\n--\n\nThe shape, a tf.TensorShape."},
+    {"set_shape", tensor_set_shape, METH_O,
+     "set_shape(shape)\n--\n\nChecks the shape, which is always known."},
+    {"__format__", tensor_format, METH_O,
+     "__format__(format_spec)\n--\n\nThe values, as NumPy formats them."},
     {"_repr_html_", tensor_html, METH_NOARGS,
      "_repr_html_()\n--\n\nThe type and the values, for a notebook."},
     {"__copy__", tensor_copy, METH_NOARGS,
@@ -669,7 +709,8 @@ static PyMethodDef tensor_methods[] = {
 static PyGetSetDef tensor_getset[] = {
     {"dtype", tensor_get_dtype, NULL, "The element type, a tf.DType.", NULL},
     {"dtype_name", tensor_get_dtype_name, NULL, "The element type's name.", NULL},
-    {"shape", tensor_get_shape, NULL, "The shape, a tuple of ints.", NULL},
+    {"shape", tensor_get_shape, NULL, "The shape, a tf.TensorShape.", NULL},
+    {"device", tensor_get_device, NULL, "The name of the device that holds it.", NULL},
     {"ndim", tensor_get_ndim, NULL, "The number of dimensions.", NULL},
     {"is_symbolic", tensor_get_symbolic, NULL,
      "True for a value of a function that is being traced.", NULL},
@@ -685,6 +726,7 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_clear, tensor_clear},
     {Py_tp_dealloc, tensor_dealloc},
     {Py_tp_repr, tensor_repr},
+    {Py_tp_str, tensor_str},
     {Py_tp_iter, tensor_iter},
     {Py_tp_richcompare, tensor_compare},
     {Py_tp_hash, PyObject_HashNotImplemented},

@@ -121,7 +121,8 @@ def dataset_benchmark(
     kwargs.pop("apply_options", None)
     if kwargs:
         raise TypeError(
-            f"dataset_benchmark got an unexpected keyword argument {next(iter(kwargs))!r}."
+            "dataset_benchmark got an unexpected keyword argument "
+            f"{next(iter(kwargs))!r}."
         )
     epochs = _checked("number_of_epochs", number_of_epochs)
     count = _checked("elements_per_epochs", elements_per_epochs)

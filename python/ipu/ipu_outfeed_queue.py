@@ -165,7 +165,9 @@ class IPUOutfeedQueue:
         leaves = [Tensor(leaf) for leaf in nest.flatten(tensors)]
         if not leaves:
             raise ValueError("There is nothing to enqueue: the nest has no tensors.")
-        types = [(leaf.dtype.name, leaf.shape) for leaf in leaves]
+        types: list[tuple[str, tuple[int, ...]]] = [
+            (leaf.dtype.name, leaf.shape) for leaf in leaves
+        ]
         structure = nest.map_structure(lambda _: 0, tensors)
         if self._queue is None or (not self._is_alive() and types != self._types):
             self._queue = self._make(types)

@@ -18,7 +18,8 @@ sigmoid_grad sin sinh softmax softplus sparse_cross_entropy sqrt tan tanh tanh_g
 trunc truncated_normal
 """
 OF_ANY = """equal not_equal select cast identity stop_gradient reshape transpose
-broadcast concat slice slice_grad dynamic_slice dynamic_update_slice gather gather_nd tensor_scatter constant"""
+broadcast concat slice slice_grad dynamic_slice dynamic_update_slice gather gather_nd
+tensor_scatter constant"""
 OF_INTS = """bitwise_not bitwise_and bitwise_or bitwise_xor left_shift right_shift
 random_integer"""
 LINEAR = "cholesky triangular_solve solve det slogdet"

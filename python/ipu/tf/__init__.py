@@ -168,6 +168,7 @@ from ipu.tf.dtypes import (
     uint64,
 )
 from ipu.tf.functional_ops import foldl, foldr, map_fn, scan, vectorized_map
+from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
 from ipu.tf import bitwise, linalg, math, nn, raw_ops  # isort: skip
@@ -218,6 +219,7 @@ __all__ = [
     "Module",
     "Tensor",
     "TensorArray",
+    "TensorShape",
     "TensorSpec",
     "UnconnectedGradients",
     "Variable",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu.tf.dtypes import DType, as_dtype, float32
+from ipu.tf.tensor_shape import TensorShape
 
 __all__ = ["TensorSpec"]
 
@@ -34,11 +35,7 @@ class TensorSpec:
         name: str | None = None,
     ) -> None:
         # Any: most readers deal with specs of tensors, which have a shape
-        self.shape: Any = (
-            None
-            if shape is None
-            else tuple(None if size is None else int(size) for size in shape)
-        )
+        self.shape: Any = None if shape is None else TensorShape(shape)
         self.dtype: DType = as_dtype(dtype)
         self.name = name
 

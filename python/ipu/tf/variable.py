@@ -15,6 +15,7 @@ from ipu.tf import _tapes
 from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.ops import Tensor
+from ipu.tf.tensor_shape import TensorShape
 
 __all__ = ["Variable"]
 
@@ -29,6 +30,8 @@ class Variable:
         name: Its name; ":0" is added, as in TensorFlow.
         dtype: Its element type, or None for that of the value.
         shape: Accepted and checked against the value.
+        constraint: A function of the value that optimizers apply to the variable after
+            an update, or None.
 
     Raises:
         TypeError: The dtype does not exist on a device.
@@ -48,8 +51,10 @@ class Variable:
         name: str | None = None,
         dtype: Any = None,
         shape: Any = None,
+        constraint: Any = None,
         **_: Any,
     ) -> None:
+        self.constraint = constraint
         if in_trace():
             value = self._value_in_trace(initial_value)
         else:
@@ -92,7 +97,7 @@ class Variable:
                 f"The initial value's shape {tensor.shape} is not the given {shape}."
             )
         self._device = current_device().core
-        self._type: tuple[str, tuple[int, ...]] = (tensor.dtype.name, tensor.shape)
+        self._type: tuple[str, TensorShape] = (tensor.dtype.name, tensor.shape)
         self._id = self._device.variable_add(*self._type)
         self.trainable = bool(trainable)
         base = name if name else "Variable"
@@ -108,8 +113,12 @@ class Variable:
         return as_dtype(self._type[0])
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> TensorShape:
         """The shape."""
+        return self._type[1]
+
+    def get_shape(self) -> TensorShape:
+        """Give the shape."""
         return self._type[1]
 
     @property
@@ -229,9 +238,11 @@ class Variable:
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
+        value = self.numpy()
+        text = repr(value) if self.shape else str(value)
         return (
             f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._type[0]}, "
-            f"numpy={self.numpy()!r}>"
+            f"numpy={text}>"
         )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from ipu import tf
 from ipu.keras._types import Nest, Shape
 from ipu.tf import _dispatch
+from ipu.tf.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
@@ -42,7 +43,7 @@ class KerasTensor:
     _keras_history: KerasHistory
 
     def __init__(self, shape: Shape, dtype: Any, name: str = "") -> None:
-        self.shape: Shape = tuple(shape)
+        self.shape = TensorShape(shape)
         self.dtype = tf.as_dtype(dtype)
         self.name = name
 
@@ -52,8 +53,8 @@ class KerasTensor:
         layer, index, _ = self._keras_history
         return layer._inbound_nodes[index]
 
-    def get_shape(self) -> Shape:
-        """Give the shape, as a tuple."""
+    def get_shape(self) -> TensorShape:
+        """Give the shape."""
         return self.shape
 
     def __repr__(self) -> str:
@@ -69,7 +70,7 @@ class KerasTensor:
             raise TypeError(
                 f"Keras symbolic inputs do not have a length. Received: {self!r}."
             )
-        return size
+        return int(size)
 
     def __iter__(self) -> Iterator[KerasTensor]:
         return (self[i] for i in range(len(self)))

@@ -22,7 +22,6 @@ from ipu.tf.data import Iterator
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from ipu.keras.metrics import Metric
 
 __all__ = ["StepFunctions", "expand", "with_class_weight"]
 
@@ -35,7 +34,7 @@ class StepFunctions:
         compiled_loss: Any
         compiled_metrics: Any
         losses: list[Tensor]
-        metrics: list[Metric]
+        metrics: Any
         trainable_variables: list[Any]
         _steps_per_execution: int
 
@@ -57,8 +56,8 @@ class StepFunctions:
     def train_step(self, data: Nest) -> dict[str, Tensor]:
         """One step of training, traced.
 
-        A subclass may override it: use ``self.compiled_loss``, a ``tf.GradientTape`` and
-        ``self.optimizer.apply_gradients``.
+        A subclass may override it: use ``self.compiled_loss``, a ``tf.GradientTape``
+        and ``self.optimizer.apply_gradients``.
 
         Args:
             data: An element of the data: ``(x,)``, ``(x, y)`` or

@@ -41,8 +41,8 @@ class Flattening:
         """Make a data set of each element, and give their elements one after the other.
 
         Args:
-            map_func: Gets an element as eager tensors, returns a ``Dataset``. It is also
-                called once at the start, to learn the structure.
+            map_func: Gets an element as eager tensors, returns a ``Dataset``. It is
+                also called once at the start, to learn the structure.
             name: Ignored.
 
         Returns:
@@ -105,8 +105,9 @@ class Flattening:
         block = 1 if block_length is None else integer(block_length, "block_length")
         if cycle < 1 or block < 1:
             raise ValueError(
-                "`cycle_length` and `block_length` must be greater than zero. Received: "
-                f"cycle_length={cycle_length!r}, block_length={block_length!r}."
+                "`cycle_length` and `block_length` must be greater than zero. "
+                f"Received: cycle_length={cycle_length!r}, "
+                f"block_length={block_length!r}."
             )
         return self._flattened("interleave", map_func, cycle, block)
 
@@ -174,7 +175,8 @@ class Flattening:
         Example:
             >>> import ipu.tf as tf
             >>> dataset = tf.data.Dataset.from_generator(
-            ...     lambda: ([1], [1, 2]), output_signature=tf.TensorSpec((None,), tf.int32))
+            ...     lambda: ([1], [1, 2]),
+            ...     output_signature=tf.TensorSpec((None,), tf.int32))
             >>> [x.numpy().tolist() for x in dataset.padded_batch(2)]
             [[[1, 0], [1, 2]]]
         """
@@ -243,8 +245,8 @@ def _padded_shapes(
         for spec in specs:
             if spec.shape is None:
                 raise ValueError(
-                    "padded_batch needs `padded_shapes` where the number of axes is not "
-                    f"known. Received: {spec!r}."
+                    "padded_batch needs `padded_shapes` where the number of axes is "
+                    f"not known. Received: {spec!r}."
                 )
         return [tuple(spec.shape) for spec in specs]
     if len(specs) == 1 and not nest.is_nested(structure):
@@ -286,8 +288,8 @@ def _stacked(
         )
         if not fits:
             raise InvalidArgumentError(
-                f"padded_batch: an element of shape {array.shape} does not fit into the "
-                f"padded shape {shape}."
+                f"padded_batch: an element of shape {array.shape} does not fit into "
+                f"the padded shape {shape}."
             )
     sizes = tuple(
         max(array.shape[axis] for array in column) if want is None else want
@@ -296,5 +298,6 @@ def _stacked(
     fill = np.asarray(getattr(value, "numpy", lambda: value)())
     whole = np.full((len(column), *sizes), fill, column[0].dtype)
     for row, array in enumerate(column):
-        whole[(row, *(slice(0, n) for n in array.shape))] = array
+        corner: tuple[Any, ...] = tuple(slice(0, n) for n in array.shape)
+        whole[(row, *corner)] = array
     return whole

@@ -43,7 +43,7 @@ class UnknownShapeSpec(TensorSpec):
 
     def __init__(self, dtype: Any) -> None:
         super().__init__((), dtype)
-        self.shape = None  # type: ignore[assignment]
+        self.shape = None
 
     def is_compatible_with(self, other: Any) -> bool:
         """Whether ``other`` (a tensor or a spec) has this dtype."""

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""How tensors show themselves, and the methods of theirs that need no core.
+
+Called by the core's ``Tensor`` by name.
+"""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+
+from ipu import _core
+
+__all__ = [
+    "tensor_device",
+    "tensor_format",
+    "tensor_html",
+    "tensor_repr",
+    "tensor_set_shape",
+    "tensor_str",
+]
+
+_MOST_VALUES = 200  # of a tensor that is shown whole
+
+
+def _values(text: str) -> str:
+    """Values of several lines start on one of their own, so that they line up."""
+    return "\n" + text if "\n" in text else text
+
+
+def tensor_repr(tensor: _core.Tensor) -> str:
+    """Give what the Python prompt shows.
+
+    Args:
+        tensor: Of any shape and dtype.
+
+    Returns:
+        Shape, dtype and, for an eager tensor, the values.
+    """
+    start = f"<tf.Tensor: shape={tensor.shape}, dtype={tensor.dtype_name}"
+    if tensor.is_symbolic:
+        return f"{start}, symbolic>"
+    array = np.asarray(tensor)
+    text = repr(array) if array.ndim else str(array)
+    return f"{start}, numpy={_values(text)}>"
+
+
+def tensor_str(tensor: _core.Tensor) -> str:
+    """Give what ``print`` shows.
+
+    Args:
+        tensor: Of any shape and dtype.
+
+    Returns:
+        The values, where they are known, shape and dtype.
+
+    Example:
+        >>> from ipu import tf
+        >>> print(tf.constant([1, 2]))
+        tf.Tensor([1 2], shape=(2,), dtype=int32)
+    """
+    end = f"shape={tensor.shape}, dtype={tensor.dtype_name})"
+    if tensor.is_symbolic:
+        return f"tf.Tensor({end}"
+    return f"tf.Tensor({_values(str(np.asarray(tensor)))}, {end}"
+
+
+def tensor_format(tensor: _core.Tensor, spec: str) -> str:
+    """Give what f-strings and ``str.format`` show: the values.
+
+    Args:
+        tensor: Of any shape and dtype; a scalar for a ``spec`` that is not empty.
+        spec: A format specification such as ``.3f``.
+
+    Returns:
+        The values as NumPy formats them.
+
+    Raises:
+        TypeError: ``spec`` is for a number, and the tensor is no scalar.
+
+    Example:
+        >>> from ipu import tf
+        >>> f"{tf.constant(0.5):.2f} {tf.constant([1, 2])}"
+        '0.50 [1 2]'
+    """
+    if tensor.is_symbolic:
+        return format(tensor_str(tensor), spec)
+    return format(tensor.numpy(), spec)
+
+
+def tensor_device(tensor: _core.Tensor) -> str:
+    """Give the name of the device that holds the values: the host's memory.
+
+    Args:
+        tensor: Of any shape and dtype.
+
+    Returns:
+        A full device name, empty for a value of a function that is being traced.
+    """
+    return "" if tensor.is_symbolic else "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def tensor_set_shape(tensor: _core.Tensor, shape: Any) -> None:
+    """Check that a tensor has a shape; all shapes are known here, so none is set.
+
+    Args:
+        tensor: Of any shape and dtype.
+        shape: Sizes, None for any; or None.
+
+    Raises:
+        ValueError: The tensor has another shape.
+    """
+    from ipu.tf.tensor_shape import TensorShape
+
+    if not TensorShape(shape).is_compatible_with(tensor.shape):
+        raise ValueError(
+            f"Tensor's shape {tensor.shape} is not compatible with supplied shape "
+            f"{shape}."
+        )
+
+
+def tensor_html(tensor: _core.Tensor) -> str:
+    """Give a tensor as HTML: its type, and its values where there are any.
+
+    Args:
+        tensor: Of any shape and dtype; of a large one the corners are shown.
+
+    Returns:
+        A paragraph, and for an eager tensor the values as preformatted text.
+
+    Example:
+        >>> from ipu import tf
+        >>> tensor_html(tf.constant([1, 2]))
+        '<p><b>tf.Tensor</b> (2,), int32</p><pre>[1 2]</pre>'
+    """
+    title = f"<p><b>tf.Tensor</b> {tensor.shape}, {tensor.dtype_name}"
+    if tensor.is_symbolic:
+        return f"{title}, symbolic</p>"
+    values = np.array2string(np.asarray(tensor), threshold=_MOST_VALUES)
+    return f"{title}</p><pre>{html.escape(values)}</pre>"
