@@ -152,11 +152,8 @@ PyObject *ipu_py_open_trace(ipu_py_state *state);
 ipu_trace *ipu_py_trace_of(PyObject *trace);
 unsigned long ipu_py_trace_thread(PyObject *trace); /* that opened it */
 PyObject *ipu_py_trace_gradients(PyObject *trace, PyObject *args, PyObject *kwargs);
-/* An eager tensor as a value of a trace, which `make` makes the first time. */
-int ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out,
-                         ipu_status (*make)(ipu_ctx *ctx, ipu_trace *trace,
-                                            const ipu_type *type, const void *data,
-                                            ipu_value *out));
+/* An eager tensor as a value of a trace: a constant, or where it lies if it is large. */
+int ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out);
 /* `tensor` as a value of the open trace: its own value, or a constant. */
 int ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out);
 /* Sets TypeError: a symbolic tensor outside of its function or loop. */

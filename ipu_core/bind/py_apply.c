@@ -254,7 +254,7 @@ ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
         ipu_py_raise(state, &ctx);
         return -1;
     }
-    return ipu_py_trace_capture(open, tensor, out, ipu_trace_constant);
+    return ipu_py_trace_capture(open, tensor, out);
 }
 
 PyObject *

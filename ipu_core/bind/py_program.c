@@ -15,6 +15,7 @@ typedef struct py_program {
     ipu_program *program;
     ipu_executor *executor;   /* made at the first run */
     PyObject *device;         /* Device or None */
+    PyObject *held;           /* keeps the tensors that the program reads; may be NULL */
     pthread_mutex_t run_lock; /* protects: executor, stats */
     ipu_run_stats stats;      /* of the last run */
 } py_program;
@@ -26,8 +27,8 @@ ipu_py_program_of(PyObject *program)
 }
 
 PyObject *
-ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *device,
-                       bool fuse, bool reference, bool verify)
+ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
+                       PyObject *device, bool fuse, bool reference, bool verify)
 {
     if (device != Py_None && !PyObject_TypeCheck(device, state->device_type)) {
         PyErr_Format(PyExc_TypeError, "expected a Device or None, but got %R", device);
@@ -40,6 +41,7 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *device,
     }
     pthread_mutex_init(&self->run_lock, NULL);
     self->device = Py_NewRef(device);
+    self->held = Py_XNewRef(held);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_passes_options passes = {.verify = verify, .fuse = fuse};
     ipu_compile_options options = {.variant = reference ? IPU_KERNEL_REFERENCE
@@ -69,6 +71,7 @@ program_dealloc(PyObject *object)
     ipu_executor_free(&ctx, self->executor);
     ipu_program_free(&ctx, self->program);
     Py_XDECREF(self->device);
+    Py_XDECREF(self->held);
     pthread_mutex_destroy(&self->run_lock);
     type->tp_free(self);
     Py_DECREF(type);

@@ -131,7 +131,7 @@ graph_compile(PyObject *module, PyObject *args, PyObject *kwargs)
     if (graph == NULL) {
         return NULL;
     }
-    PyObject *program = ipu_py_program_compile(state_of(module), graph, device,
+    PyObject *program = ipu_py_program_compile(state_of(module), graph, NULL, device,
                                                fuse != 0, reference != 0, true);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_graph_free(&ctx, graph);

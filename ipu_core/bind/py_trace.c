@@ -11,7 +11,7 @@
 
 #include "bind/py_program.h"
 
-enum { MAX_ATTRS = 24, MAX_VALUES = 256 };
+enum { MAX_ATTRS = 24, MAX_VALUES = 256, HELD_BYTES = 4096 };
 
 typedef struct py_trace {
     PyObject_HEAD
@@ -37,14 +37,13 @@ ipu_py_trace_thread(PyObject *trace)
 }
 
 /* An eager tensor as a value: the same one each time, so that a gradient by it can be
- * asked for. A temporary that nobody else holds cannot come again and is not kept. */
+ * asked for. A large one is not copied but held, by the programs as well. A small
+ * temporary that nobody else holds cannot come again and is not kept. */
 int
-ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out,
-                     ipu_status (*make)(ipu_ctx *ctx, ipu_trace *trace,
-                                        const ipu_type *type, const void *data,
-                                        ipu_value *out))
+ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out)
 {
     py_trace *self = (py_trace *)trace;
+    bool is_large = tensor->storage->bytes >= HELD_BYTES;
     PyObject *key = PyLong_FromVoidPtr(tensor);
     PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(self->captured, key);
     int result = PyErr_Occurred() ? -1 : 0;
@@ -52,11 +51,14 @@ ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out,
         out->index = (uint32_t)PyLong_AsUnsignedLong(PyTuple_GET_ITEM(known, 1));
     } else if (result == 0) {
         ipu_ctx ctx = ipu_py_ctx();
-        if (make(&ctx, self->trace, &tensor->type, ipu_py_tensor_data(tensor), out) !=
-            IPU_OK) {
+        const void *data = ipu_py_tensor_data(tensor);
+        ipu_status status =
+            is_large ? ipu_trace_held(&ctx, self->trace, &tensor->type, data, out)
+                     : ipu_trace_constant(&ctx, self->trace, &tensor->type, data, out);
+        if (status != IPU_OK) {
             ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
             result = -1;
-        } else if (Py_REFCNT(tensor) > 1) {
+        } else if (is_large || Py_REFCNT(tensor) > 1) {
             PyObject *entry = Py_BuildValue("(Ok)", tensor, (unsigned long)out->index);
             result = entry == NULL ? -1 : PyDict_SetItem(self->captured, key, entry);
             Py_XDECREF(entry);
@@ -480,7 +482,7 @@ trace_evaluate(PyObject *object, PyObject *args)
         return fail(self, &ctx);
     }
     PyObject *program =
-        ipu_py_program_compile(state, graph, device, true, false, false);
+        ipu_py_program_compile(state, graph, self->captured, device, true, false, false);
     ipu_graph_free(&ctx, graph);
     PyObject *outputs =
         program == NULL ? NULL : PyObject_CallMethod(program, "run", "(())");
@@ -507,8 +509,8 @@ trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
         PyErr_SetString(PyExc_RuntimeError, "a block is still open");
         return NULL;
     }
-    return ipu_py_program_compile(state_of(self), self->trace->graph, device, fuse != 0,
-                                  reference != 0, verify != 0);
+    return ipu_py_program_compile(state_of(self), self->trace->graph, self->captured,
+                                  device, fuse != 0, reference != 0, verify != 0);
 }
 
 static PyObject *

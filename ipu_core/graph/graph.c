@@ -42,6 +42,7 @@ ipu_graph_free(ipu_ctx *ctx, ipu_graph *graph)
     IPU_ARRAY_FREE(ctx, &graph->nodes);
     IPU_ARRAY_FREE(ctx, &graph->blocks);
     IPU_ARRAY_FREE(ctx, &graph->resources);
+    IPU_ARRAY_FREE(ctx, &graph->held);
     ipu_arena_free(ctx, &graph->arena);
     ipu_free(ctx, graph, sizeof(*graph));
 }

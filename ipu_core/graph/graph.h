@@ -76,12 +76,20 @@ typedef struct ipu_resource {
     const char *name;
 } ipu_resource;
 
+/* Bytes that the graph and its programs read but do not own: whoever added them keeps
+ * them, aligned and with slack behind them, as long as any of these is used. */
+typedef struct ipu_held {
+    const void *data;
+    size_t bytes;
+} ipu_held;
+
 typedef struct ipu_graph {
     ipu_arena arena;
     IPU_ARRAY(ipu_value_data) values;
     IPU_ARRAY(ipu_node_data) nodes;
     IPU_ARRAY(ipu_block_data) blocks; /* blocks.items[0] is the main block */
     IPU_ARRAY(ipu_resource) resources;
+    IPU_ARRAY(ipu_held) held; /* by the attribute `index` of held nodes */
     bool host; /* a host graph: the wider dtypes are allowed */
 } ipu_graph;
 

@@ -47,6 +47,14 @@ ipu_infer_constant(ipu_infer_call *call)
 }
 
 ipu_status
+ipu_infer_held(ipu_infer_call *call)
+{
+    IPU_TRY(dtype_attr(call, &call->outputs[0].dtype));
+    IPU_TRY(shape_attr(call, &call->outputs[0].shape));
+    return ipu_type_check(call->ctx, &call->outputs[0]);
+}
+
+ipu_status
 ipu_infer_identity(ipu_infer_call *call)
 {
     call->outputs[0] = call->inputs[0];

@@ -21,6 +21,7 @@
  * offsets. */
 #include "program/lower_impl.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 ipu_status
@@ -164,6 +165,31 @@ lower_constant(lowering *l, const ipu_node_data *node)
     }
     l->values[node->first_output].place =
         (ipu_place){.space = IPU_SPACE_CONSTANT, .offset = found.offset};
+    return IPU_OK;
+}
+
+static ipu_status
+lower_held(lowering *l, const ipu_node_data *node)
+{
+    int64_t index = ipu_attrs_int(node->attrs, IPU_ATTR_INDEX, -1);
+    IPU_FAIL_IF(l->ctx, index < 0 || (size_t)index >= l->graph->held.count, INTERNAL,
+                "there is no held tensor %" PRId64, index);
+    l->values[node->first_output].place =
+        (ipu_place){.space = IPU_SPACE_HELD, .index = (uint32_t)index};
+    return IPU_OK;
+}
+
+static ipu_status
+copy_held(lowering *l)
+{
+    size_t count = l->graph->held.count;
+    ipu_held *held;
+    IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, count * sizeof(*held), &held));
+    for (size_t i = 0; i < count; i++) {
+        held[i] = l->graph->held.items[i];
+    }
+    l->program->held = held;
+    l->program->held_count = (uint32_t)count;
     return IPU_OK;
 }
 
@@ -361,6 +387,8 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
     switch (node->op) {
     case IPU_OP_ID_CONSTANT:
         return lower_constant(l, node);
+    case IPU_OP_ID_HELD:
+        return lower_held(l, node);
     case IPU_OP_ID_VARIABLE_READ:
         return lower_variable_read(l, id, node);
     case IPU_OP_ID_INFEED_DEQUEUE:
@@ -484,6 +512,7 @@ lower(lowering *l)
     IPU_TRY(ipu__lower_find_uses(l));
     IPU_TRY(lower_main(l));
     IPU_TRY(store_constants(l));
+    IPU_TRY(copy_held(l));
     return ipu__lower_plan_slab(l);
 }
 

@@ -13,6 +13,7 @@
 typedef enum ipu_space {
     IPU_SPACE_SLAB,     /* offset into the program's slab */
     IPU_SPACE_CONSTANT, /* offset into the program's constants */
+    IPU_SPACE_HELD,     /* index of bytes that the program does not own */
     IPU_SPACE_INPUT,    /* index of a run's input buffer */
     IPU_SPACE_OUTPUT,   /* index of a run's output buffer */
     IPU_SPACE_VARIABLE, /* index into the program's resources */
@@ -21,7 +22,7 @@ typedef enum ipu_space {
 
 typedef struct ipu_place {
     ipu_space space;
-    uint32_t index; /* INPUT, OUTPUT, VARIABLE, INFEED */
+    uint32_t index; /* HELD, INPUT, OUTPUT, VARIABLE, INFEED */
     size_t offset;  /* SLAB, CONSTANT */
 } ipu_place;
 
@@ -74,6 +75,8 @@ typedef struct ipu_program {
     const ipu_type *inputs; /* the main block's parameters */
     uint32_t output_count;
     const ipu_type *outputs; /* the main block's results */
+    uint32_t held_count;
+    const ipu_held *held; /* graph/graph.h says who keeps them */
     const void *constants;
     size_t constant_bytes;
     size_t workspace_bytes; /* the largest of any kernel; its place is in the slab */

@@ -22,6 +22,9 @@ print_place(ipu_text *out, ipu_place place)
     case IPU_SPACE_CONSTANT:
         ipu_text_print(out, "constant+%zu", place.offset);
         break;
+    case IPU_SPACE_HELD:
+        ipu_text_print(out, "held[%" PRIu32 "]", place.index);
+        break;
     case IPU_SPACE_INPUT:
         ipu_text_print(out, "input[%" PRIu32 "]", place.index);
         break;

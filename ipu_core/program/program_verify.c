@@ -148,6 +148,12 @@ check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
                     bytes <= program->constant_bytes - place.offset,
                 "an operand ends past the constants");
         break;
+    case IPU_SPACE_HELD:
+        REQUIRE(c,
+                !is_output && place.index < program->held_count &&
+                    bytes == program->held[place.index].bytes,
+                "a held tensor is not as the program says");
+        break;
     case IPU_SPACE_INPUT:
         REQUIRE(c,
                 !is_output && place.index < program->input_count &&

@@ -98,6 +98,8 @@ resolve(const ipu_executor *executor, ipu_place place)
         return executor->slab + place.offset;
     case IPU_SPACE_CONSTANT: /* read only: the verifier lets nothing write here */
         return (char *)executor->program->constants + place.offset;
+    case IPU_SPACE_HELD: /* read only, too */
+        return (void *)(uintptr_t)executor->program->held[place.index].data;
     case IPU_SPACE_VARIABLE:
         return executor->resources[place.index];
     case IPU_SPACE_INPUT:

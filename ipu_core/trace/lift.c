@@ -90,6 +90,9 @@ copy_node(lifting *l, const ipu_node_data *node)
 static ipu_status
 copy_needed(lifting *l, ipu_value value)
 {
+    for (size_t i = 0; i < l->from->held.count; i++) {
+        IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->to->held, l->from->held.items[i]));
+    }
     for (uint32_t i = 0; i < l->from->nodes.count; i++) {
         if (l->needed[i]) {
             IPU_TRY(copy_node(l, ipu_node_of(l->from, (ipu_node){i})));

@@ -168,3 +168,20 @@ ipu_trace_constant(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
     return ipu_graph_emit(ctx, trace->graph, (ipu_block){0}, IPU_NO_NODE,
                           IPU_OP_ID_CONSTANT, NULL, 0, attrs, 3, out);
 }
+
+ipu_status
+ipu_trace_held(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type, const void *data,
+               ipu_value *out)
+{
+    ipu_held held = {data, ipu_type_bytes(type)};
+    ipu_attr attrs[] = {
+        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)type->dtype},
+        {.key = IPU_ATTR_SHAPE,
+         .count = (uint32_t)type->shape.rank,
+         .as.ints = type->shape.dims},
+        {.key = IPU_ATTR_INDEX, .as.i = (int64_t)trace->graph->held.count},
+    };
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &trace->graph->held, held));
+    return ipu_graph_emit(ctx, trace->graph, (ipu_block){0}, IPU_NO_NODE,
+                          IPU_OP_ID_HELD, NULL, 0, attrs, 3, out);
+}

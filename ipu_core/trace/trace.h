@@ -48,6 +48,9 @@ ipu_status ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op,
 /* A constant, in the main block, so that loops do not make it again. */
 ipu_status ipu_trace_constant(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
                               const void *data, ipu_value *out);
+/* Bytes outside of the graph, see ipu_held, in the main block. */
+ipu_status ipu_trace_held(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
+                          const void *data, ipu_value *out);
 /* A graph of its own that gives one value of the trace (lift.c); free it with
  * ipu_graph_free. INVALID_ARGUMENT where the value depends on what is not known yet. */
 ipu_status ipu_trace_lift(ipu_ctx *ctx, const ipu_trace *trace, ipu_value value,
