@@ -359,14 +359,22 @@ def test_absl_is_the_users_own(tmp_path):
             def test_it(self, n):
                 self.assertAllEqual(tf.constant(n), n)
 
+        FLAGS = tf.compat.v1.flags.FLAGS
+        tf.compat.v1.flags.DEFINE_integer("size", 1, "a number")
+        tf.compat.v1.flags.DEFINE_bool("fast", True, "a switch")
         print(json.dumps(parameterized.__file__))
-        tf.test.main()
+        try:
+            tf.test.main()
+        finally:
+            print(FLAGS.size, FLAGS.fast)
     """)
     path = tmp_path / "absl_test.py"
     path.write_text(program)
+    words = [str(path), "-v", "--size", "3", "--nofast", "-k", "two"]
     done = subprocess.run(
-        [sys.executable, "-m", "ipu", "run", str(path)], capture_output=True, text=True
+        [sys.executable, "-m", "ipu", "run", *words], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert "absl" in json.loads(done.stdout.splitlines()[0])
-    assert "Ran 2 tests" in done.stderr
+    where, flags = done.stdout.splitlines()
+    assert "absl" in json.loads(where) and flags == "3 False"
+    assert "test_it_two" in done.stderr and "Ran 1 test" in done.stderr

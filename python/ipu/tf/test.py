@@ -50,9 +50,29 @@ def main(argv: Sequence[str] | None = None, **options: Any) -> None:
     # A program that defines flags has imported absl; they must be read before use.
     absl_flags = sys.modules.get("absl.flags")
     if absl_flags is not None:
-        words = absl_flags.FLAGS(words, known_only=True)
+        words = _without_flags(words, absl_flags.FLAGS)
     options.setdefault("module", "__main__")
     unittest.main(argv=words, **options)
+
+
+def _without_flags(words: list[str], flags: Any) -> list[str]:
+    """The words that are not flags of the program; absl reads those.
+
+    Short options such as ``-v`` are for unittest, though absl has some as well.
+    """
+    mine, rest = words[:1], words[:1]
+    remaining = iter(words[1:])
+    for word in remaining:
+        name, equals, _ = word.removeprefix("--").partition("=")
+        known = name in flags or name.removeprefix("no") in flags
+        if not word.startswith("--") or not known:
+            rest.append(word)
+            continue
+        mine.append(word)
+        if not equals and name in flags and not flags[name].boolean:
+            mine += [next(remaining, "")]
+    flags(mine)
+    return rest
 
 
 _folder: list[str] = []
