@@ -136,10 +136,16 @@ def test_open_shapes_are_clear_errors_in_a_function(call: Any) -> None:
 def test_sizes_of_known_tensors_are_sizes() -> None:
     def body(x: Any) -> Any:
         shape = tf.shape(x)
-        return tf.reshape(x, [shape[0], -1]), tf.zeros([shape[0], 2]), tf.zeros(shape)
+        return (
+            tf.reshape(x, [shape[0], -1]),
+            tf.zeros([shape[0], 2]),
+            tf.zeros(shape),
+            tf.reshape(x, [shape[0] * shape[1], -1]),
+            tf.range(tf.size(x) // 4),
+        )
 
     _, found = trace(body, np.zeros((3, 2, 2), np.float32))
-    assert [t.shape for t in found] == [(3, 4), (3, 2), (3, 2, 2)]
+    assert [t.shape for t in found] == [(3, 4), (3, 2), (3, 2, 2), (6, 2), (3,)]
 
 
 ERRORS: tuple[tuple[Any, type[BaseException], str], ...] = (

@@ -532,7 +532,7 @@ def names_in(text: str) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """A result as JSON holds it: dtype, shape, special numbers as text."""
+    """A result as JSON holds it: dtype, shape, numbers; special ones as text."""
     if isinstance(value, str):
         return value
     array = np.asarray(value)

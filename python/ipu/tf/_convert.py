@@ -154,11 +154,16 @@ def known_value(value: Any, what: str) -> Any:
     Raises:
         TypeError: It is computed by the function that is being traced.
     """
-    if isinstance(value, Tensor) and value.is_symbolic:
-        raise TypeError(
-            f"{what} must be known when the function is traced, but it is computed in "
-            "it. Shapes on the device are static: pass a Python number or a constant."
-        )
+    trace = _core.open_trace()
+    if isinstance(value, Tensor) and value.is_symbolic and trace is not None:
+        try:  # arithmetic on sizes, such as tf.shape(x)[0] * 2, has a value already
+            value = trace.evaluate(value, None)
+        except Exception as error:
+            raise TypeError(
+                f"{what} must be known when the function is traced, but it is computed "
+                "in it. Shapes on the device are static: pass a Python number or a "
+                "constant."
+            ) from error
     return np.asarray(value)
 
 

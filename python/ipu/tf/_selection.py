@@ -57,9 +57,9 @@ def _open_shape(what: str, instead: str) -> NoReturn:
 def where(condition: Any, x: Any = None, y: Any = None, name: str = "") -> Tensor:
     """Elements of ``x`` where ``condition`` holds, else of ``y``; all three broadcast.
 
-    With the condition alone, the places where it holds: int64 [count, dimensions]
-    (int32 in a function for the device). That works on values that are known, not on
-    those of a function that is being traced.
+    With the condition alone, the places where it holds: int64 [count, dimensions], or
+    int32 in a function for a device. That works on values that are known, not on those
+    of a function that is being traced.
 
     Args:
         condition: bool.

@@ -3,7 +3,9 @@
 
 The core has one shape rule per op and sizes are always known there. An open size (the
 batch) is therefore tried with two numbers: what differs between the two results is open
-as well. Nothing is computed, and no variable changes.
+as well. Nothing is computed, and no variable changes. Where a result is made of sizes
+alone (``tf.shape(x)[0]``), its symbol keeps its values under the trials, for the calls
+that it is an argument of.
 """
 
 from __future__ import annotations
@@ -42,16 +44,29 @@ def infer_outputs(
     """
     leaves = tf.nest.flatten((args, kwargs))
     symbols = [leaf for leaf in leaves if isinstance(leaf, KerasTensor)]
+    known: list[list[Any]] = []  # by probe and by result
 
     def body(*tensors: Any) -> Any:
         supply = iter(tensors)
-        filled = [
-            next(supply) if isinstance(leaf, KerasTensor) else leaf for leaf in leaves
-        ]
-        real_args, real_kwargs = tf.nest.pack_sequence_as((args, kwargs), filled)
-        return function(*real_args, **real_kwargs)
+        trial = len(known)
 
-    is_open = any(size is None for symbol in symbols for size in symbol.shape)
+        def fill(leaf: Any) -> Any:
+            if not isinstance(leaf, KerasTensor):
+                return leaf
+            tensor = next(supply)
+            return leaf.trials[trial] if trial < len(leaf.trials) else tensor
+
+        real_args, real_kwargs = tf.nest.pack_sequence_as(
+            (args, kwargs), [fill(leaf) for leaf in leaves]
+        )
+        result = function(*real_args, **real_kwargs)
+        known.append([_size_value(leaf) for leaf in tf.nest.flatten(result)])
+        return result
+
+    is_open = any(
+        symbol.trials or any(size is None for size in symbol.shape)
+        for symbol in symbols
+    )
     results = []
     for probe in _PROBES if is_open else _PROBES[:1]:
         specs = [
@@ -70,14 +85,26 @@ def infer_outputs(
             raise
     first, last = results[0], results[-1]
 
+    values = iter(zip(*known, strict=True))
+
     def merge(one: Any, other: Any) -> KerasTensor:
         shape: Shape = tuple(
             size if size == other_size else None
             for size, other_size in zip(one.shape, other.shape, strict=True)
         )
-        return KerasTensor(shape, one.dtype, name)
+        symbol = KerasTensor(shape, one.dtype, name)
+        trials = next(values)
+        if all(value is not None for value in trials):
+            symbol.trials = trials
+        return symbol
 
     return tf.nest.map_structure(merge, first, last)
+
+
+def _size_value(leaf: Any) -> Any:
+    """An integer that is known although nothing was computed: a size, or several."""
+    is_known = isinstance(leaf, tf.Tensor) and not leaf.is_symbolic
+    return leaf if is_known and leaf.dtype.is_integer else None
 
 
 def _hide_probe(error: Exception, probe: int) -> None:

@@ -38,6 +38,8 @@ class KerasTensor:
         shape: A tuple of sizes, None where the size is open.
         dtype: A ``tf.DType``.
         name: The name of the layer that made it.
+        trials: The values that it had while shapes were found (``infer.py``), where it
+            is made of sizes alone; else empty.
     """
 
     _keras_history: KerasHistory
@@ -46,6 +48,7 @@ class KerasTensor:
         self.shape = TensorShape(shape)
         self.dtype = tf.as_dtype(dtype)
         self.name = name
+        self.trials: tuple[Any, ...] = ()
 
     @property
     def node(self) -> Node:
