@@ -1,5 +1,8 @@
 """AutoGraph: each program gives in a tf.function what plain Python gives eagerly."""
 
+# the programs are written as users write them
+# ruff: noqa: B007, SIM108, SIM113
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -34,7 +37,7 @@ def as_argument(value: Any) -> Any:
     return tf.constant(value) if isinstance(value, (int, float, list)) else value
 
 
-# --- conditionals ------------------------------------------------------------------
+# --- conditionals --------------------------------------------------------------------
 
 
 @case((3.0,), (-3.0,), (0.0,))
@@ -172,7 +175,7 @@ def python_objects_pass_through(x):
     return y if kind == "sum" else x
 
 
-# --- counted loops -----------------------------------------------------------------
+# --- counted loops -------------------------------------------------------------------
 
 
 @case((5,), (0,), (1,))
@@ -343,7 +346,7 @@ def tuples_are_carried(x):
     return state
 
 
-# --- while -------------------------------------------------------------------------
+# --- while ---------------------------------------------------------------------------
 
 
 @case((6,), (1,), (27,))
@@ -410,7 +413,7 @@ def return_in_while(n):
     return n
 
 
-# --- Python values stay Python -------------------------------------------------------
+# --- Python values stay Python --------------------------------------------------------
 
 
 @case((2.0,))
@@ -462,7 +465,7 @@ def dictionaries(x):
     return d
 
 
-# --- functions -----------------------------------------------------------------------
+# --- functions ------------------------------------------------------------------------
 
 
 def helper(x):
@@ -587,7 +590,7 @@ def starred_and_keyword_arguments(x):
     return f(*[x, 2.0], scale=4.0, **{"bias": 1.0})
 
 
-# --- integers and floats -------------------------------------------------------------
+# --- integers and floats --------------------------------------------------------------
 
 
 @case((7,))

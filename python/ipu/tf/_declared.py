@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ipu.tf import nest
@@ -66,4 +67,17 @@ def fit_argument(name: str, index: int, spec: Any, argument: Any) -> Any:
             )
         return tensor
 
-    return nest.map_structure(fit, spec, argument)
+    def walk(one: Any, value: Any) -> Any:
+        if isinstance(one, TensorSpec):
+            return fit(one, value)
+        if type(one) is not type(value) or len(one) != len(value):
+            raise ValueError(
+                f"Python inputs incompatible with input_signature of {name}: argument "
+                f"{index} must have the structure {one}. Received: {value!r}."
+            )
+        if isinstance(one, Mapping):
+            return type(value)((key, walk(one[key], value[key])) for key in value)
+        fitted = [walk(a, b) for a, b in zip(one, value, strict=True)]
+        return nest.pack_sequence_as(value, nest.flatten(fitted))
+
+    return walk(spec, argument)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterable
@@ -138,6 +139,7 @@ def _print(*args: Any, **kwargs: Any) -> None:
     if _traced(args):
         from ipu.tf import logging_ops
 
+        kwargs.setdefault("file", sys.stdout)
         logging_ops.print_values(*args, **kwargs)
         return
     if _core.open_trace() is not None:
