@@ -218,8 +218,8 @@ static const text_case text_cases[] = {
      " %9 = repeat(%0, %1) {body=b2} : float32[] } -> (%1)",
      "resource r0 variable id=7 \"w\" float32[]\n" BLOCK
      "(%0: int32[], %1: float32[]) {\n  %2 = exp(%1) : float32[]\n"
-     "  block b1(%3: float32[]) {\n    variable_add(%2) {resource=0}\n  } -> (%3)\n"
-     "  %4 = repeat(%0, %1) {body=b1} : float32[]\n} -> (%1)\n"},
+     "  block b1() {\n    variable_add(%2) {resource=0}\n  } -> ()\n"
+     "  repeat(%0) {body=b1}\n} -> (%1)\n"},
     /* a layer */
     {"fuse prune",
      BLOCK "(%0: float32[4,3], %1: float32[3,5], %2: float32[5]) {"
