@@ -67,7 +67,11 @@ def digamma(x: float) -> float:
         return -math.copysign(math.inf, x)
     if x < 0:
         whole = math.isinf(x) or x == math.floor(x)
-        return math.nan if whole else digamma(1 - x) - math.pi / math.tan(math.pi * x)
+        return (
+            math.nan
+            if whole
+            else digamma(1 - x) - math.pi / math.tan(math.pi * (x - round(x)))
+        )
     if math.isinf(x) or math.isnan(x):
         return x
     terms = []

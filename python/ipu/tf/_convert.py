@@ -154,8 +154,9 @@ def known_value(value: Any, what: str) -> Any:
     Raises:
         TypeError: It is computed by the function that is being traced.
     """
-    trace = _core.open_trace()
-    if isinstance(value, Tensor) and value.is_symbolic and trace is not None:
+    symbolic = isinstance(value, Tensor) and value.is_symbolic
+    trace = _core.open_trace() if symbolic else None
+    if trace is not None:
         try:  # arithmetic on sizes, such as tf.shape(x)[0] * 2, has a value already
             value = trace.evaluate(value, None)
         except Exception as error:
@@ -205,6 +206,8 @@ def axes_of(axis: Any, rank: int) -> list[int]:
     """
     if axis is None:
         return list(builtins.range(rank))
+    if isinstance(axis, int):
+        return [axis_of(axis, rank)]
     items = np.atleast_1d(known_value(axis, "axis")).tolist()
     axes = [axis_of(item, rank) for item in items]
     if len(set(axes)) != len(axes):

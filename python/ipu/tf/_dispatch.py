@@ -37,8 +37,9 @@ def _find(values: Any) -> Handler | None:
             found = _find(value)
             if found is not None:
                 return found
-        elif isinstance(value, tuple(_handlers)):
-            return next(h for kind, h in _handlers.items() if isinstance(value, kind))
+        for kind, handler in _handlers.items():
+            if isinstance(value, kind):
+                return handler
     return None
 
 

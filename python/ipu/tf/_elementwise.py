@@ -36,7 +36,8 @@ def _unary(row: str, name: str, text: str, example: str) -> Callable[..., Tensor
 
 def _binary(row: str, name: str, text: str, example: str) -> Callable[..., Tensor]:
     def function(x: Any, y: Any, name: str | None = None) -> Tensor:
-        return apply(row, pair(x, y))
+        both = type(x) is Tensor and type(y) is Tensor
+        return apply(row, (x, y) if both else pair(x, y))
 
     function.__name__ = function.__qualname__ = name
     second = "        y: The same; of one dtype with ``x``.\n"
