@@ -10,8 +10,8 @@ Two figures, each of ipu alone:
   products on all threads right after the enqueue, and the waiting thread has to get a
   core.
 - A training loop in a `tf.function` (an iterator, a tape, `apply_gradients`, an
-  outfeed) against `fit` on the same model: an epoch of one, then an epoch of the other, and so
-  on in one process.
+  outfeed) against `fit` on the same model: an epoch of one, then an epoch of the other,
+  and so on in one process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """AutoGraph: each program gives in a tf.function what plain Python gives eagerly."""
 
 # the programs are written as users write them
-# ruff: noqa: B007, SIM108, SIM113
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """AutoGraph's errors: they name the variable, the rule and the user's line."""
 
 # the programs are written as users write them
-# ruff: noqa: B007, SIM108
+# ruff: noqa: SIM108
 
 from __future__ import annotations
 
