@@ -2,8 +2,8 @@
 """Eager ops, tracing and the turns of a loop: `python -m benchmarks.eager`.
 
 `a + b` on float32 tensors of four elements, in `ipu` and in each peer that is
-installed, each in a process of its own, pinned to one core. Rounds alternate between the
-processes; a round is the fastest of five repetitions, the figure the median of the
+installed, each in a process of its own, pinned to one core. Rounds alternate between
+the processes; a round is the fastest of five repetitions, the figure the median of the
 rounds. Then `ipu` alone: a whole Python step with a tape, tracing of 1,000 mixed ops,
 and one turn of a loop of 10,000 with one carried add and one enqueue.
 """

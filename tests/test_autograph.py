@@ -1,7 +1,5 @@
 """AutoGraph: each program gives in a tf.function what plain Python gives eagerly."""
 
-# the programs are written as users write them
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,8 +1,5 @@
 """AutoGraph's errors: they name the variable, the rule and the user's line."""
 
-# the programs are written as users write them
-# ruff: noqa: SIM108
-
 from __future__ import annotations
 
 from collections.abc import Callable

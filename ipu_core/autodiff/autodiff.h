@@ -24,7 +24,8 @@ typedef struct ipu_gradient_scope {
     const uint32_t *spans; /* pairs: nodes from the first to before the second */
     uint32_t span_count;   /* nodes in no span are constants */
     const ipu_value *watched;
-    uint32_t watched_count; /* an x that does not depend on any of them has no gradient */
+    uint32_t
+        watched_count; /* an x that does not depend on any of them has no gradient */
 } ipu_gradient_scope;
 
 /* The same within a scope; NULL is everything. */

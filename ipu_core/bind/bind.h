@@ -152,7 +152,8 @@ PyObject *ipu_py_open_trace(ipu_py_state *state);
 ipu_trace *ipu_py_trace_of(PyObject *trace);
 unsigned long ipu_py_trace_thread(PyObject *trace); /* that opened it */
 PyObject *ipu_py_trace_gradients(PyObject *trace, PyObject *args, PyObject *kwargs);
-/* An eager tensor as a value of a trace: a constant, or where it lies if it is large. */
+/* An eager tensor as a value of a trace: a constant, or where it lies if it is large.
+ */
 int ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out);
 /* `tensor` as a value of the open trace: its own value, or a constant. */
 int ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out);

@@ -2,26 +2,20 @@
  *
  * Eager ops. What an op needs beside its data (types of the results, the chosen kernel)
  * depends on op, attributes and types of the inputs alone, so it is kept: in a table of
- * a fixed number of entries, found by hash, where a newcomer takes the place of an older
- * one. Under the GIL, but for kernels of large tensors, which run without it: an entry
- * in use is freed by its last user. */
+ * a fixed number of entries, found by hash, where a newcomer takes the place of an
+ * older one. Under the GIL, but for kernels of large tensors, which run without it: an
+ * entry in use is freed by its last user. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_INPUTS = 64,
-    MAX_OUTPUTS = 8,
-    LARGE_BYTES = 1 << 16,
-    WAYS = 2,
-    SETS = 256
-};
+enum { MAX_INPUTS = 64, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16, WAYS = 2, SETS = 256 };
 
 typedef struct entry {
     uint64_t hash;
-    uint32_t users; /* the table is one of them */
+    uint32_t users;  /* the table is one of them */
     ipu_arena arena; /* of all below */
     ipu_kernel_spec spec;
     uint32_t flags;
@@ -108,7 +102,8 @@ copy_attrs(ipu_ctx *ctx, ipu_arena *arena, ipu_attrs attrs, ipu_attrs *out)
     IPU_TRY(ipu_arena_alloc(ctx, arena, attrs.count * sizeof(ipu_attr), &items));
     for (uint32_t i = 0; i < attrs.count; i++) {
         items[i] = attrs.items[i];
-        if (ipu_attr_kind_of(items[i].key) == IPU_ATTR_KIND_INTS && items[i].count > 0) {
+        if (ipu_attr_kind_of(items[i].key) == IPU_ATTR_KIND_INTS &&
+            items[i].count > 0) {
             int64_t *ints;
             size_t bytes = items[i].count * sizeof(int64_t);
             IPU_TRY(ipu_arena_alloc(ctx, arena, bytes, &ints));
@@ -133,10 +128,10 @@ fill_entry(ipu_ctx *ctx, entry *e, ipu_op op, ipu_py_tensor *const *inputs,
     IPU_FAIL_IF(ctx, input_count > MAX_INPUTS, INVALID_ARGUMENT,
                 "%s of %u tensors; at most %d are supported", info->name, input_count,
                 MAX_INPUTS);
-    IPU_TRY(ipu_arena_alloc(ctx, &e->arena, input_count * sizeof(ipu_type),
-                            &input_types));
-    IPU_TRY(ipu_arena_alloc(ctx, &e->arena, MAX_OUTPUTS * sizeof(ipu_type),
-                            &output_types));
+    IPU_TRY(
+        ipu_arena_alloc(ctx, &e->arena, input_count * sizeof(ipu_type), &input_types));
+    IPU_TRY(
+        ipu_arena_alloc(ctx, &e->arena, MAX_OUTPUTS * sizeof(ipu_type), &output_types));
     IPU_TRY(copy_attrs(ctx, &e->arena, attrs, &own));
     for (uint32_t i = 0; i < input_count; i++) {
         input_types[i] = inputs[i]->type;

@@ -95,8 +95,7 @@ push_item(request *r, PyObject *item, bool none_is_value, value_array *array)
     }
     ipu_value value;
     ipu_py_tensor *tensor = ipu_py_as_tensor(r->state, item, -1);
-    int result =
-        tensor == NULL ? -1 : ipu_py_trace_value(r->state, tensor, &value);
+    int result = tensor == NULL ? -1 : ipu_py_trace_value(r->state, tensor, &value);
     Py_XDECREF(tensor);
     return result < 0 ? -1 : push(r, array, value);
 }

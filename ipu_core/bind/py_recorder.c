@@ -220,8 +220,8 @@ compute_node(ipu_py_state *state, py_recorder *self, ipu_node id)
 
 /* Computes the nodes from `first` on that the results need. */
 static int
-compute(ipu_py_state *state, py_recorder *self, uint32_t first, const ipu_value *results,
-        uint32_t count)
+compute(ipu_py_state *state, py_recorder *self, uint32_t first,
+        const ipu_value *results, uint32_t count)
 {
     uint32_t added = (uint32_t)self->graph->nodes.count - first;
     bool *needed = PyMem_Calloc(added + 1, sizeof(bool));
@@ -288,7 +288,8 @@ tensor_values(ipu_py_state *state, py_recorder *self, PyObject *list, bool all,
         if (item == Py_None) {
             continue;
         }
-        if (!ipu_py_is_tensor(state, item) || ((ipu_py_tensor *)item)->storage == NULL) {
+        if (!ipu_py_is_tensor(state, item) ||
+            ((ipu_py_tensor *)item)->storage == NULL) {
             PyErr_SetString(PyExc_TypeError, "expected eager tensors");
             return -1;
         }
@@ -343,8 +344,7 @@ results_list(py_recorder *self, const request *r, const uint32_t *kept, uint32_t
 {
     PyObject *list = PyList_New(count);
     for (uint32_t i = 0; list != NULL && i < count; i++) {
-        ipu_value value =
-            kept[i] == IPU_NO_INDEX ? IPU_NO_VALUE : r->out[kept[i]];
+        ipu_value value = kept[i] == IPU_NO_INDEX ? IPU_NO_VALUE : r->out[kept[i]];
         PyObject *item = value.index == IPU_NO_INDEX
                              ? Py_None
                              : (PyObject *)self->tensors.items[value.index];
@@ -386,8 +386,8 @@ gradients(py_recorder *self, request *r, PyObject *args)
     uint32_t first = (uint32_t)self->graph->nodes.count;
     ipu_ctx ctx = ipu_py_ctx();
     if (ipu_gradients_within(&ctx, self->graph, (ipu_block){0}, r->ys,
-                      grad_count == 0 ? NULL : r->grads, r->y_count, r->xs, r->x_count,
-                      &r->scope, r->out) != IPU_OK) {
+                             grad_count == 0 ? NULL : r->grads, r->y_count, r->xs,
+                             r->x_count, &r->scope, r->out) != IPU_OK) {
         return ipu_py_raise(state, &ctx);
     }
     return compute(state, self, first, r->out, r->x_count) < 0
@@ -490,9 +490,8 @@ recorder_watches(PyObject *object, PyObject *tensor)
 {
     py_recorder *self = (py_recorder *)object;
     ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
-    return PyBool_FromLong(
-        ipu_py_is_tensor(state, tensor) &&
-        is_watched(self, value_of(self, (ipu_py_tensor *)tensor)));
+    return PyBool_FromLong(ipu_py_is_tensor(state, tensor) &&
+                           is_watched(self, value_of(self, (ipu_py_tensor *)tensor)));
 }
 
 static PyObject *

@@ -341,9 +341,8 @@ tensor_get_shape(PyObject *self, void *Py_UNUSED(closure))
     PyObject *sizes = module == NULL
                           ? NULL
                           : ipu_py_shape_tuple(&((ipu_py_tensor *)self)->type.shape);
-    PyObject *shape = sizes == NULL ? NULL
-                                    : PyObject_CallMethod(module, "TensorShape", "(O)",
-                                                          sizes);
+    PyObject *shape =
+        sizes == NULL ? NULL : PyObject_CallMethod(module, "TensorShape", "(O)", sizes);
     Py_XDECREF(module);
     Py_XDECREF(sizes);
     return shape;

@@ -221,8 +221,8 @@ trace_parameter(PyObject *object, PyObject *args)
     return (PyObject *)ipu_py_tensor_symbolic(state_of(self), object, &type, value);
 }
 
-/* A value for the end of `block`, which may be closed by now: its own values, or what can
- * be used where the trace is. */
+/* A value for the end of `block`, which may be closed by now: its own values, or what
+ * can be used where the trace is. */
 static int
 result_value(py_trace *self, ipu_py_tensor *tensor, unsigned block, ipu_value *out)
 {
@@ -321,9 +321,9 @@ trace_sees(PyObject *object, PyObject *argument)
         PyErr_SetString(PyExc_TypeError, "expected a tensor");
         return NULL;
     }
-    return PyBool_FromLong(tensor->storage != NULL ||
-                           (tensor->trace == object &&
-                            ipu_trace_visible(self->trace, tensor->value)));
+    return PyBool_FromLong(
+        tensor->storage != NULL ||
+        (tensor->trace == object && ipu_trace_visible(self->trace, tensor->value)));
 }
 
 static PyObject *
@@ -481,8 +481,8 @@ trace_evaluate(PyObject *object, PyObject *args)
     if (ipu_trace_lift(&ctx, self->trace, value, &graph) != IPU_OK) {
         return fail(self, &ctx);
     }
-    PyObject *program =
-        ipu_py_program_compile(state, graph, self->captured, device, true, false, false);
+    PyObject *program = ipu_py_program_compile(state, graph, self->captured, device,
+                                               true, false, false);
     ipu_graph_free(&ctx, graph);
     PyObject *outputs =
         program == NULL ? NULL : PyObject_CallMethod(program, "run", "(())");

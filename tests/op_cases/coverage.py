@@ -17,7 +17,8 @@ log1p log_softmax mean random_normal random_uniform reciprocal rsqrt sigmoid
 sigmoid_grad sin sinh softmax softplus sparse_cross_entropy sqrt tan tanh tanh_grad
 trunc truncated_normal
 """
-OF_ANY = """equal not_equal select cast identity stop_gradient reshape transpose
+OF_ANY = """equal not_equal select cast identity stop_gradient custom_gradient reshape
+transpose
 broadcast concat slice slice_grad dynamic_slice dynamic_update_slice gather gather_nd
 tensor_scatter constant"""
 OF_INTS = """bitwise_not bitwise_and bitwise_or bitwise_xor left_shift right_shift
@@ -37,6 +38,7 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     "one_hot": INTS,
     **dict.fromkeys(("repeat", "while", "switch"), ("float32",)),
     "bitcast": NUMBERS,
+    "held": (),  # of tensors that the front end captures: tests/test_function.py
 }
 
 

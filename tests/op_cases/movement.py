@@ -61,6 +61,8 @@ def view_cases() -> Iterator[Case]:
             yield move("identity", shape_label(shape), one, lambda x: x)
             stop = move("stop_gradient", shape_label(shape), one, lambda x: x)
             yield Case(**{**stop.__dict__, "smooth": False})
+            own = move("custom_gradient", shape_label(shape), one, lambda x: x)
+            yield Case(**{**own.__dict__, "smooth": False})
             make = np.random.default_rng(3).uniform(0, 9, shape).astype(dtype)
             yield case(
                 "constant",

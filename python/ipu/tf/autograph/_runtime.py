@@ -19,6 +19,7 @@ from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._branches import Branches
 from ipu.tf.autograph._calls import call, call_iterated, converted, note_update
 from ipu.tf.autograph._iterate import is_tensor
+from ipu.tf.autograph._logic import and_, compare, decides_on_device, not_, or_
 from ipu.tf.autograph._state import LoopState
 from ipu.tf.autograph._stores import storing, watched_stores
 from ipu.tf.autograph._undefined import Undefined, no_value
@@ -52,13 +53,6 @@ _MANY_ITERATIONS = 10_000
 def _where() -> str:
     frame = sys._getframe(2)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def _decides_on_device(value: Any) -> bool:
-    """Whether a condition is only known when the program runs."""
-    if not is_tensor(value) or _core.open_trace() is None:
-        return False
-    return not isinstance(value, Tensor) or value.is_symbolic
 
 
 def _predicate(value: Any, where: str) -> Tensor:
@@ -111,7 +105,7 @@ def if_stmt(
         names: Their names; the first ``outputs`` are read afterwards.
         outputs: How many.
     """
-    if not _decides_on_device(condition):
+    if not decides_on_device(condition):
         if condition:
             body()
         else:
@@ -168,7 +162,7 @@ def _if_node(
 
 def if_exp(condition: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
     """``body() if condition else orelse()``."""
-    if not _decides_on_device(condition):
+    if not decides_on_device(condition):
         return body() if condition else orelse()
     box: list[Any] = [None]
 
@@ -325,7 +319,7 @@ def _python_for(
             body(item)
         else:
             go = test()
-            if _decides_on_device(go):
+            if decides_on_device(go):
                 # left early on the device: the rest of the unrolled turns is skipped
                 _staged_if(
                     go,
@@ -403,85 +397,12 @@ def _staged_search(
         put(state.final(results[1:]))
 
 
-# --- expressions -------------------------------------------------------------------
-
-
-def and_(*operands: Callable[[], Any]) -> Any:
-    """``a and b``; a tensor makes it logical_and of what follows."""
-    result: Any = True
-    for i, operand in enumerate(operands):
-        result = operand()
-        if _decides_on_device(result):
-            rest = operands[i + 1 :]
-            return (
-                ops.logical_and(_bool(result), _bool(and_(*rest))) if rest else result
-            )
-        if not result:
-            return result
-    return result
-
-
-def or_(*operands: Callable[[], Any]) -> Any:
-    """``a or b``; a tensor makes it logical_or of what follows."""
-    result: Any = False
-    for i, operand in enumerate(operands):
-        result = operand()
-        if _decides_on_device(result):
-            rest = operands[i + 1 :]
-            return ops.logical_or(_bool(result), _bool(or_(*rest))) if rest else result
-        if result:
-            return result
-    return result
-
-
-def _bool(value: Any) -> Tensor:
-    tensor = Tensor(value if is_tensor(value) else bool(value))
-    return tensor if tensor.dtype.is_bool else ops.cast(tensor, "bool")
-
-
-def not_(operand: Any) -> Any:
-    """``not operand``."""
-    if _decides_on_device(operand):
-        return ops.logical_not(_bool(operand))
-    return not operand
-
-
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "is": lambda a, b: a is b,
-    "is not": lambda a, b: a is not b,
-    "in": lambda a, b: a in b,
-    "not in": lambda a, b: a not in b,
-}
-
-
-def compare(first: Any, relations: Sequence[str], *rest: Callable[[], Any]) -> Any:
-    """``a < b < c``: each operand is computed once."""
-    left = [first]
-
-    def term(relation: str, operand: Callable[[], Any]) -> Callable[[], Any]:
-        def compute() -> Any:
-            right = operand()
-            result = _COMPARE[relation](left[0], right)
-            left[0] = right
-            return result
-
-        return compute
-
-    return and_(*[term(r, o) for r, o in zip(relations, rest, strict=True)])
-
-
 # --- statements --------------------------------------------------------------------
 
 
 def assert_stmt(condition: Any, message: Callable[[], Any]) -> None:
     """``assert condition, message``; of a tensor, checked when the program runs."""
-    if not _decides_on_device(condition):
+    if not decides_on_device(condition):
         if not condition:
             text = message()
             raise AssertionError(*([] if text is None else [text]))
@@ -494,7 +415,7 @@ def assert_stmt(condition: Any, message: Callable[[], Any]) -> None:
 
 def returned(value: Any, flag: Any = True) -> Any:
     """What a function returns, from the value of the ``return`` that was reached."""
-    if _decides_on_device(flag) and value is not no_value:
+    if decides_on_device(flag) and value is not no_value:
         raise ValueError(
             "The function returns a value on some paths and reaches its end on others, "
             "and a tensor decides which. A value must be returned on all paths."
