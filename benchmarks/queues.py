@@ -7,11 +7,9 @@ Two figures, each of ipu alone:
   waits for an element that a generator stamps with the time; it enqueues the element at
   once, and the thread looks at the clock when it has it. So the figure has the way
   through the infeed in it too. In the second row the device goes on with matrix
-  products on all threads right after the enqueue, and the waiting thread has to get a
-  core.
-- A training loop in a `tf.function` (an iterator, a tape, `apply_gradients`, an
-  outfeed) against `fit` on the same model: an epoch of one, then an epoch of the other,
-  and so on in one process.
+  products on all threads after the enqueue, and the waiting thread has to get a core.
+- A training loop in a `tf.function` (iterator, tape, `apply_gradients`, outfeed) and
+  `fit` of the same model: an epoch of one, then one of the other, and so on.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import itertools
 import subprocess
 import sys
 import threading
+import time
 import traceback
 import weakref
 from typing import Any
@@ -18,8 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ipu import _core, tf
+from ipu import _core, loops, tf
+from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf import errors
+from ipu.tf._function import DeviceFunction
 
 Dataset = tf.data.Dataset
 
@@ -745,3 +748,24 @@ def test_process_ends_with_a_live_feeder() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "done"
+
+
+def test_exceptions_of_two_sources_do_not_mix() -> None:
+    def broken(text: str) -> Any:
+        def generate() -> Any:
+            yield 0
+            raise KeyError(text)
+
+        return Dataset.from_generator(
+            generate, output_signature=tf.TensorSpec((), tf.int32)
+        )
+
+    # a feeder fails before anybody asks it, then another source does
+    infeed = IPUInfeedQueue(broken("first"), prefetch_depth=2)
+    infeed.initializer  # noqa: B018
+    time.sleep(0.05)
+    with pytest.raises(KeyError, match="second"):
+        list(broken("second"))
+    run = DeviceFunction(lambda: loops.repeat(2, lambda x: None, [], infeed))
+    with pytest.raises(KeyError, match="first"):
+        run()

@@ -338,7 +338,7 @@ def test_flat_map_and_interleave():
 
 
 def test_flat_map_refuses():
-    with pytest.raises(TypeError, match="must return a `Dataset` object"):
+    with pytest.raises(TypeError, match=r"must return a `Dataset` object"):
         Dataset.range(2).flat_map(lambda x: x)
     with pytest.raises(ValueError, match="structure"):
         Dataset.range(0).flat_map(lambda x: Dataset.range(2))

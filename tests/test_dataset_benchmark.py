@@ -74,9 +74,9 @@ def test_errors():
     dataset = pairs(10)
     with pytest.raises(tf.errors.OutOfRangeError):
         run(dataset, 3, 4)
-    with pytest.raises(ValueError, match="`number_of_epochs` to be at least 1"):
+    with pytest.raises(ValueError, match=r"`number_of_epochs` to be at least 1"):
         run(dataset, 0, 4)
-    with pytest.raises(ValueError, match="`elements_per_epochs` to be at least 1"):
+    with pytest.raises(ValueError, match=r"`elements_per_epochs` to be at least 1"):
         run(dataset, 1, 0)
     with pytest.raises(TypeError, match=r"to be of type `tf\.data\.Dataset`, but got"):
         run([1, 2], 1, 1)

@@ -411,11 +411,11 @@ def test_one_place_for_each_iterator():
 
 def test_iterators_without_a_data_set():
     made = IPUIterator(counting(5), prefetch_depth=2)
-    with pytest.raises(ValueError, match="either `dataset`, or both"):
+    with pytest.raises(ValueError, match=r"either `dataset`, or both"):
         IPUIterator()
-    with pytest.raises(ValueError, match="either `dataset`, or both"):
+    with pytest.raises(ValueError, match=r"either `dataset`, or both"):
         IPUIterator(counting(5), infeed_spec=made._infeed_spec)
-    with pytest.raises(ValueError, match="either `dataset`, or both"):
+    with pytest.raises(ValueError, match=r"either `dataset`, or both"):
         IPUIterator(infeed_spec=made._infeed_spec)
     other = IPUIterator(infeed_spec=made._infeed_spec, element_spec=made.element_spec)
     for action in (start, delete):

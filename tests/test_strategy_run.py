@@ -68,7 +68,7 @@ def test_a_loop_on_the_device():
                     prediction_loss = loss_object(labels, predictions)
                     loss = tf.reduce_mean(prediction_loss)
                 grads = tape.gradient(loss, model.trainable_variables)
-                opt.apply_gradients(zip(grads, model.trainable_variables))
+                opt.apply_gradients(zip(grads, model.trainable_variables, strict=True))
                 outfeed_queue.enqueue(loss)
 
         iterator = iter(create_dataset())
@@ -97,14 +97,14 @@ def test_the_first_generation_s_loop(jit):
                 keras.losses.sparse_categorical_crossentropy(y, logits)
             )
         grads = tape.gradient(loss, model.trainable_variables)
-        opt.apply_gradients(zip(grads, model.trainable_variables))
+        opt.apply_gradients(zip(grads, model.trainable_variables, strict=True))
         return loss
 
     training_step = tf.function(step, **jit)
     losses = []
     with strategy.scope():
         opt, model = keras.optimizers.SGD(0.5), create_model()
-        for (x, y), c in zip(create_dataset(), range(100)):
+        for (x, y), c in zip(create_dataset(), range(100), strict=False):
             loss = strategy.experimental_run_v2(training_step, args=[x, y, model, opt])
             if c % 20 == 0:
                 losses.append(float(loss.numpy()))
@@ -160,9 +160,9 @@ def test_a_plain_function():
     strategy = IPUStrategy()
     with pytest.raises(ValueError, match="does not support eager execution"):
         strategy.run(lambda x: x, args=(1.0,))
-    with pytest.raises(ValueError, match="does not support eager execution"):
-        with strategy.scope():
-            strategy.run(functools.partial(lambda x: x, 1.0))
+    eager = pytest.raises(ValueError, match="does not support eager execution")
+    with eager, strategy.scope():
+        strategy.run(functools.partial(lambda x: x, 1.0))
     with pytest.raises(TypeError, match="fn must be callable"):
         strategy.run(3)
 

@@ -37,8 +37,8 @@ typedef struct ipu_py_state {
 #define X(name) PyTypeObject *name##_type;
     IPU_PY_TYPE_LIST(X)
 #undef X
-    PyObject *errors;      /* module ipu._errors, found at the first error */
-    PyObject *parked;      /* an exception of a callback on another thread */
+    PyObject *errors; /* module ipu._errors, found at the first error */
+    PyObject *parked; /* dict: exceptions of callbacks on any thread, by their text */
     PyObject *open_traces; /* list: the innermost trace of a thread is its last item */
     PyObject *package_dir; /* str: frames below it are not the user's */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
@@ -66,9 +66,9 @@ ipu_py_state *ipu_py_state_global(void);
 /* Sets the exception of ctx->status with its message and source line; returns NULL. For
  * IPU_STATUS_PYTHON the exception is already set (or parked, see ipu_py_park). */
 PyObject *ipu_py_raise(ipu_py_state *state, const ipu_ctx *ctx);
-/* A callback that ran on another thread parks its exception (fetched, GIL held) here;
- * the next ipu_py_raise of IPU_STATUS_PYTHON with no exception set raises it. */
-void ipu_py_park(ipu_py_state *state);
+/* A callback, on whatever thread, parks its exception (set, GIL held) under the text of
+ * ctx; the ipu_py_raise of IPU_STATUS_PYTHON with that text raises it. */
+void ipu_py_park(ipu_py_state *state, const ipu_ctx *ctx);
 
 /* A fresh context on the default allocator. */
 static inline ipu_ctx

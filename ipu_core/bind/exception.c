@@ -40,8 +40,27 @@ exception_class(ipu_py_state *state, ipu_status status)
     return PyObject_GetAttrString(state->errors, exceptions[status]);
 }
 
+/* Parked exceptions that nobody has asked for are forgotten, oldest first. */
+enum { MAX_PARKED = 32 };
+
+static void
+forget_oldest(PyObject *parked)
+{
+    PyObject *key;
+    PyObject *value;
+    Py_ssize_t at = 0;
+    if (PyDict_GET_SIZE(parked) > MAX_PARKED &&
+        PyDict_Next(parked, &at, &key, &value)) {
+        Py_INCREF(key);
+        if (PyDict_DelItem(parked, key) < 0) {
+            PyErr_Clear();
+        }
+        Py_DECREF(key);
+    }
+}
+
 void
-ipu_py_park(ipu_py_state *state)
+ipu_py_park(ipu_py_state *state, const ipu_ctx *ctx)
 {
     PyObject *type;
     PyObject *value;
@@ -54,9 +73,35 @@ ipu_py_park(ipu_py_state *state)
     if (traceback != NULL) {
         PyException_SetTraceback(value, traceback);
     }
-    Py_XSETREF(state->parked, value);
+    if (state->parked == NULL) {
+        state->parked = PyDict_New();
+    }
+    if (state->parked == NULL ||
+        PyDict_SetItemString(state->parked, ctx->message, value) < 0) {
+        PyErr_Clear(); /* the consumer gets the text alone */
+    } else {
+        forget_oldest(state->parked);
+    }
     Py_XDECREF(type);
+    Py_XDECREF(value);
     Py_XDECREF(traceback);
+}
+
+/* Takes the exception that was parked with this context's text, or gives NULL. */
+static PyObject *
+take_parked(ipu_py_state *state, const ipu_ctx *ctx)
+{
+    if (state->parked == NULL) {
+        return NULL;
+    }
+    PyObject *value = PyDict_GetItemString(state->parked, ctx->message);
+    if (value != NULL) {
+        Py_INCREF(value); /* the table's own goes */
+        if (PyDict_DelItemString(state->parked, ctx->message) < 0) {
+            PyErr_Clear();
+        }
+    }
+    return value;
 }
 
 PyObject *
@@ -65,12 +110,13 @@ ipu_py_raise(ipu_py_state *state, const ipu_ctx *ctx)
     if (PyErr_Occurred()) {
         return NULL;
     }
-    if (ctx->status == IPU_STATUS_PYTHON && state->parked != NULL) {
-        PyObject *value = state->parked;
-        state->parked = NULL;
-        PyErr_SetObject((PyObject *)Py_TYPE(value), value);
-        Py_DECREF(value);
-        return NULL;
+    if (ctx->status == IPU_STATUS_PYTHON) {
+        PyObject *value = take_parked(state, ctx);
+        if (value != NULL) {
+            PyErr_SetObject((PyObject *)Py_TYPE(value), value);
+            Py_DECREF(value);
+            return NULL;
+        }
     }
     PyObject *class = exception_class(state, ctx->status);
     if (class == NULL) {

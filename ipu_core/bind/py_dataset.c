@@ -67,7 +67,7 @@ park(ipu_ctx *ctx)
                        bytes != NULL ? bytes : "");
     Py_XDECREF(text);
     PyErr_Restore(type, value, traceback);
-    ipu_py_park(ipu_py_state_global());
+    ipu_py_park(ipu_py_state_global(), ctx);
     return IPU_STATUS_PYTHON;
 }
 

@@ -93,13 +93,13 @@ class LayerWeights:
                 trainable=True if trainable is None else bool(trainable),
                 name=f"{self.name}/{name}",
                 dtype=kind,
+                constraint=constraints.get(constraint),
             )
         if tuple(variable.shape) != sizes:
             raise ValueError(
                 f"The initializer of weight {name!r} of layer {self.name!r} gave shape "
                 f"{tuple(variable.shape)}; {sizes} was asked for."
             )
-        variable.constraint = constraints.get(constraint)
         self._added_weights.append(variable)
         penalty = regularizers.get(regularizer)
         if penalty is not None:

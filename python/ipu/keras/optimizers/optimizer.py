@@ -9,7 +9,7 @@ as the momentum, are part of the program; changing one makes models trace again.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ipu import tf
 from ipu.keras import _names
 from ipu.keras._types import Tensor
+from ipu.keras.optimizers._slots import Slots
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf import _function
 from ipu.tf._tracing import init_scope
@@ -34,7 +35,7 @@ _KEYWORDS = (
 _EAGER_PROGRAMS = 16  # small programs of calls outside of functions that are kept
 
 
-class Optimizer:
+class Optimizer(Slots):
     """Base class: a subclass defines ``_resource_apply_dense(grad, var)``.
 
     Args:
@@ -87,9 +88,7 @@ class Optimizer:
         self._current_rate: Any = None
         self._current_step: Any = None
         self._version = 0  # changes with whatever is baked into a program
-        self._slots: dict[int, dict[str, Any]] = {}
-        self._slot_order: list[Any] = []
-        self._slot_owners: list[Any] = []  # keeps ids of owners taken
+        self._init_slots()
         self._eager: dict[Any, Any] = {}
         self.learning_rate = kwargs.get("lr", learning_rate)
 
@@ -192,103 +191,6 @@ class Optimizer:
             self._version += 1
         self.__dict__[name] = value
 
-    # --- slots ----------------------------------------------------------------------
-
-    def add_slot(self, var: Any, slot_name: str, initializer: Any = "zeros") -> Any:
-        """Create a variable beside a weight, such as its momentum.
-
-        Args:
-            var: The weight.
-            slot_name: A name for ``get_slot``.
-            initializer: ``"zeros"``, or any initializer.
-
-        Returns:
-            The variable; the existing one where there is one.
-        """
-        slots = self._slots.get(id(var))
-        if slots is None:
-            slots = self._slots[id(var)] = {}
-            self._slot_owners.append(var)
-        if slot_name not in slots:
-            from ipu.keras import initializers
-
-            function = initializers.get(initializer)
-            assert function is not None
-            stem = str(var.name).split(":")[0]
-            with init_scope():
-                slots[slot_name] = tf.Variable(
-                    function(tuple(var.shape), dtype=var.dtype),
-                    trainable=False,
-                    name=f"{self._name}/{stem}/{slot_name}",
-                    dtype=var.dtype,
-                )
-            self._slot_order.append(slots[slot_name])
-        return slots[slot_name]
-
-    def get_slot(self, var: Any, slot_name: str) -> Any:
-        """Give the variable that ``add_slot`` made.
-
-        Raises:
-            ValueError: There is none of that name.
-        """
-        slots = self._slots.get(id(var), {})
-        if slot_name not in slots:
-            raise ValueError(
-                f"There is no slot {slot_name!r} of variable {var.name!r}."
-                f"{_names.nearest(slot_name, slots)}"
-            )
-        return slots[slot_name]
-
-    def get_slot_names(self) -> list[str]:
-        """Give the names of the slots."""
-        return list(dict.fromkeys(name for s in self._slots.values() for name in s))
-
-    def _create_slots(self, var_list: Sequence[Any]) -> None:
-        """Create the slots of weights; a subclass calls ``add_slot``."""
-
-    def _create_all_weights(self, var_list: Sequence[Any]) -> None:
-        """Create everything that an update needs, before a program is traced."""
-        _ = self.iterations, self.learning_rate
-        self._create_slots(var_list)
-
-    def _made_variables(self) -> list[Any]:
-        """The variables that exist already."""
-        single = [self._iterations, self._rate_variable]
-        return [v for v in single if v is not None] + self._slot_order
-
-    @property
-    def weights(self) -> list[Any]:
-        """The step number and all slots, in the order they were made."""
-        return [self.iterations, *self._slot_order]
-
-    def variables(self) -> list[Any]:
-        """The same as ``weights``."""
-        return self.weights
-
-    def get_weights(self) -> list[np.ndarray[Any, Any]]:
-        """Copy the step number and all slots to the host."""
-        return [variable.numpy() for variable in self.weights]
-
-    def set_weights(self, weights: Sequence[Any]) -> None:
-        """Set the step number and all slots.
-
-        Args:
-            weights: What ``get_weights`` gave.
-
-        Raises:
-            ValueError: Their number or a shape differs; then nothing is changed.
-        """
-        variables = self.weights
-        arrays = [np.asarray(weight) for weight in weights]
-        if [a.shape for a in arrays] != [tuple(v.shape) for v in variables]:
-            raise ValueError(
-                f"You called `set_weights(weights)` on optimizer {self._name!r} with "
-                f"{len(arrays)} weights of shapes {[a.shape for a in arrays]}, but it "
-                f"expects {len(variables)} of {[tuple(v.shape) for v in variables]}."
-            )
-        for variable, array in zip(variables, arrays, strict=True):
-            variable.assign(array.astype(variable.dtype.as_numpy_dtype, copy=False))
-
     # --- updates --------------------------------------------------------------------
 
     def minimize(
@@ -319,19 +221,10 @@ class Optimizer:
                     "`tape` is required when a Tensor loss is passed outside of a "
                     f"traced function. Received: loss={loss!r}. Pass a callable."
                 )
-            self._create_all_weights(variables)
-            return self._run_once(
-                ("minimize", loss), self._trace_minimize, loss, variables
-            )
-        return self._trace_minimize(loss, variables, grad_loss, tape)
+            from ipu.tf.gradient_tape import GradientTape
 
-    def _trace_minimize(
-        self,
-        loss: Any,
-        variables: list[Any],
-        grad_loss: Any = None,
-        tape: Any = None,
-    ) -> Any:
+            with GradientTape() as tape:
+                loss = loss()
         return self.apply_gradients(
             self._compute_gradients(loss, variables, grad_loss, tape)
         )
@@ -418,7 +311,7 @@ class Optimizer:
         variables = [var for _, var in kept]
         self._create_all_weights(variables)
         if not _function.in_trace():
-            return self._run_once(("apply",), self._trace_apply, gradients, variables)
+            return self._run_once(gradients, variables)
         return self._trace_apply(gradients, variables)
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
@@ -451,24 +344,20 @@ class Optimizer:
             f"{type(self).__name__} must define _resource_apply_dense(grad, var)."
         )
 
-    def _run_once(
-        self, key: tuple[Any, ...], function: Callable[..., Any], *args: Any
-    ) -> Any:
+    def _run_once(self, gradients: list[Any], variables: list[Any]) -> Any:
         """Run an update outside of a trace, as a small program."""
-        variables = args[1]
-        full_key = (*key, self._version, tuple(id(v) for v in variables))
-        program = self._eager.get(full_key)
+        key = (self._version, tuple(id(v) for v in variables))
+        program = self._eager.get(key)
         if program is None:
-            if key[0] == "minimize":
-                program = _function.DeviceFunction(lambda: function(*args))
-            else:
-                program = _function.DeviceFunction(
-                    lambda *gradients: function(list(gradients), variables)
-                )
+
+            def apply(*given: Any) -> Any:
+                return self._trace_apply(list(given), variables)
+
+            program = _function.DeviceFunction(apply)
             if len(self._eager) == _EAGER_PROGRAMS:
                 self._eager.pop(next(iter(self._eager)))
-            self._eager[full_key] = program
-        return program() if key[0] == "minimize" else program(*args[0])
+            self._eager[key] = program
+        return program(*gradients)
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
         if self.clipvalue is not None:

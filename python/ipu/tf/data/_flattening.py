@@ -38,7 +38,7 @@ class Flattening:
     def flat_map(
         self, map_func: Callable[..., Any], name: str | None = None
     ) -> Dataset:
-        """Make a data set of each element, and give their elements one after the other.
+        """Make a data set of each element, and give the elements of one after another.
 
         Args:
             map_func: Gets an element as eager tensors, returns a ``Dataset``. It is
@@ -174,9 +174,9 @@ class Flattening:
 
         Example:
             >>> import ipu.tf as tf
+            >>> spec = tf.TensorSpec((None,), tf.int32)
             >>> dataset = tf.data.Dataset.from_generator(
-            ...     lambda: ([1], [1, 2]),
-            ...     output_signature=tf.TensorSpec((None,), tf.int32))
+            ...     lambda: ([1], [1, 2]), output_signature=spec)
             >>> [x.numpy().tolist() for x in dataset.padded_batch(2)]
             [[[1, 0], [1, 2]]]
         """
