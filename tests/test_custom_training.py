@@ -566,3 +566,16 @@ def test_class_weight_errors():
         model.fit(X, Y, BATCH, verbose=0, class_weight={1: 2.0, 2: 1.0})
     with pytest.raises(ValueError, match="keys from 0 to one less than the number"):
         model.fit(X, Y, BATCH, verbose=0, class_weight=[1.0, 2.0, 3.0])
+
+
+def test_minimize_outside_of_functions():
+    v = tf.Variable([3.0, -1.0])
+    optimizer = keras.optimizers.Adam(0.1)
+    for step in range(60):
+        loss = lambda k=step: tf.reduce_sum(tf.square(v - 1.0)) + 0.0 * k  # noqa: E731
+        optimizer.minimize(loss, [v])
+    np.testing.assert_allclose(v.numpy(), [1.0, 1.0], atol=0.2)
+    assert int(optimizer.iterations) == 60
+    assert len(optimizer._eager) == 1  # one small program, whatever the loss
+    with pytest.raises(ValueError, match="`tape` is required"):
+        optimizer.minimize(tf.constant(1.0), [v])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# ruff: noqa: B905, SIM117 - programs as their users write them
+
 """`strategy.run`: whole programs, as people write them, and what it refuses."""
 
 from __future__ import annotations
