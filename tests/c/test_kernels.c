@@ -6,6 +6,23 @@
 
 /* --- element-wise ---------------------------------------------------------------- */
 
+/* Those that the fast kernels have loops of their own for. tests/op_cases has every op. */
+static const ipu_op elementwise[] = {
+    IPU_OP_ID_NEG,         IPU_OP_ID_ABS,        IPU_OP_ID_SIGN,
+    IPU_OP_ID_FLOOR,       IPU_OP_ID_EXP,        IPU_OP_ID_LOG,
+    IPU_OP_ID_SQRT,        IPU_OP_ID_RSQRT,      IPU_OP_ID_SQUARE,
+    IPU_OP_ID_TANH,        IPU_OP_ID_SIGMOID,    IPU_OP_ID_RELU,
+    IPU_OP_ID_LOGICAL_NOT, IPU_OP_ID_ADD,        IPU_OP_ID_SUB,
+    IPU_OP_ID_MUL,         IPU_OP_ID_DIV,        IPU_OP_ID_FLOOR_DIV,
+    IPU_OP_ID_FLOOR_MOD,   IPU_OP_ID_POW,        IPU_OP_ID_MAXIMUM,
+    IPU_OP_ID_MINIMUM,     IPU_OP_ID_EQUAL,      IPU_OP_ID_NOT_EQUAL,
+    IPU_OP_ID_LESS,        IPU_OP_ID_LESS_EQUAL, IPU_OP_ID_GREATER,
+    IPU_OP_ID_GREATER_EQUAL, IPU_OP_ID_LOGICAL_AND, IPU_OP_ID_LOGICAL_OR,
+    IPU_OP_ID_SELECT,      IPU_OP_ID_RELU_GRAD,  IPU_OP_ID_TANH_GRAD,
+    IPU_OP_ID_SIGMOID_GRAD,
+};
+enum { ELEMENTWISE_COUNT = sizeof elementwise / sizeof elementwise[0] };
+
 static double
 tolerance_of(ipu_op op, ipu_dtype dtype)
 {
@@ -87,11 +104,8 @@ static const struct {
 static void
 test_elementwise(void)
 {
-    for (int32_t id = IPU_OP_ID_NEG; id < IPU_OP_ID_FUSED_ELEMENTWISE; id++) {
-        ipu_op op = (ipu_op)id;
-        if (op == IPU_OP_ID_CAST) {
-            continue;
-        }
+    for (size_t i = 0; i < ELEMENTWISE_COUNT; i++) {
+        ipu_op op = elementwise[i];
         for (int32_t d = 0; d < IPU_DTYPE_COUNT; d++) {
             ipu_dtype dtype = (ipu_dtype)d;
             if (!takes(op, dtype)) {
@@ -170,10 +184,14 @@ test_special_values(void)
                                    -100.0f, -103.9f, -104.5f,  1e30f,     -1e30f,
                                    3e38f,   8388609.5f, -0.5f, -2.5f,     0.624f,
                                    0.626f,  -0.626f, INFINITY, -INFINITY, NAN};
-    for (int32_t op = IPU_OP_ID_NEG; op <= IPU_OP_ID_RELU; op++) {
+    for (size_t k = 0; k < ELEMENTWISE_COUNT; k++) {
+        ipu_op op = elementwise[k];
+        if (ipu_op_info_of(op)->max_inputs != 1 || op == IPU_OP_ID_LOGICAL_NOT) {
+            continue;
+        }
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-            float expected = apply_f32((ipu_op)op, IPU_KERNEL_REFERENCE, values[i]);
-            float got = apply_f32((ipu_op)op, IPU_KERNEL_FAST, values[i]);
+            float expected = apply_f32(op, IPU_KERNEL_REFERENCE, values[i]);
+            float got = apply_f32(op, IPU_KERNEL_FAST, values[i]);
             /* sigmoid gives 0 where exp(-x) overflows */
             float least = op == IPU_OP_ID_SIGMOID ? 1e-38f : 3e-45f;
             bool same = (isnan(expected) && isnan(got)) || expected == got
@@ -181,7 +199,7 @@ test_special_values(void)
             CHECK(same);
             if (!same) {
                 fprintf(stderr, "%s(%g): %.9g against %.9g\n",
-                        ipu_op_info_of((ipu_op)op)->name, (double)values[i],
+                        ipu_op_info_of(op)->name, (double)values[i],
                         (double)expected, (double)got);
             }
         }
