@@ -344,3 +344,30 @@ def test_a_spec_without_a_rank_describes_any_tensor() -> None:
         return tf.reduce_sum(x)
 
     assert float(total(tf.ones((2, 3)))) == 6.0 and float(total(tf.ones(4))) == 4.0
+
+
+def test_arrays_take_the_dtype_of_the_tensor_beside_them() -> None:
+    a, i, t = tf.constant([1.0]), tf.constant([1]), tf.constant([True])
+    doubles, longs = np.array([2.0]), np.array([2])
+    floats = (
+        a + doubles,
+        doubles + a,
+        a * np.int64(3),
+        np.float64(3) * a,
+        doubles[0] - a,
+        longs / a,
+        tf.add(a, doubles),
+        tf.maximum(doubles, a),
+        tf.matmul(tf.ones((1, 1)), np.ones((1, 1))),
+        tf.concat([a, doubles], 0),
+        tf.where(t, a, doubles),
+        a - doubles.mean(),
+    )
+    assert [r.dtype.name for r in floats] == ["float32"] * len(floats)
+    assert (i + longs).dtype == (longs - i).dtype == (i * np.int64(2)).dtype == tf.int32
+    assert (tf.constant(doubles) + a.numpy()).dtype == tf.float64
+    for call in (lambda: i + doubles, lambda: doubles + i, lambda: i + a):
+        with pytest.raises(TypeError, match=r"tf\.cast"):
+            call()
+    # NumPy's own functions still take tensors
+    assert isinstance(np.sin(a), np.ndarray) and np.add(doubles, a).dtype == np.float64

@@ -141,6 +141,9 @@ PyObject *ipu_py_new_array(const ipu_type *type, void **out_data);
 PyObject *ipu_py_any_array(PyObject *object, int dtype);
 /* An ndarray or a NumPy scalar. */
 bool ipu_py_is_array(PyObject *object);
+/* The dtype that a NumPy array or scalar takes beside a tensor of `dtype`: that one
+ * where its own kind of number fits into it, else -1, its own. */
+int ipu_py_dtype_beside(PyObject *object, ipu_dtype dtype);
 int ipu_py_dtype_of_array(PyObject *array, ipu_dtype *out);
 void ipu_py_array_type(PyObject *array, ipu_type *type); /* fills the shape alone */
 void *ipu_py_array_data(PyObject *array);

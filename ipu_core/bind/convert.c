@@ -183,6 +183,22 @@ ipu_py_is_array(PyObject *object)
     return PyArray_Check(object) || PyArray_IsScalar(object, Generic);
 }
 
+int
+ipu_py_dtype_beside(PyObject *object, ipu_dtype dtype)
+{
+    PyArray_Descr *descr = PyArray_DescrFromObject(object, NULL);
+    if (descr == NULL) {
+        PyErr_Clear();
+        return -1;
+    }
+    char kind = descr->kind;
+    char target = ipu_dtype_kind(dtype);
+    Py_DECREF(descr);
+    bool whole = kind == 'i' || kind == 'u';
+    bool fits = whole ? target != 'b' : kind == target;
+    return fits ? (int)dtype : -1;
+}
+
 PyObject *
 ipu_py_as_array(PyObject *object, const ipu_type *type)
 {

@@ -551,7 +551,9 @@ binary_op(PyObject *left, PyObject *right, ipu_op op)
     ipu_py_tensor *a = (ipu_py_tensor *)Py_NewRef(first);
     int dtype = (int)a->type.dtype;
     PyObject *other = left_is_tensor ? right : left;
-    if (ipu_py_is_array(other) || ipu_py_is_foreign(other)) {
+    if (ipu_py_is_array(other)) {
+        dtype = ipu_py_dtype_beside(other, a->type.dtype);
+    } else if (ipu_py_is_foreign(other)) {
         dtype = -1;
     }
     if (PyFloat_Check(other) && !ipu_dtype_is_float(a->type.dtype)) {
@@ -705,7 +707,16 @@ static PyMethodDef tensor_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Above that of NumPy's arrays, whose operators then leave `array + tensor` to us. */
+static PyObject *
+tensor_get_array_priority(PyObject *Py_UNUSED(self), void *Py_UNUSED(closure))
+{
+    return PyFloat_FromDouble(100.0);
+}
+
 static PyGetSetDef tensor_getset[] = {
+    {"__array_priority__", tensor_get_array_priority, NULL,
+     "Tells NumPy that operators beside arrays are the tensor's.", NULL},
     {"dtype", tensor_get_dtype, NULL, "The element type, a tf.DType.", NULL},
     {"dtype_name", tensor_get_dtype_name, NULL, "The element type's name.", NULL},
     {"shape", tensor_get_shape, NULL, "The shape, a tf.TensorShape.", NULL},

@@ -135,12 +135,29 @@ def is_plain(value: Any) -> bool:
 
 
 def like(value: Any, tensor: Tensor) -> Tensor:
-    """``value`` as a tensor; numbers and lists get the dtype of ``tensor``."""
-    return Tensor(value, tensor.dtype_name) if is_plain(value) else Tensor(value)
+    """``value`` as a tensor; numbers, lists and arrays get the dtype of ``tensor``.
+
+    An array keeps its own dtype where its kind of number does not fit: floats beside
+    integers, numbers beside bools.
+    """
+    if is_plain(value) or _fits(value, tensor):
+        return Tensor(value, tensor.dtype_name)
+    return Tensor(value)
+
+
+def _fits(value: Any, tensor: Tensor) -> bool:
+    if not isinstance(value, np.ndarray):
+        return False
+    target = tensor.dtype
+    if value.dtype.kind in "iu":
+        return not target.is_bool
+    return value.dtype.kind == ("f" if target.is_floating else "b")
 
 
 def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two operands as tensors; a number takes the dtype of the other operand."""
+    """Two operands as tensors; what is none takes the dtype of the other operand."""
+    if not isinstance(x, Tensor) and isinstance(y, Tensor):
+        return like(x, y), y
     if is_plain(x) and not is_plain(y):
         second = Tensor(y)
         return like(x, second), second
