@@ -151,7 +151,7 @@ def _fits(value: Any, tensor: Tensor) -> bool:
     target = tensor.dtype
     if value.dtype.kind in "iu":
         return not target.is_bool
-    return value.dtype.kind == ("f" if target.is_floating else "b")
+    return bool(value.dtype.kind == ("f" if target.is_floating else "b"))
 
 
 def pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
