@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import logging
 from enum import Enum
 from typing import Any
 
+from ipu._log import logger
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
@@ -18,8 +18,6 @@ __all__ = [
     "sum_of",
     "unconnected_of",
 ]
-
-logger = logging.getLogger("ipu")
 
 
 class UnconnectedGradients(Enum):

@@ -11,13 +11,13 @@ and goes on from its inputs.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
 from ipu import _core
+from ipu._log import logger
 from ipu.tf import _tapes, nest, ops
 from ipu.tf._border import Border, borders_of
 from ipu.tf._derivatives import (
@@ -33,8 +33,6 @@ from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["GradientTape", "UnconnectedGradients", "gradients", "is_recording"]
-
-logger = logging.getLogger("ipu")
 
 
 def is_recording() -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,10 +74,10 @@ def _writer(stream: Any) -> Callable[[str], None]:
                 "output_stream must be sys.stdout, sys.stderr, 'file://' and a path, "
                 f"or a logging function. Received: {stream!r}."
             )
-        path = Path(stream[len("file://") :])
+        path = stream[len("file://") :]
 
         def append(text: str) -> None:
-            with path.open("a", encoding="utf-8") as file:
+            with open(path, "a", encoding="utf-8") as file:
                 file.write(text)
 
         return append

@@ -13,7 +13,6 @@ from typing import Any
 
 from ipu.tf.autograph import experimental
 from ipu.tf.autograph._calls import convert_call
-from ipu.tf.autograph._convert import convert, converted_source
 
 __all__ = [
     "convert_call",
@@ -48,6 +47,8 @@ def to_graph(
         >>> callable(tf.autograph.to_graph(f))  # doctest: +SKIP
         True
     """
+    from ipu.tf.autograph._convert import convert
+
     function: Any = getattr(entity, "python_function", entity)
     return convert(function)
 
@@ -58,6 +59,8 @@ def to_code(
     experimental_optional_features: Any = None,
 ) -> str:
     """The converted source of a function, to read."""
+    from ipu.tf.autograph._convert import converted_source
+
     return converted_source(entity)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import builtins
 import functools
+import os
 import sys
 import sysconfig
 import types
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ipu import _core
@@ -68,7 +68,10 @@ def do_not_convert(func: F | None = None) -> Any:
 def _library_folders() -> tuple[str, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     paths = {sysconfig.get_path(name) for name in names}
-    paths.add(str(Path(__file__).resolve().parents[2]))
+    package = os.path.realpath(__file__)
+    for _ in range(3):
+        package = os.path.dirname(package)
+    paths.add(package)
     return tuple(f"{path}/" for path in paths if path)
 
 
