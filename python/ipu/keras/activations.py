@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
 from ipu.keras.engine.logits import remember_logits
 from ipu.keras.engine.symbolic import symbolic
@@ -299,7 +299,15 @@ def get(identifier: Any) -> Callable[..., Any]:
     if identifier is None:
         return linear
     if isinstance(identifier, str):
-        return _names.lookup("activation function", identifier, _FUNCTIONS)
+        found: Callable[..., Any] = _serialization.find(
+            "activation function", identifier, _FUNCTIONS
+        )
+        return found
+    if _serialization.is_config(identifier):
+        from ipu.keras import layers
+
+        layer: Callable[..., Any] = layers.deserialize(identifier)
+        return layer
     if callable(identifier):
         function: Callable[..., Any] = identifier
         return function
@@ -309,22 +317,33 @@ def get(identifier: Any) -> Callable[..., Any]:
     )
 
 
-def serialize(activation: Callable[..., Any]) -> str:
+def serialize(activation: Callable[..., Any]) -> Any:
     """Give the name of an activation function, for a layer's configuration.
 
     Args:
         activation: A function of this module, or the user's own.
 
     Returns:
-        Its name.
+        Its name, or the configuration of a layer.
     """
     for name, function in _FUNCTIONS.items():
         if function is activation:
             return name
-    return str(getattr(activation, "__name__", activation))
+    return _serialization.serialize_keras_object(activation)
 
 
-deserialize = get
+def deserialize(name: Any, custom_objects: Any = None) -> Callable[..., Any]:
+    """Give the function of a name.
+
+    Args:
+        name: What ``serialize`` gave.
+        custom_objects: A user's own functions by name.
+
+    Raises:
+        ValueError: There is no activation of that name.
+    """
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        return get(name)
 
 
 __getattr__ = _names.missing(__name__, __all__)

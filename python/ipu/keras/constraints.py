@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
 
 __all__ = [
@@ -19,10 +19,12 @@ __all__ = [
     "MinMaxNorm",
     "NonNeg",
     "UnitNorm",
+    "deserialize",
     "get",
     "max_norm",
     "min_max_norm",
     "non_neg",
+    "serialize",
     "unit_norm",
 ]
 
@@ -161,7 +163,8 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
     """Give the constraint that a layer's argument names.
 
     Args:
-        identifier: None, a name, a constraint or any callable of a weight.
+        identifier: None, a name, a configuration, a constraint or any callable of
+            a weight.
 
     Returns:
         A callable, or None.
@@ -172,8 +175,15 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
     """
     if identifier is None:
         return None
+    if _serialization.is_config(identifier):
+        made: Callable[[Tensor], Tensor] = _serialization.make(
+            "constraint", identifier, _TABLE
+        )
+        return made
     if isinstance(identifier, str):
-        return _names.lookup("constraint", identifier, _TABLE)()
+        found = _serialization.find("constraint", identifier, _TABLE)
+        kept: Callable[[Tensor], Tensor] = found
+        return found() if found in _TABLE.values() or isinstance(found, type) else kept
     if callable(identifier):
         function: Callable[[Tensor], Tensor] = identifier
         return function
@@ -181,3 +191,25 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
         "A constraint must be None, a name or a callable. "
         f"Received: {identifier!r} ({type(identifier).__name__})."
     )
+
+
+def serialize(constraint: Any) -> Any:
+    """Describe a constraint as plain data: a configuration, a name or None."""
+    return _serialization.serialize_keras_object(constraint)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make a constraint from what ``serialize`` gave.
+
+    Args:
+        config: A configuration, a name or None.
+        custom_objects: A user's own classes and functions by name.
+
+    Raises:
+        ValueError: There is no constraint of that name.
+    """
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        return get(config)
+
+
+__getattr__ = _names.missing(__name__, __all__)

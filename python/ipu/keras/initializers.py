@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras._initializer_base import (
     Array,
     Initializer,
@@ -50,6 +50,7 @@ __all__ = [
     "TruncatedNormal",
     "VarianceScaling",
     "Zeros",
+    "deserialize",
     "get",
     "serialize",
 ]
@@ -282,10 +283,15 @@ def get(identifier: Any) -> Callable[..., Any] | None:
     if identifier is None:
         return None
     if isinstance(identifier, str):
-        return _names.lookup("initializer", identifier, _BY_NAME)()
-    if isinstance(identifier, dict):
-        kind = _names.lookup("initializer", identifier["class_name"], _BY_NAME)
-        return kind(**identifier.get("config", {}))
+        found = _serialization.find("initializer", identifier, _BY_NAME)
+        if isinstance(found, type):
+            made: Callable[..., Any] = found()
+            return made
+        kept: Callable[..., Any] = found
+        return kept
+    if _serialization.is_config(identifier):
+        made = _serialization.make("initializer", identifier, _BY_NAME)
+        return made
     if isinstance(identifier, type) and issubclass(identifier, Initializer):
         return identifier()
     if callable(identifier):
@@ -310,10 +316,24 @@ def serialize(initializer: Any) -> Any:
         return None
     if isinstance(initializer, Initializer):
         return {
-            "class_name": type(initializer).__name__,
+            "class_name": _serialization.get_registered_name(type(initializer)),
             "config": initializer.get_config(),
         }
-    return getattr(initializer, "__name__", str(initializer))
+    return _serialization.get_registered_name(initializer)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make a initializer from what ``serialize`` gave.
+
+    Args:
+        config: A configuration, a name or None.
+        custom_objects: A user's own classes and functions by name.
+
+    Raises:
+        ValueError: There is no initializer of that name.
+    """
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        return get(config)
 
 
 __getattr__ = _names.missing(__name__, __all__)

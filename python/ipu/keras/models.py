@@ -8,3 +8,5 @@ from ipu.keras.engine.model import Model
 from ipu.keras.engine.sequential import Sequential
 
 __all__ = ["Functional", "Model", "Sequential"]
+
+CLASSES = ("Functional", "Model", "Sequential")

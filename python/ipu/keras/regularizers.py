@@ -10,10 +10,21 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
 
-__all__ = ["L1", "L1L2", "L2", "Regularizer", "get", "l1", "l1_l2", "l2"]
+__all__ = [
+    "L1",
+    "L1L2",
+    "L2",
+    "Regularizer",
+    "deserialize",
+    "get",
+    "l1",
+    "l1_l2",
+    "l2",
+    "serialize",
+]
 
 
 class Regularizer:
@@ -112,7 +123,8 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
     """Give the regularizer that a layer's argument names.
 
     Args:
-        identifier: None, a name, a regularizer or any callable of a weight.
+        identifier: None, a name, a configuration, a regularizer or any callable of
+            a weight.
 
     Returns:
         A callable, or None.
@@ -123,8 +135,15 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
     """
     if identifier is None:
         return None
+    if _serialization.is_config(identifier):
+        made: Callable[[Tensor], Tensor] = _serialization.make(
+            "regularizer", identifier, _TABLE
+        )
+        return made
     if isinstance(identifier, str):
-        return _names.lookup("regularizer", identifier, _TABLE)()
+        found = _serialization.find("regularizer", identifier, _TABLE)
+        kept: Callable[[Tensor], Tensor] = found
+        return found() if found in _TABLE.values() or isinstance(found, type) else kept
     if callable(identifier):
         function: Callable[[Tensor], Tensor] = identifier
         return function
@@ -132,3 +151,25 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
         "A regularizer must be None, a name or a callable. "
         f"Received: {identifier!r} ({type(identifier).__name__})."
     )
+
+
+def serialize(regularizer: Any) -> Any:
+    """Describe a regularizer as plain data: a configuration, a name or None."""
+    return _serialization.serialize_keras_object(regularizer)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make a regularizer from what ``serialize`` gave.
+
+    Args:
+        config: A configuration, a name or None.
+        custom_objects: A user's own classes and functions by name.
+
+    Raises:
+        ValueError: There is no regularizer of that name.
+    """
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        return get(config)
+
+
+__getattr__ = _names.missing(__name__, __all__)

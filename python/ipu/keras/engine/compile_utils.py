@@ -12,7 +12,9 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras import _names, losses, metrics
+from ipu.keras._loss_functions import fit_weights
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.masks import mask_of
 from ipu.tf._tracing import init_scope
 
 __all__ = ["LossesContainer", "MetricsContainer"]
@@ -139,6 +141,7 @@ class LossesContainer:
         ):
             if loss is None:
                 continue
+            weight = _with_mask(weight, output)
             try:
                 value = loss(target, output, sample_weight=weight)
             except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
@@ -163,6 +166,15 @@ class LossesContainer:
         assert self._total is not None
         self._total.update_state(total)
         return total
+
+
+def _with_mask(weight: Any, output: Tensor) -> Any:
+    """Sample weights times the mask of an output: masked steps weigh nothing."""
+    mask = mask_of(output)
+    if mask is None:
+        return weight
+    factor = tf.cast(mask, output.dtype)
+    return factor if weight is None else fit_weights(weight, factor) * factor
 
 
 def _name_loss(error: Exception, loss: losses.Loss, target: Any, output: Any) -> None:
@@ -266,6 +278,7 @@ class MetricsContainer:
         targets = _outputs(y_true, self._names, "targets")
         for index, metric, is_weighted in self._entries:
             weight = sample_weight if is_weighted else None
+            weight = _with_mask(weight, outputs[index])
             metric.update_state(targets[index], outputs[index], weight)
 
 

@@ -19,6 +19,7 @@ from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
 from ipu.keras.engine.logits import forget_logits
+from ipu.keras.engine.masks import forget_masks
 from ipu.tf import _function
 
 __all__ = ["DeviceLoop", "FunctionLoop", "StepWatcher"]
@@ -58,6 +59,7 @@ class DeviceLoop:
             loops.repeat(self.per_execution, self._body, [], self._infeed)
         finally:
             forget_logits()
+            forget_masks()
 
     def _body(self, *args: Any, **kwargs: Any) -> None:
         if kwargs:

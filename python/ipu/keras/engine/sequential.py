@@ -99,7 +99,7 @@ class Sequential(Functional):
                 shape = layer.inputs[0].shape
             if shape is not None:
                 name = f"{layer.name}_input"
-                dtype = layer.dtype
+                dtype = getattr(layer, "_input_dtype", layer.dtype)
                 symbol = Input(batch_shape=shape, dtype=dtype, name=name)
                 self._declared_input = True
                 self._connect(symbol)

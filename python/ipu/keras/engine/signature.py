@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Whether a function takes ``training``, and where."""
+"""Whether a function takes ``training`` or ``mask``, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["TrainingParameter", "training_parameter"]
+__all__ = ["TrainingParameter", "takes_mask", "training_parameter"]
 
 _VAR_KEYWORDS = 0x08  # CO_VARKEYWORDS of a code object
 
@@ -25,6 +25,23 @@ class TrainingParameter(NamedTuple):
     position: int | None
     default: Any
     takes_any: bool
+
+
+def takes_mask(function: Callable[..., Any]) -> bool:
+    """Tell whether ``mask`` is a parameter of a function.
+
+    Args:
+        function: Any callable.
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or hasattr(function, "__wrapped__"):
+        import inspect
+
+        try:
+            return "mask" in inspect.signature(function).parameters
+        except (TypeError, ValueError):
+            return False
+    return "mask" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def training_parameter(function: Callable[..., Any]) -> TrainingParameter:

@@ -3,7 +3,19 @@
 
 from __future__ import annotations
 
-from ipu.keras import _names
+from typing import Any
+
+from ipu.keras import _names, _serialization
+from ipu.keras.layers import experimental
+from ipu.keras.layers.advanced_activations import (
+    ELU,
+    LeakyReLU,
+    PReLU,
+    ReLU,
+    Softmax,
+    ThresholdedReLU,
+)
+from ipu.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
 from ipu.keras.layers.base_layer import InputSpec, Layer
 from ipu.keras.layers.core import (
     Activation,
@@ -13,25 +25,199 @@ from ipu.keras.layers.core import (
     Lambda,
     Reshape,
 )
+from ipu.keras.layers.embeddings import Embedding
+from ipu.keras.layers.global_pooling import (
+    GlobalAveragePooling1D,
+    GlobalAveragePooling2D,
+    GlobalAveragePooling3D,
+    GlobalAvgPool1D,
+    GlobalAvgPool2D,
+    GlobalAvgPool3D,
+    GlobalMaxPool1D,
+    GlobalMaxPool2D,
+    GlobalMaxPool3D,
+    GlobalMaxPooling1D,
+    GlobalMaxPooling2D,
+    GlobalMaxPooling3D,
+)
+from ipu.keras.layers.group_normalization import (
+    GroupNorm,
+    GroupNormalization,
+    InstanceNorm,
+    InstanceNormalization,
+)
 from ipu.keras.layers.input_layer import Input, InputLayer
-from ipu.keras.layers.merge import Add, Concatenate, add, concatenate
+from ipu.keras.layers.merge import (
+    Add,
+    Average,
+    Concatenate,
+    Dot,
+    Maximum,
+    Minimum,
+    Multiply,
+    Subtract,
+    add,
+    average,
+    concatenate,
+    dot,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
+from ipu.keras.layers.noise import (
+    ActivityRegularization,
+    AlphaDropout,
+    GaussianDropout,
+    GaussianNoise,
+    SpatialDropout1D,
+    SpatialDropout2D,
+    SpatialDropout3D,
+)
+from ipu.keras.layers.normalization import BatchNormalization, LayerNormalization
+from ipu.keras.layers.preprocessing import (
+    CenterCrop,
+    Normalization,
+    Rescaling,
+    Resizing,
+)
+from ipu.keras.layers.reshaping import (
+    Cropping1D,
+    Cropping2D,
+    Cropping3D,
+    Masking,
+    Permute,
+    RepeatVector,
+    UpSampling1D,
+    UpSampling2D,
+    UpSampling3D,
+    ZeroPadding1D,
+    ZeroPadding2D,
+    ZeroPadding3D,
+)
+from ipu.keras.layers.serial_dense import SerialDense
+from ipu.keras.layers.wrappers import TimeDistributed, Wrapper
 
 __all__ = [
+    "ELU",
     "Activation",
+    "ActivityRegularization",
     "Add",
+    "AdditiveAttention",
+    "AlphaDropout",
+    "Attention",
+    "Average",
+    "BatchNormalization",
+    "CenterCrop",
     "Concatenate",
+    "Cropping1D",
+    "Cropping2D",
+    "Cropping3D",
     "Dense",
+    "Dot",
     "Dropout",
+    "Embedding",
     "Flatten",
+    "GaussianDropout",
+    "GaussianNoise",
+    "GlobalAveragePooling1D",
+    "GlobalAveragePooling2D",
+    "GlobalAveragePooling3D",
+    "GlobalAvgPool1D",
+    "GlobalAvgPool2D",
+    "GlobalAvgPool3D",
+    "GlobalMaxPool1D",
+    "GlobalMaxPool2D",
+    "GlobalMaxPool3D",
+    "GlobalMaxPooling1D",
+    "GlobalMaxPooling2D",
+    "GlobalMaxPooling3D",
+    "GroupNorm",
+    "GroupNormalization",
     "Input",
     "InputLayer",
     "InputSpec",
+    "InstanceNorm",
+    "InstanceNormalization",
     "Lambda",
     "Layer",
+    "LayerNormalization",
+    "LeakyReLU",
+    "Masking",
+    "Maximum",
+    "Minimum",
+    "MultiHeadAttention",
+    "Multiply",
+    "Normalization",
+    "PReLU",
+    "Permute",
+    "ReLU",
+    "RepeatVector",
+    "Rescaling",
     "Reshape",
+    "Resizing",
+    "SerialDense",
+    "Softmax",
+    "SpatialDropout1D",
+    "SpatialDropout2D",
+    "SpatialDropout3D",
+    "Subtract",
+    "ThresholdedReLU",
+    "TimeDistributed",
+    "UpSampling1D",
+    "UpSampling2D",
+    "UpSampling3D",
+    "Wrapper",
+    "ZeroPadding1D",
+    "ZeroPadding2D",
+    "ZeroPadding3D",
     "add",
+    "average",
     "concatenate",
+    "deserialize",
+    "dot",
+    "experimental",
+    "maximum",
+    "minimum",
+    "multiply",
+    "serialize",
+    "subtract",
 ]
+
+
+def serialize(layer: Layer) -> dict[str, Any]:
+    """Describe a layer as plain data.
+
+    Args:
+        layer: A layer, or a model.
+
+    Returns:
+        ``{"class_name": ..., "config": ...}``.
+    """
+    config: dict[str, Any] = _serialization.serialize_keras_object(layer)
+    return config
+
+
+def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
+    """Make a layer from what ``serialize`` gave.
+
+    Args:
+        config: ``{"class_name": ..., "config": ...}``.
+        custom_objects: A user's own classes and functions by name.
+
+    Returns:
+        A layer, or a model, with new weights.
+
+    Raises:
+        ValueError: There is no class of that name; the nearest is offered.
+    """
+    from ipu.keras import models
+    from ipu.keras.layers.op_lambda import OpLambda
+
+    own = globals()
+    table = {name: own[name] for name in __all__ if isinstance(own.get(name), type)}
+    table |= {"TFOpLambda": OpLambda, **{n: getattr(models, n) for n in models.CLASSES}}
+    return _serialization.make("layer", config, table, custom_objects)
 
 
 __getattr__ = _names.missing(__name__, __all__)

@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ipu import tf
-from ipu.keras import _names
+from ipu.keras import _names, regularizers
 from ipu.keras._types import Nest, Shape, Tensor
+from ipu.keras.engine import masks
 from ipu.keras.engine.call_context import call_scope, current_training, in_call
 from ipu.keras.engine.infer import infer_outputs
 from ipu.keras.engine.input_spec import InputSpec, check_input_spec
@@ -24,7 +25,11 @@ from ipu.keras.engine.keras_tensor import KerasTensor, Node, contains_symbolic
 from ipu.keras.engine.layer_places import LayerPlaces
 from ipu.keras.engine.layer_weights import LayerWeights
 from ipu.keras.engine.pipeline_stage import current_stage
-from ipu.keras.engine.signature import TrainingParameter, training_parameter
+from ipu.keras.engine.signature import (
+    TrainingParameter,
+    takes_mask,
+    training_parameter,
+)
 from ipu.tf._tracing import init_scope
 from ipu.tf.autograph import convert_call
 
@@ -46,7 +51,9 @@ class Layer(LayerWeights, LayerPlaces):
         dtype: Dtype of weights and computation, a ``tf.DType`` or its name; None means
             float32.
         **kwargs: ``input_shape``, ``batch_input_shape``, ``batch_size``, ``input_dim``
-            and ``weights``, for the first layer of a ``Sequential``; ``autocast``.
+            and ``weights``, for the first layer of a ``Sequential``; ``autocast``;
+            ``activity_regularizer``, a penalty on the result, divided by the batch
+            size.
 
     Raises:
         TypeError: An unknown keyword.
@@ -72,6 +79,7 @@ class Layer(LayerWeights, LayerPlaces):
         **kwargs: Any,
     ) -> None:
         known = {
+            "activity_regularizer",
             "autocast",
             "batch_input_shape",
             "batch_size",
@@ -99,6 +107,8 @@ class Layer(LayerWeights, LayerPlaces):
         self._dtype = tf.as_dtype("float32" if dtype is None else dtype)
         self._autocast = bool(kwargs.get("autocast", True))
         self.built = False
+        self.supports_masking = not _is_default_mask(type(self))
+        self.activity_regularizer = regularizers.get(kwargs.get("activity_regularizer"))
         self.input_spec: Any = None
         self._inbound_nodes: list[Node] = []
         self._outbound_nodes: list[Any] = []
@@ -111,7 +121,9 @@ class Layer(LayerWeights, LayerPlaces):
         if shape is not None:
             self._batch_input_shape = shape
 
-    _training_parameter: TrainingParameter  # of `call`, found at the first call
+    # of `call`, found at the first call
+    _training_parameter: TrainingParameter
+    _takes_mask: bool
 
     # --- what subclasses define ---------------------------------------------------
 
@@ -138,6 +150,20 @@ class Layer(LayerWeights, LayerPlaces):
         raise NotImplementedError(
             f"{type(self).__name__} must define call(self, inputs)."
         )
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give the mask of the result; a subclass may define it.
+
+        Args:
+            inputs: The inputs of the call.
+            mask: Their masks, or None. A mask is true where a step counts.
+
+        Returns:
+            The mask of the result: here that of the input, where the layer sets
+            ``supports_masking``, else None.
+        """
+        del inputs
+        return mask if self.supports_masking else None
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
@@ -192,11 +218,47 @@ class Layer(LayerWeights, LayerPlaces):
             check_input_spec(self.input_spec, inputs, self._title)
             if self._autocast and args:
                 args = (self._cast(args[0]), *args[1:])
+            inputs_mask = masks.masks_of(inputs)
+            if inputs_mask is not None and self._wants_mask(kwargs):
+                kwargs = {**kwargs, "mask": inputs_mask}
             try:
-                return convert_call(self.call)(*args, **kwargs)
+                result = convert_call(self.call)(*args, **kwargs)
+                if self.supports_masking:
+                    self._hand_mask_on(inputs, inputs_mask, kwargs, result)
+                if self.activity_regularizer is not None:
+                    self._penalise(result)
             except Exception as error:
                 _name_layer(error, self)
                 raise
+            return result
+
+    def _wants_mask(self, kwargs: dict[str, Any]) -> bool:
+        kind = type(self)
+        if "_takes_mask" not in kind.__dict__:
+            kind._takes_mask = takes_mask(kind.call)
+        return kind._takes_mask and kwargs.get("mask") is None
+
+    def _hand_mask_on(
+        self, inputs: Nest, mask: Nest, kwargs: dict[str, Any], result: Nest
+    ) -> None:
+        """Give the result its mask, where the layer knows of one."""
+        mask = kwargs.get("mask", mask)
+        if mask is None and _is_default_mask(type(self)):
+            return
+        made = self.compute_mask(inputs, mask)
+        if made is None:
+            return
+        results = tf.nest.flatten(result)
+        made = tf.nest.flatten(made) if len(results) > 1 else [made]
+        for tensor, one in zip(results, made, strict=False):
+            if one is not None and masks.mask_of(tensor) is None:
+                masks.set_mask(tensor, one)
+
+    def _penalise(self, result: Nest) -> None:
+        assert self.activity_regularizer is not None
+        for tensor in tf.nest.flatten(result):
+            penalty = self.activity_regularizer(tensor)
+            self.add_loss(penalty / float(tensor.shape[0]))
 
     def _call_with(self, *args: Any, **kwargs: Any) -> Any:
         return self._concrete_call(args, kwargs)
@@ -332,6 +394,10 @@ class Layer(LayerWeights, LayerPlaces):
         self._maybe_build(inputs)
         outputs = infer_outputs(self._call_with, (inputs,), {}, self.name)
         return tf.nest.map_structure(lambda tensor: tensor.shape, outputs)
+
+
+def _is_default_mask(kind: type[Layer]) -> bool:
+    return kind.compute_mask is Layer.compute_mask
 
 
 def map_shapes(function: Callable[[Any], Any], shapes: Any) -> Any:

@@ -59,7 +59,7 @@ class Dense(Layer):
         bias_constraint: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         if isinstance(units, bool) or int(units) != units or units <= 0:
             raise ValueError(
                 "`units` of Dense must be a positive integer. "
@@ -72,12 +72,12 @@ class Dense(Layer):
         self.bias_initializer = initializers.get(bias_initializer)
         self.kernel_regularizer = regularizers.get(kernel_regularizer)
         self.bias_regularizer = regularizers.get(bias_regularizer)
-        self.activity_regularizer = regularizers.get(activity_regularizer)
         self.kernel_constraint = constraints.get(kernel_constraint)
         self.bias_constraint = constraints.get(bias_constraint)
         self.kernel: Any = None
         self.bias: Any = None
         self.input_spec = InputSpec(min_ndim=2)
+        self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         """Create kernel and bias for inputs of this shape.
@@ -121,10 +121,7 @@ class Dense(Layer):
             result = tf.nn.bias_add(result, self.bias)
         if len(shape) > 2:
             result = tf.reshape(result, (*shape[:-1], self.units))
-        result = self.activation(result)
-        if self.activity_regularizer is not None:
-            self.add_loss(self.activity_regularizer(result) / float(shape[0]))
-        return result
+        return self.activation(result)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
@@ -135,11 +132,11 @@ class Dense(Layer):
             "use_bias": self.use_bias,
             "kernel_initializer": initializers.serialize(self.kernel_initializer),
             "bias_initializer": initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": self.kernel_regularizer,
-            "bias_regularizer": self.bias_regularizer,
-            "activity_regularizer": self.activity_regularizer,
-            "kernel_constraint": self.kernel_constraint,
-            "bias_constraint": self.bias_constraint,
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
         }
 
 
@@ -192,6 +189,7 @@ class Activation(Layer):
     def __init__(self, activation: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.activation = activations.get(activation)
+        self.supports_masking = True
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Apply the function."""
@@ -209,13 +207,13 @@ class Dropout(Layer):
     Args:
         rate: The part that is set to 0, in [0, 1). The rest is divided by
             ``1 - rate``, so that the sum stays the same on average.
-        noise_shape: Not there yet: must be None.
+        noise_shape: The shape in which decisions are drawn, None in it for the input's
+            size: ``(None, 1, 8)`` drops whole time steps alike. None for the input's.
         seed: An integer for a random sequence of the layer's own.
         **kwargs: What ``Layer`` takes.
 
     Raises:
         ValueError: ``rate`` is not in [0, 1).
-        UnimplementedError: ``noise_shape`` was given.
     """
 
     def __init__(
@@ -231,14 +229,10 @@ class Dropout(Layer):
                 "`rate` of Dropout must be a number in [0, 1), the part to drop. "
                 f"Received: rate={rate!r}."
             )
-        if noise_shape is not None:
-            raise tf.errors.UnimplementedError(
-                "Dropout with a noise_shape is not there yet. "
-                f"Received: noise_shape={noise_shape!r}. Leave it out."
-            )
         self.rate = rate
         self.noise_shape = noise_shape
         self.seed = seed
+        self.supports_masking = True
 
     def call(
         self, inputs: Tensor, training: Any = None, *args: Any, **kwargs: Any
@@ -246,7 +240,13 @@ class Dropout(Layer):
         """Drop where ``training`` is true, else give the inputs back."""
         if not training or self.rate == 0:
             return inputs
-        return tf.nn.dropout(inputs, rate=self.rate, seed=self.seed)
+        shape = self._noise_shape(inputs)
+        return tf.nn.dropout(inputs, self.rate, noise_shape=shape, seed=self.seed)
+
+    def _noise_shape(self, inputs: Tensor) -> Any:
+        """The shape in which decisions are drawn; subclasses have their own."""
+        del inputs
+        return self.noise_shape
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
@@ -332,6 +332,7 @@ class Lambda(Layer):
         del output_shape, mask
         self.function = function
         self.arguments = dict(arguments or {})
+        self.supports_masking = True
         self._takes_training = training_parameter(function).exists
 
     def call(

@@ -1,27 +1,50 @@
 # SPDX-License-Identifier: MIT
-"""Add and Concatenate, and their functional forms.
+"""Layers of several inputs, and their functional forms.
 
 Source: ``tf.keras.layers`` of Keras 2.6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["Add", "Concatenate", "add", "concatenate"]
+__all__ = [
+    "Add",
+    "Average",
+    "Concatenate",
+    "Dot",
+    "Maximum",
+    "Minimum",
+    "Multiply",
+    "Subtract",
+    "add",
+    "average",
+    "concatenate",
+    "dot",
+    "maximum",
+    "minimum",
+    "multiply",
+    "subtract",
+]
 
 
-class Add(Layer):
-    """The sum of a list of tensors.
+class _Merge(Layer):
+    """Combines a list of tensors element by element, from the first to the last.
 
-    Args:
-        **kwargs: What ``Layer`` takes.
+    Shapes broadcast; where the numbers of axes differ, axes of size 1 come after the
+    batch.
     """
+
+    _at_most: int | None = None
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         """Check that there are two inputs or more, which broadcast.
@@ -29,9 +52,11 @@ class Add(Layer):
         Raises:
             ValueError: There are fewer, or two sizes do not go together.
         """
-        shapes = _need_list(self, input_shape, at_least=2)
+        shapes = _need_list(self, input_shape, at_least=2, at_most=self._at_most)
         for shape in shapes[1:]:
-            for one, other in zip(reversed(shapes[0]), reversed(shape), strict=False):
+            for one, other in zip(
+                reversed(shapes[0][1:]), reversed(shape[1:]), strict=False
+            ):
                 if None not in (one, other) and one != other and 1 not in (one, other):
                     raise ValueError(
                         "Operands could not be broadcast together with shapes "
@@ -39,12 +64,89 @@ class Add(Layer):
                     )
         self.built = True
 
+    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
+        raise NotImplementedError
+
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
-        """Add from the first to the last."""
-        total = inputs[0]
-        for tensor in inputs[1:]:
-            total = tf.add(total, tensor)
+        """Combine from the first to the last."""
+        tensors = [_as_rank(x, max(len(t.shape) for t in inputs)) for x in inputs]
+        total = tensors[0]
+        for tensor in tensors[1:]:
+            total = self._combine(total, tensor)
         return total
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give true where every masked input counts."""
+        return _all_masks(mask)
+
+
+class Add(_Merge):
+    """The sum of a list of tensors.
+
+    Args:
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
+        return tf.add(total, tensor)
+
+
+class Subtract(_Merge):
+    """The first of two tensors less the second.
+
+    Args:
+        **kwargs: What ``Layer`` takes.
+    """
+
+    _at_most = 2
+
+    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
+        return tf.subtract(total, tensor)
+
+
+class Multiply(_Merge):
+    """The product of a list of tensors, element by element.
+
+    Args:
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
+        return tf.multiply(total, tensor)
+
+
+class Average(Add):
+    """The mean of a list of tensors, element by element.
+
+    Args:
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
+        """Add, then divide by the number of tensors."""
+        return super().call(inputs) / float(len(inputs))
+
+
+class Maximum(_Merge):
+    """The largest of a list of tensors, element by element.
+
+    Args:
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
+        return tf.maximum(total, tensor)
+
+
+class Minimum(_Merge):
+    """The smallest of a list of tensors, element by element.
+
+    Args:
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
+        return tf.minimum(total, tensor)
 
 
 class Concatenate(Layer):
@@ -58,6 +160,7 @@ class Concatenate(Layer):
     def __init__(self, axis: int = -1, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.axis = axis
+        self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
         """Check that the shapes agree but for the axis.
@@ -87,12 +190,109 @@ class Concatenate(Layer):
         """Concatenate."""
         return tf.concat(list(inputs), self.axis)
 
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give the masks of the inputs one after another, where time is the axis."""
+        if mask is None:
+            return None
+        rank = len(inputs[0].shape)
+        if self.axis % rank != 1:
+            return _all_masks(mask)
+        parts = [
+            tf.ones(tuple(x.shape)[:2], "bool") if part is None else part
+            for x, part in zip(inputs, mask, strict=True)
+        ]
+        return tf.concat(parts, 1)
+
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
         return {**super().get_config(), "axis": self.axis}
 
 
-def _need_list(layer: Layer, shapes: Any, at_least: int) -> list[Any]:
+class Dot(Layer):
+    """The product of two tensors, sample by sample.
+
+    Args:
+        axes: The axis to sum over, or a pair of them, one of each tensor; with the
+            batch counted, so at least 1.
+        normalize: Whether samples are divided by their length first, which gives the
+            cosine.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        TypeError: ``axes`` is no integer and no pair of integers.
+
+    Example:
+        >>> x = tf.constant([[1.0, 2.0]])
+        >>> Dot(axes=1)([x, x]).numpy().tolist()
+        [[5.0]]
+    """
+
+    def __init__(
+        self, axes: int | Sequence[int], normalize: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        is_pair = isinstance(axes, (list, tuple)) and len(axes) == 2
+        if not isinstance(axes, int) and not (
+            is_pair and all(isinstance(axis, int) for axis in axes)
+        ):
+            raise TypeError(
+                "`axes` of Dot must be an integer or a pair of integers. "
+                f"Received: axes={axes!r}."
+            )
+        self.axes = axes if isinstance(axes, int) else list(axes)
+        self.normalize = normalize
+        self.supports_masking = True
+
+    def _axes_for(self, shapes: Sequence[Any]) -> list[int]:
+        given = [self.axes] * 2 if isinstance(self.axes, int) else self.axes
+        return [axis % len(shape) for axis, shape in zip(given, shapes, strict=True)]
+
+    def build(self, input_shape: Any) -> None:
+        """Check that there are two inputs whose summed axes agree.
+
+        Raises:
+            ValueError: They do not.
+        """
+        shapes = _need_list(self, input_shape, at_least=2, at_most=2)
+        axes = self._axes_for(shapes)
+        one, other = (s[axis] for s, axis in zip(shapes, axes, strict=True))
+        if None not in (one, other) and one != other:
+            raise ValueError(
+                f"Dimension incompatibility {one} != {other}: Dot sums over axis "
+                f"{axes[0]} of the first and {axes[1]} of the second input. Received: "
+                f"input_shape={[tuple(shape) for shape in shapes]}."
+            )
+        self.built = True
+
+    def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
+        """Multiply."""
+        x, y = inputs
+        a, b = self._axes_for((x.shape, y.shape))
+        if self.normalize:
+            x = tf.math.l2_normalize(x, axis=a)
+            y = tf.math.l2_normalize(y, axis=b)
+        # the summed axis last in x and second in y, everything else as one axis
+        x = tf.transpose(x, [i for i in range(len(x.shape)) if i != a] + [a])
+        y = tf.transpose(y, [0, b] + [i for i in range(1, len(y.shape)) if i != b])
+        batch, size = x.shape[0], x.shape[-1]
+        rest = (*tuple(x.shape)[1:-1], *tuple(y.shape)[2:])
+        product = tf.matmul(
+            tf.reshape(x, (batch, -1, size)), tf.reshape(y, (batch, size, -1))
+        )
+        return tf.reshape(product, (batch, *(rest or (1,))))
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give None: the steps are gone."""
+        return None
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "axes": self.axes, "normalize": self.normalize}
+
+
+def _need_list(
+    layer: Layer, shapes: Any, at_least: int, at_most: int | None = None
+) -> list[Any]:
     is_list = isinstance(shapes, (list, tuple)) and all(
         isinstance(shape, (list, tuple)) for shape in shapes
     )
@@ -102,20 +302,56 @@ def _need_list(layer: Layer, shapes: Any, at_least: int) -> list[Any]:
             f"A `{kind}` layer should be called on a list of at least {at_least} "
             f"input(s). Received: input_shape={shapes}."
         )
+    if at_most is not None and len(shapes) > at_most:
+        raise ValueError(
+            f"A `{type(layer).__name__}` layer should be called on exactly {at_most} "
+            f"inputs. Received: {len(shapes)} inputs."
+        )
     return list(shapes)
 
 
-def add(inputs: Sequence[Any], **kwargs: Any) -> Any:
-    """Add tensors: a call of a new ``Add`` layer.
+def _as_rank(tensor: Tensor, rank: int) -> Tensor:
+    """Put axes of size 1 after the batch."""
+    shape = tuple(tensor.shape)
+    if len(shape) == rank or not shape:
+        return tensor
+    return tf.reshape(tensor, (shape[0], *(1,) * (rank - len(shape)), *shape[1:]))
+
+
+def _all_masks(mask: Nest) -> Any:
+    found = [one for one in mask or [] if one is not None]
+    if not found:
+        return None
+    both = found[0]
+    for one in found[1:]:
+        both = tf.logical_and(both, one)
+    return both
+
+
+def _functional(kind: Callable[..., Layer], words: str) -> Callable[..., Any]:
+    def function(inputs: Sequence[Any], **kwargs: Any) -> Any:
+        return kind(**kwargs)(inputs)
+
+    name = kind.__name__.lower()
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{words}: a call of a new ``{kind.__name__}`` layer.
 
     Args:
-        inputs: Two tensors or more.
-        **kwargs: What ``Add`` takes.
+        inputs: Tensors, symbolic or not.
+        **kwargs: What ``{kind.__name__}`` takes.
 
     Returns:
-        Their sum.
+        One tensor.
     """
-    return Add(**kwargs)(inputs)
+    return function
+
+
+add = _functional(Add, "Add tensors")
+average = _functional(Average, "Average tensors")
+maximum = _functional(Maximum, "Take the largest elements of tensors")
+minimum = _functional(Minimum, "Take the smallest elements of tensors")
+multiply = _functional(Multiply, "Multiply tensors")
+subtract = _functional(Subtract, "Subtract the second of two tensors")
 
 
 def concatenate(inputs: Sequence[Any], axis: int = -1, **kwargs: Any) -> Any:
@@ -130,3 +366,23 @@ def concatenate(inputs: Sequence[Any], axis: int = -1, **kwargs: Any) -> Any:
         One tensor.
     """
     return Concatenate(axis=axis, **kwargs)(inputs)
+
+
+def dot(
+    inputs: Sequence[Any],
+    axes: int | Sequence[int],
+    normalize: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Multiply two tensors sample by sample: a call of a new ``Dot`` layer.
+
+    Args:
+        inputs: Two tensors.
+        axes: The axis to sum over, or one for each tensor.
+        normalize: Whether samples are divided by their length first.
+        **kwargs: What ``Dot`` takes.
+
+    Returns:
+        One tensor.
+    """
+    return Dot(axes=axes, normalize=normalize, **kwargs)(inputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers.adam import Adam
 from ipu.keras.optimizers.adaptive import Adadelta, Adagrad, Adamax, Ftrl, Nadam
@@ -23,8 +23,10 @@ __all__ = [
     "Nadam",
     "Optimizer",
     "RMSprop",
+    "deserialize",
     "get",
     "schedules",
+    "serialize",
 ]
 
 _TABLE: dict[str, type[Any]] = {
@@ -56,11 +58,10 @@ def get(identifier: Any) -> Optimizer:
     if isinstance(identifier, Optimizer):
         return identifier
     if isinstance(identifier, str):
-        made: Optimizer = _names.lookup("optimizer", identifier, _TABLE)()
+        made: Optimizer = _serialization.find("optimizer", identifier, _TABLE)()
         return made
-    if isinstance(identifier, dict):
-        kind = _names.lookup("optimizer", str(identifier["class_name"]), _TABLE)
-        made = kind.from_config(identifier.get("config", {}))
+    if _serialization.is_config(identifier):
+        made = _serialization.make("optimizer", identifier, _TABLE)
         return made
     if isinstance(identifier, type) and issubclass(identifier, Optimizer):
         return identifier()
@@ -68,6 +69,25 @@ def get(identifier: Any) -> Optimizer:
         "Could not interpret optimizer identifier: it must be a name or an Optimizer. "
         f"Received: {identifier!r} ({type(identifier).__name__})."
     )
+
+
+def serialize(optimizer: Any) -> Any:
+    """Describe a optimizer as plain data: a configuration, a name or None."""
+    return _serialization.serialize_keras_object(optimizer)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make a optimizer from what ``serialize`` gave.
+
+    Args:
+        config: A configuration, a name or None.
+        custom_objects: A user's own classes and functions by name.
+
+    Raises:
+        ValueError: There is no optimizer of that name.
+    """
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        return get(config)
 
 
 __getattr__ = _names.missing(__name__, __all__)

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
+from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers._slots import Slots
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf import _function
@@ -394,6 +395,8 @@ class Optimizer(Slots):
             and self._rate_variable is not None
         ):
             rate = float(self._rate_variable.numpy())
+        if isinstance(rate, LearningRateSchedule):
+            rate = schedules.serialize(rate)
         config["learning_rate"] = rate
         for key in ("clipnorm", "clipvalue", "global_clipnorm"):
             if getattr(self, key) is not None:
@@ -405,6 +408,9 @@ class Optimizer(Slots):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Optimizer:
         """Make one from what ``get_config`` gave."""
+        rate = config.get("learning_rate")
+        if _serialization.is_config(rate):
+            config = {**config, "learning_rate": schedules.deserialize(rate)}
         return cls(**config)
 
 

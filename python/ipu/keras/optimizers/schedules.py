@@ -14,15 +14,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu.keras import _serialization
 from ipu.keras._types import Tensor
 
 __all__ = [
     "CosineDecay",
+    "CosineDecayRestarts",
     "ExponentialDecay",
     "InverseTimeDecay",
     "LearningRateSchedule",
     "PiecewiseConstantDecay",
     "PolynomialDecay",
+    "deserialize",
+    "serialize",
 ]
 
 
@@ -224,6 +228,99 @@ class CosineDecay(LearningRateSchedule):
         decayed = 0.5 * (1.0 + _cos_pi(part))
         factor = (1.0 - self.alpha) * decayed + self.alpha
         return self.initial_learning_rate * factor
+
+
+class CosineDecayRestarts(LearningRateSchedule):
+    """Half cosines one after another, each from its own height to ``alpha``.
+
+    Args:
+        initial_learning_rate: The rate at step 0.
+        first_decay_steps: The length of the first half cosine.
+        t_mul: The length of each of the next, in lengths of the one before; at least 1.
+        m_mul: The height of each of the next, in heights of the one before.
+        alpha: The lowest rate, as a part of the first.
+        name: Ignored.
+
+    Raises:
+        ValueError: ``t_mul`` is less than 1.
+
+    Example:
+        >>> rate = CosineDecayRestarts(1.0, 10)
+        >>> float(rate(0)), float(rate(5)), float(rate(10))
+        (1.0, 0.5, 1.0)
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: float,
+        first_decay_steps: float,
+        t_mul: float = 2.0,
+        m_mul: float = 1.0,
+        alpha: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        if t_mul < 1.0:
+            raise ValueError(
+                "`t_mul` of CosineDecayRestarts must be at least 1. "
+                f"Received: t_mul={t_mul}."
+            )
+        self.initial_learning_rate = initial_learning_rate
+        self.first_decay_steps = first_decay_steps
+        self.t_mul = t_mul
+        self.m_mul = m_mul
+        self.alpha = alpha
+        self.name = name
+
+    def __call__(self, step: Any) -> Tensor:
+        """Give the rate at ``step``."""
+        done = _float(step) / float(self.first_decay_steps)
+        if self.t_mul == 1.0:
+            restarts = tf.math.floor(done)
+            part = done - restarts
+        else:
+            ratio = float(self.t_mul)
+            restarts = tf.math.floor(
+                tf.math.log(1.0 - done * (1.0 - ratio)) / math.log(ratio)
+            )
+            length = tf.pow(tf.constant(ratio), restarts)
+            part = (done - (1.0 - length) / (1.0 - ratio)) / length
+        height = tf.pow(tf.constant(float(self.m_mul)), restarts)
+        decayed = 0.5 * height * (1.0 + _cos_pi(part))
+        return self.initial_learning_rate * ((1.0 - self.alpha) * decayed + self.alpha)
+
+
+_TABLE = {
+    kind.__name__: kind
+    for kind in (
+        CosineDecay,
+        CosineDecayRestarts,
+        ExponentialDecay,
+        InverseTimeDecay,
+        PiecewiseConstantDecay,
+        PolynomialDecay,
+    )
+}
+
+
+def serialize(learning_rate_schedule: Any) -> Any:
+    """Describe a schedule as plain data: a configuration, a name or None."""
+    return _serialization.serialize_keras_object(learning_rate_schedule)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make a schedule from what ``serialize`` gave.
+
+    Args:
+        config: A configuration, a name or None.
+        custom_objects: A user's own classes and functions by name.
+
+    Raises:
+        ValueError: There is no schedule of that name.
+    """
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        if _serialization.is_config(config):
+            return _serialization.make("learning rate schedule", config, _TABLE)
+        return config
 
 
 def _cos_pi(x: Tensor) -> Tensor:

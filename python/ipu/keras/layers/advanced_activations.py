@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+"""Activations with arguments or weights, as layers.
+
+Source: ``tf.keras.layers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras import activations, constraints, initializers, regularizers
+from ipu.keras._types import Tensor
+from ipu.keras.layers.base_layer import InputSpec, Layer
+
+__all__ = ["ELU", "LeakyReLU", "PReLU", "ReLU", "Softmax", "ThresholdedReLU"]
+
+
+class ReLU(Layer):
+    """``max(x, 0)``, with a limit, a slope and a threshold.
+
+    Args:
+        max_value: The largest value of the result, not negative; None for no limit.
+        negative_slope: The slope below the threshold, not negative.
+        threshold: The value below which the slope is ``negative_slope``.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: One of them is negative, or None where a number is needed.
+
+    Example:
+        >>> ReLU(max_value=1.0)(tf.constant([-1.0, 0.5, 2.0])).numpy().tolist()
+        [0.0, 0.5, 1.0]
+    """
+
+    def __init__(
+        self,
+        max_value: float | None = None,
+        negative_slope: float = 0.0,
+        threshold: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        numbers = {
+            "max_value": 0.0 if max_value is None else max_value,
+            "negative_slope": negative_slope,
+            "threshold": threshold,
+        }
+        for name, value in numbers.items():
+            _need_number(self, name, value)
+            if value < 0:
+                raise ValueError(
+                    f"`{name}` of ReLU cannot be negative. Received: {name}={value}."
+                )
+        self.supports_masking = True
+        self.max_value = None if max_value is None else float(max_value)
+        self.negative_slope = float(negative_slope)
+        self.threshold = float(threshold)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Apply the function."""
+        return activations.relu(
+            inputs, self.negative_slope, self.max_value, self.threshold
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "max_value": self.max_value,
+            "negative_slope": self.negative_slope,
+            "threshold": self.threshold,
+        }
+
+
+class LeakyReLU(Layer):
+    """``x``, or ``alpha * x`` where that is negative.
+
+    Args:
+        alpha: The slope below 0, not negative.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``alpha`` is None.
+    """
+
+    def __init__(self, alpha: float = 0.3, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        _need_number(self, "alpha", alpha)
+        self.supports_masking = True
+        self.alpha = float(alpha)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Apply the function."""
+        return tf.nn.leaky_relu(inputs, self.alpha)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "alpha": self.alpha}
+
+
+class ELU(Layer):
+    """``x``, or ``alpha * (exp(x) - 1)`` where that is negative.
+
+    Args:
+        alpha: The limit far below 0, negated.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``alpha`` is None.
+    """
+
+    def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        _need_number(self, "alpha", alpha)
+        self.supports_masking = True
+        self.alpha = float(alpha)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Apply the function."""
+        return activations.elu(inputs, self.alpha)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "alpha": self.alpha}
+
+
+class ThresholdedReLU(Layer):
+    """``x`` where it is above ``theta``, else 0.
+
+    Args:
+        theta: The threshold, not negative.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``theta`` is None or negative.
+    """
+
+    def __init__(self, theta: float = 1.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        _need_number(self, "theta", theta)
+        if theta < 0:
+            raise ValueError(
+                "`theta` of ThresholdedReLU cannot be negative. "
+                f"Received: theta={theta}."
+            )
+        self.supports_masking = True
+        self.theta = float(theta)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Apply the function."""
+        limit = tf.constant(self.theta, dtype=inputs.dtype)
+        return tf.where(tf.greater(inputs, limit), inputs, tf.zeros_like(inputs))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "theta": self.theta}
+
+
+class PReLU(Layer):
+    """``x``, or ``alpha * x`` where that is negative, with a learned ``alpha``.
+
+    Args:
+        alpha_initializer: First values of the slopes, one for each input element.
+        alpha_regularizer: A penalty on them.
+        alpha_constraint: What is made of them after each update.
+        shared_axes: Axes, counted with the batch from 0, whose elements share a slope.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def __init__(
+        self,
+        alpha_initializer: Any = "zeros",
+        alpha_regularizer: Any = None,
+        alpha_constraint: Any = None,
+        shared_axes: Sequence[int] | int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.alpha_initializer = initializers.get(alpha_initializer)
+        self.alpha_regularizer = regularizers.get(alpha_regularizer)
+        self.alpha_constraint = constraints.get(alpha_constraint)
+        axes = [shared_axes] if isinstance(shared_axes, int) else shared_axes
+        self.shared_axes = None if axes is None else list(axes)
+        self.alpha: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Create the slopes.
+
+        Raises:
+            ValueError: A size that is not shared is open.
+        """
+        sizes = list(input_shape[1:])
+        for axis in self.shared_axes or ():
+            sizes[axis - 1] = 1
+        self.alpha = self.add_weight(
+            "alpha",
+            sizes,
+            initializer=self.alpha_initializer,
+            regularizer=self.alpha_regularizer,
+            constraint=self.alpha_constraint,
+        )
+        fixed = {
+            axis: size
+            for axis, size in enumerate(input_shape)
+            if axis and axis not in (self.shared_axes or ())
+        }
+        self.input_spec = InputSpec(ndim=len(input_shape), axes=fixed)
+        self.built = True
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Apply the function."""
+        return tf.nn.relu(inputs) - self.alpha * tf.nn.relu(-inputs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "alpha_initializer": initializers.serialize(self.alpha_initializer),
+            "alpha_regularizer": regularizers.serialize(self.alpha_regularizer),
+            "alpha_constraint": constraints.serialize(self.alpha_constraint),
+            "shared_axes": self.shared_axes,
+        }
+
+
+class Softmax(Layer):
+    """``exp(x) / sum(exp(x))`` along an axis.
+
+    Args:
+        axis: The axis, or a list of axes, whose elements sum to one.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def __init__(self, axis: int | Sequence[int] = -1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.axis = axis if isinstance(axis, int) else list(axis)
+
+    def call(
+        self, inputs: Tensor, mask: Any = None, *args: Any, **kwargs: Any
+    ) -> Tensor:
+        """Apply the function.
+
+        Args:
+            inputs: A float tensor.
+            mask: What counts, of a shape that broadcasts to the inputs'; the rest gets
+                a probability of 0.
+            *args: Ignored.
+            **kwargs: Ignored.
+        """
+        if mask is not None:
+            absent = 1.0 - tf.cast(mask, inputs.dtype)
+            inputs = inputs + absent * _lowest(inputs.dtype)
+        if isinstance(self.axis, int):
+            return activations.softmax(inputs, axis=self.axis)
+        if len(self.axis) == 1:
+            return activations.softmax(inputs, axis=self.axis[0])
+        total = tf.reduce_logsumexp(inputs, axis=self.axis, keepdims=True)
+        return tf.exp(inputs - total)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "axis": self.axis}
+
+
+def _lowest(dtype: Any) -> float:
+    """What makes an exponential vanish, and still is a number of the dtype."""
+    return -65504.0 if tf.as_dtype(dtype).name == "float16" else -1e9
+
+
+def _need_number(layer: Layer, name: str, value: Any) -> None:
+    if not hasattr(value, "__float__"):
+        raise ValueError(
+            f"`{name}` of {type(layer).__name__} must be a number. "
+            f"Received: {name}={value!r}."
+        )

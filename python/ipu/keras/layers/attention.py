@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: MIT
+"""``Attention``, ``AdditiveAttention`` and ``MultiHeadAttention``.
+
+Source: ``tf.keras.layers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras import constraints, initializers, regularizers
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.layers.base_layer import Layer
+
+__all__ = ["AdditiveAttention", "Attention", "MultiHeadAttention"]
+
+
+def _masked(scores: Tensor, mask: Any) -> Tensor:
+    """Scores with those of what does not count far below the others."""
+    if mask is None:
+        return scores
+    lowest = -65504.0 if scores.dtype == tf.float16 else -1e9
+    return scores + (1.0 - tf.cast(mask, scores.dtype)) * lowest
+
+
+def _causal_mask(queries: int, keys: int) -> Tensor:
+    """True where a query may see a key: at its own step and before."""
+    rows = tf.expand_dims(tf.range(queries), 1)
+    return tf.greater_equal(rows, tf.expand_dims(tf.range(keys), 0))
+
+
+class _DotAttention(Layer):
+    """Attention with one score for each pair of query and key."""
+
+    def __init__(self, causal: bool = False, dropout: float = 0.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.causal = causal
+        self.dropout = dropout
+        self.supports_masking = True
+
+    def _scores(self, query: Tensor, key: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def call(
+        self,
+        inputs: Nest,
+        mask: Any = None,
+        training: Any = None,
+        return_attention_scores: bool = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Nest:
+        """Attend.
+
+        Args:
+            inputs: ``[query, value]`` or ``[query, value, key]``, of shapes
+                ``(batch, queries, size)`` and ``(batch, keys, size)``.
+            mask: ``[query_mask, value_mask]``, either None, true for what counts.
+            training: Whether weights are dropped out.
+            return_attention_scores: Whether the weights are given too.
+            *args: Ignored.
+            **kwargs: Ignored.
+
+        Returns:
+            The mean of the values, weighed for each query: ``(batch, queries, size)``.
+
+        Raises:
+            ValueError: There are not two or three inputs.
+        """
+        if not isinstance(inputs, (list, tuple)) or len(inputs) not in (2, 3):
+            raise ValueError(
+                f"{type(self).__name__} layer must be called on a list of inputs, "
+                f"[query, value] or [query, value, key]. Received: {inputs!r}."
+            )
+        query, value = inputs[0], inputs[1]
+        scores = self._scores(query, inputs[2] if len(inputs) == 3 else value)
+        query_mask, value_mask = (*(mask or ()), None, None)[:2]
+        if value_mask is not None:
+            scores = _masked(scores, tf.expand_dims(value_mask, 1))
+        if self.causal:
+            allowed = _causal_mask(scores.shape[1], scores.shape[2])
+            scores = _masked(scores, tf.expand_dims(allowed, 0))
+        weights = tf.nn.softmax(scores)
+        if training and self.dropout > 0:
+            weights = tf.nn.dropout(weights, self.dropout)
+        result = tf.matmul(weights, value)
+        if query_mask is not None:
+            result = result * tf.expand_dims(tf.cast(query_mask, result.dtype), -1)
+        return (result, weights) if return_attention_scores else result
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give the mask of the query."""
+        return mask[0] if mask else None
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        config = {"causal": self.causal, "dropout": self.dropout}
+        return {**super().get_config(), **config}
+
+
+class Attention(_DotAttention):
+    """Scores are the products of queries and keys (Luong).
+
+    Args:
+        use_scale: Whether there is a learned factor of the scores.
+        causal: Whether a query sees no later step.
+        dropout: The part of the weights that is dropped in training.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def __init__(self, use_scale: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.use_scale = use_scale
+        self.scale: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Create the factor."""
+        if self.use_scale:
+            self.scale = self.add_weight("scale", (), initializer="ones")
+        self.built = True
+
+    def _scores(self, query: Tensor, key: Tensor) -> Tensor:
+        scores = tf.matmul(query, key, transpose_b=True)
+        return scores if self.scale is None else scores * self.scale
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "use_scale": self.use_scale}
+
+
+class AdditiveAttention(_DotAttention):
+    """Scores are sums of ``tanh(query + key)`` (Bahdanau).
+
+    Args:
+        use_scale: Whether there is a learned factor for each feature.
+        causal: Whether a query sees no later step.
+        dropout: The part of the weights that is dropped in training.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def __init__(self, use_scale: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.use_scale = use_scale
+        self.scale: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Create the factors."""
+        if self.use_scale:
+            size = input_shape[1][-1]
+            self.scale = self.add_weight("scale", (size,), initializer="glorot_uniform")
+        self.built = True
+
+    def _scores(self, query: Tensor, key: Tensor) -> Tensor:
+        both = tf.tanh(tf.expand_dims(query, 2) + tf.expand_dims(key, 1))
+        return tf.reduce_sum(both if self.scale is None else both * self.scale, axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "use_scale": self.use_scale}
+
+
+class MultiHeadAttention(Layer):
+    """Several attentions side by side, each on its own projection of the features.
+
+    Args:
+        num_heads: How many.
+        key_dim: The size of the projections of query and key.
+        value_dim: The size of that of the value; None for ``key_dim``.
+        dropout: The part of the weights that is dropped in training.
+        use_bias: Whether projections have a bias.
+        output_shape: The size of the result's features; None for the query's.
+        attention_axes: Must be None or the one axis of steps.
+        kernel_initializer: First values of the projections.
+        bias_initializer: First values of their biases.
+        kernel_regularizer: A penalty on the projections.
+        bias_regularizer: A penalty on their biases.
+        activity_regularizer: A penalty on the result.
+        kernel_constraint: What is made of the projections after each update.
+        bias_constraint: What is made of their biases.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``attention_axes`` names another axis.
+
+    Example:
+        >>> layer = MultiHeadAttention(num_heads=2, key_dim=3)
+        >>> x = tf.zeros((1, 4, 6))
+        >>> layer(x, x).shape
+        TensorShape([1, 4, 6])
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: Any = None,
+        attention_axes: Any = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        if attention_axes not in (None, 1, (1,), [1]):
+            raise ValueError(
+                "MultiHeadAttention attends over axis 1, the steps. Received: "
+                f"attention_axes={attention_axes!r}. Reshape the input."
+            )
+        self.supports_masking = True
+        self.num_heads = num_heads
+        self.key_dim = key_dim
+        self.value_dim = value_dim or key_dim
+        self.dropout = dropout
+        self.use_bias = use_bias
+        one = isinstance(output_shape, (list, tuple)) and len(output_shape) == 1
+        self._output_size = output_shape[0] if one else output_shape
+        self.kernel_initializer = initializers.get(kernel_initializer)
+        self.bias_initializer = initializers.get(bias_initializer)
+        self.kernel_regularizer = regularizers.get(kernel_regularizer)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint = constraints.get(kernel_constraint)
+        self.bias_constraint = constraints.get(bias_constraint)
+        self._projections: dict[str, tuple[Any, Any]] = {}
+
+    def __call__(self, query: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Attend; ``key`` is ``value`` where it is not given."""
+        if not self.built and value is not None:
+            key = kwargs.get("key", args[0] if args else None)
+            shapes = [query.shape, value.shape, (value if key is None else key).shape]
+            self._make_projections(*(shape[-1] for shape in shapes))
+        return super().__call__(query, value, *args, **kwargs)
+
+    def _make_projections(self, query: int, value: int, key: int) -> None:
+        heads, size = self.num_heads, self.key_dim
+        out = self._output_size or query
+        self._project("query", (query, heads, size), (heads, size))
+        self._project("key", (key, heads, size), (heads, size))
+        self._project("value", (value, heads, self.value_dim), (heads, self.value_dim))
+        self._project("attention_output", (heads, self.value_dim, out), (out,))
+        self.built = True
+
+    def _project(self, name: str, kernel: Sequence[int], bias: Sequence[int]) -> None:
+        weight = self.add_weight(
+            f"{name}/kernel",
+            kernel,
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        added = None
+        if self.use_bias:
+            added = self.add_weight(
+                f"{name}/bias",
+                bias,
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+        self._projections[name] = (weight, added)
+
+    def _heads(self, name: str, x: Tensor) -> Tensor:
+        """Project ``(batch, steps, features)`` to ``(batch, heads, steps, size)``."""
+        weight, bias = self._projections[name]
+        features, heads, size = weight.shape
+        batch, steps = tuple(x.shape)[:2]
+        flat = tf.reshape(x, (batch * steps, features))
+        result = tf.matmul(flat, tf.reshape(weight, (features, heads * size)))
+        if bias is not None:
+            result = result + tf.reshape(bias, (heads * size,))
+        return tf.transpose(
+            tf.reshape(result, (batch, steps, heads, size)), (0, 2, 1, 3)
+        )
+
+    def call(  # type: ignore[override]
+        self,
+        query: Tensor,
+        value: Tensor = None,
+        key: Tensor = None,
+        attention_mask: Any = None,
+        return_attention_scores: bool = False,
+        training: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Nest:
+        """Attend.
+
+        Args:
+            query: Shape ``(batch, queries, features)``.
+            value: Shape ``(batch, keys, features)``.
+            key: The same; None for ``value``.
+            attention_mask: Shape ``(batch, queries, keys)``, true where a query may see
+                a key.
+            return_attention_scores: Whether the weights are given too.
+            training: Whether weights are dropped out.
+            *args: Ignored.
+            **kwargs: Ignored.
+
+        Returns:
+            A tensor of shape ``(batch, queries, output_shape)``, and the weights
+            ``(batch, heads, queries, keys)`` where they are asked for.
+        """
+        q = self._heads("query", query) * (1.0 / math.sqrt(self.key_dim))
+        k = self._heads("key", value if key is None else key)
+        v = self._heads("value", value)
+        scores = tf.matmul(q, k, transpose_b=True)
+        if attention_mask is not None:
+            scores = _masked(scores, tf.expand_dims(attention_mask, 1))
+        weights = tf.nn.softmax(scores)
+        kept = weights
+        if training and self.dropout > 0:
+            kept = tf.nn.dropout(weights, self.dropout)
+        mixed = tf.transpose(tf.matmul(kept, v), (0, 2, 1, 3))
+        weight, bias = self._projections["attention_output"]
+        heads, size, out = weight.shape
+        batch, steps = tuple(mixed.shape)[:2]
+        flat = tf.reshape(mixed, (batch * steps, heads * size))
+        result = tf.matmul(flat, tf.reshape(weight, (heads * size, out)))
+        result = tf.reshape(result, (batch, steps, out))
+        if bias is not None:
+            result = result + bias
+        return (result, weights) if return_attention_scores else result
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "value_dim": self.value_dim,
+            "dropout": self.dropout,
+            "use_bias": self.use_bias,
+            "output_shape": self._output_size,
+            "kernel_initializer": initializers.serialize(self.kernel_initializer),
+            "bias_initializer": initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": regularizers.serialize(self.kernel_regularizer),
+            "bias_regularizer": regularizers.serialize(self.bias_regularizer),
+            "activity_regularizer": regularizers.serialize(self.activity_regularizer),
+            "kernel_constraint": constraints.serialize(self.kernel_constraint),
+            "bias_constraint": constraints.serialize(self.bias_constraint),
+        }

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""Averages and maxima over all steps, pixels or voxels of a sample.
+
+Source: ``tf.keras.layers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.layers.base_layer import InputSpec, Layer
+
+__all__ = [
+    "GlobalAveragePooling1D",
+    "GlobalAveragePooling2D",
+    "GlobalAveragePooling3D",
+    "GlobalAvgPool1D",
+    "GlobalAvgPool2D",
+    "GlobalAvgPool3D",
+    "GlobalMaxPool1D",
+    "GlobalMaxPool2D",
+    "GlobalMaxPool3D",
+    "GlobalMaxPooling1D",
+    "GlobalMaxPooling2D",
+    "GlobalMaxPooling3D",
+]
+
+
+class _GlobalPooling(Layer):
+    """Reduces all axes between batch and channels.
+
+    Args:
+        data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
+        keepdims: Whether the reduced axes stay, with size 1.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``data_format`` is neither.
+    """
+
+    _rank = 0
+
+    def __init__(
+        self, data_format: str | None = None, keepdims: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        if data_format not in (None, "channels_last", "channels_first"):
+            raise ValueError(
+                "`data_format` must be 'channels_last' or 'channels_first'. "
+                f"Received: data_format={data_format!r}."
+            )
+        self.data_format = data_format or "channels_last"
+        self.keepdims = keepdims
+        self.input_spec = InputSpec(ndim=self._rank + 2)
+
+    @property
+    def _axes(self) -> list[int]:
+        first = 2 if self.data_format == "channels_first" else 1
+        return list(range(first, first + self._rank))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "data_format": self.data_format,
+            "keepdims": self.keepdims,
+        }
+
+
+class GlobalAveragePooling2D(_GlobalPooling):
+    """The average of each channel of an image."""
+
+    _rank = 2
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Average."""
+        return tf.reduce_mean(inputs, axis=self._axes, keepdims=self.keepdims)
+
+
+class GlobalAveragePooling3D(GlobalAveragePooling2D):
+    """The average of each channel of a volume."""
+
+    _rank = 3
+
+
+class GlobalAveragePooling1D(GlobalAveragePooling2D):
+    """The average of each channel over all time steps; masked steps do not count.
+
+    Example:
+        >>> layer = GlobalAveragePooling1D()
+        >>> layer(tf.constant([[[1.0], [3.0]]])).numpy().tolist()
+        [[2.0]]
+    """
+
+    _rank = 1
+
+    def __init__(self, data_format: str = "channels_last", **kwargs: Any) -> None:
+        super().__init__(data_format, **kwargs)
+        self.supports_masking = True
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give None: there are no steps any more."""
+        return None
+
+    def call(
+        self, inputs: Tensor, mask: Any = None, *args: Any, **kwargs: Any
+    ) -> Tensor:
+        """Average.
+
+        Args:
+            inputs: Shape ``(batch, steps, channels)``.
+            mask: Shape ``(batch, steps)``, true for the steps that count; None for all.
+            *args: Ignored.
+            **kwargs: Ignored.
+        """
+        if mask is None:
+            return super().call(inputs)
+        [axis] = self._axes
+        weights = tf.expand_dims(tf.cast(mask, inputs.dtype), 3 - axis)
+        total = tf.reduce_sum(inputs * weights, axis=axis, keepdims=self.keepdims)
+        return total / tf.reduce_sum(weights, axis=axis, keepdims=self.keepdims)
+
+
+class GlobalMaxPooling2D(_GlobalPooling):
+    """The largest element of each channel of an image."""
+
+    _rank = 2
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Take the largest."""
+        return tf.reduce_max(inputs, axis=self._axes, keepdims=self.keepdims)
+
+
+class GlobalMaxPooling3D(GlobalMaxPooling2D):
+    """The largest element of each channel of a volume."""
+
+    _rank = 3
+
+
+class GlobalMaxPooling1D(GlobalMaxPooling2D):
+    """The largest element of each channel over all time steps."""
+
+    _rank = 1
+
+
+GlobalAvgPool1D = GlobalAveragePooling1D
+GlobalAvgPool2D = GlobalAveragePooling2D
+GlobalAvgPool3D = GlobalAveragePooling3D
+GlobalMaxPool1D = GlobalMaxPooling1D
+GlobalMaxPool2D = GlobalMaxPooling2D
+GlobalMaxPool3D = GlobalMaxPooling3D

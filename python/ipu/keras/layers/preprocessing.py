@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT
+"""Layers that bring data into the form that a network learns from.
+
+They are ``keras.layers.Normalization`` and so on, and also, as in Keras 2.6, in
+``keras.layers.experimental.preprocessing``.
+
+Source: ``tf.keras.layers.experimental.preprocessing`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.layers.base_layer import Layer
+
+__all__ = ["CenterCrop", "Normalization", "PreprocessingLayer", "Rescaling", "Resizing"]
+
+
+class PreprocessingLayer(Layer):
+    """Base class of layers whose state comes from data, not from training."""
+
+    def adapt(
+        self, data: Any, batch_size: int | None = None, steps: int | None = None
+    ) -> None:
+        """Take the state from data."""
+        raise NotImplementedError(f"{type(self).__name__} has no state to adapt.")
+
+
+class Normalization(PreprocessingLayer):
+    """``(x - mean) / sqrt(variance)`` with the moments of data seen before.
+
+    Args:
+        axis: The axis, or axes, that have moments of their own; None for one mean and
+            one variance of everything.
+        mean: The mean, instead of ``adapt``.
+        variance: The variance.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: One of ``mean`` and ``variance`` without the other.
+
+    Example:
+        >>> layer = Normalization()
+        >>> layer.adapt(np.array([[1.0], [3.0]], np.float32))
+        >>> layer(tf.constant([[5.0]])).numpy().tolist()
+        [[3.0]]
+    """
+
+    def __init__(
+        self,
+        axis: int | Sequence[int] | None = -1,
+        mean: Any = None,
+        variance: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if (mean is None) != (variance is None):
+            raise ValueError(
+                "When setting values directly, both `mean` and `variance` must be set. "
+                f"Received: mean={mean} and variance={variance}."
+            )
+        if axis is None:
+            self.axis: tuple[int, ...] = ()
+        else:
+            self.axis = (axis,) if isinstance(axis, int) else tuple(axis)
+        self.input_mean = mean
+        self.input_variance = variance
+        self.mean: Any = None
+        self.variance: Any = None
+        self.count: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Create the moments.
+
+        Raises:
+            ValueError: A kept axis is out of range or of open size.
+        """
+        rank = len(input_shape)
+        if any(not -rank <= axis < rank for axis in self.axis):
+            raise ValueError(
+                f"All `axis` values must be in the range [-{rank}, {rank}). "
+                f"Received: axis={self.axis}, input_shape={tuple(input_shape)}."
+            )
+        kept = sorted(axis % rank for axis in self.axis)
+        shape = [input_shape[axis] if axis in kept else 1 for axis in range(rank)]
+        if None in shape:
+            raise ValueError(
+                "All `axis` values to be kept must have known shape. "
+                f"Received: axis={self.axis}, input_shape={tuple(input_shape)}."
+            )
+        self._kept, self._shape = kept, tuple(shape)
+        sizes = tuple(shape[axis] for axis in kept)
+        if self.input_mean is None:
+            self.mean = self.add_weight(
+                "mean", sizes, initializer="zeros", trainable=False
+            )
+            self.variance = self.add_weight(
+                "variance", sizes, initializer="ones", trainable=False
+            )
+            self.count = self.add_weight(
+                "count", (), dtype="int32", initializer="zeros", trainable=False
+            )
+        self.built = True
+
+    def adapt(
+        self, data: Any, batch_size: int | None = None, steps: int | None = None
+    ) -> None:
+        """Take mean and variance from data, on the host.
+
+        Args:
+            data: An array, or a batched data set of such.
+            batch_size: Ignored.
+            steps: How many batches of a data set; None for all.
+
+        Raises:
+            ValueError: Mean and variance were given, or there are no data.
+        """
+        del batch_size
+        if self.input_mean is not None:
+            raise ValueError(
+                "Cannot `adapt` a Normalization layer that is initialized with static "
+                f"`mean` and `variance`. Received: mean={self.input_mean}."
+            )
+        total, squares, count = 0.0, 0.0, 0
+        for number, batch in enumerate(_batches(data)):
+            if number == steps:
+                break
+            values = np.asarray(batch, np.float64)
+            if values.ndim == 1:
+                values = values[:, None]
+            if not self.built:
+                self._maybe_build(values)
+            others = tuple(a for a in range(values.ndim) if a not in self._kept)
+            total = total + values.sum(axis=others)
+            squares = squares + np.square(values).sum(axis=others)
+            count += math.prod(values.shape[axis] for axis in others)
+        if count == 0:
+            raise ValueError("There are no data to adapt to.")
+        mean = total / count
+        variance = np.maximum(squares / count - np.square(mean), 0.0)
+        self.mean.assign(np.asarray(mean, np.float32))
+        self.variance.assign(np.asarray(variance, np.float32))
+        self.count.assign(np.int32(min(count, 2**31 - 1)))
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Normalise."""
+        inputs = tf.cast(inputs, self._dtype)
+        if self.input_mean is not None:
+            mean = self._constant(self.input_mean)
+            variance = self._constant(self.input_variance)
+        else:
+            mean = tf.reshape(self.mean, self._shape)
+            variance = tf.reshape(self.variance, self._shape)
+        return (inputs - mean) / tf.maximum(tf.sqrt(variance), 1e-7)
+
+    def _constant(self, value: Any) -> Tensor:
+        array = np.asarray(value, np.float32)
+        whole = np.broadcast_to(array, [self._shape[axis] for axis in self._kept])
+        return tf.cast(tf.constant(whole.reshape(self._shape)), self._dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        mean, variance = (
+            None if value is None else np.asarray(value).tolist()
+            for value in (self.input_mean, self.input_variance)
+        )
+        own = {"axis": list(self.axis) or None, "mean": mean, "variance": variance}
+        return {**super().get_config(), **own}
+
+
+def _batches(data: Any) -> Any:
+    is_data_set = hasattr(data, "element_spec")
+    return data if is_data_set else [data]
+
+
+class Rescaling(PreprocessingLayer):
+    """``x * scale + offset``.
+
+    Args:
+        scale: The factor, such as ``1 / 255``.
+        offset: What is added.
+        **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Rescaling(0.5, 1.0)(tf.constant([4])).numpy().tolist()
+        [3.0]
+    """
+
+    def __init__(self, scale: Any, offset: Any = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.scale = scale
+        self.offset = offset
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Scale and shift."""
+        x = tf.cast(inputs, self._dtype)
+        scale, offset = (
+            tf.constant(value, dtype=self._dtype) for value in (self.scale, self.offset)
+        )
+        return x * scale + offset
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "scale": self.scale, "offset": self.offset}
+
+
+class _ImageSize(PreprocessingLayer):
+    def __init__(self, height: int, width: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.height = height
+        self.width = width
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "height": self.height, "width": self.width}
+
+
+class CenterCrop(_ImageSize):
+    """The middle of images ``(..., rows, columns, channels)``.
+
+    Args:
+        height: How many rows stay.
+        width: How many columns stay.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Crop.
+
+        Raises:
+            ValueError: The image is smaller.
+        """
+        rows, columns = tuple(inputs.shape)[-3:-1]
+        if rows < self.height or columns < self.width:
+            raise ValueError(
+                f"The crop of {self.height} x {self.width} is larger than the image of "
+                f"{rows} x {columns}. Use layers.Resizing, or a smaller crop."
+            )
+        top, left = (rows - self.height) // 2, (columns - self.width) // 2
+        return inputs[..., top : top + self.height, left : left + self.width, :]
+
+
+class Resizing(_ImageSize):
+    """Images of another size.
+
+    Args:
+        height: The number of rows.
+        width: The number of columns.
+        interpolation: A method of ``tf.image.resize``.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def __init__(
+        self, height: int, width: int, interpolation: str = "bilinear", **kwargs: Any
+    ) -> None:
+        super().__init__(height, width, **kwargs)
+        self.interpolation = interpolation
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Resize."""
+        size = (self.height, self.width)
+        return tf.image.resize(inputs, size, method=self.interpolation)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "interpolation": self.interpolation}

@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: MIT
+"""Layers that move elements: permute, repeat, pad, crop, enlarge.
+
+Source: ``tf.keras.layers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.layers.base_layer import InputSpec, Layer
+
+__all__ = [
+    "Cropping1D",
+    "Cropping2D",
+    "Cropping3D",
+    "Masking",
+    "Permute",
+    "RepeatVector",
+    "UpSampling1D",
+    "UpSampling2D",
+    "UpSampling3D",
+    "ZeroPadding1D",
+    "ZeroPadding2D",
+    "ZeroPadding3D",
+]
+
+
+class Permute(Layer):
+    """Changes the order of the axes of each sample.
+
+    Args:
+        dims: The axes in their new order, counted from 1: the batch stays first.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``dims`` is no order of 1, 2, ...
+
+    Example:
+        >>> Permute((2, 1))(tf.zeros((5, 3, 4))).shape
+        TensorShape([5, 4, 3])
+    """
+
+    def __init__(self, dims: Sequence[int], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.dims = tuple(dims)
+        if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
+            raise ValueError(
+                "Invalid permutation `dims` for Permute Layer: it must hold each of 1 "
+                f"to {len(self.dims)} once. Received: dims={self.dims}."
+            )
+        self.input_spec = InputSpec(ndim=len(self.dims) + 1)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Transpose."""
+        return tf.transpose(inputs, [0, *self.dims])
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "dims": self.dims}
+
+
+class RepeatVector(Layer):
+    """Repeats each sample: ``(batch, size)`` becomes ``(batch, n, size)``.
+
+    Args:
+        n: How often.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        TypeError: ``n`` is no integer.
+    """
+
+    def __init__(self, n: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(n, int):
+            raise TypeError(
+                f"Expected an integer value for `n`, got {type(n).__name__}."
+            )
+        self.n = n
+        self.input_spec = InputSpec(ndim=2)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Repeat."""
+        return tf.tile(tf.expand_dims(inputs, 1), [1, self.n, 1])
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "n": self.n}
+
+
+class Masking(Layer):
+    """Masks the time steps whose features all have one value.
+
+    Args:
+        mask_value: That value. The masked steps become 0.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mask_value = mask_value
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give true for steps with another value in any feature."""
+        del mask
+        return tf.reduce_any(tf.not_equal(inputs, self.mask_value), axis=-1)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Set the masked steps to 0."""
+        kept = tf.reduce_any(
+            tf.not_equal(inputs, self.mask_value), axis=-1, keepdims=True
+        )
+        return inputs * tf.cast(kept, inputs.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "mask_value": self.mask_value}
+
+
+class _Spatial(Layer):
+    """A layer that changes the sizes of the axes between batch and channels."""
+
+    _rank = 0  # how many such axes
+
+    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if data_format not in (None, "channels_last", "channels_first"):
+            raise ValueError(
+                "`data_format` must be 'channels_last' or 'channels_first'. "
+                f"Received: data_format={data_format!r}."
+            )
+        self.data_format = data_format or "channels_last"
+        self.input_spec = InputSpec(ndim=self._rank + 2)
+
+    def _whole(self, spatial: Sequence[Any], rest: Any) -> list[Any]:
+        """Entries for all axes: ``rest`` for batch and channels."""
+        if self.data_format == "channels_first":
+            return [rest, rest, *spatial]
+        return [rest, *spatial, rest]
+
+    def _pairs(self, name: str, value: Any) -> tuple[tuple[int, int], ...]:
+        """One pair of amounts, before and after, for each axis."""
+        rank = self._rank
+        if isinstance(value, int):
+            return ((value, value),) * rank
+        items = list(value)
+        if rank == 1 and len(items) == 2 and all(isinstance(i, int) for i in items):
+            return ((items[0], items[1]),)
+        pairs = [(i, i) if isinstance(i, int) else tuple(i) for i in items]
+        if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
+            raise ValueError(
+                f"`{name}` of {type(self).__name__} must be an integer, or have "
+                f"{rank} entries, each an integer or a pair. Received: {value!r}."
+            )
+        return tuple((int(before), int(after)) for before, after in pairs)
+
+    def _sizes(self, name: str, value: Any) -> tuple[int, ...]:
+        sizes = (value,) * self._rank if isinstance(value, int) else tuple(value)
+        if len(sizes) != self._rank:
+            raise ValueError(
+                f"`{name}` of {type(self).__name__} must be an integer or have "
+                f"{self._rank} entries. Received: {value!r}."
+            )
+        return sizes
+
+    def _format_config(self) -> dict[str, Any]:
+        return {"data_format": self.data_format} if self._rank > 1 else {}
+
+    def _own_config(self) -> dict[str, Any]:
+        return {}
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), **self._own_config(), **self._format_config()}
+
+
+class ZeroPadding2D(_Spatial):
+    """Puts rows and columns of zeros around images.
+
+    Args:
+        padding: An integer, a number for each axis, or a pair of numbers, before and
+            after, for each axis.
+        data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``padding`` is none of these.
+    """
+
+    _rank = 2
+
+    def __init__(
+        self, padding: Any = 1, data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(data_format, **kwargs)
+        self.padding = self._pairs("padding", padding)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Pad."""
+        return tf.pad(inputs, self._whole(self.padding, (0, 0)))
+
+    def _own_config(self) -> dict[str, Any]:
+        return {"padding": self.padding if self._rank > 1 else self.padding[0]}
+
+
+class ZeroPadding1D(ZeroPadding2D):
+    """Puts time steps of zeros before and after.
+
+    Args:
+        padding: An integer, or a pair of numbers, before and after.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    _rank = 1
+
+    def __init__(self, padding: Any = 1, **kwargs: Any) -> None:
+        super().__init__(padding, **kwargs)
+
+
+class ZeroPadding3D(ZeroPadding2D):
+    """Puts zeros around volumes; arguments as for ``ZeroPadding2D``."""
+
+    _rank = 3
+
+
+class Cropping2D(_Spatial):
+    """Takes rows and columns away at the borders of images.
+
+    Args:
+        cropping: An integer, a number for each axis, or a pair of numbers, before and
+            after, for each axis.
+        data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``cropping`` is none of these, or nothing is left.
+    """
+
+    _rank = 2
+
+    def __init__(
+        self, cropping: Any = 0, data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(data_format, **kwargs)
+        self.cropping = self._pairs("cropping", cropping)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Crop.
+
+        Raises:
+            ValueError: Nothing is left.
+        """
+        shape = tuple(inputs.shape)
+        pairs = self._whole(self.cropping, (0, 0))
+        sizes = [
+            size - before - after
+            for size, (before, after) in zip(shape, pairs, strict=True)
+        ]
+        if any(size <= 0 for size in sizes):
+            raise ValueError(
+                f"`cropping` of {type(self).__name__} leaves nothing of the input. "
+                f"Received: cropping={self.cropping}, input shape {shape}."
+            )
+        return tf.slice(inputs, [before for before, _ in pairs], sizes)
+
+    def _own_config(self) -> dict[str, Any]:
+        return {"cropping": self.cropping if self._rank > 1 else self.cropping[0]}
+
+
+class Cropping1D(Cropping2D):
+    """Takes time steps away at the beginning and the end.
+
+    Args:
+        cropping: An integer, or a pair of numbers, before and after.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    _rank = 1
+
+    def __init__(self, cropping: Any = 1, **kwargs: Any) -> None:
+        super().__init__(cropping, **kwargs)
+
+
+class Cropping3D(Cropping2D):
+    """Takes the borders of volumes away; arguments as for ``Cropping2D``."""
+
+    _rank = 3
+
+    def __init__(
+        self, cropping: Any = 1, data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(cropping, data_format, **kwargs)
+
+
+class UpSampling2D(_Spatial):
+    """Enlarges images.
+
+    Args:
+        size: By how much, an integer or one for each axis.
+        data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
+        interpolation: ``"nearest"`` or ``"bilinear"``.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``interpolation`` is neither, or ``size`` has other entries.
+    """
+
+    _rank = 2
+
+    def __init__(
+        self,
+        size: Any = 2,
+        data_format: str | None = None,
+        interpolation: str = "nearest",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(data_format, **kwargs)
+        self.size = self._sizes("size", size)
+        if interpolation not in ("nearest", "bilinear"):
+            raise ValueError(
+                '`interpolation` argument should be one of "nearest" or "bilinear". '
+                f"Received: interpolation={interpolation!r}."
+            )
+        self.interpolation = interpolation
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Enlarge."""
+        if self.interpolation == "nearest":
+            for axis, factor in enumerate(self._whole(self.size, 1)):
+                if factor != 1:
+                    inputs = tf.repeat(inputs, factor, axis=axis)
+            return inputs
+        is_first = self.data_format == "channels_first"
+        image = tf.transpose(inputs, [0, 2, 3, 1]) if is_first else inputs
+        sizes = [
+            n * factor for n, factor in zip(image.shape[1:3], self.size, strict=True)
+        ]
+        image = tf.image.resize(image, sizes, method="bilinear")
+        return tf.transpose(image, [0, 3, 1, 2]) if is_first else image
+
+    def _own_config(self) -> dict[str, Any]:
+        return {"size": self.size, "interpolation": self.interpolation}
+
+
+class UpSampling1D(_Spatial):
+    """Repeats each time step.
+
+    Args:
+        size: How often.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    _rank = 1
+
+    def __init__(self, size: int = 2, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.size = int(size)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Repeat."""
+        return tf.repeat(inputs, self.size, axis=1)
+
+    def _own_config(self) -> dict[str, Any]:
+        return {"size": self.size}
+
+
+class UpSampling3D(_Spatial):
+    """Repeats the elements of volumes along each axis.
+
+    Args:
+        size: How often, an integer or one for each axis.
+        data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
+        **kwargs: What ``Layer`` takes.
+    """
+
+    _rank = 3
+
+    def __init__(
+        self, size: Any = 2, data_format: str | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(data_format, **kwargs)
+        self.size = self._sizes("size", size)
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Repeat."""
+        for axis, factor in enumerate(self._whole(self.size, 1)):
+            if factor != 1:
+                inputs = tf.repeat(inputs, factor, axis=axis)
+        return inputs
+
+    def _own_config(self) -> dict[str, Any]:
+        return {"size": self.size}
