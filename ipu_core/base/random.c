@@ -7,14 +7,14 @@
 void
 ipu_random_block(const ipu_random_key *key, uint64_t block, uint32_t out[4])
 {
-    /* The seed is the key; what must differ is mixed into the counter: 64 bits of
-     * block, and op, replica and step folded into the rest. Steps past 2^32 change the
-     * key. */
+    /* The seed is the key; what must differ is mixed into the counter: the block, the
+     * turn where blocks past 2^32 would be, op and step. Replicas, and steps past
+     * 2^32, change the key. */
     uint32_t k0 = (uint32_t)key->seed;
     uint32_t k1 = (uint32_t)(key->seed >> 32) ^ (uint32_t)(key->step >> 32) ^
                   (key->replica * 0x85EBCA6BU);
     uint32_t c0 = (uint32_t)block;
-    uint32_t c1 = (uint32_t)(block >> 32);
+    uint32_t c1 = (uint32_t)(block >> 32) ^ key->turn;
     uint32_t c2 = key->op;
     uint32_t c3 = (uint32_t)key->step;
     for (int round = 0; round < 10; round++) {

@@ -2,7 +2,7 @@
  *
  * Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel
  * random numbers: as easy as 1, 2, 3", SC 2011). A number is a function of (seed, step,
- * replica, op, element): it never depends on order or threads. */
+ * turn, replica, op, element): it never depends on order or threads. */
 #ifndef IPU_BASE_RANDOM_H
 #define IPU_BASE_RANDOM_H
 
@@ -11,6 +11,7 @@
 typedef struct ipu_random_key {
     uint64_t seed; /* the device's seed */
     uint64_t step; /* global micro-batch counter */
+    uint32_t turn; /* of the loops inside of a step; 0 outside of them */
     uint32_t replica;
     uint32_t op; /* the op's ordinal in the user's program, mixed with its seed */
 } ipu_random_key;

@@ -10,6 +10,10 @@
  * was removed from the device meanwhile, the resources are bound anew (or the run
  * fails). In inner loops the flag is looked at too, so that no loop is endless.
  *
+ * Random ops draw anew at each step, and in inner loops at each turn: the key's `turn`
+ * counts the turns that ended since the run entered the outermost of the inner loops
+ * around, however these are nested; outside of inner loops it is 0.
+ *
  * The executor owns its slab and tables; program, device and pool outlive it. It
  * belongs to one thread at a time. */
 #include "run/executor.h"
@@ -332,12 +336,22 @@ pass_boundary(run *r)
     return IPU_OK;
 }
 
+static void
+leave_loop(run *r)
+{
+    r->depth--;
+    if (r->depth <= 1) {
+        r->call.random.turn = 0;
+    }
+}
+
 /* A turn of an inner loop. A run that is cancelled goes on to the next step boundary,
  * where the variables are whole; but a loop that does not get there ends in its middle.
  */
 static ipu_status
 pass_inner_boundary(run *r)
 {
+    r->call.random.turn++;
     if (!ipu__is_cancelled(r->cancel)) {
         return IPU_OK;
     }
@@ -470,7 +484,7 @@ run_instructions(run *r, size_t *at)
         }
         case IPU_INSTRUCTION_TEST:
             if (!read_bool(operands[0])) {
-                r->depth--;
+                leave_loop(r);
                 next = (size_t)instruction->target;
             }
             break;
@@ -479,7 +493,7 @@ run_instructions(run *r, size_t *at)
             if (--executor->counters[instruction->loop] > 0) {
                 next = (size_t)instruction->target;
             } else {
-                r->depth--;
+                leave_loop(r);
             }
             break;
         case IPU_INSTRUCTION_SWITCH:
@@ -489,7 +503,7 @@ run_instructions(run *r, size_t *at)
             next = (size_t)instruction->target;
             break;
         case IPU_INSTRUCTION_HALT:
-            if (executor->program->loop_count == 0) {
+            if (r->stats->steps == 0) { /* no loop, or none that took a turn */
                 advance_step(r);
             }
             return IPU_OK;

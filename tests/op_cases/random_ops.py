@@ -52,14 +52,16 @@ def mix(x: int) -> int:
     return x ^ x >> 33
 
 
-def words(count: int, ordinal: int, seed: int | None, step: int) -> Array:
+def words(
+    count: int, ordinal: int, seed: int | None, step: int, turn: int = 0
+) -> Array:
     """The 32-bit words of an op on a device whose own seed is 0."""
     op = mix((ordinal + 1) * 0x9E3779B97F4A7C15 & M64)
     if seed is not None:
         op = mix(op ^ mix((seed + 0x632BE59BD9B4E019) & M64))
     blocks = np.arange((count + 3) // 4, dtype=np.uint64)
     same = np.ones_like(blocks)
-    counter = [blocks, 0 * same, np.uint64(op >> 32) * same, np.uint64(step) * same]
+    counter = [blocks, *(np.uint64(n) * same for n in (turn, op >> 32, step))]
     return np.stack(philox((0, 0), counter), axis=-1).reshape(-1)
 
 
