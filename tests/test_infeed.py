@@ -12,6 +12,7 @@ import weakref
 import numpy as np
 import pytest
 
+import ipu
 from ipu import loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator, IPUOwnedIterator
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -39,6 +40,31 @@ def delete(infeed) -> None:
 
 
 # --- construction ------------------------------------------------------------------
+
+
+def test_queues_that_are_older_than_the_configuration():
+    ipu.config.reset_ipu_configuration()
+    infeed, outfeed = IPUInfeedQueue(counting(6)), IPUOutfeedQueue()
+    with pytest.raises(RuntimeError, match="No IPU devices configured"):
+        ipu.utils.get_ipu_config()
+
+    run = reader(infeed, outfeed)
+    for folder in ("", "/nowhere", ""):
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        config.serialization_output_folder = folder
+        config.configure_ipu_system()
+        # queues and programs go with their devices, and start over on the new ones
+        with pytest.raises(tf.errors.FailedPreconditionError, match="initializer"):
+            run(np.int32(2))
+        start(infeed)
+        run(np.int32(2))
+        np.testing.assert_array_equal(outfeed.dequeue()[0], [0, 1])
+
+
+def test_a_device_that_is_not_there():
+    with pytest.raises(tf.errors.InternalError, match="no device /device:IPU:7"):
+        start(IPUInfeedQueue(counting(3), device_ordinal=7))
 
 
 def test_both_generations_of_arguments():

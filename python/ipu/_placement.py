@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ipu import _devices, _strategy_state
 
-__all__ = ["active_ipu", "current_device", "device", "on_host"]
+__all__ = ["active_ipu", "current_device", "current_ordinal", "device", "on_host"]
 
 
 class _Scope(NamedTuple):
@@ -82,9 +82,16 @@ def on_host() -> bool:
     return scope is not None and scope.kind == "CPU"
 
 
+def current_ordinal() -> int:
+    """The number of :func:`current_device`; makes no device where there is none."""
+    scope = _innermost()
+    if scope is not None and scope.kind == "IPU":
+        return scope.ordinal
+    strategy = _strategy_state.get_strategy()
+    return 0 if strategy is None else strategy.device_ordinal
+
+
 def current_device() -> _devices.Device:
     """The device of new variables and programs: the scope's, the strategy's, else
     number 0."""
-    strategy = _strategy_state.get_strategy()
-    ordinal = 0 if strategy is None else strategy.device_ordinal
-    return active_ipu() or _devices.get_device(ordinal)
+    return _devices.get_device(current_ordinal())

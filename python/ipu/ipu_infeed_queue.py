@@ -13,7 +13,7 @@ from ipu._errors import (
     InvalidArgumentError,
     NotFoundError,
 )
-from ipu._placement import current_device
+from ipu._placement import current_ordinal
 from ipu.tf import nest
 from ipu.tf.data._live import start_feeder
 
@@ -40,7 +40,6 @@ class _InfeedSpec:
 
     queue: _core.Infeed
     types: list[_Type]
-    device: _devices.Device
 
 
 class IPUInfeedQueue:
@@ -114,9 +113,9 @@ class IPUInfeedQueue:
         self._structure = dataset.element_spec
         specs = nest.flatten(self._structure)
         self._types = [_known_type(i, spec) for i, spec in enumerate(specs)]
-        self._device = (
-            current_device() if ordinal is None else _devices.get_device(ordinal)
-        )
+        # a number: programs make queues first and configure their devices then
+        self._ordinal = current_ordinal() if ordinal is None else ordinal
+        self._device: _devices.Device | None = None
         self._queue: _core.Infeed | None = None
         self._feeder: Any = None
         self._ever_dequeued = False
@@ -128,27 +127,37 @@ class IPUInfeedQueue:
         queue._dataset = None
         queue._structure = structure
         queue._types = spec.types
-        queue._device = spec.device
         queue._queue = spec.queue
         queue._feeder = None
         queue._ever_dequeued = False
         return queue
 
     def _spec(self) -> _InfeedSpec:
-        return _InfeedSpec(self._made(), self._types, self._device)
+        return _InfeedSpec(self._made(), self._types)
 
     def _made(self) -> _core.Infeed:
-        """The core's queue, made when first needed.
+        """The core's queue, made when first needed, and anew on a new device.
 
         Raises:
             FailedPreconditionError: A dtype that no device has.
+            InternalError: There is no device of the queue's number.
             InvalidArgumentError: A component without elements.
         """
-        if self._queue is None:
+        if self._queue is not None and self._dataset is None:
+            return self._queue
+        device = _devices.get_device(self._ordinal)
+        if self._queue is None or device is not self._device:
             for index, (dtype, shape) in enumerate(self._types):
                 _check_on_device(index, dtype, shape)
-            self._queue = _core.Infeed(self._device.core, self._types, self._depth)
+            self._end_feeder()
+            self._queue = _core.Infeed(device.core, self._types, self._depth)
+            self._device = device
         return self._queue
+
+    def _end_feeder(self) -> None:
+        if self._feeder is not None:
+            self._feeder.stop()
+            self._feeder = None
 
     def _refuse_spec(self, what: str) -> None:
         if self._dataset is None:
@@ -194,9 +203,9 @@ class IPUInfeedQueue:
                 f"Infeed with id='{identity}' does not exist: it was not initialized, "
                 "or it has been deleted."
             )
-        self._made().delete()
-        self._feeder.stop()
-        self._feeder = None
+        if self._queue is not None:
+            self._queue.delete()
+        self._end_feeder()
 
     @property
     def dequeued(self) -> bool:

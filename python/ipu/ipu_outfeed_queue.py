@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from ipu import _core, _devices, _feed_arguments
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
-from ipu._placement import current_device
+from ipu._placement import current_ordinal
 from ipu.tf import nest
 from ipu.tf.ops import Tensor
 
@@ -113,9 +113,9 @@ class IPUOutfeedQueue:
         self._depth = _at_least_one("buffer_depth", given, _DEFAULT_DEPTH)
         _at_least_one("replication_factor", given, 1)
         ordinal = _feed_arguments.checked_ordinal(given.get("device_ordinal"))
-        self._device = (
-            current_device() if ordinal is None else _devices.get_device(ordinal)
-        )
+        # a number: programs make queues first and configure their devices then
+        self._ordinal = current_ordinal() if ordinal is None else ordinal
+        self._device: _devices.Device | None = None
         self._owner = threading.get_ident()
         self._queue: _core.Outfeed | None = None
         self._structure: Any = None
@@ -169,8 +169,14 @@ class IPUOutfeedQueue:
             (leaf.dtype.name, leaf.shape) for leaf in leaves
         ]
         structure = nest.map_structure(lambda _: 0, tensors)
-        if self._queue is None or (not self._is_alive() and types != self._types):
-            self._queue = self._make(types)
+        device = _devices.get_device(self._ordinal)
+        if (
+            self._queue is None
+            or device is not self._device
+            or (not self._is_alive() and types != self._types)
+        ):
+            self._queue = self._make(types, device)
+            self._device = device
             self._deleted_at = -1
         elif types != self._types or structure != self._structure:
             raise ValueError(
@@ -183,7 +189,9 @@ class IPUOutfeedQueue:
         resource = ("outfeed", self._queue.id, types, None)
         trace.node("outfeed_enqueue", leaves, None, (resource,))
 
-    def _make(self, types: list[tuple[str, tuple[int, ...]]]) -> _core.Outfeed:
+    def _make(
+        self, types: list[tuple[str, tuple[int, ...]]], device: _devices.Device
+    ) -> _core.Outfeed:
         for dtype, shape in types:
             if 0 in shape:
                 raise InvalidArgumentError(
@@ -194,7 +202,7 @@ class IPUOutfeedQueue:
         element = sum(4 * math.prod(shape) for _, shape in types)
         slots = max(self._depth, min(_RING_SLOTS, _RING_BYTES // max(element, 1)))
         last = self._mode is IPUOutfeedMode.LAST
-        return _core.Outfeed(self._device.core, types, last, slots)
+        return _core.Outfeed(device.core, types, last, slots)
 
     def dequeue(self, wait_for_completion: bool = False) -> Any:
         """Take what has arrived.
@@ -216,7 +224,7 @@ class IPUOutfeedQueue:
             ValueError: Nothing enqueues to it.
             FailedPreconditionError: LAST mode, and nothing has arrived.
         """
-        if wait_for_completion:
+        if wait_for_completion and self._device is not None:
             self._device.wait_for_runs()
         queue = self._alive()
         if queue is None:
