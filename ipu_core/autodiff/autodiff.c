@@ -46,9 +46,8 @@ node_depends(const ipu__walk *w, const ipu_node_data *node)
     return false;
 }
 
-/* Whether the tape saw the node; what it did not see is a constant. */
-static bool
-is_recorded(const ipu__walk *w, ipu_node node)
+bool
+ipu__walk_saw(const ipu__walk *w, ipu_node node)
 {
     if (w->scope == NULL) {
         return true;
@@ -138,7 +137,7 @@ mark_block(ipu__walk *w, ipu_block id)
         } else if ((flags & IPU_OP_BLOCK) != 0) {
             any |= mark_loop(w, node);
         } else if ((flags & (IPU_OP_GRADIENT | IPU_OP_OPAQUE)) != 0 &&
-                   is_recorded(w, block->nodes.items[i]) && node_depends(w, node)) {
+                   ipu__walk_saw(w, block->nodes.items[i]) && node_depends(w, node)) {
             for (uint32_t k = 0; k < node->output_count; k++) {
                 any |= mark(w, ipu_node_output(node, k));
             }
@@ -239,6 +238,10 @@ differentiate_node(ipu__walk *w, ipu_node id)
 {
     /* A copy: the rule's nodes move the array. */
     const ipu_node_data node = *ipu_node_of(w->graph, id);
+    if (node.op == IPU_OP_ID_CUSTOM_GRADIENT && w->scope != NULL &&
+        w->scope->custom != NULL) {
+        return ipu__walk_custom(w, id);
+    }
     bool reached = false;
     bool holds_blocks = (ipu_op_info_of(node.op)->flags & IPU_OP_BLOCK) != 0;
     for (uint32_t k = 0; k < node.output_count; k++) {
@@ -248,7 +251,7 @@ differentiate_node(ipu__walk *w, ipu_node id)
     if (reached && holds_blocks) {
         return ipu__walk_control(w, id);
     }
-    if (!reached || !is_recorded(w, id) || !node_depends(w, &node)) {
+    if (!reached || !ipu__walk_saw(w, id) || !node_depends(w, &node)) {
         return IPU_OK;
     }
     if ((ipu_op_info_of(node.op)->flags & IPU_OP_OPAQUE) != 0) {

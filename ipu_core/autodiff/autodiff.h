@@ -19,6 +19,22 @@ ipu_status ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                          uint32_t y_count, const ipu_value *xs, uint32_t x_count,
                          ipu_value *out);
 
+/* A gradient function of the user's, see CUSTOM_GRADIENT in ops.def. It appends its
+ * nodes to `block`, which is not always the caller's, and may use values that block
+ * `home` sees, where the function was called. results[i], for each further input of the
+ * node, is IPU_NO_VALUE before; what it leaves so has no gradient. */
+typedef struct ipu_custom_gradient {
+    int64_t index;
+    ipu_block block;
+    ipu_block home;
+    const ipu_value *grads; /* of the function's results; none is missing */
+    uint32_t grad_count;
+    ipu_value *results;
+    uint32_t result_count;
+} ipu_custom_gradient;
+typedef ipu_status ipu_custom_gradient_fn(ipu_ctx *ctx, void *state,
+                                          const ipu_custom_gradient *call);
+
 /* What a tape has seen of a graph. */
 typedef struct ipu_gradient_scope {
     const uint32_t *spans; /* pairs: nodes from the first to before the second */
@@ -26,6 +42,8 @@ typedef struct ipu_gradient_scope {
     const ipu_value *watched;
     uint32_t
         watched_count; /* an x that does not depend on any of them has no gradient */
+    ipu_custom_gradient_fn *custom; /* NULL: CUSTOM_GRADIENT is an error */
+    void *custom_state;
 } ipu_gradient_scope;
 
 /* The same within a scope; NULL is everything. */

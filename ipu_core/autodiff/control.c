@@ -86,8 +86,7 @@ hoist_reads(ipu__control *c, ipu_block id)
     return IPU_OK;
 }
 
-/* --- ipu__values from outside
- * --------------------------------------------------------- */
+/* --- values from outside --------------------------------------------------------- */
 
 static bool
 contains(const ipu__values *list, ipu_value value)
@@ -196,6 +195,8 @@ is_cheap(const ipu_graph *graph, const ipu_node_data *node)
     case IPU_OP_ID_DYNAMIC_SLICE:
     case IPU_OP_ID_GATHER:
         return true;
+    case IPU_OP_ID_CUSTOM_GRADIENT: /* a second one would be a second call */
+        return false;
     default:
         break;
     }
@@ -231,8 +232,9 @@ kept_for(const ipu__control *c, ipu_block home, ipu_value value)
 {
     const ipu_graph *graph = c->w->graph;
     const ipu_node_data *node = producer(graph, value);
-    while (node != NULL && (node->op == IPU_OP_ID_BROADCAST ||
-                            (ipu_op_info_of(node->op)->flags & IPU_OP_VIEW) != 0)) {
+    while (node != NULL && node->op != IPU_OP_ID_CUSTOM_GRADIENT &&
+           (node->op == IPU_OP_ID_BROADCAST ||
+            (ipu_op_info_of(node->op)->flags & IPU_OP_VIEW) != 0)) {
         if (ipu_value_of(graph, node->inputs[0])->block.index != home.index) {
             break;
         }

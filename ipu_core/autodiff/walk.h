@@ -18,7 +18,7 @@ typedef struct ipu__walk {
     bool *depends;    /* by value: on an x, through ops that let gradients pass */
     ipu_value *grads; /* by value */
     const ipu_gradient_scope *scope; /* NULL: everything */
-    IPU_ARRAY(ipu_value) in_grads; /* scratch of one rule */
+    IPU_ARRAY(ipu_value) in_grads;   /* scratch of one rule */
     IPU_ARRAY(bool) wanted;
 } ipu__walk;
 
@@ -34,6 +34,10 @@ ipu_status ipu__walk_accumulate(ipu__walk *w, ipu_node like, ipu_value value,
 ipu_status ipu__walk_block(ipu__walk *w, ipu_block block, size_t count);
 /* A node that holds blocks, some output of which has a gradient. */
 ipu_status ipu__walk_control(ipu__walk *w, ipu_node node);
+/* Whether the tape saw the node; what it did not see is a constant. */
+bool ipu__walk_saw(const ipu__walk *w, ipu_node node);
+/* A CUSTOM_GRADIENT node. (custom.c) */
+ipu_status ipu__walk_custom(ipu__walk *w, ipu_node node);
 /* Zeros of this type, in w->block. */
 ipu_status ipu__walk_zeros(ipu__walk *w, ipu_node like, const ipu_type *type,
                            ipu_value *out);

@@ -59,7 +59,7 @@ typedef enum ipu_attr_kind {
     X(MAXIMUM_ITERATIONS, maximum_iterations, INT) /* of a loop; -1: no bound */ \
     X(ACTIVATION, activation, INT) /* ipu_activation of a fused matmul */ \
     X(CODE, code, INTS) /* micro-program of a fused element-wise chain */ \
-    X(INDEX, index, INT) /* of a held tensor in the graph's list */ \
+    X(INDEX, index, INT) /* of a held tensor, or of a gradient function */ \
     X(NAME, name, TEXT)
 
 typedef enum ipu_attr_key {

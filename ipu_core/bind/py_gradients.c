@@ -4,7 +4,8 @@
  *
  * A tensor is one value of the graph; a variable, given by its id, is all reads of it
  * that can be seen from the open block: its gradient is the sum of theirs, last one
- * first. One thread traces one function. */
+ * first. Gradient functions of the user's are called on the way, with the trace open at
+ * the block that their nodes belong to. One thread traces one function. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
@@ -15,6 +16,8 @@ typedef IPU_ARRAY(uint32_t) index_array;
 
 typedef struct request {
     ipu_py_state *state;
+    PyObject *object; /* the trace, borrowed */
+    PyObject *custom; /* function(index, gradients), or None; borrowed */
     ipu_trace *trace;
     ipu_ctx ctx;
     value_array ys;
@@ -156,13 +159,72 @@ sum_gradients(request *r, const ipu_value *values, uint32_t count, ipu_value *ou
     return IPU_OK;
 }
 
+static PyObject *
+symbolic(const request *r, ipu_value value)
+{
+    return (PyObject *)ipu_py_tensor_symbolic(
+        r->state, r->object, &ipu_value_of(r->trace->graph, value)->type, value);
+}
+
+/* What the user's function gives, as values. */
+static int
+take_results(request *r, PyObject *given, const ipu_custom_gradient *call)
+{
+    PyObject *items = given == NULL ? NULL : PySequence_Tuple(given);
+    int result = items == NULL ? -1 : 0;
+    if (result == 0 && PyTuple_GET_SIZE(items) != (Py_ssize_t)call->result_count) {
+        PyErr_Format(PyExc_ValueError, "a gradient function gave %zd values for %u",
+                     PyTuple_GET_SIZE(items), call->result_count);
+        result = -1;
+    }
+    for (uint32_t i = 0; result == 0 && i < call->result_count; i++) {
+        PyObject *item = PyTuple_GET_ITEM(items, i);
+        if (item != Py_None) {
+            ipu_py_tensor *tensor = ipu_py_as_tensor(r->state, item, -1);
+            result = tensor == NULL
+                         ? -1
+                         : ipu_py_trace_value(r->state, tensor, &call->results[i]);
+            Py_XDECREF(tensor);
+        }
+    }
+    Py_XDECREF(items);
+    return result;
+}
+
+static ipu_status
+call_custom(ipu_ctx *ctx, void *state, const ipu_custom_gradient *call)
+{
+    request *r = state;
+    IPU_TRY(ipu_trace_enter(ctx, r->trace, call->block, call->home));
+    PyObject *grads = PyList_New(call->grad_count);
+    for (uint32_t i = 0; grads != NULL && i < call->grad_count; i++) {
+        PyObject *gradient = symbolic(r, call->grads[i]);
+        if (gradient == NULL) {
+            Py_CLEAR(grads);
+            break;
+        }
+        PyList_SET_ITEM(grads, i, gradient);
+    }
+    PyObject *given =
+        grads == NULL
+            ? NULL
+            : PyObject_CallFunction(r->custom, "LO", (long long)call->index, grads);
+    int result = take_results(r, given, call);
+    Py_XDECREF(given);
+    Py_XDECREF(grads);
+    ipu_trace_leave(r->trace);
+    return result < 0 ? IPU_STATUS_PYTHON : IPU_OK;
+}
+
 static int
 differentiate(request *r)
 {
     ipu_gradient_scope scope = {.spans = r->spans.items,
                                 .span_count = (uint32_t)(r->spans.count / 2),
                                 .watched = r->watched.items,
-                                .watched_count = (uint32_t)r->watched.count};
+                                .watched_count = (uint32_t)r->watched.count,
+                                .custom = r->custom == Py_None ? NULL : call_custom,
+                                .custom_state = r};
     if (r->grads.count != 0 && r->grads.count != r->ys.count) {
         PyErr_Format(PyExc_ValueError, "grad_ys has %zu entries for %zu ys",
                      r->grads.count, r->ys.count);
@@ -179,7 +241,7 @@ differentiate(request *r)
 }
 
 static PyObject *
-results(request *r, PyObject *trace)
+results(request *r)
 {
     PyObject *list = PyList_New((Py_ssize_t)r->x_ends.count);
     uint32_t begin = 0;
@@ -192,8 +254,7 @@ results(request *r, PyObject *trace)
         } else if (sum.index == IPU_NO_INDEX) {
             item = Py_NewRef(Py_None);
         } else {
-            item = (PyObject *)ipu_py_tensor_symbolic(
-                r->state, trace, &ipu_value_of(r->trace->graph, sum)->type, sum);
+            item = symbolic(r, sum);
         }
         if (item == NULL) {
             Py_CLEAR(list);
@@ -208,17 +269,20 @@ results(request *r, PyObject *trace)
 PyObject *
 ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"ys", "grad_ys", "xs", "spans", "watched", NULL};
+    static char *names[] = {"ys", "grad_ys", "xs", "spans", "watched", "custom", NULL};
     PyObject *ys;
     PyObject *grads;
     PyObject *xs;
     PyObject *spans = Py_None;
     PyObject *watched = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OO:gradients", names, &ys,
-                                     &grads, &xs, &spans, &watched)) {
+    PyObject *custom = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOO:gradients", names, &ys,
+                                     &grads, &xs, &spans, &watched, &custom)) {
         return NULL;
     }
     request r = {.state = ipu_py_state_of_type(Py_TYPE(self)),
+                 .object = self,
+                 .custom = custom,
                  .trace = ipu_py_trace_of(self),
                  .ctx = ipu_py_ctx(),
                  .has_scope = spans != Py_None};
@@ -229,7 +293,7 @@ ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
         push_all(&r, xs, false, &r.xs, &r.x_ends) == 0 &&
         (watched == Py_None || push_all(&r, watched, false, &r.watched, NULL) == 0) &&
         differentiate(&r) == 0) {
-        result = results(&r, self);
+        result = results(&r);
     }
     release(&r);
     return result;

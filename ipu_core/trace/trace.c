@@ -33,6 +33,7 @@ ipu_trace_free(ipu_ctx *ctx, ipu_trace *trace)
     }
     ipu_graph_free(ctx, trace->graph);
     IPU_ARRAY_FREE(ctx, &trace->open);
+    IPU_ARRAY_FREE(ctx, &trace->lent);
     ipu_free(ctx, trace, sizeof(*trace));
 }
 
@@ -63,6 +64,40 @@ ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block)
                 INTERNAL, "block %u is not the innermost open one", block.index);
     trace->open.count--;
     return IPU_OK;
+}
+
+ipu_status
+ipu_trace_enter(ipu_ctx *ctx, ipu_trace *trace, ipu_block block, ipu_block home)
+{
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &trace->lent, 1));
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &trace->open, block));
+    trace->lent.items[trace->lent.count++] = home;
+    return IPU_OK;
+}
+
+void
+ipu_trace_leave(ipu_trace *trace)
+{
+    trace->open.count--;
+    trace->lent.count--;
+}
+
+/* Whether the block is one that was lent, or around it. */
+static bool
+is_lent(const ipu_trace *trace, ipu_block block)
+{
+    for (size_t i = 0; i < trace->lent.count; i++) {
+        ipu_block at = trace->lent.items[i];
+        ipu_node owner = ipu_block_of(trace->graph, at)->owner;
+        while (at.index != block.index && owner.index != IPU_NO_INDEX) {
+            at = ipu_node_of(trace->graph, owner)->block;
+            owner = ipu_block_of(trace->graph, at)->owner;
+        }
+        if (at.index == block.index) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool
@@ -112,8 +147,11 @@ ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind, int64_
 bool
 ipu_trace_visible(const ipu_trace *trace, ipu_value value)
 {
-    return value.index < trace->graph->values.count &&
-           is_open(trace, ipu_value_of(trace->graph, value)->block);
+    if (value.index >= trace->graph->values.count) {
+        return false;
+    }
+    ipu_block block = ipu_value_of(trace->graph, value)->block;
+    return is_open(trace, block) || is_lent(trace, block);
 }
 
 bool

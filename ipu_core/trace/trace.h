@@ -12,6 +12,7 @@ typedef struct ipu_trace {
     ipu_graph *graph;          /* owned */
     IPU_ARRAY(ipu_block) open; /* innermost last; open.items[0] is the main block */
     ipu_placement placement;   /* of the scope in force */
+    IPU_ARRAY(ipu_block) lent; /* closed ones that can be seen for a while */
     int64_t next_ordinal;      /* of random ops */
 } ipu_trace;
 
@@ -29,8 +30,14 @@ ipu_status ipu_trace_open_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block *out);
 ipu_status ipu_trace_reopen_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block);
 /* Fails where it is not the innermost one. */
 ipu_status ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block);
+/* Opens a block of the graph, whoever made it, for a gradient function of the user's,
+ * which may use what `home` and the blocks around it have. `leave` ends what the last
+ * `enter` began. */
+ipu_status ipu_trace_enter(ipu_ctx *ctx, ipu_trace *trace, ipu_block block,
+                           ipu_block home);
+void ipu_trace_leave(ipu_trace *trace);
 /* Whether a value can be used in the innermost open block: it was made there or in a
- * block around it that is still open. */
+ * block around it that is still open, or lent. */
 bool ipu_trace_visible(const ipu_trace *trace, ipu_value value);
 /* Whether it can, or lies in a block that a node in one of those blocks holds. */
 bool ipu_trace_reaches(const ipu_trace *trace, ipu_value value);

@@ -95,6 +95,7 @@ class Trace:
         xs: Sequence[Any],
         spans: Sequence[tuple[int, int]] | None = None,
         watched: Sequence[Any] | None = None,
+        custom: Callable[[int, list[Tensor]], Sequence[Any]] | None = None,
     ) -> list[Tensor | None]: ...
     def evaluate(self, tensor: Tensor, device: Device | None) -> Tensor: ...
     def compile(

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Where a gradient function of the user's takes over from autodiff."""
+"""Where a gradient function of the user's takes over from autodiff.
+
+In a trace the core calls it, when its walk comes to the function's results. In the
+record of an eager tape, where gradient functions want numbers, the tape cuts its walk.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,10 @@ class Border:
         begin: The first node of its record that passes its results on.
         end: The node behind the last one.
         inputs: The tensors that it was given.
+        variables: The variables that it read, beside them.
         outputs: Its results.
-        gradient: ``gradient(*grads) -> (one for each input, {id(variable): one})``.
+        gradient: ``gradient(*grads)`` gives one for each input, then one for each
+            variable; None where there is none.
     """
 
     def __init__(
@@ -30,11 +36,13 @@ class Border:
         begin: int,
         end: int,
         inputs: Sequence[Tensor],
+        variables: Sequence[Any],
         outputs: Sequence[Tensor],
-        gradient: Callable[..., tuple[Sequence[Any], dict[int, Any]]],
+        gradient: Callable[..., Sequence[Any]],
     ) -> None:
         self.begin, self.end = begin, end
         self.inputs = list(inputs)
+        self.variables = list(variables)
         self.outputs = list(outputs)
         self._gradient = gradient
 
@@ -46,10 +54,8 @@ class Border:
             parts.append((max(begin, self.end), end))
         return [(begin, end) for begin, end in parts if begin < end]
 
-    def backward(
-        self, grads: Sequence[Tensor | None]
-    ) -> tuple[Sequence[Tensor | None], dict[int, Tensor]]:
-        """The gradients of the inputs and variables from those of the outputs."""
+    def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+        """The gradients of the inputs, then of the variables."""
         filled = [
             ops.zeros_like(output) if grad is None else grad
             for output, grad in zip(self.outputs, grads, strict=True)

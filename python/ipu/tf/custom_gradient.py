@@ -10,7 +10,7 @@ from typing import Any
 
 from ipu import _core
 from ipu.tf import _tapes, nest
-from ipu.tf._border import Border, add_border
+from ipu.tf._border import Border, add_border, borders_of
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
@@ -96,19 +96,20 @@ def _call(
     given = {id(a) for a in nest.flatten(args)}
     variables = [v for v in watcher.variables.values() if id(v) not in given]
     backward = _backward(function, gradient, len(inputs), variables)
-    begin = record.node_count
     plain = [Tensor(r) for r in nest.flatten(result)]
-    outputs: list[Tensor] = []
     if isinstance(record, _core.Recorder):
-        reaches = any(record.watches(x) for x in inputs) or bool(variables)
-        for tensor in plain:
-            output = _core.apply("custom_gradient", (tensor,))
-            if reaches:
-                record.watch(output)
-            outputs.append(output)
-    else:
+        begin = record.node_count
         outputs = [_core.apply("custom_gradient", (tensor,)) for tensor in plain]
-    add_border(record, Border(begin, record.node_count, inputs, outputs, backward))
+        if variables or any(record.watches(x) for x in inputs):
+            for output in outputs:
+                record.watch(output)
+    else:
+        sources = [*inputs, *(v.read_value() for v in variables)]
+        attrs = {"index": len(borders_of(record))}
+        begin = record.node_count
+        outputs = [_core.apply("custom_gradient", (t, *sources), attrs) for t in plain]
+    end = record.node_count
+    add_border(record, Border(begin, end, inputs, variables, outputs, backward))
     return nest.pack_sequence_as(result, outputs)
 
 
@@ -135,7 +136,7 @@ def _backward(
     gradient: Callable[..., Any],
     count: int,
     variables: Sequence[Variable],
-) -> Callable[..., tuple[Sequence[Any], dict[int, Any]]]:
+) -> Callable[..., list[Any]]:
     name = getattr(function, "__name__", "function")
     if variables and not _takes_variables(gradient):
         raise TypeError(
@@ -144,8 +145,8 @@ def _backward(
             f"{', '.join(v.name for v in variables)}."
         )
 
-    def backward(*upstream: Tensor) -> tuple[Sequence[Any], dict[int, Any]]:
-        by_variable: dict[int, Any] = {}
+    def backward(*upstream: Tensor) -> list[Any]:
+        of_variables: Sequence[Any] = ()
         if variables:
             given, of_variables = _converted(gradient)(
                 *upstream, variables=list(variables)
@@ -155,11 +156,6 @@ def _backward(
                     f"The gradient function of {name} must return a gradient for each "
                     f"of {len(variables)} variables. Received: {len(of_variables)}."
                 )
-            by_variable = {
-                id(v): g
-                for v, g in zip(variables, of_variables, strict=True)
-                if g is not None
-            }
         else:
             given = _converted(gradient)(*upstream)
         grads = list(given) if isinstance(given, (list, tuple)) else [given]
@@ -168,7 +164,7 @@ def _backward(
                 f"custom_gradient function expected to return {count} gradients, but "
                 f"returned {len(grads)} instead ({name})."
             )
-        return [None if g is None else Tensor(g) for g in grads], by_variable
+        return [None if g is None else Tensor(g) for g in (*grads, *of_variables)]
 
     return backward
 

@@ -5,8 +5,9 @@ In a function that is being traced the function's graph is the record, and a tap
 range of its nodes that were made while it recorded. Outside of one the tapes that are
 active together share a recorder, a graph of the eager ops of watched tensors. Both are
 differentiated by the core's autodiff. What has a gradient of its own
-(``tf.custom_gradient``) is a border: the walk stops there, calls the gradient function,
-and goes on from its inputs.
+(``tf.custom_gradient``) is a border: there the core calls the gradient function, or,
+where it wants the numbers of an eager tape, the walk stops, calls it, and goes on from
+its inputs.
 """
 
 from __future__ import annotations
@@ -302,7 +303,7 @@ class GradientTape(Jacobians):
             for b in borders_of(self._record)
             if any(begin <= b.begin < end for begin, end in spans)
         ]
-        if not borders:
+        if not borders or isinstance(self._record, _core.Trace):
             return self._walk(ys, weights, xs, spans, [])
         for border in borders:
             spans = border.outside(spans)
@@ -325,10 +326,13 @@ class GradientTape(Jacobians):
             incoming = total[at : at + len(border.outputs)]
             if all(g is None for g in incoming):
                 continue
-            grads, by_variable = border.backward(incoming)
+            grads = border.backward(incoming)
+            by_variable = dict(
+                zip(map(id, border.variables), grads[len(border.inputs) :], strict=True)
+            )
             steps = [
                 (x, g)
-                for x, g in zip(border.inputs, grads, strict=True)
+                for x, g in zip(border.inputs, grads, strict=False)
                 if g is not None and is_float(x)
             ]
             if steps:
@@ -341,8 +345,8 @@ class GradientTape(Jacobians):
                 )
                 total = [sum_of(a, b) for a, b in zip(total, more, strict=True)]
             for i, x in enumerate(xs):
-                if isinstance(x, Variable) and id(x) in by_variable:
-                    total[i] = sum_of(total[i], by_variable[id(x)])
+                if isinstance(x, Variable):
+                    total[i] = sum_of(total[i], by_variable.get(id(x)))
         return total[: len(xs)]
 
     def _walk(
@@ -362,12 +366,14 @@ class GradientTape(Jacobians):
                     "return it."
                 )
             variables = [v._id for v in self._variables.values()]
+            calls = borders_of(self._record)
             return self._record.gradients(
                 ys,
                 weights,
                 [getattr(x, "_id", x) for x in xs],
                 spans,
                 [*watched, *variables],
+                lambda index, grads: calls[index].backward(grads),
             )
         assert self._record is not None
         reads = [t for each in self._reads.values() for t in each]

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Functions with a gradient of their own. In: CUSTOM_GRADIENT nodes, one for each
+ * result of one call. Out: what the gradient function of the scope gives for what the
+ * call was given.
+ *
+ * The nodes of a call follow each other, so that nothing which uses one lies between
+ * them: on the way back the first one is met last, when the gradients of all results
+ * are complete, and it speaks for all. Nothing goes back to the results themselves:
+ * what the function did to make them is nobody's business here. */
+#include "autodiff/walk.h"
+
+static int64_t
+call_of(const ipu__walk *w, uint32_t node)
+{
+    const ipu_node_data *data = &w->graph->nodes.items[node];
+    return data->op == IPU_OP_ID_CUSTOM_GRADIENT
+               ? ipu_attrs_int(data->attrs, IPU_ATTR_INDEX, -1)
+               : -1;
+}
+
+/* The gradient of a result, as a value of w->block: the function cannot know of the
+ * blocks around that one, which are as new. */
+static ipu_status
+bring(ipu__walk *w, ipu_node id, ipu_value output, ipu_value *gradient)
+{
+    *gradient = w->grads[output.index];
+    if (gradient->index != IPU_NO_INDEX) {
+        return ipu_graph_emit(w->ctx, w->graph, w->block, id, IPU_OP_ID_IDENTITY,
+                              gradient, 1, NULL, 0, gradient);
+    }
+    ipu_type type = ipu_value_of(w->graph, output)->type;
+    return ipu__walk_zeros(w, id, &type, gradient);
+}
+
+static ipu_status
+give(ipu__walk *w, ipu_node id, uint32_t input, ipu_value gradient)
+{
+    ipu_value x = ipu_node_of(w->graph, id)->inputs[input];
+    char want[96];
+    char have[96];
+    if (gradient.index == IPU_NO_INDEX || !ipu__walk_depends(w, x)) {
+        return IPU_OK;
+    }
+    const ipu_type *type = &ipu_value_of(w->graph, x)->type;
+    const ipu_type *given = &ipu_value_of(w->graph, gradient)->type;
+    if (!ipu_type_equal(type, given)) {
+        w->ctx->source = ipu_node_of(w->graph, id)->source;
+        IPU_FAIL(w->ctx, INVALID_ARGUMENT,
+                 "the gradient of an argument must have its type, %s; the gradient "
+                 "function of this call gives %s",
+                 ipu_type_print(type, want, sizeof(want)),
+                 ipu_type_print(given, have, sizeof(have)));
+    }
+    return ipu__walk_accumulate(w, id, x, gradient);
+}
+
+static ipu_status
+differentiate(ipu__walk *w, ipu_node id, const ipu_node_data *node, uint32_t results,
+              ipu_value *values)
+{
+    ipu_custom_gradient call = {.index = call_of(w, id.index),
+                                .block = w->block,
+                                .home = node->block,
+                                .grads = values,
+                                .grad_count = results,
+                                .results = values + results,
+                                .result_count = node->input_count - 1};
+    for (uint32_t k = 0; k < results; k++) {
+        IPU_TRY(bring(w, id, (ipu_value){node->first_output + k}, &values[k]));
+    }
+    for (uint32_t i = 0; i < call.result_count; i++) {
+        call.results[i] = IPU_NO_VALUE;
+    }
+    IPU_TRY(w->scope->custom(w->ctx, w->scope->custom_state, &call));
+    for (uint32_t i = 0; i < call.result_count; i++) {
+        IPU_TRY(give(w, id, i + 1, call.results[i]));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu__walk_custom(ipu__walk *w, ipu_node id)
+{
+    const ipu_node_data node = *ipu_node_of(w->graph, id);
+    int64_t call = call_of(w, id.index);
+    bool is_wanted = false;
+    bool is_reached = false;
+    uint32_t results = 0;
+    if (!ipu__walk_saw(w, id) || (id.index > 0 && call_of(w, id.index - 1) == call)) {
+        return IPU_OK;
+    }
+    for (uint32_t i = 1; i < node.input_count; i++) {
+        is_wanted |= ipu__walk_depends(w, node.inputs[i]);
+    }
+    while (id.index + results < w->graph->nodes.count &&
+           call_of(w, id.index + results) == call) {
+        is_reached |= w->grads[node.first_output + results].index != IPU_NO_INDEX;
+        results++;
+    }
+    if (!is_wanted || !is_reached) {
+        return IPU_OK;
+    }
+    ipu_value *values;
+    size_t bytes;
+    IPU_TRY(
+        ipu_mul_size(w->ctx, results + node.input_count, sizeof(ipu_value), &bytes));
+    IPU_TRY(ipu_alloc(w->ctx, bytes, &values));
+    ipu_status status = differentiate(w, id, &node, results, values);
+    ipu_free(w->ctx, values, bytes);
+    return status;
+}
