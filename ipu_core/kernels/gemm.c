@@ -459,7 +459,9 @@ static ipu_status
 choose(ipu_ctx *ctx, ipu_kernel_spec *spec, const ipu__matmul *plan, ipu_cpu_class cpu)
 {
     engine_id engine = engine_of(plan, cpu);
-    if (ipu__own_serves(plan, cpu)) {
+    /* where BLIS has kernels for AVX-512 they are wider than ours */
+    bool narrow = cpu == IPU_CPU_AVX2 || engine == ENGINE_HASWELL;
+    if (narrow && ipu__own_serves(plan, cpu)) {
         engine = ENGINE_6X16;
     } else {
         IPU_TRY(initialise(ctx));

@@ -27,7 +27,7 @@ ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
 {
     int64_t tiles = ipu__ceil_div(plan->m, IPU_TILE_ROWS);
     bool packs = ipu__packs_a(plan->m, plan->k, plan->a_row, plan->a_col);
-    if (cpu != IPU_CPU_AVX2 || plan->k == 0) {
+    if (cpu < IPU_CPU_AVX2 || plan->k == 0) {
         return false;
     }
     if (plan->k > 1 && !packs && plan->a_col != 1) {
