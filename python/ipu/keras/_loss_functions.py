@@ -1,54 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""The loss functions behind ``ipu.keras.losses``, one number for each sample."""
+"""Cross-entropies and their like: ``ipu.keras.losses``, one number for each sample."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from ipu import tf
+from ipu._user_warnings import warn_user
+from ipu.keras._backend_state import state
+from ipu.keras._shape_fitting import same_dtype
 from ipu.keras._types import Tensor
 from ipu.keras.engine.logits import Kind, logits_of
 
 __all__ = [
     "binary_crossentropy",
     "categorical_crossentropy",
-    "fit_weights",
-    "mean_absolute_error",
-    "mean_squared_error",
+    "kl_divergence",
     "sparse_categorical_crossentropy",
-    "squeeze_pair",
 ]
-
-_EPSILON = 1e-7
-
-
-def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean over the last axis of ``(y_true - y_pred) ** 2``.
-
-    Args:
-        y_true: The targets; cast to the dtype of ``y_pred``.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
-    """
-    y_true, y_pred = _same_dtype(y_true, y_pred)
-    return tf.reduce_mean(tf.square(y_pred - y_true), axis=-1)
-
-
-def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
-    """Give the mean over the last axis of ``abs(y_true - y_pred)``.
-
-    Args:
-        y_true: The targets; cast to the dtype of ``y_pred``.
-        y_pred: The predictions.
-
-    Returns:
-        A tensor without the last axis.
-    """
-    y_true, y_pred = _same_dtype(y_true, y_pred)
-    return tf.reduce_mean(tf.abs(y_pred - y_true), axis=-1)
 
 
 def sparse_categorical_crossentropy(
@@ -112,7 +81,7 @@ def categorical_crossentropy(
     Raises:
         ValueError: The shapes differ.
     """
-    y_true, y_pred = _same_dtype(y_true, y_pred, keep_prediction=True)
+    y_true, y_pred = same_dtype(y_true, y_pred, keep_prediction=True)
     if tuple(y_true.shape) != tuple(y_pred.shape):
         raise ValueError(
             f"Shapes {tuple(y_true.shape)} and {tuple(y_pred.shape)} are incompatible: "
@@ -151,7 +120,7 @@ def binary_crossentropy(
     Returns:
         A tensor without ``axis``.
     """
-    y_true, y_pred = _same_dtype(y_true, y_pred, keep_prediction=True)
+    y_true, y_pred = same_dtype(y_true, y_pred, keep_prediction=True)
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
     logits = _remembered("binary_crossentropy", y_pred, from_logits, "sigmoid")
@@ -163,59 +132,40 @@ def binary_crossentropy(
     else:
         p = _clip(y_pred)
         losses = -(
-            y_true * tf.math.log(p + _EPSILON)
-            + (1.0 - y_true) * tf.math.log(1.0 - p + _EPSILON)
+            y_true * tf.math.log(p + state.epsilon)
+            + (1.0 - y_true) * tf.math.log(1.0 - p + state.epsilon)
         )
     return tf.reduce_mean(losses, axis=axis)
+
+
+def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
+    """Give the divergence ``sum(y_true * log(y_true / y_pred))`` of each sample.
+
+    Args:
+        y_true: Probabilities.
+        y_pred: Probabilities. Both are cut at 1e-7 and 1.
+
+    Returns:
+        A tensor without the last axis.
+    """
+    y_true, y_pred = same_dtype(y_true, y_pred)
+    low = tf.constant(state.epsilon, dtype=y_pred.dtype)
+    one = tf.constant(1.0, dtype=y_pred.dtype)
+    y_true, y_pred = (tf.minimum(tf.maximum(y, low), one) for y in (y_true, y_pred))
+    return tf.reduce_sum(y_true * tf.math.log(y_true / y_pred), axis=-1)
 
 
 # --- helpers ------------------------------------------------------------------------
 
 
-def fit_weights(sample_weight: Any, values: Tensor) -> Tensor:
-    """Give weights the dtype and the rank of the values that they weigh."""
-    weights = tf.cast(tf.convert_to_tensor(sample_weight), values.dtype)
-    shape = tuple(weights.shape)
-    rank = len(values.shape)
-    while len(shape) > rank and shape[-1] == 1:
-        shape = shape[:-1]
-    shape = shape + (1,) * (rank - len(shape)) if shape else shape
-    if shape != tuple(weights.shape):
-        weights = tf.reshape(weights, shape)
-    return weights
-
-
-def squeeze_pair(y_true: Tensor, y_pred: Tensor) -> tuple[Tensor, Tensor]:
-    """Take a last axis of size 1 away where only one of the two has it."""
-    difference = len(y_pred.shape) - len(y_true.shape)
-    if difference == 1 and y_pred.shape[-1] == 1:
-        y_pred = tf.reshape(y_pred, tuple(y_pred.shape)[:-1])
-    elif difference == -1 and y_true.shape[-1] == 1:
-        y_true = tf.reshape(y_true, tuple(y_true.shape)[:-1])
-    return y_true, y_pred
-
-
-def _same_dtype(
-    y_true: Any, y_pred: Any, keep_prediction: bool = False
-) -> tuple[Tensor, Tensor]:
-    y_pred = tf.convert_to_tensor(y_pred)
-    if not tf.as_dtype(y_pred.dtype).is_floating and not keep_prediction:
-        y_pred = tf.cast(y_pred, "float32")
-    y_true = tf.convert_to_tensor(y_true)
-    if tf.as_dtype(y_true.dtype) != tf.as_dtype(y_pred.dtype):
-        y_true = tf.cast(y_true, y_pred.dtype)
-    return y_true, y_pred
-
-
 def _remembered(name: str, y_pred: Tensor, from_logits: bool, kind: Kind) -> Any:
     logits = logits_of(y_pred, kind)
     if logits is not None and from_logits:
-        warnings.warn(
+        warn_user(
             f"`{name}` received `from_logits=True`, but the `output` argument was "
             "produced by a sigmoid or softmax activation and thus does not represent "
             "logits. The loss is computed from the logits behind it. Was this "
-            "intended?",
-            stacklevel=2,
+            "intended?"
         )
     return logits
 
@@ -237,8 +187,8 @@ def _as_logits(
 
 def _clip(probabilities: Tensor) -> Tensor:
     dtype = probabilities.dtype
-    low = tf.constant(_EPSILON, dtype=dtype)
-    high = tf.constant(1.0 - _EPSILON, dtype=dtype)
+    low = tf.constant(state.epsilon, dtype=dtype)
+    high = tf.constant(1.0 - state.epsilon, dtype=dtype)
     return tf.minimum(tf.maximum(probabilities, low), high)
 
 

@@ -12,7 +12,10 @@ __all__ = [
     "accuracy",
     "binary_accuracy",
     "categorical_accuracy",
+    "cosine_similarity",
     "sparse_categorical_accuracy",
+    "sparse_top_k_categorical_accuracy",
+    "top_k_categorical_accuracy",
 ]
 
 
@@ -49,3 +52,27 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
         y_true = tf.cast(y_true, "int32")
     found = tf.argmax(y_pred, axis=-1, output_type="int32")
     return tf.cast(tf.equal(y_true, found), "float32")
+
+
+def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
+    """Give 1.0 where the target's class is among the ``k`` most probable ones."""
+    target = tf.argmax(tf.convert_to_tensor(y_true), axis=-1, output_type="int32")
+    return sparse_top_k_categorical_accuracy(target, y_pred, k)
+
+
+def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
+    """Give 1.0 where the target is among the ``k`` most probable classes."""
+    y_pred = tf.convert_to_tensor(y_pred)
+    classes = y_pred.shape[-1]
+    target = tf.reshape(tf.cast(tf.convert_to_tensor(y_true), "int32"), (-1,))
+    rows = tf.reshape(y_pred, (-1, classes))
+    found = tf.cast(tf.nn.in_top_k(target, rows, min(k, classes)), "float32")
+    return tf.reshape(found, tuple(y_pred.shape)[:-1])
+
+
+def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
+    """Give the cosine of the angle between targets and predictions."""
+    y_pred = tf.convert_to_tensor(y_pred)
+    y_true = tf.cast(tf.convert_to_tensor(y_true), y_pred.dtype)
+    one, other = (tf.math.l2_normalize(y, axis=axis) for y in (y_true, y_pred))
+    return tf.reduce_sum(one * other, axis=axis)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras import _names, _serialization
+from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
 
 __all__ = [
@@ -27,8 +28,6 @@ __all__ = [
     "serialize",
     "unit_norm",
 ]
-
-_EPSILON = 1e-7
 
 
 class Constraint:
@@ -75,7 +74,7 @@ class MaxNorm(Constraint):
     def __call__(self, w: Tensor) -> Tensor:
         """Give ``w`` with what is too long scaled down."""
         norms = _norms(w, self.axis)
-        return w * (tf.minimum(norms, float(self.max_value)) / (_EPSILON + norms))
+        return w * (tf.minimum(norms, float(self.max_value)) / (state.epsilon + norms))
 
     def get_config(self) -> dict[str, Any]:
         """Give the limit and the axes."""
@@ -94,7 +93,7 @@ class UnitNorm(Constraint):
 
     def __call__(self, w: Tensor) -> Tensor:
         """Give ``w`` divided by its norms."""
-        return w / (_EPSILON + _norms(w, self.axis))
+        return w / (state.epsilon + _norms(w, self.axis))
 
     def get_config(self) -> dict[str, Any]:
         """Give the axes."""
@@ -130,7 +129,7 @@ class MinMaxNorm(Constraint):
             tf.maximum(norms, float(self.min_value)), float(self.max_value)
         )
         wanted = float(self.rate) * inside + (1.0 - float(self.rate)) * norms
-        return w * (wanted / (_EPSILON + norms))
+        return w * (wanted / (state.epsilon + norms))
 
     def get_config(self) -> dict[str, Any]:
         """Give the limits, the rate and the axes."""

@@ -8,149 +8,82 @@ Source: ``tf.keras.losses`` of Keras 2.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ipu import tf
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
+from ipu.keras._loss_base import Loss, LossFunctionWrapper, Reduction
 from ipu.keras._loss_functions import (
     binary_crossentropy,
     categorical_crossentropy,
-    fit_weights,
-    mean_absolute_error,
-    mean_squared_error,
+    kl_divergence,
     sparse_categorical_crossentropy,
-    squeeze_pair,
 )
-from ipu.keras._types import Tensor
+from ipu.keras._regression_losses import (
+    categorical_hinge,
+    cosine_similarity,
+    hinge,
+    huber,
+    log_cosh,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_squared_error,
+    mean_squared_logarithmic_error,
+    poisson,
+    squared_hinge,
+)
 
 __all__ = [
+    "BCE",
+    "KLD",
+    "MAE",
+    "MAPE",
+    "MSE",
+    "MSLE",
     "BinaryCrossentropy",
     "CategoricalCrossentropy",
+    "CategoricalHinge",
+    "CosineSimilarity",
+    "Hinge",
+    "Huber",
+    "KLDivergence",
+    "LogCosh",
     "Loss",
     "LossFunctionWrapper",
     "MeanAbsoluteError",
+    "MeanAbsolutePercentageError",
     "MeanSquaredError",
+    "MeanSquaredLogarithmicError",
+    "Poisson",
     "Reduction",
     "SparseCategoricalCrossentropy",
+    "SquaredHinge",
+    "bce",
     "binary_crossentropy",
     "categorical_crossentropy",
+    "categorical_hinge",
+    "cosine_similarity",
+    "deserialize",
     "get",
+    "hinge",
+    "huber",
+    "kl_divergence",
+    "kld",
+    "kullback_leibler_divergence",
+    "log_cosh",
+    "logcosh",
+    "mae",
+    "mape",
     "mean_absolute_error",
+    "mean_absolute_percentage_error",
     "mean_squared_error",
+    "mean_squared_logarithmic_error",
+    "mse",
+    "msle",
+    "poisson",
+    "serialize",
     "sparse_categorical_crossentropy",
+    "squared_hinge",
 ]
-
-
-class Reduction:
-    """How the losses of the samples become one number."""
-
-    AUTO = "auto"
-    NONE = "none"
-    SUM = "sum"
-    SUM_OVER_BATCH_SIZE = "sum_over_batch_size"
-
-    @classmethod
-    def all(cls) -> tuple[str, ...]:
-        """Give all values."""
-        return (cls.AUTO, cls.NONE, cls.SUM, cls.SUM_OVER_BATCH_SIZE)
-
-    @classmethod
-    def validate(cls, key: str) -> None:
-        """Check a value.
-
-        Raises:
-            ValueError: It is none of them.
-        """
-        if key not in cls.all():
-            raise ValueError(
-                f"Invalid Reduction Key: {key!r}.{_names.nearest(str(key), cls.all())}"
-            )
-
-
-class Loss:
-    """Base class of losses: ``call`` for samples, then a reduction.
-
-    Args:
-        reduction: A value of ``Reduction``; AUTO means SUM_OVER_BATCH_SIZE, the mean.
-        name: A name for messages.
-
-    Raises:
-        ValueError: ``reduction`` is no value of ``Reduction``.
-    """
-
-    def __init__(self, reduction: str = Reduction.AUTO, name: str | None = None):
-        Reduction.validate(reduction)
-        self.reduction = reduction
-        self.name = name or _names.snake_case(type(self).__name__)
-
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """Give the loss of each sample.
-
-        Args:
-            y_true: The targets, shape ``(batch, ...)``.
-            y_pred: The model's output.
-
-        Returns:
-            A float tensor, usually of shape ``(batch,)``.
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__} must define call(y_true, y_pred)."
-        )
-
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Tensor:
-        """Give the reduced loss.
-
-        Args:
-            y_true: The targets.
-            y_pred: The model's output.
-            sample_weight: A factor for each sample; None for 1.
-
-        Returns:
-            A scalar, or the losses of the samples where the reduction is NONE.
-        """
-        losses = self.call(tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred))
-        return reduce_weighted(losses, sample_weight, self.reduction)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal loss."""
-        return {"reduction": self.reduction, "name": self.name}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Loss:
-        """Make one from what ``get_config`` gave."""
-        return cls(**config)
-
-
-class LossFunctionWrapper(Loss):
-    """A loss object around a loss function.
-
-    Args:
-        fn: ``fn(y_true, y_pred, **kwargs)`` gives the loss of each sample.
-        reduction: A value of ``Reduction``.
-        name: A name; the function's by default.
-        **kwargs: Keyword arguments for ``fn``.
-    """
-
-    def __init__(
-        self,
-        fn: Callable[..., Tensor],
-        reduction: str = Reduction.AUTO,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(reduction, name or getattr(fn, "__name__", None))
-        self.fn = fn
-        self._fn_kwargs = kwargs
-
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        """Call the function."""
-        y_true, y_pred = squeeze_pair(y_true, y_pred)
-        return self.fn(y_true, y_pred, **self._fn_kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal loss."""
-        return {**super().get_config(), **self._fn_kwargs}
 
 
 class MeanSquaredError(LossFunctionWrapper):
@@ -268,54 +201,198 @@ class SparseCategoricalCrossentropy(LossFunctionWrapper):
         )
 
 
-def reduce_weighted(losses: Tensor, sample_weight: Any, reduction: str) -> Tensor:
-    """Weigh and reduce the losses of the samples.
+class MeanAbsolutePercentageError(LossFunctionWrapper):
+    """100 times the mean of ``abs((y_true - y_pred) / y_true)``.
 
     Args:
-        losses: A float tensor.
-        sample_weight: None, or weights that go with the leading axes of ``losses``.
         reduction: A value of ``Reduction``.
-
-    Returns:
-        A scalar, or the weighted losses where the reduction is NONE.
+        name: A name.
     """
-    if sample_weight is not None:
-        losses = losses * fit_weights(sample_weight, losses)
-    if reduction == Reduction.NONE:
-        return losses
-    if not losses.shape:
-        return losses
-    if reduction == Reduction.SUM:
-        return tf.reduce_sum(losses)
-    return tf.reduce_mean(losses)
+
+    def __init__(
+        self,
+        reduction: str = Reduction.AUTO,
+        name: str = "mean_absolute_percentage_error",
+    ) -> None:
+        super().__init__(mean_absolute_percentage_error, reduction, name)
 
 
-MSE = mse = mean_squared_error
+class MeanSquaredLogarithmicError(LossFunctionWrapper):
+    """The mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
+
+    Args:
+        reduction: A value of ``Reduction``.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        reduction: str = Reduction.AUTO,
+        name: str = "mean_squared_logarithmic_error",
+    ) -> None:
+        super().__init__(mean_squared_logarithmic_error, reduction, name)
+
+
+class Huber(LossFunctionWrapper):
+    """Half the squared error near the target, and a line far from it.
+
+    Args:
+        delta: The error at which the line begins.
+        reduction: A value of ``Reduction``.
+        name: A name.
+
+    Example:
+        >>> float(Huber()([[0.0, 0.0]], [[1.0, 3.0]]))
+        1.5
+    """
+
+    def __init__(
+        self,
+        delta: float = 1.0,
+        reduction: str = Reduction.AUTO,
+        name: str = "huber_loss",
+    ) -> None:
+        super().__init__(huber, reduction, name, delta=delta)
+
+
+class LogCosh(LossFunctionWrapper):
+    """The mean of ``log(cosh(y_pred - y_true))``.
+
+    Args:
+        reduction: A value of ``Reduction``.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        reduction: str = Reduction.AUTO,
+        name: str = "log_cosh",
+    ) -> None:
+        super().__init__(log_cosh, reduction, name)
+
+
+class KLDivergence(LossFunctionWrapper):
+    """The divergence ``sum(y_true * log(y_true / y_pred))``.
+
+    Args:
+        reduction: A value of ``Reduction``.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        reduction: str = Reduction.AUTO,
+        name: str = "kl_divergence",
+    ) -> None:
+        super().__init__(kl_divergence, reduction, name)
+
+
+class Poisson(LossFunctionWrapper):
+    """The mean of ``y_pred - y_true * log(y_pred)``.
+
+    Args:
+        reduction: A value of ``Reduction``.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        reduction: str = Reduction.AUTO,
+        name: str = "poisson",
+    ) -> None:
+        super().__init__(poisson, reduction, name)
+
+
+class CosineSimilarity(LossFunctionWrapper):
+    """The negated cosine: -1 where predictions point the same way as targets.
+
+    Args:
+        axis: The axis along which they are vectors.
+        reduction: A value of ``Reduction``.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        axis: int = -1,
+        reduction: str = Reduction.AUTO,
+        name: str = "cosine_similarity",
+    ) -> None:
+        super().__init__(cosine_similarity, reduction, name, axis=axis)
+
+
+class Hinge(LossFunctionWrapper):
+    """The mean of ``max(1 - y_true * y_pred, 0)``, with targets of -1 and 1.
+
+    Args:
+        reduction: A value of ``Reduction``.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        reduction: str = Reduction.AUTO,
+        name: str = "hinge",
+    ) -> None:
+        super().__init__(hinge, reduction, name)
+
+
+class SquaredHinge(LossFunctionWrapper):
+    """The mean of ``max(1 - y_true * y_pred, 0) ** 2``, with targets of -1 and 1.
+
+    Args:
+        reduction: A value of ``Reduction``.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        reduction: str = Reduction.AUTO,
+        name: str = "squared_hinge",
+    ) -> None:
+        super().__init__(squared_hinge, reduction, name)
+
+
+class CategoricalHinge(LossFunctionWrapper):
+    """``max(best wrong class - right class + 1, 0)``, given one-hot targets.
+
+    Args:
+        reduction: A value of ``Reduction``.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        reduction: str = Reduction.AUTO,
+        name: str = "categorical_hinge",
+    ) -> None:
+        super().__init__(categorical_hinge, reduction, name)
+
+
+BCE = bce = binary_crossentropy
+KLD = kld = kullback_leibler_divergence = kl_divergence
 MAE = mae = mean_absolute_error
+MAPE = mape = mean_absolute_percentage_error
+MSE = mse = mean_squared_error
+MSLE = msle = mean_squared_logarithmic_error
+logcosh = log_cosh
 
+# every public name that stands for a loss
 _TABLE: dict[str, Any] = {
-    "BinaryCrossentropy": BinaryCrossentropy,
-    "CategoricalCrossentropy": CategoricalCrossentropy,
-    "MAE": mean_absolute_error,
-    "MSE": mean_squared_error,
-    "MeanAbsoluteError": MeanAbsoluteError,
-    "MeanSquaredError": MeanSquaredError,
-    "SparseCategoricalCrossentropy": SparseCategoricalCrossentropy,
-    "binary_crossentropy": binary_crossentropy,
-    "categorical_crossentropy": categorical_crossentropy,
-    "mae": mean_absolute_error,
-    "mean_absolute_error": mean_absolute_error,
-    "mean_squared_error": mean_squared_error,
-    "mse": mean_squared_error,
-    "sparse_categorical_crossentropy": sparse_categorical_crossentropy,
+    name: globals()[name]
+    for name in __all__
+    if name not in ("Loss", "LossFunctionWrapper", "Reduction", "get")
+    and name in globals()
 }
+_TABLE |= {"huber_loss": huber, "cosine_proximity": cosine_similarity}
 
 
 def get(identifier: Any) -> Any:
     """Give the loss that an argument names.
 
     Args:
-        identifier: None, a name such as ``"mse"``, a loss or a loss function.
+        identifier: None, a configuration, a name such as ``"mse"``, a loss or a loss
+            function.
 
     Returns:
         None, a ``Loss``, or a function ``(y_true, y_pred)``.
@@ -327,8 +404,10 @@ def get(identifier: Any) -> Any:
     if identifier is None:
         return None
     if isinstance(identifier, str):
-        found = _names.lookup("loss function", identifier, _TABLE)
+        found = _serialization.find("loss function", identifier, _TABLE)
         return found() if isinstance(found, type) else found
+    if _serialization.is_config(identifier):
+        return _serialization.make("loss", identifier, _TABLE)
     if isinstance(identifier, type) and issubclass(identifier, Loss):
         return identifier()
     if callable(identifier):
@@ -337,6 +416,25 @@ def get(identifier: Any) -> Any:
         "A loss must be None, a name, a Loss or a function (y_true, y_pred). "
         f"Received: {identifier!r} ({type(identifier).__name__})."
     )
+
+
+def serialize(loss: Any) -> Any:
+    """Describe a loss as plain data: a configuration, a name or None."""
+    return _serialization.serialize_keras_object(loss)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make a loss from what ``serialize`` gave.
+
+    Args:
+        config: A configuration, a name or None.
+        custom_objects: A user's own classes and functions by name.
+
+    Raises:
+        ValueError: There is no loss of that name.
+    """
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        return get(config)
 
 
 __getattr__ = _names.missing(__name__, __all__)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras import _names, losses, metrics
-from ipu.keras._loss_functions import fit_weights
+from ipu.keras._shape_fitting import fit_weights
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.masks import mask_of
 from ipu.tf._tracing import init_scope

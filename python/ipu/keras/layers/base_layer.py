@@ -16,6 +16,7 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras import _names, regularizers
+from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Shape, Tensor
 from ipu.keras.engine import masks
 from ipu.keras.engine.call_context import call_scope, current_training, in_call
@@ -49,7 +50,7 @@ class Layer(LayerWeights, LayerPlaces):
         name: A name that is unique in a model; by default the class name in snake case
             with a number (``dense``, ``dense_1``).
         dtype: Dtype of weights and computation, a ``tf.DType`` or its name; None means
-            float32.
+            ``backend.floatx()``, float32.
         **kwargs: ``input_shape``, ``batch_input_shape``, ``batch_size``, ``input_dim``
             and ``weights``, for the first layer of a ``Sequential``; ``autocast``;
             ``activity_regularizer``, a penalty on the result, divided by the batch
@@ -104,7 +105,7 @@ class Layer(LayerWeights, LayerPlaces):
             name = _names.unique_name(_names.snake_case(type(self).__name__))
         self._name = name
         self._trainable = bool(trainable)
-        self._dtype = tf.as_dtype("float32" if dtype is None else dtype)
+        self._dtype = tf.as_dtype(state.floatx if dtype is None else dtype)
         self._autocast = bool(kwargs.get("autocast", True))
         self.built = False
         self.supports_masking = not _is_default_mask(type(self))

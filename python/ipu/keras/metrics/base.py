@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.keras.metrics``: what is reported of training, kept in device variables.
+"""What metrics are made from: state in device variables, updated by every batch.
 
 Source: ``tf.keras.metrics`` of Keras 2.6.
 """
@@ -13,39 +13,19 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras import _names
-from ipu.keras._loss_functions import (
-    binary_crossentropy,
-    categorical_crossentropy,
-    fit_weights,
-    mean_absolute_error,
-    mean_squared_error,
-    sparse_categorical_crossentropy,
-    squeeze_pair,
-)
-from ipu.keras._metric_functions import (
-    accuracy,
-    binary_accuracy,
-    categorical_accuracy,
-    sparse_categorical_accuracy,
-)
+from ipu.keras._shape_fitting import fit_weights, squeeze_pair
 from ipu.keras._types import Tensor
+from ipu.tf._tracing import init_scope
 
 __all__ = [
-    "Accuracy",
-    "BinaryAccuracy",
-    "BinaryCrossentropy",
-    "CategoricalAccuracy",
-    "CategoricalCrossentropy",
     "Mean",
-    "MeanAbsoluteError",
     "MeanMetricWrapper",
-    "MeanSquaredError",
+    "MeanRelativeError",
+    "MeanTensor",
     "Metric",
     "RootMeanSquaredError",
-    "SparseCategoricalAccuracy",
-    "SparseCategoricalCrossentropy",
     "Sum",
-    "get",
+    "floats",
 ]
 
 
@@ -176,7 +156,7 @@ class Sum(Metric):
             values: A number or a tensor.
             sample_weight: Weights that go with the leading axes of ``values``.
         """
-        values = _floats(values, self._dtype)
+        values = floats(values, self._dtype)
         if sample_weight is not None:
             values = values * fit_weights(sample_weight, values)
         self.total.assign_add(_sum(values))
@@ -206,7 +186,7 @@ class Mean(Metric):
             values: A number or a tensor.
             sample_weight: Weights that go with the leading axes of ``values``.
         """
-        values = _floats(values, self._dtype)
+        values = floats(values, self._dtype)
         if sample_weight is None:
             count = tf.constant(float(np.prod(values.shape)), dtype=self._dtype)
         else:
@@ -264,58 +244,6 @@ class MeanMetricWrapper(Mean):
         return {**super().get_config(), **self._fn_kwargs}
 
 
-# --- classes ------------------------------------------------------------------------
-
-
-class Accuracy(MeanMetricWrapper):
-    """How often predictions equal targets."""
-
-    def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
-        super().__init__(accuracy, name, dtype)
-
-
-class BinaryAccuracy(MeanMetricWrapper):
-    """How often ``y_pred > threshold`` is the target."""
-
-    def __init__(
-        self,
-        name: str = "binary_accuracy",
-        dtype: Any = None,
-        threshold: float = 0.5,
-    ) -> None:
-        super().__init__(binary_accuracy, name, dtype, threshold=threshold)
-
-
-class CategoricalAccuracy(MeanMetricWrapper):
-    """How often the most probable class is the target's, given one-hot targets."""
-
-    def __init__(self, name: str = "categorical_accuracy", dtype: Any = None) -> None:
-        super().__init__(categorical_accuracy, name, dtype)
-
-
-class SparseCategoricalAccuracy(MeanMetricWrapper):
-    """How often the most probable class is the target, given class numbers."""
-
-    def __init__(
-        self, name: str = "sparse_categorical_accuracy", dtype: Any = None
-    ) -> None:
-        super().__init__(sparse_categorical_accuracy, name, dtype)
-
-
-class MeanSquaredError(MeanMetricWrapper):
-    """The mean of ``(y_true - y_pred) ** 2``."""
-
-    def __init__(self, name: str = "mean_squared_error", dtype: Any = None) -> None:
-        super().__init__(mean_squared_error, name, dtype)
-
-
-class MeanAbsoluteError(MeanMetricWrapper):
-    """The mean of ``abs(y_true - y_pred)``."""
-
-    def __init__(self, name: str = "mean_absolute_error", dtype: Any = None) -> None:
-        super().__init__(mean_absolute_error, name, dtype)
-
-
 class RootMeanSquaredError(Mean):
     """The square root of the mean of ``(y_true - y_pred) ** 2``."""
 
@@ -328,8 +256,8 @@ class RootMeanSquaredError(Mean):
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
         """Take a batch in."""
-        y_pred = _floats(y_pred, self._dtype)
-        y_true, y_pred = squeeze_pair(_floats(y_true, self._dtype), y_pred)
+        y_pred = floats(y_pred, self._dtype)
+        y_true, y_pred = squeeze_pair(floats(y_true, self._dtype), y_pred)
         super().update_state(tf.square(y_pred - y_true), sample_weight)
 
     def result(self) -> Tensor:
@@ -337,159 +265,111 @@ class RootMeanSquaredError(Mean):
         return tf.sqrt(super().result())
 
 
-class BinaryCrossentropy(MeanMetricWrapper):
-    """The mean of ``losses.binary_crossentropy``."""
+class MeanTensor(Metric):
+    """The mean of tensors, element by element, weighed.
+
+    Args:
+        name: The key in logs.
+        dtype: Dtype of the state.
+        shape: The shape of the tensors; None for that of the first.
+
+    Raises:
+        ValueError: In ``update_state``: a tensor has another shape; in ``result``:
+            there was none yet.
+
+    Example:
+        >>> mean = MeanTensor()
+        >>> mean.update_state([1.0, 2.0])
+        >>> mean.update_state([3.0, 6.0])
+        >>> mean.result().numpy().tolist()
+        [2.0, 4.0]
+    """
 
     def __init__(
-        self,
-        name: str = "binary_crossentropy",
-        dtype: Any = None,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
+        self, name: str = "mean_tensor", dtype: Any = None, shape: Any = None
     ) -> None:
-        super().__init__(
-            binary_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-        )
+        super().__init__(name, dtype)
+        self.total: Any = None
+        self.count: Any = None
+        if shape is not None:
+            self._build(tuple(shape))
+
+    def _build(self, shape: tuple[int, ...]) -> None:
+        with init_scope():
+            self.total = self.add_weight("total", shape)
+            self.count = self.add_weight("count", shape)
+
+    def update_state(self, values: Any, sample_weight: Any = None) -> None:
+        """Take a tensor in.
+
+        Args:
+            values: The tensor.
+            sample_weight: Weights that go with its leading axes.
+        """
+        values = floats(values, self._dtype)
+        shape = tuple(values.shape)
+        if self.total is None:
+            self._build(shape)
+        if shape != tuple(self.total.shape):
+            raise ValueError(
+                "MeanTensor input values must always have the same shape. Expected "
+                f"shape (set during the first call): {tuple(self.total.shape)}. "
+                f"Received: {shape}."
+            )
+        weights = tf.ones(shape, self._dtype)
+        if sample_weight is not None:
+            weights = weights * fit_weights(sample_weight, values)
+            values = values * weights
+        self.total.assign_add(values)
+        self.count.assign_add(weights)
+
+    def result(self) -> Tensor:
+        """Give the mean; 0 where nothing was weighed."""
+        if self.total is None:
+            raise ValueError(
+                "MeanTensor does not have any value yet. Please call the MeanTensor "
+                "instance or use `.update_state(value)` before retrieving the result."
+            )
+        return tf.math.divide_no_nan(self.total.value(), self.count.value())
 
 
-class CategoricalCrossentropy(MeanMetricWrapper):
-    """The mean of ``losses.categorical_crossentropy``."""
+class MeanRelativeError(Mean):
+    """The mean of ``abs(y_pred - y_true) / normalizer``.
+
+    Args:
+        normalizer: What errors are divided by; of a shape that broadcasts. Where it is
+            0 the error counts as 0.
+        name: The key in logs.
+        dtype: Dtype of the state.
+    """
 
     def __init__(
-        self,
-        name: str = "categorical_crossentropy",
-        dtype: Any = None,
-        from_logits: bool = False,
-        label_smoothing: float = 0.0,
+        self, normalizer: Any, name: str | None = None, dtype: Any = None
     ) -> None:
-        super().__init__(
-            categorical_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            label_smoothing=label_smoothing,
-        )
+        super().__init__(name or "mean_relative_error", dtype)
+        self.normalizer = normalizer
 
-
-class SparseCategoricalCrossentropy(MeanMetricWrapper):
-    """The mean of ``losses.sparse_categorical_crossentropy``."""
-
-    def __init__(
-        self,
-        name: str = "sparse_categorical_crossentropy",
-        dtype: Any = None,
-        from_logits: bool = False,
-        axis: int = -1,
+    def update_state(  # type: ignore[override]
+        self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
-        super().__init__(
-            sparse_categorical_crossentropy,
-            name,
-            dtype,
-            from_logits=from_logits,
-            axis=axis,
-        )
+        """Take a batch in."""
+        y_pred = floats(y_pred, self._dtype)
+        y_true, y_pred = squeeze_pair(floats(y_true, self._dtype), y_pred)
+        by = tf.broadcast_to(floats(self.normalizer, self._dtype), tuple(y_pred.shape))
+        error = tf.math.divide_no_nan(tf.abs(y_true - y_pred), by)
+        super().update_state(error, sample_weight)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal metric."""
+        normalizer = np.asarray(self.normalizer).tolist()
+        return {**super().get_config(), "normalizer": normalizer}
 
 
-def _floats(values: Any, dtype: Any) -> Tensor:
+def floats(values: Any, dtype: Any) -> Tensor:
+    """Give values as a tensor of a dtype."""
     tensor = tf.convert_to_tensor(values)
     return tensor if tf.as_dtype(tensor.dtype) == dtype else tf.cast(tensor, dtype)
 
 
 def _sum(values: Tensor) -> Tensor:
     return tf.reduce_sum(values) if values.shape else values
-
-
-_TABLE: dict[str, Any] = {
-    "Accuracy": Accuracy,
-    "BinaryAccuracy": BinaryAccuracy,
-    "BinaryCrossentropy": BinaryCrossentropy,
-    "CategoricalAccuracy": CategoricalAccuracy,
-    "CategoricalCrossentropy": CategoricalCrossentropy,
-    "MAE": mean_absolute_error,
-    "MSE": mean_squared_error,
-    "Mean": Mean,
-    "MeanAbsoluteError": MeanAbsoluteError,
-    "MeanSquaredError": MeanSquaredError,
-    "RootMeanSquaredError": RootMeanSquaredError,
-    "SparseCategoricalAccuracy": SparseCategoricalAccuracy,
-    "SparseCategoricalCrossentropy": SparseCategoricalCrossentropy,
-    "Sum": Sum,
-    "binary_accuracy": binary_accuracy,
-    "binary_crossentropy": binary_crossentropy,
-    "categorical_accuracy": categorical_accuracy,
-    "categorical_crossentropy": categorical_crossentropy,
-    "mae": mean_absolute_error,
-    "mean_absolute_error": mean_absolute_error,
-    "mean_squared_error": mean_squared_error,
-    "mse": mean_squared_error,
-    "sparse_categorical_accuracy": sparse_categorical_accuracy,
-    "sparse_categorical_crossentropy": sparse_categorical_crossentropy,
-}
-# names whose meaning depends on the shapes of outputs and targets
-BY_SHAPE = {
-    "accuracy": "accuracy",
-    "acc": "accuracy",
-    "crossentropy": "crossentropy",
-    "ce": "crossentropy",
-}
-
-
-def get(identifier: Any) -> Any:
-    """Give the metric that an argument names.
-
-    Args:
-        identifier: A name such as ``"mse"``, a metric, its class, or a function
-            ``(y_true, y_pred)``.
-
-    Returns:
-        A ``Metric`` or a function.
-
-    Raises:
-        ValueError: There is no metric of that name; the nearest is offered.
-        TypeError: It is none of these.
-    """
-    if isinstance(identifier, str):
-        known = {**_TABLE, **{name: accuracy for name in BY_SHAPE}}
-        found = _names.lookup("metric function", identifier, known)
-        return found() if isinstance(found, type) else found
-    if isinstance(identifier, type) and issubclass(identifier, Metric):
-        return identifier()
-    if isinstance(identifier, Metric) or callable(identifier):
-        return identifier
-    raise TypeError(
-        "A metric must be a name, a Metric or a function (y_true, y_pred). "
-        f"Received: {identifier!r} ({type(identifier).__name__})."
-    )
-
-
-def resolve(name: str, y_true: Tensor, y_pred: Tensor) -> Callable[..., Tensor]:
-    """Choose what "accuracy" or "crossentropy" means for these shapes.
-
-    Args:
-        name: A key of ``BY_SHAPE``.
-        y_true: The targets.
-        y_pred: The predictions.
-
-    Returns:
-        The binary, the sparse or the categorical function, by Keras's rule.
-    """
-    last_true = y_true.shape[-1] if y_true.shape else 1
-    last_pred = y_pred.shape[-1] if y_pred.shape else 1
-    is_binary = last_pred == 1
-    is_sparse = len(y_true.shape) < len(y_pred.shape) or (
-        last_true == 1 and last_pred > 1
-    )
-    if BY_SHAPE[name] == "accuracy":
-        if is_binary:
-            return binary_accuracy
-        return sparse_categorical_accuracy if is_sparse else categorical_accuracy
-    if is_binary:
-        return binary_crossentropy
-    return sparse_categorical_crossentropy if is_sparse else categorical_crossentropy
-
-
-__getattr__ = _names.missing(__name__, __all__)

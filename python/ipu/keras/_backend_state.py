@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""The numbers and names that ``ipu.keras.backend`` lets programs change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["state"]
+
+
+@dataclass
+class _State:
+    """What holds for layers and losses that are made, or traced, from now on.
+
+    Attributes:
+        epsilon: The least divisor, and least argument of a logarithm, of losses.
+        floatx: The dtype of layers that are not told any.
+        image_data_format: Where the channels of images are.
+    """
+
+    epsilon: float = 1e-7
+    floatx: str = "float32"
+    image_data_format: str = "channels_last"
+
+
+state = _State()

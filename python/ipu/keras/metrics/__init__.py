@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.metrics``: what is reported of training, kept in device variables.
+
+Source: ``tf.keras.metrics`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ipu.keras import _names, _serialization
+from ipu.keras._loss_functions import (
+    binary_crossentropy,
+    categorical_crossentropy,
+    kl_divergence,
+    sparse_categorical_crossentropy,
+)
+from ipu.keras._metric_functions import (
+    accuracy,
+    binary_accuracy,
+    categorical_accuracy,
+    cosine_similarity,
+    sparse_categorical_accuracy,
+    sparse_top_k_categorical_accuracy,
+    top_k_categorical_accuracy,
+)
+from ipu.keras._regression_losses import (
+    categorical_hinge,
+    hinge,
+    log_cosh,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_squared_error,
+    mean_squared_logarithmic_error,
+    poisson,
+    squared_hinge,
+)
+from ipu.keras._types import Tensor
+from ipu.keras.metrics.base import (
+    Mean,
+    MeanMetricWrapper,
+    MeanRelativeError,
+    MeanTensor,
+    Metric,
+    RootMeanSquaredError,
+    Sum,
+)
+from ipu.keras.metrics.confusion import (
+    FalseNegatives,
+    FalsePositives,
+    Precision,
+    Recall,
+    TrueNegatives,
+    TruePositives,
+)
+from ipu.keras.metrics.curves import (
+    AUC,
+    PrecisionAtRecall,
+    RecallAtPrecision,
+    SensitivityAtSpecificity,
+    SpecificityAtSensitivity,
+)
+from ipu.keras.metrics.iou import MeanIoU
+from ipu.keras.metrics.wrapped import (
+    Accuracy,
+    BinaryAccuracy,
+    BinaryCrossentropy,
+    CategoricalAccuracy,
+    CategoricalCrossentropy,
+    CategoricalHinge,
+    CosineSimilarity,
+    Hinge,
+    KLDivergence,
+    LogCoshError,
+    MeanAbsoluteError,
+    MeanAbsolutePercentageError,
+    MeanSquaredError,
+    MeanSquaredLogarithmicError,
+    Poisson,
+    SparseCategoricalAccuracy,
+    SparseCategoricalCrossentropy,
+    SparseTopKCategoricalAccuracy,
+    SquaredHinge,
+    TopKCategoricalAccuracy,
+)
+
+__all__ = [
+    "AUC",
+    "KLD",
+    "MAE",
+    "MAPE",
+    "MSE",
+    "MSLE",
+    "Accuracy",
+    "BinaryAccuracy",
+    "BinaryCrossentropy",
+    "CategoricalAccuracy",
+    "CategoricalCrossentropy",
+    "CategoricalHinge",
+    "CosineSimilarity",
+    "FalseNegatives",
+    "FalsePositives",
+    "Hinge",
+    "KLDivergence",
+    "LogCoshError",
+    "Mean",
+    "MeanAbsoluteError",
+    "MeanAbsolutePercentageError",
+    "MeanIoU",
+    "MeanMetricWrapper",
+    "MeanRelativeError",
+    "MeanSquaredError",
+    "MeanSquaredLogarithmicError",
+    "MeanTensor",
+    "Metric",
+    "Poisson",
+    "Precision",
+    "PrecisionAtRecall",
+    "Recall",
+    "RecallAtPrecision",
+    "RootMeanSquaredError",
+    "SensitivityAtSpecificity",
+    "SparseCategoricalAccuracy",
+    "SparseCategoricalCrossentropy",
+    "SparseTopKCategoricalAccuracy",
+    "SpecificityAtSensitivity",
+    "SquaredHinge",
+    "Sum",
+    "TopKCategoricalAccuracy",
+    "TrueNegatives",
+    "TruePositives",
+    "binary_accuracy",
+    "binary_crossentropy",
+    "categorical_accuracy",
+    "categorical_crossentropy",
+    "categorical_hinge",
+    "deserialize",
+    "get",
+    "hinge",
+    "kl_divergence",
+    "kld",
+    "kullback_leibler_divergence",
+    "log_cosh",
+    "logcosh",
+    "mae",
+    "mape",
+    "mean_absolute_error",
+    "mean_absolute_percentage_error",
+    "mean_squared_error",
+    "mean_squared_logarithmic_error",
+    "mse",
+    "msle",
+    "poisson",
+    "serialize",
+    "sparse_categorical_accuracy",
+    "sparse_categorical_crossentropy",
+    "sparse_top_k_categorical_accuracy",
+    "squared_hinge",
+    "top_k_categorical_accuracy",
+]
+
+KLD = kld = kullback_leibler_divergence = kl_divergence
+MAE = mae = mean_absolute_error
+MAPE = mape = mean_absolute_percentage_error
+MSE = mse = mean_squared_error
+MSLE = msle = mean_squared_logarithmic_error
+logcosh = log_cosh
+
+# every public name that stands for a metric
+_TABLE: dict[str, Any] = {
+    name: globals()[name]
+    for name in __all__
+    if name not in ("Metric", "get") and name in globals()
+}
+_TABLE |= {
+    "cosine_similarity": cosine_similarity,
+    "cosine_proximity": cosine_similarity,
+}
+# names whose meaning depends on the shapes of outputs and targets
+BY_SHAPE = {
+    "accuracy": "accuracy",
+    "acc": "accuracy",
+    "crossentropy": "crossentropy",
+    "ce": "crossentropy",
+}
+
+
+def get(identifier: Any) -> Any:
+    """Give the metric that an argument names.
+
+    Args:
+        identifier: A configuration, a name such as ``"mse"``, a metric, its class, or a
+            function ``(y_true, y_pred)``.
+
+    Returns:
+        A ``Metric`` or a function.
+
+    Raises:
+        ValueError: There is no metric of that name; the nearest is offered.
+        TypeError: It is none of these.
+    """
+    if isinstance(identifier, str):
+        known = {**_TABLE, **{name: accuracy for name in BY_SHAPE}}
+        found = _serialization.find("metric function", identifier, known)
+        return found() if isinstance(found, type) else found
+    if _serialization.is_config(identifier):
+        return _serialization.make("metric", identifier, _TABLE)
+    if isinstance(identifier, type) and issubclass(identifier, Metric):
+        return identifier()
+    if isinstance(identifier, Metric) or callable(identifier):
+        return identifier
+    raise TypeError(
+        "A metric must be a name, a Metric or a function (y_true, y_pred). "
+        f"Received: {identifier!r} ({type(identifier).__name__})."
+    )
+
+
+def resolve(name: str, y_true: Tensor, y_pred: Tensor) -> Callable[..., Tensor]:
+    """Choose what "accuracy" or "crossentropy" means for these shapes.
+
+    Args:
+        name: A key of ``BY_SHAPE``.
+        y_true: The targets.
+        y_pred: The predictions.
+
+    Returns:
+        The binary, the sparse or the categorical function, by Keras's rule.
+    """
+    last_true = y_true.shape[-1] if y_true.shape else 1
+    last_pred = y_pred.shape[-1] if y_pred.shape else 1
+    is_binary = last_pred == 1
+    is_sparse = len(y_true.shape) < len(y_pred.shape) or (
+        last_true == 1 and last_pred > 1
+    )
+    if BY_SHAPE[name] == "accuracy":
+        if is_binary:
+            return binary_accuracy
+        return sparse_categorical_accuracy if is_sparse else categorical_accuracy
+    if is_binary:
+        return binary_crossentropy
+    return sparse_categorical_crossentropy if is_sparse else categorical_crossentropy
+
+
+def serialize(metric: Any) -> Any:
+    """Describe a metric as plain data: a configuration, a name or None."""
+    return _serialization.serialize_keras_object(metric)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    """Make a metric from what ``serialize`` gave.
+
+    Args:
+        config: A configuration, a name or None.
+        custom_objects: A user's own classes and functions by name.
+
+    Raises:
+        ValueError: There is no metric of that name.
+    """
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        return get(config)
+
+
+__getattr__ = _names.missing(__name__, __all__)

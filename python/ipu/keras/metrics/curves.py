@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: MIT
+"""Metrics over many thresholds: areas under curves, and the best point of a curve.
+
+Source: ``tf.keras.metrics`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras import _names
+from ipu.keras._backend_state import state
+from ipu.keras._shape_fitting import fit_weights
+from ipu.keras._types import Tensor
+from ipu.keras.metrics.base import Metric, floats
+from ipu.keras.metrics.confusion import as_thresholds, decisions
+
+__all__ = [
+    "AUC",
+    "PrecisionAtRecall",
+    "RecallAtPrecision",
+    "SensitivityAtSpecificity",
+    "SpecificityAtSensitivity",
+]
+
+
+def _even_thresholds(count: int) -> list[float]:
+    """``count`` thresholds over [0, 1]; the ends lie a little outside."""
+    inner = [(i + 1) / (count - 1) for i in range(count - 2)]
+    return [0.0 - state.epsilon, *inner, 1.0 + state.epsilon]
+
+
+class _Confusion(Metric):
+    """All four counts for each threshold."""
+
+    def __init__(
+        self, thresholds: list[float], shape: tuple[int, ...], name: Any, dtype: Any
+    ) -> None:
+        super().__init__(name, dtype)
+        self.thresholds = thresholds
+        self.true_positives = self.add_weight("true_positives", shape)
+        self.true_negatives = self.add_weight("true_negatives", shape)
+        self.false_positives = self.add_weight("false_positives", shape)
+        self.false_negatives = self.add_weight("false_negatives", shape)
+
+    def _count(self, is_true: Tensor, is_chosen: Tensor, weights: Tensor) -> None:
+        not_true, not_chosen = 1.0 - is_true, 1.0 - is_chosen
+        for variable, values in (
+            (self.true_positives, is_true * is_chosen),
+            (self.true_negatives, not_true * not_chosen),
+            (self.false_positives, not_true * is_chosen),
+            (self.false_negatives, is_true * not_chosen),
+        ):
+            counts = tf.reduce_sum(values * weights, axis=1)
+            variable.assign_add(tf.cast(counts, self._dtype))
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Take a batch in.
+
+        Args:
+            y_true: The targets; what is not 0 is true.
+            y_pred: Probabilities.
+            sample_weight: A weight for each sample; None for 1.
+        """
+        self._count(*decisions(y_true, y_pred, sample_weight, self.thresholds))
+
+    def _counts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return (
+            self.true_positives.value(),
+            self.true_negatives.value(),
+            self.false_positives.value(),
+            self.false_negatives.value(),
+        )
+
+
+class _AtThreshold(_Confusion):
+    """The best of one quantity over the thresholds where another is high enough."""
+
+    _value_name = "value"
+
+    def __init__(
+        self,
+        value: float,
+        num_thresholds: int = 200,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        if not 0 <= value <= 1:
+            raise ValueError(
+                f"`{self._value_name}` must be in the range [0, 1]. Received: {value}."
+            )
+        if num_thresholds <= 0:
+            raise ValueError(
+                f"`num_thresholds` must be greater than 0. Received: {num_thresholds}."
+            )
+        one = num_thresholds == 1
+        thresholds = [0.5] if one else _even_thresholds(num_thresholds)
+        super().__init__(thresholds, (len(thresholds),), name, dtype)
+        self.value = value
+        self.num_thresholds = num_thresholds
+
+    def _pair(self) -> tuple[Tensor, Tensor]:
+        """What must be at least ``value``, and what is wanted high."""
+        raise NotImplementedError
+
+    def result(self) -> Tensor:
+        """Give the best; 0 where no threshold will do."""
+        held, wanted = self._pair()
+        allowed = tf.greater_equal(held, float(self.value))
+        return tf.reduce_max(tf.where(allowed, wanted, tf.zeros_like(wanted)))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal metric."""
+        return {
+            **super().get_config(),
+            self._value_name: self.value,
+            "num_thresholds": self.num_thresholds,
+        }
+
+
+class SensitivityAtSpecificity(_AtThreshold):
+    """The best sensitivity (recall) where the specificity is at least a value.
+
+    Args:
+        specificity: That value, in [0, 1].
+        num_thresholds: How many thresholds are tried.
+        name: The key in logs.
+        dtype: Dtype of the state.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    _value_name = "specificity"
+
+    def __init__(
+        self,
+        specificity: float,
+        num_thresholds: int = 200,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(specificity, num_thresholds, name, dtype)
+
+    def _pair(self) -> tuple[Tensor, Tensor]:
+        tp, tn, fp, fn = self._counts()
+        return _part(tn, fp), _part(tp, fn)
+
+
+class SpecificityAtSensitivity(_AtThreshold):
+    """The best specificity where the sensitivity (recall) is at least a value.
+
+    Args:
+        sensitivity: That value, in [0, 1].
+        num_thresholds: How many thresholds are tried.
+        name: The key in logs.
+        dtype: Dtype of the state.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    _value_name = "sensitivity"
+
+    def __init__(
+        self,
+        sensitivity: float,
+        num_thresholds: int = 200,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(sensitivity, num_thresholds, name, dtype)
+
+    def _pair(self) -> tuple[Tensor, Tensor]:
+        tp, tn, fp, fn = self._counts()
+        return _part(tp, fn), _part(tn, fp)
+
+
+class PrecisionAtRecall(_AtThreshold):
+    """The best precision where the recall is at least a value.
+
+    Args:
+        recall: That value, in [0, 1].
+        num_thresholds: How many thresholds are tried.
+        name: The key in logs.
+        dtype: Dtype of the state.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    _value_name = "recall"
+
+    def __init__(
+        self,
+        recall: float,
+        num_thresholds: int = 200,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(recall, num_thresholds, name, dtype)
+
+    def _pair(self) -> tuple[Tensor, Tensor]:
+        tp, _, fp, fn = self._counts()
+        return _part(tp, fn), _part(tp, fp)
+
+
+class RecallAtPrecision(_AtThreshold):
+    """The best recall where the precision is at least a value.
+
+    Args:
+        precision: That value, in [0, 1].
+        num_thresholds: How many thresholds are tried.
+        name: The key in logs.
+        dtype: Dtype of the state.
+
+    Raises:
+        ValueError: An argument is out of range.
+    """
+
+    _value_name = "precision"
+
+    def __init__(
+        self,
+        precision: float,
+        num_thresholds: int = 200,
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(precision, num_thresholds, name, dtype)
+
+    def _pair(self) -> tuple[Tensor, Tensor]:
+        tp, _, fp, fn = self._counts()
+        return _part(tp, fp), _part(tp, fn)
+
+
+def _part(right: Tensor, wrong: Tensor) -> Tensor:
+    return tf.math.divide_no_nan(right, right + wrong)
+
+
+class AUC(_Confusion):
+    """The area under the curve of hits against false alarms, or precision and recall.
+
+    Args:
+        num_thresholds: How many points the curve has, 2 or more.
+        curve: ``"ROC"`` or ``"PR"``.
+        summation_method: ``"interpolation"`` (the trapezoid rule, and Davis and
+            Goadrich's for PR), ``"minoring"`` or ``"majoring"``.
+        name: The key in logs.
+        dtype: Dtype of the state.
+        thresholds: The thresholds between 0 and 1, instead of even ones.
+        multi_label: Whether each column has a curve of its own, and the result is the
+            mean of the areas.
+        num_labels: How many columns there are; needed with ``multi_label``.
+        label_weights: Weights of the columns in that mean.
+        from_logits: Whether predictions are logits rather than probabilities.
+
+    Raises:
+        ValueError: An argument that is none of these.
+
+    Example:
+        >>> area = AUC(num_thresholds=3)
+        >>> area.update_state([0, 0, 1, 1], [0.0, 0.5, 0.3, 0.9])
+        >>> float(area.result())
+        0.75
+    """
+
+    def __init__(
+        self,
+        num_thresholds: int = 200,
+        curve: str = "ROC",
+        summation_method: str = "interpolation",
+        name: str | None = None,
+        dtype: Any = None,
+        thresholds: Any = None,
+        multi_label: bool = False,
+        num_labels: int | None = None,
+        label_weights: Any = None,
+        from_logits: bool = False,
+    ) -> None:
+        _one_of("curve", curve, ("ROC", "PR"))
+        methods = ("interpolation", "minoring", "majoring")
+        _one_of("summation_method", summation_method, methods)
+        if thresholds is None:
+            if num_thresholds <= 1:
+                raise ValueError(
+                    f"`num_thresholds` must be > 1. Received: {num_thresholds}."
+                )
+            points = _even_thresholds(num_thresholds)
+        else:
+            inner = sorted(as_thresholds(thresholds, 0.5))
+            points = [0.0 - state.epsilon, *inner, 1.0 + state.epsilon]
+        if multi_label and num_labels is None:
+            raise ValueError(
+                "AUC with multi_label=True needs `num_labels`: the state is made "
+                "before the first batch. Received: num_labels=None."
+            )
+        shape = (len(points), num_labels) if multi_label else (len(points),)
+        super().__init__(points, shape, name, dtype)  # type: ignore[arg-type]
+        self.num_thresholds = len(points)
+        self.curve = curve
+        self.summation_method = summation_method
+        self.init_thresholds = thresholds
+        self.multi_label = multi_label
+        self.num_labels = num_labels
+        self.label_weights = label_weights
+        self._from_logits = from_logits
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Take a batch in.
+
+        Args:
+            y_true: The targets; what is not 0 is true.
+            y_pred: Probabilities, or logits.
+            sample_weight: A weight for each sample; None for 1.
+        """
+        if self._from_logits:
+            y_pred = tf.nn.sigmoid(floats(y_pred, tf.float32))
+        if not self.multi_label:
+            super().update_state(y_true, y_pred, sample_weight)
+            return
+        y_true, y_pred = (floats(y, tf.float32) for y in (y_true, y_pred))
+        weights = tf.ones_like(y_pred)
+        if sample_weight is not None:
+            weights = weights * fit_weights(sample_weight, y_pred)
+        limits = tf.constant([[[float(t)]] for t in self.thresholds], dtype="float32")
+        is_true = tf.cast(tf.not_equal(tf.expand_dims(y_true, 0), 0.0), "float32")
+        is_chosen = tf.cast(tf.greater(tf.expand_dims(y_pred, 0), limits), "float32")
+        self._count(is_true, is_chosen, tf.expand_dims(weights, 0))
+
+    def result(self) -> Tensor:
+        """Give the area."""
+        tp, tn, fp, fn = self._counts()
+        if self.curve == "PR" and self.summation_method == "interpolation":
+            areas = _interpolated_pr(tp, fp, fn)
+        else:
+            recall = _part(tp, fn)
+            x, y = (
+                (_part(fp, tn), recall)
+                if self.curve == "ROC"
+                else (recall, _part(tp, fp))
+            )
+            left, right = y[:-1], y[1:]
+            if self.summation_method == "interpolation":
+                heights = (left + right) / 2.0
+            elif self.summation_method == "minoring":
+                heights = tf.minimum(left, right)
+            else:
+                heights = tf.maximum(left, right)
+            areas = tf.reduce_sum((x[:-1] - x[1:]) * heights, axis=0)
+        if not self.multi_label:
+            return areas
+        if self.label_weights is None:
+            return tf.reduce_mean(areas)
+        weights = floats(self.label_weights, self._dtype)
+        return tf.math.divide_no_nan(
+            tf.reduce_sum(areas * weights), tf.reduce_sum(weights)
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal metric."""
+        return {
+            **super().get_config(),
+            "num_thresholds": self.num_thresholds,
+            "curve": self.curve,
+            "summation_method": self.summation_method,
+            "thresholds": self.init_thresholds,
+            "multi_label": self.multi_label,
+            "num_labels": self.num_labels,
+            "label_weights": self.label_weights,
+            "from_logits": self._from_logits,
+        }
+
+
+def _interpolated_pr(tp: Tensor, fp: Tensor, fn: Tensor) -> Tensor:
+    """Davis and Goadrich: true positives are linear in decisions between points."""
+    zero = tf.zeros_like(tp[:-1])
+    chosen = tp + fp
+    gained = tp[:-1] - tp[1:]
+    slope = tf.math.divide_no_nan(gained, tf.maximum(chosen[:-1] - chosen[1:], zero))
+    offset = tp[1:] - slope * chosen[1:]
+    both = tf.logical_and(tf.greater(chosen[:-1], zero), tf.greater(chosen[1:], zero))
+    ratio = tf.where(
+        both,
+        tf.math.divide_no_nan(chosen[:-1], tf.maximum(chosen[1:], zero)),
+        tf.ones_like(zero),
+    )
+    areas = tf.math.divide_no_nan(
+        slope * (gained + offset * tf.math.log(ratio)),
+        tf.maximum(tp[1:] + fn[1:], zero),
+    )
+    return tf.reduce_sum(areas, axis=0)
+
+
+def _one_of(name: str, value: Any, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ValueError(
+            f"Invalid AUC `{name}`: {value!r}.{_names.nearest(str(value), known)}"
+        )

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: MIT
+"""Metrics that are means of a function of targets and predictions.
+
+Source: ``tf.keras.metrics`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu.keras._loss_functions import (
+    binary_crossentropy,
+    categorical_crossentropy,
+    kl_divergence,
+    sparse_categorical_crossentropy,
+)
+from ipu.keras._metric_functions import (
+    accuracy,
+    binary_accuracy,
+    categorical_accuracy,
+    cosine_similarity,
+    sparse_categorical_accuracy,
+    sparse_top_k_categorical_accuracy,
+    top_k_categorical_accuracy,
+)
+from ipu.keras._regression_losses import (
+    categorical_hinge,
+    hinge,
+    log_cosh,
+    mean_absolute_error,
+    mean_absolute_percentage_error,
+    mean_squared_error,
+    mean_squared_logarithmic_error,
+    poisson,
+    squared_hinge,
+)
+from ipu.keras.metrics.base import MeanMetricWrapper
+
+__all__ = [
+    "Accuracy",
+    "BinaryAccuracy",
+    "BinaryCrossentropy",
+    "CategoricalAccuracy",
+    "CategoricalCrossentropy",
+    "CategoricalHinge",
+    "CosineSimilarity",
+    "Hinge",
+    "KLDivergence",
+    "LogCoshError",
+    "MeanAbsoluteError",
+    "MeanAbsolutePercentageError",
+    "MeanSquaredError",
+    "MeanSquaredLogarithmicError",
+    "Poisson",
+    "SparseCategoricalAccuracy",
+    "SparseCategoricalCrossentropy",
+    "SparseTopKCategoricalAccuracy",
+    "SquaredHinge",
+    "TopKCategoricalAccuracy",
+]
+
+
+class Accuracy(MeanMetricWrapper):
+    """How often predictions equal targets."""
+
+    def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
+        super().__init__(accuracy, name, dtype)
+
+
+class BinaryAccuracy(MeanMetricWrapper):
+    """How often ``y_pred > threshold`` is the target."""
+
+    def __init__(
+        self,
+        name: str = "binary_accuracy",
+        dtype: Any = None,
+        threshold: float = 0.5,
+    ) -> None:
+        super().__init__(binary_accuracy, name, dtype, threshold=threshold)
+
+
+class CategoricalAccuracy(MeanMetricWrapper):
+    """How often the most probable class is the target's, given one-hot targets."""
+
+    def __init__(self, name: str = "categorical_accuracy", dtype: Any = None) -> None:
+        super().__init__(categorical_accuracy, name, dtype)
+
+
+class SparseCategoricalAccuracy(MeanMetricWrapper):
+    """How often the most probable class is the target, given class numbers."""
+
+    def __init__(
+        self, name: str = "sparse_categorical_accuracy", dtype: Any = None
+    ) -> None:
+        super().__init__(sparse_categorical_accuracy, name, dtype)
+
+
+class TopKCategoricalAccuracy(MeanMetricWrapper):
+    """How often the target is among the ``k`` most probable classes, given one-hot
+    targets.
+    """
+
+    def __init__(
+        self,
+        k: int = 5,
+        name: str = "top_k_categorical_accuracy",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(top_k_categorical_accuracy, name, dtype, k=k)
+
+
+class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
+    """How often the target is among the ``k`` most probable classes, given class
+    numbers.
+    """
+
+    def __init__(
+        self,
+        k: int = 5,
+        name: str = "sparse_top_k_categorical_accuracy",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(sparse_top_k_categorical_accuracy, name, dtype, k=k)
+
+
+class MeanSquaredError(MeanMetricWrapper):
+    """The mean of ``(y_true - y_pred) ** 2``."""
+
+    def __init__(self, name: str = "mean_squared_error", dtype: Any = None) -> None:
+        super().__init__(mean_squared_error, name, dtype)
+
+
+class MeanAbsoluteError(MeanMetricWrapper):
+    """The mean of ``abs(y_true - y_pred)``."""
+
+    def __init__(self, name: str = "mean_absolute_error", dtype: Any = None) -> None:
+        super().__init__(mean_absolute_error, name, dtype)
+
+
+class MeanAbsolutePercentageError(MeanMetricWrapper):
+    """100 times the mean of ``abs((y_true - y_pred) / y_true)``."""
+
+    def __init__(
+        self, name: str = "mean_absolute_percentage_error", dtype: Any = None
+    ) -> None:
+        super().__init__(mean_absolute_percentage_error, name, dtype)
+
+
+class MeanSquaredLogarithmicError(MeanMetricWrapper):
+    """The mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``."""
+
+    def __init__(
+        self, name: str = "mean_squared_logarithmic_error", dtype: Any = None
+    ) -> None:
+        super().__init__(mean_squared_logarithmic_error, name, dtype)
+
+
+class LogCoshError(MeanMetricWrapper):
+    """The mean of ``log(cosh(y_pred - y_true))``."""
+
+    def __init__(self, name: str = "logcosh", dtype: Any = None) -> None:
+        super().__init__(log_cosh, name, dtype)
+
+
+class KLDivergence(MeanMetricWrapper):
+    """The mean of ``sum(y_true * log(y_true / y_pred))``."""
+
+    def __init__(
+        self, name: str = "kullback_leibler_divergence", dtype: Any = None
+    ) -> None:
+        super().__init__(kl_divergence, name, dtype)
+
+
+class Poisson(MeanMetricWrapper):
+    """The mean of ``y_pred - y_true * log(y_pred)``."""
+
+    def __init__(self, name: str = "poisson", dtype: Any = None) -> None:
+        super().__init__(poisson, name, dtype)
+
+
+class Hinge(MeanMetricWrapper):
+    """The mean of ``max(1 - y_true * y_pred, 0)``."""
+
+    def __init__(self, name: str = "hinge", dtype: Any = None) -> None:
+        super().__init__(hinge, name, dtype)
+
+
+class SquaredHinge(MeanMetricWrapper):
+    """The mean of ``max(1 - y_true * y_pred, 0) ** 2``."""
+
+    def __init__(self, name: str = "squared_hinge", dtype: Any = None) -> None:
+        super().__init__(squared_hinge, name, dtype)
+
+
+class CategoricalHinge(MeanMetricWrapper):
+    """The mean of ``max(best wrong class - right class + 1, 0)``."""
+
+    def __init__(self, name: str = "categorical_hinge", dtype: Any = None) -> None:
+        super().__init__(categorical_hinge, name, dtype)
+
+
+class CosineSimilarity(MeanMetricWrapper):
+    """The mean cosine of the angle between targets and predictions."""
+
+    def __init__(
+        self, name: str = "cosine_similarity", dtype: Any = None, axis: int = -1
+    ) -> None:
+        super().__init__(cosine_similarity, name, dtype, axis=axis)
+
+
+class BinaryCrossentropy(MeanMetricWrapper):
+    """The mean of ``losses.binary_crossentropy``."""
+
+    def __init__(
+        self,
+        name: str = "binary_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(
+            binary_crossentropy,
+            name,
+            dtype,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+        )
+
+
+class CategoricalCrossentropy(MeanMetricWrapper):
+    """The mean of ``losses.categorical_crossentropy``."""
+
+    def __init__(
+        self,
+        name: str = "categorical_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(
+            categorical_crossentropy,
+            name,
+            dtype,
+            from_logits=from_logits,
+            label_smoothing=label_smoothing,
+        )
+
+
+class SparseCategoricalCrossentropy(MeanMetricWrapper):
+    """The mean of ``losses.sparse_categorical_crossentropy``."""
+
+    def __init__(
+        self,
+        name: str = "sparse_categorical_crossentropy",
+        dtype: Any = None,
+        from_logits: bool = False,
+        axis: int = -1,
+    ) -> None:
+        super().__init__(
+            sparse_categorical_crossentropy,
+            name,
+            dtype,
+            from_logits=from_logits,
+            axis=axis,
+        )
