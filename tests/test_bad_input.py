@@ -282,3 +282,82 @@ def test_a_program_with_fewer_shards_than_ipus() -> None:
     message = r"uses 1 of the 2 IPUs.*Set auto_select_ipus = 1"
     with pytest.raises(tf.errors.UnimplementedError, match=message):
         fit(X, Y)
+
+
+# --- functions -----------------------------------------------------------------------
+
+
+def run(body: Callable[..., Any], *args: Any) -> Any:
+    """A traced function, run on the device."""
+    return tf.distribute.get_strategy().run(tf.function(body, jit_compile=True), args)
+
+
+def test_numpy_in_a_function_names_the_op_to_use() -> None:
+    with pytest.raises(TypeError, match=r"tf\.reduce_sum for np\.sum.*while a func"):
+        run(lambda x: np.sum(x), tf.ones(3))
+
+
+def test_a_leaked_tensor_says_so_when_it_is_read() -> None:
+    kept: list[Any] = []
+
+    def leaks(x: Any) -> Any:
+        kept.append(x * 2)
+        return x
+
+    run(leaks, tf.ones(3))
+    for read in (lambda t: t.numpy(), np.asarray, float):
+        with pytest.raises(TypeError, match=r"outside of the function.*made by mul at"):
+            read(kept[0])
+
+
+def test_tensors_kept_in_a_python_list_of_a_loop() -> None:
+    def collects(x: Any) -> Any:
+        kept = []
+        for _ in tf.range(3):
+            kept.append(tf.reduce_sum(x))
+        return kept
+
+    with pytest.raises(TypeError, match=r"out of a loop, carry it.*tf\.TensorArray"):
+        run(collects, tf.ones(3))
+
+
+@pytest.mark.parametrize(
+    "args", [tf.ones((4, 3)), np.ones(3, np.float32), {"x": 1}, 5, "text"]
+)
+def test_arguments_of_run_are_a_sequence(args: Any) -> None:
+    strategy = tf.distribute.get_strategy()
+    with pytest.raises(TypeError, match=r"args must be a list or tuple.*args=\(value,"):
+        strategy.run(tf.function(lambda x: x), args)
+    assert float(strategy.run(tf.function(lambda x: x), args=iter([2.0]))) == 2.0
+
+
+def test_a_variable_that_plus_equals_replaced() -> None:
+    def counts(x: Any) -> Any:
+        nonlocal counter
+        counter += x
+        return counter
+
+    counter = tf.Variable(1.0)
+    with pytest.raises(tf.errors.NotFoundError, match=r"v\.assign_add\(x\) is meant"):
+        run(counts, tf.constant(1.0))
+
+
+def test_tensors_cannot_be_changed() -> None:
+    x = tf.ones((4, 3))
+    with pytest.raises(TypeError, match=r"item assignment.*tf\.where.*assign\(\)"):
+        x[0] = 1.0  # type: ignore[index]
+    with pytest.raises(TypeError, match=r"item assignment"):
+        del x[0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("index", [1.0, "a", (0, 1.5)])
+def test_indices_are_whole_numbers(index: Any) -> None:
+    with pytest.raises(TypeError, match=r"Only integers, slices.*Received: (1|'a')"):
+        tf.ones((4, 3))[index]
+
+
+def test_gradients_and_variables_the_wrong_way_round() -> None:
+    v = tf.Variable(1.0)
+    pairs = zip([v], [tf.constant(1.0)], strict=True)
+    with pytest.raises(TypeError, match=r"pairs of a gradient and its variable.*zip\("):
+        keras.optimizers.SGD(0.1).apply_gradients(pairs)

@@ -629,3 +629,65 @@ def test_an_unknown_flag_is_told_at_the_first_use_of_a_device(tmp_path):
     done = run(tmp_path, text)
     assert done.returncode == 1 and done.stdout == "before\n"
     assert "Unknown flag '--nope'" in done.stderr
+
+
+def test_one_device_strategy(served):
+    import tensorflow as tf
+
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    with strategy.scope():
+        v = tf.Variable([1.0, 2.0])
+
+    def step(x, factor):
+        v.assign_add(x)
+        return {"sum": tf.reduce_sum(v) * factor}
+
+    x = np.ones(2, np.float32)
+    plain = strategy.run(step, args=(x,), kwargs={"factor": np.float32(2)})
+    traced = strategy.run(tf.function(step), kwargs={"x": x, "factor": 1.0})
+    assert (float(plain["sum"]), float(traced["sum"])) == (10.0, 7.0)
+
+
+def test_reduction_under_its_old_path(served):
+    import keras
+
+    reduction = keras.losses.losses_utils.ReductionV2
+    assert reduction.SUM == keras.losses.Reduction.SUM
+    assert keras.utils.losses_utils.ReductionV2 is reduction
+
+
+def test_an_optimizer_that_wraps_another(served):
+    from tensorflow import keras
+    from tensorflow.python.training.optimizer import Optimizer
+
+    class Halving(Optimizer):
+        def __init__(self, wrapped, model):
+            super().__init__(False, "Halving")
+            self.wrapped, self.model = wrapped, model
+            self.calls = []
+
+        def compute_gradients(self, loss, var_list=None, **kwargs):
+            self.calls.append("compute")
+            gradients = self.wrapped.get_gradients(loss, self.model.trainable_weights)
+            return [
+                (g * 0.5, v)
+                for g, v in zip(gradients, self.model.trainable_weights, strict=True)
+            ]
+
+        def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+            self.calls.append("apply")
+            return self.wrapped.apply_gradients(grads_and_vars)
+
+    def trained(halved):
+        model = keras.Sequential([keras.layers.Dense(1, kernel_initializer="ones")])
+        sgd = keras.optimizers.SGD(0.1 if halved else 0.05)
+        optimizer = Halving(sgd, model) if halved else sgd
+        model.compile(optimizer, "mse", steps_per_execution=4)
+        x = np.linspace(0, 1, 12, dtype=np.float32).reshape(4, 3)
+        model.fit(x, x[:, :1], batch_size=1, shuffle=False, verbose=0)
+        if halved:
+            assert optimizer.calls[:2] == ["compute", "apply"]
+        return model.get_weights()
+
+    for ours, plain in zip(trained(True), trained(False), strict=True):
+        np.testing.assert_allclose(ours, plain, rtol=1e-6)

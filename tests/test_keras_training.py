@@ -579,3 +579,25 @@ def test_shape_errors_name_layer_and_line() -> None:
         keras.Sequential([Odd(name="odd_one", input_shape=(6,))])
     assert f"test_keras_training.py:{line}" in str(caught.value)
     assert "(None, 6)" in str(caught.value)
+
+
+def test_steps_settle_the_batch_size_of_arrays() -> None:
+    x = np.arange(30, dtype=np.float32).reshape(30, 1)
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    model.set_weights([np.ones((1, 1)), np.zeros(1)])
+    history = model.fit(x, x, steps_per_epoch=30, epochs=3, verbose=0)
+    assert len(history.steps["loss"]) == 90  # batches of one; each epoch starts anew
+    assert model.predict(x, steps=2).shape == (30, 1)  # two batches of 15
+    assert model.predict(x, batch_size=5, steps=2).shape == (10, 1)
+
+
+def test_arrays_start_again_in_each_epoch() -> None:
+    x = np.arange(8, dtype=np.float32).reshape(8, 1)
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    model.set_weights([np.zeros((1, 1)), np.zeros(1)])
+    history = model.fit(
+        x, x, batch_size=2, steps_per_epoch=2, epochs=4, shuffle=False, verbose=0
+    )
+    assert history.steps["loss"] == [0.5, 6.5] * 4

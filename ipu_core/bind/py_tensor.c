@@ -149,6 +149,11 @@ require_eager(ipu_py_tensor *self, const char *what)
     if (self->storage != NULL) {
         return 0;
     }
+    PyObject *open = ipu_py_open_trace(state_of((PyObject *)self));
+    if (open == NULL || open == Py_None) {
+        ipu_py_raise_leaked(self);
+        return -1;
+    }
     PyErr_Format(
         PyExc_TypeError,
         "%s needs the tensor's value, which is not known while a function is "
@@ -257,9 +262,9 @@ tensor_releasebuffer(PyObject *Py_UNUSED(self), Py_buffer *view)
 }
 
 static PyObject *
-tensor_view_array(PyObject *self)
+tensor_view_array(PyObject *self, const char *what)
 {
-    if (require_eager((ipu_py_tensor *)self, "numpy()") < 0) {
+    if (require_eager((ipu_py_tensor *)self, what) < 0) {
         return NULL;
     }
     PyObject *view = PyMemoryView_FromObject(self);
@@ -274,7 +279,7 @@ tensor_view_array(PyObject *self)
 static PyObject *
 tensor_numpy(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    PyObject *array = tensor_view_array(self);
+    PyObject *array = tensor_view_array(self, "numpy()");
     if (array != NULL && ((ipu_py_tensor *)self)->type.shape.rank == 0) {
         /* a scalar tensor gives a NumPy scalar, as TensorFlow's does */
         PyObject *empty = PyTuple_New(0);
@@ -295,7 +300,8 @@ tensor_array(PyObject *self, PyObject *args, PyObject *kwargs)
                                      &copy)) {
         return NULL;
     }
-    PyObject *array = tensor_view_array(self);
+    PyObject *array = tensor_view_array(
+        self, "NumPy (use the op of tf, such as tf.reduce_sum for np.sum)");
     if (array == NULL) {
         return NULL;
     }
@@ -387,6 +393,17 @@ tensor_index(PyObject *self, PyObject *key)
     return result;
 }
 
+static int
+tensor_assign_item(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(key),
+                   PyObject *Py_UNUSED(value))
+{
+    PyErr_SetString(PyExc_TypeError,
+                    "a Tensor does not support item assignment: its values never "
+                    "change. Make a new one with tf.where or tf.concat, or keep the "
+                    "values in a tf.Variable and use its assign()");
+    return -1;
+}
+
 static PyObject *
 tensor_item(PyObject *self, Py_ssize_t i)
 {
@@ -423,7 +440,7 @@ tensor_single(PyObject *self, const char *what)
         PyErr_Format(PyExc_TypeError, "%s needs a tensor of one element", what);
         return NULL;
     }
-    PyObject *array = tensor_view_array(self);
+    PyObject *array = tensor_view_array(self, what);
     PyObject *item = array == NULL ? NULL : PyObject_CallMethod(array, "item", NULL);
     Py_XDECREF(array);
     return item;
@@ -746,6 +763,7 @@ static PyType_Slot tensor_slots[] = {
     {Py_bf_releasebuffer, tensor_releasebuffer},
     {Py_mp_length, tensor_length},
     {Py_mp_subscript, tensor_index},
+    {Py_mp_ass_subscript, tensor_assign_item},
     {Py_sq_item, tensor_item},
     {Py_sq_length, tensor_length},
     {Py_nb_add, slot_add},

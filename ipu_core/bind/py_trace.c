@@ -86,7 +86,8 @@ ipu_py_raise_leaked(const ipu_py_tensor *tensor)
     PyErr_Format(PyExc_TypeError,
                  "a tensor of a traced function (%s) is used outside of the function "
                  "or loop that made it: %s. It has no value there; pass it as an "
-                 "argument, or return it",
+                 "argument, or return it; out of a loop, carry it in a variable or a "
+                 "tf.TensorArray made before the loop, or enqueue it to an outfeed",
                  name == NULL ? "without a name" : name, made);
 }
 

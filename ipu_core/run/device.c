@@ -313,7 +313,10 @@ find_copy_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
 {
     *out = find_variable_locked(device, id);
     IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND,
-                "the device has no variable %" PRId64 " (any more)", id);
+                "the device has no variable %" PRId64
+                " (any more): what held it is gone. Keep the Variable; in a function "
+                "`v += x` puts a tensor in its place, where v.assign_add(x) is meant",
+                id);
     IPU_FAIL_IF(ctx, replica < 0 || replica >= device->replicas, VALUE,
                 "replica must be from 0 to %" PRId32 ", but got %" PRId32,
                 device->replicas - 1, replica);
@@ -369,7 +372,10 @@ ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t repli
     }
     pthread_mutex_unlock(&device->lock);
     IPU_FAIL_IF(ctx, v == NULL, NOT_FOUND,
-                "the device has no variable %" PRId64 " (any more)", id);
+                "the device has no variable %" PRId64
+                " (any more): what held it is gone. Keep the Variable; in a function "
+                "`v += x` puts a tensor in its place, where v.assign_add(x) is meant",
+                id);
     return IPU_OK;
 }
 

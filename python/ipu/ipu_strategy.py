@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
@@ -128,6 +128,19 @@ def _reduce_op(value: Any) -> ReduceOp:
         raise ValueError(
             f"reduce_op must be ReduceOp.SUM or ReduceOp.MEAN. Received: {value!r}."
         ) from None
+
+
+def _checked_arguments(args: Any) -> Sequence[Any]:
+    """``args`` of ``run``: a tensor would be taken apart along its first axis."""
+    if isinstance(args, (list, tuple)):
+        return args
+    if isinstance(args, (str, bytes, Mapping)) or not isinstance(args, Iterable):
+        given = f"Received: {args!r}"
+    elif hasattr(args, "dtype"):
+        given = f"Received: one value of shape {tuple(args.shape)}"
+    else:
+        return list(args)
+    raise TypeError(f"args must be a list or tuple. {given}. Write args=(value,).")
 
 
 class Strategy:
@@ -359,7 +372,8 @@ class IPUStrategyV1(Strategy):
 
         Raises:
             ValueError: ``fn`` is a plain function.
-            TypeError: An input or an output is float64, or ``fn`` cannot be called.
+            TypeError: An input or an output is float64, ``fn`` cannot be called, or
+                ``args`` is a single value.
             InvalidArgumentError: An int64 input does not fit into int32.
 
         Example:
@@ -372,6 +386,7 @@ class IPUStrategyV1(Strategy):
         del options
         if not callable(fn):
             raise TypeError(f"fn must be callable. Received: {fn!r}.")
+        args = _checked_arguments(args)
         keywords = dict(kwargs) if kwargs else {}
         if _in_trace():
             return fn(*args, **keywords)

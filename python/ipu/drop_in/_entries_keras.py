@@ -16,6 +16,7 @@ _STAGE = {
         "FunctionalLayerPipelineStageAssignment SequentialLayerPipelineStageAssignment",
     ),
 }
+_REDUCTION = Entry((), renamed("ipu.keras.losses", "ReductionV2=Reduction"))
 
 
 def _layers(*names: str) -> dict[str, Entry]:
@@ -59,7 +60,9 @@ KERAS: dict[str, Entry] = {
     **_layers("batch_normalization", "advanced_activations", "noise", "experimental"),
     **_layers("experimental.preprocessing", "recurrent", "recurrent_v2", "embeddings"),
     **_layers("convolutional", "pooling"),
-    **_utils("generic_utils", "np_utils", "data_utils", "layer_utils", "losses_utils"),
+    **_utils("generic_utils", "np_utils", "data_utils", "layer_utils"),
+    "keras.utils.losses_utils": _REDUCTION,
+    "keras.losses.losses_utils": _REDUCTION,
     **_utils("tf_utils", "vis_utils"),
     "keras.testing_utils": entry(f"{_INS}.keras_testing_utils"),
     "keras.combinations": entry(f"{_INS}.keras_combinations"),

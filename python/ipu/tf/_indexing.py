@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,18 @@ def _is_index_tensor(item: Any) -> bool:
     return isinstance(item, (list, np.ndarray)) or (
         hasattr(item, "shape") and len(item.shape) > 0
     )
+
+
+def _whole_number(item: Any) -> int:
+    try:
+        return operator.index(item)
+    except TypeError as error:
+        if isinstance(item, _core.Tensor):
+            raise
+        raise TypeError(
+            "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and "
+            f"scalar integer tensors are valid indices. Received: {item!r}."
+        ) from error
 
 
 def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
@@ -72,7 +85,7 @@ def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
             strides.append(step)
             shape.append(count)
         else:
-            index = int(item.__index__())
+            index = _whole_number(item)
             if not -length <= index < length:
                 raise IndexError(
                     f"index {index} is out of bounds for axis {axis} with size {length}"

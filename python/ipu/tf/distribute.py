@@ -8,14 +8,17 @@ counts them, however many IPUs its device has.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ipu import _core, _strategy_state
+from ipu._placement import device as place
 from ipu._strategy_state import ReduceOp, has_strategy
 from ipu.ipu_strategy import InputContext, Strategy
 
 __all__ = [
     "InputContext",
+    "OneDeviceStrategy",
     "ReduceOp",
     "ReplicaContext",
     "Strategy",
@@ -27,6 +30,31 @@ __all__ = [
 
 
 _default = Strategy()
+
+
+class OneDeviceStrategy(Strategy):
+    """Everything on one device that is no IPU: functions run as they are called.
+
+    Programs choose between it and ``IPUStrategy`` to run with or without IPUs.
+
+    Args:
+        device: A device such as "/cpu:0", or "" for the default one.
+
+    Source: ``tf.distribute.OneDeviceStrategy``.
+
+    Example:
+        >>> strategy = OneDeviceStrategy("/cpu:0")
+        >>> with strategy.scope():
+        ...     strategy.run(lambda x: x + 1, args=(2,))
+        3
+    """
+
+    def __init__(self, device: str = "") -> None:
+        self._device = device
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """A context in which ops and variables are made on the device."""
+        return place(self._device) if self._device else nullcontext(self)
 
 
 def get_strategy() -> Any:

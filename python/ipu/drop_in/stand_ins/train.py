@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ipu.keras import optimizers
+from ipu.tf import _function
 
 __all__ = [
     "AdamOptimizer",
@@ -20,11 +21,21 @@ __all__ = [
     "Optimizer",
 ]
 
-Optimizer = optimizers.Optimizer
 
+class Optimizer(optimizers.Optimizer):
+    """The arguments of TensorFlow 1's methods over those of a Keras optimizer.
 
-class _FirstStyle(optimizers.Optimizer):
-    """The arguments of TensorFlow 1's methods over those of a Keras optimizer."""
+    A program's own optimizer is a subclass that wraps another one and overrides
+    ``compute_gradients`` or ``apply_gradients``; ``minimize`` calls both.
+
+    Args:
+        use_locking: Accepted without effect.
+        name: A name.
+    """
+
+    def __init__(self, use_locking: bool = False, name: str = "Optimizer") -> None:
+        del use_locking
+        optimizers.Optimizer.__init__(self, name=name)
 
     @property
     def _learning_rate(self) -> Any:
@@ -63,9 +74,15 @@ class _FirstStyle(optimizers.Optimizer):
         del gate_gradients, aggregation_method, colocate_gradients_with_ops
         if isinstance(global_step, (list, tuple)):  # the order of Keras
             global_step, var_list = None, global_step
-        result = super().minimize(loss, _named(var_list), grad_loss, name)
-        _count(global_step)
-        return result
+        del name
+        variables = _named(var_list)
+        if not _function.in_trace():
+            result = super().minimize(loss, variables, grad_loss)
+            _count(global_step)
+            return result
+        more = {} if grad_loss is None else {"grad_loss": grad_loss}
+        pairs = self.compute_gradients(loss, var_list=variables, **more)
+        return self.apply_gradients(pairs, global_step=global_step)
 
     def apply_gradients(  # type: ignore[override]
         self,
@@ -101,7 +118,7 @@ def _count(global_step: Any) -> None:
         global_step.assign_add(1)
 
 
-class GradientDescentOptimizer(_FirstStyle, optimizers.SGD):
+class GradientDescentOptimizer(Optimizer, optimizers.SGD):
     """Gradient descent.
 
     Args:
@@ -117,10 +134,10 @@ class GradientDescentOptimizer(_FirstStyle, optimizers.SGD):
         name: str = "GradientDescent",
     ) -> None:
         del use_locking
-        super().__init__(learning_rate, name=name)
+        optimizers.SGD.__init__(self, learning_rate, name=name)
 
 
-class MomentumOptimizer(_FirstStyle, optimizers.SGD):
+class MomentumOptimizer(Optimizer, optimizers.SGD):
     """Gradient descent with momentum.
 
     Args:
@@ -140,10 +157,10 @@ class MomentumOptimizer(_FirstStyle, optimizers.SGD):
         use_nesterov: bool = False,
     ) -> None:
         del use_locking
-        super().__init__(learning_rate, momentum, use_nesterov, name=name)
+        optimizers.SGD.__init__(self, learning_rate, momentum, use_nesterov, name=name)
 
 
-class AdamOptimizer(_FirstStyle, optimizers.Adam):
+class AdamOptimizer(Optimizer, optimizers.Adam):
     """Adam.
 
     Args:
@@ -165,4 +182,4 @@ class AdamOptimizer(_FirstStyle, optimizers.Adam):
         name: str = "Adam",
     ) -> None:
         del use_locking
-        super().__init__(learning_rate, beta1, beta2, epsilon, name=name)
+        optimizers.Adam.__init__(self, learning_rate, beta1, beta2, epsilon, name=name)

@@ -69,6 +69,7 @@ def as_batches(
     sample_weight: Any = None,
     batch_size: int | None = None,
     shuffle: bool | str = False,
+    steps: int | None = None,
 ) -> Batches:
     """Make batches of whatever the user gave.
 
@@ -76,9 +77,11 @@ def as_batches(
         x: Arrays or tensors (also lists and dicts of them), or a ``tf.data.Dataset``.
         y: Targets; None with a data set.
         sample_weight: A weight for each sample; None with a data set.
-        batch_size: Samples in a batch; None is 32, or all of them where there are
+        batch_size: Samples in a batch; None makes ``steps`` batches of arrays where
+            that is given, else batches of 32, or one of all of them where there are
             fewer. Not with a data set, which is batched already.
         shuffle: Whether arrays are shuffled anew in every pass.
+        steps: The steps of a pass, or None.
 
     Returns:
         The batches.
@@ -107,7 +110,7 @@ def as_batches(
         _as_arrays(part, name)
         for part, name in zip(parts, ("x", "y", "sample_weight"), strict=False)
     )
-    return _from_arrays(arrays, batch_size, shuffle, (x, y, sample_weight))
+    return _from_arrays(arrays, batch_size, shuffle, steps, (x, y, sample_weight))
 
 
 # --- arrays -------------------------------------------------------------------------
@@ -157,6 +160,7 @@ def _from_arrays(
     arrays: tuple[Nest, ...],
     batch_size: int | None,
     shuffle: bool | str,
+    steps: int | None,
     source: Any,
 ) -> Batches:
     leaves = tf.nest.flatten(arrays)
@@ -181,7 +185,7 @@ def _from_arrays(
             "dataset length is unknown: the arrays are empty. Received: 0 samples."
         )
     if batch_size is None:
-        batch_size = min(32, samples)
+        batch_size = math.ceil(samples / steps) if steps else min(32, samples)
     if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
         raise ValueError(
             f"`batch_size` must be a positive integer. Received: {batch_size!r}."
@@ -202,6 +206,8 @@ def _from_arrays(
     dataset = dataset.batch(int(batch_size), drop_remainder=True)
     if shuffle == "batch":
         dataset = dataset.shuffle(count, seed=_shuffle_seed())
+    if steps and steps < count:
+        dataset, count = dataset.take(int(steps)), int(steps)
     return Batches(dataset, count, source)
 
 

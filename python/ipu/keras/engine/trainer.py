@@ -266,7 +266,9 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             parts, validation_data = split_validation(parts, validation_split)
         with self._scope():
             epochs_run = max(epochs - initial_epoch, 1)
-            batches = as_batches(*parts, batch_size=batch_size, shuffle=shuffle)
+            batches = as_batches(
+                *parts, batch_size=batch_size, shuffle=shuffle, steps=steps_per_epoch
+            )
             train = fit_loops.Run(
                 self,
                 "train",
@@ -298,7 +300,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         if hasattr(data, "element_spec"):
             batches = as_batches(data)
         else:
-            batches = as_batches(*unpack(data), batch_size=batch_size)
+            batches = as_batches(*unpack(data), batch_size=batch_size, steps=steps)
         return fit_loops.Run(
             self, "test", batches, steps, argument="validation_steps", again=True
         )
@@ -344,7 +346,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self._assert_compiled()
         self._refuse_pipeline("evaluate")
         with self._scope():
-            batches = as_batches(x, y, sample_weight, batch_size)
+            batches = as_batches(x, y, sample_weight, batch_size, steps=steps)
             run = fit_loops.Run(self, "test", batches, steps)
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps
@@ -387,7 +389,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         del max_queue_size, workers, use_multiprocessing
         self._refuse_pipeline("predict")
         with self._scope():
-            batches = as_batches(x, batch_size=batch_size)
+            batches = as_batches(x, batch_size=batch_size, steps=steps)
             run = fit_loops.Run(self, "predict", batches, steps)
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps

@@ -292,9 +292,18 @@ class Optimizer(Slots):
 
         Raises:
             ValueError: There is no gradient at all.
+            TypeError: The second of a pair is no variable.
         """
         del name, experimental_aggregate_gradients
         pairs = list(grads_and_vars)
+        for grad, var in pairs:
+            if not isinstance(var, tf.Variable):
+                swapped = isinstance(grad, tf.Variable)
+                raise TypeError(
+                    "apply_gradients takes pairs of a gradient and its variable. "
+                    f"Received: {grad!r} and {var!r}."
+                    + (" Write zip(gradients, variables)." if swapped else "")
+                )
         kept = [(grad, var) for grad, var in pairs if grad is not None]
         missing = [str(var.name) for grad, var in pairs if grad is None]
         if not kept:
