@@ -545,11 +545,17 @@ def test_no_warnings_in_a_plain_run() -> None:
 def test_a_model_of_an_earlier_configuration_is_refused() -> None:
     model = classifier(1)
     config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1
+    config.auto_select_ipus = [1, 1]
     config.configure_ipu_system()
-    with pytest.raises(tf.errors.FailedPreconditionError, match="Make the model again"):
-        model.fit(batches(), verbose=0)
-    classifier(1).fit(batches(), verbose=0)
+    try:
+        again = "Make the model again"
+        with pytest.raises(tf.errors.FailedPreconditionError, match=again):
+            model.fit(batches(), verbose=0)
+        classifier(1).fit(batches(), verbose=0)
+    finally:
+        config = ipu.config.IPUConfig()
+        config.auto_select_ipus = 1
+        config.configure_ipu_system()
 
 
 def test_a_program_with_fewer_shards_than_ipus_is_refused() -> None:

@@ -136,7 +136,7 @@ def _checked_arguments(args: Any) -> Sequence[Any]:
         return args
     if isinstance(args, (str, bytes, Mapping)) or not isinstance(args, Iterable):
         given = f"Received: {args!r}"
-    elif hasattr(args, "dtype"):
+    elif hasattr(args, "dtype") and hasattr(args, "shape"):
         given = f"Received: one value of shape {tuple(args.shape)}"
     else:
         return list(args)
