@@ -3,13 +3,168 @@
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ipu import tf
+from ipu.keras import _names
+from ipu.keras._progress import Progbar
+from ipu.keras._sequence import Sequence
+from ipu.keras._serialization import (
+    CustomObjectScope,
+    custom_object_scope,
+    deserialize_keras_object,
+    get_custom_objects,
+    get_registered_name,
+    get_registered_object,
+    register_keras_serializable,
+    serialize_keras_object,
+)
 
-__all__ = ["set_random_seed", "to_categorical"]
+__all__ = [
+    "CustomObjectScope",
+    "Progbar",
+    "Sequence",
+    "custom_object_scope",
+    "deserialize_keras_object",
+    "get_custom_objects",
+    "get_file",
+    "get_registered_name",
+    "get_registered_object",
+    "model_to_dot",
+    "normalize",
+    "plot_model",
+    "register_keras_serializable",
+    "serialize_keras_object",
+    "set_random_seed",
+    "to_categorical",
+]
+
+
+def normalize(x: Any, axis: int = -1, order: int = 2) -> np.ndarray[Any, Any]:
+    """Divide an array by its norms along an axis.
+
+    Args:
+        x: An array.
+        axis: The axis.
+        order: The order of the norm, 2 for the length.
+
+    Returns:
+        An array of the same shape; what has a norm of 0 stays as it is.
+
+    Example:
+        >>> normalize(np.array([[3.0, 4.0]])).tolist()
+        [[0.6, 0.8]]
+    """
+    norms = np.atleast_1d(np.linalg.norm(x, order, axis))
+    norms[norms == 0] = 1
+    result: np.ndarray[Any, Any] = np.asarray(x) / np.expand_dims(norms, axis)
+    return result
+
+
+def get_file(
+    fname: str | None = None,
+    origin: str | None = None,
+    untar: bool = False,
+    md5_hash: str | None = None,
+    file_hash: str | None = None,
+    cache_subdir: str = "datasets",
+    hash_algorithm: str = "auto",
+    extract: bool = False,
+    archive_format: Any = "auto",
+    cache_dir: str | os.PathLike[str] | None = None,
+) -> str:
+    """Give the path of a file in the Keras cache; download it if it is not there.
+
+    Args:
+        fname: Its name in the cache, or an absolute path; None for that in ``origin``.
+        origin: Its address.
+        untar: The same as ``extract``.
+        md5_hash: Its MD5 checksum; ``file_hash`` is better.
+        file_hash: Its SHA-256 or MD5 checksum. A file in the cache that has another
+            one is downloaded again.
+        cache_subdir: The folder in the cache.
+        hash_algorithm: ``"sha256"``, ``"md5"`` or ``"auto"``, by the length.
+        extract: Whether it is an archive to unpack beside itself.
+        archive_format: Ignored: archives are known by their names.
+        cache_dir: The cache, instead of ``$KERAS_HOME`` or ``~/.keras``.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: There is no address, or no file name in it.
+        OSError: The download failed or came with another checksum; the text says
+            where to put the file by hand.
+    """
+    from ipu.keras.datasets import _download
+
+    del archive_format, hash_algorithm
+    if origin is None:
+        raise ValueError("`get_file` needs the address of the file, `origin`.")
+    name = fname or origin.rpartition("/")[2]
+    if not name:
+        raise ValueError(f"Give `fname`: there is no file name in {origin!r}.")
+    home = cache_dir or os.environ.get("KERAS_HOME") or "~/.keras"
+    path = Path(home).expanduser() / cache_subdir / name
+    wanted = file_hash or md5_hash
+    if not (path.is_file() and _has_checksum(path.read_bytes(), wanted)):
+        try:
+            content = _download.fetch(origin)
+        except OSError as error:
+            raise OSError(
+                f"{origin} cannot be downloaded ({error}). Put the file to {path}."
+            ) from None
+        if not _has_checksum(content, wanted):
+            raise OSError(f"{origin} came with another checksum than {wanted}.")
+        _download.store(path, content)
+    if extract or untar:
+        import shutil
+
+        shutil.unpack_archive(path, path.parent, **_safely(path))
+    return str(path)
+
+
+def _safely(path: Path) -> dict[str, Any]:
+    """Archives may not write outside of the folder that they are unpacked into."""
+    import tarfile
+
+    is_tar = tarfile.is_tarfile(path)
+    return {"filter": "data"} if is_tar and hasattr(tarfile, "data_filter") else {}
+
+
+def _has_checksum(content: bytes, wanted: str | None) -> bool:
+    if wanted is None:
+        return True
+    kind = hashlib.sha256 if len(wanted) == 64 else hashlib.md5
+    return kind(content).hexdigest() == wanted
+
+
+def model_to_dot(model: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse: drawings need packages that this one does without.
+
+    Raises:
+        ImportError: Always; the text says what shows a model instead.
+    """
+    del args, kwargs
+    raise ImportError(
+        "Failed to import pydot: models are not drawn with graphviz here. Use "
+        f"{getattr(model, 'name', 'model')}.summary(), or the model as the last line "
+        "of a notebook's cell."
+    )
+
+
+def plot_model(model: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    """Refuse as ``model_to_dot`` does.
+
+    Raises:
+        ImportError: Always; the text says what shows a model instead.
+    """
+    model_to_dot(model, *args, **kwargs)
 
 
 def to_categorical(
@@ -57,3 +212,6 @@ def set_random_seed(seed: int) -> None:
     random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)
     tf.random.set_seed(seed)
+
+
+__getattr__ = _names.missing(__name__, __all__)

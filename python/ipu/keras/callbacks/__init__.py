@@ -7,6 +7,7 @@ from ipu.keras import _names
 from ipu.keras.callbacks.callback import Callback, CallbackList
 from ipu.keras.callbacks.checkpoint import ModelCheckpoint
 from ipu.keras.callbacks.history import History
+from ipu.keras.callbacks.plateau import ReduceLROnPlateau
 from ipu.keras.callbacks.progbar import ProgbarLogger
 from ipu.keras.callbacks.simple import (
     CSVLogger,
@@ -25,6 +26,7 @@ __all__ = [
     "LearningRateScheduler",
     "ModelCheckpoint",
     "ProgbarLogger",
+    "ReduceLROnPlateau",
     "TerminateOnNaN",
 ]
 

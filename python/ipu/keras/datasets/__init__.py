@@ -8,6 +8,22 @@ Example:
 
 from __future__ import annotations
 
-from ipu.keras.datasets import fashion_mnist, mnist
+from ipu.keras.datasets import (
+    boston_housing,
+    cifar10,
+    cifar100,
+    fashion_mnist,
+    imdb,
+    mnist,
+    reuters,
+)
 
-__all__ = ["fashion_mnist", "mnist"]
+__all__ = [
+    "boston_housing",
+    "cifar10",
+    "cifar100",
+    "fashion_mnist",
+    "imdb",
+    "mnist",
+    "reuters",
+]

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu import tf
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine import model_config
 from ipu.keras.engine.functional_graph import Graph, map_graph
 from ipu.keras.engine.input_spec import InputSpec
 from ipu.keras.engine.keras_tensor import KerasTensor
@@ -179,6 +180,32 @@ class Functional(Model):
                 f"{self.input_names}."
             )
         return flat
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the layers and how they are connected, as plain data.
+
+        Raises:
+            ValueError: A layer calls a function without a public name.
+        """
+        return model_config.functional_config(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Make a model from what ``get_config`` gave, with new weights.
+
+        Args:
+            config: The configuration.
+            custom_objects: A user's own layers and functions by name.
+        """
+        from ipu.keras import layers
+
+        with _serialization.CustomObjectScope(custom_objects or {}):
+            inputs, outputs = model_config.connect(config, layers.deserialize)
+        trainable = config.get("trainable", True)
+        model = cls(inputs, outputs, name=config.get("name"))
+        if not trainable:
+            model.trainable = False
+        return model
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Find the shapes of the outputs for inputs of other shapes."""

@@ -8,12 +8,14 @@ from the outputs of a model gives its graph.
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu import tf
 from ipu.keras._types import Nest, Shape
+from ipu.keras.engine.op_names import BINARY, reversed_operator
 from ipu.tf import _dispatch
 from ipu.tf.tensor_shape import TensorShape
 
@@ -93,13 +95,13 @@ class KerasTensor:
     __hash__ = object.__hash__
 
     def __neg__(self) -> KerasTensor:
-        return _operate("neg", lambda x: -x, self)
+        return _operate("neg", operator.neg, self)
 
     def __abs__(self) -> KerasTensor:
-        return _operate("abs", abs, self)
+        return _operate("abs", operator.abs, self)
 
     def __getitem__(self, key: Any) -> KerasTensor:
-        return _operate("getitem", lambda x: x[key], self)
+        return _operate("getitem", operator.getitem, self, key)
 
 
 def _operate(name: str, function: Callable[..., Any], *args: Any) -> KerasTensor:
@@ -111,10 +113,7 @@ def _operate(name: str, function: Callable[..., Any], *args: Any) -> KerasTensor
 
 def _add_operators() -> None:
     """Give ``KerasTensor`` the binary operators of tensors."""
-    import operator
-
-    both = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
-    for name in (*both, "lt", "le", "gt", "ge"):
+    for name in (*BINARY, "lt", "le", "gt", "ge"):
         function = getattr(operator, name)
 
         def forward(
@@ -126,15 +125,15 @@ def _add_operators() -> None:
             return _operate(name, function, self, other)
 
         setattr(KerasTensor, f"__{name}__", forward)
-        if name in both:
+        if name in BINARY:
 
             def backward(
                 self: KerasTensor,
                 other: Any,
                 name: str = name,
-                function: Callable[..., Any] = function,
+                function: Callable[..., Any] = reversed_operator(name),  # noqa: B008
             ) -> KerasTensor:
-                return _operate(name, lambda y, x: function(x, y), self, other)
+                return _operate(name, function, self, other)
 
             setattr(KerasTensor, f"__r{name}__", backward)
 

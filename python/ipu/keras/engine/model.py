@@ -10,7 +10,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._names import nearest
 from ipu.keras._types import Nest
-from ipu.keras.engine import summary, weights_file
+from ipu.keras.engine import model_config, saving, summary, weights_file
 from ipu.keras.engine.trainer import Trainer
 from ipu.keras.layers.base_layer import Layer, map_shapes
 from ipu.tf import _function
@@ -156,6 +156,56 @@ class Model(Trainer):
             if all(variable is not other for other in found):
                 found.append(variable)
         return found
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal model; a subclass defines it."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define get_config(): a model that is a "
+            "subclass of Model is known by its own code alone. Its weights can be "
+            "saved with save_weights()."
+        )
+
+    def to_json(self, **kwargs: Any) -> str:
+        """Give the configuration as JSON, for ``models.model_from_json``.
+
+        Args:
+            **kwargs: What ``json.dumps`` takes.
+
+        Raises:
+            NotImplementedError: The model is a subclass without ``get_config``.
+            TypeError: A layer's configuration is no plain data.
+        """
+        return model_config.to_json(self, **kwargs)
+
+    def save(
+        self,
+        filepath: str | os.PathLike[str],
+        overwrite: bool = True,
+        include_optimizer: bool = True,
+        save_format: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write the whole model to one ``.safetensors`` file, for ``load_model``.
+
+        The file holds the weights under their names, so ``load_weights`` and other
+        programs read it too; the optimizer's under ``optimizer:`` and their names; and
+        in its metadata the configurations of the model and of its training, as JSON.
+
+        Args:
+            filepath: The file; ``.safetensors`` is added where it does not end so.
+            overwrite: Whether an existing file is replaced.
+            include_optimizer: Whether the optimizer's state is written.
+            save_format: Must be None: there is this format only.
+            **kwargs: Ignored, as far as Keras knows them.
+
+        Raises:
+            FileExistsError: There is a file and ``overwrite`` is False.
+            NotImplementedError: The model is a subclass without ``get_config``, or the
+                format is the SavedModel of TensorFlow.
+            ValueError: The suffix is another format's.
+        """
+        del kwargs
+        saving.save(self, filepath, overwrite, include_optimizer, save_format)
 
     def save_weights(
         self, filepath: str | os.PathLike[str], overwrite: bool = True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
-from ipu.keras import _names
+from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.keras_tensor import KerasTensor
@@ -200,8 +200,35 @@ class Sequential(Functional):
 
     def get_config(self) -> dict[str, Any]:
         """Give the name and the layers' configurations."""
-        layers = [
-            {"class_name": type(layer).__name__, "config": layer.get_config()}
-            for layer in self._stack
-        ]
-        return {"name": self.name, "layers": layers}
+        from ipu.keras import layers
+
+        stack: list[Layer] = list(self._stack)
+        shape = None
+        if self._is_connected:
+            first = self._first_symbol._keras_history.layer
+            shape = list(self._first_symbol.shape)
+            if self._declared_input:
+                stack.insert(0, first)
+        entries = [layers.serialize(layer) for layer in stack]
+        return {"name": self.name, "layers": entries, "build_input_shape": shape}
+
+    @classmethod
+    def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
+        """Make a model from what ``get_config`` gave, with new weights.
+
+        Args:
+            config: The configuration.
+            custom_objects: A user's own layers and functions by name.
+        """
+        from ipu.keras import layers
+
+        if not isinstance(config, dict):  # Keras 2 before 2.3
+            config = {"layers": config}
+        model = cls(name=config.get("name"))
+        with _serialization.CustomObjectScope(custom_objects or {}):
+            for entry in config["layers"]:
+                model.add(layers.deserialize(entry))
+        shape = config.get("build_input_shape")
+        if shape and not model._is_connected:
+            model.build(tuple(shape))
+        return model

@@ -96,6 +96,13 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self.compiled_loss = compiled_loss
         self.compiled_metrics = compiled_metrics
         self._steps_per_execution = int(k)
+        self._compile_arguments = {  # for a model's file
+            "loss": loss,
+            "metrics": metrics,
+            "loss_weights": loss_weights,
+            "weighted_metrics": weighted_metrics,
+            "steps_per_execution": int(k),
+        }
         self._is_compiled = True
         self._init_steps()
 

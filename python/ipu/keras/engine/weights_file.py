@@ -8,14 +8,15 @@ renamed. Reading checks everything before the first variable is changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["load", "save", "weights_path"]
+__all__ = ["load", "read_about", "save", "weights_path"]
 
 _FORMAT = "ipu.keras.weights"
+_STATE = "optimizer:"  # before the names of an optimizer's variables
 _SUFFIX = ".safetensors"
 _FOREIGN = (".h5", ".hdf5", ".keras", ".npz", ".pt", ".pth", ".tf")
 
@@ -52,7 +53,11 @@ def _keys(variables: Sequence[Any]) -> list[str]:
 
 
 def save(
-    variables: Sequence[Any], filepath: str | os.PathLike[str], overwrite: bool
+    variables: Sequence[Any],
+    filepath: str | os.PathLike[str],
+    overwrite: bool,
+    state: Sequence[Any] = (),
+    about: Mapping[str, str] | None = None,
 ) -> None:
     """Write variables.
 
@@ -60,6 +65,8 @@ def save(
         variables: The variables, in order.
         filepath: The file.
         overwrite: Whether an existing file is replaced.
+        state: The optimizer's variables, in order.
+        about: More metadata.
 
     Raises:
         FileExistsError: There is a file and ``overwrite`` is False.
@@ -76,10 +83,16 @@ def save(
         )
     keys = _keys(variables)
     arrays = {
-        key: np.ascontiguousarray(variable.numpy())
+        key: np.asarray(variable.numpy(), order="C")
         for key, variable in zip(keys, variables, strict=True)
     }
-    data = to_bytes(arrays, {"format": _FORMAT, "order": json.dumps(keys)})
+    metadata = {"format": _FORMAT, "order": json.dumps(keys), **(about or {})}
+    if state:
+        others = [_STATE + key for key in _keys(state)]
+        for key, variable in zip(others, state, strict=True):
+            arrays[key] = np.asarray(variable.numpy(), order="C")
+        metadata["optimizer_order"] = json.dumps(others)
+    data = to_bytes(arrays, metadata)
     folder = os.path.dirname(os.path.abspath(path))
     handle, partial = tempfile.mkstemp(dir=folder, prefix=".weights-", suffix=".tmp")
     try:
@@ -142,6 +155,50 @@ def load(
         variable.assign(array)
 
 
+def _metadata(data: bytes) -> dict[str, str]:
+    import json
+
+    size = int.from_bytes(data[:8], "little")
+    about: dict[str, str] = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
+    return about
+
+
+def read_about(
+    path: str,
+) -> tuple[dict[str, str], list[np.ndarray[Any, Any]]]:
+    """Read the metadata of a file and the optimizer's state in it.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The metadata, and the state's arrays in order.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is damaged.
+    """
+    import json
+
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"There is no file {path!r} with a model.")
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        arrays = from_bytes(data)
+        about = _metadata(data)
+        order = json.loads(about.get("optimizer_order", "[]"))
+        return about, [arrays[key] for key in order]
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(
+            f"The file {path!r} is damaged or no safetensors file, nothing was loaded "
+            f"({error})."
+        ) from error
+
+
 def _read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], list[str] | None]:
     """All arrays of a file, and the order of their names where the file says it."""
     import json
@@ -158,8 +215,8 @@ def _read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], list[str] | None]
             f"The file {path!r} is damaged or no safetensors file, nothing was loaded "
             f"({error})."
         ) from error
-    size = int.from_bytes(data[:8], "little")
-    about = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
+    about = _metadata(data)
+    arrays = {key: a for key, a in arrays.items() if not key.startswith(_STATE)}
     order = None
     if about.get("format") == _FORMAT:
         order = json.loads(about["order"])

@@ -216,7 +216,7 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
 
     own = globals()
     table = {name: own[name] for name in __all__ if isinstance(own.get(name), type)}
-    table |= {"TFOpLambda": OpLambda, **{n: getattr(models, n) for n in models.CLASSES}}
+    table |= {"OpLambda": OpLambda, **{n: getattr(models, n) for n in models.CLASSES}}
     return _serialization.make("layer", config, table, custom_objects)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras import activations, constraints, initializers, regularizers
+from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.signature import training_parameter
 from ipu.keras.layers.base_layer import InputSpec, Layer
@@ -159,7 +160,7 @@ class Flatten(Layer):
                 "`data_format` must be 'channels_last' or 'channels_first'. "
                 f"Received: data_format={data_format!r}."
             )
-        self.data_format = data_format or "channels_last"
+        self.data_format = data_format or state.image_data_format
         self.input_spec = InputSpec(min_ndim=1)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:

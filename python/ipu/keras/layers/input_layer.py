@@ -45,6 +45,20 @@ class InputLayer(Layer):
         symbol = KerasTensor(self._batch_input_shape, self._dtype, self.name)
         Node(self, outputs=symbol)
 
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal input."""
+        return {
+            "batch_input_shape": self._batch_input_shape,
+            "dtype": self.dtype,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Make an input from what ``get_config`` gave, here or in Keras."""
+        known = ("batch_input_shape", "dtype", "name")
+        return cls(**{key: config[key] for key in known if key in config})
+
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Give the input back."""
         return inputs

@@ -11,6 +11,7 @@ from typing import Any
 
 from ipu import tf
 from ipu.keras import regularizers
+from ipu.keras._backend_state import state
 from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer
 from ipu.keras.layers.core import Dropout
@@ -178,7 +179,7 @@ class SpatialDropout2D(SpatialDropout1D):
                 "`data_format` must be 'channels_last' or 'channels_first'. "
                 f"Received: data_format={data_format!r}."
             )
-        self.data_format = data_format or "channels_last"
+        self.data_format = data_format or state.image_data_format
 
     def _noise_shape(self, inputs: Tensor) -> Any:
         shape = tuple(inputs.shape)

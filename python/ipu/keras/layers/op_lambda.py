@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu.keras import _names
+from ipu.keras.engine import op_names
 from ipu.keras.layers.base_layer import Layer
 
 __all__ = ["OpLambda"]
@@ -18,13 +19,34 @@ class OpLambda(Layer):
     Args:
         function: Takes the arguments of the call, with tensors in them.
         op_name: What the layer's name starts with.
+        name: The whole name, instead.
     """
 
-    def __init__(self, function: Callable[..., Any], op_name: str) -> None:
-        super().__init__(name=_names.unique_name(f"tf.{op_name}"), autocast=False)
+    def __init__(
+        self, function: Callable[..., Any], op_name: str, name: str | None = None
+    ) -> None:
+        name = name or _names.unique_name(f"tf.{op_name}")
+        super().__init__(name=name, autocast=False)
         self.function = function
         self.built = True
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
         return self.function(*args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the name of the function.
+
+        Raises:
+            ValueError: It has no public name.
+        """
+        return {
+            "name": self.name,
+            "function": op_names.name_of(self.function, self.name),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Make a layer from what ``get_config`` gave."""
+        function = op_names.function_of(config["function"])
+        return cls(function, function.__name__, config.get("name"))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer
 
@@ -133,7 +134,7 @@ class _Spatial(Layer):
                 "`data_format` must be 'channels_last' or 'channels_first'. "
                 f"Received: data_format={data_format!r}."
             )
-        self.data_format = data_format or "channels_last"
+        self.data_format = data_format or state.image_data_format
         self.input_spec = InputSpec(ndim=self._rank + 2)
 
     def _whole(self, spatial: Sequence[Any], rest: Any) -> list[Any]:

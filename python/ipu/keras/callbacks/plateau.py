@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""``ReduceLROnPlateau``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu._user_warnings import warn_user
+from ipu.keras.callbacks.callback import Callback, Logs
+from ipu.keras.callbacks.monitor import Monitor
+
+__all__ = ["ReduceLROnPlateau"]
+
+
+class ReduceLROnPlateau(Callback):
+    """Makes the learning rate smaller when a quantity has stopped becoming better.
+
+    The rate is a variable of the device, so no program is made anew.
+
+    Args:
+        monitor: The quantity, a key of the logs.
+        factor: What the rate is multiplied with, less than 1.
+        patience: For how many epochs it may not become better.
+        verbose: 1 says what it does.
+        mode: ``"min"``, ``"max"`` or ``"auto"``.
+        min_delta: By how much it must become better to count.
+        cooldown: How many epochs after a change do not count.
+        min_lr: The smallest rate.
+        **kwargs: ``epsilon``, an old name of ``min_delta``.
+
+    Raises:
+        ValueError: ``factor`` is not less than 1.
+
+    Source: ``tf.keras.callbacks.ReduceLROnPlateau`` of Keras 2.6.
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        factor: float = 0.1,
+        patience: int = 10,
+        verbose: int = 0,
+        mode: str = "auto",
+        min_delta: float = 1e-4,
+        cooldown: int = 0,
+        min_lr: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__()
+        if factor >= 1.0:
+            raise ValueError(
+                "ReduceLROnPlateau does not support a factor >= 1.0. "
+                f"Received: factor={factor}."
+            )
+        self.monitor = monitor
+        self.factor = factor
+        self.patience = patience
+        self.verbose = verbose
+        self.cooldown = cooldown
+        self.min_lr = min_lr
+        self._monitor = Monitor(monitor, mode, kwargs.get("epsilon", min_delta))
+        self.cooldown_counter = 0
+        self.wait = 0
+        self.best = self._monitor.worst
+
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        """Start again."""
+        self.cooldown_counter = 0
+        self.wait = 0
+        self.best = self._monitor.worst
+
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        """Compare, and reduce the rate if it is time."""
+        optimizer = self.model.optimizer
+        if not hasattr(optimizer.learning_rate, "numpy"):
+            raise ValueError(
+                "ReduceLROnPlateau needs an optimizer with a number as its learning "
+                f"rate. Received: {optimizer.learning_rate!r}."
+            )
+        rate = float(optimizer.learning_rate.numpy())
+        if logs is not None:
+            logs["lr"] = rate
+        current = (logs or {}).get(self.monitor)
+        if current is None:
+            warn_user(
+                "Learning rate reduction is conditioned on metric "
+                f"`{self.monitor}` which is not available. Available metrics are: "
+                f"{','.join(logs or {})}"
+            )
+            return
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.wait = 0
+        if self._monitor.is_better(current, self.best):
+            self.best = current
+            self.wait = 0
+            return
+        if self.cooldown_counter > 0:
+            return
+        self.wait += 1
+        if self.wait < self.patience or rate <= self.min_lr:
+            return
+        optimizer.learning_rate = max(rate * self.factor, self.min_lr)
+        self.cooldown_counter = self.cooldown
+        self.wait = 0
+        if self.verbose > 0:
+            print(
+                f"\nEpoch {epoch + 1:05d}: ReduceLROnPlateau reducing learning rate to "
+                f"{float(optimizer.learning_rate.numpy())}."
+            )

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""One official file of a data set: from the Keras cache, or downloaded.
+
+A file that is in the cache is used as it is, with a warning where it is not the
+official one. What is downloaded is compared with its checksum before it is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ipu._log import logger
+from ipu.keras.datasets import _download
+
+__all__ = ["Official", "arrays_of", "content_of", "members_of", "unpickled"]
+
+_BASE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
+
+
+class Official(NamedTuple):
+    """A file as its publisher gives it.
+
+    Attributes:
+        title: The data set's name for people.
+        file: The file's name in the cache.
+        checksum: Its SHA-256, or MD5 where the publisher gives only that.
+        base: What its address begins with.
+    """
+
+    title: str
+    file: str
+    checksum: str
+    base: str = _BASE
+
+
+def _checksum(content: bytes, like: str) -> str:
+    kind = hashlib.sha256 if len(like) == 64 else hashlib.md5
+    return kind(content).hexdigest()
+
+
+def content_of(official: Official, path: str | None = None) -> tuple[bytes, Path]:
+    """Give the bytes of a file, and where it is.
+
+    Args:
+        official: The file.
+        path: Its name in the cache, or an absolute path; None for the official name.
+
+    Raises:
+        FileNotFoundError: It is not in the cache and cannot be downloaded; the message
+            names the ways out.
+    """
+    place = _download.cache_folder() / Path(path or official.file).expanduser()
+    if place.is_file():
+        content = place.read_bytes()
+        if _checksum(content, official.checksum) != official.checksum:
+            logger.warning(
+                "%s is used as it is, though its checksum is not that of the official "
+                "%s file.",
+                place,
+                official.title,
+            )
+        return content, place
+    url = official.base + official.file
+    try:
+        content = _download.fetch(url)
+        received = _checksum(content, official.checksum)
+        if received != official.checksum:
+            raise OSError(
+                f"{url} came with the checksum {received}, not {official.checksum}"
+            )
+    except OSError as error:
+        raise FileNotFoundError(
+            f"{official.title} was not found in the Keras cache. Ways out: (1) connect "
+            f"to the network and try again (the download failed: {error}); (2) put the "
+            f"official file ({official.file}, from {official.base}) to {place}, or set "
+            "KERAS_HOME to where it is."
+        ) from None
+    _download.store(place, content)
+    return content, place
+
+
+def _damaged(official: Official, place: Path, reason: object) -> ValueError:
+    return ValueError(
+        f"{place} is truncated or does not hold {official.title}: {reason}. Delete it, "
+        "or put a whole copy in its place."
+    )
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Reads lists, dicts, numbers, strings and NumPy arrays, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        is_array = module in (
+            "numpy",
+            "numpy.core.multiarray",
+            "numpy._core.multiarray",
+        )
+        if is_array and name in ("_reconstruct", "ndarray", "dtype", "scalar"):
+            return super().find_class(module, name)
+        if (module, name) == ("_codecs", "encode"):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"it holds {module}.{name}")
+
+
+def unpickled(content: bytes) -> Any:
+    """Read a pickle that holds data only; code in it is refused."""
+    return _PlainUnpickler(io.BytesIO(content), encoding="bytes").load()
+
+
+def arrays_of(official: Official, path: str | None, names: list[str]) -> list[Any]:
+    """Give arrays of an ``.npz`` file; lists of numbers are arrays of objects there.
+
+    Raises:
+        FileNotFoundError: There is no such file; the message names the ways out.
+        ValueError: It is damaged.
+    """
+    import zipfile
+
+    content, place = content_of(official, path)
+    arrays = []
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for name in names:
+                stream = io.BytesIO(archive.read(f"{name}.npy"))
+                version = np.lib.format.read_magic(stream)
+                header = (
+                    np.lib.format.read_array_header_1_0
+                    if version == (1, 0)
+                    else np.lib.format.read_array_header_2_0
+                )
+                shape, _, dtype = header(stream)
+                if dtype.hasobject:
+                    arrays.append(unpickled(stream.read()).reshape(shape))
+                else:
+                    arrays.append(np.load(io.BytesIO(archive.read(f"{name}.npy"))))
+    except (KeyError, OSError, ValueError, EOFError) as error:
+        raise _damaged(official, place, error) from None
+    except (zipfile.BadZipFile, pickle.UnpicklingError) as error:
+        raise _damaged(official, place, error) from None
+    return arrays
+
+
+def members_of(official: Official, names: list[str]) -> list[Any]:
+    """Give the pickled members of a ``.tar.gz`` file.
+
+    Raises:
+        FileNotFoundError: There is no such file; the message names the ways out.
+        ValueError: It is damaged.
+    """
+    content, place = content_of(official)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            found = []
+            for name in names:
+                stream = archive.extractfile(name)
+                assert stream is not None
+                found.append(unpickled(stream.read()))
+            return found
+    except (KeyError, OSError, EOFError, tarfile.TarError) as error:
+        raise _damaged(official, place, error) from None
+    except pickle.UnpicklingError as error:
+        raise _damaged(official, place, error) from None

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""25,000 film reviews to train on and 25,000 to test with, liked (1) or not (0)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ipu.keras.datasets import _official
+from ipu.keras.datasets._sequences import prepare
+
+__all__ = ["get_word_index", "load_data"]
+
+_FILE = _official.Official(
+    "IMDB",
+    "imdb.npz",
+    "69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f",
+)
+_WORDS = _official.Official(
+    "IMDB's list of words",
+    "imdb_word_index.json",
+    "bfafd718b763782e994055a2d397834f",
+)
+
+Split = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+def load_data(
+    path: str = "imdb.npz",
+    num_words: int | None = None,
+    skip_top: int = 0,
+    maxlen: int | None = None,
+    seed: int = 113,
+    start_char: int | None = 1,
+    oov_char: int | None = 2,
+    index_from: int = 3,
+    **kwargs: Any,
+) -> tuple[Split, Split]:
+    """Load the reviews as lists of word numbers; 4 is the most frequent word.
+
+    Args:
+        path: Name of the file in the Keras cache, or an absolute path.
+        num_words: Words from this number on are replaced by ``oov_char``.
+        skip_top: So are words below this one.
+        maxlen: Longer reviews are left out.
+        seed: For the order of the reviews.
+        start_char: What each review begins with; None for nothing.
+        oov_char: What replaces words; None leaves them out.
+        index_from: What is added to the numbers of words.
+        **kwargs: None.
+
+    Returns:
+        ``((x_train, y_train), (x_test, y_test))``: arrays of lists, and int64 labels.
+
+    Raises:
+        FileNotFoundError: There is no file and no network; the message names the
+            ways out.
+        ValueError: The file is damaged, or no review is as short as ``maxlen``.
+
+    Source: https://storage.googleapis.com/tensorflow/tf-keras-datasets/imdb.npz
+    """
+    if kwargs:
+        raise TypeError(f"Unrecognized keyword arguments: {sorted(kwargs)}.")
+    arrays = _official.arrays_of(
+        _FILE, path, ["x_train", "y_train", "x_test", "y_test"]
+    )
+    x_train, labels_train, x_test, labels_test = arrays
+    rng = np.random.RandomState(seed)
+    train, test = np.arange(len(x_train)), np.arange(len(x_test))
+    rng.shuffle(train)
+    rng.shuffle(test)
+    limits = (start_char, oov_char, index_from, num_words, skip_top, maxlen)
+    return prepare(
+        np.concatenate([x_train[train], x_test[test]]),
+        np.concatenate([labels_train[train], labels_test[test]]),
+        len(x_train),
+        *limits,
+    )
+
+
+def get_word_index(path: str = "imdb_word_index.json") -> dict[str, int]:
+    """Give the number of each word, without ``index_from``."""
+    words: dict[str, int] = json.loads(_official.content_of(_WORDS, path)[0])
+    return words

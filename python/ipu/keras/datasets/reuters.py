@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""11,228 newswires of 46 topics."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ipu.keras.datasets import _official
+from ipu.keras.datasets._sequences import prepare
+
+__all__ = ["get_word_index", "load_data"]
+
+_FILE = _official.Official(
+    "Reuters",
+    "reuters.npz",
+    "d6586e694ee56d7a4e65172e12b3e987c03096cb01eab99753921ef915959916",
+)
+_WORDS = _official.Official(
+    "Reuters's list of words",
+    "reuters_word_index.json",
+    "4d44cc38712099c9e383dc6e5f11a921",
+)
+
+Split = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
+
+
+def load_data(
+    path: str = "reuters.npz",
+    num_words: int | None = None,
+    skip_top: int = 0,
+    maxlen: int | None = None,
+    test_split: float = 0.2,
+    seed: int = 113,
+    start_char: int | None = 1,
+    oov_char: int | None = 2,
+    index_from: int = 3,
+    **kwargs: Any,
+) -> tuple[Split, Split]:
+    """Load the newswires as lists of word numbers.
+
+    Args:
+        path: Name of the file in the Keras cache, or an absolute path.
+        num_words: Words from this number on are replaced by ``oov_char``.
+        skip_top: So are words below this one.
+        maxlen: Longer newswires are left out.
+        test_split: The part that is for testing.
+        seed: For the order of the newswires.
+        start_char: What each newswire begins with; None for nothing.
+        oov_char: What replaces words; None leaves them out.
+        index_from: What is added to the numbers of words.
+        **kwargs: None.
+
+    Returns:
+        ``((x_train, y_train), (x_test, y_test))``: arrays of lists, and int64 labels.
+
+    Raises:
+        FileNotFoundError: There is no file and no network; the message names the
+            ways out.
+        ValueError: The file is damaged, or no newswire is as short as ``maxlen``.
+
+    Source: https://storage.googleapis.com/tensorflow/tf-keras-datasets/reuters.npz
+    """
+    if kwargs:
+        raise TypeError(f"Unrecognized keyword arguments: {sorted(kwargs)}.")
+    xs, labels = _official.arrays_of(_FILE, path, ["x", "y"])
+    order = np.arange(len(xs))
+    np.random.RandomState(seed).shuffle(order)
+    limits = (start_char, oov_char, index_from, num_words, skip_top, maxlen)
+    return prepare(xs[order], labels[order], 1.0 - test_split, *limits)
+
+
+def get_word_index(path: str = "reuters_word_index.json") -> dict[str, int]:
+    """Give the number of each word, without ``index_from``."""
+    words: dict[str, int] = json.loads(_official.content_of(_WORDS, path)[0])
+    return words
