@@ -109,8 +109,9 @@ def test_softmax_then_from_logits_uses_the_logits_and_warns() -> None:
         ("CategoricalCrossentropy", ONE_HOT),
     ]:
         kind = getattr(keras.losses, name)
-        with pytest.warns(UserWarning, match="does not represent logits"):
+        with pytest.warns(UserWarning, match="does not represent logits") as seen:
             value = kind(from_logits=True)(labels, keras.activations.softmax(big))
+        assert seen[0].filename == __file__
         np.testing.assert_allclose(float(value), expected, rtol=1e-5)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -62,7 +62,8 @@ _ESTIMATOR = Later(
 )
 _SAVED = Later(
     "Saved models and serving come with a later version.",
-    "Use Model.save_weights and Model.load_weights.",
+    "Use Model.save and keras.models.load_model, which keep a model in one "
+    ".safetensors file.",
 )
 _PROFILE = Later("Reports about programs come with a later version.")
 _ABSL = Later(
@@ -83,14 +84,13 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (
         _words(
             r"\w*[Cc]onv(?:olution)?[123]?[dD]?\w* \w*_conv\w* \w*[Pp]ool\w* "
-            r"Cropping[123]D ZeroPadding[123]D UpSampling[123]D max_pool\w* "
-            r"avg_pool\w* multi_conv"
+            r"max_pool\w* avg_pool\w* multi_conv"
         ),
         _CONVOLUTION,
     ),
     (
         _words(
-            r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* Bidirectional TimeDistributed rnn "
+            r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* Bidirectional rnn "
             r"rnn_cell rnn_cell_impl rnn_ops dynamic_rnn bidirectional_dynamic_rnn "
             r"recurrent recurrent_v2"
         ),
@@ -139,7 +139,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (_words(r"stochastic_rounding partials_type"), _ROUNDING),
     (_words(r"outside_compilation_scope"), _OUTSIDE),
     (_words(r"flags keras_parameterized"), _ABSL),
-    (_words(r"serving saved_model load_model save_model SavedModel"), _SAVED),
+    (_words(r"serving saved_model SavedModel"), _SAVED),
     (
         _words(
             r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2 "

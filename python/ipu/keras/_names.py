@@ -68,6 +68,10 @@ def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
     names = list(known)
 
     def getattr_of_module(name: str) -> NoReturn:
+        from ipu import _later, _missing
+
+        if _later.lookup(f"{module}.{name}").topic:
+            raise _missing.MissingNameError(f"{module}.{name}")
         hint = "" if name.startswith("_") else nearest(name, names)
         raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
 

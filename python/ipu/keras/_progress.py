@@ -66,13 +66,13 @@ class Progbar:
         if self.verbose == 0 or (self.verbose == 2 and not is_last):
             return
         means = "".join(f" - {n}: {s / c:.4f}" for n, (s, c) in self._sums.items())
-        count = f"{current}/{self.target or 'Unknown'}"
+        steps_done = f"{current}/{self.target or 'Unknown'}"
         bar = ""
         if self.verbose == 1 and self.target:
             done = min(self.width, self.width * current // self.target)
             bar = f" [{'=' * done}{'.' * (self.width - done)}]"
         start = "\r" if self.verbose == 1 else ""
-        sys.stdout.write(f"{start}{count}{bar}{means}" + ("\n" if is_last else ""))
+        sys.stdout.write(f"{start}{steps_done}{bar}{means}" + ("\n" if is_last else ""))
         sys.stdout.flush()
 
     def add(self, n: int, values: Iterable[tuple[str, Any]] | None = None) -> None:

@@ -134,7 +134,8 @@ def connect(
 
     def lookup(place: list[Any]) -> KerasTensor:
         name, call, position = place[:3]
-        return results[name, call][position]
+        symbol: KerasTensor = results[name, call][position]
+        return symbol
 
     made: dict[str, Any] = {}
     pending: list[tuple[str, int, Any]] = []
