@@ -485,3 +485,24 @@ def test_what_comes_later_says_so() -> None:
         _ = keras.layers.LSTM
     with pytest.raises(ImportError, match="pydot"):
         keras.utils.plot_model(branched())
+
+
+def test_the_ipus_own_layers_have_its_restrictions() -> None:
+    from ipu import layers
+
+    near(layers.LayerNorm(epsilon=0.0)(X3).numpy().mean((1, 2)), [0, 0])
+    again = layers.LayerNorm.from_config(layers.LayerNorm(epsilon=0.5).get_config())
+    assert again.epsilon == 0.5
+    assert layers.Embedding(4, 2)(np.array([[0, 3]])).shape == (1, 2, 2)
+    with pytest.raises(NotImplementedError, match="does not support `mask_zero`"):
+        layers.Embedding(4, 2, mask_zero=True)
+    with pytest.raises(ValueError, match="two axes"):
+        layers.Embedding(4, 2)(np.array([0, 3]))
+    with pytest.raises(NotImplementedError, match="beta_regularizer"):
+        layers.LayerNorm(beta_regularizer="l2")
+    with pytest.raises(ValueError, match="expected one of"):
+        layers.SerialDense(4, 2, "rows")
+    dense, serial = L.Dense(4), layers.SerialDense(4, 2, "kernel_rows")
+    dense(X), serial(X)
+    serial.set_weights(dense.get_weights())
+    near(serial(X), dense(X).numpy())

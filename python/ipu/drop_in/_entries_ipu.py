@@ -57,13 +57,13 @@ IPU: dict[str, Entry] = {
     ),
     f"{_ROOT}.utils": entry("ipu.utils", f"{_INS}.event_trace"),
     f"{_ROOT}.keras": entry("ipu.keras"),
-    f"{_ROOT}.keras.layers": entry("ipu.keras.layers"),
+    f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.keras.optimizers": Entry(),
     f"{_ROOT}.keras.losses": entry("ipu.keras.losses"),
     f"{_ROOT}.keras.extensions": Entry(
         (), renamed("ipu.keras", "PipelineStage ReplicatedMetricReductionMethod")
     ),
-    f"{_ROOT}.layers": entry("ipu.keras.layers"),
+    f"{_ROOT}.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.ops": entry("ipu.ops"),
     f"{_ROOT}.ops.summary_ops": entry("ipu.ops.summary_ops", f"{_INS}.event_trace"),
     f"{_ROOT}.summary_ops": entry("ipu.ops.summary_ops", f"{_INS}.event_trace"),
@@ -85,7 +85,7 @@ IPU: dict[str, Entry] = {
     ),
     "ipu_tensorflow_addons": Entry(),
     "ipu_tensorflow_addons.keras": Entry(),
-    "ipu_tensorflow_addons.keras.layers": entry("ipu.keras.layers"),
+    "ipu_tensorflow_addons.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
     "ipu_tensorflow_addons.keras.optimizers": Entry(),
     "pva": Entry(),
 }

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.layers``: the IPU's own versions of Keras layers, with its own restrictions.
+
+Source: ``ipu.layers``, ``ipu.keras.layers`` of SDK 1.4 to 3.4, IPU TensorFlow Addons.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu.keras import _names
+from ipu.keras.layers import (
+    Dropout,
+    GroupNorm,
+    GroupNormalization,
+    InstanceNorm,
+    InstanceNormalization,
+    SerialDense,
+)
+from ipu.keras.layers import Embedding as _Embedding
+
+__all__ = [
+    "Dropout",
+    "Embedding",
+    "GroupNorm",
+    "GroupNormalization",
+    "InstanceNorm",
+    "InstanceNormalization",
+    "LayerNorm",
+    "LayerNormalization",
+    "SerialDense",
+]
+
+
+def _refuse_truthy(kind: str, arguments: dict[str, Any]) -> None:
+    for name, value in arguments.items():
+        if value:
+            raise NotImplementedError(
+                f"ipu.layers.{kind} does not support `{name}`. Received: {name}="
+                f"{value!r}. Use keras.layers.{kind}, which does."
+            )
+
+
+class Embedding(_Embedding):
+    """``keras.layers.Embedding`` for inputs ``(batch, steps)``, without its extras.
+
+    Args:
+        input_dim: How many rows; inputs are in ``[0, input_dim)``.
+        output_dim: How long a row is.
+        embeddings_initializer: First values of the table.
+        embeddings_regularizer: Not supported.
+        activity_regularizer: Not supported.
+        embeddings_constraint: Not supported.
+        mask_zero: Not supported.
+        input_length: Not supported.
+        serialization_factor: In how many parts hardware would keep the table.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        NotImplementedError: What is not supported was given.
+        ValueError: When built: the input has not two axes.
+
+    Example:
+        >>> Embedding(3, 2, embeddings_initializer="ones")([[0, 2]]).shape
+        TensorShape([1, 2, 2])
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        mask_zero: bool = False,
+        input_length: Any = None,
+        serialization_factor: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        unsupported = {
+            "embeddings_regularizer": embeddings_regularizer,
+            "activity_regularizer": activity_regularizer,
+            "embeddings_constraint": embeddings_constraint,
+            "mask_zero": mask_zero,
+            "input_length": input_length,
+        }
+        _refuse_truthy("Embedding", unsupported)
+        super().__init__(
+            input_dim,
+            output_dim,
+            embeddings_initializer,
+            serialization_factor=serialization_factor,
+            **kwargs,
+        )
+
+    def build(self, input_shape: Any) -> None:
+        """Create the table.
+
+        Raises:
+            ValueError: The input has not two axes.
+        """
+        if len(input_shape) != 2:
+            raise ValueError(
+                "The input of ipu.layers.Embedding must have two axes, batch and "
+                f"steps. Received: input_shape={tuple(input_shape)}."
+            )
+        super().build(input_shape)
+
+
+class LayerNormalization(GroupNormalization):
+    """Brings each sample to mean 0 and variance 1 over all its axes.
+
+    Args:
+        dtype: Dtype of weights and computation.
+        axis: The axis of the channels, which have a factor and a shift each.
+        epsilon: Added to the variance.
+        center: Whether there is a shift for each channel.
+        scale: Whether there is a factor for each channel.
+        beta_initializer: First values of the shift.
+        gamma_initializer: First values of the factor.
+        beta_regularizer: Not supported.
+        gamma_regularizer: Not supported.
+        beta_constraint: Not supported.
+        gamma_constraint: Not supported.
+        trainable: Whether optimizers change factor and shift.
+        name: A name.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        NotImplementedError: What is not supported was given.
+
+    Example:
+        >>> layer = LayerNormalization(epsilon=0.0)
+        >>> layer([[1.0, 3.0]]).numpy().tolist()
+        [[-1.0, 1.0]]
+    """
+
+    def __init__(
+        self,
+        dtype: Any = "float32",
+        axis: int = -1,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        beta_regularizer: Any = None,
+        gamma_regularizer: Any = None,
+        beta_constraint: Any = None,
+        gamma_constraint: Any = None,
+        trainable: bool = True,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        unsupported = {
+            "beta_regularizer": beta_regularizer,
+            "gamma_regularizer": gamma_regularizer,
+            "beta_constraint": beta_constraint,
+            "gamma_constraint": gamma_constraint,
+        }
+        _refuse_truthy("LayerNormalization", unsupported)
+        super().__init__(
+            dtype,
+            1,
+            axis,
+            center,
+            scale,
+            epsilon,
+            beta_initializer,
+            gamma_initializer,
+            trainable=trainable,
+            name=name,
+            **kwargs,
+        )
+        self.axis = axis
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        config = super().get_config()
+        for name in ("groups", "channels_axis", "strided_channel_grouping"):
+            del config[name]
+        return {**config, "axis": self.axis}
+
+
+LayerNorm = LayerNormalization
+
+
+__getattr__ = _names.missing(__name__, __all__)
