@@ -13,9 +13,9 @@
 typedef struct py_program {
     PyObject_HEAD
     ipu_program *program;
-    ipu_executor *executor;   /* made at the first run */
-    PyObject *device;         /* Device or None */
-    PyObject *held;           /* keeps the tensors that the program reads; may be NULL */
+    ipu_executor *executor; /* made at the first run */
+    PyObject *device;       /* Device or None */
+    PyObject *held;         /* keeps the tensors that the program reads; may be NULL */
     pthread_mutex_t run_lock; /* protects: executor, stats */
     ipu_run_stats stats;      /* of the last run */
 } py_program;
@@ -296,6 +296,17 @@ static PyMethodDef program_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyObject *
+program_get_queues(PyObject *self, void *Py_UNUSED(closure))
+{
+    const ipu_program *program = ((py_program *)self)->program;
+    bool found = false;
+    for (size_t i = 0; i < program->resources.count; i++) {
+        found |= program->resources.items[i].kind != IPU_RESOURCE_VARIABLE;
+    }
+    return PyBool_FromLong(found);
+}
+
 static PyGetSetDef program_getset[] = {
     {"text", program_get_text, NULL, "The disassembly.", NULL},
     {"memory_report", program_get_memory, NULL,
@@ -308,6 +319,8 @@ static PyGetSetDef program_getset[] = {
     {"flops", program_get_flops, NULL,
      "Floating-point operations of one run, each loop counted once.", NULL},
     {"input_types", program_get_inputs, NULL, "(dtype, shape) of each input.", NULL},
+    {"has_queues", program_get_queues, NULL, "Whether it uses an infeed or outfeed.",
+     NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -494,6 +494,62 @@ trace_evaluate(PyObject *object, PyObject *args)
 }
 
 static PyObject *
+trace_split(PyObject *object, PyObject *args)
+{
+    py_trace *self = (py_trace *)object;
+    ipu_py_state *state = state_of(self);
+    unsigned mark;
+    unsigned inputs;
+    PyObject *sequence;
+    PyObject *device;
+    PyObject *result = NULL;
+    ipu_value values[MAX_VALUES];
+    uint32_t count;
+    uint32_t saved;
+    ipu_graph *graph;
+    if (!PyArg_ParseTuple(args, "IIOO:split", &mark, &inputs, &sequence, &device)) {
+        return NULL;
+    }
+    ipu_py_tensor **tensors = ipu_py_tensors(state, sequence, &count);
+    if (tensors == NULL) {
+        return NULL;
+    }
+    if (count > MAX_VALUES) {
+        PyErr_SetString(PyExc_ValueError, "more than 256 gradients");
+        goto done;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (ipu_py_trace_value(state, tensors[i], &values[i]) < 0) {
+            goto done;
+        }
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_trace_split(&ctx, self->trace, (ipu_node){mark}, inputs, values, count,
+                        &graph, &saved) != IPU_OK) {
+        fail(self, &ctx);
+        goto done;
+    }
+    PyObject *program = ipu_py_program_compile(state, graph, self->captured, device,
+                                               true, false, false);
+    ipu_graph_free(&ctx, graph);
+    result = program == NULL ? NULL : Py_BuildValue("(NI)", program, saved);
+done:
+    ipu_py_tensors_release(tensors, count);
+    return result;
+}
+
+static PyObject *
+trace_get_captured(PyObject *object, void *Py_UNUSED(closure))
+{
+    PyObject *entries = PyDict_Values(((py_trace *)object)->captured);
+    for (Py_ssize_t i = 0; entries != NULL && i < PyList_GET_SIZE(entries); i++) {
+        PyObject *tensor = PyTuple_GET_ITEM(PyList_GET_ITEM(entries, i), 0);
+        PyList_SetItem(entries, i, Py_NewRef(tensor));
+    }
+    return entries;
+}
+
+static PyObject *
 trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"device", "fuse", "reference", "verify", NULL};
@@ -588,6 +644,10 @@ static PyMethodDef trace_methods[] = {
     {"evaluate", trace_evaluate, METH_VARARGS,
      "evaluate(tensor, device)\n--\n\nThe value of a tensor of this trace that "
      "depends on nothing which is known only when the program runs."},
+    {"split", trace_split, METH_VARARGS,
+     "split(mark, inputs, gradients, device)\n--\n\nCuts off what was traced behind "
+     "node number `mark`: (Program, saved). The trace keeps its first parameters, and "
+     "its last `saved` results are the program's inputs behind all the parameters."},
     {"compile", (PyCFunction)(void (*)(void))trace_compile,
      METH_VARARGS | METH_KEYWORDS,
      "compile(device=None, fuse=True, reference=False, verify=False)\n--\n\nThe "
@@ -607,6 +667,7 @@ static PyGetSetDef trace_getset[] = {
      NULL},
     {"text", trace_get_text, NULL, "The graph's text form.", NULL},
     {"node_count", trace_get_nodes, NULL, "How many nodes were made.", NULL},
+    {"captured", trace_get_captured, NULL, "The eager tensors that it uses.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

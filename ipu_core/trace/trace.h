@@ -62,5 +62,12 @@ ipu_status ipu_trace_held(ipu_ctx *ctx, ipu_trace *trace, const ipu_type *type,
  * ipu_graph_free. INVALID_ARGUMENT where the value depends on what is not known yet. */
 ipu_status ipu_trace_lift(ipu_ctx *ctx, const ipu_trace *trace, ipu_value value,
                           ipu_graph **out);
+/* Cuts off what is behind node `mark` of the main block, as a graph of its own that
+ * gives `gradients` (split.c). The trace keeps its first `inputs` parameters and gains
+ * *saved results, which are the last parameters of the other graph. Free that with
+ * ipu_graph_free, before the trace. */
+ipu_status ipu_trace_split(ipu_ctx *ctx, ipu_trace *trace, ipu_node mark,
+                           uint32_t inputs, const ipu_value *gradients, uint32_t count,
+                           ipu_graph **out, uint32_t *saved);
 
 #endif

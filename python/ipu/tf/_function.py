@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 
 from ipu import _devices
 from ipu._placement import current_device, on_host
-from ipu.tf import _explain, nest
+from ipu.tf import _explain, _tapes, nest
 from ipu.tf._concrete import ConcreteFunction
 from ipu.tf._declared import checked_signature, fit_argument, spec_of
 from ipu.tf._methods import WeakMethod
 from ipu.tf._signature import difference, is_tensor_argument, key_of, objects_in
+from ipu.tf._taped import TapedProgram, trace_taped
 from ipu.tf._tracing import (
     Build,
     TracedProgram,
@@ -76,6 +77,11 @@ class _Entry(NamedTuple):
     keys: dict[str, Any]  # by parameter
     place: str
     watched: list[weakref.ref[Any] | Any]  # objects whose identity is in the key
+    taped: TapedProgram | None  # of a call under an eager tape
+
+    def fits(self, recorder: Any) -> bool:
+        """Whether it has the gradients that a tape wants."""
+        return self.taped is None or self.taped.fits(recorder)
 
 
 class _Active(threading.local):
@@ -269,14 +275,20 @@ class DeviceFunction:
         return (*fitted, *args[len(specs) :])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if in_trace() or _Settings.run_eagerly or _is_recording():
-            args, kwargs = self._arguments(args, kwargs)
-            return self._inline(args, kwargs)
         args, kwargs = self._arguments(args, kwargs)
-        entry, device = self._find(args, kwargs)
+        if in_trace() or _Settings.run_eagerly:
+            return self._inline(args, kwargs)
+        recorder = _tapes.recorder()
+        if recorder is not None and _tapes.is_nested():
+            return self._inline(args, kwargs)  # for derivatives of the gradient
+        entry, device = self._find(args, kwargs, recorder)
         inputs = [
             leaf for leaf in nest.flatten((args, kwargs)) if is_tensor_argument(leaf)
         ]
+        if entry.taped is not None:
+            if entry.taped.is_better_inline:
+                return self._inline(args, kwargs)
+            return entry.taped.call(recorder, inputs)
         if device is None:
             outputs = entry.traced.run(inputs)
         else:
@@ -313,17 +325,19 @@ class DeviceFunction:
         return self._find(*self._arguments(args, kwargs))[0].traced
 
     def _find(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], recorder: Any = None
     ) -> tuple[_Entry, _devices.Device | None]:
         host = self._device is None and on_host()
         device = self._device or current_device()
-        key = (id(device), host, key_of(args), key_of(kwargs) if kwargs else None)
+        key: Any = (id(device), host, key_of(args), key_of(kwargs) if kwargs else None)
+        if recorder is not None:
+            key = (key, "under a tape")
         entry = self._cache.get(key)
-        if entry is None:
+        if entry is None or not entry.fits(recorder):
             with self._lock:
                 entry = self._cache.get(key)
-                if entry is None:
-                    entry = self._add(key, args, kwargs, device, host)
+                if entry is None or not entry.fits(recorder):
+                    entry = self._add(key, args, kwargs, device, host, recorder)
         return entry, None if host else device
 
     def _add(
@@ -333,6 +347,7 @@ class DeviceFunction:
         kwargs: dict[str, Any],
         device: _devices.Device,
         host: bool,
+        recorder: Any,
     ) -> _Entry:
         if not host:
             _devices.check_shards(device)
@@ -343,6 +358,8 @@ class DeviceFunction:
         }
         keys.update({name: key_of(arg) for name, arg in kwargs.items()})
         place = "the host" if host else device.name
+        if recorder is not None:
+            place += ", under a tape,"
         self._tell_reason(keys, place)
         specs = nest.map_structure(spec_of, (args, kwargs))
         build = Build(
@@ -358,7 +375,14 @@ class DeviceFunction:
 
         _active.calls.append((self, key_of((args, kwargs))))
         try:
-            traced = trace_program(body, specs, host=host, device=device, build=build)
+            if recorder is None:
+                taped = None
+                traced = trace_program(
+                    body, specs, host=host, device=device, build=build
+                )
+            else:
+                taped = trace_taped(body, specs, host, device, build, recorder)
+                traced = taped.forward
         finally:
             _active.calls.pop()
         self._has_created = True
@@ -371,7 +395,7 @@ class DeviceFunction:
         watched = [
             self._watch(item, key) for item in (device, *objects_in((args, kwargs)))
         ]
-        entry = _Entry(traced, keys, place, watched)
+        entry = _Entry(traced, keys, place, watched, taped)
         self._cache[key] = entry
         return entry
 
@@ -429,12 +453,6 @@ class DeviceFunction:
         entry, device = self._find(args, kwargs)
         specs = nest.map_structure(spec_of, (args, kwargs))
         return ConcreteFunction(self._name, entry.traced, specs, device)
-
-
-def _is_recording() -> bool:
-    from ipu.tf import gradient_tape
-
-    return gradient_tape.is_recording()
 
 
 def function(

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ipu.tf.gradient_tape import GradientTape
 
-__all__ = ["active", "variable_was_read"]
+__all__ = [
+    "active",
+    "is_nested",
+    "is_recording",
+    "recorder",
+    "variable_was_read",
+    "watches",
+]
 
 
 class _Active(threading.local):
@@ -23,6 +30,30 @@ _active = _Active()
 def active() -> list[GradientTape]:
     """The recording tapes of this thread, the innermost last."""
     return _active.tapes
+
+
+def is_recording() -> bool:
+    """Whether an eager tape of this thread is recording."""
+    return any(tape._is_eager for tape in _active.tapes)
+
+
+def is_nested() -> bool:
+    """Whether several eager tapes of this thread are recording."""
+    return sum(tape._is_eager for tape in _active.tapes) > 1
+
+
+def recorder() -> Any:
+    """What the eager tapes of this thread share, or None."""
+    for tape in reversed(_active.tapes):
+        if tape._is_eager:
+            return tape._record
+    return None
+
+
+def watches(variable: Any) -> bool:
+    """Tell the tapes that a program has read a variable; whether one watches it."""
+    found = [tape._takes(variable) for tape in _active.tapes if tape._is_eager]
+    return any(found)
 
 
 def variable_was_read(variable: Any, tensor: Any) -> None:

@@ -185,10 +185,20 @@ def _name_of(function: Callable[..., Any]) -> str:
     return f"{name} ({code.co_filename}:{code.co_firstlineno})"
 
 
+Then = Callable[[_core.Trace, Any, Sequence[Tensor]], None]
+
+
 def _trace(
-    function: Callable[..., Any], args: Any, host: bool, build: Build
+    function: Callable[..., Any],
+    args: Any,
+    host: bool,
+    build: Build,
+    then: Then | None = None,
 ) -> tuple[_core.Trace, Any, list[_Result], list[TensorSpec]]:
-    """Trace ``function``; every TensorSpec in the nest ``args`` becomes a parameter."""
+    """Trace ``function``; every TensorSpec in the nest ``args`` becomes a parameter.
+
+    ``then(trace, arguments, results)`` may trace more behind it.
+    """
     trace = _core.Trace(host=host, name=build.name)
     _stack.builds.append(build)
     try:
@@ -202,12 +212,14 @@ def _trace(
             returned = function(*actual)
             results: list[_Result] = []
             specs: list[TensorSpec] = []
+            tensors: list[Tensor] = []
 
             def take(leaf: Any) -> Any:
                 if hasattr(leaf, "__ipu_tensor__"):
                     leaf = Tensor(leaf)
                 if isinstance(leaf, Tensor):
                     trace.result(leaf)
+                    tensors.append(leaf)
                     results.append(_Result(len(specs), None))
                     specs.append(TensorSpec(leaf.shape, leaf.dtype))
                     return specs[-1]
@@ -217,6 +229,8 @@ def _trace(
                 return leaf
 
             structure = nest.map_structure(take, returned)
+            if then is not None:
+                then(trace, actual, tensors)
     finally:
         _stack.builds.pop()
     return trace, structure, results, specs
@@ -228,6 +242,7 @@ def trace_program(
     host: bool = False,
     device: _devices.Device | None = None,
     build: Build | None = None,
+    then: Then | None = None,
 ) -> TracedProgram:
     """Trace and compile a function.
 
@@ -238,13 +253,17 @@ def trace_program(
         device: Where it will run; None on the host.
         build: Collects what belongs to the program; None where nothing but the
             program itself will be run.
+        then: Called in the trace, behind the function, as
+            ``then(trace, arguments, results)``.
 
     Returns:
         The compiled function.
     """
     if build is None:
         build = Build(_name_of(fn), runs=False)
-    trace, structure, results, output_specs = _trace(fn, tuple(specs), host, build)
+    trace, structure, results, output_specs = _trace(
+        fn, tuple(specs), host, build, then
+    )
     program = trace.compile(device=None if device is None else device.core)
     return TracedProgram(program, structure, output_specs, results, build)
 

@@ -33,12 +33,7 @@ from ipu.tf._jacobian import Jacobians
 from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
-__all__ = ["GradientTape", "UnconnectedGradients", "gradients", "is_recording"]
-
-
-def is_recording() -> bool:
-    """Whether an eager tape of this thread is recording."""
-    return any(tape._is_eager for tape in _tapes.active())
+__all__ = ["GradientTape", "UnconnectedGradients", "gradients"]
 
 
 class GradientTape(Jacobians):
@@ -138,7 +133,7 @@ class GradientTape(Jacobians):
         assert self._begin is not None
         self._spans.append((self._begin, self._position()))
         self._begin = None
-        if self._is_eager and not is_recording():
+        if self._is_eager and not _tapes.is_recording():
             assert isinstance(self._record, _core.Recorder)
             self._record.stop()
 
@@ -148,15 +143,18 @@ class GradientTape(Jacobians):
 
     def _take_read(self, variable: Variable, tensor: Tensor) -> None:
         """A variable was read, as this tensor, while the tape records."""
-        identifier = id(variable)
-        if identifier not in self._variables:
-            if not (self._watch_accessed and variable.trainable):
-                return
-            self._variables[identifier] = variable
-        if self._is_eager and not tensor.is_symbolic:
+        if self._takes(variable) and self._is_eager and not tensor.is_symbolic:
             assert isinstance(self._record, _core.Recorder)
             self._record.watch(tensor)
-            self._reads.setdefault(identifier, []).append(tensor)
+            self._reads.setdefault(id(variable), []).append(tensor)
+
+    def _takes(self, variable: Variable) -> bool:
+        """Whether it watches a variable that is read, now or from now on."""
+        if id(variable) not in self._variables:
+            if not (self._watch_accessed and variable.trainable):
+                return False
+            self._variables[id(variable)] = variable
+        return True
 
     def watch(self, tensor: Any) -> None:
         """Record what is computed from a tensor or variable, or a nest of them.
@@ -345,7 +343,7 @@ class GradientTape(Jacobians):
                 )
                 total = [sum_of(a, b) for a, b in zip(total, more, strict=True)]
             for i, x in enumerate(xs):
-                if isinstance(x, Variable):
+                if id(x) in self._variables:
                     total[i] = sum_of(total[i], by_variable.get(id(x)))
         return total[: len(xs)]
 
