@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import weakref
@@ -293,6 +294,7 @@ def test_another_thread_gets_results_as_they_are_made():
         gated.allow(1)
         assert outfeed.dequeue(wait_for_completion=True).numpy().tolist() == [4]
         thread.join(20)
+        gated.finish()
     assert not thread.is_alive()
 
 
@@ -324,6 +326,7 @@ def test_a_waiting_iterator_ends_with_the_run():
             one.join(20)
             assert not one.is_alive()
         assert seen == list(range(first, first + 6))
+    gated.finish()
 
 
 def test_two_readers_lose_nothing():
@@ -376,6 +379,7 @@ def test_an_exception_on_a_dequeuing_thread_leaves_the_run_alone():
     gated.allow(1)
     run(np.int32(1))
     assert int(outfeed.dequeue()) == 3
+    gated.finish()
 
 
 def test_deleting_wakes_a_waiting_iterator():
@@ -389,3 +393,49 @@ def test_deleting_wakes_a_waiting_iterator():
     delete(outfeed)
     thread.join(20)
     assert not thread.is_alive() and seen == []
+
+
+def test_enqueued_in_both_branches_of_a_conditional():
+    message = "An outfeed can only be enqueued once"
+    outfeed = IPUOutfeedQueue()
+
+    def with_cond(x):
+        tf.cond(x > 0, lambda: outfeed.enqueue(x), lambda: outfeed.enqueue(x * 2))
+
+    with pytest.raises(ValueError, match=message):
+        DeviceFunction(with_cond)(np.int32(1))
+
+    @tf.function
+    def with_if(x):
+        if x > 0:
+            outfeed.enqueue(x)
+        else:
+            outfeed.enqueue(x * 2)
+
+    with pytest.raises(ValueError, match=message):
+        with_if(np.int32(1))
+
+    @tf.function
+    def in_one(x):
+        if x > 0:
+            outfeed.enqueue(x)
+
+    in_one(np.int32(5))
+    in_one(np.int32(-5))
+    assert outfeed.dequeue().numpy().tolist() == [5]
+
+
+def test_what_was_traced_in_vain_does_not_count():
+    outfeed = IPUOutfeedQueue()
+
+    def fails(x):
+        outfeed.enqueue(x)
+        raise LookupError
+
+    def program(x):
+        with contextlib.suppress(LookupError):
+            tf.cond(x > 0, lambda: fails(x), lambda: None)
+        outfeed.enqueue(x)
+
+    DeviceFunction(program)(np.int32(4))
+    assert outfeed.dequeue().numpy().tolist() == [4]

@@ -328,16 +328,18 @@ trace_sees(PyObject *object, PyObject *argument)
 }
 
 static PyObject *
-trace_close_block(PyObject *object, PyObject *argument)
+trace_close_block(PyObject *object, PyObject *args)
 {
     py_trace *self = (py_trace *)object;
-    unsigned long block = PyLong_AsUnsignedLong(argument);
-    if (block == (unsigned long)-1 && PyErr_Occurred()) {
+    unsigned block;
+    int drop = 0;
+    if (!PyArg_ParseTuple(args, "I|p:close_block", &block, &drop)) {
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_close_block(&ctx, self->trace, (ipu_block){(uint32_t)block}) !=
-        IPU_OK) {
+    if (ipu_trace_close_block(&ctx, self->trace, (ipu_block){block}) != IPU_OK ||
+        (drop &&
+         ipu_trace_drop_block(&ctx, self->trace, (ipu_block){block}) != IPU_OK)) {
         return fail(self, &ctx);
     }
     Py_RETURN_NONE;
@@ -623,8 +625,9 @@ static PyMethodDef trace_methods[] = {
     {"reopen_block", trace_reopen_block, METH_O,
      "reopen_block(block)\n--\n\nOpens a block again that is closed and that no node "
      "holds yet."},
-    {"close_block", trace_close_block, METH_O,
-     "close_block(block)\n--\n\nCloses the innermost block."},
+    {"close_block", trace_close_block, METH_VARARGS,
+     "close_block(block, drop=False)\n--\n\nCloses the innermost block; drop: it was "
+     "traced in vain."},
     {"node", trace_node, METH_VARARGS,
      "node(op, inputs, attrs, resources)\n--\n\nA node that names resources: each "
      "(kind, id, types, name), the first one its own, the others its slots."},

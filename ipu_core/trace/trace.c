@@ -34,6 +34,7 @@ ipu_trace_free(ipu_ctx *ctx, ipu_trace *trace)
     ipu_graph_free(ctx, trace->graph);
     IPU_ARRAY_FREE(ctx, &trace->open);
     IPU_ARRAY_FREE(ctx, &trace->lent);
+    IPU_ARRAY_FREE(ctx, &trace->dropped);
     ipu_free(ctx, trace, sizeof(*trace));
 }
 
@@ -125,6 +126,30 @@ is_kept(const ipu_trace *trace, ipu_block block)
     return true;
 }
 
+ipu_status
+ipu_trace_drop_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block)
+{
+    return IPU_ARRAY_PUSH(ctx, &trace->dropped, block);
+}
+
+/* Whether a block, or one around it, was dropped. */
+static bool
+is_dropped(const ipu_trace *trace, ipu_block block)
+{
+    for (;;) {
+        for (size_t i = 0; i < trace->dropped.count; i++) {
+            if (trace->dropped.items[i].index == block.index) {
+                return true;
+            }
+        }
+        ipu_node owner = ipu_block_of(trace->graph, block)->owner;
+        if (owner.index == IPU_NO_INDEX) {
+            return false;
+        }
+        block = ipu_node_of(trace->graph, owner)->block;
+    }
+}
+
 bool
 ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind, int64_t id)
 {
@@ -137,7 +162,7 @@ ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind, int64_
         int64_t index = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);
         const ipu_resource *resource = &graph->resources.items[index];
         if (resource->kind == kind && resource->id == id &&
-            is_kept(trace, node->block)) {
+            !is_dropped(trace, node->block)) {
             return true;
         }
     }

@@ -9,11 +9,12 @@
 #include "graph/graph.h"
 
 typedef struct ipu_trace {
-    ipu_graph *graph;          /* owned */
-    IPU_ARRAY(ipu_block) open; /* innermost last; open.items[0] is the main block */
-    ipu_placement placement;   /* of the scope in force */
-    IPU_ARRAY(ipu_block) lent; /* closed ones that can be seen for a while */
-    int64_t next_ordinal;      /* of random ops */
+    ipu_graph *graph;             /* owned */
+    IPU_ARRAY(ipu_block) open;    /* innermost last; open.items[0] is the main block */
+    ipu_placement placement;      /* of the scope in force */
+    IPU_ARRAY(ipu_block) lent;    /* closed ones that can be seen for a while */
+    IPU_ARRAY(ipu_block) dropped; /* that no node will ever hold */
+    int64_t next_ordinal;         /* of random ops */
 } ipu_trace;
 
 ipu_status ipu_trace_create(ipu_ctx *ctx, bool host, ipu_trace **out);
@@ -36,14 +37,17 @@ ipu_status ipu_trace_close_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block
 ipu_status ipu_trace_enter(ipu_ctx *ctx, ipu_trace *trace, ipu_block block,
                            ipu_block home);
 void ipu_trace_leave(ipu_trace *trace);
+/* Says of a closed block that it was traced in vain. */
+ipu_status ipu_trace_drop_block(ipu_ctx *ctx, ipu_trace *trace, ipu_block block);
 /* Whether a value can be used in the innermost open block: it was made there or in a
  * block around it that is still open, or lent. */
 bool ipu_trace_visible(const ipu_trace *trace, ipu_value value);
 /* Whether it can, or lies in a block that a node in one of those blocks holds. */
 bool ipu_trace_reaches(const ipu_trace *trace, ipu_value value);
 
-/* Whether a node of this op names the resource, in a block that is open or held by a
- * node of one: what was traced and thrown away does not count. */
+/* Whether a node of this op names the resource, in a block that is open, is held by a
+ * node of one, or is waiting for its node, as the first branch of a switch does while
+ * the second is traced; what was dropped does not count. */
 bool ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind,
                     int64_t id);
 

@@ -155,8 +155,10 @@ def block(trace: _core.Trace) -> Iterator[int]:
     index = trace.open_block()
     try:
         yield index
-    finally:
-        trace.close_block(index)
+    except BaseException:
+        trace.close_block(index, True)
+        raise
+    trace.close_block(index)
 
 
 def add_results(trace: _core.Trace, index: int, tensors: Sequence[Tensor]) -> None:
