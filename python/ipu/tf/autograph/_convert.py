@@ -96,7 +96,10 @@ def convert(function: types.FunctionType) -> types.FunctionType:
 
     code = _compiled.get(function.__code__)
     if code is None:
-        code = _compile(function)
+        try:
+            code = _compile(function)
+        except _source.NothingToConvert:
+            return function
         _compiled[function.__code__] = code
     cells = dict(
         zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)

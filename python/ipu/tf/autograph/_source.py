@@ -13,13 +13,17 @@ import types
 from collections.abc import Iterator
 from typing import TypeAlias
 
-__all__ = ["FunctionNode", "SourceError", "find"]
+__all__ = ["FunctionNode", "NothingToConvert", "SourceError", "find"]
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.Lambda
 
 
 class SourceError(Exception):
     """The source of a function cannot be had, or cannot be converted."""
+
+
+class NothingToConvert(Exception):
+    """Which node a function is does not matter: it works as it is."""
 
 
 class _Files:
@@ -78,22 +82,66 @@ def _code_parameters(code: types.CodeType) -> tuple[str, ...]:
     return code.co_varnames[:count]
 
 
-def _same_code(node: FunctionNode, code: types.CodeType) -> bool:
-    """Whether a lambda's node compiles to this code (several stand on one line)."""
-    if not isinstance(node, ast.Lambda):
-        return False
-    if hasattr(code, "co_positions"):
-        columns = [c for _, _, c, _ in code.co_positions() if c is not None]
-        ends = [e for _, _, _, e in code.co_positions() if e is not None]
-        if columns and node.end_lineno == node.lineno:
-            last = node.end_col_offset or 0
-            return node.col_offset <= min(columns[-1:]) and max(ends[-1:]) <= last
-    made = compile(ast.Expression(node), code.co_filename, "eval").co_consts[0]
-    return bool(
-        made.co_code == code.co_code
-        and made.co_names == code.co_names
-        and made.co_consts == code.co_consts
-    )
+Place: TypeAlias = tuple[int, int]  # line and column
+
+
+def _places(code: types.CodeType) -> list[tuple[Place, Place]]:
+    """Where the parts of the code begin and end, as far as it says so (3.11 on)."""
+    found: list[tuple[Place, Place]] = []
+    positions = getattr(code, "co_positions", tuple)
+    for line, last_line, column, last_column in positions():
+        # what opens a function stands at the beginning of its line, of no width
+        if None not in (line, last_line, column, last_column) and (
+            (line, column) != (last_line, last_column)
+        ):
+            found.append(((line, column), (last_line, last_column)))
+    return found
+
+
+def _span(node: ast.expr) -> tuple[Place, Place]:
+    last = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+    return (node.lineno, node.col_offset), last
+
+
+def _by_place(found: list[FunctionNode], code: types.CodeType) -> list[FunctionNode]:
+    """The lambda that the code's positions lie in: the innermost one of them."""
+    places = _places(code)
+    around = []
+    for node in found:
+        begin, end = _span(node.body) if isinstance(node, ast.Lambda) else ((0, 0),) * 2
+        if places and all(begin <= a and b <= end for a, b in places):
+            around.append((begin, node))
+    return [max(around, key=lambda pair: pair[0])[1]] if around else found
+
+
+def _content(code: types.CodeType) -> tuple[object, ...]:
+    """Names and constants; which names are free depends on what is around the code."""
+    names = {*code.co_names, *code.co_freevars, *code.co_cellvars, *code.co_varnames}
+    constants = [
+        _content(c) if isinstance(c, types.CodeType) else (type(c), repr(c))
+        for c in code.co_consts
+        if not isinstance(c, str) or "<lambda>" not in c  # a qualified name
+    ]
+    return (frozenset(names), *constants)
+
+
+def _by_content(found: list[FunctionNode], code: types.CodeType) -> list[FunctionNode]:
+    """The lambdas that compile to the same names and constants."""
+    same: list[FunctionNode] = []
+    for node in found:
+        if isinstance(node, ast.Lambda):
+            made = compile(ast.Expression(node), code.co_filename, "eval").co_consts[0]
+            if _content(made) == _content(code):
+                same.append(node)
+    return same or found
+
+
+_CONTROL = (ast.IfExp, ast.BoolOp, ast.Compare, ast.Not, ast.Call, ast.comprehension)
+
+
+def _has_control(node: FunctionNode) -> bool:
+    """Whether converting it makes a difference, by itself or by what it calls."""
+    return any(isinstance(part, _CONTROL) for part in ast.walk(node))
 
 
 def find(function: types.FunctionType) -> FunctionNode:
@@ -101,18 +149,23 @@ def find(function: types.FunctionType) -> FunctionNode:
 
     Raises:
         SourceError: There is no source, or it is not clear which node it is.
+        NothingToConvert: It is not clear, but they are all plain.
     """
     code = function.__code__
     tree = _files.tree(code.co_filename, function.__globals__)
     found = list(_candidates(tree, code))
     if len(found) > 1:
-        found = [node for node in found if _same_code(node, code)] or found
+        found = _by_place(found, code)
+    if len(found) > 1:
+        found = _by_content(found, code)
     if not found:
         raise SourceError(
             f"{function.__qualname__} is not at line {code.co_firstlineno} of "
             f"{code.co_filename}; has the file changed since it was imported?"
         )
     if len(found) > 1 and len({ast.dump(node) for node in found}) > 1:
+        if not any(map(_has_control, found)):
+            raise NothingToConvert
         raise SourceError(
             f"{len(found)} lambdas with the same arguments stand on line "
             f"{code.co_firstlineno} of {code.co_filename}; put each on a line of its "
