@@ -237,44 +237,55 @@ def _staged_while(
         put(state.pack(tensors))
         return _predicate(test(), where)
 
-    def turn(tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        put(state.pack(tensors))
+    def turn(inner: int, tensors: Sequence[Tensor]) -> list[Tensor]:
+        put(state.open(inner, tensors))
         body()
-        after = _values(get, names)
-        return state.next(after), state.late(after)
+        return state.next(after())
+
+    def after() -> list[Any]:
+        return _values(get, names)
 
     bound = (options or {}).get("maximum_iterations")
     with watched_stores("loop", where):
-        put(state.final(_while(state.tensors, condition, turn, bound)))
+        put(state.final(_while(state, [], condition, turn, after, bound)))
 
 
 def _while(
-    start: Sequence[Tensor],
+    state: LoopState,
+    first: Sequence[Tensor],
     condition: Callable[[Sequence[Tensor]], Tensor],
-    turn: Callable[[Sequence[Tensor]], tuple[list[Tensor], list[Tensor]]],
+    turn: Callable[[int, Sequence[Tensor]], list[Tensor]],
+    after: Callable[[], list[Any]],
     bound: Any,
 ) -> tuple[Tensor, ...]:
-    """A ``while`` node; the body may add values that are carried from zeros."""
+    """A ``while`` node. Behind ``first`` and the state's tensors it carries what its
+    body adds: rows of arrays, and values from zeros."""
     trace = _core.open_trace()
     assert trace is not None
-    types = [(t.dtype.name, t.shape) for t in start]
+    start = [*first, *state.tensors]
     with block(trace) as inner:
-        values = [trace.parameter(type, inner) for type in types]
-        after, late = turn(values)
-        late_types = [(t.dtype.name, t.shape) for t in late]
-        for type in late_types:
-            trace.parameter(type, inner)
-        add_results(trace, inner, [*after, *late])
+        values = [trace.parameter(_type(t), inner) for t in start]
+        ends = turn(inner, values)
+        arrays = state.arrays(inner, after())
+        late = state.late(after())
+        for tensor in late:
+            trace.parameter(_type(tensor), inner)
+        add_results(trace, inner, [*ends, *arrays, *late])
+    start += state.initial_arrays()
+    start += [ops.zeros(t.shape, t.dtype) for t in late]
     with block(trace) as test:
-        values = [trace.parameter(type, test) for type in [*types, *late_types]]
+        values = [trace.parameter(_type(t), test) for t in start]
         add_results(trace, test, [condition(values)])
-    zeros = [ops.zeros(shape, dtype) for dtype, shape in late_types]
     attrs = {
         "condition": test,
         "body": inner,
         "maximum_iterations": -1 if bound is None else max(0, int(bound)),
     }
-    return as_tuple(trace.node("while", [*start, *zeros], attrs, ()))
+    return as_tuple(trace.node("while", start, attrs, ()))
+
+
+def _type(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
+    return (tensor.dtype.name, tuple(tensor.shape))
 
 
 def for_stmt(
@@ -352,13 +363,13 @@ def _staged_for(
     start = [Tensor(0), *state.tensors]
     with watched_stores("loop", where):
         with block(trace) as inner:
-            index, *values = [
-                trace.parameter((t.dtype.name, t.shape), inner) for t in start
-            ]
-            put(state.pack(values))
+            index, *values = [trace.parameter(_type(t), inner) for t in start]
+            put(state.open(inner, values))
             body(items.item(index))
-            after = state.next(_values(get, names))
-            add_results(trace, inner, [index + 1, *after])
+            after = _values(get, names)
+            ends = [index + 1, *state.next(after)]
+            add_results(trace, inner, [*ends, *state.arrays(inner, after)])
+        start += state.initial_arrays()
         results = as_tuple(trace.node("repeat", [count, *start], {"body": inner}, ()))
         put(state.final(results[1:]))
 
@@ -383,17 +394,19 @@ def _staged_search(
             return go
         return ops.logical_and(tensors[0] < items.length, go)
 
-    def turn(tensors: Sequence[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        put(state.pack(tensors[1:]))
+    def turn(inner: int, tensors: Sequence[Tensor]) -> list[Tensor]:
+        put(state.open(inner, tensors[1:]))
         body(items.item(tensors[0]))
-        after = _values(get, names)
-        return [tensors[0] + 1, *state.next(after)], state.late(after)
+        return [tensors[0] + 1, *state.next(after())]
+
+    def after() -> list[Any]:
+        return _values(get, names)
 
     bound = (options or {}).get("maximum_iterations")
     if bound is None and isinstance(items.length, int):
         bound = items.length
     with watched_stores("loop", where):
-        results = _while([Tensor(0), *state.tensors], condition, turn, bound)
+        results = _while(state, [Tensor(0)], condition, turn, after, bound)
         put(state.final(results[1:]))
 
 

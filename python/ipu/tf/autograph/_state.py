@@ -2,17 +2,22 @@
 """The variables of a loop or branch as a flat list of tensors, and back.
 
 Tensors, arrays, Python numbers and carriers (``TensorArray``) are carried; anything
-else (a model, a string, None) stays as it is and must not change.
+else (a model, a string, None) stays as it is and must not change. A ``TensorArray``
+to which nothing was written becomes a tensor when the body first writes to it: its rows
+are carried behind all tensors that the loop begins with, from zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 
+from ipu import _core
 from ipu.tf import nest
+from ipu.tf._blocks import is_pending
 from ipu.tf.autograph._jumps import VALUE
 from ipu.tf.autograph._undefined import Undefined, no_value
 from ipu.tf.ops import Tensor
@@ -90,17 +95,70 @@ class LoopState:
             if is_value(leaf)
             for tensor in tensors_of(leaf)
         ]
+        self._pending = [
+            (i, k)
+            for i, leaves in enumerate(self._leaves)
+            for k, leaf in enumerate(leaves)
+            if is_pending(leaf)
+        ]
+        # of those that the body needs, the rows at the beginning of a turn
+        self._rows: dict[tuple[int, int], Tensor] = {}
 
     def pack(self, tensors: Sequence[Tensor]) -> list[Any]:
         """The variables' values with these tensors in them."""
         rest = iter(tensors)
-        packed = list(self._values)
-        order = [i for i in range(len(packed)) if i not in self._late] + self._late
-        for i in order:
-            if not isinstance(packed[i], Undefined):
-                new = [rebuilt(leaf, rest) for leaf in self._leaves[i]]
-                packed[i] = nest.pack_sequence_as(packed[i], new)
-        return packed
+        new = [
+            leaves if i in self._late else [rebuilt(leaf, rest) for leaf in leaves]
+            for i, leaves in enumerate(self._leaves)
+        ]
+        for i, k in self._rows:
+            new[i][k] = self._leaves[i][k]._ipu_unflatten([next(rest)])
+        for i in self._late:
+            new[i] = [rebuilt(leaf, rest) for leaf in self._leaves[i]]
+        return self._packed(new)
+
+    def _packed(self, new: list[list[Any]]) -> list[Any]:
+        return [
+            value
+            if isinstance(value, Undefined)
+            else nest.pack_sequence_as(value, leaves)
+            for value, leaves in zip(self._values, new, strict=True)
+        ]
+
+    def open(self, body: int, tensors: Sequence[Tensor]) -> list[Any]:
+        """The variables at the beginning of block ``body``, from its parameters."""
+        rest = iter(tensors)
+        new = [[rebuilt(leaf, rest) for leaf in leaves] for leaves in self._leaves]
+        for i, k in self._pending:
+            supply = partial(self._supply, body, (i, k))
+            new[i][k] = self._leaves[i][k]._ipu_supply(supply)
+        return self._packed(new)
+
+    def _supply(self, body: int, at: tuple[int, int], shape: tuple[int, ...]) -> Tensor:
+        trace = _core.open_trace()
+        if at not in self._rows and trace is not None:
+            array = self._leaves[at[0]][at[1]]
+            type = (array.dtype.name, (len(array), *shape))
+            self._rows[at] = trace.parameter(type, body)
+        return self._rows[at]
+
+    def arrays(self, body: int, values: Sequence[Any]) -> list[Tensor]:
+        """The rows after an iteration of arrays that had none before the loop."""
+        for i, k in self._pending:
+            array = nest.flatten(values[i])[k]
+            if array._ipu_flatten():
+                self._supply(body, (i, k), array.element_shape)
+        return [
+            nest.flatten(values[i])[k]._ipu_settle(tuple(rows.shape[1:]))
+            for (i, k), rows in self._rows.items()
+        ]
+
+    def initial_arrays(self) -> list[Tensor]:
+        """The rows with which the loop begins, in the order of :meth:`arrays`."""
+        return [  # of copies: the arrays themselves stay without rows
+            self._leaves[i][k]._ipu_unflatten([])._ipu_settle(tuple(rows.shape[1:]))
+            for (i, k), rows in self._rows.items()
+        ]
 
     def next(self, values: Sequence[Any]) -> list[Tensor]:
         """The carried tensors after one iteration.
@@ -130,6 +188,8 @@ class LoopState:
             for label, old, leaf in zip(
                 labels, leaves, nest.flatten(after), strict=True
             ):
+                if is_pending(old) and hasattr(leaf, "_ipu_settle"):
+                    continue
                 if is_value(old):
                     tensors += self._carried(label, old, leaf)
                 elif leaf is not old and (is_value(leaf) or leaf != old):
