@@ -104,6 +104,11 @@ def load(path):
         ("tensorflow.python.data.ops.dataset_ops.Dataset", "tf.data.Dataset"),
         ("tensorflow.python.data.ops.dataset_ops.DatasetV2", "tf.data.Dataset"),
         ("ipu_tensorflow_addons.keras.layers.Dropout", "keras.layers.Dropout"),
+        (
+            "tensorflow.python.ipu.keras.extensions.sequential_extensions"
+            ".SequentialExtension",
+            "keras.Sequential",
+        ),
     ],
 )
 def test_names_are_the_same_objects(served, path, native):
@@ -143,6 +148,12 @@ def test_the_imports_of_programs(served):
         from tensorflow.python.data.experimental import AUTOTUNE
         from tensorflow.compiler.plugin.poplar.tests import test_utils
         from tensorflow.compiler.plugin.poplar.ops import gen_ipu_ops
+        from tensorflow.python.compat import v2_compat
+        from tensorflow.python.ipu.tests import pipelining_test_util
+        from tensorflow.python.keras.engine import base_layer_utils, training_utils
+
+        v2_compat.enable_v2_behavior()
+        base_layer_utils.enable_v2_dtype_behavior()
         import keras as own
         from keras import ipu as keras_ipu, backend, testing_utils, combinations
         from keras.datasets import mnist
@@ -390,6 +401,26 @@ def test_einops(served):
 # --- stand-ins
 
 
+@pytest.mark.parametrize(
+    ("momentum", "centered"), [(0.0, False), (0.5, False), (0.9, True)]
+)
+def test_rms_prop_of_tensorflow_1(served, momentum, centered):
+    from tensorflow.python.training.rmsprop import RMSPropOptimizer
+
+    optimizer = RMSPropOptimizer(0.1, 0.8, momentum, 1e-3, centered=centered)
+    weight = ipu.tf.Variable([1.0, -2.0])
+    expected = np.array([1.0, -2.0])
+    square, mean, change = np.ones(2), np.zeros(2), np.zeros(2)
+    for gradient in np.array([[0.5, -1.0], [2.0, 0.25], [-1.0, 0.0]]):
+        optimizer.apply_gradients([(ipu.tf.constant(gradient, "float32"), weight)])
+        square = 0.8 * square + 0.2 * gradient**2
+        mean = 0.8 * mean + 0.2 * gradient
+        spread = square - mean**2 if centered else square
+        change = momentum * change + 0.1 * gradient / np.sqrt(spread + 1e-3)
+        expected = expected - change
+        np.testing.assert_allclose(weight, expected, rtol=1e-5)
+
+
 def test_optimizers_of_tensorflow_1(served):
     import tensorflow as tf
     from tensorflow.python.training import adam, gradient_descent, momentum
@@ -415,7 +446,7 @@ def test_optimizers_of_tensorflow_1(served):
             np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="var_list"):
         gradient_descent.GradientDescentOptimizer(0.1).minimize(lambda: 1.0)
-    assert not hasattr(tf.compat.v1.train, "RMSPropOptimizer")
+    assert not hasattr(tf.compat.v1.train, "FtrlOptimizer")
 
 
 def test_files(served, tmp_path):

@@ -543,3 +543,18 @@ def test_unknown_classes_have_a_nearest_match(
 ) -> None:
     with pytest.raises(AttributeError, match=f"Did you mean '{nearest}'"):
         getattr(getattr(keras, module), name)
+
+
+def test_a_layer_without_call_gives_its_inputs() -> None:
+    class Watching(keras.layers.Layer):
+        pass
+
+    x = keras.Input((2,))
+    model = keras.Model(x, Watching()(keras.layers.Dense(3)(x)))
+    assert model.output_shape == (None, 3)
+
+    class Unfinished(keras.Model):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"Unfinished must define call"):
+        Unfinished()(tf.ones((1, 2)))

@@ -496,10 +496,57 @@ def test_model_errors() -> None:
     model.compile("sgd")
     with pytest.raises(ValueError, match="no loss to optimize"):
         model.fit(X, Y, BATCH, verbose=0)
-    fixed = keras.Sequential([keras.layers.Flatten(input_shape=(FEATURES,))])
-    fixed.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="no trainable weights"):
-        fixed.fit(X, X, BATCH, verbose=0)
+
+
+def test_a_model_without_trainable_weights_measures(caplog) -> None:
+    model = keras.Sequential([keras.layers.Flatten(input_shape=(FEATURES,))])
+    model.compile("sgd", "mse", metrics=["mae"])
+    history = model.fit(X, X + 2.0, BATCH, epochs=2, verbose=0)
+    assert history.history["loss"] == pytest.approx([4.0, 4.0], rel=1e-5)
+    assert "has no trainable weights" in caplog.text
+    assert int(model.optimizer.iterations) == 0
+
+    frozen = keras.Sequential([keras.layers.Dense(1, input_shape=(FEATURES,))])
+    frozen.trainable = False
+    frozen.compile("adam", "mse")
+    before = frozen.get_weights()
+    frozen.train_on_batch(X, Y)
+    for left, right in zip(before, frozen.get_weights(), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_a_stack_is_made_again_from_its_configuration() -> None:
+    first = keras.layers.Dense(3, "relu", input_shape=(4,))
+    declared = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)], name="a")
+    for model in (keras.Sequential([first, keras.layers.Dense(2)]), declared):
+        again = keras.Sequential.from_config(model.get_config())
+        assert again.get_config() == model.get_config()
+        assert [w.shape for w in again.weights] == [w.shape for w in model.weights]
+        again.set_weights(model.get_weights())
+        data = np.ones((2, 4), np.float32)
+        np.testing.assert_array_equal(again(data), model(data))
+    with pytest.raises(ValueError, match="Dens"):
+        layers = [{"class_name": "Dens", "config": {}}]
+        keras.Sequential.from_config({"layers": layers})
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(None, 32), (10, 10), (96, 1)])
+def test_steps_without_a_batch_size_cut_the_arrays(steps, expected) -> None:
+    sizes = []
+
+    class Sizes(keras.Model):
+        def call(self, x):
+            sizes.append(x.shape[0])
+            return x
+
+    model = Sizes()
+    model.compile(loss="mse")
+    data = np.ones((96 if steps != 10 else 100, 2), np.float32)
+    model.evaluate(data, data, steps=steps, verbose=0)
+    model.predict(data, steps=steps)
+    history = model.fit(data, data, steps_per_epoch=steps, epochs=2, verbose=0)
+    assert set(sizes) == {expected}
+    assert len(history.history["loss"]) == 2
 
 
 def test_ctrl_c_stops_at_a_step_and_the_model_stays_usable() -> None:

@@ -202,6 +202,7 @@ def test_variables_outlive_the_configuration():
     configure(auto_select_ipus=1)
     with IPUStrategy().scope():
         variable = tf.Variable([1.0, 2.0])
+    assert variable.device == "/job:localhost/replica:0/task:0/device:IPU:0"
     core = _devices.get_device(0).core
     for n in (2, 3, 1):
         configure(auto_select_ipus=n)

@@ -186,6 +186,9 @@ def test_float64():
     wide = tf.constant(1.0, tf.float64)
     with pytest.raises(TypeError, match="float64"):
         strategy.run(tf.function(lambda: wide))
+    widen = tf.function(lambda x: tf.cast(x, tf.float64))
+    with pytest.raises(TypeError, match="Unsupported data type for output: float64"):
+        strategy.run(widen, args=(np.float32(1),))
 
 
 def test_int64_becomes_int32():

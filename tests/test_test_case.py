@@ -307,6 +307,44 @@ def test_keras_combinations(served):
         testing_utils.get_model_type()
 
 
+def test_keras_combinations_of_several_tests(served):
+    """Where absl's parameters stand below, there are several tests already."""
+    from keras import combinations
+
+    seen = []
+    several = (lambda self: seen.append("a"), lambda self: seen.append("b"))
+    kinds = combinations.keras_model_type_combinations()
+    modes = combinations.keras_mode_combinations()
+    made = combinations.generate(kinds)(combinations.generate(modes)(several))
+    for one in made:
+        one(tf.test.TestCase())
+    assert seen == ["a"] * 3 + ["b"] * 3
+
+
+def test_keras_models_of_two_branches(served):
+    from keras import layers, testing_utils
+
+    x = np.ones((4, 3), np.float32)
+    for shared in (False, True):
+        for kind in ("functional", "subclass"):
+            inputs = [layers.Input((3,)) for _ in range(2)]
+            a, b = [layers.Dense(2)], [layers.Dense(2), layers.ReLU()]
+            first = [inputs[0]] if kind == "functional" else []
+            with testing_utils.model_type_scope(kind):
+                if shared:
+                    model = testing_utils.get_multi_io_model(
+                        a, b, [*first, layers.Dense(3)], [layers.Add()]
+                    )
+                    assert model(x).shape == (4, 2)
+                    continue
+                if kind == "functional":
+                    a, b = [inputs[0], *a], [inputs[1], *b]
+                model = testing_utils.get_multi_io_model(a, b)
+                assert [y.shape for y in model([x, x])] == [(4, 2), (4, 2)]
+    with testing_utils.model_type_scope("sequential"), pytest.raises(ValueError):
+        testing_utils.get_multi_io_model([], [])
+
+
 def test_keras_testing_utils(served):
     from keras import testing_utils
 

@@ -201,7 +201,8 @@ check_node(ipu_ctx *ctx, const ipu_graph *graph, ipu_block block,
                       MAX_OUTPUTS, output_count));
     for (uint32_t i = 0; i < *output_count; i++) {
         IPU_FAIL_IF(ctx, !graph->host && !ipu_dtype_on_device(outputs[i].dtype), TYPE,
-                    "%s does not exist on the device; use %s",
+                    "Unsupported data type for output: %s does not exist on the "
+                    "device; use %s",
                     ipu_dtype_name(outputs[i].dtype),
                     ipu_dtype_is_float(outputs[i].dtype) ? "float32" : "int32");
     }

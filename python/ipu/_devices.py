@@ -221,6 +221,7 @@ class Device:
     Attributes:
         ordinal: The n of ``/device:IPU:n``.
         name: ``/device:IPU:n``.
+        full_name: The same with job, replica and task, as variables tell it.
         num_ipus: How many IPUs it has.
         hardware_ids: The single IPU that serves each device number.
         connection: When it is attached.
@@ -231,6 +232,7 @@ class Device:
         order = physical_ids(layout.order, len(members))
         self.ordinal = ordinal
         self.name = f"/device:IPU:{ordinal}"
+        self.full_name = f"/job:localhost/replica:0/task:0{self.name}"
         self.num_ipus = len(members)
         self.hardware_ids = tuple(members[position] for position in order)
         self.connection = layout.connection

@@ -63,11 +63,19 @@ IPU: dict[str, Entry] = {
     f"{_ROOT}.keras.extensions": Entry(
         (), renamed("ipu.keras", "PipelineStage ReplicatedMetricReductionMethod")
     ),
+    **{
+        f"{_ROOT}.keras.extensions.{name.lower()}_extensions": Entry(
+            (), {f"{name}Extension": f"ipu.keras.models:{name}"}
+        )
+        for name in ("Model", "Functional", "Sequential")
+    },
     f"{_ROOT}.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.ops": entry("ipu.ops"),
     f"{_ROOT}.ops.summary_ops": entry("ipu.ops.summary_ops", f"{_INS}.event_trace"),
     f"{_ROOT}.summary_ops": entry("ipu.ops.summary_ops", f"{_INS}.event_trace"),
     f"{_ROOT}.pipelining_ops": entry("ipu.ops.pipelining_ops"),
+    f"{_ROOT}.tests": Entry(),
+    f"{_ROOT}.tests.pipelining_test_util": Entry(),
     f"{_ROOT}.test_utils": entry(f"{_INS}.poplar_test_utils"),
     _POPLAR: Entry(),
     f"{_POPLAR}.tests": Entry(),

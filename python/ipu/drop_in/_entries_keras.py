@@ -34,6 +34,10 @@ KERAS: dict[str, Entry] = {
     "keras.engine.functional": entry("ipu.keras.models"),
     "keras.engine.sequential": entry("ipu.keras.models"),
     "keras.engine.base_layer": entry("ipu.keras.layers"),
+    "keras.engine.base_layer_utils": Entry(
+        (), renamed(f"{_INS}.compat_v1", "enable_v2_dtype_behavior")
+    ),
+    "keras.engine.training_utils": Entry(),
     "keras.engine.input_layer": entry("ipu.keras.layers"),
     "keras.engine.input_spec": entry("ipu.keras.engine.input_spec"),
     "keras.engine.data_adapter": entry("ipu.keras.engine.data_adapter"),

@@ -131,6 +131,11 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.training.rmsprop": Entry((), TRAIN),
     f"{_PY}.training.optimizer": Entry((), TRAIN),
     f"{_PY}.training.training": Entry((), TRAIN),
+    # --- compat
+    f"{_PY}.compat": Entry(),
+    f"{_PY}.compat.v2_compat": Entry(
+        (), renamed(f"{_INS}.compat_v1", "enable_v2_behavior")
+    ),
     # --- util
     f"{_PY}.util": Entry(),
     f"{_PY}.util.nest": entry("ipu.tf.nest"),

@@ -26,7 +26,8 @@ RANDOM = renamed(
 )
 TRAIN = renamed(
     f"{_INS}.train",
-    "GradientDescentOptimizer MomentumOptimizer AdamOptimizer Optimizer",
+    "GradientDescentOptimizer MomentumOptimizer AdamOptimizer RMSPropOptimizer "
+    "Optimizer",
 )
 # names of TensorFlow 1 for what TensorFlow 2 calls otherwise
 V1_NAMES = {

@@ -96,7 +96,9 @@ class Variable:
             raise ValueError(
                 f"The initial value's shape {tensor.shape} is not the given {shape}."
             )
-        self._device = current_device().core
+        device = current_device()
+        self._device = device.core
+        self.device = device.full_name
         self._type: tuple[str, TensorShape] = (tensor.dtype.name, tensor.shape)
         self._id = self._device.variable_add(*self._type)
         self.trainable = bool(trainable)

@@ -19,6 +19,7 @@ __all__ = [
     "enable_eager_execution",
     "enable_resource_variables",
     "enable_v2_behavior",
+    "enable_v2_dtype_behavior",
     "enable_v2_tensorshape",
     "executing_eagerly_outside_functions",
     "resource_variables_enabled",
@@ -30,6 +31,10 @@ __all__ = [
 
 def enable_v2_behavior() -> None:
     """Behave as TensorFlow 2: always so."""
+
+
+def enable_v2_dtype_behavior() -> None:
+    """Layers cast their inputs to their own dtype: always so."""
 
 
 def enable_eager_execution(*args: Any, **kwargs: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 __all__ = [
@@ -117,7 +117,7 @@ def generate(
     def decorate(decorated: Any) -> Any:
         if inspect.isclass(decorated):
             for name, value in list(vars(decorated).items()):
-                if name.startswith("test") and callable(value):
+                if name.startswith("test") and _is_test(value):
                     setattr(decorated, name, _each(value, chosen))
             return decorated
         return _each(decorated, chosen)
@@ -125,7 +125,14 @@ def generate(
     return decorate
 
 
-def _each(test: Callable[..., Any], combinations: list[dict[str, Any]]) -> Any:
+def _is_test(value: Any) -> bool:
+    return callable(value) or isinstance(value, Iterable)
+
+
+def _each(test: Any, combinations: list[dict[str, Any]]) -> Any:
+    """One test that runs all combinations; each of several that absl generates."""
+    if isinstance(test, Iterable):
+        return [_each(one, combinations) for one in test]
     from ipu.drop_in.stand_ins import keras_testing_utils as modes
 
     accepted = set(inspect.signature(test).parameters)

@@ -29,6 +29,7 @@ __all__ = [
     "generate_combinations_with_testcase_name",
     "get_model_from_layers",
     "get_model_type",
+    "get_multi_io_model",
     "get_small_functional_mlp",
     "get_small_mlp",
     "get_small_sequential_mlp",
@@ -317,6 +318,75 @@ def get_model_from_layers(
     for layer in model_layers:
         x = layer(x)
     return keras.Model(inputs, x, name=name)
+
+
+class _MultiIOModel(keras.Model):
+    """Two branches of layers, with layers before and after them that they share."""
+
+    def __init__(self, branches: list[list[Any]], before: Any, after: Any) -> None:
+        super().__init__()
+        self.branches = branches
+        self.before = before
+        self.after = after
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run the branches, each on an input of its own unless they share one."""
+        del args, kwargs
+        return _run_branches(inputs, self.branches, self.before, self.after)
+
+
+def _run_branches(
+    inputs: Any, branches: list[list[Any]], before: Any, after: Any
+) -> Any:
+    starts = inputs
+    if before is not None:
+        starts = [_run_layers(inputs, before)] * len(branches)
+    ends = [_run_layers(x, b) for x, b in zip(starts, branches, strict=True)]
+    return ends if after is None else _run_layers(ends, after)
+
+
+def _run_layers(value: Any, layers: list[Any]) -> Any:
+    for layer in layers:
+        value = layer(value)
+    return value
+
+
+def get_multi_io_model(
+    branch_a: list[Any],
+    branch_b: list[Any],
+    shared_input_branch: list[Any] | None = None,
+    shared_output_branch: list[Any] | None = None,
+) -> Any:
+    """A model of two branches, as the current model type says.
+
+    Args:
+        branch_a: Layers; where the model is functional and the branches share no
+            input, what ``Input`` gave comes first.
+        branch_b: As ``branch_a``.
+        shared_input_branch: What comes before both, an ``Input`` first in a functional
+            model.
+        shared_output_branch: Layers after both, or None for two outputs.
+
+    Raises:
+        ValueError: The type is "sequential".
+    """
+    kind = get_model_type()
+    if kind.startswith("subclass"):
+        branches = [branch_a, branch_b]
+        return _MultiIOModel(branches, shared_input_branch, shared_output_branch)
+    if kind != "functional":
+        raise ValueError(
+            "A model of several branches is functional or a subclass. "
+            f"Received: model type {kind!r}."
+        )
+    if shared_input_branch is None:
+        inputs: Any = [branch_a[0], branch_b[0]]
+        branches, before = [branch_a[1:], branch_b[1:]], None
+    else:
+        inputs, before = shared_input_branch[0], shared_input_branch[1:]
+        branches = [branch_a, branch_b]
+    outputs = _run_branches(inputs, branches, before, shared_output_branch)
+    return keras.Model(inputs, outputs)
 
 
 def get_v2_optimizer(name: str, **kwargs: Any) -> Any:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""``tf.compat.v1.train``: the optimizers of TensorFlow 1 that Keras's equal.
+"""``tf.compat.v1.train``: the optimizers of TensorFlow 1.
 
-They serve code of TensorFlow 2: ``model.compile(GradientDescentOptimizer(0.1))``.
-Optimizers whose numbers differ from those of Keras, such as ``RMSPropOptimizer``, come
-with the sessions of TensorFlow 1.
+They serve code of TensorFlow 2: ``model.compile(GradientDescentOptimizer(0.1))``. Their
+numbers are those of Keras's, but for ``RMSPropOptimizer``, which starts its mean at one
+and divides otherwise.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ipu import tf
 from ipu.keras import optimizers
 from ipu.tf import _function
 
@@ -19,6 +20,7 @@ __all__ = [
     "GradientDescentOptimizer",
     "MomentumOptimizer",
     "Optimizer",
+    "RMSPropOptimizer",
 ]
 
 
@@ -183,3 +185,52 @@ class AdamOptimizer(Optimizer, optimizers.Adam):
     ) -> None:
         del use_locking
         optimizers.Adam.__init__(self, learning_rate, beta1, beta2, epsilon, name=name)
+
+
+class RMSPropOptimizer(Optimizer, optimizers.RMSprop):
+    """Gradients divided by the root of their running mean square.
+
+    ``r = decay r + (1 - decay) g g``, from one on; ``v = momentum v + rate g / sqrt(r +
+    epsilon); w -= v``. With ``centered`` the square of the mean is taken off ``r``.
+
+    Args:
+        learning_rate: The rate.
+        decay: Of the running means.
+        momentum: The part of the last change that is kept.
+        epsilon: Keeps the division finite.
+        use_locking: Accepted without effect.
+        centered: Whether the variance is used.
+        name: A name.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        decay: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-10,
+        use_locking: bool = False,
+        centered: bool = False,
+        name: str = "RMSProp",
+    ) -> None:
+        del use_locking
+        optimizers.RMSprop.__init__(
+            self, learning_rate, decay, momentum, epsilon, centered, name=name
+        )
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            self.add_slot(var, "rms", "ones")
+            self.add_slot(var, "momentum")
+            if self.centered:
+                self.add_slot(var, "mg")
+
+    def _resource_apply_dense(
+        self, grad: Any, var: Any, apply_state: Any = None
+    ) -> Any:
+        rate = tf.cast(self._current_rate, grad.dtype)
+        step = rate * grad / tf.sqrt(self._spread(grad, var) + self.epsilon)
+        slot = self.get_slot(var, "momentum")
+        change = self.momentum * slot.value() + step
+        slot.assign(change)
+        return var.assign_sub(change)

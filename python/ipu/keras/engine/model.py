@@ -98,6 +98,16 @@ class Model(Trainer):
 
     # --- layers and weights -----------------------------------------------------------
 
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute the model's result; a subclass defines it.
+
+        Raises:
+            NotImplementedError: It does not.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} must define call(self, inputs)."
+        )
+
     @property
     def layers(self) -> list[Layer]:
         """The layers that attributes hold."""

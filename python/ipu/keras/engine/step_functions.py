@@ -70,7 +70,9 @@ class StepFunctions:
         y_pred = self(x, training=True)
         loss = self.compiled_loss(y, y_pred, weight, self.losses)
         self._step_loss = loss
-        self.optimizer.minimize(loss, self.trainable_variables)
+        variables = self.trainable_variables
+        if variables:
+            self.optimizer.minimize(loss, variables)
         self.compiled_metrics.update_state(y, y_pred, weight)
         return {metric.name: metric.result() for metric in self.metrics}
 

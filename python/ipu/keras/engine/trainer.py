@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ipu import _strategy_state, tf
+from ipu._log import logger
 from ipu._placement import current_device
 from ipu.keras import metrics as metrics_module
 from ipu.keras import optimizers
@@ -63,13 +64,14 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             run_eagerly: Must not be True: models run as device programs.
             steps_per_execution: Steps of one device program, 1 by default. It must
                 divide the steps of an epoch.
-            **kwargs: None.
+            **kwargs: ``sample_weight_mode``, which is ignored.
 
         Raises:
             ValueError: An unknown name; the nearest is offered.
             RuntimeError: ``run_eagerly`` is True.
             TypeError: An unknown keyword.
         """
+        kwargs.pop("sample_weight_mode", None)
         if kwargs:
             raise TypeError(
                 f"Invalid keyword argument(s) in `compile`: {sorted(kwargs)}."
@@ -177,12 +179,13 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self.compiled_metrics.build(names)
         if mode == "train":
             variables = self.trainable_variables
-            if not variables:
-                raise ValueError(
-                    f"Model {self.name!r} has no trainable weights, so there is "
-                    "nothing to train."
+            if variables:
+                self.optimizer._create_all_weights(variables)
+            else:
+                logger.warning(
+                    f"Model {self.name!r} has no trainable weights: fit computes its "
+                    "loss and metrics, and changes nothing."
                 )
-            self.optimizer._create_all_weights(variables)
 
     def _check_device(self) -> None:
         """Refuse variables that the current device does not have."""
@@ -237,8 +240,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             x: Arrays or tensors (lists and dicts of them for several inputs), or a
                 ``tf.data.Dataset`` of batches ``(x, y)``.
             y: Targets; None with a data set.
-            batch_size: Samples in a batch of arrays, 32 by default; it must divide
-                their number.
+            batch_size: Samples in a batch of arrays; it must divide their number. By
+                default 32, or what ``steps_per_epoch`` asks for.
             epochs: The number of the last epoch.
             verbose: 0 for silence, 1 or ``"auto"`` for a bar, 2 for a line an epoch.
             callbacks: A list of callbacks.

@@ -146,11 +146,11 @@ class Layer(LayerWeights, LayerPlaces):
             **kwargs: More arguments; ``training`` is given where it is a parameter.
 
         Returns:
-            A tensor or a nest of tensors.
+            A tensor or a nest of tensors; the inputs where a subclass does not define
+            it.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} must define call(self, inputs)."
-        )
+        del args, kwargs
+        return inputs
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
         """Give the mask of the result; a subclass may define it.

@@ -62,12 +62,8 @@ class RMSprop(Optimizer):
             for var in var_list:
                 self.add_slot(var, name)
 
-    def _resource_apply_dense(
-        self, grad: Tensor, var: Any, apply_state: Any = None
-    ) -> Any:
-        rate = self._current_rate
-        if tf.as_dtype(grad.dtype).name != "float32":
-            rate = tf.cast(rate, grad.dtype)
+    def _spread(self, grad: Tensor, var: Any) -> Tensor:
+        """Take a gradient into the running means; what it is divided by the root of."""
         rms = self.get_slot(var, "rms")
         mean_square = self.rho * rms.value() + (1.0 - self.rho) * tf.square(grad)
         rms.assign(mean_square)
@@ -77,6 +73,15 @@ class RMSprop(Optimizer):
             mean = self.rho * mg.value() + (1.0 - self.rho) * grad
             mg.assign(mean)
             spread = mean_square - tf.square(mean)
+        return spread
+
+    def _resource_apply_dense(
+        self, grad: Tensor, var: Any, apply_state: Any = None
+    ) -> Any:
+        rate = self._current_rate
+        if tf.as_dtype(grad.dtype).name != "float32":
+            rate = tf.cast(rate, grad.dtype)
+        spread = self._spread(grad, var)
         if not self.momentum:
             return var.assign_sub(rate * grad / (tf.sqrt(spread) + self.epsilon))
         slot = self.get_slot(var, "momentum")
