@@ -530,6 +530,48 @@ def test_a_stack_is_made_again_from_its_configuration() -> None:
         keras.Sequential.from_config({"layers": layers})
 
 
+def test_inputs_alone_come_to_a_step_as_they_are() -> None:
+    seen = []
+
+    class Watching(keras.Model):
+        def predict_step(self, data):
+            seen.append(tf.nest.map_structure(lambda x: x.shape, data))
+            return super().predict_step(data)
+
+    a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
+    one, two = Watching(a, a * 2.0), Watching([a, b], a + b)
+    data = np.ones((8, 3), np.float32)
+    one.predict(data, batch_size=4)
+    two.predict([data, data], batch_size=4)
+    two.predict({"a": data, "b": data}, batch_size=4)
+    assert seen[0] == (4, 3)
+    assert set(map(str, seen)) == {
+        "(4, 3)",
+        "(((4, 3), (4, 3)),)",
+        "{'a': (4, 3), 'b': (4, 3)}",
+    }
+
+
+def test_nested_lists_of_numbers_are_one_array() -> None:
+    model = keras.Sequential([keras.layers.Dense(1, "linear", input_shape=(2,))])
+    model.compile("sgd", "mse")
+    rows, targets = [[1.0, 2.0], [3.0, 4.0]], [[1.0], [2.0]]
+    expected = model.predict(np.array(rows, np.float32), batch_size=2)
+    np.testing.assert_array_equal(model.predict(rows, batch_size=2), expected)
+    model.fit(rows, targets, batch_size=2, verbose=0)
+    with pytest.raises(ValueError, match=r"`x` is .* of different lengths"):
+        model.fit([[1.0, 2.0], [3.0]], targets, batch_size=2, verbose=0)
+
+
+@pytest.mark.parametrize("method", ["fit", "evaluate", "predict", "predict_on_batch"])
+def test_no_training_inside_of_functions(method) -> None:
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
+    model.compile("sgd", "mse")
+    function = tf.function(lambda: getattr(model, method)(np.ones((2, 2))))
+    with pytest.raises(RuntimeError, match="inside a `tf.function`"):
+        function()
+
+
 @pytest.mark.parametrize(("steps", "expected"), [(None, 32), (10, 10), (96, 1)])
 def test_steps_without_a_batch_size_cut_the_arrays(steps, expected) -> None:
     sizes = []

@@ -121,8 +121,15 @@ def _as_arrays(data: Nest, name: str) -> Nest:
     if isinstance(data, Mapping):
         return {key: _as_arrays(value, name) for key, value in data.items()}
     if isinstance(data, (list, tuple)):
-        if all(isinstance(value, (int, float, bool)) for value in data):
-            return _device_array(np.asarray(data), name)
+        if _is_of_numbers(data):
+            try:
+                return _device_array(np.asarray(data), name)
+            except ValueError:
+                raise ValueError(
+                    f"`{name}` is a list of lists of different lengths, which is no "
+                    "array. Make all rows equally long, "
+                    "for example with zeros at their ends."
+                ) from None
         return tuple(_as_arrays(value, name) for value in data)
     if data is None:
         raise ValueError(f"Failed to find data for `{name}`. Received: None.")
@@ -136,6 +143,15 @@ def _as_arrays(data: Nest, name: str) -> Nest:
             f"{type(data).__name__}. Give arrays, tensors or a tf.data.Dataset."
         )
     return _device_array(np.asarray(data), name)
+
+
+def _is_of_numbers(data: Any) -> bool:
+    """Whether a list, to its first leaf, is one of numbers: a single array."""
+    while isinstance(data, (list, tuple)):
+        if not data:
+            return False
+        data = data[0]
+    return isinstance(data, (int, float, bool))
 
 
 def _device_array(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
@@ -200,7 +216,9 @@ def _from_arrays(
             f".batch({batch_size}, drop_remainder=True)."
         )
     count = samples // int(batch_size)
-    dataset = tf.data.Dataset.from_tensor_slices(arrays)
+    # inputs alone, unless they are a nest that looks like (x, y)
+    alone = len(arrays) == 1 and not isinstance(arrays[0], (list, tuple))
+    dataset = tf.data.Dataset.from_tensor_slices(arrays[0] if alone else arrays)
     if shuffle and shuffle != "batch":
         dataset = dataset.shuffle(samples, seed=_shuffle_seed())
     dataset = dataset.batch(int(batch_size), drop_remainder=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ipu import _strategy_state, tf
+from ipu import _core, _strategy_state, tf
 from ipu._log import logger
 from ipu._placement import current_device
 from ipu.keras import metrics as metrics_module
@@ -109,7 +109,17 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self._init_steps()
 
     def _scope(self) -> AbstractContextManager[Any]:
-        """The scope of the strategy that the model was made in."""
+        """The scope of the strategy that the model was made in.
+
+        Raises:
+            RuntimeError: A function is being traced.
+        """
+        if _core.open_trace() is not None:
+            raise RuntimeError(
+                "Detected a call to fit, evaluate, predict or one of their like inside "
+                "a `tf.function`. They run programs of their own: call them outside, "
+                "or call the model itself here."
+            )
         if self._strategy is None or _strategy_state.has_strategy():
             return nullcontext()
         return self._strategy.scope()
