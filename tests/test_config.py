@@ -194,6 +194,11 @@ def test_metadata():
     old = cfg.get_attribute_metadata("optimizations.enable_fast_math")
     assert old.deprecated
     assert "optimizations.math.fast" in old.deprecated_msg
+    for bad, part in (("io_tiles.nothing", "nothing"), ("none.version", "none")):
+        with pytest.raises(ValueError, match=f"'{bad}': '{part}' is no option"):
+            cfg.get_attribute_metadata(bad)
+    with pytest.raises(ValueError, match=r"'io_tiles' is no option.*'num_io_tiles'"):
+        cfg.io_tiles.get_attribute_metadata("io_tiles.num_io_tiles")
     for bad in ("nothing", "ipu_model", "ipu_model.nothing"):
         with pytest.raises(ValueError, match="Could not get attribute metadata for"):
             cfg.get_attribute_metadata(bad)

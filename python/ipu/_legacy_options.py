@@ -247,7 +247,9 @@ def set_gcl_options(
     """
     opts = checked_options(opts)
     if gcl_options is not None and not isinstance(gcl_options, Mapping):
-        raise TypeError(f"`gcl_options` must be a dict. Received: {gcl_options!r}.")
+        raise TypeError(
+            f"`gcl_options` must be a dictionary. Received: {gcl_options!r}."
+        )
     if num_io_tiles:
         opts.config.io_tiles.num_io_tiles = num_io_tiles
     opts.config.gcl_poplar_options.update(_dictionary("gcl_options", gcl_options))

@@ -324,10 +324,22 @@ class Category:
                 f"Could not get attribute metadata for '{name}': it is a category. "
                 "Ask for one of its options."
             )
+        relative = name.removeprefix(self._prefix)
+        if relative != name:
+            hint = f" Names are relative to this category: use '{relative}'."
+        else:
+            hint = self._suggestion(name)
         raise ValueError(
-            f"Could not get attribute metadata for '{name}': there is no such option."
-            f"{self._suggestion(name)}"
+            f"Could not get attribute metadata for '{name}': "
+            f"'{self._unknown_part(name)}' is no option of it.{hint}"
         )
+
+    def _unknown_part(self, name: str) -> str:
+        """The first of a dotted name's parts that is not there."""
+        known = set(self._all_names())
+        parts = name.split(".")
+        paths = (".".join(parts[: n + 1]) for n in range(len(parts)))
+        return next((p.rpartition(".")[2] for p in paths if p not in known), name)
 
     def _items(self) -> Iterator[tuple[str, Option[Any], Any]]:
         for dotted, option in self._walk():

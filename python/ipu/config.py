@@ -248,7 +248,8 @@ def _check_distribution(config: IPUConfig) -> None:
         raise ValueError(f"process_count must not be negative. Received: {count}.")
     if (count or index) and not 0 <= index < count:
         raise ValueError(
-            "process_index must be in the range [0, process_count). Received: "
+            "experimental.multi_replica_distribution.process_index must be in the "
+            "range [0, process_count). Received: "
             f"process_index = {index}, process_count = {count}."
         )
     if count > 1:
