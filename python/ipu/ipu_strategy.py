@@ -134,10 +134,10 @@ def _checked_arguments(args: Any) -> Sequence[Any]:
     """``args`` of ``run``: a tensor would be taken apart along its first axis."""
     if isinstance(args, (list, tuple)):
         return args
-    if isinstance(args, (str, bytes, Mapping)) or not isinstance(args, Iterable):
-        given = f"Received: {args!r}"
-    elif hasattr(args, "dtype") and hasattr(args, "shape"):
+    if hasattr(args, "dtype"):
         given = f"Received: one value of shape {tuple(args.shape)}"
+    elif isinstance(args, (str, bytes, Mapping)) or not isinstance(args, Iterable):
+        given = f"Received: {args!r}"
     else:
         return list(args)
     raise TypeError(f"args must be a list or tuple. {given}. Write args=(value,).")

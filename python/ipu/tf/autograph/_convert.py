@@ -135,7 +135,7 @@ def convert_quietly(function: types.FunctionType) -> types.FunctionType:
         warnings.warn(
             f"AutoGraph could not convert {function.__qualname__}: {error}. It is "
             "traced as plain Python: `if`, `while` and `for` on tensors are errors in "
-            "it. Put the function in a file, or decorate it with "
+            "it. Put the function in a file or a notebook, or decorate it with "
             "tf.autograph.experimental.do_not_convert.",
             RuntimeWarning,
             stacklevel=3,
