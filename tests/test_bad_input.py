@@ -361,3 +361,26 @@ def test_gradients_and_variables_the_wrong_way_round() -> None:
     pairs = zip([v], [tf.constant(1.0)], strict=True)
     with pytest.raises(TypeError, match=r"pairs of a gradient and its variable.*zip\("):
         keras.optimizers.SGD(0.1).apply_gradients(pairs)
+
+
+def test_formats_of_tensors_in_a_function() -> None:
+    with pytest.raises(TypeError, match=r"'\.3f' needs the tensor's value.*tf\.print"):
+        run(lambda x: f"{x:.3f}", tf.constant(1.0))
+
+
+def test_a_tensor_as_the_index_of_a_list() -> None:
+    with pytest.raises(TypeError, match="an index of a Python sequence needs the tens"):
+        run(lambda i: [1, 2][i], tf.constant(0))
+
+
+def test_repeat_with_its_arguments_swapped() -> None:
+    with pytest.raises(TypeError, match=r"repeat\(n, body, inputs\).*body=2"):
+        run(lambda: ipu.loops.repeat(lambda a: a + 1, 2, [0]))
+
+
+@pytest.mark.parametrize("units", ["ten", None, 2.5, 0, True])
+def test_units_are_a_number(units: Any) -> None:
+    with pytest.raises(
+        ValueError, match=r"`units` of Dense must be a positive integer"
+    ):
+        layers.Dense(units)

@@ -568,7 +568,7 @@ def test_no_training_inside_of_functions(method) -> None:
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(2,))])
     model.compile("sgd", "mse")
     function = tf.function(lambda: getattr(model, method)(np.ones((2, 2))))
-    with pytest.raises(RuntimeError, match="inside a `tf.function`"):
+    with pytest.raises(RuntimeError, match=r"inside a `tf\.function`"):
         function()
 
 

@@ -228,3 +228,36 @@ def test_distribute():
         strategy.run(
             tf.function(lambda x: strategy.reduce("product", x)), args=(np.float32(2),)
         )
+
+
+def test_a_variable_of_an_earlier_configuration_is_refused():
+    """Its number may be another variable's on the new device."""
+
+    def configured():
+        made = config.IPUConfig()
+        made.auto_select_ipus = 1
+        made.configure_ipu_system()
+        return IPUStrategy()
+
+    @tf.function
+    def read(x):
+        return x * old
+
+    @tf.function
+    def add(x):
+        return old.assign_add(x)
+
+    config.reset_ipu_configuration()
+    strategy = configured()
+    with strategy.scope():
+        old = tf.Variable(2.0)
+    assert float(strategy.run(read, (3.0,))) == 6.0
+    assert float(strategy.run(add, (1.0,))) == 3.0
+    config.reset_ipu_configuration()
+    strategy = configured()
+    with strategy.scope():
+        new = tf.Variable(100.0)
+    for function in (read, add):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="another device"):
+            strategy.run(function, (3.0,))
+    assert float(new.numpy()) == 100.0 and float(old.numpy()) == 3.0

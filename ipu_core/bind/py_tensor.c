@@ -462,7 +462,10 @@ tensor_as_index(PyObject *self)
         PyErr_SetString(PyExc_TypeError, "a floating-point tensor cannot be an index");
         return NULL;
     }
-    return tensor_int(self);
+    PyObject *item = tensor_single(self, "an index of a Python sequence");
+    PyObject *result = item == NULL ? NULL : PyNumber_Long(item);
+    Py_XDECREF(item);
+    return result;
 }
 
 static PyObject *

@@ -179,6 +179,11 @@ def repeat(
     """
     del use_while_v1
     trace = _open_trace("repeat")
+    if not callable(body):
+        raise TypeError(
+            "loops.repeat takes the number of iterations, then the body: repeat(n, "
+            f"body, inputs). Received: n={n!r}, body={body!r}."
+        )
     count = Tensor(n)
     start = [Tensor(value) for value in _as_list(inputs)]
     inner = _trace_body(trace, body, start, infeed_queue)

@@ -329,7 +329,7 @@ class DeviceFunction:
     ) -> tuple[_Entry, _devices.Device | None]:
         host = self._device is None and on_host()
         device = self._device or current_device()
-        key: Any = (id(device), host, key_of(args), key_of(kwargs) if kwargs else None)
+        key: Any = (device, host, key_of(args), key_of(kwargs) if kwargs else None)
         if recorder is not None:
             key = (key, "under a tape")
         entry = self._cache.get(key)

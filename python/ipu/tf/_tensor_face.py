@@ -78,7 +78,8 @@ def tensor_format(tensor: _core.Tensor, spec: str) -> str:
         The values as NumPy formats them.
 
     Raises:
-        TypeError: ``spec`` is for a number, and the tensor is no scalar.
+        TypeError: ``spec`` is for a number, and the tensor is no scalar or has no
+            value yet.
 
     Example:
         >>> from ipu import tf
@@ -86,7 +87,12 @@ def tensor_format(tensor: _core.Tensor, spec: str) -> str:
         '0.50 [1 2]'
     """
     if tensor.is_symbolic:
-        return format(tensor_str(tensor), spec)
+        if spec:
+            raise TypeError(
+                f"The format {spec!r} needs the tensor's value, which is not known "
+                "while a function is traced. Use tf.print, or return the tensor."
+            )
+        return tensor_str(tensor)
     return format(tensor.numpy(), spec)
 
 

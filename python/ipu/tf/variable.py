@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu._errors import FailedPreconditionError
 from ipu._placement import current_device
 from ipu.tf import _tapes
 from ipu.tf._tracing import current_build, in_trace, init_scope
@@ -125,17 +126,16 @@ class Variable:
 
     @property
     def _resource(self) -> tuple[str, int, list[tuple[str, tuple[int, ...]]], str]:
-        """How traces name it."""
-        return ("variable", self._id, [self._type], self.name)
-
-    def _check_device(self) -> None:
-        trace = _core.open_trace()
-        owner = getattr(trace, "device", None) if trace is not None else None
-        if owner is not None and owner is not self._device:
-            raise ValueError(
-                f"Variable '{self.name}' belongs to a device of an earlier "
-                "configuration. Create the model again after configure_ipu_system()."
+        """How the open trace names it; its number means nothing on other devices."""
+        device = current_build().device
+        if device is not None and device is not self._device:
+            raise FailedPreconditionError(
+                f"Variable '{self.name}' is on another device than the function that "
+                "uses it: it was made before the last configuration, or in the scope "
+                "of another device. Make it, or its model, again after "
+                "configure_ipu_system() and in the scope that runs the function."
             )
+        return ("variable", self._id, [self._type], self.name)
 
     # --- reading ---------------------------------------------------------------------
 

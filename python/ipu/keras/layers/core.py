@@ -7,6 +7,7 @@ Source: ``tf.keras.layers`` of Keras 2.6.
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,7 +62,12 @@ class Dense(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        if isinstance(units, bool) or int(units) != units or units <= 0:
+        if (
+            isinstance(units, bool)
+            or not isinstance(units, numbers.Real)
+            or int(units) != units
+            or units <= 0
+        ):
             raise ValueError(
                 "`units` of Dense must be a positive integer. "
                 f"Received: units={units!r}."

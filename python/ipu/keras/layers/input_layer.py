@@ -63,12 +63,6 @@ class InputLayer(Layer):
         """Give the input back."""
         return inputs
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the arguments that make an equal one."""
-        config = super().get_config()
-        del config["trainable"]
-        return config
-
 
 def Input(
     shape: Sequence[int | None] | int | None = None,
