@@ -61,8 +61,9 @@ class Embedding(_Embedding):
         ValueError: When built: the input has not two axes.
 
     Example:
-        >>> Embedding(3, 2, embeddings_initializer="ones")([[0, 2]]).shape
-        TensorShape([1, 2, 2])
+        >>> import numpy as np
+        >>> Embedding(3, 2)(np.array([[0, 2]])).shape
+        (1, 2, 2)
     """
 
     def __init__(
@@ -131,8 +132,9 @@ class LayerNormalization(GroupNormalization):
         NotImplementedError: What is not supported was given.
 
     Example:
+        >>> import numpy as np
         >>> layer = LayerNormalization(epsilon=0.0)
-        >>> layer([[1.0, 3.0]]).numpy().tolist()
+        >>> layer(np.array([[1.0, 3.0]])).numpy().tolist()
         [[-1.0, 1.0]]
     """
 

@@ -189,7 +189,7 @@ class MultiHeadAttention(Layer):
         >>> layer = MultiHeadAttention(num_heads=2, key_dim=3)
         >>> x = tf.zeros((1, 4, 6))
         >>> layer(x, x).shape
-        TensorShape([1, 4, 6])
+        (1, 4, 6)
     """
 
     def __init__(

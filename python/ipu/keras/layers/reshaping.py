@@ -42,7 +42,7 @@ class Permute(Layer):
 
     Example:
         >>> Permute((2, 1))(tf.zeros((5, 3, 4))).shape
-        TensorShape([5, 4, 3])
+        (5, 4, 3)
     """
 
     def __init__(self, dims: Sequence[int], **kwargs: Any) -> None:

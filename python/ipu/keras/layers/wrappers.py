@@ -72,7 +72,7 @@ class TimeDistributed(Wrapper):
     Example:
         >>> from ipu.keras.layers import Dense
         >>> TimeDistributed(Dense(2))(tf.zeros((3, 5, 4))).shape
-        TensorShape([3, 5, 2])
+        (3, 5, 2)
     """
 
     def __init__(self, layer: Layer, **kwargs: Any) -> None:

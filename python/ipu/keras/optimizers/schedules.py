@@ -246,8 +246,8 @@ class CosineDecayRestarts(LearningRateSchedule):
 
     Example:
         >>> rate = CosineDecayRestarts(1.0, 10)
-        >>> float(rate(0)), float(rate(5)), float(rate(10))
-        (1.0, 0.5, 1.0)
+        >>> [round(float(rate(step)), 3) for step in (0, 5, 10)]
+        [1.0, 0.5, 1.0]
     """
 
     def __init__(
