@@ -62,11 +62,12 @@ class Dense(Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        size: Any = units
         if (
-            isinstance(units, bool)
-            or not isinstance(units, numbers.Real)
-            or int(units) != units
-            or units <= 0
+            isinstance(size, bool)
+            or not isinstance(size, numbers.Real)
+            or int(size) != size
+            or size <= 0
         ):
             raise ValueError(
                 "`units` of Dense must be a positive integer. "
