@@ -7,6 +7,7 @@ import sys
 import textwrap
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -696,3 +697,41 @@ def test_arrays_start_again_in_each_epoch() -> None:
         x, x, batch_size=2, steps_per_epoch=2, epochs=4, shuffle=False, verbose=0
     )
     assert history.steps["loss"] == [0.5, 6.5] * 4
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["mae", keras.metrics.mean_absolute_error, keras.metrics.MeanAbsoluteError],
+)
+def test_a_metric_alone(metric: Any) -> None:
+    metric = metric() if isinstance(metric, type) else metric
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile(keras.optimizers.SGD(0.0), "mse", metrics=metric)
+    model.set_weights([np.zeros((1, 1)), np.zeros(1)])
+    x = np.arange(4, dtype=np.float32).reshape(4, 1)
+    assert model.evaluate(x, x, verbose=0) == [3.5, 1.5]
+
+
+def test_a_mask_ends_at_a_lambda_layer() -> None:
+    def summed(mask: Any) -> Any:
+        tokens = keras.Input((3,), dtype="int32")
+        steps = keras.layers.Embedding(4, 2, mask_zero=True)(tokens)
+        sums = keras.layers.Lambda(lambda x: tf.reduce_sum(x, axis=1), mask=mask)(steps)
+        model = keras.Model(tokens, keras.layers.Dense(1)(sums))
+        model.compile("sgd", "mse")
+        x = np.array([[1, 2, 0], [3, 0, 0]], np.int32)
+        return model.evaluate(x, np.ones((2, 1), np.float32), verbose=0)
+
+    assert np.isfinite(summed(None))
+    first = summed(lambda inputs, mask: None if mask is None else mask[:, 0])
+    assert np.isfinite(first)
+
+
+def test_a_model_may_be_evaluated_without_a_loss() -> None:
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile(metrics=["mse"])
+    model.set_weights([np.zeros((1, 1)), np.zeros(1)])
+    x = np.arange(4, dtype=np.float32).reshape(4, 1)
+    assert model.evaluate(x, x, verbose=0) == [0.0, 3.5]
+    with pytest.raises(ValueError, match="no loss to optimize"):
+        model.fit(x, x, verbose=0)

@@ -87,6 +87,7 @@ class LossesContainer:
         for one in tf.nest.flatten(loss):
             losses.get(one)
         self._total: metrics.Mean | None = None
+        self.is_missing = False  # whether the last call found no loss
         self.built = False
 
     def build(self, output_names: list[str]) -> None:
@@ -158,11 +159,9 @@ class LossesContainer:
             total = value if total is None else total + value
         for term in regularization_losses or []:
             total = term if total is None else total + term
-        if total is None:
-            raise ValueError(
-                "The model cannot be trained because it has no loss to optimize. Give "
-                "`compile` a loss, or use `add_loss` in a layer."
-            )
+        self.is_missing = total is None
+        if total is None:  # a model may be evaluated by metrics alone
+            total = tf.zeros(())
         assert self._total is not None
         self._total.update_state(total)
         return total
@@ -218,7 +217,7 @@ class MetricsContainer:
     """The metrics of all outputs.
 
     Args:
-        given: Metrics, or a list or dict of (lists of) them by output.
+        given: A metric, or a list or dict of (lists of) metrics by output.
         weighted: Those that take sample weights.
         names_of: Gives the names of a model's outputs.
     """
@@ -247,6 +246,8 @@ class MetricsContainer:
         for given, is_weighted in ((self._given, False), (self._given_weighted, True)):
             if not given:
                 continue
+            if isinstance(given, (str, metrics.Metric)) or callable(given):
+                given = [given]
             is_flat = not isinstance(given, Mapping) and not any(
                 isinstance(one, (list, tuple)) for one in given
             )

@@ -69,6 +69,11 @@ class StepFunctions:
         x, y, weight = unpack(expand(data))
         y_pred = self(x, training=True)
         loss = self.compiled_loss(y, y_pred, weight, self.losses)
+        if self.compiled_loss.is_missing:
+            raise ValueError(
+                "The model cannot be trained because it has no loss to optimize. Give "
+                "`compile` a loss, or use `add_loss` in a layer."
+            )
         self._step_loss = loss
         variables = self.trainable_variables
         if variables:

@@ -316,7 +316,8 @@ class Lambda(Layer):
         function: Takes the inputs, then ``arguments``; ``training`` is given where it
             is a parameter of the function.
         output_shape: Ignored: shapes are found by tracing.
-        mask: Ignored.
+        mask: The mask of the result, or a function that makes it of the inputs and
+            their mask; None for no mask.
         arguments: Keyword arguments for the function.
         **kwargs: What ``Layer`` takes.
 
@@ -337,8 +338,9 @@ class Lambda(Layer):
             raise TypeError(
                 f"`function` of Lambda must be callable. Received: {function!r}."
             )
-        del output_shape, mask
+        del output_shape
         self.function = function
+        self.mask = mask
         self.arguments = dict(arguments or {})
         self.supports_masking = True
         self._takes_training = training_parameter(function).exists
@@ -352,10 +354,15 @@ class Lambda(Layer):
             arguments["training"] = training
         return self.function(inputs, **arguments)
 
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give the mask that was asked for: that of the inputs goes no further."""
+        return self.mask(inputs, mask) if callable(self.mask) else self.mask
+
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
         return {
             **super().get_config(),
             "function": self.function,
             "arguments": self.arguments,
+            **({} if self.mask is None else {"mask": self.mask}),
         }
