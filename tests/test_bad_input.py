@@ -384,3 +384,12 @@ def test_units_are_a_number(units: Any) -> None:
         ValueError, match=r"`units` of Dense must be a positive integer"
     ):
         layers.Dense(units)
+
+
+def test_variables_before_the_model_is_built() -> None:
+    made = keras.Sequential([layers.Dense(2)])
+    for ask in ("trainable_variables", "trainable_weights", "weights"):
+        with pytest.raises(ValueError, match="have not yet been created"):
+            getattr(made, ask)
+    made(X)
+    assert len(made.trainable_variables) == 2

@@ -145,6 +145,14 @@ class Model(Trainer):
             f"{names}.{hint if 'Did you mean' in hint else ''}"
         )
 
+    def _assert_weights_created(self) -> None:
+        if not self.built:
+            raise ValueError(
+                f"Weights for model {self.name} have not yet been created. Weights are "
+                "created when the Model is first called on inputs or `build()` is "
+                "called with an `input_shape`."
+            )
+
     @property
     def weights(self) -> list[Any]:
         """All variables, layer by layer as Keras lists them.
@@ -152,12 +160,7 @@ class Model(Trainer):
         Raises:
             ValueError: The model is not built.
         """
-        if not self.built:
-            raise ValueError(
-                f"Weights for model {self.name} have not yet been created. Weights are "
-                "created when the Model is first called on inputs or `build()` is "
-                "called with an `input_shape`."
-            )
+        self._assert_weights_created()
         found: list[Any] = []
         for variable in [
             *(v for layer in self._sublayers() for v in layer.weights),

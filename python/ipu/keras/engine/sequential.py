@@ -60,6 +60,17 @@ class Sequential(Functional):
     def _sublayers(self) -> list[Layer]:
         return self.layers
 
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """The variables that training changes.
+
+        Raises:
+            ValueError: The model is not built: an empty list would train nothing.
+        """
+        if self._stack:
+            self._assert_weights_created()
+        return super().trainable_weights
+
     def add(self, layer: Layer | KerasTensor) -> None:
         """Put a layer on top.
 
