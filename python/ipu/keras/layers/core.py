@@ -66,7 +66,7 @@ class Dense(Layer):
         if (
             isinstance(size, bool)
             or not isinstance(size, numbers.Real)
-            or int(size) != size
+            or size % 1 != 0
             or size <= 0
         ):
             raise ValueError(
