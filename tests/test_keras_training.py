@@ -531,6 +531,41 @@ def test_a_stack_is_made_again_from_its_configuration() -> None:
         keras.Sequential.from_config({"layers": layers})
 
 
+def test_a_metric_object_is_copied_for_each_output() -> None:
+    x = keras.Input((2,))
+    one, two = (keras.layers.Lambda(lambda v, n=n: v * n, name=f"o{n}") for n in (2, 3))
+    model = keras.Model(x, [one(x), two(x)])
+    model.compile(loss="mse", metrics=["mae", keras.metrics.MeanSquaredError("square")])
+    ones = np.ones((4, 2), np.float32)
+    results = model.evaluate(ones, [ones, ones], return_dict=True, verbose=0)
+    expected = {
+        "loss": 5,
+        "o2_loss": 1,
+        "o3_loss": 4,
+        "o2_mae": 1,
+        "o2_square": 1,
+        "o3_mae": 2,
+        "o3_square": 4,
+    }
+    assert results == pytest.approx(expected)
+
+
+def test_whole_results_stay_whole() -> None:
+    class Answer(keras.metrics.Metric):
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            del y_true, y_pred, sample_weight
+
+        def result(self):
+            return tf.constant(42)
+
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(FEATURES,))])
+    model.compile("sgd", "mse", metrics=[Answer("answer")])
+    history = model.fit(X, Y, BATCH, verbose=0)
+    assert type(history.history["answer"][0]) is int
+    assert type(history.history["loss"][0]) is float
+    assert model.train_on_batch(X[:BATCH], Y[:BATCH], return_dict=True)["answer"] == 42
+
+
 def test_inputs_alone_come_to_a_step_as_they_are() -> None:
     seen = []
 

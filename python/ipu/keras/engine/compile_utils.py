@@ -257,6 +257,9 @@ class MetricsContainer:
                 prefix = f"{name}_" if several else ""
                 for one in some:
                     if one is not None:
+                        if several and is_flat and isinstance(one, metrics.Metric):
+                            # each output has its own; names and values differ
+                            one = type(one).from_config(one.get_config())
                         metric = _as_metric(one, prefix)
                         self._entries.append((index, metric, is_weighted))
         self.built = True

@@ -116,7 +116,7 @@ class Run:
 
 def _last(values: Any) -> Any:
     last = values[-1]
-    return float(last) if np.ndim(last) == 0 else last
+    return last.item() if np.ndim(last) == 0 else last
 
 
 def make_callbacks(

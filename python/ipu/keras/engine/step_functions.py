@@ -310,7 +310,7 @@ class StepFunctions:
 
 def _number(value: Any) -> Any:
     array = np.asarray(value)
-    return float(array) if array.ndim == 0 else array
+    return array.item() if array.ndim == 0 else array
 
 
 def _checked_logs(name: str, logs: Any) -> dict[str, Any]:
