@@ -550,6 +550,26 @@ def test_a_metric_object_is_copied_for_each_output() -> None:
     assert results == pytest.approx(expected)
 
 
+def test_a_step_without_targets_has_the_added_losses() -> None:
+    class Summing(keras.layers.Layer):
+        def call(self, inputs):
+            self.add_loss(tf.reduce_sum(inputs))
+            return inputs
+
+    class Own(keras.Model):
+        def train_step(self, data):
+            return super().train_step(data)
+
+    x = keras.Input((1,))
+    y = keras.layers.Dense(1, kernel_initializer="ones")(x)
+    model = Own(x, Summing()(y))
+    with pytest.raises(NotImplementedError, match=r"inside `call` of a layer"):
+        model.add_loss(tf.reduce_sum(y))
+    model.compile("sgd", "mse")
+    history = model.fit(np.ones((4, 1), np.float32), batch_size=4, verbose=0)
+    assert history.history["loss"] == [4.0]
+
+
 def test_whole_results_stay_whole() -> None:
     class Answer(keras.metrics.Metric):
         def update_state(self, y_true, y_pred, sample_weight=None):

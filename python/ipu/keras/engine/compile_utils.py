@@ -142,6 +142,11 @@ class LossesContainer:
         ):
             if loss is None:
                 continue
+            if target is None and regularization_losses:
+                # data without targets: what add_loss gave is the loss
+                if self._means:
+                    next(means)
+                continue
             weight = _with_mask(weight, output)
             try:
                 value = loss(target, output, sample_weight=weight)

@@ -360,9 +360,18 @@ class Layer(LayerWeights, LayerPlaces):
         Args:
             losses: A scalar tensor, or a list of them; a callable gives it at once.
             **kwargs: Ignored, as in Keras.
+
+        Raises:
+            NotImplementedError: A symbolic value of a functional model.
         """
         del kwargs
         for loss in tf.nest.flatten(losses):
+            if isinstance(loss, KerasTensor):
+                raise NotImplementedError(
+                    "add_loss of a symbolic value is not there yet. Received: "
+                    f"{loss!r}. Call add_loss inside `call` of a layer that the "
+                    "model uses."
+                )
             self._losses.append(loss() if callable(loss) else loss)
 
     @property
