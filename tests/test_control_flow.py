@@ -825,3 +825,27 @@ def test_an_endless_loop_can_be_interrupted(inside: bool) -> None:
         program.run([np.float32(0)])
     assert time.monotonic() - began < 20
     timer.join()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda c, y: tf.sqrt(1.5 + c * 2.0 + 1.0),
+        lambda c, y: tf.sqrt(1.5 + y * 2.0 + c),
+        lambda c, y: y - c,
+        lambda c, y: tf.where(y > 0.0, c, y),
+        lambda c, y: tf.where(y > 0.0, tf.sqrt(1.5 + c), c * 2.0),
+    ],
+)
+def test_a_carried_update_is_done_in_place(body: Callable[..., Any]) -> None:
+    def program(c: Any, y: Any) -> Any:
+        return tf.while_loop(
+            lambda i, _: i < 5, lambda i, c: (i + 1, body(c, y)), [tf.constant(0), c]
+        )[1]
+
+    ones = np.ones(300, np.float32)
+    lines = text(program, ones, ones).splitlines()
+    first = next(i for i, line in enumerate(lines) if " while " in line)
+    last = next(i for i, line in enumerate(lines) if " next " in line)
+    assert not [line for line in lines[first:last] if " copy " in line]
+    run(program, ones, np.linspace(-1.0, 1.0, 300, dtype=np.float32))

@@ -12,7 +12,7 @@
  *     before the last use of what was read; else in a copy;
  *   - a dequeued tensor in the ring's slot, where the queue is not dequeued again
  *     before its last use; else in a copy;
- *   - the result of an IN_PLACE op in the buffer of its dying first input;
+ *   - the result of an IN_PLACE op in the buffer of a dying input;
  *   - carried values and results of branches as lower_control.c says;
  *   - everything else in a slab buffer of its own.
  *
@@ -263,19 +263,36 @@ lower_enqueue(lowering *l, const ipu_node_data *node)
 /* A second input with the same bytes may be read at other positions than it is written
  * (broadcast). */
 bool
-ipu__lower_fits_in_place(lowering *l, const ipu_node_data *node)
+ipu__lower_fits_in_place(lowering *l, const ipu_node_data *node, uint32_t input)
 {
-    if ((flags_of(node) & IPU_OP_IN_PLACE) == 0 ||
-        !ipu_type_equal(&ipu_value_of(l->graph, node->inputs[0])->type,
+    uint32_t flags = flags_of(node);
+    if ((flags & IPU_OP_IN_PLACE) == 0 || input >= node->input_count ||
+        (input > 0 && (flags & IPU_OP_ELEMENTWISE) == 0) ||
+        !ipu_type_equal(&ipu_value_of(l->graph, node->inputs[input])->type,
                         &ipu_value_of(l->graph, ipu_node_output(node, 0))->type)) {
         return false;
     }
-    for (uint32_t i = 1; i < node->input_count; i++) {
-        if (root_of(l, node->inputs[i]) == root_of(l, node->inputs[0])) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        if (i != input &&
+            root_of(l, node->inputs[i]) == root_of(l, node->inputs[input])) {
             return false;
         }
     }
     return true;
+}
+
+/* The first input whose buffer the node's first output may have; NULL: none. */
+static const value_info *
+heritage_of(lowering *l, ipu_node id, const ipu_node_data *node, ipu_value output)
+{
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const value_info *root = root_of(l, node->inputs[i]);
+        if (ipu__lower_can_inherit(l, root, l->begin[id.index], output.index) &&
+            ipu__lower_fits_in_place(l, node, i)) {
+            return root;
+        }
+    }
+    return NULL;
 }
 
 static ipu_status
@@ -326,12 +343,11 @@ output_places(lowering *l, ipu_node id, const ipu_node_data *node,
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_value output = ipu_node_output(node, i);
         value_info *info = &l->values[output.index];
-        const value_info *first =
-            node->input_count > 0 ? root_of(l, node->inputs[0]) : NULL;
-        if (i == 0 && info->wanted == IPU__NO_BUFFER && first != NULL &&
-            ipu__lower_can_inherit(l, first, l->begin[id.index], output.index) &&
-            ipu__lower_fits_in_place(l, node)) {
-            info->place = first->place;
+        const value_info *left = i == 0 && info->wanted == IPU__NO_BUFFER
+                                     ? heritage_of(l, id, node, output)
+                                     : NULL;
+        if (left != NULL) {
+            info->place = left->place;
         } else {
             IPU_TRY(ipu__lower_place(l, output));
         }

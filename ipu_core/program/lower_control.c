@@ -155,8 +155,12 @@ can_write_over(lowering *l, int32_t buffer, int32_t last_read, ipu_value result,
         same = data->position + first_carried(node);
         in_place = is_only_input(l, node, same);
     } else if (flags_of(node) & IPU_OP_KERNEL) {
-        in_place = data->position == 0 && node->input_count > 0 &&
-                   ipu__lower_fits_in_place(l, node);
+        while (
+            same < node->input_count &&
+            !same_buffer(root_of(l, node->inputs[same])->place, slab_place(buffer))) {
+            same++;
+        }
+        in_place = data->position == 0 && ipu__lower_fits_in_place(l, node, same);
     } else {
         return false;
     }

@@ -99,7 +99,7 @@ ipu_status ipu__lower_place(lowering *l, ipu_value value);
 bool ipu__lower_can_inherit(const lowering *l, const value_info *root, int32_t time,
                             uint32_t heir);
 /* Whether the kernel's first output may overwrite the first input's bytes. */
-bool ipu__lower_fits_in_place(lowering *l, const ipu_node_data *node);
+bool ipu__lower_fits_in_place(lowering *l, const ipu_node_data *node, uint32_t input);
 ipu_status ipu__lower_new_places(lowering *l, size_t count, ipu_place **out);
 /* Appends the instruction, with the node's source and name (node may be NULL). */
 ipu_status ipu__lower_emit(lowering *l, const ipu_node_data *node,

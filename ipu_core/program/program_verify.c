@@ -10,7 +10,7 @@
  *     followed twice, so that the second turn finds what the first one spoilt; behind a
  *     switch there is what every branch leaves;
  *   - that a kernel's outputs overlap neither each other nor its inputs nor the
- *     workspace, but for the first input of an IN_PLACE op; and that a slot of an
+ *     workspace, but for one input of an IN_PLACE op; and that a slot of an
  *     infeed is read after a dequeue alone.
  *
  * The written ranges are kept sorted by offset and never overlap. */
@@ -223,7 +223,8 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
 {
     ipu_place workspace = {.space = IPU_SPACE_SLAB,
                            .offset = c->program->workspace_offset};
-    bool in_place = (ipu_op_info_of(spec->op)->flags & IPU_OP_IN_PLACE) != 0;
+    uint32_t flags = ipu_op_info_of(spec->op)->flags;
+    bool used = false; /* an input is overwritten */
     for (uint32_t i = 0; i < spec->output_count; i++) {
         ipu_place out = instruction->outputs[i];
         size_t bytes = ipu_type_bytes(&spec->outputs[i]);
@@ -234,9 +235,11 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
                     "two outputs share memory");
         }
         for (uint32_t k = 0; k < spec->input_count; k++) {
-            bool allowed = in_place && i == 0 && k == 0 &&
-                           same_place(out, instruction->inputs[0]) &&
-                           ipu_type_equal(&spec->inputs[0], &spec->outputs[0]);
+            bool allowed = (flags & IPU_OP_IN_PLACE) != 0 && i == 0 && !used &&
+                           (k == 0 || (flags & IPU_OP_ELEMENTWISE) != 0) &&
+                           same_place(out, instruction->inputs[k]) &&
+                           ipu_type_equal(&spec->inputs[k], &spec->outputs[0]);
+            used |= allowed;
             REQUIRE(c,
                     allowed || !share(out, bytes, instruction->inputs[k],
                                       ipu_type_bytes(&spec->inputs[k])),

@@ -8,7 +8,7 @@ from ipu import _core
 from . import CASES, SCENARIOS
 from .model import ALL, DEVICE, FLOATS, INTS, NUMBERS
 
-FLAGS = {"gradient": 1 << 1, "opaque": 1 << 10}
+FLAGS = {"gradient": 1 << 1, "elementwise": 1 << 2, "opaque": 1 << 10}
 TABLE = dict(_core.op_table())
 OF_FLOATS = """
 acos acosh asin asinh atan atan2 atanh ceil cos cosh cross_entropy digamma div dropout

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -50,11 +50,11 @@ def neutral(dtype: str, before: bool) -> str:
     return "sub" if is_float(dtype) else "add"
 
 
-def chained(case: Case, held: bool) -> tuple[str, list[Array]]:
+def chained(case: Case, held: Collection[int]) -> tuple[str, list[Array]]:
     """The op between element-wise ops that change no value, which fusing may join.
 
-    Held: what goes into the op is used after it as well, so that nothing may
-    overwrite it.
+    Held: these inputs of the op are used after it as well, so that nothing may
+    overwrite them.
     """
     graph, names = start(case)
     more: list[Array] = []
@@ -74,12 +74,12 @@ def chained(case: Case, held: bool) -> tuple[str, list[Array]]:
         graph.one(neutral(kind[0], before=False), [name, zero], kind)
         for name, zero, kind in zip(outputs, zeros, types, strict=True)
     ]
-    if held:
-        for name, one in zip(wrapped, case.inputs, strict=True):
-            low = graph.param((one.dtype, ()))
-            more.append(np.zeros((), one.dtype))
-            op = neutral(one.dtype, before=False)
-            results.append(graph.one(op, [name, low], one.type))
+    for k in held:
+        one = case.inputs[k]
+        low = graph.param((one.dtype, ()))
+        more.append(np.zeros((), one.dtype))
+        op = neutral(one.dtype, before=False)
+        results.append(graph.one(op, [wrapped[k], low], one.type))
     return graph.finish(results), more
 
 
