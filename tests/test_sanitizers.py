@@ -20,12 +20,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "ipu_core", "python")
-# fit, data sets, programs and queues, tensors
+# fit, data sets, programs and queues, tensors; functions, loops and their gradients
 EXERCISES = (
     "test_keras_training.py",
     "test_data.py",
+    "test_data_selections.py",
     "test_device_programs.py",
     "test_tensor.py",
+    "test_function.py",
+    "test_control_flow.py",
+    "test_custom_gradients.py",
+    "test_tape.py",
+    "test_taped_functions.py",
+    "test_random_loops.py",
+    "test_infeed.py",
+    "test_outfeed.py",
 )
 RUNTIMES = {"address": "asan", "undefined": "ubsan", "thread": "tsan"}
 OPTIONS = {
