@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ipu import _core, _placement
+from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._function import DeviceFunction
 from ipu.tf._operation import Operation
-from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["compile"]

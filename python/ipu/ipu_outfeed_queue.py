@@ -10,10 +10,10 @@ from enum import Enum
 from typing import Any, overload
 
 from ipu import _core, _devices, _feed_arguments
+from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
 from ipu._placement import current_ordinal
 from ipu.tf import nest
-from ipu.tf.ops import Tensor
 
 __all__ = [
     "IPUOutfeedMode",

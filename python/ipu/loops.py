@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._blocks import add_results, as_tuple, block
 from ipu.tf._operation import Operation
 from ipu.tf._while import as_predicate
-from ipu.tf.ops import Tensor
 
 __all__ = ["repeat", "while_loop"]
 

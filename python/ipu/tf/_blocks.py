@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu.tf import nest
-from ipu.tf.ops import Tensor
 
 __all__ = [
     "Flat",

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import ops
-from ipu.tf.ops import Tensor
+from ipu._core import Tensor
+from ipu.tf import _creation
 
 __all__ = ["Border", "add_border", "borders_of"]
 
@@ -57,7 +57,7 @@ class Border:
     def backward(self, grads: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
         """The gradients of the inputs, then of the variables."""
         filled = [
-            ops.zeros_like(output) if grad is None else grad
+            _creation.zeros_like(output) if grad is None else grad
             for output, grad in zip(self.outputs, grads, strict=True)
         ]
         return self._gradient(*filled)

@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import _devices
+from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._signature import is_tensor_argument
 from ipu.tf._tracing import TracedProgram
-from ipu.tf.ops import Tensor
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = ["ConcreteFunction"]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu.tf import nest
+from ipu.tf._convert import convert_to_tensor
 from ipu.tf._signature import is_tensor_argument
-from ipu.tf.ops import convert_to_tensor
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = ["checked_signature", "fit_argument", "spec_of"]

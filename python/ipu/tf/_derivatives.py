@@ -6,8 +6,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from ipu._core import Tensor
 from ipu._log import logger
-from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = [

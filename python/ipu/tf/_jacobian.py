@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ipu.tf import nest, ops
+from ipu._core import Tensor
+from ipu.tf import _creation, _shapes, nest
 from ipu.tf._derivatives import UnconnectedGradients, as_target, unconnected_of
-from ipu.tf.ops import Tensor
 
 __all__ = ["Jacobians"]
 
@@ -52,20 +52,22 @@ class Jacobians:
         count = math.prod(tensor.shape)
         rows: list[list[Tensor | None]] = []
         for i in range(count):
-            weight = ops.reshape(
-                ops.one_hot(i, count, dtype=tensor.dtype), list(tensor.shape)
+            weight = _shapes.reshape(
+                _creation.one_hot(i, count, dtype=tensor.dtype), list(tensor.shape)
             )
             rows.append(self._derivatives([tensor], [weight], xs))
         found: list[Tensor | None] = []
         for k, x in enumerate(xs):
             column = [row[k] for row in rows]
             if all(g is None for g in column):
-                empty = ops.zeros([*tensor.shape, *x.shape], x.dtype)
+                empty = _creation.zeros([*tensor.shape, *x.shape], x.dtype)
                 zero = unconnected is UnconnectedGradients.ZERO
                 found.append(empty if zero else None)
                 continue
-            filled = [ops.zeros_like(x) if g is None else g for g in column]
-            found.append(ops.reshape(ops.stack(filled), [*tensor.shape, *x.shape]))
+            filled = [_creation.zeros_like(x) if g is None else g for g in column]
+            found.append(
+                _shapes.reshape(_shapes.stack(filled), [*tensor.shape, *x.shape])
+            )
         self._end_use()
         return nest.pack_sequence_as(sources, found)
 
@@ -107,15 +109,15 @@ class Jacobians:
         count = math.prod(tensor.shape[1:])
         columns: list[Tensor | None] = []
         for i in range(count):
-            row = ops.reshape(
-                ops.one_hot(i, count, dtype=tensor.dtype), [1, *tensor.shape[1:]]
+            row = _shapes.reshape(
+                _creation.one_hot(i, count, dtype=tensor.dtype), [1, *tensor.shape[1:]]
             )
-            weight = ops.broadcast_to(row, list(tensor.shape))
+            weight = _shapes.broadcast_to(row, list(tensor.shape))
             columns += self._derivatives([tensor], [weight], [source])
         self._end_use()
         shape = [*tensor.shape, *source.shape[1:]]
         if all(g is None for g in columns):
             zero = unconnected is UnconnectedGradients.ZERO
-            return ops.zeros(shape, source.dtype) if zero else None
-        filled = [ops.zeros_like(source) if g is None else g for g in columns]
-        return ops.reshape(ops.stack(filled, axis=1), shape)
+            return _creation.zeros(shape, source.dtype) if zero else None
+        filled = [_creation.zeros_like(source) if g is None else g for g in columns]
+        return _shapes.reshape(_shapes.stack(filled, axis=1), shape)

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import ops
+from ipu._core import Tensor
+from ipu.tf import _convert
 from ipu.tf._tracing import Build, current_build
-from ipu.tf.ops import Tensor
 
 __all__ = ["tell_host"]
 
@@ -101,4 +101,4 @@ def tell_host(what: str, values: Sequence[Any], told: _Told) -> None:
     speaker = build.notes.get(_Speaker)
     if speaker is None:
         speaker = build.notes[_Speaker] = _Speaker(build, build.device)
-    speaker.tell(trace, [ops.convert_to_tensor(v) for v in values], told)
+    speaker.tell(trace, [_convert.convert_to_tensor(v) for v in values], told)

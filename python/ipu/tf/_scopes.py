@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu import _core
-from ipu.tf.ops import Tensor, convert_to_tensor
+from ipu._core import Tensor
+from ipu.tf._convert import convert_to_tensor
 
 __all__ = [
     "control_dependencies",

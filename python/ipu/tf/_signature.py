@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu._core import Tensor
 from ipu.tf import nest
-from ipu.tf.ops import Tensor
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = ["difference", "is_tensor_argument", "key_of", "objects_in"]

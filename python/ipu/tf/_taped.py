@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ipu import _core, _devices
+from ipu._core import Tensor
 from ipu.tf import _tapes, nest
 from ipu.tf._border import Border, add_border
 from ipu.tf._derivatives import is_float
 from ipu.tf._tracing import Build, TracedProgram, trace_program
-from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["TapedProgram", "trace_taped"]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import ops
+from ipu._core import Tensor
+from ipu.tf import _convert, _creation, _selection, _shapes
 from ipu.tf.dtypes import DType, as_dtype
-from ipu.tf.ops import Tensor
 
 __all__ = ["TensorArray"]
 
@@ -191,7 +191,7 @@ class TensorArray:
                     f"A TensorArray of {self._dtype.name} was given an element of "
                     f"{tensor.dtype.name}. Convert it with tf.cast."
                 )
-            tensor = ops.cast(tensor, self._dtype)
+            tensor = _convert.cast(tensor, self._dtype)
         if self._shape is None:
             self._shape = tuple(tensor.shape)
         elif tuple(tensor.shape) != self._shape:
@@ -227,7 +227,7 @@ class TensorArray:
         if self._rows is not None:
             more = (missing, *self._rows.shape[1:])
             zeros = self._trace.zeros((self._dtype.name, more))
-            self._rows = ops.concat([self._rows, zeros], 0)
+            self._rows = _shapes.concat([self._rows, zeros], 0)
 
     def _enter_trace(self) -> None:
         """An array that was filled before the function is one of its constants."""
@@ -268,10 +268,10 @@ class TensorArray:
         tensor = target._element(value)
         owner = self if target._size == self._size else target
         rows = owner._ipu_settle(tuple(tensor.shape))
-        row = ops.reshape(tensor, (1, *tensor.shape))
+        row = _shapes.reshape(tensor, (1, *tensor.shape))
         start = Tensor(index)
         if start.dtype.name != "int32":
-            start = ops.cast(start, "int32")
+            start = _convert.cast(start, "int32")
         target._rows = _core.apply("dynamic_update_slice", (rows, row, start))
         return target
 
@@ -303,9 +303,9 @@ class TensorArray:
         shape = rows.shape[1:]
         start = Tensor(index)
         if start.dtype.name != "int32":
-            start = ops.cast(start, "int32")
+            start = _convert.cast(start, "int32")
         row = _core.apply("dynamic_slice", (rows, start), {"size": (1, *shape)})
-        return ops.reshape(row, shape)
+        return _shapes.reshape(row, shape)
 
     def _known_shape(self, what: str) -> _Shape:
         if self._shape is None:
@@ -325,9 +325,9 @@ class TensorArray:
             return self._ipu_settle(self._known_shape("be stacked"))
         shape = self._known_shape("be stacked")
         if not self._elements:
-            return ops.zeros((0, *shape), self._dtype)
-        blank = ops.zeros(shape, self._dtype)
-        return ops.stack([blank if e is None else e for e in self._elements])
+            return _creation.zeros((0, *shape), self._dtype)
+        blank = _creation.zeros(shape, self._dtype)
+        return _shapes.stack([blank if e is None else e for e in self._elements])
 
     def concat(self, name: str | None = None) -> Tensor:
         """The elements behind each other along their first axis."""
@@ -335,12 +335,12 @@ class TensorArray:
         rows = self.stack()
         if rows.ndim < 2:
             raise ValueError("Scalars cannot be concatenated; use stack().")
-        return ops.reshape(rows, (rows.shape[0] * rows.shape[1], *rows.shape[2:]))
+        return _shapes.reshape(rows, (rows.shape[0] * rows.shape[1], *rows.shape[2:]))
 
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """The elements of these indices, ``[len(indices), *element_shape]``."""
         del name
-        return ops.gather(self.stack(), indices)
+        return _selection.gather(self.stack(), indices)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """Fill the array with the rows of ``value``, ``[n, *element_shape]``.
@@ -351,7 +351,7 @@ class TensorArray:
         del name
         tensor = Tensor(value)
         if tensor.dtype != self._dtype:
-            tensor = ops.convert_to_tensor(value, self._dtype)
+            tensor = _convert.convert_to_tensor(value, self._dtype)
         count = tensor.shape[0] if tensor.shape else 0
         if not tensor.shape or (count > len(self) and not self._dynamic):
             raise ValueError(
@@ -395,11 +395,11 @@ class TensorArray:
             ValueError: The lengths differ from each other: elements have one shape.
         """
         del name
-        counts = [int(length) for length in ops.unstack(Tensor(lengths))]
+        counts = [int(length) for length in _shapes.unstack(Tensor(lengths))]
         if len(set(counts)) > 1:
             raise ValueError(
                 f"All elements of a TensorArray have one shape. Received: {counts}."
             )
         rows = Tensor(value)
         size = counts[0] if counts else 0
-        return self.unstack(ops.reshape(rows, (len(counts), size, *rows.shape[1:])))
+        return self.unstack(_shapes.reshape(rows, (len(counts), size, *rows.shape[1:])))

@@ -15,9 +15,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from ipu import _core, _devices
+from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._operation import Operation
-from ipu.tf.ops import Tensor
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import _core
-from ipu.tf.ops import Tensor
+from ipu._core import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["adam_update", "sgd_update"]

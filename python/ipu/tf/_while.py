@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._blocks import (
     Flat,
@@ -19,7 +20,6 @@ from ipu.tf._blocks import (
     is_pending,
     tensor_names,
 )
-from ipu.tf.ops import Tensor
 
 __all__ = [
     "Carried",

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import nest, ops
+from ipu._core import Tensor
+from ipu.tf import _convert, _elementwise, nest
 from ipu.tf._blocks import (
     Flat,
     add_results,
@@ -24,7 +25,6 @@ from ipu.tf._blocks import (
     is_pending,
 )
 from ipu.tf._while import as_predicate, body_values, check_structure, traced_while
-from ipu.tf.ops import Tensor
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
 
@@ -128,7 +128,9 @@ def while_loop(
         final = _bounded_while(trace, cond, body, start, maximum_iterations, _names)
     if not back_prop:
         flat = flatten(final, "the result of body")
-        final = flat.pack([ops.stop_gradient(tensor) for tensor in flat.tensors])
+        final = flat.pack(
+            [_elementwise.stop_gradient(tensor) for tensor in flat.tensors]
+        )
     return nest.pack_sequence_as(loop_vars, nest.flatten(final))
 
 
@@ -145,7 +147,7 @@ def _bounded_while(
     called = None if names is None else ["the iteration count", *names]
     return traced_while(
         trace,
-        lambda i, *values: ops.logical_and(
+        lambda i, *values: _elementwise.logical_and(
             i < maximum, as_predicate(cond(*values), "The result of cond")
         ),
         lambda i, *values: (i + 1, *body_values(body(*values), len(values))),
@@ -259,7 +261,7 @@ def cond(
     if trace is None or is_known(pred):
         return true_fn() if pred else false_fn()
     predicate = as_predicate(pred, "'pred'")
-    index = ops.cast(predicate, "int32")
+    index = _convert.cast(predicate, "int32")
     return _traced_switch(trace, index, (false_fn, true_fn), ("false_fn", "true_fn"))
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu.tf import _tapes, nest
 from ipu.tf._border import Border, add_border, borders_of
-from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["custom_gradient", "grad_pass_through", "recompute_grad"]

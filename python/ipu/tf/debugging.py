@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ipu._core import Tensor
 from ipu._errors import InvalidArgumentError
-from ipu.tf import ops
+from ipu.tf import _creation, _elementwise, _reductions
 from ipu.tf._prints import tell_host
 from ipu.tf.dtypes import as_dtype
-from ipu.tf.ops import Tensor
 
 __all__ = [
     "Assert",
@@ -82,9 +82,7 @@ def Assert(
     most = 3 if summarize is None else summarize
     tensor = Tensor(condition)
     if tensor.ndim > 0:
-        tensor = ops.logical_not(
-            ops.cast(ops.reduce_max(ops.cast(ops.logical_not(tensor), "int32")), "bool")
-        )
+        tensor = _reductions.reduce_all(tensor)
     if not tensor.is_symbolic:
         if not bool(tensor):
             arrays = [Tensor(d) for d in data if _is_tensor(d)]
@@ -115,7 +113,7 @@ def _message(message: Any, default: str) -> str:
     return default if message is None else f"{message} {default}".strip()
 
 
-def _elementwise(
+def _checked(
     name: str, text: str, holds: Callable[[Any, Any], Tensor]
 ) -> Callable[..., None]:
     def check(
@@ -135,12 +133,12 @@ def _elementwise(
     return check
 
 
-assert_equal = _elementwise("assert_equal", "==", lambda a, b: a == b)
-assert_none_equal = _elementwise("assert_none_equal", "!=", lambda a, b: a != b)
-assert_less = _elementwise("assert_less", "<", lambda a, b: a < b)
-assert_less_equal = _elementwise("assert_less_equal", "<=", lambda a, b: a <= b)
-assert_greater = _elementwise("assert_greater", ">", lambda a, b: a > b)
-assert_greater_equal = _elementwise("assert_greater_equal", ">=", lambda a, b: a >= b)
+assert_equal = _checked("assert_equal", "==", lambda a, b: a == b)
+assert_none_equal = _checked("assert_none_equal", "!=", lambda a, b: a != b)
+assert_less = _checked("assert_less", "<", lambda a, b: a < b)
+assert_less_equal = _checked("assert_less_equal", "<=", lambda a, b: a <= b)
+assert_greater = _checked("assert_greater", ">", lambda a, b: a > b)
+assert_greater_equal = _checked("assert_greater_equal", ">=", lambda a, b: a >= b)
 
 
 def _sign(name: str, text: str, holds: Callable[[Any], Tensor]) -> Callable[..., None]:
@@ -189,9 +187,9 @@ def assert_near(
     small = 10.0 * float(np.finfo(a.dtype.as_numpy_dtype).eps)
     bound = (small if atol is None else atol) + (
         small if rtol is None else rtol
-    ) * ops.abs(b)
+    ) * _elementwise.abs(b)
     told = _message(message, "x and y not equal to tolerance")
-    Assert(ops.abs(a - b) <= bound, [told, "x =", a, "y =", b], summarize)
+    Assert(_elementwise.abs(a - b) <= bound, [told, "x =", a, "y =", b], summarize)
 
 
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
@@ -202,7 +200,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
             ended.
     """
     value = Tensor(tensor)
-    finite = (value - value) == ops.zeros_like(value)
+    finite = (value - value) == _creation.zeros_like(value)
     Assert(finite, [f"{message} : Tensor had NaN or Inf values", value])
     return value
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import nest, ops
+from ipu._core import Tensor
+from ipu.tf import _creation, _elementwise, _shapes, nest
 from ipu.tf._blocks import Flat, add_results, as_tuple, block, describe, flatten
 from ipu.tf.dtypes import as_dtype
-from ipu.tf.ops import Tensor
 
 __all__ = ["foldl", "foldr", "map_fn", "scan", "vectorized_map"]
 
@@ -43,7 +43,7 @@ def _row(tensor: Tensor, index: Any) -> Tensor:
         return tensor[int(index)]
     shape = tensor.shape[1:]
     row = _core.apply("dynamic_slice", (tensor, index), {"size": (1, *shape)})
-    return ops.reshape(row, shape)
+    return _shapes.reshape(row, shape)
 
 
 def _row_of(flat: Flat, index: Any) -> Any:
@@ -85,7 +85,7 @@ def _counted(
         for row in rows:
             type = (row.dtype.name, (count + offset, *row.shape))
             stacked = trace.parameter(type, body)
-            wide = ops.reshape(row, (1, *row.shape))
+            wide = _shapes.reshape(row, (1, *row.shape))
             outputs.append(
                 (type, _core.apply("dynamic_update_slice", (stacked, wide, index)))
             )
@@ -170,7 +170,7 @@ def map_fn(
         if result is None:
             result = _result_without_rows(fn, flat, signature)
             return result.pack(result.tensors)
-        stacked = [ops.stack(list(column)) for column in zip(*rows, strict=True)]
+        stacked = [_shapes.stack(list(column)) for column in zip(*rows, strict=True)]
     else:
         structures: list[Flat] = []
 
@@ -182,7 +182,7 @@ def map_fn(
         _, stacked = _counted(trace, count, [], step, False)
         result = structures[0]
     if not back_prop:
-        stacked = [ops.stop_gradient(tensor) for tensor in stacked]
+        stacked = [_elementwise.stop_gradient(tensor) for tensor in stacked]
     return result.pack(stacked)
 
 
@@ -194,7 +194,7 @@ def _result_without_rows(fn: Callable[[Any], Any], flat: Flat, signature: Any) -
     specs = flat.pack([TensorSpec(t.shape[1:], t.dtype) for t in flat.tensors])  # type: ignore[misc]
     types = scratch_trace(fn, [specs])
     empty = nest.map_structure(
-        lambda spec: ops.zeros((0, *spec.shape), spec.dtype), types
+        lambda spec: _creation.zeros((0, *spec.shape), spec.dtype), types
     )
     return _convert(flatten(empty, "fn's result"), signature)
 
@@ -278,15 +278,15 @@ def _fold(
         ]
     result = stacked if keep else final
     if not back_prop:
-        result = [ops.stop_gradient(tensor) for tensor in result]
+        result = [_elementwise.stop_gradient(tensor) for tensor in result]
     return start.pack(result)
 
 
 def _with_first(whole: Tensor, row: Tensor, count: int, reverse: bool) -> Tensor:
     """Add the row that a scan without initializer starts from."""
-    wide = ops.reshape(row, (1, *row.shape))
+    wide = _shapes.reshape(row, (1, *row.shape))
     if reverse:
-        return ops.concat([whole, wide], 0)
+        return _shapes.concat([whole, wide], 0)
     return _core.apply("dynamic_update_slice", (whole, wide, Tensor(0)))
 
 
@@ -311,10 +311,14 @@ def _python_fold(
     if not keep:
         return start.pack(value.tensors)
     if not rows:
-        return start.pack([ops.zeros((0, *t.shape), t.dtype) for t in start.tensors])
+        return start.pack(
+            [_creation.zeros((0, *t.shape), t.dtype) for t in start.tensors]
+        )
     if reverse:
         rows.reverse()
-    return start.pack([ops.stack(list(column)) for column in zip(*rows, strict=True)])
+    return start.pack(
+        [_shapes.stack(list(column)) for column in zip(*rows, strict=True)]
+    )
 
 
 def scan(

@@ -18,8 +18,9 @@ from types import TracebackType
 from typing import Any
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu._log import logger
-from ipu.tf import _tapes, nest, ops
+from ipu.tf import _creation, _tapes, nest
 from ipu.tf._border import Border, borders_of
 from ipu.tf._derivatives import (
     UnconnectedGradients,
@@ -30,7 +31,6 @@ from ipu.tf._derivatives import (
     unconnected_of,
 )
 from ipu.tf._jacobian import Jacobians
-from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["GradientTape", "UnconnectedGradients", "gradients"]
@@ -279,7 +279,7 @@ class GradientTape(Jacobians):
         found = self._derivatives(targets, weights, xs)
         if unconnected is UnconnectedGradients.ZERO:
             found = [
-                ops.zeros_like(x) if g is None else g
+                _creation.zeros_like(x) if g is None else g
                 for x, g in zip(xs, found, strict=True)
             ]
         self._end_use()
@@ -458,7 +458,7 @@ def gradients(
     )
     if unconnected_of(unconnected_gradients) is UnconnectedGradients.ZERO:
         found = [
-            ops.zeros_like(x) if g is None else g
+            _creation.zeros_like(x) if g is None else g
             for x, g in zip(sources, found, strict=True)
         ]
     return found

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._prints import tell_host
-from ipu.tf.ops import Tensor
 
 __all__ = ["print_values"]
 

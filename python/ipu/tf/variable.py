@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError
 from ipu._placement import current_device
 from ipu.tf import _tapes
 from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DType, as_dtype
-from ipu.tf.ops import Tensor
 from ipu.tf.tensor_shape import TensorShape
 
 __all__ = ["Variable"]

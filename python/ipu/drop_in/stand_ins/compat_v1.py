@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu.tf import ops
+from ipu.tf import _convert
 from ipu.tf.dtypes import bool as bool_type
 from ipu.tf.dtypes import float32, int32
 
@@ -83,19 +83,19 @@ def executing_eagerly_outside_functions() -> bool:
 def to_float(x: Any, name: str = "ToFloat") -> Any:
     """``x`` as float32."""
     del name
-    return ops.cast(x, float32)
+    return _convert.cast(x, float32)
 
 
 def to_int32(x: Any, name: str = "ToInt32") -> Any:
     """``x`` as int32."""
     del name
-    return ops.cast(x, int32)
+    return _convert.cast(x, int32)
 
 
 def to_bool(x: Any, name: str = "ToBool") -> Any:
     """``x`` as bool."""
     del name
-    return ops.cast(x, bool_type)
+    return _convert.cast(x, bool_type)
 
 
 def _assigning(method: str) -> Any:

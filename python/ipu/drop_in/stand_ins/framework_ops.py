@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import _core
-from ipu.tf.ops import Tensor
+from ipu._core import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["constant_value", "enable_eager_execution", "inside_function", "is_tensor"]

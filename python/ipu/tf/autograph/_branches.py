@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ipu.tf import nest, ops
+from ipu._core import Tensor
+from ipu.tf import _creation, nest
 from ipu.tf.autograph._iterate import is_tensor
 from ipu.tf.autograph._jumps import RETURNED, VALUE, is_jump_flag
 from ipu.tf.autograph._state import is_value, rebuilt, shown, tensors_of
 from ipu.tf.autograph._undefined import Undefined, no_value
-from ipu.tf.ops import Tensor
 
 __all__ = ["Branches"]
 
@@ -125,7 +125,7 @@ class _Fill:
         self._types = [(t.shape, t.dtype) for t in tensors_of(leaf)]
 
     def make(self) -> list[Tensor]:
-        return [ops.zeros(shape, dtype) for shape, dtype in self._types]
+        return [_creation.zeros(shape, dtype) for shape, dtype in self._types]
 
 
 def _has_jumped(names: Sequence[str], values: Sequence[Any]) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ipu import _core
-from ipu.tf import ops
+from ipu.tf import _convert, _creation
 from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._iterate import RangeItems, is_tensor
 from ipu.tf.autograph._notes import explain_once, user_line
@@ -167,12 +167,12 @@ def _range(*args: Any) -> Any:
 
 def _tf_range(*args: Any, **kwargs: Any) -> Any:
     symbolic = any(
-        (isinstance(v, ops.Tensor) and v.is_symbolic) or hasattr(v, "assign_add")
+        (isinstance(v, _core.Tensor) and v.is_symbolic) or hasattr(v, "assign_add")
         for v in (*args, *kwargs.values())
     )
     if symbolic and _core.open_trace() is not None:
         return _range_items(*args, **kwargs)
-    return ops.range(*args, **kwargs)
+    return _creation.range(*args, **kwargs)
 
 
 def _range_items(
@@ -187,13 +187,13 @@ def _range_items(
 
 def _int(*args: Any) -> Any:
     if len(args) == 1 and _traced(args) and getattr(args[0], "is_symbolic", True):
-        return ops.cast(args[0], "int32")
+        return _convert.cast(args[0], "int32")
     return builtins.int(*args)
 
 
 def _float(*args: Any) -> Any:
     if len(args) == 1 and _traced(args) and getattr(args[0], "is_symbolic", True):
-        return ops.cast(args[0], "float32")
+        return _convert.cast(args[0], "float32")
     return builtins.float(*args)
 
 
@@ -206,7 +206,7 @@ _REPLACED: dict[Any, Callable[..., Any]] = {
     builtins.iter: _iterate.lazy_iter,
     builtins.int: _int,
     builtins.float: _float,
-    ops.range: _tf_range,
+    _creation.range: _tf_range,
 }
 
 _FROZEN_MODULES = ("time", "random", "datetime", "secrets", "numpy.random.mtrand")
@@ -232,7 +232,10 @@ def _explain_frozen(function: Any) -> None:
 
 def call(function: Any) -> Any:
     """What to call where converted code says ``function(...)``."""
-    if isinstance(function, (types.BuiltinFunctionType, type)) or function is ops.range:
+    if (
+        isinstance(function, (types.BuiltinFunctionType, type))
+        or function is _creation.range
+    ):
         try:
             replaced = _REPLACED.get(function)
         except TypeError:
@@ -248,7 +251,7 @@ def call(function: Any) -> Any:
 
 def call_iterated(function: Any) -> Any:
     """As :func:`call`, for what a ``for`` runs over: a range stays unmade."""
-    if function is ops.range and _core.open_trace() is not None:
+    if function is _creation.range and _core.open_trace() is not None:
         return _range_items
     return call(function)
 

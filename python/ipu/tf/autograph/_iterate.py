@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import ops
-from ipu.tf.ops import Tensor
+from ipu._core import Tensor
+from ipu.tf import _convert, _elementwise
 from ipu.tf.variable import Variable
 
 __all__ = [
@@ -76,14 +76,16 @@ class RangeItems(Items):
             self.length: Any = max(0, -int((start - limit) // delta) if floats
                                    else int(count))  # fmt: skip
         elif isinstance(delta, int) and delta == 1:
-            self.length = ops.subtract(limit, start)
+            self.length = _elementwise.subtract(limit, start)
         else:
-            self.length = ops.negative(ops.floordiv(ops.subtract(start, limit), delta))
+            self.length = _elementwise.negative(
+                _elementwise.floordiv(_elementwise.subtract(start, limit), delta)
+            )
         self._start, self._delta = start, delta
 
     def item(self, index: Tensor) -> Tensor:
         if isinstance(self._start, float) or isinstance(self._delta, float):
-            index = ops.cast(index, "float32")
+            index = _convert.cast(index, "float32")
         if self._delta != 1 if not is_tensor(self._delta) else True:
             index = index * self._delta
         if self._start == 0 if not is_tensor(self._start) else False:
@@ -121,7 +123,11 @@ class _Zipped(Items):
         shortest: Any = min(known) if known else None
         for length in lengths:
             if not isinstance(length, int):
-                shortest = length if shortest is None else ops.minimum(length, shortest)
+                shortest = (
+                    length
+                    if shortest is None
+                    else _elementwise.minimum(length, shortest)
+                )
         self.length = shortest
 
     def item(self, index: Tensor) -> tuple[Any, ...]:

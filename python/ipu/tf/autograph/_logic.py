@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import ops
+from ipu._core import Tensor
+from ipu.tf import _convert, _elementwise
 from ipu.tf.autograph._iterate import is_tensor
-from ipu.tf.ops import Tensor
 
 __all__ = ["and_", "compare", "decides_on_device", "not_", "or_"]
 
@@ -29,7 +29,9 @@ def and_(*operands: Callable[[], Any]) -> Any:
         if decides_on_device(result):
             rest = operands[i + 1 :]
             return (
-                ops.logical_and(_bool(result), _bool(and_(*rest))) if rest else result
+                _elementwise.logical_and(_bool(result), _bool(and_(*rest)))
+                if rest
+                else result
             )
         if not result:
             return result
@@ -43,7 +45,11 @@ def or_(*operands: Callable[[], Any]) -> Any:
         result = operand()
         if decides_on_device(result):
             rest = operands[i + 1 :]
-            return ops.logical_or(_bool(result), _bool(or_(*rest))) if rest else result
+            return (
+                _elementwise.logical_or(_bool(result), _bool(or_(*rest)))
+                if rest
+                else result
+            )
         if result:
             return result
     return result
@@ -51,13 +57,13 @@ def or_(*operands: Callable[[], Any]) -> Any:
 
 def _bool(value: Any) -> Tensor:
     tensor = Tensor(value if is_tensor(value) else bool(value))
-    return tensor if tensor.dtype.is_bool else ops.cast(tensor, "bool")
+    return tensor if tensor.dtype.is_bool else _convert.cast(tensor, "bool")
 
 
 def not_(operand: Any) -> Any:
     """``not operand``."""
     if decides_on_device(operand):
-        return ops.logical_not(_bool(operand))
+        return _elementwise.logical_not(_bool(operand))
     return not operand
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ipu import _core
-from ipu.tf import ops
+from ipu._core import Tensor
+from ipu.tf import _convert, _creation, _elementwise, _shapes
 from ipu.tf._blocks import add_results, as_tuple, block
 from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._branches import Branches
@@ -23,7 +24,6 @@ from ipu.tf.autograph._logic import and_, compare, decides_on_device, not_, or_
 from ipu.tf.autograph._state import LoopState
 from ipu.tf.autograph._stores import storing, watched_stores
 from ipu.tf.autograph._undefined import Undefined, no_value
-from ipu.tf.ops import Tensor
 
 __all__ = [
     "and_",
@@ -63,8 +63,8 @@ def _predicate(value: Any, where: str) -> Tensor:
             "one bool. Use tf.reduce_all or tf.reduce_any."
         )
     if tensor.ndim != 0:
-        tensor = ops.reshape(tensor, ())
-    return tensor if tensor.dtype.is_bool else ops.cast(tensor, "bool")
+        tensor = _shapes.reshape(tensor, ())
+    return tensor if tensor.dtype.is_bool else _convert.cast(tensor, "bool")
 
 
 def value(read: Callable[[], Any]) -> Any:
@@ -138,7 +138,9 @@ def _if_node(
 ) -> None:
     trace = _core.open_trace()
     assert trace is not None
-    index = ops.cast(ops.logical_not(_predicate(condition, where)), "int32")
+    index = _convert.cast(
+        _elementwise.logical_not(_predicate(condition, where)), "int32"
+    )
     initial = _values(get, names)
     blocks: list[int] = []
     ends: list[list[Any]] = []
@@ -272,7 +274,7 @@ def _while(
             trace.parameter(_type(tensor), inner)
         add_results(trace, inner, [*ends, *arrays, *late])
     start += state.initial_arrays()
-    start += [ops.zeros(t.shape, t.dtype) for t in late]
+    start += [_creation.zeros(t.shape, t.dtype) for t in late]
     with block(trace) as test:
         values = [trace.parameter(_type(t), test) for t in start]
         add_results(trace, test, [condition(values)])
@@ -392,7 +394,7 @@ def _staged_search(
         go = _predicate(test(), where)
         if items.length is None:
             return go
-        return ops.logical_and(tensors[0] < items.length, go)
+        return _elementwise.logical_and(tensors[0] < items.length, go)
 
     def turn(inner: int, tensors: Sequence[Tensor]) -> list[Tensor]:
         put(state.open(inner, tensors[1:]))

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._blocks import is_pending
 from ipu.tf.autograph._jumps import VALUE
 from ipu.tf.autograph._undefined import Undefined, no_value
-from ipu.tf.ops import Tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["LoopState", "is_value", "rebuilt", "shown", "tensors_of"]

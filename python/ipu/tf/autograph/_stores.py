@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu import _core
+from ipu._core import Tensor
 from ipu.tf.autograph._notes import user_line
 from ipu.tf.autograph._undefined import Undefined
-from ipu.tf.ops import Tensor
 
 __all__ = ["storing", "watched_stores"]
 
