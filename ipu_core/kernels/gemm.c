@@ -24,8 +24,7 @@
 #define IPU_BLIS_LOOKUP bli_gks_lookup_nat_cntx
 #endif
 
-enum { FLOPS_PER_TILE = 1 << 20, MOST_TILES = 16, TILE_ROWS = 6, TILE_COLUMNS = 16 };
-enum { APPLY_ELEMENTS = 8192 };
+enum { FLOPS_PER_TILE = 1 << 20, MOST_TILES = 16 };
 
 typedef enum engine_id {
     ENGINE_BLIS, /* what BLIS finds by itself: architectures other than x86-64 */
@@ -125,14 +124,13 @@ cut(const ipu__matmul *plan, int64_t *rows, int64_t *columns)
         return;
     }
     if (plan->m >= plan->n) {
-        *rows = part_size(plan->m, tiles, TILE_ROWS);
+        *rows = part_size(plan->m, tiles, IPU_TILE_ROWS);
     } else {
-        *columns = part_size(plan->n, tiles, TILE_COLUMNS);
+        *columns = part_size(plan->n, tiles, IPU_PANEL);
     }
 }
 
 typedef struct gemm_job {
-    const ipu_kernel_call *call;
     ipu__matmul plan;
     const cntx_t *context;
     ipu__finish finish;
@@ -292,7 +290,7 @@ run_product(const ipu_kernel_call *call, gemm_job *job, const ipu__sgd *update)
 static ipu_status
 run_f32(const ipu_kernel_call *call)
 {
-    gemm_job job = {.call = call};
+    gemm_job job = {.c = NULL};
     ipu__matmul_plan(call->spec, &job.plan);
     job.a = call->inputs[0];
     job.b = call->inputs[1];
@@ -310,23 +308,6 @@ gradient_floats(const ipu__matmul *plan)
     return (plan->m * plan->n + 15) / 16 * 16 + slack;
 }
 
-typedef struct apply_job {
-    const ipu__sgd *sgd;
-    const float *gradient;
-    int64_t elements;
-    ipu_cpu_class cpu;
-} apply_job;
-
-static void
-apply_task(void *state, int32_t task, int32_t worker)
-{
-    const apply_job *job = state;
-    int64_t begin = (int64_t)task * APPLY_ELEMENTS;
-    (void)worker;
-    ipu__sgd_apply(job->sgd, begin, job->gradient + begin,
-                   ipu__min(job->elements - begin, APPLY_ELEMENTS), job->cpu);
-}
-
 /* Whether the gradient goes from the registers into the update; otherwise it is stored
  * in the workspace. It has the same bits either way: the kernel that serves it is that
  * of the plain product. */
@@ -340,7 +321,7 @@ static ipu_status
 run_update(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
-    gemm_job job = {.call = call};
+    gemm_job job = {.c = NULL};
     ipu__sgd sgd = ipu__sgd_of(call, 2);
     ipu__matmul_plan(spec, &job.plan);
     job.a = call->inputs[0];
@@ -352,10 +333,8 @@ run_update(const ipu_kernel_call *call)
     job.c = call->workspace;
     job.workspace = job.c + gradient_floats(&job.plan);
     IPU_TRY(run_product(call, &job, NULL));
-    apply_job apply = {&sgd, job.c, job.plan.m * job.plan.n,
-                       (ipu_cpu_class)spec->choice[3]};
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(apply.elements, APPLY_ELEMENTS),
-                 apply_task, &apply);
+    ipu__sgd_run(call->pool, &sgd, job.c, job.plan.m * job.plan.n,
+                 (ipu_cpu_class)spec->choice[3]);
     return IPU_OK;
 }
 
@@ -426,7 +405,7 @@ run_f16(const ipu_kernel_call *call)
     ipu_cpu_class cpu = (ipu_cpu_class)spec->choice[3];
     half_sizes sizes = half_sizes_of(spec);
     half_finish finish;
-    gemm_job job = {.call = call};
+    gemm_job job = {.c = NULL};
     float *a = call->workspace;
     float *b = a + sizes.a;
     ipu__matmul_plan(spec, &job.plan);

@@ -204,15 +204,13 @@ ipu__pack_panels(const ipu__product *p, float *panels, int64_t first, int64_t la
     }
 }
 
-/* Rows [row, row + rows) of A, k of its columns from k0, as [k][6]. Eight floats are
+/* The rows of A from `row`, k of its columns from k0, as [k][6]. Eight floats are
  * moved for each column: what is too much is overwritten by the next one, and behind
  * the last one there is room. */
 IPU_TARGET_AVX2 static void
-pack_strip(const ipu__product *p, int64_t row, int64_t rows, int64_t k0, int64_t k,
-           float *out)
+pack_strip(const ipu__product *p, int64_t row, int64_t k0, int64_t k, float *out)
 {
     const float *a = p->a + row * p->a_row + k0 * p->a_col;
-    (void)rows;
     for (int64_t j = 0; j < k; j++) {
         _mm256_storeu_ps(out + j * IPU_TILE_ROWS, _mm256_loadu_ps(a + j * p->a_col));
     }
@@ -304,10 +302,10 @@ void
 ipu__multiply_tiles(const ipu__product *p, int64_t tile_begin, int64_t tile_end,
                     int64_t panel, int64_t panel_end, float *scratch)
 {
-    int64_t chunk = p->update != NULL ? p->k : ipu__min(p->k, IPU_CHUNK);
+    int64_t chunk = ipu__chunk_of(p->k, p->update != NULL);
     task t = {.p = p,
               .tiles = ipu__ceil_div(p->m, IPU_TILE_ROWS),
-              .packs_a = ipu__packs_a(p->m, p->k, p->a_row, p->a_col)};
+              .packs_a = ipu__packs_a(p->k, p->a_col)};
     t.corner = scratch;
     t.panel = t.corner + IPU_TILE_ROWS * IPU_PANEL;
     t.strips = t.panel + IPU_PANEL * chunk;
@@ -315,7 +313,7 @@ ipu__multiply_tiles(const ipu__product *p, int64_t tile_begin, int64_t tile_end,
         int64_t k = ipu__min(p->k - k0, chunk);
         for (int64_t i = tile_begin; t.packs_a && i < tile_end; i++) {
             int64_t row = ipu__share_of(p->m, t.tiles, i);
-            pack_strip(p, row, 0, k0, k, t.strips + (i - tile_begin) * IPU_TILE_ROWS * k);
+            pack_strip(p, row, k0, k, t.strips + (i - tile_begin) * IPU_TILE_ROWS * k);
         }
         for (int64_t j = panel; j < panel_end; j++) {
             const float *b = t.panel;

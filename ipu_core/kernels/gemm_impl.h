@@ -31,19 +31,27 @@ typedef struct ipu__product {
     const ipu__sgd *update; /* or NULL: the product is a gradient, not stored in c */
 } ipu__product;
 
-/* Rows of tile `tile` of `tiles` that share `m` rows evenly; tiles of a product are
- * its m / 6, rounded up, so that none has more than 6. */
+/* Where part `part` of `parts` even ones begins. A product has m / 6 row tiles, rounded
+ * up, so that none has more than 6 rows. */
 static inline int64_t
 ipu__share_of(int64_t size, int64_t parts, int64_t part)
 {
     return size * part / parts;
 }
 
-/* Whether tiles of A are packed: its columns lie contiguous, not its rows. */
+/* Whether tiles of A are packed: its columns lie contiguous (a_row is 1), its rows do
+ * not. */
 static inline bool
-ipu__packs_a(int64_t m, int64_t k, int64_t a_row, int64_t a_col)
+ipu__packs_a(int64_t k, int64_t a_col)
 {
-    return k > 1 && a_col != 1 && (a_row == 1 || m == 1);
+    return k > 1 && a_col != 1;
+}
+
+/* How much of k a task takes at a time. */
+static inline int64_t
+ipu__chunk_of(int64_t k, bool update)
+{
+    return update ? k : ipu__min(k, IPU_CHUNK);
 }
 
 /* What is done to the rows of a product when they are made. */

@@ -26,11 +26,8 @@ bool
 ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
 {
     int64_t tiles = ipu__ceil_div(plan->m, IPU_TILE_ROWS);
-    bool packs = ipu__packs_a(plan->m, plan->k, plan->a_row, plan->a_col);
+    bool packs = ipu__packs_a(plan->k, plan->a_col);
     if (cpu < IPU_CPU_AVX2 || plan->k == 0) {
-        return false;
-    }
-    if (plan->k > 1 && !packs && plan->a_col != 1) {
         return false;
     }
     if (plan->batches > 1 && packs && tiles > FEW_TILES) {
@@ -46,7 +43,7 @@ ipu__own_cut_of(const ipu__matmul *plan, bool update)
     int64_t tiles = ipu__ceil_div(plan->m, IPU_TILE_ROWS);
     int64_t panels = ipu__ceil_div(plan->n, IPU_PANEL);
     int64_t tasks = 2 * plan->m * plan->n * plan->k / FLOPS_PER_TASK;
-    bool packs = ipu__packs_a(plan->m, plan->k, plan->a_row, plan->a_col);
+    bool packs = ipu__packs_a(plan->k, plan->a_col);
     ipu__own_cut cut = {.rows = 1, .columns = 1, .shared = false};
     tasks = tasks < 1 ? 1 : ipu__min(tasks, MOST_TASKS);
     cut.shared = plan->batches == 1
@@ -75,8 +72,8 @@ tiles_at_a_time(const ipu__matmul *plan, const ipu__own_cut *cut)
 static int64_t
 task_scratch(const ipu__matmul *plan, const ipu__own_cut *cut, bool update)
 {
-    bool packs = ipu__packs_a(plan->m, plan->k, plan->a_row, plan->a_col);
-    int64_t chunk = update ? plan->k : ipu__min(plan->k, IPU_CHUNK);
+    bool packs = ipu__packs_a(plan->k, plan->a_col);
+    int64_t chunk = ipu__chunk_of(plan->k, update);
     int64_t strips =
         packs ? tiles_at_a_time(plan, cut) * IPU_TILE_ROWS * chunk + IPU_PANEL : 0;
     return ipu__ceil_div(strips, IPU_PANEL) * IPU_PANEL + IPU_PANEL * chunk

@@ -241,6 +241,9 @@ typedef struct ipu__sgd {
 } ipu__sgd;
 /* `rate_input`: which input is the learning rate. */
 ipu__sgd ipu__sgd_of(const ipu_kernel_call *call, uint32_t rate_input);
+/* All elements, by the threads of the pool. */
+void ipu__sgd_run(ipu_pool *pool, const ipu__sgd *sgd, const float *gradient,
+                  int64_t elements, ipu_cpu_class cpu);
 /* Elements [at, at + n), whose gradients are g[0..n). */
 void ipu__sgd_apply(const ipu__sgd *sgd, int64_t at, const float *g, int64_t n,
                     ipu_cpu_class cpu);

@@ -18,8 +18,7 @@ enum { TASK_ELEMENTS = 8192 };
 typedef struct update_job {
     const ipu_kernel_call *call;
     int64_t elements;
-    ipu__sgd sgd;
-    float rate;   /* of Adam */
+    float rate;
     float rest_1; /* 1 - beta */
     float rest_2;
     float epsilon;
@@ -96,15 +95,29 @@ ipu__sgd_apply(const ipu__sgd *sgd, int64_t at, const float *g, int64_t n,
     }
 }
 
+typedef struct sgd_job {
+    const ipu__sgd *sgd;
+    const float *gradient;
+    int64_t elements;
+    ipu_cpu_class cpu;
+} sgd_job;
+
 static void
 sgd_task(void *state, int32_t task, int32_t worker)
 {
-    const update_job *job = state;
+    const sgd_job *job = state;
     int64_t begin = (int64_t)task * TASK_ELEMENTS;
     int64_t n = ipu__min(job->elements - begin, TASK_ELEMENTS);
     (void)worker;
-    ipu__sgd_apply(&job->sgd, begin, (const float *)job->call->inputs[0] + begin, n,
-                   (ipu_cpu_class)job->call->spec->choice[0]);
+    ipu__sgd_apply(job->sgd, begin, job->gradient + begin, n, job->cpu);
+}
+
+void
+ipu__sgd_run(ipu_pool *pool, const ipu__sgd *sgd, const float *gradient,
+             int64_t elements, ipu_cpu_class cpu)
+{
+    sgd_job job = {sgd, gradient, elements, cpu};
+    ipu_pool_run(pool, (int32_t)ipu__ceil_div(elements, TASK_ELEMENTS), sgd_task, &job);
 }
 
 static void
@@ -209,9 +222,10 @@ share(update_job *job, ipu_task_fn *task)
 static ipu_status
 run_sgd(const ipu_kernel_call *call)
 {
-    update_job job = {.sgd = ipu__sgd_of(call, 1)};
-    start(&job, call);
-    share(&job, sgd_task);
+    ipu__sgd sgd = ipu__sgd_of(call, 1);
+    ipu__sgd_run(call->pool, &sgd, call->inputs[0],
+                 ipu_shape_elements(&call->spec->outputs[0].shape),
+                 (ipu_cpu_class)call->spec->choice[0]);
     return IPU_OK;
 }
 
