@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks import compile as compiling
 from benchmarks import jobs, reference, report
 from benchmarks.__main__ import parse, wrong
 from benchmarks.gemms import graph_text
@@ -136,3 +137,28 @@ def test_graphs_of_the_products_compile(job: jobs.Job) -> None:
     core = pytest.importorskip("ipu._core")
     for gemm in job.gemms():
         assert "matmul." in core.graph_compile(graph_text(gemm, relu=True)).text
+
+
+def times(gradient: float, compile: float) -> compiling.Times:
+    return compiling.Times(9.0, gradient, compile, 100)
+
+
+def test_growth_and_limits_of_compiling() -> None:
+    row = compiling.Row("mixed", compiling.mixed, 100, "nodes", True, 1.0)
+    small, full = times(0.01, 0.04), times(0.1, 0.4)
+    assert compiling.growth(small, full) == pytest.approx(10.0)
+    assert compiling.missed_limits(row, small, full) == []
+    slow, crooked = times(0.5, 0.6), times(0.01, 0.02)
+    assert "1.10 s" in compiling.missed_limits(row, times(0.05, 0.06), slow)[0]
+    assert "16.7 times" in compiling.missed_limits(row, crooked, full)[0]
+    free = compiling.Row("chain", compiling.chain, 100, "nodes", True)
+    assert compiling.missed_limits(free, crooked, slow) == []
+
+
+@pytest.mark.parametrize("row", compiling.ROWS, ids=lambda row: row.name)
+def test_the_programs_that_are_compiled(row: compiling.Row) -> None:
+    """They have as many nodes as they say, and twice the size has twice of them."""
+    pytest.importorskip("ipu._core")
+    once, twice = compiling.measure(row, 60), compiling.measure(row, 120)
+    assert once.nodes >= 60
+    assert 1.5 < twice.nodes / once.nodes < 2.5
