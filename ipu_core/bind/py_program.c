@@ -4,10 +4,10 @@
 #define NO_IMPORT_ARRAY
 #include "bind/py_program.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "passes/passes.h"
 
 typedef struct py_program {
@@ -16,14 +16,45 @@ typedef struct py_program {
     ipu_executor *executor; /* made at the first run */
     PyObject *device;       /* Device or None */
     PyObject *held;         /* keeps the tensors that the program reads; may be NULL */
-    pthread_mutex_t run_lock; /* protects: executor, stats */
-    ipu_run_stats stats;      /* of the last run */
+    ipu_lock lock;          /* protects: is_running */
+    pthread_cond_t ended;
+    bool is_running;     /* by a thread, which executor and stats belong to */
+    ipu_run_stats stats; /* of the last run */
 } py_program;
 
 const ipu_program *
 ipu_py_program_of(PyObject *program)
 {
     return ((py_program *)program)->program;
+}
+
+static void
+forget_threads(void *owner)
+{
+    py_program *self = owner;
+    pthread_cond_init(&self->ended, NULL);
+    self->is_running = false;
+}
+
+/* Waits until no other thread runs the program. Without the GIL. */
+static void
+begin_run(py_program *self)
+{
+    ipu_lock_take(&self->lock);
+    while (self->is_running) {
+        ipu_lock_wait(&self->lock, &self->ended);
+    }
+    self->is_running = true;
+    ipu_lock_drop(&self->lock);
+}
+
+static void
+end_run(py_program *self)
+{
+    ipu_lock_take(&self->lock);
+    self->is_running = false;
+    pthread_cond_signal(&self->ended);
+    ipu_lock_drop(&self->lock);
 }
 
 PyObject *
@@ -39,7 +70,8 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     if (self == NULL) {
         return NULL;
     }
-    pthread_mutex_init(&self->run_lock, NULL);
+    ipu_lock_init(&self->lock, forget_threads, self);
+    pthread_cond_init(&self->ended, NULL);
     self->device = Py_NewRef(device);
     self->held = Py_XNewRef(held);
     ipu_ctx ctx = ipu_py_ctx();
@@ -72,7 +104,8 @@ program_dealloc(PyObject *object)
     ipu_program_free(&ctx, self->program);
     Py_XDECREF(self->device);
     Py_XDECREF(self->held);
-    pthread_mutex_destroy(&self->run_lock);
+    ipu_lock_destroy(&self->lock);
+    pthread_cond_destroy(&self->ended);
     type->tp_free(self);
     Py_DECREF(type);
 }
@@ -203,7 +236,7 @@ program_run(PyObject *object, PyObject *inputs)
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS
-    pthread_mutex_lock(&self->run_lock);
+    begin_run(self);
     Py_END_ALLOW_THREADS
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status = IPU_STATUS_PYTHON;
@@ -217,7 +250,7 @@ program_run(PyObject *object, PyObject *inputs)
         Py_END_ALLOW_THREADS
         ipu_py_interrupt_end(&interrupt);
     }
-    pthread_mutex_unlock(&self->run_lock);
+    end_run(self);
     if (status != IPU_OK) {
         result = run_failed(state, &ctx);
     } else {

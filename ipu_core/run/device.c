@@ -14,14 +14,12 @@
  * is on its way the memory is kept on a list until the next boundary.
  *
  * Memory of variables and tables comes from the allocator of the context that created
- * the device. After fork() the child finds the device idle. */
+ * the device. After fork() the child finds the device idle (base/lock.h). */
 #define _GNU_SOURCE
 #include "run/device_impl.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "run/run_impl.h"
 
@@ -42,8 +40,7 @@ typedef struct queue_entry {
 
 struct ipu_device {
     int32_t replicas;
-    pid_t pid;
-    pthread_mutex_t lock; /* protects all below but the atomics */
+    ipu_lock lock; /* protects all below but the atomics */
     pthread_cond_t changed;
     bool running;
     bool in_step;
@@ -51,8 +48,10 @@ struct ipu_device {
     uint64_t served;
     atomic_int waiting; /* hosts; read without the lock at every boundary */
     _Atomic uint64_t generation;
-    _Atomic uint64_t seed;
-    _Atomic uint64_t step;
+    atomic_bool has_new_seed; /* seed and step change at the next boundary */
+    uint64_t new_seed;
+    uint64_t seed;         /* the run's while one has the device */
+    _Atomic uint64_t step; /* the same */
     int64_t next_id;
     ipu_allocator allocator;
     IPU_ARRAY(variable) variables; /* by id */
@@ -61,26 +60,18 @@ struct ipu_device {
     _Atomic size_t variable_bytes;
 };
 
+/* A forked child has none of the threads that ran a program or waited. What a step had
+ * begun to write stays as it was then. */
 static void
-init_sync(ipu_device *device)
+forget_threads(void *owner)
 {
-    pthread_mutex_init(&device->lock, NULL);
+    ipu_device *device = owner;
     ipu__cond_init(&device->changed);
     device->running = false;
     device->in_step = false;
     device->arrived = 0;
     device->served = 0;
     atomic_store(&device->waiting, 0);
-    device->pid = getpid();
-}
-
-static void
-lock_device(ipu_device *device)
-{
-    if (device->pid != getpid()) {
-        init_sync(device); /* the thread that held the lock stayed in the parent */
-    }
-    pthread_mutex_lock(&device->lock);
 }
 
 ipu_status
@@ -94,7 +85,8 @@ ipu_device_create(ipu_ctx *ctx, int32_t replicas, ipu_device **out)
     IPU_TRY(ipu_alloc(ctx, sizeof(*device), &device));
     device->replicas = replicas;
     device->allocator = ctx->allocator;
-    init_sync(device);
+    ipu_lock_init(&device->lock, forget_threads, device);
+    ipu__cond_init(&device->changed);
     *out = device;
     return IPU_OK;
 }
@@ -136,10 +128,8 @@ ipu_device_free(ipu_ctx *ctx, ipu_device *device)
     IPU_ARRAY_FREE(&own, &device->variables);
     IPU_ARRAY_FREE(&own, &device->removed);
     IPU_ARRAY_FREE(&own, &device->queues);
-    if (device->pid == getpid()) {
-        pthread_mutex_destroy(&device->lock);
-        pthread_cond_destroy(&device->changed);
-    }
+    ipu_lock_destroy(&device->lock);
+    pthread_cond_destroy(&device->changed);
     ipu_free(ctx, device, sizeof(*device));
 }
 
@@ -155,11 +145,11 @@ ipu_device_replicas(const ipu_device *device)
 static void
 enter_host(ipu_device *device)
 {
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     device->arrived++;
     atomic_fetch_add(&device->waiting, 1);
     while (device->in_step) {
-        pthread_cond_wait(&device->changed, &device->lock);
+        ipu_lock_wait(&device->lock, &device->changed);
     }
 }
 
@@ -169,35 +159,47 @@ leave_host(ipu_device *device)
     atomic_fetch_sub(&device->waiting, 1);
     device->served++;
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
+}
+
+static void
+take_new_seed_locked(ipu_device *device)
+{
+    if (atomic_load(&device->has_new_seed)) {
+        device->seed = device->new_seed;
+        atomic_store(&device->step, 0);
+        atomic_store(&device->has_new_seed, false);
+    }
 }
 
 ipu_status
 ipu__device_begin(ipu_ctx *ctx, ipu_device *device, const int32_t *cancel)
 {
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     while (device->running) {
         if (ipu__is_cancelled(cancel)) {
-            pthread_mutex_unlock(&device->lock);
+            ipu_lock_drop(&device->lock);
             IPU_FAIL(ctx, INTERRUPTED, "interrupted while another program was running");
         }
         ipu__cond_wait_for(&device->changed, &device->lock, IPU__CANCEL_POLL_NS);
     }
     device->running = true;
     device->in_step = true;
-    pthread_mutex_unlock(&device->lock);
+    take_new_seed_locked(device);
+    ipu_lock_drop(&device->lock);
     return IPU_OK;
 }
 
 void
 ipu__device_end(ipu_device *device)
 {
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     device->running = false;
     device->in_step = false;
+    take_new_seed_locked(device);
     free_removed_locked(device);
     pthread_cond_broadcast(&device->changed);
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
 }
 
 void
@@ -206,16 +208,16 @@ ipu__device_boundary(ipu_device *device)
     if (atomic_load(&device->waiting) == 0) {
         return;
     }
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     uint64_t arrived = device->arrived;
     device->in_step = false;
     free_removed_locked(device);
     pthread_cond_broadcast(&device->changed);
     while (device->served < arrived) {
-        pthread_cond_wait(&device->changed, &device->lock);
+        ipu_lock_wait(&device->lock, &device->changed);
     }
     device->in_step = true;
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
 }
 
 uint64_t
@@ -267,7 +269,7 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
         IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
     }
     ipu__advise_huge(v.data, bytes);
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     ipu_status status = IPU_ARRAY_RESERVE(&own, &device->variables, 1);
     if (status == IPU_OK) { /* so that removing cannot fail */
         status = IPU_ARRAY_RESERVE(&own, &device->removed, device->variables.count + 1);
@@ -277,7 +279,7 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
         device->variables.items[device->variables.count++] = v;
         atomic_fetch_add(&device->variable_bytes, bytes);
     }
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
     if (status != IPU_OK) {
         ipu_free(&own, v.data, bytes);
         IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
@@ -290,7 +292,7 @@ void
 ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
 {
     (void)ctx;
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     variable *v = find_variable_locked(device, id);
     if (v != NULL) {
         atomic_fetch_add(&device->generation, 1);
@@ -303,7 +305,7 @@ ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
             free_removed_locked(device);
         }
     }
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
 }
 
 /* The copy of a replica, checked; NULL with an error otherwise. */
@@ -362,15 +364,15 @@ ipu_device_variable_bytes(const ipu_device *device)
 
 ipu_status
 ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
-                     const ipu_type **type, void **data)
+                     ipu_type *type, void **data)
 {
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     const variable *v = find_variable_locked(device, id);
     if (v != NULL) {
-        *type = &v->type;
+        *type = v->type;
         *data = v->data + v->stride_bytes * (size_t)replica;
     }
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
     IPU_FAIL_IF(ctx, v == NULL, NOT_FOUND,
                 "the device has no variable %" PRId64
                 " (any more): what held it is gone. Keep the Variable; in a function "
@@ -405,13 +407,13 @@ add_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind, void *queue,
     ipu_ctx own;
     *out_id = -1;
     ipu_ctx_init(&own, device->allocator);
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     queue_entry entry = {.id = device->next_id, .kind = kind, .queue = queue};
     ipu_status status = IPU_ARRAY_PUSH(&own, &device->queues, entry);
     if (status == IPU_OK) {
         *out_id = device->next_id++;
     }
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
     IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY, "%s", own.message);
     return IPU_OK;
 }
@@ -448,13 +450,13 @@ ipu_status
 ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
 {
     queue_entry *entry;
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     ipu_status status = find_idle_locked(ctx, device, id, &entry);
     if (status == IPU_OK) {
         *entry = device->queues.items[--device->queues.count];
         atomic_fetch_add(&device->generation, 1);
     }
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
     return status;
 }
 
@@ -462,7 +464,7 @@ ipu_status
 ipu_device_queue_delete(ipu_ctx *ctx, ipu_device *device, int64_t id)
 {
     queue_entry *entry;
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     ipu_status status = find_idle_locked(ctx, device, id, &entry);
     if (status == IPU_OK) {
         /* under the lock: no run can take hold of it meanwhile */
@@ -472,7 +474,7 @@ ipu_device_queue_delete(ipu_ctx *ctx, ipu_device *device, int64_t id)
             ipu_outfeed_reset(entry->queue);
         }
     }
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
     return status;
 }
 
@@ -481,12 +483,12 @@ ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind, int6
                   void **out)
 {
     *out = NULL;
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     const queue_entry *entry = find_queue_locked(device, id);
     if (entry != NULL && entry->kind == kind) {
         *out = entry->queue;
     }
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
     IPU_FAIL_IF(ctx, *out == NULL && kind == IPU_RESOURCE_INFEED, FAILED_PRECONDITION,
                 IPU__NO_INFEED, id);
     IPU_FAIL_IF(ctx, *out == NULL, NOT_FOUND,
@@ -497,12 +499,12 @@ ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind, int6
 void
 ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold)
 {
-    lock_device(device);
+    ipu_lock_take(&device->lock);
     queue_entry *entry = find_queue_locked(device, id);
     if (entry != NULL) {
         entry->is_held = hold;
     }
-    pthread_mutex_unlock(&device->lock);
+    ipu_lock_drop(&device->lock);
 }
 
 /* --- random state ---------------------------------------------------------------- */
@@ -510,24 +512,42 @@ ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold)
 void
 ipu_device_seed(ipu_device *device, uint64_t seed)
 {
-    atomic_store(&device->seed, seed); /* a run looks at both at step boundaries */
-    atomic_store(&device->step, 0);
+    ipu_lock_take(&device->lock);
+    device->new_seed = seed;
+    atomic_store(&device->has_new_seed, true);
+    if (!device->running) {
+        take_new_seed_locked(device);
+    }
+    ipu_lock_drop(&device->lock);
 }
 
 uint64_t
-ipu__device_seed_of(const ipu_device *device)
+ipu_device_step(ipu_device *device)
 {
-    return atomic_load(&device->seed);
-}
-
-uint64_t
-ipu_device_step(const ipu_device *device)
-{
-    return atomic_load(&device->step);
+    ipu_lock_take(&device->lock);
+    uint64_t step = atomic_load(&device->has_new_seed) ? 0 : atomic_load(&device->step);
+    ipu_lock_drop(&device->lock);
+    return step;
 }
 
 void
-ipu__device_advance(ipu_device *device)
+ipu__device_advance(ipu_device *device, uint64_t micro_batches)
 {
-    atomic_fetch_add_explicit(&device->step, 1, memory_order_relaxed);
+    atomic_store_explicit(&device->step,
+                          atomic_load_explicit(&device->step, memory_order_relaxed) +
+                              micro_batches,
+                          memory_order_relaxed);
+    if (atomic_load(&device->has_new_seed)) {
+        ipu_lock_take(&device->lock);
+        take_new_seed_locked(device);
+        ipu_lock_drop(&device->lock);
+    }
+}
+
+ipu_random_key
+ipu__device_random(const ipu_device *device)
+{
+    return (ipu_random_key){
+        .seed = device->seed,
+        .step = atomic_load_explicit(&device->step, memory_order_relaxed)};
 }

@@ -43,9 +43,10 @@ ipu_status ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
 ipu_status ipu_device_queue_delete(ipu_ctx *ctx, ipu_device *device, int64_t id);
 
 /* Random state: `seed` and the global micro-batch counter, which a new seed sets to 0.
- * Never waits; a running program takes the new seed at a step boundary. */
+ * Never waits; a running program takes the new seed, and with it step 0, at a step
+ * boundary. */
 void ipu_device_seed(ipu_device *device, uint64_t seed);
-uint64_t ipu_device_step(const ipu_device *device);
+uint64_t ipu_device_step(ipu_device *device);
 
 /* Bytes that the device holds for variables, all replicas. */
 size_t ipu_device_variable_bytes(const ipu_device *device);

@@ -24,7 +24,7 @@ void ipu__device_boundary(ipu_device *device);
 uint64_t ipu__device_generation(const ipu_device *device);
 /* The run's resources, while it owns the device. NOT_FOUND where the id is gone. */
 ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
-                                int32_t replica, const ipu_type **type, void **data);
+                                int32_t replica, ipu_type *type, void **data);
 /* What a run says that needs an infeed which is closed or gone; takes the id. */
 #define IPU__NO_INFEED \
     "The program uses the infeed with id='%" PRId64 \
@@ -37,7 +37,10 @@ ipu_status ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind
 /* Marks a queue as used by the run, so that it cannot be removed, until unhold. */
 void ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold);
 
-uint64_t ipu__device_seed_of(const ipu_device *device);
-void ipu__device_advance(ipu_device *device);
+/* Seed and step, for the run that owns the device. */
+ipu_random_key ipu__device_random(const ipu_device *device);
+/* The end of a step of so many micro-batches: the step moves on, or a new seed begins.
+ */
+void ipu__device_advance(ipu_device *device, uint64_t micro_batches);
 
 #endif

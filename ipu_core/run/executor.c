@@ -80,11 +80,12 @@ bind_resource(ipu_ctx *ctx, ipu_executor *executor, uint32_t index)
 {
     const ipu_resource *resource = &executor->program->resources.items[index];
     void **out = &executor->resources[index];
-    const ipu_type *types;
+    ipu_type type;
+    const ipu_type *types = &type;
     uint32_t count = 1;
     if (resource->kind == IPU_RESOURCE_VARIABLE) {
         IPU_TRY(
-            ipu__device_variable(ctx, executor->device, resource->id, 0, &types, out));
+            ipu__device_variable(ctx, executor->device, resource->id, 0, &type, out));
     } else {
         IPU_TRY(ipu__device_queue(ctx, executor->device, resource->kind, resource->id,
                                   out));
@@ -293,8 +294,7 @@ set_random(run *r)
     r->call.random =
         (ipu_random_key){.seed = executor->own_seed, .step = executor->own_step};
     if (executor->device != NULL) {
-        r->call.random.seed = ipu__device_seed_of(executor->device);
-        r->call.random.step = ipu_device_step(executor->device);
+        r->call.random = ipu__device_random(executor->device);
     }
 }
 
@@ -302,7 +302,7 @@ static void
 advance_step(run *r)
 {
     if (r->executor->device != NULL) {
-        ipu__device_advance(r->executor->device);
+        ipu__device_advance(r->executor->device, 1);
     } else {
         r->executor->own_step++;
     }

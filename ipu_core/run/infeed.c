@@ -22,7 +22,6 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "run/run_impl.h"
 
@@ -38,7 +37,6 @@ struct ipu_infeed {
     void **slots; /* [depth + 1][type_count] */
     size_t slots_bytes;
     ipu_allocator allocator;
-    pid_t pid;
 
     _Alignas(64) _Atomic uint64_t published; /* the producer's */
     _Alignas(64) _Atomic uint64_t taken;     /* the device's */
@@ -49,30 +47,31 @@ struct ipu_infeed {
     ipu_status end_status;
     char end_message[MESSAGE_BYTES];
 
-    pthread_mutex_t lock; /* protects: sleeping and waking */
+    ipu_lock lock; /* protects: sleeping and waking */
     pthread_cond_t to_producer;
     pthread_cond_t to_device;
 };
 
 static void
-init_sync(ipu_infeed *queue)
+init_conds(ipu_infeed *queue)
 {
-    pthread_mutex_init(&queue->lock, NULL);
     ipu__cond_init(&queue->to_producer);
     ipu__cond_init(&queue->to_device);
-    atomic_store(&queue->producer_sleeps, false);
-    atomic_store(&queue->device_sleeps, false);
-    queue->pid = getpid();
 }
 
-/* A forked child has none of the threads that may have held the lock. */
+/* A forked child has no producer: the elements that are there come, then an error. */
 static void
-lock_queue(ipu_infeed *queue)
+forget_threads(void *owner)
 {
-    if (queue->pid != getpid()) {
-        init_sync(queue);
+    ipu_infeed *queue = owner;
+    init_conds(queue);
+    atomic_store(&queue->producer_sleeps, false);
+    atomic_store(&queue->device_sleeps, false);
+    if (!atomic_load(&queue->is_ended)) {
+        ipu_infeed_end(queue, IPU_STATUS_FAILED_PRECONDITION,
+                       "the thread that feeds this infeed is not in this process: it "
+                       "was forked. Initialize the infeed_queue again in the child");
     }
-    pthread_mutex_lock(&queue->lock);
 }
 
 static ipu_status
@@ -123,7 +122,8 @@ ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
     queue->type_count = type_count;
     queue->depth = (uint32_t)depth;
     queue->allocator = ctx->allocator;
-    init_sync(queue);
+    ipu_lock_init(&queue->lock, forget_threads, queue);
+    init_conds(queue);
     ipu_status status = allocate(ctx, queue, types);
     if (status != IPU_OK) {
         ipu_infeed_free(ctx, queue);
@@ -141,7 +141,7 @@ ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue)
     }
     (void)ctx;
     ipu_infeed_close(queue);
-    pthread_mutex_destroy(&queue->lock);
+    ipu_lock_destroy(&queue->lock);
     pthread_cond_destroy(&queue->to_producer);
     pthread_cond_destroy(&queue->to_device);
     ipu_ctx own;
@@ -184,13 +184,13 @@ ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot)
         ipu__relax();
     }
     if (!has_room(queue, published)) {
-        lock_queue(queue);
+        ipu_lock_take(&queue->lock);
         atomic_store(&queue->producer_sleeps, true);
         while (!has_room(queue, published)) {
-            pthread_cond_wait(&queue->to_producer, &queue->lock);
+            ipu_lock_wait(&queue->lock, &queue->to_producer);
         }
         atomic_store(&queue->producer_sleeps, false);
-        pthread_mutex_unlock(&queue->lock);
+        ipu_lock_drop(&queue->lock);
     }
     IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED, "the infeed is closed");
     *slot = slot_at(queue, published);
@@ -201,9 +201,9 @@ static void
 wake(ipu_infeed *queue, atomic_bool *sleeps, pthread_cond_t *cond)
 {
     if (atomic_load(sleeps)) {
-        lock_queue(queue);
+        ipu_lock_take(&queue->lock);
         pthread_cond_broadcast(cond);
-        pthread_mutex_unlock(&queue->lock);
+        ipu_lock_drop(&queue->lock);
     }
 }
 
@@ -230,22 +230,22 @@ ipu_infeed_end(ipu_infeed *queue, ipu_status status, const char *message)
 void
 ipu_infeed_close(ipu_infeed *queue)
 {
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     atomic_store(&queue->is_closed, true);
     pthread_cond_broadcast(&queue->to_producer);
     pthread_cond_broadcast(&queue->to_device);
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
 }
 
 void
 ipu_infeed_reopen(ipu_infeed *queue)
 {
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     atomic_store(&queue->published, 0);
     atomic_store(&queue->taken, 0);
     atomic_store(&queue->is_ended, false);
     atomic_store(&queue->is_closed, false);
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
 }
 
 bool
@@ -267,13 +267,13 @@ has_element(const ipu_infeed *queue, uint64_t taken)
 static void
 sleep_for_element(ipu_infeed *queue, uint64_t taken, const int32_t *cancel)
 {
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     atomic_store(&queue->device_sleeps, true);
     while (!has_element(queue, taken) && !ipu__is_cancelled(cancel)) {
         ipu__cond_wait_for(&queue->to_device, &queue->lock, IPU__CANCEL_POLL_NS);
     }
     atomic_store(&queue->device_sleeps, false);
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
 }
 
 /* No element was there, nor will be. */

@@ -23,7 +23,6 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "run/run_impl.h"
 
@@ -50,7 +49,6 @@ struct ipu_outfeed {
     uint32_t chunk_elements;
     size_t chunk_bytes;
     ipu_ctx own; /* the storage's allocator and error; under the lock */
-    pid_t pid;
 
     _Alignas(64) _Atomic uint64_t enqueued; /* the device's */
     _Alignas(64) _Atomic uint64_t drained;  /* changes under the lock */
@@ -60,7 +58,7 @@ struct ipu_outfeed {
     atomic_bool is_closed;
     atomic_bool has_failed; /* the storage could not grow */
 
-    pthread_mutex_t lock; /* protects: storage, drained, ends, sleeping, stop */
+    ipu_lock lock; /* protects: storage, drained, ends, sleeping, stop */
     pthread_cond_t to_device;
     pthread_cond_t to_drainer;
     pthread_cond_t to_readers;
@@ -75,27 +73,24 @@ struct ipu_outfeed {
 };
 
 static void
-init_sync(ipu_outfeed *queue)
+init_conds(ipu_outfeed *queue)
 {
-    pthread_mutex_init(&queue->lock, NULL);
     ipu__cond_init(&queue->to_device);
     ipu__cond_init(&queue->to_drainer);
     ipu__cond_init(&queue->to_readers);
+}
+
+/* A forked child has no drainer and nobody who waits. */
+static void
+forget_threads(void *owner)
+{
+    ipu_outfeed *queue = owner;
+    init_conds(queue);
     atomic_store(&queue->device_sleeps, false);
     atomic_store(&queue->drainer_sleeps, false);
     atomic_store(&queue->readers, 0);
     queue->has_drainer = false;
     queue->stop = false;
-    queue->pid = getpid();
-}
-
-static void
-lock_queue(ipu_outfeed *queue)
-{
-    if (queue->pid != getpid()) {
-        init_sync(queue);
-    }
-    pthread_mutex_lock(&queue->lock);
 }
 
 static ipu_status
@@ -143,7 +138,8 @@ ipu_outfeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
     queue->depth = (uint32_t)depth;
     queue->mode = mode;
     ipu_ctx_init(&queue->own, ctx->allocator);
-    init_sync(queue);
+    ipu_lock_init(&queue->lock, forget_threads, queue);
+    init_conds(queue);
     ipu_status status = allocate(ctx, queue, types);
     if (status != IPU_OK) {
         ipu_outfeed_free(ctx, queue);
@@ -160,14 +156,14 @@ ipu_outfeed_free(ipu_ctx *ctx, ipu_outfeed *queue)
         return;
     }
     (void)ctx;
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     queue->stop = true;
     pthread_cond_broadcast(&queue->to_drainer);
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
     if (queue->has_drainer) {
         pthread_join(queue->drainer, NULL);
     }
-    pthread_mutex_destroy(&queue->lock);
+    ipu_lock_destroy(&queue->lock);
     pthread_cond_destroy(&queue->to_device);
     pthread_cond_destroy(&queue->to_drainer);
     pthread_cond_destroy(&queue->to_readers);
@@ -266,18 +262,18 @@ static void *
 drain(void *argument)
 {
     ipu_outfeed *queue = argument;
-    pthread_mutex_lock(&queue->lock);
+    ipu_lock_take(&queue->lock);
     while (!queue->stop) {
         atomic_store(&queue->drainer_sleeps, true);
         if (!is_half_full(queue) || atomic_load(&queue->has_failed)) {
-            pthread_cond_wait(&queue->to_drainer, &queue->lock);
+            ipu_lock_wait(&queue->lock, &queue->to_drainer);
         }
         atomic_store(&queue->drainer_sleeps, false);
         if (is_half_full(queue)) {
             (void)drain_locked(queue); /* a failure stays in has_failed */
         }
     }
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
     return NULL;
 }
 
@@ -299,18 +295,18 @@ wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue, uint64_t enqueued)
         return IPU_OK;
     }
     ipu_status status = IPU_OK;
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     atomic_store(&queue->device_sleeps, true);
     while (!has_room(queue, enqueued) && status == IPU_OK) {
         if (!queue->has_drainer || atomic_load(&queue->has_failed)) {
             status = drain_locked(queue); /* no thread to be had, or a last try */
         } else {
             pthread_cond_signal(&queue->to_drainer);
-            pthread_cond_wait(&queue->to_device, &queue->lock);
+            ipu_lock_wait(&queue->lock, &queue->to_device);
         }
     }
     atomic_store(&queue->device_sleeps, false);
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
     IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY,
                 "out of memory: the host's side of an outfeed could not grow; %s",
                 "dequeue more often");
@@ -327,21 +323,18 @@ tell(ipu_outfeed *queue)
     }
     is_due = is_due && atomic_load(&queue->drainer_sleeps);
     if (is_due || atomic_load(&queue->readers) > 0) {
-        lock_queue(queue);
+        ipu_lock_take(&queue->lock);
         if (is_due) {
             pthread_cond_signal(&queue->to_drainer);
         }
         pthread_cond_broadcast(&queue->to_readers);
-        pthread_mutex_unlock(&queue->lock);
+        ipu_lock_drop(&queue->lock);
     }
 }
 
 ipu_status
 ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, const void *const *tensors)
 {
-    if (queue->pid != getpid()) {
-        init_sync(queue);
-    }
     uint64_t enqueued = atomic_load_explicit(&queue->enqueued, memory_order_relaxed);
     IPU_TRY(wait_for_room(ctx, queue, enqueued));
     char *slot = queue->ring + (size_t)(enqueued % queue->depth) * queue->element_bytes;
@@ -359,11 +352,11 @@ ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, const void *const *tensors
 void
 ipu_outfeed_flush(ipu_outfeed *queue)
 {
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     (void)drain_locked(queue); /* what stays behind is reported to who takes */
     queue->ends++;
     pthread_cond_broadcast(&queue->to_readers);
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
 }
 
 /* --- host ------------------------------------------------------------------------ */
@@ -371,9 +364,9 @@ ipu_outfeed_flush(ipu_outfeed *queue)
 uint64_t
 ipu_outfeed_ends(ipu_outfeed *queue)
 {
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     uint64_t ends = queue->ends;
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
     return ends;
 }
 
@@ -382,13 +375,13 @@ ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, uint64_t ends,
                  int64_t timeout_ns)
 {
     uint64_t deadline = ipu__now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     atomic_fetch_add(&queue->readers, 1);
     (void)drain_locked(queue);
     while (queue->stored < at_least && !atomic_load(&queue->is_closed) &&
            (ends == UINT64_MAX || queue->ends == ends) && timeout_ns != 0) {
         if (timeout_ns < 0) {
-            pthread_cond_wait(&queue->to_readers, &queue->lock);
+            ipu_lock_wait(&queue->lock, &queue->to_readers);
         } else {
             uint64_t now = ipu__now_ns();
             if (now >= deadline) {
@@ -401,7 +394,7 @@ ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, uint64_t ends,
     }
     atomic_fetch_sub(&queue->readers, 1);
     int64_t stored = queue->stored;
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
     return stored;
 }
 
@@ -439,7 +432,7 @@ ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, void *const *o
                  int64_t *taken)
 {
     *taken = 0;
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     ipu_status status = drain_locked(queue);
     while (*taken < count && queue->stored > 0) {
         chunk *first = queue->first;
@@ -451,7 +444,7 @@ ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, void *const *o
             drop_first_locked(queue);
         }
     }
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
     /* Elements that could be had come first; the error comes to who asks for more. */
     IPU_FAIL_IF(ctx, status != IPU_OK && *taken == 0 && count > 0, OUT_OF_MEMORY,
                 "out of memory: the host's side of an outfeed could not grow");
@@ -461,7 +454,7 @@ ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, void *const *o
 void
 ipu_outfeed_reset(ipu_outfeed *queue)
 {
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     atomic_store(&queue->drained, atomic_load(&queue->enqueued));
     atomic_store(&queue->has_failed, false);
     while (queue->first != NULL) {
@@ -470,14 +463,14 @@ ipu_outfeed_reset(ipu_outfeed *queue)
     queue->stored = 0;
     queue->ends++;
     pthread_cond_broadcast(&queue->to_readers);
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
 }
 
 void
 ipu_outfeed_close(ipu_outfeed *queue)
 {
-    lock_queue(queue);
+    ipu_lock_take(&queue->lock);
     atomic_store(&queue->is_closed, true);
     pthread_cond_broadcast(&queue->to_readers);
-    pthread_mutex_unlock(&queue->lock);
+    ipu_lock_drop(&queue->lock);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/lock.h"
 #include "program/program.h"
 
 /* How often a sleeping device looks at its cancel flag. */
@@ -20,7 +21,7 @@ uint64_t ipu__now_ns(void);
 /* A condition variable on the monotonic clock. */
 void ipu__cond_init(pthread_cond_t *cond);
 /* Waits at most `ns`; false when the time is over. */
-bool ipu__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns);
+bool ipu__cond_wait_for(pthread_cond_t *cond, ipu_lock *lock, int64_t ns);
 
 static inline bool
 ipu__is_cancelled(const int32_t *cancel)

@@ -29,7 +29,7 @@ ipu__cond_init(pthread_cond_t *cond)
 }
 
 bool
-ipu__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns)
+ipu__cond_wait_for(pthread_cond_t *cond, ipu_lock *lock, int64_t ns)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -39,15 +39,15 @@ ipu__cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t ns)
         until.tv_nsec -= NS_PER_SECOND;
         until.tv_sec++;
     }
-    return pthread_cond_timedwait(cond, lock, &until) == 0;
+    return pthread_cond_timedwait(cond, &lock->mutex, &until) == 0;
 }
 
 void
 ipu__advise_huge(void *memory, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
-    uintptr_t begin = ((uintptr_t)memory + HUGE_PAGE_BYTES - 1) &
-                      ~(uintptr_t)(HUGE_PAGE_BYTES - 1);
+    uintptr_t begin =
+        ((uintptr_t)memory + HUGE_PAGE_BYTES - 1) & ~(uintptr_t)(HUGE_PAGE_BYTES - 1);
     uintptr_t end = ((uintptr_t)memory + bytes) & ~(uintptr_t)(HUGE_PAGE_BYTES - 1);
     if (end > begin) { /* a hint: its failure changes nothing */
         (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);

@@ -745,6 +745,87 @@ test_random(ipu_ctx *ctx)
     ipu_device_free(ctx, device);
 }
 
+/* A seed that comes while a program runs begins with step 0: no step sees the one
+ * without the other. */
+static const char *const draw_text =
+    "resource r0 outfeed id=0 \"out\" float32[4]\n"
+    "block b0(%0: int32[]) {\n"
+    "  block b1() {\n"
+    "    %1 = random_uniform() {dtype=float32, shape=[4], seed=3, ordinal=1}"
+    " : float32[4]\n"
+    "    outfeed_enqueue(%1) {resource=0}\n"
+    "  } -> ()\n"
+    "  repeat(%0) {body=b1}\n"
+    "} -> ()\n";
+
+typedef struct reseeding {
+    ipu_device *device;
+    atomic_bool stop;
+} reseeding;
+
+static void *
+reseed_often(void *argument)
+{
+    reseeding *r = argument;
+    for (uint64_t n = 0; !atomic_load(&r->stop); n++) {
+        ipu_device_seed(r->device, n % 2);
+    }
+    return NULL;
+}
+
+static void
+test_reseeding(ipu_ctx *ctx)
+{
+    enum { STEPS = 4000 };
+    static float drawn[3][STEPS][4]; /* with seed 0, with seed 1, with changing ones */
+    ipu_device *device;
+    ipu_program *program;
+    ipu_executor *executor;
+    ipu_outfeed *outfeed;
+    int64_t id;
+    int32_t steps = STEPS;
+    const void *inputs[1] = {&steps};
+    CHECK_OK(ctx, ipu_device_create(ctx, 1, &device));
+    CHECK_OK(ctx, ipu_outfeed_create(ctx, &vector_f, 1, IPU_OUTFEED_ALL, 8, &outfeed));
+    CHECK_OK(ctx, ipu_device_outfeed_add(ctx, device, outfeed, &id));
+    CHECK_OK(ctx, build(ctx, draw_text, device, &program, &executor));
+    for (uint64_t pass = 0; pass < 3; pass++) {
+        pthread_t thread;
+        reseeding r = {.device = device};
+        void *out[1] = {drawn[pass]};
+        int64_t taken;
+        ipu_device_seed(device, pass % 2);
+        if (pass == 2) {
+            pthread_create(&thread, NULL, reseed_often, &r);
+        }
+        CHECK_OK(ctx, ipu_executor_run(ctx, executor, inputs, NULL, NULL, NULL));
+        if (pass == 2) {
+            atomic_store(&r.stop, true);
+            pthread_join(thread, NULL);
+        }
+        CHECK_OK(ctx, ipu_outfeed_take(ctx, outfeed, STEPS, out, &taken));
+        CHECK(taken == STEPS);
+    }
+    int seed = 0;
+    int step = -1;
+    int wrong = 0;
+    for (int i = 0; i < STEPS; i++) {
+        size_t bytes = sizeof(drawn[2][i]);
+        if (step + 1 < STEPS &&
+            memcmp(drawn[2][i], drawn[seed][step + 1], bytes) == 0) {
+            step++;
+            continue;
+        }
+        step = 0;
+        seed = memcmp(drawn[2][i], drawn[0][0], bytes) == 0 ? 0 : 1;
+        wrong += memcmp(drawn[2][i], drawn[seed][0], bytes) != 0;
+    }
+    CHECK(wrong == 0);
+    drop(ctx, program, executor);
+    ipu_device_free(ctx, device);
+    ipu_outfeed_free(ctx, outfeed);
+}
+
 static void
 test_error_source(ipu_ctx *ctx)
 {
@@ -952,6 +1033,7 @@ main(void)
     test_removal(&ctx);
     test_two_programs(&ctx);
     test_random(&ctx);
+    test_reseeding(&ctx);
     test_error_source(&ctx);
     test_failing_allocations();
     test_steady_state();
