@@ -10,27 +10,44 @@
  * take and harms nothing: the caller waits for tasks, never for workers, and does
  * all of them itself when the cores are busy with something else.
  *
+ * Jobs lie in slots; a bit of `active` says that a slot is taken. A caller takes the
+ * lowest free one, so that a single caller always has the same. Where all are taken the
+ * caller runs its tasks alone. Sources lie in slots of their own. Their users are
+ * counted (`inside`): a source leaves its slot when the count is zero.
+ *
  * Workers wait for `generation` to advance: they spin, give way now and then (the
  * threads that feed a program may need the core), then sleep on a condition variable;
- * the caller wakes them only when some sleep.
- *
- * One job at a time: callers of one pool are serialised by `job_lock` (a program and an
- * eager op may come from different threads). */
+ * who advances it wakes them only when some sleep. */
 #define _GNU_SOURCE
 #include "base/thread.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <unistd.h>
+#include <time.h>
+
+#include "base/lock.h"
 
 enum { SPIN_TURNS = 20000, YIELD_EVERY = 256, MAX_THREADS = 256 };
+enum { JOB_SLOTS = 16, SOURCE_SLOTS = 16 };
+/* How often a thread that serves a source is called to look around. */
+enum { IDLE_NS = 20 * 1000 * 1000, NS_PER_SECOND = 1000000000 };
 
 /* Tasks next..end-1 are free: end in the upper half, next in the lower. */
 typedef struct run {
     _Alignas(64) _Atomic uint64_t tasks;
 } run;
+
+typedef struct job {
+    ipu_task_fn *fn;
+    void *state;
+    run *runs;                       /* one per thread */
+    _Alignas(64) atomic_int pending; /* tasks that are not done */
+} job;
+
+typedef struct source_slot {
+    const ipu_work_source *source;
+    atomic_int inside; /* threads that may look at it */
+} source_slot;
 
 typedef struct worker {
     ipu_pool *pool;
@@ -40,21 +57,20 @@ typedef struct worker {
 
 struct ipu_pool {
     int32_t threads;
-    int32_t started; /* workers that run, without the caller */
-    pid_t pid;       /* whose threads they are: a forked child has none */
-    worker *workers; /* threads - 1 */
-    run *runs;       /* threads */
-    pthread_mutex_t job_lock; /* protects: the job being run */
+    atomic_int started; /* workers that run, without callers */
+    worker *workers;    /* threads - 1 */
+    run *runs;          /* threads for each job */
+    job jobs[JOB_SLOTS];
+    source_slot sources[SOURCE_SLOTS];
 
-    ipu_task_fn *fn;
-    void *state;
     _Alignas(64) atomic_uint generation;
-    _Alignas(64) atomic_int pending; /* tasks that are not done */
-
-    pthread_mutex_t sleep_lock; /* protects: sleepers, stop */
-    pthread_cond_t wake;
-    atomic_int sleepers;
+    atomic_uint active;           /* bits of jobs */
+    atomic_uint offered;          /* bits of sources */
+    _Alignas(64) atomic_int busy; /* threads at work for a source */
+    _Alignas(64) atomic_int sleepers;
     atomic_bool stop;
+    ipu_lock lock; /* protects: starting, sleeping, taking a source's slot */
+    pthread_cond_t wake;
 };
 
 static inline void
@@ -67,6 +83,8 @@ relax(void)
 #endif
 }
 
+/* --- tasks ------------------------------------------------------------------------ */
+
 static bool
 take_task(run *r, int32_t *task)
 {
@@ -75,52 +93,113 @@ take_task(run *r, int32_t *task)
         if ((uint32_t)free_tasks >= (uint32_t)(free_tasks >> 32)) {
             return false;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&r->tasks, &free_tasks,
-                                                    free_tasks + 1,
-                                                    memory_order_acquire,
-                                                    memory_order_acquire));
+    } while (!atomic_compare_exchange_weak_explicit(
+        &r->tasks, &free_tasks, free_tasks + 1, memory_order_acquire,
+        memory_order_acquire));
     *task = (int32_t)(uint32_t)free_tasks;
     return true;
 }
 
 static void
-take_tasks(ipu_pool *pool, int32_t index)
+take_tasks(const ipu_pool *pool, job *j, int32_t index)
 {
     for (int32_t i = 0; i < pool->threads; i++) {
         int32_t owner = index + i;
         owner -= owner < pool->threads ? 0 : pool->threads;
         int32_t task;
-        while (take_task(&pool->runs[owner], &task)) {
-            pool->fn(pool->state, task, index);
-            atomic_fetch_sub_explicit(&pool->pending, 1, memory_order_release);
+        while (take_task(&j->runs[owner], &task)) {
+            j->fn(j->state, task, index);
+            atomic_fetch_sub_explicit(&j->pending, 1, memory_order_release);
         }
     }
 }
 
-/* Returns the new generation, or the old one when the pool stops. */
-static unsigned
-wait_for_job(ipu_pool *pool, unsigned seen)
+static void
+help_jobs(ipu_pool *pool, int32_t index)
+{
+    unsigned active = atomic_load_explicit(&pool->active, memory_order_acquire);
+    for (; active != 0; active &= active - 1) {
+        take_tasks(pool, &pool->jobs[__builtin_ctz(active)], index);
+    }
+}
+
+/* --- sources ---------------------------------------------------------------------- */
+
+static bool
+help_sources(ipu_pool *pool)
+{
+    bool found = false;
+    unsigned offered = atomic_load_explicit(&pool->offered, memory_order_acquire);
+    for (; offered != 0; offered &= offered - 1) {
+        unsigned index = (unsigned)__builtin_ctz(offered);
+        source_slot *slot = &pool->sources[index];
+        atomic_fetch_add(&slot->inside, 1);
+        if (atomic_load(&pool->offered) >> index & 1) { /* it is still there */
+            atomic_fetch_add(&pool->busy, 1);
+            while (slot->source->work(slot->source->state)) {
+                found = true;
+            }
+            atomic_fetch_sub(&pool->busy, 1);
+        }
+        atomic_fetch_sub(&slot->inside, 1);
+    }
+    return found;
+}
+
+/* --- waiting and waking ----------------------------------------------------------- */
+
+static bool
+spin_for_work(ipu_pool *pool, unsigned seen)
 {
     for (int turn = 0; turn < SPIN_TURNS; turn++) {
-        unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
-        if (now != seen) {
-            return now;
+        if (atomic_load_explicit(&pool->generation, memory_order_acquire) != seen) {
+            return true;
         }
         relax();
         if (turn % YIELD_EVERY == YIELD_EVERY - 1) {
             sched_yield();
         }
     }
-    pthread_mutex_lock(&pool->sleep_lock);
+    return false;
+}
+
+/* Sleeps until the generation is another one or the pool stops; with a time limit, at
+ * most IDLE_NS. */
+static void
+sleep_for_work(ipu_pool *pool, unsigned seen, bool has_limit)
+{
+    struct timespec until = {0};
+    if (has_limit) {
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += IDLE_NS;
+        until.tv_sec += until.tv_nsec / NS_PER_SECOND;
+        until.tv_nsec %= NS_PER_SECOND;
+    }
+    ipu_lock_take(&pool->lock);
     atomic_fetch_add(&pool->sleepers, 1);
-    unsigned now;
-    while ((now = atomic_load(&pool->generation)) == seen &&
-           !atomic_load(&pool->stop)) {
-        pthread_cond_wait(&pool->wake, &pool->sleep_lock);
+    bool is_late = false;
+    while (atomic_load(&pool->generation) == seen && !atomic_load(&pool->stop) &&
+           !is_late) {
+        if (has_limit) {
+            is_late =
+                pthread_cond_timedwait(&pool->wake, &pool->lock.mutex, &until) != 0;
+        } else {
+            ipu_lock_wait(&pool->lock, &pool->wake);
+        }
     }
     atomic_fetch_sub(&pool->sleepers, 1);
-    pthread_mutex_unlock(&pool->sleep_lock);
-    return now;
+    ipu_lock_drop(&pool->lock);
+}
+
+void
+ipu_pool_announce(ipu_pool *pool)
+{
+    atomic_fetch_add(&pool->generation, 1);
+    if (atomic_load(&pool->sleepers) > 0) {
+        ipu_lock_take(&pool->lock);
+        pthread_cond_broadcast(&pool->wake);
+        ipu_lock_drop(&pool->lock);
+    }
 }
 
 static void *
@@ -129,43 +208,65 @@ work(void *argument)
     worker *self = argument;
     ipu_pool *pool = self->pool;
     unsigned seen = 0;
-    for (;;) {
-        unsigned now = wait_for_job(pool, seen);
-        if (now == seen) {
-            return NULL;
+    while (!atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
+        if (!spin_for_work(pool, seen)) {
+            sleep_for_work(pool, seen, false);
         }
-        seen = now;
-        take_tasks(pool, self->index);
+        seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
+        (void)help_sources(pool);
+        help_jobs(pool, self->index);
     }
+    return NULL;
 }
 
+/* --- life ------------------------------------------------------------------------- */
+
 static void
-init_sync(ipu_pool *pool)
+init_cond(ipu_pool *pool)
 {
-    pthread_mutex_init(&pool->job_lock, NULL);
-    pthread_mutex_init(&pool->sleep_lock, NULL);
-    pthread_cond_init(&pool->wake, NULL);
-    atomic_store(&pool->generation, 0);
-    atomic_store(&pool->pending, 0);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&pool->wake, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+/* A forked child has no workers, and nobody who waits for the jobs of others. */
+static void
+forget_threads(void *owner)
+{
+    ipu_pool *pool = owner;
+    init_cond(pool);
+    atomic_store(&pool->started, 0);
+    atomic_store(&pool->active, 0);
+    atomic_store(&pool->offered, 0);
+    atomic_store(&pool->busy, 0);
     atomic_store(&pool->sleepers, 0);
-    atomic_store(&pool->stop, false);
-    pool->started = 0;
-    pool->pid = getpid();
+    for (int i = 0; i < SOURCE_SLOTS; i++) {
+        atomic_store(&pool->sources[i].inside, 0);
+    }
+    for (int32_t i = 0; i < JOB_SLOTS * pool->threads; i++) {
+        atomic_store(&pool->runs[i].tasks, 0);
+    }
 }
 
 /* Workers that cannot be had are done without: the others take their runs. */
 static void
 start_workers(ipu_pool *pool)
 {
-    while (pool->started < pool->threads - 1) {
-        worker *w = &pool->workers[pool->started];
+    ipu_lock_take(&pool->lock);
+    int32_t started = atomic_load(&pool->started);
+    while (started < pool->threads - 1) {
+        worker *w = &pool->workers[started];
         w->pool = pool;
-        w->index = pool->started + 1;
+        w->index = started + 1;
         if (pthread_create(&w->thread, NULL, work, w) != 0) {
             break;
         }
-        pool->started++;
+        started++;
     }
+    atomic_store(&pool->started, started);
+    ipu_lock_drop(&pool->lock);
 }
 
 ipu_status
@@ -178,7 +279,7 @@ ipu_pool_create(ipu_ctx *ctx, int32_t threads, ipu_pool **out)
     ipu_pool *pool;
     IPU_TRY(ipu_alloc(ctx, sizeof(*pool), &pool));
     size_t workers_bytes = (size_t)(threads - 1) * sizeof(worker);
-    size_t runs_bytes = (size_t)threads * sizeof(run);
+    size_t runs_bytes = (size_t)threads * JOB_SLOTS * sizeof(run);
     if (ipu_alloc(ctx, workers_bytes, &pool->workers) != IPU_OK ||
         ipu_alloc(ctx, runs_bytes, &pool->runs) != IPU_OK) {
         ipu_free(ctx, pool->workers, workers_bytes);
@@ -186,7 +287,11 @@ ipu_pool_create(ipu_ctx *ctx, int32_t threads, ipu_pool **out)
         return ctx->status;
     }
     pool->threads = threads;
-    init_sync(pool);
+    for (int i = 0; i < JOB_SLOTS; i++) {
+        pool->jobs[i].runs = &pool->runs[i * threads];
+    }
+    init_cond(pool);
+    ipu_lock_init(&pool->lock, forget_threads, pool);
     *out = pool;
     return IPU_OK;
 }
@@ -197,20 +302,19 @@ ipu_pool_free(ipu_ctx *ctx, ipu_pool *pool)
     if (pool == NULL) {
         return;
     }
-    if (pool->pid == getpid()) {
-        pthread_mutex_lock(&pool->sleep_lock);
-        atomic_store(&pool->stop, true);
-        pthread_cond_broadcast(&pool->wake);
-        pthread_mutex_unlock(&pool->sleep_lock);
-        for (int32_t i = 0; i < pool->started; i++) {
-            pthread_join(pool->workers[i].thread, NULL);
-        }
-        pthread_mutex_destroy(&pool->job_lock);
-        pthread_mutex_destroy(&pool->sleep_lock);
-        pthread_cond_destroy(&pool->wake);
+    ipu_lock_take(&pool->lock);
+    atomic_store(&pool->stop, true);
+    pthread_cond_broadcast(&pool->wake);
+    ipu_lock_drop(&pool->lock);
+    atomic_fetch_add(&pool->generation, 1); /* for those who spin */
+    int32_t started = atomic_load(&pool->started);
+    for (int32_t i = 0; i < started; i++) {
+        pthread_join(pool->workers[i].thread, NULL);
     }
+    ipu_lock_destroy(&pool->lock);
+    pthread_cond_destroy(&pool->wake);
     ipu_free(ctx, pool->workers, (size_t)(pool->threads - 1) * sizeof(worker));
-    ipu_free(ctx, pool->runs, (size_t)pool->threads * sizeof(run));
+    ipu_free(ctx, pool->runs, (size_t)pool->threads * JOB_SLOTS * sizeof(run));
     ipu_free(ctx, pool, sizeof(*pool));
 }
 
@@ -220,45 +324,143 @@ ipu_pool_threads(const ipu_pool *pool)
     return pool == NULL ? 1 : pool->threads;
 }
 
+/* --- jobs ------------------------------------------------------------------------- */
+
+/* Takes the lowest free bit of `bits`; -1 where all `count` are taken. */
+static int
+take_slot(atomic_uint *bits, int count)
+{
+    unsigned taken = atomic_load_explicit(bits, memory_order_relaxed);
+    for (;;) {
+        int lowest = __builtin_ctz(~taken);
+        if (lowest >= count) {
+            return -1;
+        }
+        if (atomic_compare_exchange_weak_explicit(bits, &taken, taken | 1U << lowest,
+                                                  memory_order_acquire,
+                                                  memory_order_relaxed)) {
+            return lowest;
+        }
+    }
+}
+
+static void
+run_alone(int32_t tasks, ipu_task_fn *fn, void *state)
+{
+    for (int32_t task = 0; task < tasks; task++) {
+        fn(state, task, 0);
+    }
+}
+
 void
 ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
 {
-    if (pool == NULL || pool->threads == 1 || tasks <= 1) {
-        for (int32_t task = 0; task < tasks; task++) {
-            fn(state, task, 0);
-        }
+    if (pool == NULL || pool->threads == 1 || tasks <= 1 ||
+        atomic_load_explicit(&pool->busy, memory_order_relaxed) >= pool->threads) {
+        run_alone(tasks, fn, state);
         return;
     }
-    if (pool->pid != getpid()) {
-        init_sync(pool);
+    int slot = take_slot(&pool->active, JOB_SLOTS);
+    if (slot < 0) {
+        run_alone(tasks, fn, state);
+        return;
     }
-    pthread_mutex_lock(&pool->job_lock);
-    if (pool->started < pool->threads - 1) {
+    if (atomic_load_explicit(&pool->started, memory_order_relaxed) <
+        pool->threads - 1) {
         start_workers(pool);
     }
+    job *j = &pool->jobs[slot];
     int32_t threads = pool->threads;
-    pool->fn = fn;
-    pool->state = state;
-    atomic_store_explicit(&pool->pending, tasks, memory_order_relaxed);
+    j->fn = fn;
+    j->state = state;
+    atomic_store_explicit(&j->pending, tasks, memory_order_relaxed);
     for (int32_t i = 0; i < threads; i++) {
         uint64_t begin = (uint64_t)tasks * (uint64_t)i / (uint64_t)threads;
         uint64_t end = (uint64_t)tasks * ((uint64_t)i + 1) / (uint64_t)threads;
-        atomic_store_explicit(&pool->runs[i].tasks, end << 32 | begin,
+        atomic_store_explicit(&j->runs[i].tasks, end << 32 | begin,
                               memory_order_release);
     }
-    atomic_fetch_add(&pool->generation, 1);
-    if (atomic_load(&pool->sleepers) > 0) {
-        pthread_mutex_lock(&pool->sleep_lock);
-        pthread_cond_broadcast(&pool->wake);
-        pthread_mutex_unlock(&pool->sleep_lock);
-    }
-    take_tasks(pool, 0);
-    for (int turn = 1; atomic_load_explicit(&pool->pending, memory_order_acquire) > 0;
+    ipu_pool_announce(pool);
+    take_tasks(pool, j, 0);
+    for (int turn = 1; atomic_load_explicit(&j->pending, memory_order_acquire) > 0;
          turn++) {
         relax();
         if (turn % YIELD_EVERY == 0) {
             sched_yield();
         }
     }
-    pthread_mutex_unlock(&pool->job_lock);
+    atomic_fetch_and_explicit(&pool->active, ~(1U << slot), memory_order_release);
+}
+
+/* --- serving a source ------------------------------------------------------------- */
+
+/* The caller alone, where all slots of sources are taken. */
+static void
+serve_alone(ipu_pool *pool, const ipu_work_source *source, void (*idle)(void *state))
+{
+    while (!source->is_done(source->state)) {
+        unsigned seen = atomic_load(&pool->generation);
+        if (!source->work(source->state) && !source->is_done(source->state)) {
+            sleep_for_work(pool, seen, true);
+            if (idle != NULL) {
+                idle(source->state);
+            }
+        }
+    }
+}
+
+static int
+offer(ipu_pool *pool, const ipu_work_source *source)
+{
+    int slot = -1;
+    ipu_lock_take(&pool->lock);
+    unsigned offered = atomic_load(&pool->offered);
+    for (int i = 0; i < SOURCE_SLOTS && slot < 0; i++) {
+        /* a worker may still be looking at what lay here before */
+        if ((offered >> i & 1) == 0 && atomic_load(&pool->sources[i].inside) == 0) {
+            slot = i;
+        }
+    }
+    if (slot >= 0) {
+        pool->sources[slot].source = source;
+        atomic_fetch_or(&pool->offered, 1U << slot);
+    }
+    ipu_lock_drop(&pool->lock);
+    return slot;
+}
+
+void
+ipu_pool_serve(ipu_pool *pool, const ipu_work_source *source, void (*idle)(void *state))
+{
+    int slot = offer(pool, source);
+    if (slot < 0) {
+        serve_alone(pool, source, idle);
+        return;
+    }
+    if (atomic_load(&pool->started) < pool->threads - 1) {
+        start_workers(pool);
+    }
+    ipu_pool_announce(pool);
+    while (!source->is_done(source->state)) {
+        unsigned seen = atomic_load(&pool->generation);
+        atomic_fetch_add(&pool->busy, 1);
+        bool found = false;
+        while (source->work(source->state)) {
+            found = true;
+        }
+        atomic_fetch_sub(&pool->busy, 1);
+        if (!found && !source->is_done(source->state)) {
+            help_jobs(pool, 0);
+            if (!spin_for_work(pool, seen)) {
+                sleep_for_work(pool, seen, true);
+            }
+            if (idle != NULL) {
+                idle(source->state);
+            }
+        }
+    }
+    atomic_fetch_and(&pool->offered, ~(1U << slot));
+    while (atomic_load(&pool->sources[slot].inside) > 0) {
+        sched_yield();
+    }
 }

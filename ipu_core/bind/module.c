@@ -4,7 +4,8 @@
 #include "bind/bind.h"
 
 #include <numpy/arrayobject.h>
-#include <unistd.h>
+
+#include "base/cores.h"
 
 static int module_exec(PyObject *module);
 static struct PyModuleDef module_def;
@@ -117,8 +118,7 @@ static int32_t
 default_threads(void)
 {
     const char *text = getenv("IPU_NUM_THREADS");
-    long threads =
-        text == NULL ? sysconf(_SC_NPROCESSORS_ONLN) : strtol(text, NULL, 10);
+    long threads = text == NULL ? ipu_cores_available("") : strtol(text, NULL, 10);
     return threads < 1                    ? 1
            : threads > IPU_PY_MAX_THREADS ? IPU_PY_MAX_THREADS
                                           : (int32_t)threads;

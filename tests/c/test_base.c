@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * base/: conversions, shapes, arrays, arenas, the pool. */
+ * base/: conversions, shapes, arrays, arenas. */
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/dtype.h"
 #include "base/random.h"
 #include "base/shape.h"
 #include "base/text.h"
-#include "base/thread.h"
 #include "check.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static ipu_ctx
 fresh(void)
@@ -101,61 +97,6 @@ test_memory(void)
     ipu_free(&ctx, chars, bytes);
 }
 
-typedef struct tally {
-    atomic_int *done;
-    int32_t tasks;
-} tally;
-
-static void
-count_task(void *state, int32_t task, int32_t worker)
-{
-    tally *t = state;
-    (void)worker;
-    atomic_fetch_add(&t->done[task], 1);
-}
-
-static void
-check_every_task_once(ipu_pool *pool)
-{
-    atomic_int done[64];
-    tally t = {.done = done};
-    for (int round = 0; round < 300; round++) {
-        t.tasks = round % 64;
-        for (int i = 0; i < 64; i++) {
-            atomic_store(&done[i], 0);
-        }
-        ipu_pool_run(pool, t.tasks, count_task, &t);
-        for (int i = 0; i < 64; i++) {
-            CHECK(atomic_load(&done[i]) == (i < t.tasks ? 1 : 0));
-        }
-    }
-}
-
-static void
-test_pool(void)
-{
-    ipu_ctx ctx = fresh();
-    for (int32_t threads = 1; threads <= 4; threads++) {
-        ipu_pool *pool;
-        CHECK_OK(&ctx, ipu_pool_create(&ctx, threads, &pool));
-        check_every_task_once(pool);
-        usleep(20000); /* long enough that the workers sleep */
-        check_every_task_once(pool);
-#ifndef __SANITIZE_THREAD__
-        pid_t child = fork();
-        if (child == 0) {
-            check_every_task_once(pool);
-            _exit(check_failures != 0);
-        }
-        int status = 1;
-        CHECK(waitpid(child, &status, 0) == child && status == 0);
-#endif
-        ipu_pool_free(&ctx, pool);
-    }
-    ipu_pool *none;
-    CHECK(ipu_pool_create(&ctx, 0, &none) == IPU_STATUS_VALUE && none == NULL);
-}
-
 static void
 test_random(void)
 {
@@ -174,6 +115,5 @@ main(void)
     test_shapes();
     test_memory();
     test_random();
-    test_pool();
     return CHECK_DONE();
 }

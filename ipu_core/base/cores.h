@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How many cores this process may use. */
+#ifndef IPU_BASE_CORES_H
+#define IPU_BASE_CORES_H
+
+#include <stdint.h>
+
+/* The least of the cores in the process's affinity mask and the CPU quota of its
+ * control groups (versions 1 and 2; a quota of 2.5 cores is 2); at least 1. `root` is
+ * put before /proc and /sys: "" but in tests. */
+int32_t ipu_cores_available(const char *root);
+
+/* The quota alone: INT32_MAX where there is none. */
+int32_t ipu_cores_quota(const char *root);
+
+#endif

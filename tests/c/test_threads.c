@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * base/: the worker pool with jobs of many callers and with sources, locks and fork(),
+ * and how many cores there are. */
+#define _GNU_SOURCE
+#include "base/cores.h"
+#include "base/lock.h"
+#include "base/thread.h"
+#include "check.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static ipu_ctx
+fresh(void)
+{
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    return ctx;
+}
+
+static void
+sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+/* --- jobs ------------------------------------------------------------------------- */
+
+typedef struct tally {
+    atomic_int *done;
+    int32_t tasks;
+} tally;
+
+static void
+count_task(void *state, int32_t task, int32_t worker)
+{
+    tally *t = state;
+    (void)worker;
+    atomic_fetch_add(&t->done[task], 1);
+}
+
+/* How many tasks were not run exactly once. */
+static int
+count_wrong(ipu_pool *pool, int rounds)
+{
+    atomic_int done[64];
+    tally t = {.done = done};
+    int wrong = 0;
+    for (int round = 0; round < rounds; round++) {
+        t.tasks = round % 64;
+        for (int i = 0; i < 64; i++) {
+            atomic_store(&done[i], 0);
+        }
+        ipu_pool_run(pool, t.tasks, count_task, &t);
+        for (int i = 0; i < 64; i++) {
+            wrong += atomic_load(&done[i]) != (i < t.tasks ? 1 : 0);
+        }
+    }
+    return wrong;
+}
+
+static void
+test_jobs(void)
+{
+    ipu_ctx ctx = fresh();
+    for (int32_t threads = 1; threads <= 4; threads++) {
+        ipu_pool *pool;
+        CHECK_OK(&ctx, ipu_pool_create(&ctx, threads, &pool));
+        CHECK(count_wrong(pool, 300) == 0);
+        sleep_ms(20); /* long enough that the workers sleep */
+        CHECK(count_wrong(pool, 300) == 0);
+#ifndef __SANITIZE_THREAD__
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            _exit(count_wrong(pool, 300) != 0);
+        }
+        int status = 1;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+#endif
+        ipu_pool_free(&ctx, pool);
+    }
+    ipu_pool *none;
+    CHECK(ipu_pool_create(&ctx, 0, &none) == IPU_STATUS_VALUE && none == NULL);
+}
+
+typedef struct caller {
+    pthread_t thread;
+    ipu_pool *pool;
+    int wrong;
+} caller;
+
+static void *
+call_often(void *argument)
+{
+    caller *c = argument;
+    c->wrong = count_wrong(c->pool, 500);
+    return NULL;
+}
+
+/* More callers than there are slots for jobs. */
+static void
+test_many_callers(void)
+{
+    enum { CALLERS = 20 };
+    ipu_ctx ctx = fresh();
+    for (int32_t threads = 2; threads <= 4; threads++) {
+        caller callers[CALLERS];
+        ipu_pool *pool;
+        CHECK_OK(&ctx, ipu_pool_create(&ctx, threads, &pool));
+        for (int i = 0; i < CALLERS; i++) {
+            callers[i] = (caller){.pool = pool};
+            pthread_create(&callers[i].thread, NULL, call_often, &callers[i]);
+        }
+        for (int i = 0; i < CALLERS; i++) {
+            pthread_join(callers[i].thread, NULL);
+            CHECK(callers[i].wrong == 0);
+        }
+        ipu_pool_free(&ctx, pool);
+    }
+}
+
+/* A job does not wait for another one: the first task of each waits until both run. */
+typedef struct meeting {
+    atomic_int *arrived;
+    ipu_pool *pool;
+} meeting;
+
+static void
+meet_task(void *state, int32_t task, int32_t worker)
+{
+    meeting *m = state;
+    (void)worker;
+    if (task == 0) {
+        atomic_fetch_add(m->arrived, 1);
+        while (atomic_load(m->arrived) < 2) {
+            sched_yield();
+        }
+    }
+}
+
+static void *
+meet(void *argument)
+{
+    meeting *m = argument;
+    ipu_pool_run(m->pool, 2, meet_task, m);
+    return NULL;
+}
+
+static void
+test_jobs_run_together(void)
+{
+    ipu_ctx ctx = fresh();
+    ipu_pool *pool;
+    CHECK_OK(&ctx, ipu_pool_create(&ctx, 2, &pool));
+    for (int round = 0; round < 50; round++) {
+        pthread_t thread;
+        atomic_int arrived = 0;
+        meeting m = {&arrived, pool};
+        pthread_create(&thread, NULL, meet, &m);
+        meet(&m);
+        pthread_join(thread, NULL);
+    }
+    CHECK(true); /* no caller waited for the other's job: they would still wait */
+    ipu_pool_free(&ctx, pool);
+}
+
+/* --- sources ---------------------------------------------------------------------- */
+
+/* Pieces of work, each a job of the same pool; some are there at once, the others come
+ * when the first ones are done. */
+typedef struct pieces {
+    ipu_pool *pool;
+    atomic_int ready;
+    atomic_int todo;
+    atomic_int wrong;
+    atomic_int idle_calls;
+} pieces;
+
+static bool
+work_piece(void *state)
+{
+    pieces *p = state;
+    int ready = atomic_load(&p->ready);
+    while (ready > 0 && !atomic_compare_exchange_weak(&p->ready, &ready, ready - 1)) {}
+    if (ready <= 0) {
+        return false;
+    }
+    atomic_fetch_add(&p->wrong, count_wrong(p->pool, 20));
+    int left = atomic_fetch_sub(&p->todo, 1) - 1;
+    if (left > 4) {
+        atomic_fetch_add(&p->ready, 1); /* a new piece for each one that is done */
+    }
+    ipu_pool_announce(p->pool);
+    return true;
+}
+
+static bool
+pieces_done(void *state)
+{
+    pieces *p = state;
+    return atomic_load(&p->todo) == 0;
+}
+
+static void
+count_idle(void *state)
+{
+    pieces *p = state;
+    atomic_fetch_add(&p->idle_calls, 1);
+}
+
+static void *
+serve_pieces(void *argument)
+{
+    pieces *p = argument;
+    ipu_work_source source = {work_piece, pieces_done, p};
+    ipu_pool_serve(p->pool, &source, count_idle);
+    return NULL;
+}
+
+static void
+test_sources(void)
+{
+    enum { SERVED = 3 };
+    ipu_ctx ctx = fresh();
+    for (int32_t threads = 1; threads <= 4; threads++) {
+        ipu_pool *pool;
+        CHECK_OK(&ctx, ipu_pool_create(&ctx, threads, &pool));
+        for (int round = 0; round < 20; round++) {
+            pieces p[SERVED];
+            pthread_t callers[SERVED];
+            for (int i = 0; i < SERVED; i++) {
+                p[i] = (pieces){.pool = pool, .ready = 5, .todo = 50};
+                pthread_create(&callers[i], NULL, serve_pieces, &p[i]);
+            }
+            for (int i = 0; i < SERVED; i++) {
+                pthread_join(callers[i], NULL);
+                CHECK(atomic_load(&p[i].todo) == 0 && atomic_load(&p[i].wrong) == 0);
+            }
+        }
+        ipu_pool_free(&ctx, pool);
+    }
+}
+
+static void *
+make_ready(void *argument)
+{
+    pieces *p = argument;
+    sleep_ms(60);
+    atomic_store(&p->ready, 1);
+    ipu_pool_announce(p->pool);
+    return NULL;
+}
+
+/* Who serves a source that has nothing to do sleeps, looks around, and is woken. */
+static void
+test_idle_source(void)
+{
+    ipu_ctx ctx = fresh();
+    for (int32_t threads = 1; threads <= 2; threads++) {
+        pthread_t thread;
+        pieces p = {.todo = 1};
+        CHECK_OK(&ctx, ipu_pool_create(&ctx, threads, &p.pool));
+        pthread_create(&thread, NULL, make_ready, &p);
+        serve_pieces(&p);
+        pthread_join(thread, NULL);
+        CHECK(atomic_load(&p.idle_calls) > 0 && atomic_load(&p.wrong) == 0);
+        ipu_pool_free(&ctx, p.pool);
+    }
+}
+
+/* --- locks and fork --------------------------------------------------------------- */
+
+/* Two numbers that are equal whenever the lock is free, and a nested lock. */
+typedef struct pair {
+    ipu_lock lock;
+    ipu_lock inner;
+    long a;
+    long b;
+    int forks;
+    atomic_bool stop;
+} pair;
+
+static void
+note_fork(void *owner)
+{
+    pair *p = owner;
+    p->forks++;
+}
+
+#ifndef __SANITIZE_THREAD__
+static void *
+keep_changing(void *argument)
+{
+    pair *p = argument;
+    while (!atomic_load(&p->stop)) {
+        ipu_lock_take(&p->lock);
+        p->a++;
+        ipu_lock_take(&p->inner);
+        ipu_lock passing; /* the list of locks changes meanwhile */
+        ipu_lock_init(&passing, NULL, NULL);
+        ipu_lock_destroy(&passing);
+        ipu_lock_drop(&p->inner);
+        p->b++;
+        ipu_lock_drop(&p->lock);
+    }
+    return NULL;
+}
+
+/* The child can take every lock, and finds what they protect whole. */
+static void
+test_fork(void)
+{
+    pair p = {0};
+    pthread_t threads[2];
+    ipu_lock_init(&p.inner, NULL, NULL);
+    ipu_lock_init(&p.lock, note_fork, &p);
+    for (int i = 0; i < 2; i++) {
+        pthread_create(&threads[i], NULL, keep_changing, &p);
+    }
+    uint32_t count = ipu_fork_count();
+    for (int round = 0; round < 50; round++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            ipu_lock_take(&p.lock);
+            ipu_lock_take(&p.inner);
+            bool fits = p.a == p.b && p.forks == 1 && ipu_fork_count() == count + 1;
+            ipu_lock_drop(&p.inner);
+            ipu_lock_drop(&p.lock);
+            _exit(!fits);
+        }
+        int status = 1;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+    CHECK(p.forks == 0 && ipu_fork_count() == count);
+    atomic_store(&p.stop, true);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    ipu_lock_destroy(&p.inner);
+    ipu_lock_destroy(&p.lock);
+}
+#endif
+
+/* --- cores ------------------------------------------------------------------------ */
+
+static char folder[] = "/tmp/ipu-cores-XXXXXX";
+
+static void
+make_folders(const char *path)
+{
+    char part[512];
+    snprintf(part, sizeof(part), "%s%s", folder, path);
+    for (char *at = part + strlen(folder) + 1; *at != '\0'; at++) {
+        if (*at == '/') {
+            *at = '\0';
+            mkdir(part, 0700);
+            *at = '/';
+        }
+    }
+}
+
+static void
+put(const char *path, const char *text)
+{
+    char whole[512];
+    make_folders(path);
+    snprintf(whole, sizeof(whole), "%s%s", folder, path);
+    FILE *file = fopen(whole, "w");
+    CHECK(file != NULL);
+    if (file != NULL) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+static void
+test_cores(void)
+{
+    CHECK(mkdtemp(folder) != NULL);
+    CHECK(ipu_cores_quota(folder) == INT32_MAX); /* nothing there */
+    put("/proc/self/cgroup", "0::/a/b\n");
+    CHECK(ipu_cores_quota(folder) == INT32_MAX);
+    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    CHECK(ipu_cores_quota(folder) == INT32_MAX);
+    put("/sys/fs/cgroup/a/cpu.max", "350000 100000\n"); /* of a group around it */
+    CHECK(ipu_cores_quota(folder) == 3);
+    put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+    CHECK(ipu_cores_quota(folder) == 1 && ipu_cores_available(folder) == 1);
+    /* version 1: the group's path is the host's, the mount shows its inside */
+    put("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/x\n3:cpuset:/\n");
+    CHECK(ipu_cores_quota(folder) == INT32_MAX);
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    CHECK(ipu_cores_quota(folder) == INT32_MAX);
+    put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
+    CHECK(ipu_cores_quota(folder) == 2);
+    put("/sys/fs/cgroup/cpu,cpuacct/docker/x/cpu.cfs_quota_us", "100000\n");
+    put("/sys/fs/cgroup/cpu,cpuacct/docker/x/cpu.cfs_period_us", "100000\n");
+    CHECK(ipu_cores_quota(folder) == 1);
+    char command[600];
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    CHECK(system(command) == 0);
+}
+
+static void
+test_affinity(void)
+{
+    cpu_set_t all;
+    cpu_set_t one;
+    CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0 && cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &all)) {
+            CPU_SET(cpu, &one);
+        }
+    }
+    CHECK(ipu_cores_available("") <= CPU_COUNT(&all));
+    CHECK(sched_setaffinity(0, sizeof(one), &one) == 0);
+    CHECK(ipu_cores_available("") == 1);
+    CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
+}
+
+int
+main(void)
+{
+    test_jobs();
+    test_many_callers();
+    test_jobs_run_together();
+    test_sources();
+    test_idle_source();
+#ifndef __SANITIZE_THREAD__
+    test_fork();
+#else
+    (void)note_fork;
+#endif
+    test_cores();
+    test_affinity();
+    return CHECK_DONE();
+}
