@@ -141,6 +141,15 @@ class CallbackList:
             function = getattr(callback, _OLD_NAMES[hook], None)
         return function
 
+    def set_steps(self, steps: int | None) -> None:
+        """Tell how many steps an epoch has, where that was not known before."""
+        if self.params.get("steps") == steps:
+            return
+        self.params["steps"] = steps
+        for callback in self.callbacks:
+            if hasattr(callback, "set_params"):
+                callback.set_params(dict(self.params))
+
     def watchers(self) -> list[Any]:
         """The callbacks that want to know of steps while they are executed."""
         return [cb for cb in self.callbacks if hasattr(cb, "_on_steps_executed")]

@@ -125,7 +125,7 @@ class ProgbarLogger(Callback):
                     bar.set_postfix_str(_line(logs), refresh=True)
                 bar.close()
                 return
-        total = (self.params or {}).get("steps")
+        total = (self.params or {}).get("steps") or self._done
         parts = [self._title] if self._title else []
         parts += [f"{self._done}/{total}", f"{seconds:.1f}s"]
         parts += [f"{key}: {_shown(value)}" for key, value in (logs or {}).items()]

@@ -57,6 +57,19 @@ def _outputs(nest: Nest, names: list[str], what: str) -> list[Any]:
     return leaves
 
 
+def _weights(nest: Nest, names: list[str]) -> list[Any]:
+    """The sample weights of each output; one for all where there is one."""
+    if isinstance(nest, Mapping):
+        return [nest.get(name) for name in names]
+    leaves = [None] if nest is None else tf.nest.flatten(nest)
+    if len(leaves) not in (1, len(names)):
+        raise ValueError(
+            f"The model has {len(names)} outputs {names}, but there are {len(leaves)} "
+            "sample weights. Give one for each output, or one for all."
+        )
+    return leaves * len(names) if len(leaves) == 1 else leaves
+
+
 def _numbered(outputs: Nest) -> list[str]:
     return [f"output_{i + 1}" for i in range(len(tf.nest.flatten(outputs)))]
 
@@ -131,11 +144,9 @@ class LossesContainer:
                 self.build(self._names_of(y_pred))
         outputs = tf.nest.flatten(y_pred)
         targets = _outputs(y_true, self._names, "targets")
-        weights: list[Any] = [None] * len(outputs)
-        if sample_weight is not None:
-            leaves = tf.nest.flatten(sample_weight)
-            weights = leaves * len(outputs) if len(leaves) == 1 else leaves
+        weights = _weights(sample_weight, self._names)
         total: Any = None
+        rows: int | None = None  # of the batch: what its mean counts for
         means = iter(self._means)
         for loss, factor, target, output, weight in zip(
             self._losses, self._weights, targets, outputs, weights, strict=True
@@ -153,23 +164,34 @@ class LossesContainer:
             except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
                 _name_loss(error, loss, target, output)
                 raise
-            if value.shape:
-                value = tf.reduce_mean(value)
+            if rows is None:
+                rows = int(target.shape[0])
             if tf.as_dtype(value.dtype).name != "float32":
                 value = tf.cast(value, "float32")
             if self._means:
-                next(means).update_state(value)
+                next(means).update_state(value, rows)
             if factor != 1.0:
                 value = value * factor
-            total = value if total is None else total + value
+            total = value if total is None else _sum(total, value)
         for term in regularization_losses or []:
-            total = term if total is None else total + term
+            total = term if total is None else _sum(total, term)
         self.is_missing = total is None
         if total is None:  # a model may be evaluated by metrics alone
             total = tf.zeros(())
         assert self._total is not None
-        self._total.update_state(total)
+        self._total.update_state(total, rows)
         return total
+
+
+def _sum(one: Tensor, other: Tensor) -> Tensor:
+    if one.shape != other.shape:
+        raise ValueError(
+            "Losses of several outputs, or added ones, cannot be added up when some "
+            "have one value for each sample: shapes "
+            f"{tuple(one.shape)} and {tuple(other.shape)}. Leave `reduction` of the "
+            "losses as it is by default."
+        )
+    return one + other
 
 
 def _with_mask(weight: Any, output: Tensor) -> Any:
@@ -239,7 +261,11 @@ class MetricsContainer:
         self._entries: list[tuple[int, metrics.Metric, bool]] = []
         self._names: list[str] = []
         for one in tf.nest.flatten([given or [], weighted or []]):
-            metrics.get(one)
+            # nothing is made here: it would take a name such as "auc" away
+            if isinstance(one, str):
+                metrics.find(one)
+            elif not isinstance(one, type):
+                metrics.get(one)
         self.built = False
 
     def build(self, output_names: list[str]) -> None:
@@ -247,27 +273,31 @@ class MetricsContainer:
         if self.built:
             return
         self._names = output_names
-        several = len(output_names) > 1
-        for given, is_weighted in ((self._given, False), (self._given_weighted, True)):
-            if not given:
-                continue
-            if isinstance(given, (str, metrics.Metric)) or callable(given):
-                given = [given]
-            is_flat = not isinstance(given, Mapping) and not any(
-                isinstance(one, (list, tuple)) for one in given
-            )
-            found = _by_output("metrics", given, output_names, is_flat)
-            for index, (name, some) in enumerate(zip(output_names, found, strict=True)):
-                some = some if isinstance(some, (list, tuple)) else [some]
-                prefix = f"{name}_" if several else ""
-                for one in some:
-                    if one is not None:
-                        if several and is_flat and isinstance(one, metrics.Metric):
-                            # each output has its own; names and values differ
-                            one = type(one).from_config(one.get_config())
-                        metric = _as_metric(one, prefix)
-                        self._entries.append((index, metric, is_weighted))
+        plain = _of_outputs(self._given, output_names)
+        weighted = _of_outputs(self._given_weighted, output_names)
+        taken: set[str] = set()
+        for index, output in enumerate(output_names):
+            stem = f"{output}_" if len(output_names) > 1 else ""
+            for one in plain[index]:
+                self._add(index, _as_metric(one, stem), False, taken)
+            for one in weighted[index]:
+                # Keras's rule: the weighted twin of a metric is told apart by its name
+                metric = _as_metric(one, stem)
+                if metric.name in taken:
+                    metric.name = f"{stem}weighted_{metric.name[len(stem) :]}"
+                self._add(index, metric, True, taken)
         self.built = True
+
+    def _add(
+        self, index: int, metric: metrics.Metric, is_weighted: bool, taken: set[str]
+    ) -> None:
+        if metric.name in taken:
+            raise ValueError(
+                f"Found two metrics with the same name: {metric.name}. Their results "
+                "would overwrite each other: give one of them another `name`."
+            )
+        taken.add(metric.name)
+        self._entries.append((index, metric, is_weighted))
 
     @property
     def metrics(self) -> list[metrics.Metric]:
@@ -285,10 +315,35 @@ class MetricsContainer:
             return
         outputs = tf.nest.flatten(y_pred)
         targets = _outputs(y_true, self._names, "targets")
+        weights = _weights(sample_weight, self._names)
         for index, metric, is_weighted in self._entries:
-            weight = sample_weight if is_weighted else None
+            weight = weights[index] if is_weighted else None
             weight = _with_mask(weight, outputs[index])
             metric.update_state(targets[index], outputs[index], weight)
+
+
+def _of_outputs(given: Any, output_names: list[str]) -> list[list[Any]]:
+    """The metrics of each output."""
+    if not given:
+        return [[] for _ in output_names]
+    if isinstance(given, (str, metrics.Metric)) or callable(given):
+        given = [given]
+    is_flat = not isinstance(given, Mapping) and not any(
+        isinstance(one, (list, tuple)) for one in given
+    )
+    found = []
+    for some in _by_output("metrics", given, output_names, is_flat):
+        listed = list(some) if isinstance(some, (list, tuple)) else [some]
+        if is_flat and len(output_names) > 1:
+            # each output has its own; names and values differ
+            listed = [
+                type(one).from_config(one.get_config())
+                if isinstance(one, metrics.Metric)
+                else one
+                for one in listed
+            ]
+        found.append([one for one in listed if one is not None])
+    return found
 
 
 def _as_metric(given: Any, prefix: str) -> metrics.Metric:
@@ -304,4 +359,9 @@ def _as_metric(given: Any, prefix: str) -> metrics.Metric:
 
 
 def _function_name(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
+    """What Keras calls a metric that is none: a loss or a function."""
+    for attribute in ("name", "__name__"):
+        name = getattr(function, attribute, None)
+        if name is not None:
+            return str(name)
+    return _names.snake_case(type(function).__name__)

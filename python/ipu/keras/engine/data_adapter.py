@@ -1,41 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""The data of ``fit``, ``evaluate`` and ``predict`` as a data set for the device.
-
-Arrays become a shuffled and batched data set; what a user's data set gives is cast to
-dtypes that a device has. Everything has known sizes when it leaves here.
-"""
+"""What users give ``fit``, ``evaluate`` and ``predict``, sorted by kind and checked."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ipu import tf
-from ipu.keras._seeds import generator
 from ipu.keras._types import Nest
-from ipu.keras.engine.step_plan import UNKNOWN
+from ipu.keras.engine.batches import (
+    DEVICE_DTYPES,
+    Batches,
+    from_arrays,
+    from_dataset,
+)
 from ipu.tf._foreign import array_of
 
-__all__ = ["Batches", "as_batches", "split_validation", "unpack"]
-
-_DEVICE_DTYPES = frozenset({"float32", "float16", "int32", "int8", "uint8", "bool"})
-
-
-class Batches(NamedTuple):
-    """Batches of data.
-
-    Attributes:
-        dataset: A data set with known shapes and device dtypes.
-        cardinality: How many batches, or INFINITE or UNKNOWN.
-        source: What the user gave; the same object means the same data.
-    """
-
-    dataset: Any
-    cardinality: int
-    source: Any
+__all__ = ["as_batches", "split_validation", "unpack"]
 
 
 def unpack(element: Nest) -> tuple[Nest, Nest, Nest]:
@@ -70,6 +54,7 @@ def as_batches(
     batch_size: int | None = None,
     shuffle: bool | str = False,
     steps: int | None = None,
+    call: str | None = None,
 ) -> Batches:
     """Make batches of whatever the user gave.
 
@@ -82,16 +67,19 @@ def as_batches(
             fewer. Not with a data set, which is batched already.
         shuffle: Whether arrays are shuffled anew in every pass.
         steps: The steps of a pass, or None.
+        call: The user's call where the IPU's rules hold (``"fit"``, ...), else None.
 
     Returns:
         The batches.
 
     Raises:
-        ValueError: Arguments that do not go together, a partial batch, open sizes.
+        ValueError: Arguments that do not go together; where the IPU's rules hold also
+            a partial batch or open sizes.
         TypeError: Data of a kind or dtype that is not understood.
     """
     if hasattr(x, "element_spec") and hasattr(x, "cardinality"):
-        return _from_dataset(x, y, sample_weight, batch_size)
+        _refuse_beside_dataset(y, sample_weight, batch_size)
+        return from_dataset(x, steps, call is not None)
     if isinstance(x, Iterator) or (
         hasattr(x, "__getitem__") and hasattr(x, "on_epoch_end")
     ):
@@ -110,10 +98,22 @@ def as_batches(
         _as_arrays(part, name)
         for part, name in zip(parts, ("x", "y", "sample_weight"), strict=False)
     )
-    return _from_arrays(arrays, batch_size, shuffle, steps, (x, y, sample_weight))
+    source = (x, y, sample_weight)
+    return from_arrays(arrays, batch_size, shuffle, steps, source, call)
 
 
-# --- arrays -------------------------------------------------------------------------
+def _refuse_beside_dataset(y: Any, sample_weight: Any, batch_size: int | None) -> None:
+    for name, value in (("y", y), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise ValueError(
+                f"`{name}` argument is not supported when using dataset as input. Let "
+                "the elements of the data set be tuples (x, y, sample_weight)."
+            )
+    if batch_size is not None:
+        raise ValueError(
+            "The `batch_size` argument must not be specified for the given input type. "
+            f"Received: a data set and batch_size={batch_size}. Use Dataset.batch()."
+        )
 
 
 def _as_arrays(data: Nest, name: str) -> Nest:
@@ -156,7 +156,7 @@ def _is_of_numbers(data: Any) -> bool:
 
 def _device_array(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     dtype = array.dtype
-    if dtype.name in _DEVICE_DTYPES:
+    if dtype.name in DEVICE_DTYPES:
         return array
     if dtype.kind == "f":
         return array.astype(np.float32)
@@ -170,73 +170,6 @@ def _device_array(array: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any
     raise TypeError(
         f"`{name}` has a dtype that no device has. Received: {dtype}. Use numbers."
     )
-
-
-def _from_arrays(
-    arrays: tuple[Nest, ...],
-    batch_size: int | None,
-    shuffle: bool | str,
-    steps: int | None,
-    source: Any,
-) -> Batches:
-    leaves = tf.nest.flatten(arrays)
-    for leaf in leaves:
-        if leaf.ndim == 0:
-            raise ValueError(
-                "Arrays of data need a first axis of samples. Received: a scalar."
-            )
-    sizes = sorted({leaf.shape[0] for leaf in leaves})
-    if len(sizes) != 1:
-        lines = "\n".join(
-            f"  {name} sizes: {', '.join(str(v.shape[0]) for v in tf.nest.flatten(a))}"
-            for name, a in zip(("x", "y", "sample_weight"), arrays, strict=False)
-        )
-        raise ValueError(
-            f"Data cardinality is ambiguous:\n{lines}\nMake sure all arrays contain "
-            "the same number of samples."
-        )
-    samples = sizes[0]
-    if samples == 0:
-        raise TypeError(
-            "dataset length is unknown: the arrays are empty. Received: 0 samples."
-        )
-    if batch_size is None:
-        batch_size = math.ceil(samples / steps) if steps else min(32, samples)
-    if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
-        raise ValueError(
-            f"`batch_size` must be a positive integer. Received: {batch_size!r}."
-        )
-    if samples % batch_size != 0:
-        raise ValueError(
-            "The provided set of data has a partial batch, which could result in data "
-            f"being dropped. Received: {samples} samples and batch_size={batch_size}, "
-            f"which leaves {samples % batch_size}. Use a batch_size that divides the "
-            f"number of samples, such as {_divisor_near(samples, int(batch_size))}, or "
-            "drop the rest yourself: tf.data.Dataset.from_tensor_slices((x, y))"
-            f".batch({batch_size}, drop_remainder=True)."
-        )
-    count = samples // int(batch_size)
-    # inputs alone, unless they are a nest that looks like (x, y)
-    alone = len(arrays) == 1 and not isinstance(arrays[0], (list, tuple))
-    dataset = tf.data.Dataset.from_tensor_slices(arrays[0] if alone else arrays)
-    if shuffle and shuffle != "batch":
-        dataset = dataset.shuffle(samples, seed=_shuffle_seed())
-    dataset = dataset.batch(int(batch_size), drop_remainder=True)
-    if shuffle == "batch":
-        dataset = dataset.shuffle(count, seed=_shuffle_seed())
-    if steps and steps < count:
-        dataset, count = dataset.take(int(steps)), int(steps)
-    return Batches(dataset, count, source)
-
-
-def _shuffle_seed() -> int:
-    return int(generator(None).integers(1 << 31))
-
-
-def _divisor_near(number: int, near: int) -> int:
-    divisors = [d for d in range(1, math.isqrt(number) + 1) if number % d == 0]
-    divisors += [number // d for d in divisors]
-    return min(divisors, key=lambda d: (abs(d - near), d))
 
 
 def split_validation(
@@ -285,65 +218,3 @@ def split_validation(
         )
 
     return cut_all(slice(None, cut)), cut_all(slice(cut, None))
-
-
-# --- data sets ----------------------------------------------------------------------
-
-
-def _from_dataset(
-    dataset: Any, y: Any, sample_weight: Any, batch_size: int | None
-) -> Batches:
-    for name, value in (("y", y), ("sample_weight", sample_weight)):
-        if value is not None:
-            raise ValueError(
-                f"`{name}` argument is not supported when using dataset as input. Let "
-                "the elements of the data set be tuples (x, y, sample_weight)."
-            )
-    if batch_size is not None:
-        raise ValueError(
-            "The `batch_size` argument must not be specified for the given input type. "
-            f"Received: a data set and batch_size={batch_size}. Use Dataset.batch()."
-        )
-    spec = dataset.element_spec
-    for leaf in tf.nest.flatten(spec):
-        if any(size is None for size in leaf.shape):
-            raise ValueError(
-                f"The data set has a shape that is not fully defined: {leaf.shape}. If "
-                "you use Dataset.batch, make sure to set `drop_remainder=True`: "
-                "programs are compiled for one batch size."
-            )
-        if len(leaf.shape) == 0:
-            raise ValueError(
-                "The elements of the data set must be batches, but there is a scalar "
-                "among them. Use Dataset.batch(batch_size, drop_remainder=True)."
-            )
-    cardinality = int(dataset.cardinality())
-    needs_cast = any(
-        leaf.dtype.name not in _DEVICE_DTYPES for leaf in tf.nest.flatten(spec)
-    )
-    return Batches(
-        _cast_elements(dataset) if needs_cast else dataset,
-        UNKNOWN if cardinality < -1 else cardinality,
-        dataset,
-    )
-
-
-def _cast_elements(dataset: Any) -> Any:
-    def cast(leaf: Any) -> Any:
-        dtype = tf.as_dtype(leaf.dtype)
-        if dtype.name in _DEVICE_DTYPES:
-            return leaf
-        if not (dtype.is_floating or dtype.is_integer):
-            raise TypeError(
-                "The data set has a dtype that no device has. Received: "
-                f"{dtype.name}. Map it to numbers."
-            )
-        return tf.cast(leaf, "float32" if dtype.is_floating else "int32")
-
-    is_tuple = isinstance(dataset.element_spec, tuple)
-
-    def function(*element: Any) -> Any:
-        whole = element if is_tuple else element[0]
-        return tf.nest.map_structure(cast, whole)
-
-    return dataset.map(function)

@@ -3,14 +3,15 @@
 
 One program is ``loops.repeat`` over ``steps_per_execution`` steps. Each takes an
 element from the infeed and hands its results to the outfeed; Python is back only at the
-end. The program is traced once and serves all executions and epochs of a run.
+end. The program is traced once and serves all executions and epochs of a run. A second
+one serves shorter executions, and a third a last batch of fewer rows.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,9 +23,94 @@ from ipu.keras.engine.logits import forget_logits
 from ipu.keras.engine.masks import forget_masks
 from ipu.tf import _function
 
-__all__ = ["DeviceLoop", "FunctionLoop", "StepWatcher"]
+__all__ = ["DeviceLoop", "FunctionLoop", "Loop", "StepWatcher"]
 
 _REFRESH_S = 0.1
+
+
+class Loop(Protocol):
+    """What runs the steps of a run, one execution after the other."""
+
+    def start(self) -> None:
+        """Start to read the data."""
+
+    def rewind(self) -> None:
+        """Go on with the first batch; only where the data do not start again."""
+
+    def has_more(self) -> bool:
+        """Whether there is another batch, as far as that is known."""
+
+    def run(self, count: int) -> tuple[list[Nest], int]:
+        """Execute at most ``count`` steps, fewer where the data end.
+
+        Returns:
+            The results in parts, each a nest whose leaves have a first axis of steps;
+            and how many steps there were.
+        """
+
+    def stop(self) -> None:
+        """Stop to read, also after an error."""
+
+    def steps_done(self, timeout_s: float) -> int:
+        """Wait till the execution ends or time is over; give the steps done so far."""
+
+
+class _Program:
+    """Steps over elements of an infeed.
+
+    Args:
+        step: The step.
+        infeed: Gives the elements.
+        count: The usual number of steps.
+        rows: Rows of an element that count; 0 for all.
+        outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Nest], Nest],
+        infeed: IPUInfeedQueue,
+        count: int,
+        rows: int,
+        outfeed_options: Mapping[str, Any],
+    ) -> None:
+        self._step = step
+        self._infeed = infeed
+        self._count = count
+        self._rows = rows
+        self.outfeed = IPUOutfeedQueue(**outfeed_options)
+        self._usual: Any = _function.DeviceFunction(lambda: self._trace(count))
+        self._any: Any = _function.DeviceFunction(self._trace)
+
+    def run(self, count: int) -> None:
+        """Run so many steps."""
+        if count == self._count:
+            self._usual()
+        else:
+            self._any(np.int32(count))
+
+    def _trace(self, count: Any) -> None:
+        try:
+            loops.repeat(count, self._body, [], self._infeed)
+        finally:
+            forget_logits()
+            forget_masks()
+
+    def _body(self, *args: Any, **kwargs: Any) -> None:
+        is_tuple = isinstance(self._infeed._structure, (tuple, list))
+        if kwargs:
+            element: Any = (kwargs,) if is_tuple else kwargs
+        else:
+            element = args if is_tuple else args[0]
+        if self._rows:
+            element = tf.nest.map_structure(lambda leaf: leaf[: self._rows], element)
+        self.outfeed.enqueue(self._step(element))
+
+    def drop(self) -> None:
+        """Let go of the outfeed and of the programs."""
+        _ = self.outfeed.deleter
+        # they hold this object: without the cycle its memory goes at once
+        self._usual = self._any = None
 
 
 class DeviceLoop:
@@ -34,8 +120,11 @@ class DeviceLoop:
         step: Takes an element of the data set, gives a nest for the outfeed; traced.
         dataset: What is fed; all sizes known.
         per_execution: Steps of one execution.
+        of_pass: Where the last batch of each pass is filled up: the batches of a pass.
+        tail: Rows of that last batch which count; 0: all batches are full.
         infeed_options: Keyword arguments for ``IPUInfeedQueue``.
         outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
+        may_end: Whether data that end are no error, but the end of the run.
     """
 
     def __init__(
@@ -43,61 +132,74 @@ class DeviceLoop:
         step: Callable[[Nest], Nest],
         dataset: Any,
         per_execution: int,
+        of_pass: int = 0,
+        tail: int = 0,
         infeed_options: Mapping[str, Any] | None = None,
         outfeed_options: Mapping[str, Any] | None = None,
+        may_end: bool = False,
     ) -> None:
-        self.per_execution = per_execution
-        self._spec = dataset.element_spec
-        self._step = step
+        self._may_end = may_end
+        self._of_pass = of_pass if tail else 0
         self._infeed = IPUInfeedQueue(dataset, **(infeed_options or {}))
-        self._outfeed = IPUOutfeedQueue(**(outfeed_options or {}))
-        self._function: Any = _function.DeviceFunction(self._program)
+        options = outfeed_options or {}
+        self._full = _Program(step, self._infeed, per_execution, 0, options)
+        self._tail = _Program(step, self._infeed, 1, tail, options)
+        self._next = 0  # the batch that comes next, in its pass
+        self._done = 0  # steps of this execution before `_running`
+        self._running: tuple[_Program, int] = (self._full, 0)
         self._started = False
-
-    def _program(self) -> None:
-        try:
-            loops.repeat(self.per_execution, self._body, [], self._infeed)
-        finally:
-            forget_logits()
-            forget_masks()
-
-    def _body(self, *args: Any, **kwargs: Any) -> None:
-        if kwargs:
-            element: Any = (
-                (kwargs,) if isinstance(self._spec, (tuple, list)) else kwargs
-            )
-        elif isinstance(self._spec, (tuple, list)):
-            element = args
-        else:
-            element = args[0]
-        self._outfeed.enqueue(self._step(element))
+        self._ended = False
 
     def start(self) -> None:
         """Start to feed."""
         _ = self._infeed.initializer
         self._started = True
 
-    def run(self) -> Nest:
-        """Execute once.
+    def rewind(self) -> None:
+        """Nothing: the data set starts again by itself where it is to."""
 
-        Returns:
-            The outfeed's nest, each leaf an array with a first axis of steps.
-        """
-        self._function()
-        return tf.nest.map_structure(lambda leaf: leaf.numpy(), self._outfeed.dequeue())
+    def has_more(self) -> bool:
+        """Whether the data have not been seen to end."""
+        return not self._ended
+
+    def run(self, count: int) -> tuple[list[Nest], int]:
+        """Execute at most ``count`` steps; see ``Loop``."""
+        parts: list[Nest] = []
+        self._done = 0
+        while self._done < count and not self._ended:
+            run, program = count - self._done, self._full
+            if self._of_pass:
+                before_last = self._of_pass - 1 - self._next
+                run = min(run, before_last) or 1
+                program = self._full if before_last else self._tail
+                self._next = (self._next + run) % self._of_pass
+            self._running = (program, run)
+            try:
+                program.run(run)
+            except tf.errors.OutOfRangeError:
+                if not self._may_end:
+                    raise
+                self._ended = True
+                run = program.outfeed._wait(1, 0.0)
+                if run == 0:
+                    break
+            results = program.outfeed.dequeue()
+            parts.append(tf.nest.map_structure(lambda leaf: leaf.numpy(), results))
+            self._done += run
+        return parts, self._done
 
     def stop(self) -> None:
         """Stop to feed and let go of the queues, also after an error."""
         if self._started:
             self._started = False
             _ = self._infeed.deleter
-        _ = self._outfeed.deleter
-        # the function holds this loop: without the cycle its memory goes at once
-        self._function = None
+        self._full.drop()
+        self._tail.drop()
 
     def steps_done(self, timeout_s: float) -> int:
         """Wait for the end of an execution; give the steps done so far."""
-        return self._outfeed._wait(self.per_execution, timeout_s)
+        done, (program, count) = self._done, self._running
+        return done + program.outfeed._wait(count, timeout_s)
 
 
 class FunctionLoop:
@@ -117,7 +219,7 @@ class FunctionLoop:
         per_execution: int,
         infeed_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.per_execution = per_execution
+        self._per_execution = per_execution
         self._function = function
         self._iterator = IPUIterator(dataset, **(infeed_options or {}))
         self._started = False
@@ -128,11 +230,19 @@ class FunctionLoop:
         _ = self._iterator.initializer
         self._started = True
 
-    def run(self) -> Nest:
-        """Execute once.
+    def rewind(self) -> None:
+        """Nothing: the data set starts again by itself where it is to."""
+
+    def has_more(self) -> bool:
+        """What is not known: true."""
+        return True
+
+    def run(self, count: int) -> tuple[list[Nest], int]:
+        """Execute ``steps_per_execution`` steps, which ``count`` must be.
 
         Returns:
-            ``{"logs": ...}``, each leaf an array with a first axis of one.
+            One ``{"logs": ...}``, each leaf an array with a first axis of one; and
+            ``count``.
         """
         self._ended.clear()
         try:
@@ -145,7 +255,7 @@ class FunctionLoop:
                 f"must return a dict of results by name. Received: {logs!r}."
             )
         values = {name: np.asarray(value)[None] for name, value in logs.items()}
-        return {"logs": values}
+        return [{"logs": values}], count
 
     def stop(self) -> None:
         """Stop to feed, also after an error."""
@@ -155,7 +265,7 @@ class FunctionLoop:
 
     def steps_done(self, timeout_s: float) -> int:
         """Wait for the end of an execution; what is done before is not known."""
-        return self.per_execution if self._ended.wait(timeout_s) else 0
+        return self._per_execution if self._ended.wait(timeout_s) else 0
 
 
 class StepWatcher:
@@ -168,19 +278,21 @@ class StepWatcher:
     def __init__(self, watchers: Sequence[Any]) -> None:
         self._watchers = list(watchers)
         self._changed = threading.Condition()
-        self._loop: DeviceLoop | FunctionLoop | None = None
+        self._loop: Loop | None = None
         self._first_step = 0
+        self._count = 0
         self._execution = 0  # tells executions apart
         self._ended = False
         self._thread: threading.Thread | None = None
 
-    def begin(self, loop: DeviceLoop | FunctionLoop, first_step: int) -> None:
-        """An execution starts with this step of the epoch."""
-        if not self._watchers or loop.per_execution < 2:
+    def begin(self, loop: Loop, first_step: int, count: int) -> None:
+        """An execution of ``count`` steps starts with this step of the epoch."""
+        if not self._watchers or count < 2:
             return
         with self._changed:
             self._loop = loop
             self._first_step = first_step
+            self._count = count
             self._execution += 1
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -214,6 +326,7 @@ class StepWatcher:
                 if self._ended:
                     return
                 loop, first, now = self._loop, self._first_step, self._execution
+                count = self._count
             assert loop is not None
             done = loop.steps_done(_REFRESH_S)
             with self._changed:
@@ -222,7 +335,7 @@ class StepWatcher:
                 if done > 0:
                     for watcher in self._watchers:
                         watcher._on_steps_executed(first + done)
-                if done >= loop.per_execution:
+                if done >= count:
                     # nothing more comes: sleep until the next execution
                     while not self._ended and self._is_at(now):
                         self._changed.wait()

@@ -11,13 +11,20 @@ import numpy as np
 
 from ipu import tf
 from ipu._log import logger
+from ipu._user_warnings import warn_user
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.callback import CallbackList
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
-from ipu.keras.engine.data_adapter import Batches
-from ipu.keras.engine.device_loop import DeviceLoop, FunctionLoop, StepWatcher
-from ipu.keras.engine.step_plan import StepPlan, plan_steps
+from ipu.keras.engine.batches import Batches
+from ipu.keras.engine.device_loop import (
+    DeviceLoop,
+    FunctionLoop,
+    Loop,
+    StepWatcher,
+)
+from ipu.keras.engine.host_loop import HostLoop
+from ipu.keras.engine.step_plan import UNKNOWN, StepPlan, plan_steps
 
 if TYPE_CHECKING:
     from ipu.keras.engine.trainer import Trainer
@@ -26,7 +33,7 @@ __all__ = ["Run", "make_callbacks", "run_fit", "run_predict", "run_test"]
 
 
 class Run:
-    """One mode of a model on one source of data: a plan and its device loop.
+    """One mode of a model on one source of data: a plan and its loop.
 
     Args:
         model: The model.
@@ -50,68 +57,150 @@ class Run:
         again: bool = False,
         class_weight: Any = None,
     ) -> None:
-        k = model._steps_per_execution if model._is_compiled else 1
         self.mode = mode
         self.model = model
         self.plan: StepPlan = plan_steps(
-            batches.cardinality, steps, k, epochs, argument
+            batches.cardinality,
+            steps,
+            model._steps_per_execution if model._is_compiled else 1,
+            epochs,
+            argument,
+            is_endless=batches.is_endless and mode == "train",
+            is_strict=model._is_strict(mode),
         )
-        dataset = batches.dataset
+        self._left = self.plan.available  # batches
+        self.is_out_of_data = False
+        self.loop: Loop = self._make_loop(batches, again, class_weight)
+
+    def _make_loop(self, batches: Batches, again: bool, class_weight: Any) -> Loop:
+        model, mode, plan = self.model, self.mode, self.plan
+        is_unknown = batches.cardinality == UNKNOWN and not model._is_strict(mode)
+        if batches.is_open or (again and is_unknown):
+            return self._make_host_loop(batches, class_weight)
+        dataset, of_pass, tail = batches.dataset, batches.of_pass, batches.tail
         if mode == "train":
             # a pass over the data for each epoch, or one stream for all of them
-            if self.plan.restarts:
+            if plan.restarts or batches.is_endless:
                 dataset = dataset.repeat()
         elif again:
             # every evaluation starts with the first batch
-            if not self.plan.restarts:
-                dataset = dataset.take(self.plan.steps)
+            if not plan.restarts:
+                dataset = dataset.take(plan.steps)
+                of_pass, tail = _of_first(plan.steps, of_pass, tail)
             dataset = dataset.repeat()
         own = model._own_function(mode)
-        self.loop: DeviceLoop | FunctionLoop
         if own is not None:
-            self.loop = FunctionLoop(
-                own, dataset, self.plan.per_execution, model._infeed_options
-            )
-            return
+            return FunctionLoop(own, dataset, plan.per_execution, model._infeed_options)
         model._prepare(mode, dataset.element_spec)
-        self.loop = DeviceLoop(
+        return DeviceLoop(
             model._device_step(mode, class_weight),
             dataset,
-            self.plan.per_execution,
+            plan.per_execution,
+            of_pass,
+            tail,
             model._infeed_options,
             model._outfeed_options,
+            may_end=not model._is_strict(mode),
         )
+
+    def _make_host_loop(self, batches: Batches, class_weight: Any) -> HostLoop:
+        loop = HostLoop(batches.dataset)
+        spec = loop.first_spec()
+        if spec is None:
+            raise ValueError(
+                "Your input does not have enough data: it is empty. Make sure that "
+                "your dataset or generator can generate at least 1 batch."
+            )
+        self.model._prepare(self.mode, spec)
+        loop.set_step(self.model._device_step(self.mode, class_weight))
+        return loop
+
+    def begin_epoch(self) -> bool:
+        """Go to the first batch where the epoch is to start there.
+
+        Returns:
+            Whether there are data for the epoch.
+        """
+        if self.plan.restarts or self.mode != "train":
+            self.loop.rewind()
+            self._left = self.plan.available
+        return self._has_more()
+
+    def _has_more(self) -> bool:
+        return self._left != 0 and self.loop.has_more()
 
     def execute(
         self, callbacks: CallbackList, watcher: StepWatcher
     ) -> tuple[dict[str, Any], list[Nest]]:
-        """Run the executions of one epoch.
+        """Run the executions of one epoch, or those that there are data for.
 
         Returns:
             The logs of the last execution, and in predict mode all results.
         """
         hook = f"on_{self.mode}_batch"
-        k = self.plan.per_execution
         logs: dict[str, Any] = {}
         results: list[Nest] = []
-        for step in range(0, self.plan.steps, k):
+        step = 0
+        steps = self.plan.steps
+        while steps is None or step < steps:
+            if not self._has_more():
+                self.end_early(step)
+                break
+            count = self._count(step)
             callbacks.call(f"{hook}_begin", step, {})
-            watcher.begin(self.loop, step)
+            watcher.begin(self.loop, step, count)
             try:
-                fed = self.loop.run()
+                parts, done = self.loop.run(count)
             finally:
                 watcher.pause()
+            if self._left is not None:
+                self._left -= done
+            if done == 0:
+                continue
             if self.mode == "predict":
-                results.append(fed)
-                logs = {"outputs": fed}
+                results += parts
+                logs = {"outputs": _join(parts)}
             else:
-                logs = {name: _last(values) for name, values in fed["logs"].items()}
+                logs = {
+                    name: _last(values) for name, values in parts[-1]["logs"].items()
+                }
                 if self.mode == "train":
-                    callbacks.keep_steps({**fed["logs"], **fed.get("loss", {})})
-            callbacks.call(f"{hook}_end", step + k - 1, logs)
+                    for part in parts:
+                        callbacks.keep_steps({**part["logs"], **part.get("loss", {})})
+            step += done
+            callbacks.call(f"{hook}_end", step - 1, logs)
             if self.mode == "train" and self.model.stop_training:
                 break
         return logs, results
+
+    def _count(self, step: int) -> int:
+        """The steps of the execution that starts with this step."""
+        count = self.plan.per_execution
+        if self.plan.steps is not None:
+            count = min(count, self.plan.steps - step)
+        return count if self._left is None else min(count, self._left)
+
+    def end_early(self, step: int) -> None:
+        """The data ended before the epoch did."""
+        if self.plan.steps is None:  # now it is known how many there are
+            self.plan = self.plan._replace(steps=step)
+            return
+        self.is_out_of_data = True
+        warn_user(
+            f"The data ended after {step} of {self.plan.steps} steps of an epoch, and "
+            f"with them {_NAMES[self.mode]}. Give fewer steps or epochs, or a data set "
+            "that starts again: Dataset.repeat()."
+        )
+
+
+_NAMES = {"train": "training", "test": "the evaluation", "predict": "the prediction"}
+
+
+def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:
+    """Batches of a pass, and rows of its last one, of the first so many batches."""
+    if steps is None or not tail or steps >= of_pass:
+        return of_pass, tail
+    return steps, 0
 
 
 def _last(values: Any) -> Any:
@@ -161,14 +250,12 @@ def run_fit(
     """
     plan = train.plan
     logger.debug(
-        "Training: %d steps of an epoch, %d of them in one execution; %d weight "
-        "updates an execution, %d an epoch.",
-        plan.steps,
+        "Training: %s steps of an epoch, %d of them in one execution; as many weight "
+        "updates.",
+        "not yet known how many" if plan.steps is None else plan.steps,
         plan.per_execution,
-        plan.per_execution,
-        plan.steps,
     )
-    if plan.per_execution == 1 and plan.steps > 1:
+    if plan.per_execution == 1 and plan.steps != 1:
         logger.info(
             "steps_per_execution is 1: Python runs between any two steps. Give "
             "`compile` a larger one for speed."
@@ -184,9 +271,13 @@ def run_fit(
         train.loop.start()
         callbacks.call("on_train_begin", {})
         for epoch in range(initial_epoch, epochs):
+            if not train.begin_epoch():
+                train.end_early(0)
+                break
             model.reset_metrics()
             callbacks.call("on_epoch_begin", epoch, {})
             logs, _ = train.execute(callbacks, watcher)
+            callbacks.set_steps(train.plan.steps)
             logs = copy.copy(logs)
             test = validate(epoch)
             if test is not None:
@@ -196,7 +287,7 @@ def run_fit(
                 results = _test_once(test, callbacks, StepWatcher([]))
                 logs.update({f"val_{name}": v for name, v in results.items()})
             callbacks.call("on_epoch_end", epoch, logs)
-            if model.stop_training:
+            if model.stop_training or train.is_out_of_data:
                 break
         callbacks.call("on_train_end", logs)
     finally:
@@ -211,6 +302,7 @@ def run_fit(
 def _test_once(
     test: Run, callbacks: CallbackList, watcher: StepWatcher
 ) -> dict[str, Any]:
+    test.begin_epoch()
     test.model.reset_metrics()
     callbacks.call("on_test_begin", {})
     logs, _ = test.execute(callbacks, watcher)
@@ -246,9 +338,11 @@ def run_predict(run: Run, callbacks: CallbackList) -> Nest:
 
 
 def _join(results: Sequence[Nest]) -> Nest:
+    """Put the rows of all steps behind each other."""
+
     def join(*parts: Any) -> Any:
-        whole = np.concatenate(parts, axis=0)
-        # [steps, batch, ...] to [samples, ...]
-        return whole.reshape(-1, *whole.shape[2:]) if whole.ndim > 1 else whole
+        # each is [steps, batch, ...], or [steps] where there is no batch
+        rows = [p.reshape(-1, *p.shape[2:]) if p.ndim > 1 else p for p in parts]
+        return rows[0] if len(rows) == 1 else np.concatenate(rows, axis=0)
 
     return tf.nest.map_structure(join, *results)

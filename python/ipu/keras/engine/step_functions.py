@@ -74,7 +74,7 @@ class StepFunctions:
                 "The model cannot be trained because it has no loss to optimize. Give "
                 "`compile` a loss, or use `add_loss` in a layer."
             )
-        self._step_loss = loss
+        self._step_loss = tf.reduce_mean(loss) if loss.shape else loss
         variables = self.trainable_variables
         if variables:
             self.optimizer.minimize(loss, variables)
@@ -202,17 +202,20 @@ class StepFunctions:
 
         return _function.DeviceFunction(function)
 
+    def _has_own_function(self, mode: str) -> bool:
+        name = f"make_{mode}_function"
+        return getattr(type(self), name) is not getattr(StepFunctions, name)
+
     def _own_function(self, mode: str) -> Any:
         """The function of a subclass that overrides ``make_..._function``, or None."""
-        name = f"make_{mode}_function"
-        if getattr(type(self), name) is getattr(StepFunctions, name):
+        if not self._has_own_function(mode):
             return None
         if mode == "predict":
             raise tf.errors.UnimplementedError(
                 "The function `make_predict_function` cannot be overridden: the "
                 "device's loop takes its place. Override `predict_step`."
             )
-        return getattr(self, name)()
+        return getattr(self, f"make_{mode}_function")()
 
     # --- single batches ---------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """How many steps an epoch has, and how many of them an execution.
 
-The rules are those of the IPU extensions of Keras, with one replica: the number of
-steps of an execution must divide that of an epoch, and the data must have enough
-batches.
+In the scope of a strategy the rules are those of the IPU extensions of Keras, with one
+replica: the number of steps of an execution must divide that of an epoch, and the data
+must have enough batches. Elsewhere they are Keras's: the last execution of an epoch may
+be shorter, and a run ends with a warning where its data do.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ UNKNOWN = -2
 
 
 class StepPlan(NamedTuple):
-    """Steps of an epoch and of an execution; whether data start again each epoch."""
+    """The steps of a run.
 
-    steps: int
+    Attributes:
+        steps: Steps of an epoch; None: until the data end.
+        per_execution: Steps of an execution; the last one of an epoch may have fewer.
+        restarts: Whether every epoch starts with the first batch.
+        available: Batches that there are for all epochs; None: enough, or not known.
+    """
+
+    steps: int | None
     per_execution: int
     restarts: bool
+    available: int | None
 
 
 def plan_steps(
@@ -31,6 +40,8 @@ def plan_steps(
     per_execution: int,
     epochs: int = 1,
     argument: str = "steps_per_epoch",
+    is_endless: bool = False,
+    is_strict: bool = True,
 ) -> StepPlan:
     """Settle the steps of a run.
 
@@ -40,13 +51,17 @@ def plan_steps(
         per_execution: ``steps_per_execution`` of the model.
         epochs: How many epochs will run.
         argument: The name of the user's argument, for messages.
+        is_endless: Whether the data, arrays, start again at their end: epochs of fewer
+            steps go on where the last one ended.
+        is_strict: Whether the IPU's rules hold.
 
     Returns:
         The plan.
 
     Raises:
-        ValueError: The data are infinite or of unknown size and ``steps`` is None,
-            there are too few batches, or ``per_execution`` does not divide the steps.
+        ValueError: The data are empty, or infinite and ``steps`` is None. Where the
+            IPU's rules hold also: data of unknown size and ``steps`` is None, there are
+            too few batches, or ``per_execution`` does not divide the steps.
     """
     if steps is not None and (
         isinstance(steps, bool) or int(steps) != steps or steps <= 0
@@ -60,7 +75,7 @@ def plan_steps(
             f"to run. Received: {argument}=None. Pass `{argument}`, or do not call "
             "`.repeat()` on the data set."
         )
-    if steps is None and cardinality == UNKNOWN:
+    if steps is None and cardinality == UNKNOWN and is_strict:
         raise ValueError(
             "Could not infer the size of the data. You must specify the number of "
             f"steps to run. Received: {argument}=None. Pass `{argument}`."
@@ -71,9 +86,29 @@ def plan_steps(
             "dataset or generator can generate at least 1 batch. (With "
             "`drop_remainder=True` a data set smaller than one batch is empty.)"
         )
-    wanted = cardinality if steps is None else int(steps)
+    if steps is not None:
+        wanted: int | None = int(steps)
+    else:
+        wanted = None if cardinality == UNKNOWN else cardinality
     restarts = steps is None or wanted == cardinality
-    needed = wanted if restarts else wanted * max(epochs, 1)
+    if is_strict:
+        assert wanted is not None
+        once = restarts or is_endless
+        _check_enough(cardinality, wanted, 1 if once else epochs, epochs, argument)
+        return StepPlan(
+            wanted, _dividing(wanted, per_execution), restarts or is_endless, None
+        )
+    available = None
+    if cardinality >= 0 and not restarts:
+        available = cardinality * max(epochs, 1) if is_endless else cardinality
+    k = per_execution if wanted is None else min(per_execution, wanted)
+    return StepPlan(wanted, k, restarts, available)
+
+
+def _check_enough(
+    cardinality: int, wanted: int, passes: int, epochs: int, argument: str
+) -> None:
+    needed = wanted * max(passes, 1)
     if 0 <= cardinality < needed:
         raise ValueError(
             "Your input does not have enough data. Make sure that your dataset or "
@@ -81,21 +116,24 @@ def plan_steps(
             f"{cardinality} batches for {argument}={wanted} and {epochs} epoch(s). You "
             "may need to use the repeat() function when building your dataset."
         )
-    k = per_execution
+
+
+def _dividing(wanted: int, k: int) -> int:
+    """The steps of an execution, which must divide those of an epoch."""
     if k > wanted:
         warnings.warn(
             f"The number of steps per execution ({k}) is larger than the number of "
             f"steps ({wanted}) of the data set; {wanted} steps are run at once.",
-            stacklevel=4,
+            stacklevel=5,
         )
-        k = wanted
+        return wanted
     if wanted % k != 0:
         raise ValueError(
             f"`steps_per_execution` ({k}) must be a divisor of the number of batches "
             f"({wanted}) in the dataset provided. Choose for example "
             f"steps_per_execution={_nearest_divisor(wanted, k)}."
         )
-    return StepPlan(wanted, k, restarts)
+    return k
 
 
 def _nearest_divisor(number: int, near: int) -> int:

@@ -62,8 +62,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             loss_weights: A factor for each output's loss.
             weighted_metrics: Metrics that take sample weights.
             run_eagerly: Must not be True: models run as device programs.
-            steps_per_execution: Steps of one device program, 1 by default. It must
-                divide the steps of an epoch.
+            steps_per_execution: Steps of one device program, 1 by default. In the
+                scope of a strategy it must divide the steps of an epoch.
             **kwargs: ``sample_weight_mode``, which is ignored.
 
         Raises:
@@ -123,6 +123,10 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         if self._strategy is None or _strategy_state.has_strategy():
             return nullcontext()
         return self._strategy.scope()
+
+    def _is_strict(self, mode: str) -> bool:
+        """Whether the IPU's rules on steps and batches hold, and not Keras's."""
+        return _strategy_state.has_strategy() or self._has_own_function(mode)
 
     def _assert_compiled(self) -> None:
         if not self._is_compiled:
@@ -250,8 +254,9 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             x: Arrays or tensors (lists and dicts of them for several inputs), or a
                 ``tf.data.Dataset`` of batches ``(x, y)``.
             y: Targets; None with a data set.
-            batch_size: Samples in a batch of arrays; it must divide their number. By
-                default 32, or what ``steps_per_epoch`` asks for.
+            batch_size: Samples in a batch of arrays; in the scope of a strategy it must
+                divide their number. By default 32, or what ``steps_per_epoch`` asks
+                for.
             epochs: The number of the last epoch.
             verbose: 0 for silence, 1 or ``"auto"`` for a bar, 2 for a line an epoch.
             callbacks: A list of callbacks.
@@ -262,7 +267,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 the loss.
             sample_weight: A weight for each sample of arrays.
             initial_epoch: The number of the first epoch, from 0.
-            steps_per_epoch: Batches of an epoch; None for all.
+            steps_per_epoch: Batches of an epoch; None for all. With fewer than there
+                are, the next epoch goes on where this one ends.
             validation_steps: Batches of an evaluation; None for all.
             validation_batch_size: As ``batch_size``, for validation.
             validation_freq: After how many epochs there is a validation, or a list of
@@ -287,7 +293,11 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         with self._scope():
             epochs_run = max(epochs - initial_epoch, 1)
             batches = as_batches(
-                *parts, batch_size=batch_size, shuffle=shuffle, steps=steps_per_epoch
+                *parts,
+                batch_size=batch_size,
+                shuffle=shuffle,
+                steps=steps_per_epoch,
+                call="fit" if self._is_strict("train") else None,
             )
             train = fit_loops.Run(
                 self,
@@ -317,10 +327,13 @@ class Trainer(StepFunctions, IPUOptions, Layer):
     def _validation(
         self, data: Any, batch_size: int | None, steps: int | None
     ) -> fit_loops.Run:
+        call = "validation_data" if self._is_strict("test") else None
         if hasattr(data, "element_spec"):
-            batches = as_batches(data)
+            batches = as_batches(data, steps=steps, call=call)
         else:
-            batches = as_batches(*unpack(data), batch_size=batch_size, steps=steps)
+            batches = as_batches(
+                *unpack(data), batch_size=batch_size, steps=steps, call=call
+            )
         return fit_loops.Run(
             self, "test", batches, steps, argument="validation_steps", again=True
         )
@@ -366,7 +379,10 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self._assert_compiled()
         self._refuse_pipeline("evaluate")
         with self._scope():
-            batches = as_batches(x, y, sample_weight, batch_size, steps=steps)
+            call = "evaluate" if self._is_strict("test") else None
+            batches = as_batches(
+                x, y, sample_weight, batch_size, steps=steps, call=call
+            )
             run = fit_loops.Run(self, "test", batches, steps)
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps
@@ -409,7 +425,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         del max_queue_size, workers, use_multiprocessing
         self._refuse_pipeline("predict")
         with self._scope():
-            batches = as_batches(x, batch_size=batch_size, steps=steps)
+            call = "predict" if self._is_strict("predict") else None
+            batches = as_batches(x, batch_size=batch_size, steps=steps, call=call)
             run = fit_loops.Run(self, "predict", batches, steps)
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps

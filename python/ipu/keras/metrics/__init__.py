@@ -201,8 +201,7 @@ def get(identifier: Any) -> Any:
         TypeError: It is none of these.
     """
     if isinstance(identifier, str):
-        known = {**_TABLE, **{name: accuracy for name in BY_SHAPE}}
-        found = _serialization.find("metric function", identifier, known)
+        found = find(identifier)
         return found() if isinstance(found, type) else found
     if _serialization.is_config(identifier):
         return _serialization.make("metric", identifier, _TABLE)
@@ -214,6 +213,19 @@ def get(identifier: Any) -> Any:
         "A metric must be a name, a Metric or a function (y_true, y_pred). "
         f"Received: {identifier!r} ({type(identifier).__name__})."
     )
+
+
+def find(name: str) -> Any:
+    """Give the class or function that a name stands for; nothing is made of it.
+
+    Args:
+        name: A name such as ``"mse"`` or ``"AUC"``.
+
+    Raises:
+        ValueError: There is no metric of that name; the nearest is offered.
+    """
+    known = {**_TABLE, **{key: accuracy for key in BY_SHAPE}}
+    return _serialization.find("metric function", name, known)
 
 
 def resolve(name: str, y_true: Tensor, y_pred: Tensor) -> Callable[..., Tensor]:

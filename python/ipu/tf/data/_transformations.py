@@ -35,6 +35,9 @@ class Transformations:
     _impl: Any
     _structure: Any
     _example: tuple[Any, ...] | None
+    # what was cut into batches, into how large ones, and how often that is passed over:
+    # known where this is `batch`, perhaps repeated, and nothing else
+    _batches: tuple[Any, int, int] | None = None
 
     def __init__(self, impl: Any, structure: Any, example: Any = None) -> None:
         """Wrap a ``_core.Dataset``; users call the ``from_...`` methods.
@@ -151,7 +154,9 @@ class Transformations:
             self._structure, [_structure.spec_of(spec) for spec in impl.types]
         )
         example = concrete and tuple((d, (size, *shape)) for d, shape in concrete)
-        return type(self)(impl, structure, example)
+        made = type(self)(impl, structure, example)
+        made._batches = (self, size, 1)
+        return made
 
     def map(
         self: _Self,
@@ -216,7 +221,10 @@ class Transformations:
         """
         del name
         number = -1 if count is None else integer(count, "count")
-        return self._then(self._impl.repeat(number))
+        made = self._then(self._impl.repeat(number))
+        if self._batches is not None and self._batches[2] == 1:
+            made._batches = (*self._batches[:2], number)
+        return made
 
     def take(self: _Self, count: int, name: str | None = None) -> _Self:
         """Keep the first elements.
@@ -279,4 +287,6 @@ class Transformations:
             [0, 1, 2]
         """
         del name
-        return self._then(self._impl.prefetch(integer(buffer_size, "buffer_size")))
+        made = self._then(self._impl.prefetch(integer(buffer_size, "buffer_size")))
+        made._batches = self._batches
+        return made

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Steps over batches that are read on the host, one by one: shapes may vary.
+
+It serves data whose shapes, or whose number, show only when they are read. Each step is
+a call of a program; there is one program for each shape.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras._types import Nest
+from ipu.keras.engine.logits import forget_logits
+from ipu.keras.engine.masks import forget_masks
+from ipu.tf import _function
+from ipu.tf.data import Iterator
+
+__all__ = ["HostLoop"]
+
+_AHEAD = 3  # batches that are made in a thread while the device is busy
+
+
+class HostLoop:
+    """Runs a step for each batch of a data set.
+
+    Args:
+        dataset: The batches, of dtypes that a device has.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset.prefetch(_AHEAD)
+        self._iterator: Any = None
+        self._held: list[Nest] = []  # a batch that was looked at and not yet run
+        self._is_fresh = False  # whether nothing has been run since the last rewind
+        self._function: Any = None
+        self._done = 0
+        self._idle = threading.Event()
+        self._idle.set()
+
+    def first_spec(self) -> Nest | None:
+        """Give the specs of the first batch, None where there is none."""
+        if not self.has_more():
+            return None
+        return tf.nest.map_structure(tf.TensorSpec.from_tensor, self._held[0])
+
+    def set_step(self, step: Callable[[Nest], Nest]) -> None:
+        """Settle what is run for each batch; traced."""
+
+        def program(element: Nest) -> Nest:
+            try:
+                return step(element)
+            finally:
+                forget_logits()
+                forget_masks()
+
+        self._function = _function.DeviceFunction(program)
+
+    def start(self) -> None:
+        """Start to read."""
+        if self._iterator is None:
+            self._iterator = Iterator(self._dataset._impl, self._dataset.element_spec)
+            self._is_fresh = True
+
+    def rewind(self) -> None:
+        """Go on with the first batch."""
+        if not self._is_fresh:
+            self._close()
+            self.start()
+
+    def has_more(self) -> bool:
+        """Whether there is another batch, which is read to find out."""
+        self.start()
+        if not self._held:
+            self._held.extend(itertools.islice(self._iterator, 1))
+        return bool(self._held)
+
+    def run(self, count: int) -> tuple[list[Nest], int]:
+        """Execute at most ``count`` steps.
+
+        Returns:
+            The results of each step, each leaf with a first axis of one; and how many
+            steps there were.
+        """
+        self._done = 0
+        self._idle.clear()
+        parts: list[Nest] = []
+        try:
+            while self._done < count and self.has_more():
+                element = self._held.pop()
+                self._is_fresh = False
+                results = self._function(element)
+                parts.append(
+                    tf.nest.map_structure(lambda leaf: np.asarray(leaf)[None], results)
+                )
+                self._done += 1
+        finally:
+            self._done = 0
+            self._idle.set()
+        return parts, len(parts)
+
+    def stop(self) -> None:
+        """Stop to read."""
+        self._close()
+        self._function = None
+
+    def _close(self) -> None:
+        if self._iterator is not None:
+            self._iterator.close()
+        self._iterator = None
+        self._held = []
+
+    def steps_done(self, timeout_s: float) -> int:
+        """Wait for the end of an execution; give the steps done so far."""
+        self._idle.wait(timeout_s)
+        return self._done
