@@ -371,3 +371,12 @@ def test_arrays_take_the_dtype_of_the_tensor_beside_them() -> None:
             call()
     # NumPy's own functions still take tensors
     assert isinstance(np.sin(a), np.ndarray) and np.add(doubles, a).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
+def test_a_mean_of_integers_does_not_overflow(dtype: str) -> None:
+    most = int(np.iinfo(dtype).max) // (4 if dtype == "int64" else 1)
+    values = np.array([[most, most - 4], [5, 6]], dtype)
+    result = tf.reduce_mean(values, axis=1)
+    assert result.dtype.name == dtype
+    assert result.numpy().tolist() == [most - 2, 5]

@@ -22,7 +22,7 @@
 #include "autodiff/rules.h"
 #include "autodiff/walk.h"
 
-#define IPU_OP(name, text, min_in, max_in, outputs, flags) \
+#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) \
     [IPU_OP_ID_##name] = ((flags)&IPU_OP_GRADIENT) != 0 ? ipu_gradient_##text : NULL,
 static ipu_gradient_fn *const gradient_rules[IPU_OP_ID_COUNT] = {
 #include "ops.def"

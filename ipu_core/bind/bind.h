@@ -9,6 +9,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "base/thread.h"
 #include "data/dataset.h"
 #include "trace/trace.h"
 

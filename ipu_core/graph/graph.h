@@ -9,7 +9,8 @@
 
 #include "base/arena.h"
 #include "base/array.h"
-#include "kernels/kernel.h"
+#include "base/attrs.h"
+#include "base/op.h"
 
 typedef struct ipu_value {
     uint32_t index;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 static ipu_infer_fn *const rules[] = {
-#define IPU_OP(NAME, text, min_in, max_in, outputs, flags) ipu_infer_##text,
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) ipu_infer_##text,
 #include "ops.def"
 #undef IPU_OP
 };
@@ -59,12 +59,14 @@ ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out)
 
 /* --- element-wise ---------------------------------------------------------------- */
 
+/* Input `index` against the op's row. */
 static ipu_status
-check_kind(ipu_infer_call *call, const ipu_type *type, const char *kinds,
-           const char *wanted)
+check_dtype(ipu_infer_call *call, uint32_t index)
 {
-    IPU_FAIL_IF(call->ctx, strchr(kinds, ipu_dtype_kind(type->dtype)) == NULL, TYPE,
-                "expected %s, but got %s", wanted, ipu_dtype_name(type->dtype));
+    char letter = ipu_op_dtype_letter(call->op, index);
+    IPU_FAIL_IF(call->ctx, !ipu_dtype_letter_allows(letter, call->inputs[index].dtype),
+                TYPE, "expected %s, but got %s", ipu_dtype_letter_name(letter),
+                ipu_dtype_name(call->inputs[index].dtype));
     return IPU_OK;
 }
 
@@ -92,126 +94,114 @@ broadcast_into(ipu_infer_call *call, const ipu_type *type, ipu_shape *shape)
 }
 
 static ipu_status
-unary(ipu_infer_call *call, const char *kinds, const char *wanted)
+unary(ipu_infer_call *call)
 {
-    IPU_TRY(check_kind(call, &call->inputs[0], kinds, wanted));
+    IPU_TRY(check_dtype(call, 0));
     call->outputs[0] = call->inputs[0];
     return IPU_OK;
 }
 
 static ipu_status
-binary(ipu_infer_call *call, const char *kinds, const char *wanted)
+binary(ipu_infer_call *call)
 {
     IPU_TRY(same_dtype(call, &call->inputs[0], &call->inputs[1]));
-    IPU_TRY(check_kind(call, &call->inputs[0], kinds, wanted));
+    IPU_TRY(check_dtype(call, 0));
     ipu_type type = call->inputs[0];
     IPU_TRY(broadcast_into(call, &call->inputs[1], &type.shape));
     call->outputs[0] = type;
     return IPU_OK;
 }
 
-static ipu_status
-compare(ipu_infer_call *call, const char *kinds, const char *wanted)
-{
-    IPU_TRY(binary(call, kinds, wanted));
-    call->outputs[0].dtype = IPU_DTYPE_BOOL;
-    return IPU_OK;
-}
-
-#define UNARY(text, ...) \
+#define UNARY(text) \
     ipu_status ipu_infer_##text(ipu_infer_call *call) \
     { \
-        return unary(call, __VA_ARGS__); \
+        return unary(call); \
     }
-#define TEST(text, ...) \
+#define TEST(text) \
     ipu_status ipu_infer_##text(ipu_infer_call *call) \
     { \
-        IPU_TRY(unary(call, __VA_ARGS__)); \
+        IPU_TRY(unary(call)); \
         call->outputs[0].dtype = IPU_DTYPE_BOOL; \
         return IPU_OK; \
     }
-#define BINARY(text, ...) \
+#define BINARY(text) \
     ipu_status ipu_infer_##text(ipu_infer_call *call) \
     { \
-        return binary(call, __VA_ARGS__); \
+        return binary(call); \
     }
-#define COMPARE(text, ...) \
+#define COMPARE(text) \
     ipu_status ipu_infer_##text(ipu_infer_call *call) \
     { \
-        return compare(call, __VA_ARGS__); \
+        IPU_TRY(binary(call)); \
+        call->outputs[0].dtype = IPU_DTYPE_BOOL; \
+        return IPU_OK; \
     }
-#define NUMBERS "fiu", "a numeric dtype"
-#define FLOATS "f", "a floating-point dtype"
-#define INTEGERS "iu", "an integer dtype"
-#define BOOLS "b", "dtype bool"
-#define ANYTHING "fiub", "any dtype"
-
-UNARY(neg, NUMBERS)
-UNARY(abs, NUMBERS)
-UNARY(sign, NUMBERS)
-UNARY(floor, FLOATS)
-UNARY(exp, FLOATS)
-UNARY(log, FLOATS)
-UNARY(sqrt, FLOATS)
-UNARY(rsqrt, FLOATS)
-UNARY(square, NUMBERS)
-UNARY(tanh, FLOATS)
-UNARY(sigmoid, FLOATS)
-UNARY(relu, NUMBERS)
-UNARY(reciprocal, FLOATS)
-UNARY(log1p, FLOATS)
-UNARY(expm1, FLOATS)
-UNARY(sin, FLOATS)
-UNARY(cos, FLOATS)
-UNARY(tan, FLOATS)
-UNARY(asin, FLOATS)
-UNARY(acos, FLOATS)
-UNARY(atan, FLOATS)
-UNARY(sinh, FLOATS)
-UNARY(cosh, FLOATS)
-UNARY(asinh, FLOATS)
-UNARY(acosh, FLOATS)
-UNARY(atanh, FLOATS)
-UNARY(erf, FLOATS)
-UNARY(erfc, FLOATS)
-UNARY(softplus, FLOATS)
-UNARY(lgamma, FLOATS)
-UNARY(digamma, FLOATS)
-UNARY(erfinv, FLOATS)
-UNARY(ceil, FLOATS)
-UNARY(round, NUMBERS)
-UNARY(trunc, FLOATS)
-UNARY(bitwise_not, INTEGERS)
-TEST(is_nan, FLOATS)
-TEST(is_inf, FLOATS)
-TEST(is_finite, FLOATS)
-UNARY(logical_not, BOOLS)
-BINARY(add, NUMBERS)
-BINARY(sub, NUMBERS)
-BINARY(mul, NUMBERS)
-BINARY(div, FLOATS)
-BINARY(floor_div, NUMBERS)
-BINARY(floor_mod, NUMBERS)
-BINARY(pow, NUMBERS)
-BINARY(maximum, NUMBERS)
-BINARY(minimum, NUMBERS)
-COMPARE(equal, ANYTHING)
-COMPARE(not_equal, ANYTHING)
-COMPARE(less, NUMBERS)
-COMPARE(less_equal, NUMBERS)
-COMPARE(greater, NUMBERS)
-COMPARE(greater_equal, NUMBERS)
-BINARY(logical_and, BOOLS)
-BINARY(logical_or, BOOLS)
-BINARY(atan2, FLOATS)
-BINARY(bitwise_and, INTEGERS)
-BINARY(bitwise_or, INTEGERS)
-BINARY(bitwise_xor, INTEGERS)
-BINARY(left_shift, INTEGERS)
-BINARY(right_shift, INTEGERS)
-BINARY(relu_grad, NUMBERS)
-BINARY(tanh_grad, FLOATS)
-BINARY(sigmoid_grad, FLOATS)
+UNARY(neg)
+UNARY(abs)
+UNARY(sign)
+UNARY(floor)
+UNARY(exp)
+UNARY(log)
+UNARY(sqrt)
+UNARY(rsqrt)
+UNARY(square)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(relu)
+UNARY(reciprocal)
+UNARY(log1p)
+UNARY(expm1)
+UNARY(sin)
+UNARY(cos)
+UNARY(tan)
+UNARY(asin)
+UNARY(acos)
+UNARY(atan)
+UNARY(sinh)
+UNARY(cosh)
+UNARY(asinh)
+UNARY(acosh)
+UNARY(atanh)
+UNARY(erf)
+UNARY(erfc)
+UNARY(softplus)
+UNARY(lgamma)
+UNARY(digamma)
+UNARY(erfinv)
+UNARY(ceil)
+UNARY(round)
+UNARY(trunc)
+UNARY(bitwise_not)
+TEST(is_nan)
+TEST(is_inf)
+TEST(is_finite)
+UNARY(logical_not)
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(floor_div)
+BINARY(floor_mod)
+BINARY(pow)
+BINARY(maximum)
+BINARY(minimum)
+COMPARE(equal)
+COMPARE(not_equal)
+COMPARE(less)
+COMPARE(less_equal)
+COMPARE(greater)
+COMPARE(greater_equal)
+BINARY(logical_and)
+BINARY(logical_or)
+BINARY(atan2)
+BINARY(bitwise_and)
+BINARY(bitwise_or)
+BINARY(bitwise_xor)
+BINARY(left_shift)
+BINARY(right_shift)
+BINARY(relu_grad)
+BINARY(tanh_grad)
+BINARY(sigmoid_grad)
 
 ipu_status
 ipu_infer_cast(ipu_infer_call *call)
@@ -283,7 +273,7 @@ ipu_infer_matmul(ipu_infer_call *call)
     ipu_shape_print(&a->shape, ta, sizeof(ta));
     ipu_shape_print(&b->shape, tb, sizeof(tb));
     IPU_TRY(same_dtype(call, a, b));
-    IPU_TRY(check_kind(call, a, NUMBERS));
+    IPU_TRY(check_dtype(call, 0));
     IPU_FAIL_IF(call->ctx, a->shape.rank < 2 || b->shape.rank < 2, INVALID_ARGUMENT,
                 "both inputs need at least two dimensions, but got shapes %s and %s",
                 ta, tb);
@@ -330,9 +320,9 @@ ipu_infer_fused_matmul(ipu_infer_call *call)
 /* --- reductions ------------------------------------------------------------------ */
 
 static ipu_status
-reduce(ipu_infer_call *call, const char *kinds, const char *wanted)
+reduce(ipu_infer_call *call)
 {
-    IPU_TRY(check_kind(call, &call->inputs[0], kinds, wanted));
+    IPU_TRY(check_dtype(call, 0));
     uint32_t count;
     const int64_t *axes = ipu_attrs_ints(call->attrs, IPU_ATTR_AXES, &count);
     bool keep = ipu_attrs_int(call->attrs, IPU_ATTR_KEEP_DIMS, 0) != 0;
@@ -359,7 +349,7 @@ reduce(ipu_infer_call *call, const char *kinds, const char *wanted)
 static ipu_status
 reduce_extreme(ipu_infer_call *call)
 {
-    IPU_TRY(reduce(call, NUMBERS));
+    IPU_TRY(reduce(call));
     char text[128];
     IPU_FAIL_IF(call->ctx,
                 ipu_shape_elements(&call->inputs[0].shape) == 0 &&
@@ -372,13 +362,13 @@ reduce_extreme(ipu_infer_call *call)
 ipu_status
 ipu_infer_sum(ipu_infer_call *call)
 {
-    return reduce(call, NUMBERS);
+    return reduce(call);
 }
 
 ipu_status
 ipu_infer_mean(ipu_infer_call *call)
 {
-    return reduce(call, FLOATS);
+    return reduce(call);
 }
 
 ipu_status
@@ -396,19 +386,19 @@ ipu_infer_min(ipu_infer_call *call)
 ipu_status
 ipu_infer_prod(ipu_infer_call *call)
 {
-    return reduce(call, NUMBERS);
+    return reduce(call);
 }
 
 ipu_status
 ipu_infer_any(ipu_infer_call *call)
 {
-    return reduce(call, BOOLS);
+    return reduce(call);
 }
 
 ipu_status
 ipu_infer_all(ipu_infer_call *call)
 {
-    return reduce(call, BOOLS);
+    return reduce(call);
 }
 
 static ipu_status
@@ -416,7 +406,7 @@ place_of_extreme(ipu_infer_call *call)
 {
     const ipu_shape *shape = &call->inputs[0].shape;
     int32_t axis = 0;
-    IPU_TRY(check_kind(call, &call->inputs[0], NUMBERS));
+    IPU_TRY(check_dtype(call, 0));
     IPU_TRY(ipu__infer_axis(call, shape->rank, &axis));
     IPU_FAIL_IF(call->ctx, shape->dims[axis] == 0, INVALID_ARGUMENT,
                 "the place of the largest or least over an axis without elements");
@@ -451,7 +441,7 @@ ipu_infer_argmin(ipu_infer_call *call)
 static ipu_status
 softmax(ipu_infer_call *call)
 {
-    IPU_TRY(check_kind(call, &call->inputs[0], FLOATS));
+    IPU_TRY(check_dtype(call, 0));
     IPU_FAIL_IF(call->ctx, call->inputs[0].shape.rank < 1, INVALID_ARGUMENT,
                 "softmax needs at least one dimension");
     call->outputs[0] = call->inputs[0];
@@ -485,7 +475,8 @@ ipu_infer_sparse_cross_entropy(ipu_infer_call *call)
 {
     IPU_TRY(softmax(call));
     const ipu_type *labels = &call->inputs[1];
-    IPU_TRY(check_kind(call, labels, "iu", "integer labels"));
+    IPU_FAIL_IF(call->ctx, !ipu_dtype_letter_allows('i', labels->dtype), TYPE,
+                "expected integer labels, but got %s", ipu_dtype_name(labels->dtype));
     loss_outputs(call);
     char a[128];
     char b[128];

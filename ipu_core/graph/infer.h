@@ -22,7 +22,7 @@ typedef struct ipu_infer_call {
 
 typedef ipu_status ipu_infer_fn(ipu_infer_call *call);
 
-#define IPU_OP(NAME, text, min_in, max_in, outputs, flags) \
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) \
     ipu_infer_fn ipu_infer_##text;
 #include "ops.def"
 #undef IPU_OP

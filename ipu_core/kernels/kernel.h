@@ -12,58 +12,9 @@
 #define IPU_KERNELS_KERNEL_H
 
 #include "base/attrs.h"
+#include "base/op.h"
 #include "base/random.h"
 #include "base/thread.h"
-
-typedef enum ipu_op {
-#define IPU_OP(name, text, min_in, max_in, outputs, flags) IPU_OP_ID_##name,
-#include "ops.def"
-#undef IPU_OP
-    IPU_OP_ID_COUNT
-} ipu_op;
-
-enum ipu_op_flag {
-    IPU_OP_KERNEL = 1 << 0,
-    IPU_OP_GRADIENT = 1 << 1,
-    IPU_OP_ELEMENTWISE = 1 << 2,
-    IPU_OP_COMMUTES = 1 << 3,
-    IPU_OP_RANDOM = 1 << 4,
-    IPU_OP_READS = 1 << 5,
-    IPU_OP_WRITES = 1 << 6,
-    IPU_OP_BLOCK = 1 << 7,
-    IPU_OP_VIEW = 1 << 8,
-    IPU_OP_IN_PLACE = 1 << 9,
-    IPU_OP_OPAQUE = 1 << 10
-};
-
-typedef struct ipu_op_info {
-    const char *name;
-    int32_t min_inputs;
-    int32_t max_inputs; /* -1: any number */
-    int32_t outputs;    /* -1: given by the resource or the block */
-    uint32_t flags;
-} ipu_op_info;
-
-const ipu_op_info *ipu_op_info_of(ipu_op op);
-bool ipu_op_parse(const char *text, size_t length, ipu_op *out);
-
-/* Activation in the write-back of fused_matmul. Values are part of the text form. */
-typedef enum ipu_activation {
-    IPU_ACTIVATION_NONE = 0,
-    IPU_ACTIVATION_RELU = 1,
-    IPU_ACTIVATION_TANH = 2,
-    IPU_ACTIVATION_SIGMOID = 3
-} ipu_activation;
-
-/* How tensor_scatter joins. Values are part of the text form. */
-typedef enum ipu_scatter {
-    IPU_SCATTER_UPDATE = 0,
-    IPU_SCATTER_ADD = 1,
-    IPU_SCATTER_MUL = 2,
-    IPU_SCATTER_MIN = 3,
-    IPU_SCATTER_MAX = 4,
-    IPU_SCATTER_COUNT
-} ipu_scatter;
 
 /* Slabs, ring slots and variables end with this much readable slack: BLIS 0.9's small
  * kernels may read a little past a matrix (flame/blis#635). */
@@ -125,16 +76,5 @@ const char *ipu_cpu_class_name(ipu_cpu_class cpu);
 /* Fails with UNIMPLEMENTED where the op has no kernel for these dtypes. */
 ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_kernel_spec *spec,
                               ipu_kernel_variant variant, ipu_cpu_class cpu);
-
-/* --- the micro-program of fused_elementwise (attribute `code`) -------------------
- * Instructions of IPU_FUSED_WORDS integers each: { op, dtype, a, b, c }: `op` is an
- * ELEMENTWISE ipu_op, dtype that of its result, a/b/c operands or -1. An operand below
- * input_count is that input, broadcast to the result's shape; operand input_count + i
- * is the result of instruction i. The last instruction's result is the output. */
-enum {
-    IPU_FUSED_WORDS = 5,
-    IPU_FUSED_MAX_INSTRUCTIONS = 32,
-    IPU_FUSED_MAX_INPUTS = 16
-};
 
 #endif

@@ -13,7 +13,7 @@
 typedef ipu_status ipu_choose_fn(ipu_ctx *ctx, ipu_kernel_spec *spec,
                                  ipu_cpu_class cpu);
 
-#define IPU_OP(name, text, min_in, max_in, outputs, flags) \
+#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) \
     ipu_kernel_fn ipu_reference_##text; \
     ipu_choose_fn ipu_choose_##text;
 #include "ops.def"

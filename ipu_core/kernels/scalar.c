@@ -366,8 +366,7 @@ integer_power(uint64_t base, uint64_t exponent)
     return result;
 }
 
-/* Quotients of signed values: `floors` rounds down instead of to zero. INT_MIN / -1
- * wraps. */
+/* floor_div or floor_mod of signed values. INT_MIN / -1 wraps. */
 static ipu__fault
 signed_divide(ipu_op op, int64_t a, int64_t b, ipu__scalar *result)
 {
@@ -384,7 +383,7 @@ signed_divide(ipu_op op, int64_t a, int64_t b, ipu__scalar *result)
     if (op == IPU_OP_ID_FLOOR_MOD) {
         result->i = down ? rest + b : rest;
     } else {
-        result->i = quotient - (op == IPU_OP_ID_FLOOR_DIV && down);
+        result->i = quotient - down;
     }
     return IPU_FAULT_NONE;
 }
@@ -405,7 +404,6 @@ integer_apply(ipu_op op, bool is_signed, ipu__scalar a, ipu__scalar b,
     case IPU_OP_ID_SIGN:
         result->i = a_negative ? -1 : a.u != 0;
         break;
-    case IPU_OP_ID_FLOOR:
     case IPU_OP_ID_ROUND:
         result->u = a.u;
         break;
@@ -446,7 +444,6 @@ integer_apply(ipu_op op, bool is_signed, ipu__scalar a, ipu__scalar b,
     case IPU_OP_ID_MUL:
         result->u = a.u * b.u;
         break;
-    case IPU_OP_ID_DIV:
     case IPU_OP_ID_FLOOR_DIV:
     case IPU_OP_ID_FLOOR_MOD:
         if (is_signed) {

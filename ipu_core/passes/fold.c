@@ -12,6 +12,7 @@
  * thread per graph. */
 #include <string.h>
 
+#include "kernels/kernel.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 

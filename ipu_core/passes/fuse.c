@@ -6,7 +6,7 @@
  *                      (the last two may each be missing, not both)
  *   matmul_sgd_update  matmul as the gradient of sgd_update
  *   fused_elementwise  a tree of element-wise nodes of one shape as a micro-program
- *                      (kernels/kernel.h); a value goes into it if nothing outside the
+ *                      (base/op.h); a value goes into it if nothing outside the
  *                      tree uses it
  *
  * The fused node stands where the last of its nodes stood. In between there may be no

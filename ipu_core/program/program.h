@@ -7,6 +7,7 @@
 #define IPU_PROGRAM_PROGRAM_H
 
 #include "graph/graph.h"
+#include "kernels/kernel.h"
 #include "memory/memory.h"
 
 /* Where an operand lives. */

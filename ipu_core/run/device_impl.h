@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
+#include "base/random.h"
 #include "graph/graph.h"
 #include "run/device.h"
 

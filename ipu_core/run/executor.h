@@ -5,6 +5,7 @@
 #ifndef IPU_RUN_EXECUTOR_H
 #define IPU_RUN_EXECUTOR_H
 
+#include "base/thread.h"
 #include "program/program.h"
 #include "run/device.h"
 

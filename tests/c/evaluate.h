@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "graph/graph.h"
+#include "kernels/kernel.h"
 
 enum { EVALUATE_MOST = 64 };
 

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/dtype.h"
+#include "base/op.h"
 #include "base/random.h"
 #include "base/shape.h"
 #include "base/text.h"
@@ -108,6 +109,74 @@ test_random(void)
     CHECK(out[2] == 0xbc57ac4cU && out[3] == 0x9b00dbd8U);
 }
 
+static ipu_type
+scalar_of(ipu_dtype dtype)
+{
+    return (ipu_type){dtype, ipu_shape_scalar()};
+}
+
+static void
+test_dtype_rules(void)
+{
+    ipu_type f = scalar_of(IPU_DTYPE_FLOAT32);
+    ipu_type h = scalar_of(IPU_DTYPE_FLOAT16);
+    ipu_type i = scalar_of(IPU_DTYPE_INT32);
+    ipu_type b = scalar_of(IPU_DTYPE_BOOL);
+    ipu_type mixed[3] = {f, h, f};
+    ipu_type floats[4] = {f, f, f, f};
+    ipu_type choice[3] = {b, i, i};
+    ipu_type window[4] = {f, i, i, i};
+    ipu_type adam[3] = {h, f, i};
+    ipu_type halves[3] = {h, h, h};
+    CHECK(ipu_op_allows(IPU_OP_ID_ADD, floats, 2, &f, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_ADD, mixed, 2, &f, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_ADD, floats, 2, &h, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_ADD, floats, 3, &f, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_ADD, floats, 1, &f, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_SQRT, &i, 1, &i, 1));
+    CHECK(ipu_op_allows(IPU_OP_ID_LESS, floats, 2, &b, 1));
+    CHECK(ipu_op_allows(IPU_OP_ID_SELECT, choice, 3, &i, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_SELECT, choice, 3, &f, 1));
+    CHECK(ipu_op_allows(IPU_OP_ID_CONCAT, floats, 4, &f, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_CONCAT, mixed, 3, &f, 1));
+    CHECK(ipu_op_allows(IPU_OP_ID_DYNAMIC_SLICE, window, 4, &f, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_DYNAMIC_SLICE, floats, 2, &f, 1));
+    CHECK(ipu_op_allows(IPU_OP_ID_FUSED_MATMUL, floats, 2, &f, 1));
+    CHECK(ipu_op_allows(IPU_OP_ID_FUSED_MATMUL, floats, 3, &f, 1));
+    CHECK(!ipu_op_allows(IPU_OP_ID_CHOLESKY, &h, 1, &h, 1));
+    CHECK(ipu_op_allows(IPU_OP_ID_ADAM_UPDATE, adam, 3, halves, 3));
+    CHECK(!ipu_op_allows(IPU_OP_ID_ADAM_UPDATE, adam, 3, halves, 2));
+    CHECK(!ipu_op_allows(IPU_OP_ID_ADAM_UPDATE, adam, 3, floats, 3));
+    CHECK(ipu_op_allows(IPU_OP_ID_SGD_UPDATE, floats, 2, &f, 1));
+    CHECK(ipu_op_dtype_letter(IPU_OP_ID_SELECT, 0) == 'b');
+    CHECK(ipu_op_dtype_letter(IPU_OP_ID_SELECT, 2) == 'A');
+    CHECK(ipu_op_dtype_letter(IPU_OP_ID_DYNAMIC_SLICE, 5) == 'j');
+}
+
+/* Each row: letters that mean something, one colon, room for as many inputs as the row
+ * says, results as many as it says. */
+static void
+test_every_dtype_rule_is_well_formed(void)
+{
+    for (int id = 0; id < IPU_OP_ID_COUNT; id++) {
+        const ipu_op_info *info = ipu_op_info_of((ipu_op)id);
+        const char *colon = strchr(info->dtypes, ':');
+        CHECK(colon != NULL && strchr(colon + 1, ':') == NULL);
+        int inputs = 0;
+        int results = 0;
+        bool any_inputs = false;
+        for (const char *c = info->dtypes; *c != '\0'; c++) {
+            CHECK(strchr("AaNnFfWIibjs:?*", *c) != NULL);
+            bool letter = strchr(":?*", *c) == NULL;
+            inputs += letter && c < colon;
+            results += letter && c > colon;
+            any_inputs = any_inputs || (*c == '*' && c < colon);
+        }
+        CHECK(any_inputs ? info->max_inputs == -1 : info->max_inputs == inputs);
+        CHECK(info->outputs <= 0 || results == info->outputs);
+    }
+}
+
 int
 main(void)
 {
@@ -115,5 +184,7 @@ main(void)
     test_shapes();
     test_memory();
     test_random();
+    test_dtype_rules();
+    test_every_dtype_rule_is_well_formed();
     return CHECK_DONE();
 }

@@ -10,7 +10,6 @@ import numpy as np
 
 from ipu.tf._convert import Tensor, apply, axes_of, axis_of, cast, like, on_device
 from ipu.tf._dispatch import op
-from ipu.tf._elementwise import truncatediv
 from ipu.tf.dtypes import as_dtype, int32
 
 
@@ -80,11 +79,7 @@ def reduce_mean(
         >>> tf.reduce_mean([[1.0, 2.0], [3.0, 4.0]], axis=1).numpy().tolist()
         [1.5, 3.5]
     """
-    tensor = Tensor(input_tensor)
-    if tensor.dtype.is_integer:
-        total = _reduce("sum", tensor, axis, keepdims)
-        return truncatediv(total, like(_count(tensor, axis), total))
-    return _reduce("mean", tensor, axis, keepdims)
+    return _reduce("mean", Tensor(input_tensor), axis, keepdims)
 
 
 @op

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The op table as data: name, arity, dtype rule and flags of each row of ops.def, by id
+ * and by text. The preprocessor makes the rows, so that the table cannot drift from the
+ * enum. Parsing is a linear search: it serves the text form and the door of Python's
+ * `apply`, which caches what it found. Constant data, any thread. */
+#include "base/op.h"
+
+#include <string.h>
+
+static const ipu_op_info infos[IPU_OP_ID_COUNT] = {
+#define IPU_OP(id, text, fewest, most, outs, rule, bits) \
+    [IPU_OP_ID_##id] = {.name = #text, \
+                        .min_inputs = (fewest), \
+                        .max_inputs = (most), \
+                        .outputs = (outs), \
+                        .dtypes = (rule), \
+                        .flags = (uint32_t)(bits)},
+#include "ops.def"
+#undef IPU_OP
+};
+
+const ipu_op_info *
+ipu_op_info_of(ipu_op op)
+{
+    return &infos[op];
+}
+
+bool
+ipu_op_parse(const char *text, size_t length, ipu_op *out)
+{
+    for (int32_t i = 0; i < IPU_OP_ID_COUNT; i++) {
+        if (strlen(infos[i].name) == length &&
+            memcmp(infos[i].name, text, length) == 0) {
+            *out = (ipu_op)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --- dtype rules ------------------------------------------------------------------ */
+
+static bool
+is_own(char letter) /* one of the letters that stand for the op's own dtype */
+{
+    return letter >= 'A' && letter <= 'Z';
+}
+
+bool
+ipu_dtype_letter_allows(char letter, ipu_dtype dtype)
+{
+    char kind = ipu_dtype_kind(dtype);
+    switch (letter) {
+    case 'N':
+    case 'n':
+        return kind != 'b';
+    case 'F':
+    case 'f':
+        return kind == 'f';
+    case 'W':
+        return kind == 'f' && dtype != IPU_DTYPE_FLOAT16;
+    case 'I':
+    case 'i':
+        return kind == 'i' || kind == 'u';
+    case 'b':
+        return kind == 'b';
+    case 'j':
+        return dtype == IPU_DTYPE_INT32 || dtype == IPU_DTYPE_INT64;
+    case 's':
+        return dtype == IPU_DTYPE_INT32;
+    default: /* A, a */
+        return true;
+    }
+}
+
+const char *
+ipu_dtype_letter_name(char letter)
+{
+    switch (letter) {
+    case 'N':
+    case 'n':
+        return "a numeric dtype";
+    case 'F':
+    case 'f':
+        return "a floating-point dtype";
+    case 'W':
+        return "float32 or float64";
+    case 'I':
+    case 'i':
+        return "an integer dtype";
+    case 'b':
+        return "dtype bool";
+    case 'j':
+        return "int32 or int64";
+    case 's':
+        return "int32";
+    default:
+        return "any dtype";
+    }
+}
+
+static bool
+is_end(char c)
+{
+    return c == ':' || c == '\0';
+}
+
+char
+ipu_op_dtype_letter(ipu_op op, uint32_t index)
+{
+    const char *rule = infos[op].dtypes;
+    while (index > 0 && !is_end(rule[0]) && rule[1] != '*') {
+        rule += rule[1] == '?' ? 2 : 1;
+        index--;
+    }
+    return rule[0];
+}
+
+/* `own`: the op's own dtype, IPU_DTYPE_COUNT before the first operand that has it. */
+static bool
+allows_each(const char *rule, const ipu_type *types, uint32_t count, ipu_dtype *own)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_end(rule[0]) || !ipu_dtype_letter_allows(rule[0], types[i].dtype)) {
+            return false;
+        }
+        if (is_own(rule[0])) {
+            if (*own != IPU_DTYPE_COUNT && *own != types[i].dtype) {
+                return false;
+            }
+            *own = types[i].dtype;
+        }
+        if (rule[1] != '*') {
+            rule += rule[1] == '?' ? 2 : 1;
+        }
+    }
+    return is_end(rule[0]) || rule[1] == '*' || rule[1] == '?';
+}
+
+bool
+ipu_op_allows(ipu_op op, const ipu_type *inputs, uint32_t input_count,
+              const ipu_type *outputs, uint32_t output_count)
+{
+    const char *rule = infos[op].dtypes;
+    ipu_dtype own = IPU_DTYPE_COUNT;
+    return allows_each(rule, inputs, input_count, &own) &&
+           allows_each(strchr(rule, ':') + 1, outputs, output_count, &own);
+}

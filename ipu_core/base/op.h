@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ops: their ids, and what ops.def says of each as data. Rooms that only name ops,
+ * graph/ and passes/ among them, need nothing else of kernels/. */
+#ifndef IPU_BASE_OP_H
+#define IPU_BASE_OP_H
+
+#include "base/shape.h"
+
+typedef enum ipu_op {
+#define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) IPU_OP_ID_##name,
+#include "ops.def"
+#undef IPU_OP
+    IPU_OP_ID_COUNT
+} ipu_op;
+
+enum ipu_op_flag {
+    IPU_OP_KERNEL = 1 << 0,
+    IPU_OP_GRADIENT = 1 << 1,
+    IPU_OP_ELEMENTWISE = 1 << 2,
+    IPU_OP_COMMUTES = 1 << 3,
+    IPU_OP_RANDOM = 1 << 4,
+    IPU_OP_READS = 1 << 5,
+    IPU_OP_WRITES = 1 << 6,
+    IPU_OP_BLOCK = 1 << 7,
+    IPU_OP_VIEW = 1 << 8,
+    IPU_OP_IN_PLACE = 1 << 9,
+    IPU_OP_OPAQUE = 1 << 10
+};
+
+typedef struct ipu_op_info {
+    const char *name;
+    int32_t min_inputs;
+    int32_t max_inputs; /* -1: any number */
+    int32_t outputs;    /* -1: given by the resource or the block */
+    const char *dtypes; /* the dtype rule, see ops.def */
+    uint32_t flags;
+} ipu_op_info;
+
+const ipu_op_info *ipu_op_info_of(ipu_op op);
+bool ipu_op_parse(const char *text, size_t length, ipu_op *out);
+
+/* Whether the row's dtype rule allows these operands and results. Variables and slots
+ * that a kernel writes are results. */
+bool ipu_op_allows(ipu_op op, const ipu_type *inputs, uint32_t input_count,
+                   const ipu_type *outputs, uint32_t output_count);
+/* The letter of input `index` in the rule, see ops.def; there has to be such an input.
+ */
+char ipu_op_dtype_letter(ipu_op op, uint32_t index);
+/* Whether a letter allows a dtype, and its name in messages: "a numeric dtype". */
+bool ipu_dtype_letter_allows(char letter, ipu_dtype dtype);
+const char *ipu_dtype_letter_name(char letter);
+
+/* Attribute `activation` of fused_matmul. Values are part of the text form. */
+typedef enum ipu_activation {
+    IPU_ACTIVATION_NONE = 0,
+    IPU_ACTIVATION_RELU = 1,
+    IPU_ACTIVATION_TANH = 2,
+    IPU_ACTIVATION_SIGMOID = 3
+} ipu_activation;
+
+/* Attribute `reduction` of tensor_scatter: how it joins. Values are part of the text
+ * form. */
+typedef enum ipu_scatter {
+    IPU_SCATTER_UPDATE = 0,
+    IPU_SCATTER_ADD = 1,
+    IPU_SCATTER_MUL = 2,
+    IPU_SCATTER_MIN = 3,
+    IPU_SCATTER_MAX = 4,
+    IPU_SCATTER_COUNT
+} ipu_scatter;
+
+/* Attribute `code` of fused_elementwise, a micro-program: instructions of
+ * IPU_FUSED_WORDS integers each, { op, dtype, a, b, c }. `op` is an ELEMENTWISE ipu_op,
+ * dtype that of its result, a/b/c operands or -1. An operand below input_count is that
+ * input, broadcast to the result's shape; operand input_count + i is the result of
+ * instruction i. The last instruction's result is the output. */
+enum {
+    IPU_FUSED_WORDS = 5,
+    IPU_FUSED_MAX_INSTRUCTIONS = 32,
+    IPU_FUSED_MAX_INPUTS = 16
+};
+
+#endif
