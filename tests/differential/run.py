@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Evaluates all cases on one side: `python run.py ipu|tensorflow FILE`.
+
+The result of a case is plain data: see `plain`. A file is a pickle of them by name.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import expressions
+import programs
+
+
+def plain(value: Any) -> Any:
+    """Tensors as arrays, shapes as tuples, dtypes as names; structures stay."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if type(value).__name__ == "TensorShape":
+        return None if value.rank is None else ["shape", *value.as_list()]
+    if type(value).__name__ == "DType":
+        return value.name
+    if type(value).__name__ == "IndexedSlices":
+        dense = np.zeros(np.asarray(value.dense_shape), np.asarray(value.values).dtype)
+        np.add.at(dense, np.asarray(value.indices), np.asarray(value.values))
+        return dense
+    if hasattr(value, "numpy"):
+        array = np.asarray(value.numpy())
+        return array
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return f"<{type(value).__name__}>"
+
+
+def evaluate(call: Any) -> Any:
+    """What a case gives, or ("raises", names of the exception's classes)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ("gives", plain(call()))
+        except Exception as error:
+            names = [c.__name__ for c in type(error).__mro__]
+            return (
+                "raises",
+                names[: names.index("Exception")] or names[:1],
+                str(error),
+            )
+
+
+def side(name: str) -> Any:
+    """The module `tf` of a side."""
+    if name == "ipu":
+        from ipu import keras, tf
+
+        attributes = {k: getattr(tf, k) for k in dir(tf) if not k.startswith("__")}
+        return SimpleNamespace(**{**attributes, "keras": keras})
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    # Keras 2 is what programs for the IPU are written for
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    import tensorflow as tf
+
+    return tf
+
+
+def evaluate_all(name: str, only: str = "") -> dict[str, Any]:
+    tf = side(name)
+    prepared: dict[str, Any] = {"np": np}
+    exec(expressions.PREPARED, prepared)
+    found = {}
+    for case, text in expressions.lines().items():
+        if only in case:
+            code = compile(text, "<case>", "eval")
+            found[case] = evaluate(lambda code=code: eval(code, {**prepared, "tf": tf}))
+    for case, function in programs.cases().items():
+        if only in case:
+            found[case] = evaluate(lambda function=function: function(tf))
+    return found
+
+
+if __name__ == "__main__":
+    results = evaluate_all(sys.argv[1], sys.argv[3] if len(sys.argv) > 3 else "")
+    Path(sys.argv[2]).write_bytes(pickle.dumps(results))
