@@ -102,7 +102,9 @@ def test_all_forms_give_the_same_bits(case: Case) -> None:
             got = harness.run(text, values + more, fuse=fuse)
             harness.same_bits(got[:count], base, f"chained, {what}")
             harness.same_bits(got[count:], [values[i] for i in held], f"inputs, {what}")
+        harness.same_program(text)
     text, zeros = harness.looped(case)
+    harness.same_program(text)
     for trips in (0, 3):
         last = zeros if trips == 0 else base
         if case.random and trips:

@@ -119,13 +119,14 @@ graph_gradients(PyObject *module, PyObject *argument)
 static PyObject *
 graph_compile(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"text", "device", "fuse", "reference", NULL};
+    static char *names[] = {"text", "device", "fuse", "reference", "verify", NULL};
     const char *text;
     PyObject *device = Py_None;
     int fuse = 1;
     int reference = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|Opp:graph_compile", names, &text,
-                                     &device, &fuse, &reference)) {
+    int verify = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|Oppp:graph_compile", names, &text,
+                                     &device, &fuse, &reference, &verify)) {
         return NULL;
     }
     ipu_graph *graph = parse(module, text);
@@ -133,7 +134,7 @@ graph_compile(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     PyObject *program = ipu_py_program_compile(state_of(module), graph, NULL, device,
-                                               fuse != 0, reference != 0, true);
+                                               fuse != 0, reference != 0, verify != 0);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_graph_free(&ctx, graph);
     return program;
@@ -172,9 +173,8 @@ PyMethodDef ipu_py_testing_methods[] = {
      "as further results."},
     {"graph_compile", (PyCFunction)(void (*)(void))graph_compile,
      METH_VARARGS | METH_KEYWORDS,
-     "graph_compile(text, device=None, fuse=True, reference=False)\n--\n\nA Program of "
-     "the "
-     "graph, verified after each pass."},
+     "graph_compile(text, device=None, fuse=True, reference=False, verify=True)\n--\n\n"
+     "A Program of the graph, verified after each pass unless that is left out."},
     {"op_table", op_names, METH_NOARGS, "op_table()\n--\n\n(name, flags) of each op."},
     {"cpu_class", cpu_class, METH_NOARGS,
      "cpu_class()\n--\n\nThe CPU class that kernels are chosen for."},

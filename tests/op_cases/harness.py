@@ -22,6 +22,13 @@ def run(
     return [np.asarray(t.numpy()) for t in program.run(list(inputs))]
 
 
+def same_program(text: str, **options: Any) -> None:
+    """With the verifier and without it, the same instructions."""
+    verified = _core.graph_compile(text, **options)
+    plain = _core.graph_compile(text, verify=False, **options)
+    assert plain.text == verified.text
+
+
 # --- graphs around one op -------------------------------------------------------------
 
 
