@@ -13,7 +13,8 @@
  * INVALID_ARGUMENT where nothing says how many turns there are at most. out[i] is
  * IPU_NO_VALUE where ys do not depend on xs[i]. Integer and bool values carry no
  * gradient. Partial gradients add in reverse program order. Gradient nodes inherit the
- * placement and source of their forward node. */
+ * placement and source of their forward node. After a failure the block has the nodes
+ * that it had, though loops in it may keep values in vain. */
 ipu_status ipu_gradients(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                          const ipu_value *ys, const ipu_value *grad_ys,
                          uint32_t y_count, const ipu_value *xs, uint32_t x_count,

@@ -1,185 +1,235 @@
 /* SPDX-License-Identifier: MIT
  *
- * Gradients of nodes that hold blocks. In: a loop or a switch whose outputs have
- * gradients. Out: a node in w->block that computes what comes back to its inputs and to
- * the values that its blocks use from outside.
+ * What loops and branches share on the way back, and how what a gradient uses of them
+ * reaches it.
  *
- * The gradient of a loop is a loop that runs backwards as often as the forward one ran:
+ * The gradient of a loop is a `repeat` that takes the turns backwards; that of a switch
+ * a switch with the same index, each of whose branches goes back through one branch.
+ * Both sum up the gradients of the values that the node's blocks use from outside: the
+ * targets.
  *
- *     t, d..., a... = repeat(turns, turns - 1, d_final..., 0...) { the gradient of body
- * }
- *
- * d comes back to the carried values, a is the sum over the turns for each value from
- * outside. That of a switch is a switch with the same index, each of whose branches
- * goes back through one branch.
- *
- * The gradient's blocks are first built as if the forward block's values could be seen
- * there. What they really use of them decides what is kept: a loop carries for each
- * such value a tensor of most-turns rows, which a turn writes its row of and the
- * gradient reads it from; a switch gets them as outputs. Constants and what is a view
- * of something kept are made anew. So forward nodes gain inputs and outputs and nothing
- * else changes; and loops in loops need nothing more, as what an inner one keeps is a
- * value of the outer one's body.
+ * The blocks of the gradient are derived as if they could see the values of the forward
+ * block. What they really use of it is the plan: which values are kept and which are
+ * made anew. A loop keeps a value in a tensor with a row for each turn, which it
+ * carries and which the gradient reads back; a switch gives it as an output. Constants,
+ * counters and what is a view of something kept are made anew. So forward nodes gain
+ * inputs and outputs and nothing else changes; and loops in loops need nothing more, as
+ * what an inner one keeps is a value of the outer one's body.
  *
  * A read of a variable that nothing in the node writes moves in front of it, so that it
  * is a value from outside: a weight is not kept once for each turn. */
 #include "autodiff/control.h"
 
+#include "graph/block_op.h"
+#include "graph/effects.h"
+#include "graph/trips.h"
+
 /* --- reads of variables ---------------------------------------------------------- */
 
-static bool
-block_writes(const ipu_graph *graph, ipu_block id, int64_t resource)
+/* Moves the reads of a node's blocks in front of it, if nothing in the node writes what
+ * they read. Those of blocks further inside have moved to these already. */
+static void
+hoist_reads(ipu__walk *w, const ipu_effects *effects, ipu_node owner)
 {
-    const ipu_block_data *block = ipu_block_of(graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(graph, block->nodes.items[i]);
-        uint32_t slot_count;
-        const int64_t *slots = ipu_attrs_ints(node->attrs, IPU_ATTR_SLOTS, &slot_count);
-        bool writes = (ipu_op_info_of(node->op)->flags & IPU_OP_WRITES) != 0;
-        if (writes && ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1) == resource) {
-            return true;
-        }
-        for (uint32_t k = 0; k < slot_count; k++) {
-            if (slots[k] == resource) {
-                return true;
-            }
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            if (block_writes(graph, ipu_node_block(node, k), resource)) {
-                return true;
+    ipu_graph *graph = w->graph;
+    ipu_block home = ipu_node_of(graph, owner)->block;
+    for (uint32_t k = 0; k < ipu_node_block_count(ipu_node_of(graph, owner)); k++) {
+        ipu_block held = ipu_node_block(ipu_node_of(graph, owner), k);
+        ipu_node next;
+        for (ipu_node n = ipu_block_first(graph, held); ipu_is_node(n); n = next) {
+            const ipu_node_data *node = ipu_node_of(graph, n);
+            next = node->next;
+            if (node->op == IPU_OP_ID_VARIABLE_READ &&
+                !ipu_effects_node_writes(effects, ipu_node_of(graph, owner),
+                                         ipu_node_resource(node, 0))) {
+                ipu_graph_move(graph, n, home, owner);
             }
         }
     }
-    return false;
 }
 
 static bool
-node_writes(const ipu_graph *graph, ipu_node id, int64_t resource)
+any_output_depends(const ipu__walk *w, const ipu_node_data *node)
 {
-    const ipu_node_data *node = ipu_node_of(graph, id);
-    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-        if (block_writes(graph, ipu_node_block(node, k), resource)) {
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (ipu__walk_depends(w, ipu_node_output(node, i))) {
             return true;
         }
     }
     return false;
 }
 
-static ipu_status
-hoist_reads(ipu__control *c, ipu_block id)
+static void
+hoist_in_block(ipu__walk *w, const ipu_effects *effects, ipu_block id)
 {
-    ipu_graph *graph = c->w->graph;
-    for (size_t i = 0; i < ipu_block_of(graph, id)->nodes.count; i++) {
-        ipu_node node_id = ipu_block_of(graph, id)->nodes.items[i];
-        const ipu_node_data *node = ipu_node_of(graph, node_id);
-        int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);
-        if (node->op == IPU_OP_ID_VARIABLE_READ &&
-            !node_writes(graph, c->node, resource)) {
-            IPU_TRY(ipu_graph_hoist(c->w->ctx, graph, node_id, c->node));
-            i--;
+    for (ipu_node n = ipu_block_first(w->graph, id); ipu_is_node(n);
+         n = ipu_node_next(w->graph, n)) {
+        const ipu_node_data *node = ipu_node_of(w->graph, n);
+        if (!ipu_node_holds_blocks(node) || !any_output_depends(w, node)) {
             continue;
         }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            IPU_TRY(hoist_reads(c, ipu_node_block(node, k)));
+            hoist_in_block(w, effects, ipu_node_block(node, k));
+        }
+        hoist_reads(w, effects, n);
+    }
+}
+
+ipu_status
+ipu__control_prepare(ipu__walk *w)
+{
+    ipu_effects effects;
+    if (w->graph->blocks.count > 1) {
+        IPU_TRY(ipu_effects_find(w->ctx, w->graph, &effects));
+        for (uint32_t b = 0; b <= w->block.index; b++) {
+            if (ipu__walk_is_around(w, (ipu_block){b})) {
+                hoist_in_block(w, &effects, (ipu_block){b});
+            }
+        }
+        ipu_effects_free(w->ctx, &effects);
+    }
+    for (uint32_t i = 0; i < w->x_count; i++) {
+        ipu_block home = ipu_value_of(w->graph, w->xs[i])->block;
+        if (ipu__walk_depends(w, w->xs[i]) && !ipu__walk_is_around(w, home)) {
+            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &w->inner_xs, w->xs[i]));
         }
     }
     return IPU_OK;
 }
 
-/* --- values from outside --------------------------------------------------------- */
+/* --- targets --------------------------------------------------------------------- */
 
-static bool
-contains(const ipu__values *list, ipu_value value)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        if (list->items[i].index == value.index) {
-            return true;
-        }
-    }
-    return false;
-}
+typedef struct target_finder {
+    ipu__control *c;
+    ipu_id_map seen;
+} target_finder;
 
 static ipu_status
-add_target(ipu__control *c, ipu_value value)
+add_target(target_finder *f, ipu_value value)
 {
-    if (contains(&c->targets, value)) {
+    ipu__walk *w = f->c->w;
+    if (!ipu__walk_depends(w, value) || ipu_id_map_has(&f->seen, value.index)) {
         return IPU_OK;
     }
-    IPU_TRY(IPU_ARRAY_PUSH(c->w->ctx, &c->before, c->w->grads[value.index]));
-    return IPU_ARRAY_PUSH(c->w->ctx, &c->targets, value);
+    IPU_TRY(ipu_id_map_put(w->ctx, &f->seen, value.index, 0));
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &f->c->before, w->grads[value.index]));
+    return IPU_ARRAY_PUSH(w->ctx, &f->c->targets, value);
 }
 
 static ipu_status
-add_if_from_outside(ipu__control *c, ipu_value value)
+add_if_from_outside(target_finder *f, ipu_value value)
 {
-    const ipu_graph *graph = c->w->graph;
-    if (!ipu__walk_depends(c->w, value) ||
-        ipu_graph_is_inside(graph, ipu_value_of(graph, value)->block, c->node)) {
-        return IPU_OK;
-    }
-    return add_target(c, value);
+    const ipu_graph *graph = f->c->w->graph;
+    return ipu_graph_is_inside(graph, ipu_value_of(graph, value)->block, f->c->node)
+               ? IPU_OK
+               : add_target(f, value);
 }
 
 static ipu_status
-find_outside_values(ipu__control *c, ipu_block id)
+find_in_block(target_finder *f, ipu_block id)
 {
-    const ipu_graph *graph = c->w->graph;
+    const ipu_graph *graph = f->c->w->graph;
     const ipu_block_data *block = ipu_block_of(graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(graph, block->nodes.items[i]);
+    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
+        const ipu_node_data *node = ipu_node_of(graph, n);
         for (uint32_t k = 0; k < node->input_count; k++) {
-            IPU_TRY(add_if_from_outside(c, node->inputs[k]));
+            IPU_TRY(add_if_from_outside(f, node->inputs[k]));
         }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            IPU_TRY(find_outside_values(c, ipu_node_block(node, k)));
+            IPU_TRY(find_in_block(f, ipu_node_block(node, k)));
         }
     }
     for (size_t i = 0; i < block->results.count; i++) {
-        IPU_TRY(add_if_from_outside(c, block->results.items[i]));
+        IPU_TRY(add_if_from_outside(f, block->results.items[i]));
     }
     return IPU_OK;
 }
 
 /* Values that the blocks use, and those that are differentiated by and lie inside. */
-static ipu_status
-find_targets(ipu__control *c)
+ipu_status
+ipu__control_find_targets(ipu__control *c)
 {
     const ipu__walk *w = c->w;
-    for (uint32_t k = 0; k < ipu_node_block_count(ipu_node_of(w->graph, c->node));
-         k++) {
-        ipu_block held = ipu_node_block(ipu_node_of(w->graph, c->node), k);
-        IPU_TRY(find_outside_values(c, held));
+    const ipu_node_data *node = ipu_node_of(w->graph, c->node);
+    target_finder f = {.c = c};
+    ipu_status status = IPU_OK;
+    for (uint32_t k = 0; status == IPU_OK && k < ipu_node_block_count(node); k++) {
+        status = find_in_block(&f, ipu_node_block(node, k));
     }
-    for (uint32_t i = 0; i < w->x_count; i++) {
-        ipu_block home = ipu_value_of(w->graph, w->xs[i])->block;
-        if (ipu__walk_depends(w, w->xs[i]) &&
-            ipu_graph_is_inside(w->graph, home, c->node)) {
-            IPU_TRY(add_target(c, w->xs[i]));
+    for (size_t i = 0; status == IPU_OK && i < w->inner_xs.count; i++) {
+        ipu_value x = w->inner_xs.items[i];
+        ipu_block home = ipu_value_of(w->graph, x)->block;
+        if (ipu_graph_is_inside(w->graph, home, c->node)) {
+            status = add_target(&f, x);
         }
     }
-    return IPU_OK;
+    ipu_id_map_free(w->ctx, &f.seen);
+    return status;
 }
 
-/* --- what the gradient uses of a forward block ----------------------------------- */
-
-static const ipu_node_data *
-producer(const ipu_graph *graph, ipu_value value)
+ipu_status
+ipu__control_pair(ipu__control *c, ipu_node back)
 {
-    ipu_node node = ipu_value_of(graph, value)->producer;
-    return node.index == IPU_NO_INDEX ? NULL : ipu_node_of(graph, node);
+    ipu__pair pair = {c->node, back};
+    return IPU_ARRAY_PUSH(c->w->ctx, &c->w->pairs, pair);
+}
+
+void
+ipu__control_free(ipu__control *c)
+{
+    IPU_ARRAY_FREE(c->w->ctx, &c->targets);
+    IPU_ARRAY_FREE(c->w->ctx, &c->before);
+}
+
+static void
+set_owners(ipu__walk *w, bool owned)
+{
+    for (size_t i = 0; i < w->pairs.count; i++) {
+        ipu_node back = w->pairs.items[i].back;
+        const ipu_node_data *node = ipu_node_of(w->graph, back);
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            ipu_block_of(w->graph, ipu_node_block(node, k))->owner =
+                owned ? back : IPU_NO_NODE;
+        }
+    }
+}
+
+ipu_status
+ipu__control_connect(ipu__walk *w)
+{
+    ipu_status status = IPU_OK;
+    /* Until all are connected, what they use of forward blocks is not theirs to see:
+     * the builder asks of open blocks only that such values were made earlier. */
+    set_owners(w, false);
+    for (size_t i = 0; status == IPU_OK && i < w->pairs.count; i++) {
+        ipu__pair pair = w->pairs.items[i];
+        status = ipu_node_is_loop(ipu_node_of(w->graph, pair.forward))
+                     ? ipu__connect_loop(w, pair)
+                     : ipu__connect_switch(w, pair);
+    }
+    set_owners(w, true);
+    return status;
+}
+
+/* --- the plan: what is used of a forward block ------------------------------------ */
+
+static bool
+is_of_forward(const ipu__plan *p, ipu_value value)
+{
+    return ipu_value_of(p->w->graph, value)->block.index == p->forward.index;
 }
 
 /* For a parameter of a loop's body that counts with a known step, its number; else -1.
  */
 static int64_t
-counter_of(const ipu__control *c, ipu_block home, ipu_value value)
+counter_of(const ipu__plan *p, ipu_value value)
 {
-    const ipu_graph *graph = c->w->graph;
+    const ipu_graph *graph = p->w->graph;
     const ipu_value_data *data = ipu_value_of(graph, value);
-    bool counts = data->block.index == home.index &&
-                  data->producer.index == IPU_NO_INDEX &&
-                  data->type.dtype == IPU_DTYPE_INT32 && data->type.shape.rank == 0 &&
-                  ipu__step_of(graph, home, data->position) != 0;
+    bool counts = p->turn.index != IPU_NO_INDEX && is_of_forward(p, value) &&
+                  !ipu_is_node(data->producer) && data->type.dtype == IPU_DTYPE_INT32 &&
+                  data->type.shape.rank == 0 &&
+                  ipu_loop_step(graph, p->forward, data->position) != 0;
     return counts ? (int64_t)data->position : -1;
 }
 
@@ -207,19 +257,18 @@ is_cheap(const ipu_graph *graph, const ipu_node_data *node)
     return (flags & IPU_OP_VIEW) != 0;
 }
 
-/* Whether the gradient can make the value of block `home` of values from outside. */
+/* Whether the gradient can make a value of the forward block of values from outside. */
 static bool
-can_make_anew(const ipu__control *c, ipu_block home, ipu_value value, int depth)
+can_make_anew(const ipu__plan *p, ipu_value value, int depth)
 {
-    const ipu_graph *graph = c->w->graph;
-    if (ipu_value_of(graph, value)->block.index != home.index ||
-        counter_of(c, home, value) >= 0) {
+    const ipu_graph *graph = p->w->graph;
+    if (!is_of_forward(p, value) || counter_of(p, value) >= 0) {
         return true;
     }
-    const ipu_node_data *node = producer(graph, value);
+    const ipu_node_data *node = ipu_producer_of(graph, value);
     bool can = node != NULL && depth > 0 && is_cheap(graph, node);
     for (uint32_t i = 0; can && i < node->input_count; i++) {
-        can = can_make_anew(c, home, node->inputs[i], depth - 1);
+        can = can_make_anew(p, node->inputs[i], depth - 1);
     }
     return can;
 }
@@ -228,200 +277,210 @@ enum { DEPTH = 8 };
 
 /* What has to be kept for `value`: itself, or what it is a view of. */
 static ipu_value
-kept_for(const ipu__control *c, ipu_block home, ipu_value value)
+kept_for(const ipu__plan *p, ipu_value value)
 {
-    const ipu_graph *graph = c->w->graph;
-    const ipu_node_data *node = producer(graph, value);
+    const ipu_graph *graph = p->w->graph;
+    const ipu_node_data *node = ipu_producer_of(graph, value);
     while (node != NULL && node->op != IPU_OP_ID_CUSTOM_GRADIENT &&
            (node->op == IPU_OP_ID_BROADCAST ||
             (ipu_op_info_of(node->op)->flags & IPU_OP_VIEW) != 0)) {
-        if (ipu_value_of(graph, node->inputs[0])->block.index != home.index) {
+        if (!is_of_forward(p, node->inputs[0])) {
             break;
         }
         value = node->inputs[0];
-        node = producer(graph, value);
+        node = ipu_producer_of(graph, value);
     }
     return value;
 }
 
 static ipu_status
-note_use(ipu__control *c, ipu_block home, ipu_value value, ipu__values *used,
-         ipu__values *kept)
+note_use(ipu__plan *p, ipu_value value)
 {
-    ipu_ctx *ctx = c->w->ctx;
-    if (ipu_value_of(c->w->graph, value)->block.index != home.index ||
-        contains(used, value)) {
+    ipu_ctx *ctx = p->w->ctx;
+    if (!is_of_forward(p, value) || ipu_id_map_has(&p->is_used, value.index)) {
         return IPU_OK;
     }
-    IPU_TRY(IPU_ARRAY_PUSH(ctx, used, value));
-    if (can_make_anew(c, home, value, DEPTH)) {
+    IPU_TRY(ipu_id_map_put(ctx, &p->is_used, value.index, 0));
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &p->used, value));
+    if (can_make_anew(p, value, DEPTH)) {
         return IPU_OK;
     }
-    ipu_value root = kept_for(c, home, value);
-    return contains(kept, root) ? IPU_OK : IPU_ARRAY_PUSH(ctx, kept, root);
+    ipu_value root = kept_for(p, value);
+    if (ipu_id_map_has(&p->is_kept, root.index)) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu_id_map_put(ctx, &p->is_kept, root.index, (uint32_t)p->kept.count));
+    return IPU_ARRAY_PUSH(ctx, &p->kept, root);
 }
 
-/* The values of block `home` that block `id` uses, and what must be kept for them.
- */
-ipu_status
-ipu__control_find_uses(ipu__control *c, ipu_block id, ipu_block home, ipu__values *used,
-                       ipu__values *kept)
+static ipu_status
+note_uses(ipu__plan *p, ipu_block id)
 {
-    const ipu_graph *graph = c->w->graph;
+    const ipu_graph *graph = p->w->graph;
     const ipu_block_data *block = ipu_block_of(graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(graph, block->nodes.items[i]);
+    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
+        const ipu_node_data *node = ipu_node_of(graph, n);
         for (uint32_t k = 0; k < node->input_count; k++) {
-            IPU_TRY(note_use(c, home, node->inputs[k], used, kept));
+            IPU_TRY(note_use(p, node->inputs[k]));
         }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            IPU_TRY(
-                ipu__control_find_uses(c, ipu_node_block(node, k), home, used, kept));
+            IPU_TRY(note_uses(p, ipu_node_block(node, k)));
         }
     }
     for (size_t i = 0; i < block->results.count; i++) {
-        IPU_TRY(note_use(c, home, block->results.items[i], used, kept));
+        IPU_TRY(note_use(p, block->results.items[i]));
     }
     return IPU_OK;
 }
 
+ipu_status
+ipu__plan_uses(ipu__plan *plan)
+{
+    return note_uses(plan, plan->back);
+}
+
+void
+ipu__plan_free(ipu__plan *p)
+{
+    IPU_ARRAY_FREE(p->w->ctx, &p->used);
+    IPU_ARRAY_FREE(p->w->ctx, &p->kept);
+    ipu_id_map_free(p->w->ctx, &p->is_used);
+    ipu_id_map_free(p->w->ctx, &p->is_kept);
+}
+
+/* --- supplying what was planned --------------------------------------------------- */
+
+typedef struct supply {
+    ipu__plan *p;
+    ipu_id_map made;     /* by forward value: the value of `back` that stands for it */
+    ipu__values open;    /* values to be made, each behind those that need it */
+    ipu__values scratch; /* inputs of one node */
+} supply;
+
+/* What stands for a value in `back` so far; IPU_NO_VALUE: nothing. */
 static ipu_value
-replaced(ipu_value value, const ipu__values *from, const ipu__values *to)
+stand_in(const supply *s, ipu_value value)
 {
-    for (size_t i = 0; i < from->count; i++) {
-        if (from->items[i].index == value.index) {
-            return to->items[i];
-        }
-    }
-    return value;
+    uint32_t missing = is_of_forward(s->p, value) ? IPU_NO_INDEX : value.index;
+    return (ipu_value){ipu_id_map_get(&s->made, value.index, missing)};
 }
 
-static void
-replace_uses(ipu_graph *graph, ipu_block id, const ipu__values *from,
-             const ipu__values *to)
-{
-    ipu_block_data *block = ipu_block_of(graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(graph, block->nodes.items[i]);
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            node->inputs[k] = replaced(node->inputs[k], from, to);
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            replace_uses(graph, ipu_node_block(node, k), from, to);
-        }
-    }
-    for (size_t i = 0; i < block->results.count; i++) {
-        block->results.items[i] = replaced(block->results.items[i], from, to);
-    }
-}
-
-/* In w->block: a counter of the forward loop at the turn that the gradient is at. */
+/* A counter of the forward loop at the turn that the gradient is at. */
 static ipu_status
-make_counter(ipu__control *c, ipu_block home, uint32_t i, ipu_value *out)
+make_counter(supply *s, uint32_t i, ipu_value *out)
 {
-    ipu__walk *w = c->w;
-    const ipu_node_data *loop = ipu_node_of(w->graph, c->node);
-    uint32_t first =
-        loop->input_count - (uint32_t)ipu_block_of(w->graph, home)->params.count;
-    int64_t step = ipu__step_of(w->graph, home, i);
-    ipu_value terms[2] = {loop->inputs[first + i], c->turn};
+    const ipu__plan *p = s->p;
+    ipu__walk *w = p->w;
+    const ipu_node_data *loop = ipu_node_of(w->graph, p->node);
+    int64_t step = ipu_loop_step(w->graph, p->forward, i);
+    ipu_value terms[2] = {loop->inputs[ipu_node_entering(loop, i)], p->turn};
     if (step != 1) {
-        ipu_type type = ipu_value_of(w->graph, c->turn)->type;
-        ipu_value factors[2] = {c->turn, IPU_NO_VALUE};
-        IPU_TRY(ipu_graph_emit_fill(w->ctx, w->graph, w->block, c->node, &type,
+        ipu_type type = ipu_value_of(w->graph, p->turn)->type;
+        ipu_value factors[2] = {p->turn, IPU_NO_VALUE};
+        IPU_TRY(ipu_graph_emit_fill(w->ctx, w->graph, p->back, p->node, &type,
                                     (double)step, &factors[1]));
-        IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, c->node, IPU_OP_ID_MUL,
+        IPU_TRY(ipu_graph_emit(w->ctx, w->graph, p->back, p->node, IPU_OP_ID_MUL,
                                factors, 2, NULL, 0, &terms[1]));
     }
-    if (ipu__is_known_int(w->graph, terms[0], 0)) {
+    if (ipu_value_is_known_int(w->graph, terms[0], 0)) {
         *out = terms[1];
         return IPU_OK;
     }
-    return ipu_graph_emit(w->ctx, w->graph, w->block, c->node, IPU_OP_ID_ADD, terms, 2,
+    return ipu_graph_emit(w->ctx, w->graph, p->back, p->node, IPU_OP_ID_ADD, terms, 2,
                           NULL, 0, out);
 }
 
-/* In w->block: `value` of block `home`, made of the kept ones, which are at hand there
- * as `at_hand`. */
+/* The node that makes `value` once more, if all of its inputs are there. Otherwise
+ * opens those that are missing. */
 static ipu_status
-make_anew(ipu__control *c, ipu_block home, ipu_value value, const ipu__values *kept,
-          const ipu__values *at_hand, ipu_value *out)
+make_node_anew(supply *s, ipu_value value)
 {
-    ipu__walk *w = c->w;
-    int64_t counter = counter_of(c, home, value);
-    *out = replaced(replaced(value, kept, at_hand), &c->sources, &c->anew);
-    if (out->index != value.index ||
-        ipu_value_of(w->graph, value)->block.index != home.index) {
+    ipu__walk *w = s->p->w;
+    const ipu_value_data data = *ipu_value_of(w->graph, value);
+    const ipu_node_data node = *ipu_node_of(w->graph, data.producer);
+    bool complete = true;
+    s->scratch.count = 0;
+    for (uint32_t i = 0; i < node.input_count; i++) {
+        ipu_value input = stand_in(s, node.inputs[i]);
+        IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &s->scratch, input));
+        if (input.index == IPU_NO_INDEX) {
+            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &s->open, node.inputs[i]));
+            complete = false;
+        }
+    }
+    if (!complete) {
         return IPU_OK;
     }
-    if (counter >= 0) {
-        IPU_TRY(make_counter(c, home, (uint32_t)counter, out));
-    } else {
-        ipu_node id = ipu_value_of(w->graph, value)->producer;
-        const ipu_node_data node = *ipu_node_of(w->graph, id);
-        ipu_value inputs[2 + IPU_MAX_RANK];
-        for (uint32_t i = 0; i < node.input_count; i++) {
-            IPU_TRY(make_anew(c, home, node.inputs[i], kept, at_hand, &inputs[i]));
-        }
-        IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, id, node.op, inputs,
-                               node.input_count, node.attrs.items, node.attrs.count,
-                               out));
-    }
-    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->sources, value));
-    return IPU_ARRAY_PUSH(w->ctx, &c->anew, *out);
+    ipu_value made;
+    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, s->p->back, data.producer, node.op,
+                           s->scratch.items, node.input_count, node.attrs.items,
+                           node.attrs.count, &made));
+    return ipu_id_map_put(w->ctx, &s->made, value.index, made.index);
 }
 
-/* Gives w->block all that it uses of `home`, in front of its nodes. */
-ipu_status
-ipu__control_supply(ipu__control *c, ipu_block home, size_t first_new,
-                    const ipu__values *used, const ipu__values *kept,
-                    const ipu__values *at_hand)
+/* In front of the nodes of `back`: something that stands for `value`. */
+static ipu_status
+make_anew(supply *s, ipu_value value)
 {
-    ipu__walk *w = c->w;
-    ipu__values made = {0};
-    ipu_status status = IPU_OK;
-    c->sources.count = 0; /* of another branch */
-    c->anew.count = 0;
-    for (size_t i = 0; status == IPU_OK && i < used->count; i++) {
-        ipu_value value = IPU_NO_VALUE;
-        status = make_anew(c, home, used->items[i], kept, at_hand, &value);
-        if (status == IPU_OK) {
-            status = IPU_ARRAY_PUSH(w->ctx, &made, value);
+    ipu__walk *w = s->p->w;
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &s->open, value));
+    while (s->open.count > 0) {
+        ipu_value next = s->open.items[s->open.count - 1];
+        int64_t counter = counter_of(s->p, next);
+        if (stand_in(s, next).index != IPU_NO_INDEX) {
+            s->open.count--;
+        } else if (counter >= 0) {
+            ipu_value made;
+            IPU_TRY(make_counter(s, (uint32_t)counter, &made));
+            IPU_TRY(ipu_id_map_put(w->ctx, &s->made, next.index, made.index));
+        } else {
+            IPU_TRY(make_node_anew(s, next));
         }
     }
-    if (status == IPU_OK) {
-        replace_uses(w->graph, w->block, used, &made);
-        ipu_graph_move_tail(w->graph, w->block, first_new, 0);
+    return IPU_OK;
+}
+
+static void
+replace_uses(const supply *s, ipu_block id)
+{
+    ipu_graph *graph = s->p->w->graph;
+    ipu_block_data *block = ipu_block_of(graph, id);
+    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
+        const ipu_node_data *node = ipu_node_of(graph, n);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            node->inputs[k] = stand_in(s, node->inputs[k]);
+        }
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            replace_uses(s, ipu_node_block(node, k));
+        }
     }
-    IPU_ARRAY_FREE(w->ctx, &made);
+    for (size_t i = 0; i < block->results.count; i++) {
+        block->results.items[i] = stand_in(s, block->results.items[i]);
+    }
+}
+
+static ipu_status
+supply_all(supply *s, const ipu__values *at_hand)
+{
+    ipu__plan *p = s->p;
+    for (size_t i = 0; i < p->kept.count; i++) {
+        IPU_TRY(ipu_id_map_put(p->w->ctx, &s->made, p->kept.items[i].index,
+                               at_hand->items[i].index));
+    }
+    for (size_t i = 0; i < p->used.count; i++) {
+        IPU_TRY(make_anew(s, p->used.items[i]));
+    }
+    replace_uses(s, p->back);
+    return IPU_OK;
+}
+
+ipu_status
+ipu__plan_supply(ipu__plan *plan, const ipu__values *at_hand)
+{
+    supply s = {.p = plan};
+    ipu_status status = supply_all(&s, at_hand);
+    ipu_id_map_free(plan->w->ctx, &s.made);
+    IPU_ARRAY_FREE(plan->w->ctx, &s.open);
+    IPU_ARRAY_FREE(plan->w->ctx, &s.scratch);
     return status;
-}
-
-/* --- both ------------------------------------------------------------------------ */
-
-void
-ipu__control_free(ipu__control *c)
-{
-    IPU_ARRAY_FREE(c->w->ctx, &c->targets);
-    IPU_ARRAY_FREE(c->w->ctx, &c->before);
-    IPU_ARRAY_FREE(c->w->ctx, &c->anew);
-    IPU_ARRAY_FREE(c->w->ctx, &c->sources);
-}
-
-ipu_status
-ipu__control_prepare(ipu__control *c)
-{
-    for (uint32_t k = 0; k < ipu_node_block_count(ipu_node_of(c->w->graph, c->node));
-         k++) {
-        IPU_TRY(hoist_reads(c, ipu_node_block(ipu_node_of(c->w->graph, c->node), k)));
-    }
-    return find_targets(c);
-}
-
-ipu_status
-ipu__walk_control(ipu__walk *w, ipu_node node)
-{
-    return ipu_node_of(w->graph, node)->op == IPU_OP_ID_SWITCH
-               ? ipu__control_switch(w, node)
-               : ipu__control_loop(w, node);
 }

@@ -9,33 +9,54 @@
 
 typedef IPU_ARRAY(ipu_value) ipu__values;
 
-/* One node that holds blocks, on the way back. */
+/* --- deriving: on the walk ------------------------------------------------------- */
+
+/* One node that holds blocks, while its gradient is derived. */
 typedef struct ipu__control {
     ipu__walk *w;
     ipu_node node;       /* the forward node */
     ipu_block outside;   /* where the gradient's node goes */
     ipu__values targets; /* values from outside whose gradient is summed up here */
     ipu__values before;  /* their gradients before; IPU_NO_VALUE: none */
-    ipu_value turn;      /* of a loop: parameter of the gradient's body, counts down */
-    ipu__values anew;    /* what the gradient has made again, and from what */
-    ipu__values sources;
 } ipu__control;
 
-/* Moves reads of variables out, then finds the targets. */
-ipu_status ipu__control_prepare(ipu__control *c);
+/* Before the walk: moves reads of variables out of the nodes that it will meet. */
+ipu_status ipu__control_prepare(ipu__walk *w);
+/* Finds the targets. */
+ipu_status ipu__control_find_targets(ipu__control *c);
+/* Notes that `back` goes back through the forward node. */
+ipu_status ipu__control_pair(ipu__control *c, ipu_node back);
 void ipu__control_free(ipu__control *c);
-/* The values of forward block `home` that gradient block `id` uses, and what must be
- * kept for them. */
-ipu_status ipu__control_find_uses(ipu__control *c, ipu_block id, ipu_block home,
-                                  ipu__values *used, ipu__values *kept);
-/* Gives w->block all that it uses of `home`, in front of its nodes: from the kept
- * values, which are at hand as `at_hand`. The nodes from number `first_new` on, which
- * made them so, move to the front too. */
-ipu_status ipu__control_supply(ipu__control *c, ipu_block home, size_t first_new,
-                               const ipu__values *used, const ipu__values *kept,
-                               const ipu__values *at_hand);
 
 ipu_status ipu__control_loop(ipu__walk *w, ipu_node node);   /* control_loop.c */
 ipu_status ipu__control_switch(ipu__walk *w, ipu_node node); /* control_switch.c */
+
+/* --- connecting: after the walk -------------------------------------------------- */
+
+/* Connects all pairs, the inner ones first: what an inner one keeps is a value that the
+ * one around it may have to keep. */
+ipu_status ipu__control_connect(ipu__walk *w);
+ipu_status ipu__connect_loop(ipu__walk *w, ipu__pair pair);   /* control_loop.c */
+ipu_status ipu__connect_switch(ipu__walk *w, ipu__pair pair); /* control_switch.c */
+
+/* What block `back` uses of `forward`, which it goes back through. Making it changes
+ * nothing. */
+typedef struct ipu__plan {
+    ipu__walk *w;
+    ipu_node node; /* the forward node */
+    ipu_block forward;
+    ipu_block back;
+    ipu_value turn;     /* of a loop: the parameter of `back` that counts down */
+    ipu__values used;   /* values of `forward`, in the order of their first use */
+    ipu__values kept;   /* what has to be kept so that all of them can be made */
+    ipu_id_map is_used; /* by value */
+    ipu_id_map is_kept; /* by value: its place in `kept` */
+} ipu__plan;
+
+ipu_status ipu__plan_uses(ipu__plan *plan);
+/* Gives `back` what it uses, in front of its nodes: at_hand[i], a value that it sees,
+ * holds kept value i; the rest is made anew. */
+ipu_status ipu__plan_supply(ipu__plan *plan, const ipu__values *at_hand);
+void ipu__plan_free(ipu__plan *plan);
 
 #endif

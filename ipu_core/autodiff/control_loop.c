@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * The gradient of a loop. In: a repeat or while node whose outputs have gradients. Out:
- * a repeat in w->block that goes back over the turns that were taken; the forward node
- * counts them where it has to, and carries a tensor with a row for each turn for every
- * value that the gradient uses. control.c says how the parts fit. */
+ * a repeat that goes back over the turns that were taken. Connecting it, the forward
+ * node counts them where it has to, and carries a tensor with a row for each turn for
+ * every value that is kept. control.c says how the parts fit.
+ *
+ *     turn, targets..., carried... -> turn - 1, targets..., carried...
+ *
+ * are the parameters and results of the gradient's body: the sums for the targets, and
+ * what came back to each carried value that depends on an x. */
 #include "autodiff/control.h"
 #include "autodiff/rules.h"
-
-typedef struct loop_gradient {
-    ipu__control c;
-    ipu_block body;     /* forward */
-    ipu_block back;     /* the gradient's body */
-    uint32_t first;     /* input that holds the first carried value */
-    uint32_t count;     /* of carried values, before anything is added */
-    int64_t most_turns; /* -1: not known */
-    ipu_value turns;    /* how often it ran */
-    int64_t counter;    /* carried value that counts them; -1: one has to be added */
-    ipu__values used;
-    ipu__values kept;
-    ipu__values stashes;  /* the forward node's outputs that hold them */
-    ipu__values initials; /* inputs of the gradient's node, behind the count */
-} loop_gradient;
+#include "graph/block_op.h"
+#include "graph/trips.h"
 
 static ipu_status
 emit_int(ipu__walk *w, ipu_block block, ipu_node like, double number, ipu_value *out)
@@ -36,6 +28,17 @@ emit_two(ipu__walk *w, ipu_block block, ipu_node like, ipu_op op, ipu_value a,
     ipu_value inputs[2] = {a, b};
     return ipu_graph_emit(w->ctx, w->graph, block, like, op, inputs, 2, NULL, 0, out);
 }
+
+/* --- deriving -------------------------------------------------------------------- */
+
+typedef struct loop_gradient {
+    ipu__control c;
+    ipu_block body;       /* forward */
+    ipu_block back;       /* the gradient's body */
+    uint32_t count;       /* of carried values */
+    ipu_value turn;       /* parameter of `back` */
+    ipu__values initials; /* inputs of the gradient's node */
+} loop_gradient;
 
 static bool
 is_active(const loop_gradient *g, uint32_t i)
@@ -53,8 +56,7 @@ add_param_like(loop_gradient *g, ipu_value like, ipu_value *out)
     return ipu_graph_add_param(w->ctx, w->graph, g->back, &type, out);
 }
 
-/* The parameters: the turn, what came back from the turn behind for each active value,
- * the sums so far. The walk over the body starts from them. */
+/* The parameters; the walk over the body starts from them. */
 static ipu_status
 open_gradient(loop_gradient *g)
 {
@@ -62,10 +64,12 @@ open_gradient(loop_gradient *g)
     ipu_type turn = {.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
     IPU_TRY(ipu_graph_add_block(w->ctx, w->graph, &g->back));
     w->block = g->back;
-    IPU_TRY(ipu_graph_add_param(w->ctx, w->graph, g->back, &turn, &g->c.turn));
+    IPU_TRY(ipu_graph_add_param(w->ctx, w->graph, g->back, &turn, &g->turn));
     for (size_t i = 0; i < g->c.targets.count; i++) {
         ipu_value target = g->c.targets.items[i];
-        IPU_TRY(add_param_like(g, target, &w->grads[target.index]));
+        ipu_value param;
+        IPU_TRY(add_param_like(g, target, &param));
+        w->grads[target.index] = param;
     }
     for (uint32_t i = 0; i < g->count; i++) {
         ipu_value result = ipu_block_of(w->graph, g->body)->results.items[i];
@@ -88,7 +92,7 @@ close_gradient(loop_gradient *g)
     ipu_value one;
     ipu_value next;
     IPU_TRY(emit_int(w, g->back, g->c.node, 1.0, &one));
-    IPU_TRY(emit_two(w, g->back, g->c.node, IPU_OP_ID_SUB, g->c.turn, one, &next));
+    IPU_TRY(emit_two(w, g->back, g->c.node, IPU_OP_ID_SUB, g->turn, one, &next));
     IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, g->back, next));
     for (size_t i = 0; i < g->c.targets.count; i++) {
         ipu_value sum = w->grads[g->c.targets.items[i].index];
@@ -99,7 +103,7 @@ close_gradient(loop_gradient *g)
         if (!is_active(g, i)) {
             continue;
         }
-        ipu_value back = w->grads[param.index];
+        ipu_value back = ipu__walk_gradient(w, param);
         if (back.index == IPU_NO_INDEX) {
             ipu_type type = ipu_value_of(w->graph, param)->type;
             IPU_TRY(ipu__walk_zeros(w, g->c.node, &type, &back));
@@ -109,23 +113,206 @@ close_gradient(loop_gradient *g)
     return IPU_OK;
 }
 
+/* A gradient that may not be there, or zeros of the type of `like`. */
 static ipu_status
-fail_unbounded(const loop_gradient *g)
+push_initial(loop_gradient *g, ipu_value gradient, ipu_value like)
 {
-    ipu_ctx *ctx = g->c.w->ctx;
-    const ipu_node_data *node = ipu_node_of(g->c.w->graph, g->c.node);
-    ctx->source = node->source;
+    ipu__walk *w = g->c.w;
+    if (gradient.index == IPU_NO_INDEX) {
+        ipu_type type = ipu_value_of(w->graph, like)->type;
+        IPU_TRY(ipu__walk_zeros(w, g->c.node, &type, &gradient));
+    }
+    return IPU_ARRAY_PUSH(w->ctx, &g->initials, gradient);
+}
+
+/* The gradient's node. How often it runs and its first turn are filled in when it is
+ * connected. */
+static ipu_status
+emit_gradient(loop_gradient *g, int64_t most_turns, ipu_node *out)
+{
+    ipu__walk *w = g->c.w;
+    ipu_value later;
+    IPU_TRY(emit_int(w, w->block, g->c.node, 0.0, &later));
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->initials, later));
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->initials, later));
+    for (size_t i = 0; i < g->c.targets.count; i++) {
+        IPU_TRY(push_initial(g, g->c.before.items[i], g->c.targets.items[i]));
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (is_active(g, i)) {
+            ipu_value final = ipu_node_output(ipu_node_of(w->graph, g->c.node), i);
+            IPU_TRY(push_initial(g, ipu__walk_gradient(w, final), final));
+        }
+    }
+    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_BODY, g->back.index),
+                         ipu__attr_int(IPU_ATTR_MAXIMUM_ITERATIONS, most_turns)};
+    ipu_value first;
+    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, g->c.node, IPU_OP_ID_REPEAT,
+                           g->initials.items, (uint32_t)g->initials.count, attrs, 2,
+                           &first));
+    *out = ipu_value_of(w->graph, first)->producer;
+    return IPU_OK;
+}
+
+/* What the gradient's node gives, to whom it belongs. */
+static ipu_status
+hand_out(loop_gradient *g, ipu_node back)
+{
+    ipu__walk *w = g->c.w;
+    const ipu_block_data *body = ipu_block_of(w->graph, g->back);
+    uint32_t next = 1; /* behind the turn */
+    for (size_t i = 0; i < g->c.targets.count; i++) {
+        bool touched =
+            body->results.items[next].index != body->params.items[next].index;
+        w->grads[g->c.targets.items[i].index] =
+            touched ? ipu_node_output(ipu_node_of(w->graph, back), next)
+                    : g->c.before.items[i];
+        next++;
+    }
+    for (uint32_t i = 0; i < g->count; i++) {
+        if (!is_active(g, i)) {
+            continue;
+        }
+        const ipu_node_data *node = ipu_node_of(w->graph, g->c.node);
+        ipu_value input = node->inputs[ipu_node_entering(node, i)];
+        ipu_value gradient = ipu_node_output(ipu_node_of(w->graph, back), next++);
+        if (ipu__walk_depends(w, input)) {
+            IPU_TRY(ipu__walk_accumulate(w, g->c.node, input, gradient));
+        }
+    }
+    return IPU_OK;
+}
+
+/* A loop without turns gives what it is given. */
+static ipu_status
+pass_through(ipu__walk *w, ipu_node id)
+{
+    for (uint32_t i = 0; i < ipu_node_of(w->graph, id)->output_count; i++) {
+        const ipu_node_data *node = ipu_node_of(w->graph, id);
+        ipu_value input = node->inputs[ipu_node_entering(node, i)];
+        ipu_value gradient = ipu__walk_gradient(w, ipu_node_output(node, i));
+        if (gradient.index != IPU_NO_INDEX && ipu__walk_depends(w, input)) {
+            IPU_TRY(ipu__walk_accumulate(w, id, input, gradient));
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+derive_loop(loop_gradient *g, int64_t most_turns)
+{
+    ipu__walk *w = g->c.w;
+    ipu_node back;
+    IPU_TRY(ipu__control_find_targets(&g->c));
+    IPU_TRY(open_gradient(g));
+    IPU_TRY(ipu__walk_back(w, ipu_block_of(w->graph, g->body)->last));
+    IPU_TRY(close_gradient(g));
+    w->block = g->c.outside;
+    IPU_TRY(emit_gradient(g, most_turns, &back));
+    IPU_TRY(hand_out(g, back));
+    return ipu__control_pair(&g->c, back);
+}
+
+ipu_status
+ipu__control_loop(ipu__walk *w, ipu_node node)
+{
+    const ipu_node_data *data = ipu_node_of(w->graph, node);
+    int64_t most_turns = ipu_loop_most_turns(w->graph, node);
+    loop_gradient g = {.c = {.w = w, .node = node, .outside = w->block},
+                       .body = ipu_node_body(data),
+                       .count = data->output_count};
+    if (most_turns == 0) {
+        return pass_through(w, node);
+    }
+    ipu_status status = derive_loop(&g, most_turns);
+    w->block = g.c.outside;
+    IPU_ARRAY_FREE(w->ctx, &g.initials);
+    ipu__control_free(&g.c);
+    return status;
+}
+
+/* --- connecting ------------------------------------------------------------------ */
+
+typedef struct connection {
+    ipu__walk *w;
+    ipu__plan plan;
+    ipu_node node; /* forward */
+    ipu_node back_node;
+    int64_t most_turns;   /* -1: not known */
+    int64_t counter;      /* carried value that counts the turns; -1: there is none */
+    ipu_value turns;      /* how often it ran */
+    ipu__values initials; /* of what the forward node carries in addition */
+    IPU_ARRAY(ipu_type) types;
+    ipu__values rows; /* in the gradient's body: what was kept of the turn */
+} connection;
+
+/* From here on what is added to the node's block goes in front of it. */
+static void
+add_before(const connection *c, ipu_node node)
+{
+    ipu_block_of(c->w->graph, ipu_node_of(c->w->graph, node)->block)->cursor = node;
+}
+
+static ipu_status
+fail_unbounded(const connection *c)
+{
+    ipu_ctx *ctx = c->w->ctx;
+    ctx->source = ipu_node_of(c->w->graph, c->node)->source;
     IPU_FAIL(ctx, INVALID_ARGUMENT,
              "the gradient of this loop needs values of each of its turns, and nothing "
              "says how many turns there are at most. Give the loop maximum_iterations, "
              "or a number of turns that is known when the function is compiled");
 }
 
+/* The carried value that counts the turns from 0, or -1. */
+static int64_t
+find_counter(const connection *c)
+{
+    const ipu_graph *graph = c->w->graph;
+    const ipu_node_data *node = ipu_node_of(graph, c->node);
+    const ipu_block_data *body = ipu_block_of(graph, c->plan.forward);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const ipu_type *type = &ipu_value_of(graph, body->params.items[i])->type;
+        ipu_value initial = node->inputs[ipu_node_entering(node, i)];
+        if (type->dtype == IPU_DTYPE_INT32 && type->shape.rank == 0 &&
+            ipu_loop_step(graph, c->plan.forward, i) == 1 &&
+            ipu_value_is_known_int(graph, initial, 0)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* How often the loop ran, where that needs no counter of its own. */
+static ipu_status
+find_turns(connection *c)
+{
+    ipu__walk *w = c->w;
+    const ipu_node_data *node = ipu_node_of(w->graph, c->node);
+    int64_t given = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
+    c->counter = find_counter(c);
+    if (node->op != IPU_OP_ID_REPEAT) {
+        c->turns =
+            c->counter < 0 ? IPU_NO_VALUE : ipu_node_output(node, (uint32_t)c->counter);
+        return IPU_OK;
+    }
+    c->turns = node->inputs[0];
+    if (given >= 0) {
+        ipu_block outside = ipu_node_of(w->graph, c->back_node)->block;
+        ipu_value most;
+        add_before(c, c->back_node);
+        IPU_TRY(emit_int(w, outside, c->node, (double)given, &most));
+        IPU_TRY(emit_two(w, outside, c->node, IPU_OP_ID_MINIMUM, c->turns, most,
+                         &c->turns));
+    }
+    return IPU_OK;
+}
+
 /* One row for each turn. */
 static ipu_type
-stash_type(const loop_gradient *g, ipu_value value, int64_t rows)
+stash_type(const connection *c, ipu_value value, int64_t rows)
 {
-    const ipu_type *type = &ipu_value_of(g->c.w->graph, value)->type;
+    const ipu_type *type = &ipu_value_of(c->w->graph, value)->type;
     ipu_type stash = {.dtype = type->dtype, .shape = {.rank = 2}};
     stash.shape.dims[0] = rows;
     stash.shape.dims[1] = ipu_shape_elements(&type->shape);
@@ -144,286 +331,165 @@ emit_reshape(ipu__walk *w, ipu_block block, ipu_node like, ipu_value x,
 
 /* A parameter of each block of the forward node; *out is the body's. */
 static ipu_status
-add_carried_param(loop_gradient *g, const ipu_type *type, ipu_value *out)
+add_carried_param(connection *c, const ipu_type *type, ipu_value *out)
 {
-    ipu__walk *w = g->c.w;
-    for (uint32_t k = 0; k < ipu_node_block_count(ipu_node_of(w->graph, g->c.node));
-         k++) {
-        ipu_block held = ipu_node_block(ipu_node_of(w->graph, g->c.node), k);
-        IPU_TRY(ipu_graph_add_param(w->ctx, w->graph, held, type, out));
+    ipu_graph *graph = c->w->graph;
+    for (uint32_t k = 0; k < ipu_node_block_count(ipu_node_of(graph, c->node)); k++) {
+        ipu_block held = ipu_node_block(ipu_node_of(graph, c->node), k);
+        IPU_TRY(ipu_graph_add_param(c->w->ctx, graph, held, type, out));
     }
     return IPU_OK;
 }
 
-/* The carried value that counts the turns from 0, or -1. */
-static int64_t
-find_counter(const loop_gradient *g)
-{
-    const ipu_graph *graph = g->c.w->graph;
-    const ipu_node_data *node = ipu_node_of(graph, g->c.node);
-    for (uint32_t i = 0; i < g->count; i++) {
-        const ipu_type *type =
-            &ipu_value_of(graph, ipu_block_of(graph, g->body)->params.items[i])->type;
-        if (type->dtype == IPU_DTYPE_INT32 && type->shape.rank == 0 &&
-            ipu__step_of(graph, g->body, i) == 1 &&
-            ipu__is_known_int(graph, node->inputs[g->first + i], 0)) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-/* A counter of the turns, for the forward loop. */
+/* Makes the forward loop count its turns; *turn is the number of the turn, in its body.
+ */
 static ipu_status
-add_counter(loop_gradient *g, ipu_value *turn)
+add_counter(connection *c, ipu_value *turn)
 {
-    ipu__walk *w = g->c.w;
+    ipu__walk *w = c->w;
+    ipu_block home = ipu_node_of(w->graph, c->node)->block;
     ipu_type type = {.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
+    ipu_value zero;
     ipu_value one;
     ipu_value next;
-    IPU_TRY(add_carried_param(g, &type, turn));
-    IPU_TRY(emit_int(w, g->body, g->c.node, 1.0, &one));
-    IPU_TRY(emit_two(w, g->body, g->c.node, IPU_OP_ID_ADD, *turn, one, &next));
-    return ipu_graph_add_result(w->ctx, w->graph, g->body, next);
+    IPU_TRY(emit_int(w, home, c->node, 0.0, &zero));
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->types, type));
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->initials, zero));
+    IPU_TRY(add_carried_param(c, &type, turn));
+    IPU_TRY(emit_int(w, c->plan.forward, c->node, 1.0, &one));
+    IPU_TRY(emit_two(w, c->plan.forward, c->node, IPU_OP_ID_ADD, *turn, one, &next));
+    return ipu_graph_add_result(w->ctx, w->graph, c->plan.forward, next);
 }
 
-/* In the forward body: each turn writes its row of what is kept of `value`. */
+/* Makes each turn of the forward loop write its row of what is kept of `value`. */
 static ipu_status
-add_stash(loop_gradient *g, const ipu_type *type, ipu_value value, ipu_value turn)
+add_stash(connection *c, ipu_value value, ipu_value turn)
 {
-    ipu__walk *w = g->c.w;
+    ipu__walk *w = c->w;
+    ipu_block home = ipu_node_of(w->graph, c->node)->block;
+    ipu_block body = c->plan.forward;
     ipu_value inputs[3] = {IPU_NO_VALUE, IPU_NO_VALUE, turn};
-    ipu_type row = stash_type(g, value, 1);
+    ipu_type type = stash_type(c, value, c->most_turns);
+    ipu_type row = stash_type(c, value, 1);
+    ipu_value initial;
     ipu_value rows;
-    IPU_TRY(add_carried_param(g, type, &inputs[0]));
-    IPU_TRY(emit_reshape(w, g->body, g->c.node, value, &row.shape, &inputs[1]));
-    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, g->body, g->c.node,
+    IPU_TRY(ipu_type_check(w->ctx, &type));
+    IPU_TRY(ipu_graph_emit_empty(w->ctx, w->graph, home, c->node, &type, &initial));
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->types, type));
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->initials, initial));
+    IPU_TRY(add_carried_param(c, &type, &inputs[0]));
+    IPU_TRY(emit_reshape(w, body, c->node, value, &row.shape, &inputs[1]));
+    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, body, c->node,
                            IPU_OP_ID_DYNAMIC_UPDATE_SLICE, inputs, 3, NULL, 0, &rows));
-    return ipu_graph_add_result(w->ctx, w->graph, g->body, rows);
+    return ipu_graph_add_result(w->ctx, w->graph, body, rows);
 }
 
-/* Makes the forward loop count its turns, where it does not, and keep what the gradient
- * uses. The arrays have room for the counter and all that is kept. */
+/* Makes the forward loop keep what was planned, and count its turns if nothing else
+ * does. */
 static ipu_status
-extend_loop(loop_gradient *g, ipu_type *types, ipu_value *initials)
+extend_loop(connection *c)
 {
-    ipu__walk *w = g->c.w;
-    const ipu_block home = ipu_node_of(w->graph, g->c.node)->block;
-    size_t tail = ipu_block_of(w->graph, home)->nodes.count;
-    uint32_t counters = g->counter < 0;
-    uint32_t extra = counters + (uint32_t)g->kept.count;
+    ipu__walk *w = c->w;
+    uint32_t before = ipu_node_of(w->graph, c->node)->output_count;
     ipu_value turn;
-    if (counters > 0) {
-        types[0] = (ipu_type){.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
-        IPU_TRY(emit_int(w, home, g->c.node, 0.0, &initials[0]));
-    }
-    for (uint32_t i = counters; i < extra; i++) {
-        types[i] = stash_type(g, g->kept.items[i - counters], g->most_turns);
-        IPU_TRY(ipu_type_check(w->ctx, &types[i]));
-        IPU_TRY(ipu_graph_emit_fill(w->ctx, w->graph, home, g->c.node, &types[i], 0.0,
-                                    &initials[i]));
-    }
-    ipu_graph_move_tail(w->graph, home, tail, ipu_graph_position(w->graph, g->c.node));
-    if (counters > 0) {
-        IPU_TRY(add_counter(g, &turn));
+    add_before(c, c->node);
+    if (c->counter < 0) {
+        IPU_TRY(add_counter(c, &turn));
     } else {
-        turn = ipu_block_of(w->graph, g->body)->params.items[g->counter];
+        turn = ipu_block_of(w->graph, c->plan.forward)->params.items[c->counter];
     }
-    for (uint32_t i = counters; i < extra; i++) {
-        IPU_TRY(add_stash(g, &types[i], g->kept.items[i - counters], turn));
+    for (size_t i = 0; i < c->plan.kept.count; i++) {
+        IPU_TRY(add_stash(c, c->plan.kept.items[i], turn));
     }
-    IPU_TRY(ipu_graph_extend_node(w->ctx, w->graph, g->c.node, initials, extra, types,
-                                  extra));
-    const ipu_node_data *node = ipu_node_of(w->graph, g->c.node);
-    if (counters > 0 && node->op == IPU_OP_ID_WHILE) {
-        g->turns = ipu_node_output(node, g->count);
-    }
-    for (uint32_t i = counters; i < extra; i++) {
-        ipu_value stash = ipu_node_output(node, g->count + i);
-        IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->stashes, stash));
+    IPU_TRY(ipu_graph_extend_node(w->ctx, w->graph, c->node, c->initials.items,
+                                  (uint32_t)c->initials.count, c->types.items,
+                                  (uint32_t)c->types.count));
+    if (c->turns.index == IPU_NO_INDEX) {
+        c->turns = ipu_node_output(ipu_node_of(w->graph, c->node), before);
     }
     return IPU_OK;
-}
-
-/* How often the loop ran, where that needs no counter of its own. */
-static ipu_status
-find_turns(loop_gradient *g)
-{
-    ipu__walk *w = g->c.w;
-    const ipu_node_data *node = ipu_node_of(w->graph, g->c.node);
-    int64_t given = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
-    g->counter = find_counter(g);
-    if (node->op == IPU_OP_ID_WHILE) {
-        g->turns =
-            g->counter < 0 ? IPU_NO_VALUE : ipu_node_output(node, (uint32_t)g->counter);
-        return IPU_OK;
-    }
-    g->turns = node->inputs[0];
-    if (given >= 0) {
-        ipu_value most;
-        IPU_TRY(emit_int(w, g->c.outside, g->c.node, (double)given, &most));
-        IPU_TRY(emit_two(w, g->c.outside, g->c.node, IPU_OP_ID_MINIMUM, g->turns, most,
-                         &g->turns));
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-keep_in_loop(loop_gradient *g)
-{
-    ipu_ctx *ctx = g->c.w->ctx;
-    IPU_TRY(find_turns(g));
-    if (g->kept.count > 0 && g->most_turns < 0) {
-        return fail_unbounded(g);
-    }
-    if (g->kept.count == 0 && g->turns.index != IPU_NO_INDEX) {
-        return IPU_OK;
-    }
-    size_t type_bytes = (1 + g->kept.count) * sizeof(ipu_type);
-    size_t value_bytes = (1 + g->kept.count) * sizeof(ipu_value);
-    ipu_type *types = NULL;
-    ipu_value *initials = NULL;
-    ipu_status status = ipu_alloc(ctx, type_bytes, &types);
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, value_bytes, &initials);
-    }
-    if (status == IPU_OK) {
-        status = extend_loop(g, types, initials);
-    }
-    ipu_free(ctx, initials, initials != NULL ? value_bytes : 0);
-    ipu_free(ctx, types, types != NULL ? type_bytes : 0);
-    return status;
 }
 
 /* In the gradient's body: the row of this turn, as what was kept. */
 static ipu_status
-read_row(loop_gradient *g, size_t i, ipu_value *out)
+read_row(connection *c, size_t i)
 {
-    ipu__walk *w = g->c.w;
-    ipu_type row = stash_type(g, g->kept.items[i], 1);
-    ipu_shape shape = ipu_value_of(w->graph, g->kept.items[i])->type.shape;
-    ipu_value inputs[2] = {g->stashes.items[i], g->c.turn};
+    ipu__walk *w = c->w;
+    ipu_block back = c->plan.back;
+    const ipu_node_data *node = ipu_node_of(w->graph, c->node);
+    uint32_t stash = node->output_count - (uint32_t)c->plan.kept.count + (uint32_t)i;
+    ipu_type row = stash_type(c, c->plan.kept.items[i], 1);
+    ipu_shape shape = ipu_value_of(w->graph, c->plan.kept.items[i])->type.shape;
+    ipu_value inputs[2] = {ipu_node_output(node, stash), c->plan.turn};
     ipu_attr size = ipu__attr_ints(IPU_ATTR_SIZE, row.shape.dims, 2);
-    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, g->back, g->c.node,
-                           IPU_OP_ID_DYNAMIC_SLICE, inputs, 2, &size, 1, out));
-    return emit_reshape(w, g->back, g->c.node, *out, &shape, out);
+    ipu_value out;
+    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, back, c->node, IPU_OP_ID_DYNAMIC_SLICE,
+                           inputs, 2, &size, 1, &out));
+    IPU_TRY(emit_reshape(w, back, c->node, out, &shape, &out));
+    return IPU_ARRAY_PUSH(w->ctx, &c->rows, out);
 }
 
+/* Tells the gradient's node how often to run, and from which turn on. */
 static ipu_status
-read_rows(loop_gradient *g)
+set_turns(connection *c)
 {
-    ipu__values rows = {0};
-    size_t first_new = ipu_block_of(g->c.w->graph, g->back)->nodes.count;
-    ipu_status status = IPU_OK;
-    for (size_t i = 0; status == IPU_OK && i < g->kept.count; i++) {
-        ipu_value row = IPU_NO_VALUE;
-        status = read_row(g, i, &row);
-        if (status == IPU_OK) {
-            status = IPU_ARRAY_PUSH(g->c.w->ctx, &rows, row);
-        }
-    }
-    if (status == IPU_OK) {
-        status =
-            ipu__control_supply(&g->c, g->body, first_new, &g->used, &g->kept, &rows);
-    }
-    IPU_ARRAY_FREE(g->c.w->ctx, &rows);
-    return status;
-}
-
-/* A gradient that may not be there, or zeros of the type of `like`. */
-static ipu_status
-push_initial(loop_gradient *g, ipu_value gradient, ipu_value like)
-{
-    ipu__walk *w = g->c.w;
-    if (gradient.index == IPU_NO_INDEX) {
-        ipu_type type = ipu_value_of(w->graph, like)->type;
-        IPU_TRY(ipu__walk_zeros(w, g->c.node, &type, &gradient));
-    }
-    return IPU_ARRAY_PUSH(w->ctx, &g->initials, gradient);
-}
-
-/* The gradient's node, and what it gives to whom. `finals`: the forward node's outputs
- * before anything was added. */
-static ipu_status
-emit_gradient(loop_gradient *g, uint32_t first_final)
-{
-    ipu__walk *w = g->c.w;
+    ipu__walk *w = c->w;
+    ipu_block outside = ipu_node_of(w->graph, c->back_node)->block;
     ipu_value one;
     ipu_value last;
-    IPU_TRY(emit_int(w, w->block, g->c.node, 1.0, &one));
-    IPU_TRY(emit_two(w, w->block, g->c.node, IPU_OP_ID_SUB, g->turns, one, &last));
-    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->initials, g->turns));
-    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->initials, last));
-    for (size_t i = 0; i < g->c.targets.count; i++) {
-        IPU_TRY(push_initial(g, g->c.before.items[i], g->c.targets.items[i]));
-    }
-    for (uint32_t i = 0; i < g->count; i++) {
-        if (is_active(g, i)) {
-            ipu_value final = {first_final + i};
-            IPU_TRY(push_initial(g, w->grads[final.index], final));
-        }
-    }
-    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_BODY, g->back.index),
-                         ipu__attr_int(IPU_ATTR_MAXIMUM_ITERATIONS, g->most_turns)};
-    ipu_value out;
-    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, g->c.node, IPU_OP_ID_REPEAT,
-                           g->initials.items, (uint32_t)g->initials.count, attrs, 2,
-                           &out));
-    for (size_t i = 0; i < g->c.targets.count; i++) {
-        out.index++;
-        /* what nothing came back to stays as it was */
-        const ipu_block_data *back = ipu_block_of(w->graph, g->back);
-        bool touched =
-            back->results.items[1 + i].index != back->params.items[1 + i].index;
-        w->grads[g->c.targets.items[i].index] = touched ? out : g->c.before.items[i];
-    }
-    for (uint32_t i = 0; i < g->count; i++) {
-        if (is_active(g, i)) {
-            ipu_value input = ipu_node_of(w->graph, g->c.node)->inputs[g->first + i];
-            out.index++;
-            if (ipu__walk_depends(w, input)) {
-                IPU_TRY(ipu__walk_accumulate(w, g->c.node, input, out));
-            }
-        }
-    }
+    add_before(c, c->back_node);
+    IPU_TRY(emit_int(w, outside, c->node, 1.0, &one));
+    IPU_TRY(emit_two(w, outside, c->node, IPU_OP_ID_SUB, c->turns, one, &last));
+    const ipu_node_data *back = ipu_node_of(w->graph, c->back_node);
+    back->inputs[0] = c->turns;
+    back->inputs[ipu_node_entering(back, 0)] = last;
     return IPU_OK;
 }
 
 static ipu_status
-differentiate_loop(loop_gradient *g)
+connect(connection *c)
 {
-    ipu__walk *w = g->c.w;
-    const ipu_node_data *node = ipu_node_of(w->graph, g->c.node);
-    uint32_t first_final = node->first_output;
-    g->count = node->output_count;
-    g->first = node->input_count - node->output_count;
-    g->body = ipu_node_block(node, ipu_node_block_count(node) - 1);
-    g->most_turns = ipu__most_turns(w->graph, g->c.node);
-    IPU_TRY(open_gradient(g));
-    IPU_TRY(ipu__walk_block(w, g->body, ipu_block_of(w->graph, g->body)->nodes.count));
-    IPU_TRY(close_gradient(g));
-    IPU_TRY(ipu__control_find_uses(&g->c, g->back, g->body, &g->used, &g->kept));
-    w->block = g->c.outside;
-    IPU_TRY(keep_in_loop(g));
-    w->block = g->back;
-    IPU_TRY(read_rows(g));
-    w->block = g->c.outside;
-    return emit_gradient(g, first_final);
+    IPU_TRY(ipu__plan_uses(&c->plan));
+    if (c->plan.kept.count > 0 && c->most_turns < 0) {
+        return fail_unbounded(c);
+    }
+    IPU_TRY(find_turns(c));
+    if (c->plan.kept.count > 0 || c->turns.index == IPU_NO_INDEX) {
+        IPU_TRY(extend_loop(c));
+    }
+    IPU_TRY(set_turns(c));
+    for (size_t i = 0; i < c->plan.kept.count; i++) {
+        IPU_TRY(read_row(c, i));
+    }
+    return ipu__plan_supply(&c->plan, &c->rows);
 }
 
 ipu_status
-ipu__control_loop(ipu__walk *w, ipu_node node)
+ipu__connect_loop(ipu__walk *w, ipu__pair pair)
 {
-    loop_gradient g = {.c = {.w = w, .node = node, .outside = w->block}};
-    ipu_status status = ipu__control_prepare(&g.c);
-    if (status == IPU_OK) {
-        status = differentiate_loop(&g);
-    }
-    w->block = g.c.outside;
-    IPU_ARRAY_FREE(w->ctx, &g.used);
-    IPU_ARRAY_FREE(w->ctx, &g.kept);
-    IPU_ARRAY_FREE(w->ctx, &g.stashes);
-    IPU_ARRAY_FREE(w->ctx, &g.initials);
-    ipu__control_free(&g.c);
+    ipu_graph *graph = w->graph;
+    const ipu_node_data *node = ipu_node_of(graph, pair.forward);
+    const ipu_node_data *back = ipu_node_of(graph, pair.back);
+    const ipu_block home = node->block;
+    const ipu_block outside = back->block;
+    const ipu_block inside = ipu_node_body(back);
+    connection c = {.w = w,
+                    .plan = {.w = w,
+                             .node = pair.forward,
+                             .forward = ipu_node_body(node),
+                             .back = inside,
+                             .turn = ipu_block_of(graph, inside)->params.items[0]},
+                    .node = pair.forward,
+                    .back_node = pair.back,
+                    .most_turns = ipu_loop_most_turns(graph, pair.forward)};
+    ipu_block_of(graph, inside)->cursor = ipu_block_first(graph, inside);
+    ipu_status status = connect(&c);
+    ipu_block_of(graph, home)->cursor = IPU_NO_NODE;
+    ipu_block_of(graph, outside)->cursor = IPU_NO_NODE;
+    ipu_block_of(graph, inside)->cursor = IPU_NO_NODE;
+    ipu__plan_free(&c.plan);
+    IPU_ARRAY_FREE(w->ctx, &c.initials);
+    IPU_ARRAY_FREE(w->ctx, &c.types);
+    IPU_ARRAY_FREE(w->ctx, &c.rows);
     return status;
 }

@@ -1,68 +1,63 @@
 /* SPDX-License-Identifier: MIT
  *
  * The gradient of a switch. In: a switch node whose outputs have gradients. Out: a
- * switch in w->block with the same index, each of whose branches goes back through one
- * branch. What these use of the forward branches becomes outputs of the forward node;
- * values of one type in different branches share one. control.c says how the parts fit.
- */
+ * switch with the same index, each of whose branches goes back through one branch, and
+ * gives what has come back to the targets. Connecting it, what the branches keep
+ * becomes outputs of the forward node; values of one type in different branches share
+ * one. control.c says how the parts fit. */
 #include "autodiff/control.h"
 #include "autodiff/rules.h"
+#include "graph/block_op.h"
 
-typedef struct branch_gradient {
-    ipu_block forward;
-    ipu_block back;
-    ipu__values used;
-    ipu__values kept;
-    ipu__values at_hand; /* outputs of the forward node that hold them */
-    ipu__values sums;    /* what came back to each target, here */
-} branch_gradient;
+/* --- deriving -------------------------------------------------------------------- */
 
 typedef struct switch_gradient {
     ipu__control c;
-    uint32_t count; /* of branches */
-    branch_gradient *branches;
-    uint32_t outputs; /* before anything is added */
-    uint32_t first_output;
-    IPU_ARRAY(ipu_type) slots; /* types of the outputs that are added */
-    IPU_ARRAY(bool) touched;   /* per target */
+    uint32_t count;          /* of branches */
+    int64_t *backs;          /* the gradient's blocks */
+    ipu__values sums;        /* what came back to each target, branch by branch */
+    IPU_ARRAY(bool) touched; /* by target: some branch adds to it */
 } switch_gradient;
 
 /* Back through one branch, into a block of its own. */
 static ipu_status
-walk_branch(switch_gradient *g, branch_gradient *b)
+walk_branch(switch_gradient *g, uint32_t b)
 {
     ipu__walk *w = g->c.w;
-    IPU_TRY(ipu_graph_add_block(w->ctx, w->graph, &b->back));
-    w->block = b->back;
+    ipu_block forward = ipu_node_block(ipu_node_of(w->graph, g->c.node), b);
+    ipu_block back;
+    IPU_TRY(ipu_graph_add_block(w->ctx, w->graph, &back));
+    g->backs[b] = back.index;
+    w->block = back;
     for (size_t i = 0; i < g->c.targets.count; i++) {
         w->grads[g->c.targets.items[i].index] = g->c.before.items[i];
     }
-    for (uint32_t i = 0; i < g->outputs; i++) {
-        ipu_value gradient = w->grads[g->first_output + i];
-        ipu_value result = ipu_block_of(w->graph, b->forward)->results.items[i];
+    for (uint32_t i = 0; i < ipu_node_of(w->graph, g->c.node)->output_count; i++) {
+        ipu_value output = ipu_node_output(ipu_node_of(w->graph, g->c.node), i);
+        ipu_value gradient = ipu__walk_gradient(w, output);
+        ipu_value result = ipu_block_of(w->graph, forward)->results.items[i];
         if (gradient.index != IPU_NO_INDEX && ipu__walk_depends(w, result)) {
             IPU_TRY(ipu__walk_accumulate(w, g->c.node, result, gradient));
         }
     }
-    IPU_TRY(ipu__walk_block(w, b->forward,
-                            ipu_block_of(w->graph, b->forward)->nodes.count));
+    IPU_TRY(ipu__walk_back(w, ipu_block_of(w->graph, forward)->last));
     for (size_t i = 0; i < g->c.targets.count; i++) {
         ipu_value sum = w->grads[g->c.targets.items[i].index];
-        IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &b->sums, sum));
+        IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->sums, sum));
         g->touched.items[i] |= sum.index != g->c.before.items[i].index;
     }
     return IPU_OK;
 }
 
-/* The results of the branch's block: what came back to each target that some branch
- * touches. */
+/* The results of a branch's block: what came back to each target that some branch adds
+ * to. */
 static ipu_status
-close_branch(switch_gradient *g, branch_gradient *b)
+close_branch(switch_gradient *g, uint32_t b)
 {
     ipu__walk *w = g->c.w;
-    w->block = b->back;
+    w->block = (ipu_block){(uint32_t)g->backs[b]};
     for (size_t i = 0; i < g->c.targets.count; i++) {
-        ipu_value sum = b->sums.items[i];
+        ipu_value sum = g->sums.items[b * g->c.targets.count + i];
         if (!g->touched.items[i]) {
             continue;
         }
@@ -70,144 +65,52 @@ close_branch(switch_gradient *g, branch_gradient *b)
             ipu_type type = ipu_value_of(w->graph, g->c.targets.items[i])->type;
             IPU_TRY(ipu__walk_zeros(w, g->c.node, &type, &sum));
         }
-        IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, b->back, sum));
-    }
-    return ipu__control_find_uses(&g->c, b->back, b->forward, &b->used, &b->kept);
-}
-
-/* Gives each kept value of the branch an added output of its type: one that the branch
- * has not used yet, or a new one. *taken has one entry for each slot. */
-static ipu_status
-take_slots(switch_gradient *g, branch_gradient *b, ipu__values *taken)
-{
-    ipu__walk *w = g->c.w;
-    for (size_t i = 0; i < b->kept.count; i++) {
-        ipu_type type = ipu_value_of(w->graph, b->kept.items[i])->type;
-        size_t slot = 0;
-        while (slot < g->slots.count &&
-               (!ipu_type_equal(&g->slots.items[slot], &type) ||
-                (slot < taken->count && taken->items[slot].index != IPU_NO_INDEX))) {
-            slot++;
-        }
-        if (slot == g->slots.count) {
-            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->slots, type));
-        }
-        while (taken->count <= slot) {
-            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, taken, IPU_NO_VALUE));
-        }
-        taken->items[slot] = b->kept.items[i];
-    }
-    return IPU_OK;
-}
-
-/* The added results of one forward branch; what it has not is zeros. */
-static ipu_status
-add_slot_results(switch_gradient *g, branch_gradient *b, const ipu__values *taken)
-{
-    ipu__walk *w = g->c.w;
-    for (size_t slot = 0; slot < g->slots.count; slot++) {
-        ipu_value value = slot < taken->count ? taken->items[slot] : IPU_NO_VALUE;
-        if (value.index == IPU_NO_INDEX) {
-            IPU_TRY(ipu_graph_emit_fill(w->ctx, w->graph, b->forward, g->c.node,
-                                        &g->slots.items[slot], 0.0, &value));
-        }
-        IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, b->forward, value));
+        IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, w->block, sum));
     }
     return IPU_OK;
 }
 
 static ipu_status
-keep_in_switch(switch_gradient *g, ipu__values *taken)
+emit_switch(switch_gradient *g)
 {
     ipu__walk *w = g->c.w;
-    for (uint32_t b = 0; b < g->count; b++) {
-        IPU_TRY(take_slots(g, &g->branches[b], &taken[b]));
-    }
-    if (g->slots.count == 0) {
-        return IPU_OK;
-    }
-    for (uint32_t b = 0; b < g->count; b++) {
-        IPU_TRY(add_slot_results(g, &g->branches[b], &taken[b]));
-    }
-    IPU_TRY(ipu_graph_extend_node(w->ctx, w->graph, g->c.node, NULL, 0, g->slots.items,
-                                  (uint32_t)g->slots.count));
-    uint32_t first = ipu_node_of(w->graph, g->c.node)->first_output + g->outputs;
-    for (uint32_t b = 0; b < g->count; b++) {
-        branch_gradient *branch = &g->branches[b];
-        for (size_t i = 0; i < branch->kept.count; i++) {
-            uint32_t slot = 0;
-            while (taken[b].items[slot].index != branch->kept.items[i].index) {
-                slot++;
-            }
-            ipu_value output = {first + slot};
-            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &branch->at_hand, output));
-        }
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-keep_values(switch_gradient *g)
-{
-    ipu_ctx *ctx = g->c.w->ctx;
-    ipu__values *taken;
-    IPU_TRY(ipu_alloc(ctx, g->count * sizeof(ipu__values), &taken));
-    ipu_status status = keep_in_switch(g, taken);
-    for (uint32_t b = 0; b < g->count; b++) {
-        IPU_ARRAY_FREE(ctx, &taken[b]);
-    }
-    ipu_free(ctx, taken, g->count * sizeof(ipu__values));
-    return status;
-}
-
-static ipu_status
-emit_switch(switch_gradient *g, const int64_t *blocks)
-{
-    ipu__walk *w = g->c.w;
-    ipu_value index = ipu_node_of(w->graph, g->c.node)->inputs[0];
-    ipu_attr attr = ipu__attr_ints(IPU_ATTR_BRANCHES, blocks, g->count);
-    ipu_value out;
-    IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, g->c.node, IPU_OP_ID_SWITCH,
-                           &index, 1, &attr, 1, &out));
+    const ipu_node_data like = *ipu_node_of(w->graph, g->c.node);
+    ipu_attr attr = ipu__attr_ints(IPU_ATTR_BRANCHES, g->backs, g->count);
+    ipu_node_request request = {.op = IPU_OP_ID_SWITCH,
+                                .attrs = &attr,
+                                .attr_count = 1,
+                                .placement = like.placement,
+                                .recomputation = like.recomputation,
+                                .source = like.source,
+                                .name = like.name};
+    ipu_node back;
+    uint32_t next = 0;
+    IPU_TRY(ipu_graph_add_node(w->ctx, w->graph, w->block, &request, like.inputs, 1,
+                               &back));
     for (size_t i = 0; i < g->c.targets.count; i++) {
-        ipu_value *gradient = &w->grads[g->c.targets.items[i].index];
-        *gradient = g->touched.items[i] ? out : g->c.before.items[i];
-        out.index += g->touched.items[i];
+        w->grads[g->c.targets.items[i].index] =
+            g->touched.items[i] ? ipu_node_output(ipu_node_of(w->graph, back), next++)
+                                : g->c.before.items[i];
     }
-    return IPU_OK;
+    return ipu__control_pair(&g->c, back);
 }
 
 static ipu_status
-differentiate_switch(switch_gradient *g, int64_t *blocks)
+derive_switch(switch_gradient *g)
 {
     ipu__walk *w = g->c.w;
-    const ipu_node_data *node = ipu_node_of(w->graph, g->c.node);
-    g->outputs = node->output_count;
-    g->first_output = node->first_output;
-    for (uint32_t b = 0; b < g->count; b++) {
-        g->branches[b].forward = ipu_node_block(node, b);
-    }
+    IPU_TRY(ipu__control_find_targets(&g->c));
     for (size_t i = 0; i < g->c.targets.count; i++) {
         IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->touched, false));
     }
     for (uint32_t b = 0; b < g->count; b++) {
-        IPU_TRY(walk_branch(g, &g->branches[b]));
+        IPU_TRY(walk_branch(g, b));
     }
     for (uint32_t b = 0; b < g->count; b++) {
-        IPU_TRY(close_branch(g, &g->branches[b]));
-        blocks[b] = g->branches[b].back.index;
+        IPU_TRY(close_branch(g, b));
     }
     w->block = g->c.outside;
-    IPU_TRY(keep_values(g));
-    for (uint32_t b = 0; b < g->count; b++) {
-        branch_gradient *branch = &g->branches[b];
-        w->block = branch->back;
-        size_t first_new = ipu_block_of(w->graph, branch->back)->nodes.count;
-        IPU_TRY(ipu__control_supply(&g->c, branch->forward, first_new, &branch->used,
-                                    &branch->kept, &branch->at_hand));
-    }
-    w->block = g->c.outside;
-    return emit_switch(g, blocks);
+    return emit_switch(g);
 }
 
 ipu_status
@@ -215,29 +118,128 @@ ipu__control_switch(ipu__walk *w, ipu_node node)
 {
     switch_gradient g = {.c = {.w = w, .node = node, .outside = w->block},
                          .count = ipu_node_block_count(ipu_node_of(w->graph, node))};
-    int64_t *blocks = NULL;
-    ipu_status status = ipu_alloc(w->ctx, g.count * sizeof(*g.branches), &g.branches);
-    if (status == IPU_OK) {
-        status = ipu_alloc(w->ctx, g.count * sizeof(*blocks), &blocks);
-    }
-    if (status == IPU_OK) {
-        status = ipu__control_prepare(&g.c);
-    }
-    if (status == IPU_OK) {
-        status = differentiate_switch(&g, blocks);
-    }
+    size_t bytes = g.count * sizeof(*g.backs);
+    IPU_TRY(ipu_alloc(w->ctx, bytes, &g.backs));
+    ipu_status status = derive_switch(&g);
     w->block = g.c.outside;
-    for (uint32_t b = 0; g.branches != NULL && b < g.count; b++) {
-        IPU_ARRAY_FREE(w->ctx, &g.branches[b].used);
-        IPU_ARRAY_FREE(w->ctx, &g.branches[b].kept);
-        IPU_ARRAY_FREE(w->ctx, &g.branches[b].at_hand);
-        IPU_ARRAY_FREE(w->ctx, &g.branches[b].sums);
-    }
-    ipu_free(w->ctx, g.branches,
-             g.branches != NULL ? g.count * sizeof(*g.branches) : 0);
-    ipu_free(w->ctx, blocks, blocks != NULL ? g.count * sizeof(*blocks) : 0);
-    IPU_ARRAY_FREE(w->ctx, &g.slots);
+    ipu_free(w->ctx, g.backs, bytes);
+    IPU_ARRAY_FREE(w->ctx, &g.sums);
     IPU_ARRAY_FREE(w->ctx, &g.touched);
     ipu__control_free(&g.c);
+    return status;
+}
+
+/* --- connecting ------------------------------------------------------------------ */
+
+typedef struct branch {
+    ipu__plan plan;
+    ipu__values taken;   /* by slot: the value that the branch gives there */
+    ipu__values at_hand; /* by kept value: the output that holds it */
+} branch;
+
+typedef struct connection {
+    ipu__walk *w;
+    ipu_node node; /* forward */
+    uint32_t count;
+    branch *branches;
+    IPU_ARRAY(ipu_type) slots; /* types of the outputs that are added */
+} connection;
+
+/* Gives each kept value of the branch an added output of its type: one that the branch
+ * has not used yet, or a new one. */
+static ipu_status
+take_slots(connection *c, branch *b)
+{
+    ipu__walk *w = c->w;
+    for (size_t i = 0; i < b->plan.kept.count; i++) {
+        ipu_type type = ipu_value_of(w->graph, b->plan.kept.items[i])->type;
+        size_t slot = 0;
+        while (
+            slot < c->slots.count &&
+            (!ipu_type_equal(&c->slots.items[slot], &type) ||
+             (slot < b->taken.count && b->taken.items[slot].index != IPU_NO_INDEX))) {
+            slot++;
+        }
+        if (slot == c->slots.count) {
+            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->slots, type));
+        }
+        while (b->taken.count <= slot) {
+            IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &b->taken, IPU_NO_VALUE));
+        }
+        b->taken.items[slot] = b->plan.kept.items[i];
+        IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &b->at_hand, (ipu_value){(uint32_t)slot}));
+    }
+    return IPU_OK;
+}
+
+/* The added results of one forward branch; nobody reads those that it does not take. */
+static ipu_status
+add_slot_results(connection *c, branch *b)
+{
+    ipu__walk *w = c->w;
+    for (size_t slot = 0; slot < c->slots.count; slot++) {
+        ipu_value value = slot < b->taken.count ? b->taken.items[slot] : IPU_NO_VALUE;
+        if (value.index == IPU_NO_INDEX) {
+            IPU_TRY(ipu_graph_emit_empty(w->ctx, w->graph, b->plan.forward, c->node,
+                                         &c->slots.items[slot], &value));
+        }
+        IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, b->plan.forward, value));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+connect(connection *c)
+{
+    ipu__walk *w = c->w;
+    uint32_t before = ipu_node_of(w->graph, c->node)->output_count;
+    for (uint32_t b = 0; b < c->count; b++) {
+        IPU_TRY(ipu__plan_uses(&c->branches[b].plan));
+        IPU_TRY(take_slots(c, &c->branches[b]));
+    }
+    for (uint32_t b = 0; b < c->count; b++) {
+        IPU_TRY(add_slot_results(c, &c->branches[b]));
+    }
+    IPU_TRY(ipu_graph_extend_node(w->ctx, w->graph, c->node, NULL, 0, c->slots.items,
+                                  (uint32_t)c->slots.count));
+    for (uint32_t b = 0; b < c->count; b++) {
+        branch *branch = &c->branches[b];
+        for (size_t i = 0; i < branch->at_hand.count; i++) {
+            uint32_t slot = branch->at_hand.items[i].index;
+            branch->at_hand.items[i] =
+                ipu_node_output(ipu_node_of(w->graph, c->node), before + slot);
+        }
+        ipu_block_data *back = ipu_block_of(w->graph, branch->plan.back);
+        back->cursor = back->first;
+        ipu_status status = ipu__plan_supply(&branch->plan, &branch->at_hand);
+        ipu_block_of(w->graph, branch->plan.back)->cursor = IPU_NO_NODE;
+        IPU_TRY(status);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu__connect_switch(ipu__walk *w, ipu__pair pair)
+{
+    const ipu_node_data *node = ipu_node_of(w->graph, pair.forward);
+    const ipu_node_data *back = ipu_node_of(w->graph, pair.back);
+    connection c = {.w = w, .node = pair.forward, .count = ipu_node_block_count(node)};
+    size_t bytes = c.count * sizeof(*c.branches);
+    IPU_TRY(ipu_alloc(w->ctx, bytes, &c.branches));
+    for (uint32_t b = 0; b < c.count; b++) {
+        c.branches[b].plan = (ipu__plan){.w = w,
+                                         .node = pair.forward,
+                                         .forward = ipu_node_block(node, b),
+                                         .back = ipu_node_block(back, b),
+                                         .turn = IPU_NO_VALUE};
+    }
+    ipu_status status = connect(&c);
+    for (uint32_t b = 0; b < c.count; b++) {
+        ipu__plan_free(&c.branches[b].plan);
+        IPU_ARRAY_FREE(w->ctx, &c.branches[b].taken);
+        IPU_ARRAY_FREE(w->ctx, &c.branches[b].at_hand);
+    }
+    ipu_free(w->ctx, c.branches, bytes);
+    IPU_ARRAY_FREE(w->ctx, &c.slots);
     return status;
 }

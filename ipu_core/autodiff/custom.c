@@ -6,14 +6,18 @@
  *
  * The nodes of a call follow each other, so that nothing which uses one lies between
  * them: on the way back the first one is met last, when the gradients of all results
- * are complete, and it speaks for all. Nothing goes back to the results themselves:
- * what the function did to make them is nobody's business here. */
+ * are complete, and it speaks for all. Nothing goes back to the results themselves: the
+ * gradient function stands for whatever the function did to make them. */
 #include "autodiff/walk.h"
 
+/* The call that a node is a result of; -1: none. */
 static int64_t
-call_of(const ipu__walk *w, uint32_t node)
+call_of(const ipu__walk *w, ipu_node node)
 {
-    const ipu_node_data *data = &w->graph->nodes.items[node];
+    if (!ipu_is_node(node)) {
+        return -1;
+    }
+    const ipu_node_data *data = ipu_node_of(w->graph, node);
     return data->op == IPU_OP_ID_CUSTOM_GRADIENT
                ? ipu_attrs_int(data->attrs, IPU_ATTR_INDEX, -1)
                : -1;
@@ -24,7 +28,7 @@ call_of(const ipu__walk *w, uint32_t node)
 static ipu_status
 bring(ipu__walk *w, ipu_node id, ipu_value output, ipu_value *gradient)
 {
-    *gradient = w->grads[output.index];
+    *gradient = ipu__walk_gradient(w, output);
     if (gradient->index != IPU_NO_INDEX) {
         return ipu_graph_emit(w->ctx, w->graph, w->block, id, IPU_OP_ID_IDENTITY,
                               gradient, 1, NULL, 0, gradient);
@@ -59,15 +63,18 @@ static ipu_status
 differentiate(ipu__walk *w, ipu_node id, const ipu_node_data *node, uint32_t results,
               ipu_value *values)
 {
-    ipu_custom_gradient call = {.index = call_of(w, id.index),
+    ipu_custom_gradient call = {.index = call_of(w, id),
                                 .block = w->block,
                                 .home = node->block,
                                 .grads = values,
                                 .grad_count = results,
                                 .results = values + results,
                                 .result_count = node->input_count - 1};
+    ipu_node result = id;
     for (uint32_t k = 0; k < results; k++) {
-        IPU_TRY(bring(w, id, (ipu_value){node->first_output + k}, &values[k]));
+        ipu_value output = ipu_node_output(ipu_node_of(w->graph, result), 0);
+        IPU_TRY(bring(w, id, output, &values[k]));
+        result = ipu_node_next(w->graph, result);
     }
     for (uint32_t i = 0; i < call.result_count; i++) {
         call.results[i] = IPU_NO_VALUE;
@@ -83,19 +90,19 @@ ipu_status
 ipu__walk_custom(ipu__walk *w, ipu_node id)
 {
     const ipu_node_data node = *ipu_node_of(w->graph, id);
-    int64_t call = call_of(w, id.index);
+    int64_t call = call_of(w, id);
     bool is_wanted = false;
     bool is_reached = false;
     uint32_t results = 0;
-    if (!ipu__walk_saw(w, id) || (id.index > 0 && call_of(w, id.index - 1) == call)) {
+    if (!ipu__walk_saw(w, id) || call_of(w, node.previous) == call) {
         return IPU_OK;
     }
     for (uint32_t i = 1; i < node.input_count; i++) {
         is_wanted |= ipu__walk_depends(w, node.inputs[i]);
     }
-    while (id.index + results < w->graph->nodes.count &&
-           call_of(w, id.index + results) == call) {
-        is_reached |= w->grads[node.first_output + results].index != IPU_NO_INDEX;
+    for (ipu_node n = id; call_of(w, n) == call; n = ipu_node_next(w->graph, n)) {
+        ipu_value output = ipu_node_output(ipu_node_of(w->graph, n), 0);
+        is_reached |= ipu__walk_gradient(w, output).index != IPU_NO_INDEX;
         results++;
     }
     if (!is_wanted || !is_reached) {

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of one differentiation, shared by the files that do it: autodiff.c walks
- * over nodes, control.c over those that hold blocks. Nothing outside autodiff/ includes
- * it. */
+ * The state of one differentiation, shared by the files that do it: mark.c finds what
+ * depends on the xs, autodiff.c walks back over nodes, control*.c over those that hold
+ * blocks. Nothing outside autodiff/ includes it. */
 #ifndef IPU_AUTODIFF_WALK_H
 #define IPU_AUTODIFF_WALK_H
 
 #include "autodiff/autodiff.h"
+
+/* A node that holds blocks, and the node that goes back through them. */
+typedef struct ipu__pair {
+    ipu_node forward;
+    ipu_node back;
+} ipu__pair;
 
 typedef struct ipu__walk {
     ipu_ctx *ctx;
@@ -18,8 +24,11 @@ typedef struct ipu__walk {
     bool *depends;    /* by value: on an x, through ops that let gradients pass */
     ipu_value *grads; /* by value */
     const ipu_gradient_scope *scope; /* NULL: everything */
-    IPU_ARRAY(ipu_value) in_grads;   /* scratch of one rule */
-    IPU_ARRAY(bool) wanted;
+    IPU_ARRAY(ipu_value) inner_xs;   /* those that lie in blocks which nodes hold */
+    IPU_ARRAY(ipu__pair) pairs;      /* inner ones before those around them */
+    IPU_ARRAY(ipu_value) in_grads;   /* scratch of one rule: by input */
+    IPU_ARRAY(bool) wanted;          /* by input */
+    IPU_ARRAY(ipu_value) out_grads;  /* by output */
 } ipu__walk;
 
 static inline bool
@@ -27,13 +36,22 @@ ipu__walk_depends(const ipu__walk *w, ipu_value value)
 {
     return value.index < w->value_count && w->depends[value.index];
 }
+/* What has come back to a value so far; IPU_NO_VALUE: nothing. */
+static inline ipu_value
+ipu__walk_gradient(const ipu__walk *w, ipu_value value)
+{
+    return value.index < w->value_count ? w->grads[value.index] : IPU_NO_VALUE;
+}
+/* Whether w->block is `block` or lies in it. (mark.c) */
+bool ipu__walk_is_around(const ipu__walk *w, ipu_block block);
+/* Sets w->depends; out[i] is xs[i], or IPU_NO_VALUE where it has no gradient. (mark.c)
+ */
+ipu_status ipu__walk_mark(ipu__walk *w, ipu_value *out);
 /* Adds `gradient` to what has come back to `value`. */
 ipu_status ipu__walk_accumulate(ipu__walk *w, ipu_node like, ipu_value value,
                                 ipu_value gradient);
-/* Back over the forward nodes among the first `count` of a block. */
-ipu_status ipu__walk_block(ipu__walk *w, ipu_block block, size_t count);
-/* A node that holds blocks, some output of which has a gradient. */
-ipu_status ipu__walk_control(ipu__walk *w, ipu_node node);
+/* Back over the nodes of a block, from `last` on. */
+ipu_status ipu__walk_back(ipu__walk *w, ipu_node last);
 /* Whether the tape saw the node; what it did not see is a constant. */
 bool ipu__walk_saw(const ipu__walk *w, ipu_node node);
 /* A CUSTOM_GRADIENT node. (custom.c) */
@@ -41,14 +59,5 @@ ipu_status ipu__walk_custom(ipu__walk *w, ipu_node node);
 /* Zeros of this type, in w->block. */
 ipu_status ipu__walk_zeros(ipu__walk *w, ipu_node like, const ipu_type *type,
                            ipu_value *out);
-
-/* The most turns that a loop can take, as far as it can be seen from constants and
- * attributes; -1: it cannot. (trip_bounds.c) */
-int64_t ipu__most_turns(const ipu_graph *graph, ipu_node loop);
-/* What the body of a loop adds to carried value i, an int32 scalar, in each turn; 0:
- * nothing that is known. */
-int64_t ipu__step_of(const ipu_graph *graph, ipu_block body, uint32_t i);
-/* Whether a value is known to be `number`. */
-bool ipu__is_known_int(const ipu_graph *graph, ipu_value value, int64_t number);
 
 #endif

@@ -2,92 +2,55 @@
  *
  * Changing nodes that are there already: what differentiation and the passes need for
  * loops and branches, which get more or fewer inputs and outputs. In: a graph, ids.
- * Out: the same graph, its invariants kept; every value that was there keeps its id. A
- * failure may leave new values or nodes that nothing uses. One thread per graph. */
+ * Out: the same graph; every node and value that was there keeps its id, so that a walk
+ * over ids may go on. One thread per graph. */
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/block_op.h"
 
-static void
-reverse(ipu_node *nodes, size_t count)
+void
+ipu_graph_unlink(ipu_graph *graph, ipu_node id)
 {
-    for (size_t i = 0; i < count / 2; i++) {
-        ipu_node swapped = nodes[i];
-        nodes[i] = nodes[count - 1 - i];
-        nodes[count - 1 - i] = swapped;
-    }
+    ipu_node_data *node = ipu_node_of(graph, id);
+    ipu_block_data *block = ipu_block_of(graph, node->block);
+    *(ipu_is_node(node->previous) ? &ipu_node_of(graph, node->previous)->next
+                                  : &block->first) = node->next;
+    *(ipu_is_node(node->next) ? &ipu_node_of(graph, node->next)->previous
+                              : &block->last) = node->previous;
+    node->previous = IPU_NO_NODE;
+    node->next = IPU_NO_NODE;
+    block->node_count--;
 }
 
 void
-ipu_graph_move_tail(ipu_graph *graph, ipu_block block, size_t tail, size_t to)
+ipu__graph_link(ipu_graph *graph, ipu_node id, ipu_node before)
 {
-    ipu_block_data *data = ipu_block_of(graph, block);
-    ipu_node *nodes = data->nodes.items;
-    size_t moved = data->nodes.count - tail;
-    reverse(nodes + to, tail - to);
-    reverse(nodes + tail, moved);
-    reverse(nodes + to, data->nodes.count - to);
+    ipu_node_data *node = ipu_node_of(graph, id);
+    ipu_block_data *block = ipu_block_of(graph, node->block);
+    node->next = before;
+    node->previous =
+        ipu_is_node(before) ? ipu_node_of(graph, before)->previous : block->last;
+    *(ipu_is_node(node->previous) ? &ipu_node_of(graph, node->previous)->next
+                                  : &block->first) = id;
+    *(ipu_is_node(before) ? &ipu_node_of(graph, before)->previous : &block->last) = id;
+    block->node_count++;
 }
 
-size_t
-ipu_graph_position(const ipu_graph *graph, ipu_node node)
+void
+ipu_graph_move(ipu_graph *graph, ipu_node id, ipu_block block, ipu_node before)
 {
-    const ipu_block_data *block = ipu_block_of(graph, ipu_node_of(graph, node)->block);
-    size_t position = 0;
-    while (block->nodes.items[position].index != node.index) {
-        position++;
+    ipu_node_data *node = ipu_node_of(graph, id);
+    ipu_block_data *home = ipu_block_of(graph, block);
+    ipu_graph_unlink(graph, id);
+    node->block = block;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ipu_value_of(graph, ipu_node_output(node, i))->block = block;
     }
-    return position;
-}
-
-ipu_status
-ipu_graph_hoist(ipu_ctx *ctx, ipu_graph *graph, ipu_node node, ipu_node before)
-{
-    ipu_node_data *data = ipu_node_of(graph, node);
-    ipu_block_data *from = ipu_block_of(graph, data->block);
-    ipu_block home = ipu_node_of(graph, before)->block;
-    ipu_block_data *to = ipu_block_of(graph, home);
-    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &to->nodes, 1));
-    size_t position = ipu_graph_position(graph, node);
-    memmove(&from->nodes.items[position], &from->nodes.items[position + 1],
-            (from->nodes.count - position - 1) * sizeof(ipu_node));
-    from->nodes.count--;
-    data->block = home;
-    for (uint32_t i = 0; i < data->output_count; i++) {
-        ipu_value_of(graph, ipu_node_output(data, i))->block = home;
+    for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
+        uint32_t height = ipu_block_of(graph, ipu_node_block(node, i))->height + 1;
+        home->height = height > home->height ? height : home->height;
     }
-    to->nodes.items[to->nodes.count++] = node;
-    ipu_graph_move_tail(graph, home, to->nodes.count - 1,
-                        ipu_graph_position(graph, before));
-    return IPU_OK;
-}
-
-/* Puts an identity behind `node` that makes the value `old` out of `output`. */
-static ipu_status
-add_alias(ipu_ctx *ctx, ipu_graph *graph, ipu_node node, ipu_value output,
-          ipu_value old, size_t position)
-{
-    const ipu_node_data *source = ipu_node_of(graph, node);
-    ipu_node_data alias = {.op = IPU_OP_ID_IDENTITY,
-                           .block = source->block,
-                           .input_count = 1,
-                           .output_count = 1,
-                           .first_output = old.index,
-                           .placement = source->placement,
-                           .source = source->source,
-                           .name = source->name};
-    ipu_block_data *block = ipu_block_of(graph, source->block);
-    IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, sizeof(ipu_value), &alias.inputs));
-    alias.inputs[0] = output;
-    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &block->nodes, 1));
-    IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->nodes, alias));
-    ipu_node id = {(uint32_t)graph->nodes.count - 1};
-    block->nodes.items[block->nodes.count++] = id;
-    ipu_graph_move_tail(graph, alias.block, block->nodes.count - 1, position);
-    ipu_value_data *value = ipu_value_of(graph, old);
-    value->producer = id;
-    value->position = 0;
-    return IPU_OK;
+    ipu__graph_link(graph, id, before);
 }
 
 ipu_status
@@ -96,94 +59,75 @@ ipu_graph_extend_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
                       const ipu_type *outputs, uint32_t output_count)
 {
     const ipu_node_data before = *ipu_node_of(graph, node);
+    uint32_t all_inputs = before.input_count + input_count;
+    uint32_t all_outputs = before.output_count + output_count;
     ipu_value *all;
-    uint32_t count = before.output_count + output_count;
-    size_t position = ipu_graph_position(graph, node) + 1;
-    uint32_t first = (uint32_t)graph->values.count;
     IPU_TRY(ipu_arena_alloc(ctx, &graph->arena,
-                            (before.input_count + input_count) * sizeof(ipu_value),
+                            ((size_t)all_inputs + all_outputs) * sizeof(ipu_value),
                             &all));
-    for (uint32_t i = 0; i < before.input_count + input_count; i++) {
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->values, output_count));
+    for (uint32_t i = 0; i < all_inputs; i++) {
         all[i] =
             i < before.input_count ? before.inputs[i] : inputs[i - before.input_count];
     }
-    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->values, count));
-    for (uint32_t i = 0; i < count; i++) {
-        ipu_type type = i < before.output_count
-                            ? graph->values.items[before.first_output + i].type
-                            : outputs[i - before.output_count];
-        graph->values.items[graph->values.count++] = (ipu_value_data){
-            .type = type, .producer = node, .block = before.block, .position = i};
+    for (uint32_t i = 0; i < before.output_count; i++) {
+        all[all_inputs + i] = before.outputs[i];
+    }
+    for (uint32_t i = 0; i < output_count; i++) {
+        uint32_t position = before.output_count + i;
+        all[all_inputs + position] = (ipu_value){(uint32_t)graph->values.count};
+        graph->values.items[graph->values.count++] =
+            (ipu_value_data){.type = outputs[i],
+                             .producer = node,
+                             .block = before.block,
+                             .position = position};
     }
     ipu_node_data *data = ipu_node_of(graph, node);
     data->inputs = all;
-    data->input_count = before.input_count + input_count;
-    data->first_output = first;
-    data->output_count = count;
-    for (uint32_t i = 0; i < before.output_count; i++) {
-        IPU_TRY(add_alias(ctx, graph, node, (ipu_value){first + i},
-                          ipu_node_output(&before, i), position + i));
-    }
+    data->input_count = all_inputs;
+    data->outputs = all + all_inputs;
+    data->output_count = all_outputs;
     return IPU_OK;
 }
 
-static void
-shrink_block(ipu_graph *graph, ipu_block id, const bool *keep, uint32_t outputs)
+/* Keeps the entries for which keep[i] is true; each is told its new position, if
+ * `graph` is given. */
+static uint32_t
+shrink_values(const ipu_graph *graph, ipu_value *values, uint32_t count,
+              const bool *keep)
 {
-    ipu_block_data *block = ipu_block_of(graph, id);
-    size_t params = 0;
-    size_t results = 0;
-    for (size_t i = 0; i < block->params.count; i++) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
         if (keep[i]) {
-            ipu_value_of(graph, block->params.items[i])->position = (uint32_t)params;
-            block->params.items[params++] = block->params.items[i];
+            if (graph != NULL) {
+                ipu_value_of(graph, values[i])->position = kept;
+            }
+            values[kept++] = values[i];
         }
     }
-    block->params.count = params;
-    if (block->results.count != outputs) { /* a condition */
-        return;
-    }
-    for (size_t i = 0; i < outputs; i++) {
-        if (keep[i]) {
-            block->results.items[results++] = block->results.items[i];
-        }
-    }
-    block->results.count = results;
+    return kept;
 }
 
-ipu_status
-ipu_graph_shrink_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node, const bool *keep)
+void
+ipu_graph_shrink_node(ipu_graph *graph, ipu_node node, const bool *keep)
 {
     ipu_node_data *data = ipu_node_of(graph, node);
-    uint32_t first = (uint32_t)graph->values.count;
-    uint32_t outputs = data->output_count;
-    uint32_t kept = 0;
-    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->values, outputs));
-    for (uint32_t i = 0; i < outputs; i++) {
-        if (keep[i]) {
-            ipu_value_data value = graph->values.items[data->first_output + i];
-            value.position = kept++;
-            graph->values.items[graph->values.count++] = value;
-        }
-    }
+    uint32_t entering = ipu_node_entering_count(data);
     for (uint32_t k = 0; k < ipu_node_block_count(data); k++) {
-        bool condition = data->op == IPU_OP_ID_WHILE && k == 0;
-        shrink_block(graph, ipu_node_block(data, k), keep,
-                     condition ? IPU_NO_INDEX : outputs);
-    }
-    if (data->op != IPU_OP_ID_SWITCH) {
-        uint32_t before = data->input_count - outputs;
-        uint32_t inputs = before;
-        for (uint32_t i = 0; i < outputs; i++) {
-            if (keep[i]) {
-                data->inputs[inputs++] = data->inputs[before + i];
-            }
+        ipu_block_data *block = ipu_block_of(graph, ipu_node_block(data, k));
+        block->params.count = shrink_values(graph, block->params.items,
+                                            (uint32_t)block->params.count, keep);
+        if (ipu_node_block_gives_outputs(data, k)) {
+            block->results.count =
+                shrink_values(NULL, block->results.items, data->output_count, keep);
         }
-        data->input_count = inputs;
     }
-    data->first_output = first;
-    data->output_count = kept;
-    return IPU_OK;
+    if (entering > 0) {
+        uint32_t first = ipu_node_entering(data, 0);
+        data->input_count =
+            first + shrink_values(NULL, data->inputs + first, entering, keep);
+    }
+    data->output_count = shrink_values(graph, data->outputs, data->output_count, keep);
 }
 
 bool

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_OUTPUTS = 256 };
+enum {
+    FEW_TYPES = 16,   /* inputs and outputs of a node whose types fit on the stack */
+    MOST_HEIGHT = 256 /* of nested blocks: walks over them recurse */
+};
 
 ipu_status
 ipu_graph_create(ipu_ctx *ctx, bool host, ipu_graph **out)
@@ -34,7 +37,6 @@ ipu_graph_free(ipu_ctx *ctx, ipu_graph *graph)
     }
     for (size_t i = 0; i < graph->blocks.count; i++) {
         ipu_block_data *block = &graph->blocks.items[i];
-        IPU_ARRAY_FREE(ctx, &block->nodes);
         IPU_ARRAY_FREE(ctx, &block->params);
         IPU_ARRAY_FREE(ctx, &block->results);
     }
@@ -42,6 +44,7 @@ ipu_graph_free(ipu_ctx *ctx, ipu_graph *graph)
     IPU_ARRAY_FREE(ctx, &graph->nodes);
     IPU_ARRAY_FREE(ctx, &graph->blocks);
     IPU_ARRAY_FREE(ctx, &graph->resources);
+    ipu_id_map_free(ctx, &graph->resource_numbers);
     IPU_ARRAY_FREE(ctx, &graph->held);
     ipu_arena_free(ctx, &graph->arena);
     ipu_free(ctx, graph, sizeof(*graph));
@@ -50,7 +53,10 @@ ipu_graph_free(ipu_ctx *ctx, ipu_graph *graph)
 ipu_status
 ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block *out)
 {
-    ipu_block_data block = {.owner = IPU_NO_NODE};
+    ipu_block_data block = {.owner = IPU_NO_NODE,
+                            .first = IPU_NO_NODE,
+                            .last = IPU_NO_NODE,
+                            .cursor = IPU_NO_NODE};
     IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->blocks, block));
     *out = (ipu_block){(uint32_t)graph->blocks.count - 1};
     return IPU_OK;
@@ -121,12 +127,11 @@ ipu_status
 ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resource,
                        uint32_t *out)
 {
-    for (uint32_t i = 0; i < graph->resources.count; i++) {
-        if (graph->resources.items[i].kind == resource->kind &&
-            graph->resources.items[i].id == resource->id) {
-            *out = i;
-            return IPU_OK;
-        }
+    const uint64_t kinds = IPU_RESOURCE_OUTFEED + 1;
+    uint64_t key = (uint64_t)resource->id * kinds + (uint64_t)resource->kind;
+    *out = ipu_id_map_get(&graph->resource_numbers, key, IPU_NO_INDEX);
+    if (*out != IPU_NO_INDEX) {
+        return IPU_OK;
     }
     ipu_resource copy = *resource;
     ipu_type *types;
@@ -140,8 +145,10 @@ ipu_graph_add_resource(ipu_ctx *ctx, ipu_graph *graph, const ipu_resource *resou
         IPU_TRY(ipu_arena_text(ctx, &graph->arena, resource->name,
                                strlen(resource->name), &copy.name));
     }
-    IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->resources, copy));
-    *out = (uint32_t)graph->resources.count - 1;
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->resources, 1));
+    *out = (uint32_t)graph->resources.count;
+    IPU_TRY(ipu_id_map_put(ctx, &graph->resource_numbers, key, *out));
+    graph->resources.items[graph->resources.count++] = copy;
     return IPU_OK;
 }
 
@@ -185,26 +192,113 @@ explain(ipu_ctx *ctx, const ipu_node_request *request, ipu_status status)
     return status;
 }
 
+/* The types of a node's inputs and outputs, one array behind the other. */
+typedef struct node_types {
+    ipu_type few[FEW_TYPES];
+    ipu_type *inputs;
+    ipu_type *outputs;
+    uint32_t capacity; /* of outputs */
+    uint32_t output_count;
+    size_t heap_bytes;
+} node_types;
+
+static ipu_status
+make_room(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_request *request,
+          uint32_t input_count, node_types *types)
+{
+    ipu_attrs attrs = {request->attrs, request->attr_count};
+    types->capacity = ipu_infer_most_outputs(graph, request->op, attrs, input_count);
+    types->heap_bytes = 0;
+    types->inputs = types->few;
+    if ((uint64_t)types->capacity + input_count > FEW_TYPES) {
+        size_t count = (size_t)types->capacity + input_count;
+        IPU_TRY(ipu_mul_size(ctx, count, sizeof(ipu_type), &types->heap_bytes));
+        IPU_TRY(ipu_alloc(ctx, types->heap_bytes, &types->inputs));
+    }
+    types->outputs = types->inputs + input_count;
+    return IPU_OK;
+}
+
+static ipu_status
+check_blocks(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_data *node)
+{
+    for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
+        ipu_block held = ipu_node_block(node, i);
+        IPU_FAIL_IF(ctx,
+                    held.index < graph->blocks.count &&
+                        ipu_block_of(graph, held)->height + 1 > MOST_HEIGHT,
+                    INVALID_ARGUMENT, "loops and branches nested more than %d deep",
+                    (int)MOST_HEIGHT);
+    }
+    return IPU_OK;
+}
+
 static ipu_status
 check_node(ipu_ctx *ctx, const ipu_graph *graph, ipu_block block,
            const ipu_node_request *request, const ipu_value *inputs,
-           uint32_t input_count, ipu_type *input_types, ipu_type *outputs,
-           uint32_t *output_count)
+           uint32_t input_count, node_types *types)
 {
     for (uint32_t i = 0; i < input_count; i++) {
         IPU_FAIL_IF(ctx, !in_scope(graph, block, inputs[i]), INVALID_ARGUMENT,
                     "input %u is not defined where it is used", i);
-        input_types[i] = ipu_value_of(graph, inputs[i])->type;
+        types->inputs[i] = ipu_value_of(graph, inputs[i])->type;
     }
     ipu_attrs attrs = {request->attrs, request->attr_count};
-    IPU_TRY(ipu_infer(ctx, graph, request->op, attrs, input_types, input_count, outputs,
-                      MAX_OUTPUTS, output_count));
-    for (uint32_t i = 0; i < *output_count; i++) {
-        IPU_FAIL_IF(ctx, !graph->host && !ipu_dtype_on_device(outputs[i].dtype), TYPE,
+    IPU_TRY(
+        check_blocks(ctx, graph, &(ipu_node_data){.op = request->op, .attrs = attrs}));
+    IPU_TRY(ipu_infer(ctx, graph, request->op, attrs, types->inputs, input_count,
+                      types->outputs, types->capacity, &types->output_count));
+    for (uint32_t i = 0; i < types->output_count; i++) {
+        ipu_dtype dtype = types->outputs[i].dtype;
+        IPU_FAIL_IF(ctx, !graph->host && !ipu_dtype_on_device(dtype), TYPE,
                     "Unsupported data type for output: %s does not exist on the "
                     "device; use %s",
-                    ipu_dtype_name(outputs[i].dtype),
-                    ipu_dtype_is_float(outputs[i].dtype) ? "float32" : "int32");
+                    ipu_dtype_name(dtype),
+                    ipu_dtype_is_float(dtype) ? "float32" : "int32");
+    }
+    return IPU_OK;
+}
+
+/* A node that was checked. */
+static ipu_status
+append_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
+            const ipu_node_request *request, const ipu_value *inputs,
+            uint32_t input_count, const node_types *types, ipu_node *out)
+{
+    ipu_node_data node = {.op = request->op,
+                          .block = block,
+                          .input_count = input_count,
+                          .output_count = types->output_count,
+                          .placement = request->placement,
+                          .recomputation = request->recomputation,
+                          .source = request->source};
+    size_t value_count = (size_t)input_count + types->output_count;
+    IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, value_count * sizeof(ipu_value),
+                            &node.inputs));
+    node.outputs = node.inputs + input_count;
+    if (input_count > 0) {
+        memcpy(node.inputs, inputs, input_count * sizeof(ipu_value));
+    }
+    IPU_TRY(copy_attrs(ctx, graph, request->attrs, request->attr_count, &node.attrs));
+    if (request->name != NULL) {
+        IPU_TRY(ipu_arena_text(ctx, &graph->arena, request->name, strlen(request->name),
+                               &node.name));
+    }
+    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->values, types->output_count));
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->nodes, node));
+    *out = (ipu_node){(uint32_t)graph->nodes.count - 1};
+    ipu__graph_link(graph, *out, ipu_block_of(graph, block)->cursor);
+    for (uint32_t i = 0; i < types->output_count; i++) {
+        node.outputs[i] = (ipu_value){(uint32_t)graph->values.count};
+        graph->values.items[graph->values.count++] = (ipu_value_data){
+            .type = types->outputs[i], .producer = *out, .block = block, .position = i};
+    }
+    ipu_block_data *home = ipu_block_of(graph, block);
+    for (uint32_t i = 0; i < ipu_node_block_count(&node); i++) {
+        ipu_block_data *held = ipu_block_of(graph, ipu_node_block(&node, i));
+        held->owner = *out;
+        home->height =
+            held->height + 1 > home->height ? held->height + 1 : home->height;
     }
     return IPU_OK;
 }
@@ -214,49 +308,20 @@ ipu_graph_add_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                    const ipu_node_request *request, const ipu_value *inputs,
                    uint32_t input_count, ipu_node *out)
 {
-    ipu_type outputs[MAX_OUTPUTS];
-    ipu_type *input_types = NULL;
-    uint32_t output_count = 0;
-    size_t types_bytes = input_count * sizeof(ipu_type);
-    IPU_TRY(ipu_alloc(ctx, types_bytes, &input_types));
-    ipu_status status = check_node(ctx, graph, block, request, inputs, input_count,
-                                   input_types, outputs, &output_count);
-    ipu_free(ctx, input_types, types_bytes);
+    node_types types;
+    ipu_status status = make_room(ctx, graph, request, input_count, &types);
     if (status != IPU_OK) {
-        return explain(ctx, request, status);
+        return status;
     }
-
-    ipu_node_data node = {.op = request->op,
-                          .block = block,
-                          .input_count = input_count,
-                          .output_count = output_count,
-                          .first_output = (uint32_t)graph->values.count,
-                          .placement = request->placement,
-                          .source = request->source};
-    IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, input_count * sizeof(ipu_value),
-                            &node.inputs));
-    if (input_count > 0) {
-        memcpy(node.inputs, inputs, input_count * sizeof(ipu_value));
+    status = check_node(ctx, graph, block, request, inputs, input_count, &types);
+    if (status != IPU_OK) {
+        explain(ctx, request, status);
+    } else {
+        status =
+            append_node(ctx, graph, block, request, inputs, input_count, &types, out);
     }
-    IPU_TRY(copy_attrs(ctx, graph, request->attrs, request->attr_count, &node.attrs));
-    if (request->name != NULL) {
-        IPU_TRY(ipu_arena_text(ctx, &graph->arena, request->name, strlen(request->name),
-                               &node.name));
-    }
-    ipu_block_data *home = ipu_block_of(graph, block);
-    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &home->nodes, 1));
-    IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->values, output_count));
-    IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->nodes, node));
-    *out = (ipu_node){(uint32_t)graph->nodes.count - 1};
-    home->nodes.items[home->nodes.count++] = *out;
-    for (uint32_t i = 0; i < output_count; i++) {
-        graph->values.items[graph->values.count++] = (ipu_value_data){
-            .type = outputs[i], .producer = *out, .block = block, .position = i};
-    }
-    for (uint32_t i = 0; i < ipu_node_block_count(&node); i++) {
-        ipu_block_of(graph, ipu_node_block(&node, i))->owner = *out;
-    }
-    return IPU_OK;
+    ipu_free(ctx, types.heap_bytes > 0 ? types.inputs : NULL, types.heap_bytes);
+    return status;
 }
 
 /* The blocks that one attribute names. */
@@ -313,16 +378,18 @@ ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like,
     ipu_node_request request = {.op = op,
                                 .attrs = attrs,
                                 .attr_count = attr_count,
-                                .placement = {.device = 0, .shard = -1, .stage = -1}};
+                                .placement = ipu_graph_placement(graph)};
     if (like.index != IPU_NO_INDEX) {
         request.placement = ipu_node_of(graph, like)->placement;
+        request.recomputation = ipu_node_of(graph, like)->recomputation;
         request.source = ipu_node_of(graph, like)->source;
         request.name = ipu_node_of(graph, like)->name;
     }
     ipu_node node;
     IPU_TRY(
         ipu_graph_add_node(ctx, graph, block, &request, inputs, input_count, &node));
-    *out = ipu_node_output(ipu_node_of(graph, node), 0);
+    const ipu_node_data *made = ipu_node_of(graph, node);
+    *out = made->output_count == 0 ? IPU_NO_VALUE : ipu_node_output(made, 0);
     return IPU_OK;
 }
 
@@ -388,4 +455,19 @@ ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node li
                       .as.ints = copy.shape.dims};
     return ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_BROADCAST, &scalar, 1,
                           &shape, 1, out);
+}
+
+ipu_status
+ipu_graph_emit_empty(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like,
+                     const ipu_type *type, ipu_value *out)
+{
+    const ipu_type copy = *type; /* the original may be in an array that moves */
+    ipu_attr attrs[] = {
+        {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)copy.dtype},
+        {.key = IPU_ATTR_SHAPE,
+         .count = (uint32_t)copy.shape.rank,
+         .as.ints = copy.shape.dims},
+    };
+    return ipu_graph_emit(ctx, graph, block, like, IPU_OP_ID_EMPTY, NULL, 0, attrs, 2,
+                          out);
 }

@@ -3,13 +3,15 @@
  * The graph: typed nodes in nested blocks. Nodes, values, blocks and resources are
  * dense ids into arrays of the graph; everything they point to lives in the graph's
  * arena and dies with it. A node may use any value defined before it in its own block
- * or in a block around it. Order in a block is program order. */
+ * or in a block around it. Order in a block is program order: a list through its nodes,
+ * so that nodes come, go and move without touching the others. */
 #ifndef IPU_GRAPH_GRAPH_H
 #define IPU_GRAPH_GRAPH_H
 
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/attrs.h"
+#include "base/id_map.h"
 #include "base/op.h"
 
 typedef struct ipu_value {
@@ -34,6 +36,12 @@ typedef struct ipu_placement {
     int16_t stage;
 } ipu_placement;
 
+static inline bool
+ipu_placement_equal(ipu_placement a, ipu_placement b)
+{
+    return a.device == b.device && a.shard == b.shard && a.stage == b.stage;
+}
+
 typedef struct ipu_value_data {
     ipu_type type;
     ipu_node producer; /* IPU_NO_NODE: a block parameter */
@@ -44,19 +52,28 @@ typedef struct ipu_value_data {
 typedef struct ipu_node_data {
     ipu_op op;
     ipu_block block;
+    ipu_node previous; /* in the block; IPU_NO_NODE: none */
+    ipu_node next;
     uint32_t input_count;
-    ipu_value *inputs; /* in the arena; passes may overwrite entries */
     uint32_t output_count;
-    uint32_t first_output; /* outputs are consecutive value ids */
+    ipu_value *inputs; /* in the arena; passes may overwrite entries */
+    ipu_value *outputs;
     ipu_attrs attrs;
     ipu_placement placement;
+    /* 0; or which recomputation makes this value a second time. Such a node is never
+     * merged with the one that made it first, which would keep that value instead. */
+    uint32_t recomputation;
     ipu_source source; /* the user's line; source.file lives in the arena */
     const char *name;  /* scope and name, e.g. "dense_1/MatMul"; NULL: none */
 } ipu_node_data;
 
 typedef struct ipu_block_data {
-    ipu_node owner;            /* the node that holds it; IPU_NO_NODE: the main block */
-    IPU_ARRAY(ipu_node) nodes; /* in program order */
+    ipu_node owner; /* the node that holds it; IPU_NO_NODE: the main block */
+    ipu_node first; /* in program order; IPU_NO_NODE: the block is empty */
+    ipu_node last;
+    ipu_node cursor; /* new nodes go in front of it; IPU_NO_NODE: to the end */
+    uint32_t node_count;
+    uint32_t height; /* how deep blocks are nested in it; 0: it holds none */
     IPU_ARRAY(ipu_value) params;
     IPU_ARRAY(ipu_value) results;
 } ipu_block_data;
@@ -90,8 +107,9 @@ typedef struct ipu_graph {
     IPU_ARRAY(ipu_node_data) nodes;
     IPU_ARRAY(ipu_block_data) blocks; /* blocks.items[0] is the main block */
     IPU_ARRAY(ipu_resource) resources;
-    IPU_ARRAY(ipu_held) held; /* by the attribute `index` of held nodes */
-    bool host; /* a host graph: the wider dtypes are allowed */
+    ipu_id_map resource_numbers; /* by kind and id */
+    IPU_ARRAY(ipu_held) held;    /* by the attribute `index` of held nodes */
+    bool host;                   /* a host graph: the wider dtypes are allowed */
 } ipu_graph;
 
 /* An empty graph with its main block. Free with ipu_graph_free (accepts NULL). */
@@ -116,7 +134,30 @@ ipu_block_of(const ipu_graph *graph, ipu_block block)
 static inline ipu_value
 ipu_node_output(const ipu_node_data *node, uint32_t i)
 {
-    return (ipu_value){node->first_output + i};
+    return node->outputs[i];
+}
+/* Walking over a block: from its first node on while ipu_is_node(node). */
+static inline bool
+ipu_is_node(ipu_node node)
+{
+    return node.index != IPU_NO_INDEX;
+}
+static inline ipu_node
+ipu_block_first(const ipu_graph *graph, ipu_block block)
+{
+    return ipu_block_of(graph, block)->first;
+}
+static inline ipu_node
+ipu_node_next(const ipu_graph *graph, ipu_node node)
+{
+    return ipu_node_of(graph, node)->next;
+}
+/* The node that makes a value, NULL for a parameter. */
+static inline const ipu_node_data *
+ipu_producer_of(const ipu_graph *graph, ipu_value value)
+{
+    ipu_node node = ipu_value_of(graph, value)->producer;
+    return ipu_is_node(node) ? ipu_node_of(graph, node) : NULL;
 }
 
 /* The blocks that a node holds, in the order of its attributes: the condition of a loop
@@ -145,19 +186,26 @@ typedef struct ipu_node_request {
     const ipu_attr *attrs;
     uint32_t attr_count;
     ipu_placement placement;
+    uint32_t recomputation;
     ipu_source source;
     const char *name;
 } ipu_node_request;
 
-/* Checks the inputs (arity, scope, types by the op's rule), then appends the node to
- * `block`. On failure the graph is unchanged, and the error names the op, the shapes
- * and the source line. */
+/* Checks the inputs (arity, scope, types by the op's rule), then puts the node into
+ * `block`, where its cursor is. On failure the graph is unchanged, and the error names
+ * the op, the shapes and the source line. */
 ipu_status ipu_graph_add_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                               const ipu_node_request *request, const ipu_value *inputs,
                               uint32_t input_count, ipu_node *out);
 
-/* Shorthand for passes and gradients: one output, source and placement of `like` (may
- * be IPU_NO_NODE). */
+/* Where a node runs that nobody placed: device 0, in host graphs the host. */
+static inline ipu_placement
+ipu_graph_placement(const ipu_graph *graph)
+{
+    return (ipu_placement){.device = graph->host ? -1 : 0, .shard = -1, .stage = -1};
+}
+/* Shorthand for passes and gradients: output 0; source, placement, name and
+ * recomputation of `like` (may be IPU_NO_NODE). */
 ipu_status ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                           ipu_node like, ipu_op op, const ipu_value *inputs,
                           uint32_t input_count, const ipu_attr *attrs,
@@ -168,32 +216,37 @@ ipu_status ipu_graph_emit_fill(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
                                ipu_node like, const ipu_type *type, double value,
                                ipu_value *out);
 
+/* A tensor whose elements nobody reads before they are written. */
+ipu_status ipu_graph_emit_empty(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
+                                ipu_node like, const ipu_type *type, ipu_value *out);
+
 /* --- changing what is there (edit.c) --------------------------------------------- */
 
 /* Whether `block` is one that the node holds, or lies inside of one. */
 bool ipu_graph_is_inside(const ipu_graph *graph, ipu_block block, ipu_node node);
-/* Where a node stands in its block. */
-size_t ipu_graph_position(const ipu_graph *graph, ipu_node node);
-/* Moves the nodes of a block from number `tail` on in front of number `to`. */
-void ipu_graph_move_tail(ipu_graph *graph, ipu_block block, size_t tail, size_t to);
-/* Moves a node out of the blocks around it, in front of `before`. */
-ipu_status ipu_graph_hoist(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
-                           ipu_node before);
-/* Appends inputs and outputs to a BLOCK node, whose blocks have them already. The
- * outputs are new values behind each other; the old ones stay, as identities of theirs.
- */
+/* Puts a node that is in no list in front of `before` in its block; IPU_NO_NODE: to the
+ * end. */
+void ipu__graph_link(ipu_graph *graph, ipu_node node, ipu_node before);
+/* Takes a node out of its block. It keeps its ids and can be put back. */
+void ipu_graph_unlink(ipu_graph *graph, ipu_node node);
+/* Moves a node, with its outputs, in front of node `before` of `block`; IPU_NO_NODE: to
+ * the block's end. */
+void ipu_graph_move(ipu_graph *graph, ipu_node node, ipu_block block, ipu_node before);
+/* Appends inputs and outputs to a BLOCK node, whose blocks have them already. */
 ipu_status ipu_graph_extend_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
                                  const ipu_value *inputs, uint32_t input_count,
                                  const ipu_type *outputs, uint32_t output_count);
-
 /* Takes away the outputs of a BLOCK node for which keep[i] is false, with their results
- * in its blocks; of loops the carried inputs and parameters too, which nothing may use.
- * What is kept are new values behind each other, in the old order. */
-ipu_status ipu_graph_shrink_node(ipu_ctx *ctx, ipu_graph *graph, ipu_node node,
-                                 const bool *keep);
+ * in its blocks; where operands enter the blocks, also operand and parameters i, which
+ * nothing may use. */
+void ipu_graph_shrink_node(ipu_graph *graph, ipu_node node, const bool *keep);
 
 /* --- shape rules (infer.c) ------------------------------------------------------- */
 
+/* The most outputs that a call of an op with any number of them can have; for others
+ * the number of their row. */
+uint32_t ipu_infer_most_outputs(const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
+                                uint32_t input_count);
 /* Output types of an op. `graph` is needed for resources and blocks alone and may be
  * NULL for other ops (eager execution). `outputs` has room for `capacity` types. */
 ipu_status ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,

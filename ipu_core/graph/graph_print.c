@@ -8,6 +8,9 @@
  *       ...
  *     } -> (%5)
  *     %6 = repeat(%0, %2) {body=b1} : float32[]
+ *
+ * A node that was placed, or that belongs to a recomputation, says so behind its
+ * attributes: @(shard=1, stage=0, recomputation=2).
  */
 #include "graph/graph.h"
 
@@ -95,6 +98,30 @@ print_attr(printer *p, const ipu_attr *attr)
     }
 }
 
+/* What differs from the placement of a node that nobody placed. */
+static void
+print_annotations(printer *p, const ipu_node_data *node)
+{
+    const ipu_placement usual = ipu_graph_placement(p->graph);
+    const struct {
+        const char *name;
+        int64_t value;
+        int64_t usual;
+    } rows[] = {{"device", node->placement.device, usual.device},
+                {"shard", node->placement.shard, usual.shard},
+                {"stage", node->placement.stage, usual.stage},
+                {"recomputation", node->recomputation, 0}};
+    bool any = false;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].value != rows[i].usual) {
+            ipu_text_print(&p->text, "%s%s=%" PRId64, any ? ", " : " @(", rows[i].name,
+                           rows[i].value);
+            any = true;
+        }
+    }
+    ipu_text_print(&p->text, "%s", any ? ")" : "");
+}
+
 static void
 print_node(printer *p, ipu_node id, int indent)
 {
@@ -119,6 +146,7 @@ print_node(printer *p, ipu_node id, int indent)
         print_attr(p, &node->attrs.items[i]);
     }
     ipu_text_print(&p->text, "%s", node->attrs.count == 0 ? "" : "}");
+    print_annotations(p, node);
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_text_print(&p->text, "%s", i == 0 ? " : " : ", ");
         print_type(p, &ipu_value_of(p->graph, ipu_node_output(node, i))->type);
@@ -143,8 +171,8 @@ print_block(printer *p, ipu_block id, int indent)
         print_type(p, &ipu_value_of(p->graph, block->params.items[i])->type);
     }
     ipu_text_print(&p->text, ") {\n");
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        print_node(p, block->nodes.items[i], indent + 2);
+    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(p->graph, n)) {
+        print_node(p, n, indent + 2);
     }
     ipu_text_print(&p->text, "%*s} -> (", indent, "");
     for (size_t i = 0; i < block->results.count; i++) {

@@ -14,6 +14,30 @@ static ipu_infer_fn *const rules[] = {
 #undef IPU_OP
 };
 
+uint32_t
+ipu_infer_most_outputs(const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
+                       uint32_t input_count)
+{
+    const ipu_op_info *info = ipu_op_info_of(op);
+    const ipu_node_data node = {.op = op, .attrs = attrs};
+    int64_t resource = ipu_attrs_int(attrs, IPU_ATTR_RESOURCE, -1);
+    uint32_t most = input_count;
+    if (info->outputs >= 0 || graph == NULL) {
+        return info->outputs >= 0 ? (uint32_t)info->outputs : most;
+    }
+    if (resource >= 0 && (uint64_t)resource < graph->resources.count) {
+        return graph->resources.items[resource].type_count;
+    }
+    for (uint32_t k = 0; k < ipu_node_block_count(&node); k++) {
+        ipu_block held = ipu_node_block(&node, k);
+        if (held.index < graph->blocks.count &&
+            ipu_block_of(graph, held)->results.count > most) {
+            most = (uint32_t)ipu_block_of(graph, held)->results.count;
+        }
+    }
+    return most;
+}
+
 ipu_status
 ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
           const ipu_type *inputs, uint32_t input_count, ipu_type *outputs,

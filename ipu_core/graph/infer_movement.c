@@ -55,6 +55,12 @@ ipu_infer_held(ipu_infer_call *call)
 }
 
 ipu_status
+ipu_infer_empty(ipu_infer_call *call)
+{
+    return ipu_infer_held(call);
+}
+
+ipu_status
 ipu_infer_identity(ipu_infer_call *call)
 {
     call->outputs[0] = call->inputs[0];
@@ -240,7 +246,8 @@ check_window(ipu_infer_call *call, const ipu_shape *part, uint32_t first)
                 "a window of %" PRId32 " dimensions into a tensor of %" PRId32,
                 part->rank, whole->rank);
     IPU_FAIL_IF(call->ctx, starts > (uint32_t)whole->rank, INVALID_ARGUMENT,
-                "%u starts for a tensor of %" PRId32 " dimensions", starts, whole->rank);
+                "%u starts for a tensor of %" PRId32 " dimensions", starts,
+                whole->rank);
     for (int32_t i = 0; i < whole->rank; i++) {
         IPU_FAIL_IF(call->ctx, part->dims[i] < 0 || part->dims[i] > whole->dims[i],
                     INVALID_ARGUMENT,

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPERANDS = 256, MAX_ATTRS = 32, MAX_INTS = 512 };
+enum { MAX_ATTRS = 32, MAX_DEPTH = 300 };
 
 typedef struct parser {
     ipu_ctx *ctx;
@@ -22,6 +22,11 @@ typedef struct parser {
     IPU_ARRAY(ipu_value) values; /* by printed number */
     IPU_ARRAY(ipu_block) blocks; /* by printed number */
     ipu_arena scratch;           /* attribute data until the node has its copy */
+    IPU_ARRAY(int64_t) ints;     /* of the list that is being read */
+    IPU_ARRAY(int64_t) numbers;  /* of the outputs of the node that is being read */
+    IPU_ARRAY(ipu_value) inputs; /* of the same node */
+    IPU_ARRAY(ipu_type) types;   /* of the resource that is being read */
+    int depth;
 } parser;
 
 static ipu_status
@@ -203,23 +208,6 @@ parse_bytes(parser *p, ipu_attr *attr)
 }
 
 static ipu_status
-parse_ints(parser *p, ipu_attr *attr)
-{
-    int64_t *ints;
-    IPU_TRY(ipu_arena_alloc(p->ctx, &p->scratch, MAX_INTS * sizeof(int64_t), &ints));
-    IPU_TRY(expect(p, "["));
-    while (!accept(p, "]")) {
-        if (attr->count == MAX_INTS) {
-            return fail(p, "at most 512 integers");
-        }
-        IPU_TRY(parse_int(p, &ints[attr->count++]));
-        accept(p, ",");
-    }
-    attr->as.ints = ints;
-    return IPU_OK;
-}
-
-static ipu_status
 parse_held_block(parser *p, int64_t *out)
 {
     IPU_TRY(expect(p, "b"));
@@ -231,20 +219,26 @@ parse_held_block(parser *p, int64_t *out)
     return IPU_OK;
 }
 
+/* A list in brackets, of what `parse_one` reads. */
 static ipu_status
-parse_held_blocks(parser *p, ipu_attr *attr)
+parse_list(parser *p, ipu_status (*parse_one)(parser *, int64_t *), ipu_attr *attr)
 {
-    int64_t *blocks;
-    IPU_TRY(ipu_arena_alloc(p->ctx, &p->scratch, MAX_INTS * sizeof(int64_t), &blocks));
+    int64_t *copy;
+    p->ints.count = 0;
     IPU_TRY(expect(p, "["));
     while (!accept(p, "]")) {
-        if (attr->count == MAX_INTS) {
-            return fail(p, "at most 512 blocks");
-        }
-        IPU_TRY(parse_held_block(p, &blocks[attr->count++]));
+        int64_t number;
+        IPU_TRY(parse_one(p, &number));
+        IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->ints, number));
         accept(p, ",");
     }
-    attr->as.ints = blocks;
+    size_t bytes = p->ints.count * sizeof(int64_t);
+    IPU_TRY(ipu_arena_alloc(p->ctx, &p->scratch, bytes, &copy));
+    if (bytes > 0) {
+        memcpy(copy, p->ints.items, bytes);
+    }
+    attr->count = (uint32_t)p->ints.count;
+    attr->as.ints = copy;
     return IPU_OK;
 }
 
@@ -280,13 +274,13 @@ parse_attr(parser *p, ipu_attr *attr)
         attr->as.i = (int64_t)dtype;
         return IPU_OK;
     case IPU_ATTR_KIND_INTS:
-        return parse_ints(p, attr);
+        return parse_list(p, parse_int, attr);
     case IPU_ATTR_KIND_BYTES:
         return parse_bytes(p, attr);
     case IPU_ATTR_KIND_BLOCK:
         return parse_held_block(p, &attr->as.i);
     case IPU_ATTR_KIND_BLOCKS:
-        return parse_held_blocks(p, attr);
+        return parse_list(p, parse_held_block, attr);
     case IPU_ATTR_KIND_TEXT:
         return parse_text(p, &attr->as.text, &attr->count);
     }
@@ -314,40 +308,95 @@ check_types(parser *p, const ipu_node_data *node)
 }
 
 static ipu_status
+parse_ordinal(parser *p, int16_t *out)
+{
+    int64_t number;
+    IPU_TRY(parse_int(p, &number));
+    if (number < -1 || number > INT16_MAX) {
+        return fail(p, "a number from -1 to 32767");
+    }
+    *out = (int16_t)number;
+    return IPU_OK;
+}
+
+/* Where the node runs, and which recomputation it belongs to, where that is said. */
+static ipu_status
+parse_annotations(parser *p, ipu_node_request *request)
+{
+    request->placement = ipu_graph_placement(p->graph);
+    if (!accept(p, "@")) {
+        return IPU_OK;
+    }
+    IPU_TRY(expect(p, "("));
+    while (!accept(p, ")")) {
+        if (accept(p, "device")) {
+            IPU_TRY(expect(p, "="));
+            IPU_TRY(parse_ordinal(p, &request->placement.device));
+        } else if (accept(p, "shard")) {
+            IPU_TRY(expect(p, "="));
+            IPU_TRY(parse_ordinal(p, &request->placement.shard));
+        } else if (accept(p, "stage")) {
+            IPU_TRY(expect(p, "="));
+            IPU_TRY(parse_ordinal(p, &request->placement.stage));
+        } else {
+            int64_t number;
+            IPU_TRY(expect(p, "recomputation"));
+            IPU_TRY(expect(p, "="));
+            IPU_TRY(parse_int(p, &number));
+            if (number < 0 || number > UINT32_MAX) {
+                return fail(p, "the number of a recomputation");
+            }
+            request->recomputation = (uint32_t)number;
+        }
+        accept(p, ",");
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+parse_outputs(parser *p)
+{
+    p->numbers.count = 0;
+    skip_space(p);
+    if (*p->at != '%') {
+        return IPU_OK;
+    }
+    do {
+        int64_t number;
+        IPU_TRY(expect(p, "%"));
+        IPU_TRY(parse_int(p, &number));
+        IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->numbers, number));
+    } while (accept(p, ","));
+    return expect(p, "=");
+}
+
+static ipu_status
+parse_inputs(parser *p)
+{
+    p->inputs.count = 0;
+    IPU_TRY(expect(p, "("));
+    while (!accept(p, ")")) {
+        ipu_value value;
+        IPU_TRY(parse_value(p, &value));
+        IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->inputs, value));
+        accept(p, ",");
+    }
+    return IPU_OK;
+}
+
+static ipu_status
 parse_node(parser *p, ipu_block block)
 {
-    int64_t numbers[MAX_OPERANDS];
-    uint32_t number_count = 0;
-    ipu_value inputs[MAX_OPERANDS];
-    uint32_t input_count = 0;
     ipu_attr attrs[MAX_ATTRS];
-    ipu_node_request request = {.attrs = attrs,
-                                .placement = {.device = 0, .shard = -1, .stage = -1}};
-    skip_space(p);
-    if (*p->at == '%') {
-        do {
-            if (number_count == MAX_OPERANDS) {
-                return fail(p, "fewer outputs");
-            }
-            IPU_TRY(expect(p, "%"));
-            IPU_TRY(parse_int(p, &numbers[number_count++]));
-        } while (accept(p, ","));
-        IPU_TRY(expect(p, "="));
-    }
+    ipu_node_request request = {.attrs = attrs};
+    IPU_TRY(parse_outputs(p));
     skip_space(p);
     size_t length = word_length(p->at);
     if (!ipu_op_parse(p->at, length, &request.op)) {
         return fail(p, "an op");
     }
     p->at += length;
-    IPU_TRY(expect(p, "("));
-    while (!accept(p, ")")) {
-        if (input_count == MAX_OPERANDS) {
-            return fail(p, "fewer inputs");
-        }
-        IPU_TRY(parse_value(p, &inputs[input_count++]));
-        accept(p, ",");
-    }
+    IPU_TRY(parse_inputs(p));
     if (accept(p, "{")) {
         while (!accept(p, "}")) {
             if (request.attr_count == MAX_ATTRS) {
@@ -357,15 +406,16 @@ parse_node(parser *p, ipu_block block)
             accept(p, ",");
         }
     }
+    IPU_TRY(parse_annotations(p, &request));
     ipu_node id;
-    IPU_TRY(ipu_graph_add_node(p->ctx, p->graph, block, &request, inputs, input_count,
-                               &id));
+    IPU_TRY(ipu_graph_add_node(p->ctx, p->graph, block, &request, p->inputs.items,
+                               (uint32_t)p->inputs.count, &id));
     const ipu_node_data *node = ipu_node_of(p->graph, id);
-    if (node->output_count != number_count) {
+    if (node->output_count != p->numbers.count) {
         return fail(p, "as many names as the op has outputs");
     }
-    for (uint32_t i = 0; i < number_count; i++) {
-        IPU_TRY(name_value(p, numbers[i], ipu_node_output(node, i)));
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        IPU_TRY(name_value(p, p->numbers.items[i], ipu_node_output(node, i)));
     }
     return check_types(p, node);
 }
@@ -397,6 +447,9 @@ parse_block(parser *p, bool is_main)
         accept(p, ",");
     }
     IPU_TRY(expect(p, "{"));
+    if (++p->depth > MAX_DEPTH) {
+        return fail(p, "blocks that are nested less deep");
+    }
     while (!accept(p, "}")) {
         if (accept(p, "block")) {
             IPU_TRY(parse_block(p, false));
@@ -404,6 +457,7 @@ parse_block(parser *p, bool is_main)
             IPU_TRY(parse_node(p, block));
         }
     }
+    p->depth--;
     IPU_TRY(expect(p, "->"));
     IPU_TRY(expect(p, "("));
     while (!accept(p, ")")) {
@@ -418,8 +472,7 @@ parse_block(parser *p, bool is_main)
 static ipu_status
 parse_resource(parser *p)
 {
-    ipu_type types[MAX_OPERANDS];
-    ipu_resource resource = {.types = types};
+    ipu_resource resource = {0};
     int64_t number;
     uint32_t length;
     uint32_t index;
@@ -437,12 +490,14 @@ parse_resource(parser *p)
     IPU_TRY(expect(p, "="));
     IPU_TRY(parse_int(p, &resource.id));
     IPU_TRY(parse_text(p, &resource.name, &length));
+    p->types.count = 0;
     do {
-        if (resource.type_count == MAX_OPERANDS) {
-            return fail(p, "fewer components");
-        }
-        IPU_TRY(parse_type(p, &types[resource.type_count++]));
+        ipu_type type;
+        IPU_TRY(parse_type(p, &type));
+        IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->types, type));
     } while (accept(p, ","));
+    resource.types = p->types.items;
+    resource.type_count = (uint32_t)p->types.count;
     IPU_TRY(ipu_graph_add_resource(p->ctx, p->graph, &resource, &index));
     return (int64_t)index == number ? IPU_OK : fail(p, "resources numbered in order");
 }
@@ -489,6 +544,10 @@ ipu_graph_parse(ipu_ctx *ctx, const char *text, ipu_graph **out)
     }
     IPU_ARRAY_FREE(ctx, &p.values);
     IPU_ARRAY_FREE(ctx, &p.blocks);
+    IPU_ARRAY_FREE(ctx, &p.ints);
+    IPU_ARRAY_FREE(ctx, &p.numbers);
+    IPU_ARRAY_FREE(ctx, &p.inputs);
+    IPU_ARRAY_FREE(ctx, &p.types);
     ipu_arena_free(ctx, &p.scratch);
     *out = p.graph;
     return status;

@@ -7,27 +7,31 @@
 
 #include <stdio.h>
 
-enum { MAX_OUTPUTS = 256 };
-
 typedef struct verifier {
     ipu_ctx *ctx;
     const ipu_graph *graph;
-    uint8_t *defined; /* per value: in scope where the walk is */
-    uint8_t *seen;    /* per block */
+    uint8_t *defined;          /* per value: in scope where the walk is */
+    uint8_t *seen;             /* per block */
+    IPU_ARRAY(ipu_type) types; /* of one node: inputs, then outputs as its rule says */
 } verifier;
 
 static ipu_status verify_block(verifier *v, ipu_block block, ipu_node owner);
 
 static ipu_status
-verify_types(verifier *v, ipu_node id, const ipu_node_data *node, ipu_type *inputs)
+verify_types(verifier *v, ipu_node id, const ipu_node_data *node)
 {
-    ipu_type outputs[MAX_OUTPUTS];
     uint32_t count;
+    uint32_t most =
+        ipu_infer_most_outputs(v->graph, node->op, node->attrs, node->input_count);
+    v->types.count = 0;
+    IPU_TRY(IPU_ARRAY_RESERVE(v->ctx, &v->types, (size_t)node->input_count + most));
+    ipu_type *inputs = v->types.items;
+    ipu_type *outputs = inputs + node->input_count;
     for (uint32_t i = 0; i < node->input_count; i++) {
         inputs[i] = ipu_value_of(v->graph, node->inputs[i])->type;
     }
     IPU_TRY(ipu_infer(v->ctx, v->graph, node->op, node->attrs, inputs,
-                      node->input_count, outputs, MAX_OUTPUTS, &count));
+                      node->input_count, outputs, most, &count));
     IPU_FAIL_IF(v->ctx, count != node->output_count, INTERNAL,
                 "node %u (%s) has %u outputs, not %u", id.index,
                 ipu_op_info_of(node->op)->name, node->output_count, count);
@@ -58,10 +62,10 @@ verify_node(verifier *v, ipu_block block, ipu_node id)
     IPU_FAIL_IF(v->ctx, node->block.index != block.index, INTERNAL,
                 "node %u is in block %u, but says block %u", id.index, block.index,
                 node->block.index);
-    IPU_FAIL_IF(v->ctx,
-                (size_t)node->first_output + node->output_count >
-                    v->graph->values.count,
-                INTERNAL, "outputs of node %u do not exist", id.index);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        IPU_FAIL_IF(v->ctx, node->outputs[i].index >= v->graph->values.count, INTERNAL,
+                    "output %u of node %u does not exist", i, id.index);
+    }
     for (uint32_t i = 0; i < node->input_count; i++) {
         IPU_FAIL_IF(v->ctx,
                     node->inputs[i].index >= v->graph->values.count ||
@@ -75,14 +79,9 @@ verify_node(verifier *v, ipu_block block, ipu_node id)
                     "node %u holds a block that does not exist", id.index);
         IPU_TRY(verify_block(v, held, id));
     }
-    ipu_type *types = NULL;
-    size_t bytes = node->input_count * sizeof(ipu_type);
-    IPU_TRY(ipu_alloc(v->ctx, bytes, &types));
-    ipu_status status = verify_types(v, id, node, types);
-    ipu_free(v->ctx, types, bytes);
-    IPU_TRY(status);
+    IPU_TRY(verify_types(v, id, node));
     for (uint32_t i = 0; i < node->output_count; i++) {
-        v->defined[node->first_output + i] = 1;
+        v->defined[node->outputs[i].index] = 1;
     }
     return IPU_OK;
 }
@@ -105,9 +104,19 @@ verify_block(verifier *v, ipu_block id, ipu_node owner)
                     id.index);
         v->defined[block->params.items[i].index] = 1;
     }
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        IPU_TRY(verify_node(v, id, block->nodes.items[i]));
+    uint32_t count = 0;
+    ipu_node previous = IPU_NO_NODE;
+    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(v->graph, n)) {
+        IPU_TRY(verify_node(v, id, n));
+        IPU_FAIL_IF(v->ctx, ipu_node_of(v->graph, n)->previous.index != previous.index,
+                    INTERNAL, "node %u does not follow node %u both ways", n.index,
+                    previous.index);
+        previous = n;
+        count++;
     }
+    IPU_FAIL_IF(
+        v->ctx, block->last.index != previous.index || block->node_count != count,
+        INTERNAL, "block %u has %u nodes, not %u", id.index, count, block->node_count);
     for (size_t i = 0; i < block->results.count; i++) {
         IPU_FAIL_IF(v->ctx, !v->defined[block->results.items[i].index], INTERNAL,
                     "result %zu of block %u is not defined there", i, id.index);
@@ -116,10 +125,11 @@ verify_block(verifier *v, ipu_block id, ipu_node owner)
     for (size_t i = 0; id.index != 0 && i < block->params.count; i++) {
         v->defined[block->params.items[i].index] = 0;
     }
-    for (size_t i = 0; id.index != 0 && i < block->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(v->graph, block->nodes.items[i]);
+    for (ipu_node n = block->first; id.index != 0 && ipu_is_node(n);
+         n = ipu_node_next(v->graph, n)) {
+        const ipu_node_data *node = ipu_node_of(v->graph, n);
         for (uint32_t k = 0; k < node->output_count; k++) {
-            v->defined[node->first_output + k] = 0;
+            v->defined[ipu_node_output(node, k).index] = 0;
         }
     }
     return IPU_OK;
@@ -134,6 +144,7 @@ ipu_graph_verify(ipu_ctx *ctx, const ipu_graph *graph)
     if (status == IPU_OK) {
         status = verify_block(&v, (ipu_block){0}, IPU_NO_NODE);
     }
+    IPU_ARRAY_FREE(ctx, &v.types);
     ipu_free(ctx, v.defined, graph->values.count);
     ipu_free(ctx, v.seen, graph->blocks.count);
     return status;

@@ -20,6 +20,7 @@
  * smaller, or moves a broadcast towards the results. One thread per graph. */
 #include <string.h>
 
+#include "graph/block_op.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -32,7 +33,7 @@ type_of(const ipu_graph *graph, ipu_value value)
 static const ipu_node_data *
 producer_if(const ipu_graph *graph, ipu_value value, ipu_op op)
 {
-    const ipu_node_data *node = ipu__producer(graph, value);
+    const ipu_node_data *node = ipu_producer_of(graph, value);
     return node != NULL && node->op == op ? node : NULL;
 }
 
@@ -96,7 +97,7 @@ number_of(const ipu_graph *graph, ipu_value value)
 /* --- one spelling ---------------------------------------------------------------- */
 
 static bool
-goes_last(const ipu_graph *graph, ipu_value value)
+is_constant(const ipu_graph *graph, ipu_value value)
 {
     return producer_if(graph, value, IPU_OP_ID_CONSTANT) != NULL;
 }
@@ -118,8 +119,8 @@ order_operands(const ipu_graph *graph, ipu_node_data *node)
         node->op == IPU_OP_ID_MINIMUM) {
         return;
     }
-    bool a_last = goes_last(graph, a);
-    bool b_last = goes_last(graph, b);
+    bool a_last = is_constant(graph, a);
+    bool b_last = is_constant(graph, b);
     if (a_last != b_last ? a_last : a.index > b.index) {
         node->inputs[0] = b;
         node->inputs[1] = a;
@@ -382,15 +383,13 @@ static ipu_status
 take_out_invariants(ipu__rewriter *r, ipu_node id)
 {
     const ipu_node_data *node = ipu_node_of(r->graph, id);
-    uint32_t blocks = ipu_node_block_count(node);
-    const ipu_block_data *body =
-        ipu_block_of(r->graph, ipu_node_block(node, blocks - 1));
+    const ipu_block_data *body = ipu_block_of(r->graph, ipu_node_body(node));
     for (uint32_t i = 0; i < node->output_count; i++) {
-        ipu_value initial = node->inputs[node->input_count - node->output_count + i];
+        ipu_value initial = node->inputs[ipu_node_entering(node, i)];
         if (body->results.items[i].index != body->params.items[i].index) {
             continue;
         }
-        for (uint32_t k = 0; k < blocks; k++) {
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             ipu_block held = ipu_node_block(node, k);
             IPU_TRY(ipu__replace(r, ipu_block_of(r->graph, held)->params.items[i],
                                  initial));
@@ -404,7 +403,7 @@ static ipu_status
 visit(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data *node = ipu_node_of(r->graph, id);
-    if (node->op == IPU_OP_ID_REPEAT || node->op == IPU_OP_ID_WHILE) {
+    if (ipu_node_is_loop(node)) {
         return take_out_invariants(r, id);
     }
     if (node->output_count != 1) {

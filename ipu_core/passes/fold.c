@@ -47,7 +47,7 @@ buffers_free(buffers *b)
 static const ipu_attr *
 literal(const ipu_graph *graph, ipu_value value)
 {
-    const ipu_node_data *node = ipu__producer(graph, value);
+    const ipu_node_data *node = ipu_producer_of(graph, value);
     return node != NULL && node->op == IPU_OP_ID_CONSTANT
                ? ipu_attrs_find(node->attrs, IPU_ATTR_VALUE)
                : NULL;
@@ -143,15 +143,16 @@ emit_literal(ipu__rewriter *r, ipu_node like, ipu_value value, const void *bytes
 
 /* A switch whose index is known: the nodes of that branch take its place. */
 static ipu_status
-take_branch(ipu__rewriter *r, const ipu_node_data *node, const ipu_attr *index,
-            bool *keep)
+take_branch(ipu__rewriter *r, ipu_node id, const ipu_attr *index, bool *keep)
 {
+    const ipu_node_data copy = *ipu_node_of(r->graph, id);
+    const ipu_node_data *node = &copy;
     int32_t which;
     uint32_t last = ipu_node_block_count(node) - 1;
     memcpy(&which, index->as.bytes, sizeof(which));
     bool in_range = which >= 0 && (uint32_t)which <= last;
     ipu_block branch = ipu_node_block(node, in_range ? (uint32_t)which : last);
-    IPU_TRY(ipu__inline(r, branch, node->block));
+    IPU_TRY(ipu__inline(r, branch, id));
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_value result = ipu_block_of(r->graph, branch)->results.items[i];
         IPU_TRY(ipu__replace(r, ipu_node_output(node, i), ipu__resolve(r, result)));
@@ -165,7 +166,7 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data node = *ipu_node_of(r->graph, id);
     if (node.op == IPU_OP_ID_SWITCH && literal(r->graph, node.inputs[0]) != NULL) {
-        return take_branch(r, &node, literal(r->graph, node.inputs[0]), keep);
+        return take_branch(r, id, literal(r->graph, node.inputs[0]), keep);
     }
     if (!can_fold(r->graph, &node)) {
         return IPU_OK;

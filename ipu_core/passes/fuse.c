@@ -55,8 +55,8 @@ note_block(fuser *f, ipu_block id)
     const ipu_block_data *block = ipu_block_of(f->graph, id);
     f->segment++;
     f->stretch++;
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        ipu_node node_id = block->nodes.items[i];
+    for (ipu_node node_id = block->first; ipu_is_node(node_id);
+         node_id = ipu_node_next(f->graph, node_id)) {
         const ipu_node_data *node = ipu_node_of(f->graph, node_id);
         for (uint32_t k = 0; k < node->input_count; k++) {
             f->uses.items[node->inputs[k].index]++;
@@ -114,9 +114,7 @@ may_join(const fuser *f, ipu_node first, ipu_node last)
     const ipu_node_data *b = ipu_node_of(f->graph, last);
     return a->block.index == b->block.index &&
            f->notes.items[first.index].segment == f->notes.items[last.index].segment &&
-           a->placement.device == b->placement.device &&
-           a->placement.shard == b->placement.shard &&
-           a->placement.stage == b->placement.stage;
+           ipu_placement_equal(a->placement, b->placement);
 }
 
 /* --- matmul, SGD update ---------------------------------------------------------- */
@@ -125,9 +123,9 @@ may_join(const fuser *f, ipu_node first, ipu_node last)
 static bool
 is_variable(const fuser *f, ipu_value value)
 {
-    const ipu_node_data *node = ipu__producer(f->graph, value);
+    const ipu_node_data *node = ipu_producer_of(f->graph, value);
     while (node != NULL && (ipu__flags(node) & IPU_OP_VIEW) != 0) {
-        node = ipu__producer(f->graph, node->inputs[0]);
+        node = ipu_producer_of(f->graph, node->inputs[0]);
     }
     return node != NULL && node->op == IPU_OP_ID_VARIABLE_READ;
 }
@@ -138,7 +136,7 @@ static const ipu_node_data *
 find_gradient(const fuser *f, const ipu_node_data *update, ipu_node id)
 {
     ipu_value gradient = update->inputs[0];
-    const ipu_node_data *product = ipu__producer(f->graph, gradient);
+    const ipu_node_data *product = ipu_producer_of(f->graph, gradient);
     if (product == NULL || product->op != IPU_OP_ID_MATMUL ||
         gradient.index >= f->uses.count || f->uses.items[gradient.index] != 1) {
         return NULL;
@@ -210,7 +208,7 @@ activation_of(ipu_op op)
 static const ipu_node_data *
 own_producer(const fuser *f, ipu_value value, ipu_node user, ipu_op op)
 {
-    const ipu_node_data *node = ipu__producer(f->graph, value);
+    const ipu_node_data *node = ipu_producer_of(f->graph, value);
     if (node == NULL || node->op != op || value.index >= f->uses.count ||
         f->uses.items[value.index] != 1) {
         return NULL;
@@ -356,7 +354,7 @@ add_member(fuser *f, tree *t, ipu_node id)
 static bool
 can_join(const fuser *f, ipu_node root, ipu_value value)
 {
-    const ipu_node_data *node = ipu__producer(f->graph, value);
+    const ipu_node_data *node = ipu_producer_of(f->graph, value);
     ipu_node id = ipu_value_of(f->graph, value)->producer;
     if (!is_elementwise(node) || f->notes.items[id.index].root.index != IPU_NO_INDEX ||
         !may_join(f, id, root) ||
@@ -443,9 +441,8 @@ plan_tree(fuser *f, ipu_node root)
 static void
 plan_block(fuser *f, ipu_block id)
 {
-    const ipu_block_data *block = ipu_block_of(f->graph, id);
-    for (size_t i = block->nodes.count; i-- > 0;) {
-        ipu_node node_id = block->nodes.items[i];
+    for (ipu_node node_id = ipu_block_of(f->graph, id)->last; ipu_is_node(node_id);
+         node_id = ipu_node_of(f->graph, node_id)->previous) {
         const ipu_node_data *node = ipu_node_of(f->graph, node_id);
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             plan_block(f, ipu_node_block(node, k));

@@ -4,15 +4,14 @@
  * in canonical form. Out: the same graph, in which the first of equal nodes serves all
  * that follow it in its block and in the blocks inside.
  *
- * Nodes are equal if op, attributes, inputs and placement are. A read of a variable has
- * a version too, which every write of that variable moves on; a block that writes it
- * moves it on before its first node and after its last one, as it may run many times or
- * never. Random nodes are left alone. A chained hash table, whose entries of a block go
- * when the block ends. One thread per graph. */
+ * Nodes are equal if op, attributes, inputs, placement and recomputation are. A read of
+ * a variable has a version too, which every write of that variable moves on; a block
+ * that writes it moves it on before its first node and after its last one, as it may
+ * run many times or never. Random nodes and empty buffers are left alone. A chained
+ * hash table, whose entries of a block go when the block ends. One thread per graph. */
+#include "graph/effects.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
-
-enum { BUCKETS = 1024 };
 
 typedef struct entry {
     ipu_node node;
@@ -23,7 +22,9 @@ typedef struct entry {
 
 typedef struct merger {
     IPU_ARRAY(entry) entries;
-    uint32_t buckets[BUCKETS];    /* entry plus 1; 0: none */
+    uint32_t *buckets;   /* entry plus 1; 0: none */
+    size_t bucket_count; /* a power of two */
+    ipu_effects effects;
     IPU_ARRAY(size_t) scopes;     /* entries.count when each open block began */
     IPU_ARRAY(uint64_t) versions; /* by resource */
     uint64_t clock;
@@ -85,10 +86,8 @@ static bool
 same_node(const ipu_node_data *a, const ipu_node_data *b)
 {
     if (a->op != b->op || a->input_count != b->input_count ||
-        a->output_count != b->output_count ||
-        a->placement.device != b->placement.device ||
-        a->placement.shard != b->placement.shard ||
-        a->placement.stage != b->placement.stage ||
+        a->output_count != b->output_count || a->recomputation != b->recomputation ||
+        !ipu_placement_equal(a->placement, b->placement) ||
         !ipu_attrs_equal(a->attrs, b->attrs)) {
         return false;
     }
@@ -102,36 +101,31 @@ same_node(const ipu_node_data *a, const ipu_node_data *b)
 
 /* --- versions of resources ------------------------------------------------------- */
 
-static void
-bump(merger *m, int64_t resource)
-{
-    if (resource >= 0 && (uint64_t)resource < m->versions.count) {
-        m->versions.items[resource] = ++m->clock;
-    }
-}
-
 /* What one node writes, the blocks that it holds included. */
 static void
-bump_writes(merger *m, const ipu_graph *graph, const ipu_node_data *node)
+bump_writes(merger *m, const ipu_node_data *node)
 {
-    uint32_t flags = ipu__flags(node);
-    if ((flags & IPU_OP_WRITES) != 0) {
-        uint32_t count;
-        const int64_t *slots = ipu_attrs_ints(node->attrs, IPU_ATTR_SLOTS, &count);
-        bump(m, ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1));
-        for (uint32_t i = 0; i < count; i++) {
-            bump(m, slots[i]);
-        }
+    for (uint32_t i = 0; ipu_node_writes(node) && i < ipu_node_resource_count(node);
+         i++) {
+        m->versions.items[ipu_node_resource(node, i)] = ++m->clock;
     }
     for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
-        const ipu_block_data *held = ipu_block_of(graph, ipu_node_block(node, b));
-        for (size_t i = 0; i < held->nodes.count; i++) {
-            bump_writes(m, graph, ipu_node_of(graph, held->nodes.items[i]));
+        uint32_t count;
+        const uint32_t *written =
+            ipu_effects_of(&m->effects, ipu_node_block(node, b), &count);
+        for (uint32_t i = 0; i < count; i++) {
+            m->versions.items[written[i]] = ++m->clock;
         }
     }
 }
 
 /* --- the walk -------------------------------------------------------------------- */
+
+static uint32_t *
+bucket_of(const merger *m, uint64_t hash)
+{
+    return &m->buckets[hash & (m->bucket_count - 1)];
+}
 
 static ipu_status
 visit(ipu__rewriter *r, ipu_node id, bool *keep)
@@ -140,20 +134,16 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
     const ipu_node_data *node = ipu_node_of(r->graph, id);
     uint32_t flags = ipu__flags(node);
     if ((flags & (IPU_OP_WRITES | IPU_OP_BLOCK)) != 0) {
-        bump_writes(m, r->graph, node);
+        bump_writes(m, node);
         return IPU_OK;
     }
-    if ((flags & IPU_OP_RANDOM) != 0) {
+    if ((flags & IPU_OP_RANDOM) != 0 || node->op == IPU_OP_ID_EMPTY) {
         return IPU_OK;
     }
-    uint64_t version = 0;
-    if ((flags & IPU_OP_READS) != 0) {
-        int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);
-        bool known = resource >= 0 && (uint64_t)resource < m->versions.count;
-        version = known ? m->versions.items[resource] : ++m->clock;
-    }
+    uint64_t version =
+        ipu_node_reads(node) ? m->versions.items[ipu_node_resource(node, 0)] : 0;
     uint64_t hash = hash_node(node, version);
-    uint32_t *bucket = &m->buckets[hash % BUCKETS];
+    uint32_t *bucket = bucket_of(m, hash);
     for (uint32_t at = *bucket; at != 0; at = m->entries.items[at - 1].next) {
         const entry *other = &m->entries.items[at - 1];
         const ipu_node_data *first = ipu_node_of(r->graph, other->node);
@@ -188,34 +178,47 @@ leave(ipu__rewriter *r, ipu_block block)
     size_t before = m->scopes.items[--m->scopes.count];
     while (m->entries.count > before) {
         const entry *last = &m->entries.items[--m->entries.count];
-        m->buckets[last->hash % BUCKETS] = last->next;
+        *bucket_of(m, last->hash) = last->next;
     }
-    bump_writes(m, r->graph,
-                ipu_node_of(r->graph, ipu_block_of(r->graph, block)->owner));
+    bump_writes(m, ipu_node_of(r->graph, ipu_block_of(r->graph, block)->owner));
     return IPU_OK;
+}
+
+static ipu_status
+start(ipu_ctx *ctx, const ipu_graph *graph, merger *m)
+{
+    size_t bytes;
+    m->bucket_count = 64;
+    while (m->bucket_count < graph->nodes.count) {
+        m->bucket_count *= 2;
+    }
+    IPU_TRY(ipu_mul_size(ctx, m->bucket_count, sizeof(*m->buckets), &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &m->buckets));
+    for (size_t i = 0; i < graph->resources.count; i++) {
+        IPU_TRY(IPU_ARRAY_PUSH(ctx, &m->versions, 0));
+    }
+    return ipu_effects_find(ctx, graph, &m->effects);
 }
 
 ipu_status
 ipu_pass_merge(ipu_ctx *ctx, ipu_graph *graph)
 {
-    merger *m = NULL;
-    IPU_TRY(ipu_alloc(ctx, sizeof(*m), &m));
-    ipu_status status = IPU_OK;
-    for (size_t i = 0; i < graph->resources.count && status == IPU_OK; i++) {
-        status = IPU_ARRAY_PUSH(ctx, &m->versions, 0);
-    }
+    merger m = {0};
+    ipu_status status = start(ctx, graph, &m);
     if (status == IPU_OK) {
         ipu__rewriter rewriter = {.ctx = ctx,
                                   .graph = graph,
                                   .visit = visit,
                                   .enter = enter,
                                   .leave = leave,
-                                  .state = m};
+                                  .state = &m};
         status = ipu__rewrite(&rewriter);
     }
-    IPU_ARRAY_FREE(ctx, &m->entries);
-    IPU_ARRAY_FREE(ctx, &m->scopes);
-    IPU_ARRAY_FREE(ctx, &m->versions);
-    ipu_free(ctx, m, sizeof(*m));
+    ipu_free(ctx, m.buckets,
+             m.buckets == NULL ? 0 : m.bucket_count * sizeof(*m.buckets));
+    IPU_ARRAY_FREE(ctx, &m.entries);
+    IPU_ARRAY_FREE(ctx, &m.scopes);
+    IPU_ARRAY_FREE(ctx, &m.versions);
+    ipu_effects_free(ctx, &m.effects);
     return status;
 }

@@ -3,233 +3,178 @@
  * Takes out the nodes that no effect and no result needs, and what loops carry and
  * branches give in vain. In: any graph. Out: what is left, in the same order.
  *
- * First a walk from the last node to the first finds what is needed: a node is, if it
- * writes a resource, holds a block that does, or makes a value that is needed; then its
- * inputs are needed, and all that its blocks need. A carried value is needed where the
- * loop's output is, or where the body or the condition needs the parameter for
- * something else than its own next value; as that may need other carried values, a loop
- * is walked until nothing is new. Then the rest is taken out. One thread per graph. */
+ * A node is needed if it writes a resource, holds a block that does, or makes a value
+ * that is needed. With a node its inputs are needed; of one that holds blocks only the
+ * operands that steer it, a condition's result, and for each output that is needed the
+ * results of that number. A carried value is needed where the loop's output is, or
+ * where the body or the condition needs the parameter for something else than its own
+ * next value. Needs are followed from a list of values, each once, so that the time is
+ * in proportion to the graph. One thread per graph. */
+#include "graph/block_op.h"
+#include "graph/effects.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 typedef struct pruner {
     ipu_ctx *ctx;
     ipu_graph *graph;
-    bool *needed; /* by value, of those that were there at the beginning */
-    size_t value_count;
-    ipu_value *renamed; /* the same; IPU_NO_VALUE: keeps its id */
+    ipu_effects effects;
+    bool *is_value_needed;       /* by value */
+    bool *is_node_needed;        /* by node */
+    IPU_ARRAY(ipu_value) needed; /* values whose makers have not been looked at */
 } pruner;
-
-static bool
-has_effect(const ipu_graph *graph, const ipu_node_data *node)
-{
-    if ((ipu__flags(node) & IPU_OP_WRITES) != 0) {
-        return true;
-    }
-    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
-        const ipu_block_data *held = ipu_block_of(graph, ipu_node_block(node, b));
-        for (size_t i = 0; i < held->nodes.count; i++) {
-            if (has_effect(graph, ipu_node_of(graph, held->nodes.items[i]))) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool
-is_needed(const pruner *p, const ipu_node_data *node)
-{
-    bool needed = has_effect(p->graph, node);
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        needed |= p->needed[node->first_output + i];
-    }
-    return needed;
-}
 
 /* --- finding --------------------------------------------------------------------- */
 
-static void find_in_block(pruner *p, ipu_block id);
-
-/* Whether the loop has to carry value i, as far as is known. */
-static bool
-is_carried(const pruner *p, const ipu_node_data *node, uint32_t i)
+static ipu_status
+need(pruner *p, ipu_value value)
 {
-    bool carried = p->needed[node->first_output + i];
-    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
-        const ipu_block_data *held = ipu_block_of(p->graph, ipu_node_block(node, b));
-        carried |= p->needed[held->params.items[i].index];
+    if (p->is_value_needed[value.index]) {
+        return IPU_OK;
     }
-    return carried;
+    p->is_value_needed[value.index] = true;
+    return IPU_ARRAY_PUSH(p->ctx, &p->needed, value);
 }
 
-static void
-find_in_loop(pruner *p, const ipu_node_data *node)
+static ipu_status
+need_node(pruner *p, ipu_node id)
 {
-    uint32_t blocks = ipu_node_block_count(node);
-    const ipu_block_data *body =
-        ipu_block_of(p->graph, ipu_node_block(node, blocks - 1));
-    uint32_t first = node->input_count - node->output_count;
-    uint32_t known = IPU_NO_INDEX;
-    if (blocks == 2) {
-        const ipu_block_data *condition =
-            ipu_block_of(p->graph, ipu_node_block(node, 0));
-        p->needed[condition->results.items[0].index] = true;
+    const ipu_node_data *node = ipu_node_of(p->graph, id);
+    uint32_t count = node->input_count;
+    if (p->is_node_needed[id.index]) {
+        return IPU_OK;
     }
-    for (;;) {
-        uint32_t carried = 0;
-        for (uint32_t i = 0; i < node->output_count; i++) {
-            if (is_carried(p, node, i)) {
-                carried++;
-                p->needed[body->results.items[i].index] = true;
-                p->needed[node->inputs[first + i].index] = true;
-            }
-        }
-        if (carried == known) {
-            break;
-        }
-        known = carried;
-        for (uint32_t b = 0; b < blocks; b++) {
-            find_in_block(p, ipu_node_block(node, b));
+    p->is_node_needed[id.index] = true;
+    if (ipu_node_holds_blocks(node)) {
+        count = ipu_node_entering(node, 0);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_TRY(need(p, node->inputs[i]));
+    }
+    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+        if (!ipu_node_block_gives_outputs(node, k)) {
+            ipu_block condition = ipu_node_block(node, k);
+            IPU_TRY(need(p, ipu_block_of(p->graph, condition)->results.items[0]));
         }
     }
-    if (node->op == IPU_OP_ID_REPEAT) {
-        p->needed[node->inputs[0].index] = true;
-    }
+    return IPU_OK;
 }
 
-static void
-find_in_switch(pruner *p, const ipu_node_data *node)
+/* What output i of a node that holds blocks comes from; of a loop also what enters as
+ * parameter i. */
+static ipu_status
+need_results(pruner *p, const ipu_node_data *node, uint32_t i)
 {
-    p->needed[node->inputs[0].index] = true;
-    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
-        const ipu_block_data *branch = ipu_block_of(p->graph, ipu_node_block(node, b));
-        for (uint32_t i = 0; i < node->output_count; i++) {
-            p->needed[branch->results.items[i].index] |=
-                p->needed[node->first_output + i];
+    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+        const ipu_block_data *held = ipu_block_of(p->graph, ipu_node_block(node, k));
+        if (ipu_node_block_gives_outputs(node, k)) {
+            IPU_TRY(need(p, held->results.items[i]));
         }
-        find_in_block(p, ipu_node_block(node, b));
     }
+    return ipu_node_is_loop(node) ? need(p, node->inputs[ipu_node_entering(node, i)])
+                                  : IPU_OK;
 }
 
-static void
-find_in_block(pruner *p, ipu_block id)
+static ipu_status
+follow(pruner *p, ipu_value value)
 {
-    const ipu_block_data *block = ipu_block_of(p->graph, id);
-    for (size_t i = block->nodes.count; i-- > 0;) {
-        const ipu_node_data *node = ipu_node_of(p->graph, block->nodes.items[i]);
-        if (!is_needed(p, node)) {
+    const ipu_value_data *data = ipu_value_of(p->graph, value);
+    ipu_node id = data->producer;
+    if (!ipu_is_node(id)) {
+        id = ipu_block_of(p->graph, data->block)->owner;
+        if (!ipu_is_node(id)) {
+            return IPU_OK; /* a parameter of the main block */
+        }
+    }
+    IPU_TRY(need_node(p, id));
+    const ipu_node_data *node = ipu_node_of(p->graph, id);
+    return ipu_node_holds_blocks(node) ? need_results(p, node, data->position) : IPU_OK;
+}
+
+/* Nodes with effects, and with each the nodes around it. */
+static ipu_status
+need_effects(pruner *p, ipu_block id)
+{
+    for (ipu_node n = ipu_block_first(p->graph, id); ipu_is_node(n);
+         n = ipu_node_next(p->graph, n)) {
+        const ipu_node_data *node = ipu_node_of(p->graph, n);
+        if (!ipu_effects_node_has(&p->effects, node)) {
             continue;
         }
-        if (node->op == IPU_OP_ID_SWITCH) {
-            find_in_switch(p, node);
-        } else if ((ipu__flags(node) & IPU_OP_BLOCK) != 0) {
-            find_in_loop(p, node);
-        } else {
-            for (uint32_t k = 0; k < node->input_count; k++) {
-                p->needed[node->inputs[k].index] = true;
-            }
+        IPU_TRY(need_node(p, n));
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            IPU_TRY(need_effects(p, ipu_node_block(node, k)));
         }
     }
+    return IPU_OK;
+}
+
+static ipu_status
+find_needed(pruner *p)
+{
+    const ipu_block_data *main_block = ipu_block_of(p->graph, (ipu_block){0});
+    IPU_TRY(ipu_effects_find(p->ctx, p->graph, &p->effects));
+    IPU_TRY(need_effects(p, (ipu_block){0}));
+    for (size_t i = 0; i < main_block->results.count; i++) {
+        IPU_TRY(need(p, main_block->results.items[i]));
+    }
+    while (p->needed.count > 0) {
+        IPU_TRY(follow(p, p->needed.items[--p->needed.count]));
+    }
+    return IPU_OK;
 }
 
 /* --- taking out ------------------------------------------------------------------ */
 
-/* Drops the outputs of a BLOCK node that are not needed, and notes the new ids of the
- * others. */
+/* Whether output i of a node that holds blocks has to stay. */
+static bool
+stays(const pruner *p, const ipu_node_data *node, uint32_t i)
+{
+    bool needed = p->is_value_needed[ipu_node_output(node, i).index];
+    for (uint32_t k = 0; ipu_node_is_loop(node) && k < ipu_node_block_count(node);
+         k++) {
+        const ipu_block_data *held = ipu_block_of(p->graph, ipu_node_block(node, k));
+        needed |= p->is_value_needed[held->params.items[i].index];
+    }
+    return needed;
+}
+
 static ipu_status
 shrink(pruner *p, ipu_node id)
 {
-    const ipu_node_data before = *ipu_node_of(p->graph, id);
-    bool *keep;
+    const ipu_node_data *node = ipu_node_of(p->graph, id);
+    uint32_t count = node->output_count;
     uint32_t kept = 0;
-    IPU_TRY(ipu_alloc(p->ctx, before.output_count, &keep));
-    for (uint32_t i = 0; i < before.output_count; i++) {
-        keep[i] = before.op == IPU_OP_ID_SWITCH ? p->needed[before.first_output + i]
-                                                : is_carried(p, &before, i);
+    bool *keep;
+    IPU_TRY(ipu_alloc(p->ctx, count * sizeof(bool), &keep));
+    for (uint32_t i = 0; i < count; i++) {
+        keep[i] = stays(p, node, i);
         kept += keep[i];
     }
-    ipu_status status = IPU_OK;
-    if (kept < before.output_count) {
-        status = ipu_graph_shrink_node(p->ctx, p->graph, id, keep);
+    if (kept < count) {
+        ipu_graph_shrink_node(p->graph, id, keep);
     }
-    if (status == IPU_OK && kept < before.output_count) {
-        uint32_t next = ipu_node_of(p->graph, id)->first_output;
-        for (uint32_t i = 0; i < before.output_count; i++) {
-            if (keep[i]) {
-                p->renamed[before.first_output + i] = (ipu_value){next++};
-            }
-        }
-    }
-    ipu_free(p->ctx, keep, before.output_count);
-    return status;
-}
-
-/* Of a block whose uses are known. */
-static ipu_status
-sweep_block(pruner *p, ipu_block id)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < ipu_block_of(p->graph, id)->nodes.count; i++) {
-        ipu_node node_id = ipu_block_of(p->graph, id)->nodes.items[i];
-        const ipu_node_data *node = ipu_node_of(p->graph, node_id);
-        if (!is_needed(p, node)) {
-            continue;
-        }
-        ipu_block_of(p->graph, id)->nodes.items[kept++] = node_id;
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            IPU_TRY(sweep_block(p, ipu_node_block(node, k)));
-            node = ipu_node_of(p->graph, node_id);
-        }
-        if ((ipu__flags(node) & IPU_OP_BLOCK) != 0) {
-            IPU_TRY(shrink(p, node_id));
-        }
-    }
-    ipu_block_of(p->graph, id)->nodes.count = kept;
+    ipu_free(p->ctx, keep, count * sizeof(bool));
     return IPU_OK;
 }
 
-static void
-rename_value(const pruner *p, ipu_value *value)
+static ipu_status
+sweep_block(pruner *p, ipu_block id)
 {
-    if (value->index < p->value_count &&
-        p->renamed[value->index].index != IPU_NO_INDEX) {
-        *value = p->renamed[value->index];
-    }
-}
-
-static void
-rename_in_block(const pruner *p, ipu_block id)
-{
-    ipu_block_data *block = ipu_block_of(p->graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(p->graph, block->nodes.items[i]);
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            rename_value(p, &node->inputs[k]);
+    ipu_node next;
+    for (ipu_node n = ipu_block_first(p->graph, id); ipu_is_node(n); n = next) {
+        const ipu_node_data *node = ipu_node_of(p->graph, n);
+        next = node->next;
+        if (!p->is_node_needed[n.index]) {
+            ipu_graph_unlink(p->graph, n);
+            continue;
         }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            rename_in_block(p, ipu_node_block(node, k));
+            IPU_TRY(sweep_block(p, ipu_node_block(node, k)));
         }
-    }
-    for (size_t i = 0; i < block->results.count; i++) {
-        rename_value(p, &block->results.items[i]);
-    }
-}
-
-static ipu_status
-prune(pruner *p)
-{
-    const ipu_block_data *main_block = ipu_block_of(p->graph, (ipu_block){0});
-    for (size_t i = 0; i < main_block->results.count; i++) {
-        p->needed[main_block->results.items[i].index] = true;
-    }
-    for (size_t i = 0; i < p->value_count; i++) {
-        p->renamed[i] = IPU_NO_VALUE;
-    }
-    find_in_block(p, (ipu_block){0});
-    IPU_TRY(sweep_block(p, (ipu_block){0}));
-    if (p->graph->values.count > p->value_count) {
-        rename_in_block(p, (ipu_block){0});
+        if (ipu_node_holds_blocks(node)) {
+            IPU_TRY(shrink(p, n));
+        }
     }
     return IPU_OK;
 }
@@ -237,14 +182,22 @@ prune(pruner *p)
 ipu_status
 ipu_pass_prune(ipu_ctx *ctx, ipu_graph *graph)
 {
-    pruner p = {.ctx = ctx, .graph = graph, .value_count = graph->values.count};
-    size_t value_bytes = p.value_count * sizeof(ipu_value);
-    IPU_TRY(ipu_alloc(ctx, p.value_count * sizeof(bool), &p.needed));
-    ipu_status status = ipu_alloc(ctx, value_bytes, &p.renamed);
+    pruner p = {.ctx = ctx, .graph = graph};
+    size_t value_bytes = graph->values.count * sizeof(bool);
+    size_t node_bytes = graph->nodes.count * sizeof(bool);
+    ipu_status status = ipu_alloc(ctx, value_bytes, &p.is_value_needed);
     if (status == IPU_OK) {
-        status = prune(&p);
-        ipu_free(ctx, p.renamed, value_bytes);
+        status = ipu_alloc(ctx, node_bytes, &p.is_node_needed);
     }
-    ipu_free(ctx, p.needed, p.value_count * sizeof(bool));
+    if (status == IPU_OK) {
+        status = find_needed(&p);
+    }
+    if (status == IPU_OK) {
+        status = sweep_block(&p, (ipu_block){0});
+    }
+    ipu_free(ctx, p.is_node_needed, p.is_node_needed == NULL ? 0 : node_bytes);
+    ipu_free(ctx, p.is_value_needed, p.is_value_needed == NULL ? 0 : value_bytes);
+    IPU_ARRAY_FREE(ctx, &p.needed);
+    ipu_effects_free(ctx, &p.effects);
     return status;
 }

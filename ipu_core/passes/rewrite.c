@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The forward walk of the passes. A block's node list is set aside and built anew: a
- * kept node is pushed back, an emitted one lands where the walk is, since the graph
- * appends. So program order stays legal without insertions. One thread per graph. */
+ * The forward walk of the passes. Each block's cursor is at the node that the walk is
+ * at, so that an emitted node lands in front of it. One thread per graph. */
 #include "passes/rewrite.h"
 
 ipu_status
@@ -35,6 +34,7 @@ rewrite_node(ipu__rewriter *rewriter, ipu_block block, ipu_node id)
     for (uint32_t i = 0; i < node->input_count; i++) {
         node->inputs[i] = ipu__resolve(rewriter, node->inputs[i]);
     }
+    ipu_block_of(rewriter->graph, block)->cursor = id;
     IPU_TRY(rewriter->visit(rewriter, id, &keep));
     node = ipu_node_of(rewriter->graph, id);
     for (uint32_t i = 0; keep && i < ipu_node_block_count(node); i++) {
@@ -48,43 +48,40 @@ rewrite_node(ipu__rewriter *rewriter, ipu_block block, ipu_node id)
         }
         node = ipu_node_of(rewriter->graph, id); /* the walk may have moved it */
     }
-    if (keep) {
-        IPU_TRY(IPU_ARRAY_PUSH(rewriter->ctx,
-                               &ipu_block_of(rewriter->graph, block)->nodes, id));
+    if (!keep) {
+        ipu_graph_unlink(rewriter->graph, id);
     }
     return IPU_OK;
 }
 
 ipu_status
-ipu__inline(ipu__rewriter *rewriter, ipu_block from, ipu_block into)
+ipu__inline(ipu__rewriter *rewriter, ipu_block from, ipu_node before)
 {
-    for (size_t i = 0; i < ipu_block_of(rewriter->graph, from)->nodes.count; i++) {
-        ipu_node id = ipu_block_of(rewriter->graph, from)->nodes.items[i];
-        ipu_node_data *node = ipu_node_of(rewriter->graph, id);
-        node->block = into;
-        for (uint32_t k = 0; k < node->output_count; k++) {
-            ipu_value_of(rewriter->graph, ipu_node_output(node, k))->block = into;
-        }
-        IPU_TRY(rewrite_node(rewriter, into, id));
+    ipu_graph *graph = rewriter->graph;
+    ipu_block into = ipu_node_of(graph, before)->block;
+    ipu_node next;
+    for (ipu_node n = ipu_block_first(graph, from); ipu_is_node(n); n = next) {
+        next = ipu_node_next(graph, n);
+        ipu_graph_move(graph, n, into, before);
+        IPU_TRY(rewrite_node(rewriter, into, n));
     }
+    ipu_block_of(graph, into)->cursor = before;
     return IPU_OK;
 }
 
 static ipu_status
 rewrite_block(ipu__rewriter *rewriter, ipu_block id)
 {
-    ipu_block_data *block = ipu_block_of(rewriter->graph, id);
-    IPU_ARRAY(ipu_node)
-    old = {block->nodes.items, block->nodes.count, block->nodes.capacity};
-    block->nodes.items = NULL;
-    block->nodes.count = 0;
-    block->nodes.capacity = 0;
+    ipu_graph *graph = rewriter->graph;
     ipu_status status = IPU_OK;
-    for (size_t i = 0; i < old.count && status == IPU_OK; i++) {
-        status = rewrite_node(rewriter, id, old.items[i]);
+    ipu_node next;
+    for (ipu_node n = ipu_block_first(graph, id); ipu_is_node(n) && status == IPU_OK;
+         n = next) {
+        next = ipu_node_next(graph, n);
+        status = rewrite_node(rewriter, id, n);
     }
-    IPU_ARRAY_FREE(rewriter->ctx, &old);
-    block = ipu_block_of(rewriter->graph, id);
+    ipu_block_data *block = ipu_block_of(graph, id);
+    block->cursor = IPU_NO_NODE;
     for (size_t i = 0; i < block->results.count; i++) {
         block->results.items[i] = ipu__resolve(rewriter, block->results.items[i]);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the passes share: one forward walk that rebuilds the node list of every block
- * and replaces values on the way. Nothing outside passes/ includes it. */
+ * What the passes share: one forward walk over the nodes of every block, which replaces
+ * values on the way. Nothing outside passes/ includes it. */
 #ifndef IPU_PASSES_REWRITE_H
 #define IPU_PASSES_REWRITE_H
 
@@ -28,21 +28,14 @@ struct ipu__rewriter {
 /* Walks the whole graph. Releases what the rewriter holds, also after a failure, which
  * leaves a graph that can be freed and no more. */
 ipu_status ipu__rewrite(ipu__rewriter *rewriter);
-/* Moves the nodes of a block that has no parameters to where the walk is, in `into`,
- * visiting each. */
-ipu_status ipu__inline(ipu__rewriter *rewriter, ipu_block from, ipu_block into);
+/* Moves the nodes of a block that has no parameters in front of `before`, the node that
+ * the walk is at, visiting each. */
+ipu_status ipu__inline(ipu__rewriter *rewriter, ipu_block from, ipu_node before);
 /* What stands for a value by now. */
 ipu_value ipu__resolve(const ipu__rewriter *rewriter, ipu_value value);
 /* From here on `by` stands wherever `value` is used. */
 ipu_status ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by);
 
-/* The node that makes a value, NULL for a parameter. */
-static inline const ipu_node_data *
-ipu__producer(const ipu_graph *graph, ipu_value value)
-{
-    ipu_node node = ipu_value_of(graph, value)->producer;
-    return node.index == IPU_NO_INDEX ? NULL : ipu_node_of(graph, node);
-}
 static inline uint32_t
 ipu__flags(const ipu_node_data *node)
 {

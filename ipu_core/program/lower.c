@@ -47,7 +47,8 @@ is_condition_param(const lowering *l, const value_info *root)
         return false;
     }
     const ipu_node_data *node = ipu_node_of(l->graph, owner);
-    return node->op == IPU_OP_ID_WHILE && data->block.index != body_of(node).index;
+    return ipu_block_op_of(node->op)->has_condition &&
+           data->block.index == ipu_node_block(node, 0).index;
 }
 
 bool
@@ -145,26 +146,46 @@ use_resource(lowering *l, uint32_t index, uint32_t *out)
     return IPU_OK;
 }
 
+static uint32_t
+hash_bytes(const unsigned char *bytes, size_t count)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (size_t i = 0; i < count; i++) {
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return (uint32_t)(hash ^ (hash >> 32));
+}
+
+/* The offset of these bytes among the program's constants, which has them once. */
+static ipu_status
+place_constant(lowering *l, const void *data, size_t bytes, size_t *out)
+{
+    uint32_t hash = hash_bytes(data, bytes);
+    uint32_t first = ipu_id_map_get(&l->constants_by_hash, hash, 0);
+    for (uint32_t at = first; at != 0; at = l->constants.items[at - 1].before) {
+        const constant *known = &l->constants.items[at - 1];
+        if (known->bytes == bytes && memcmp(known->data, data, bytes) == 0) {
+            *out = known->offset;
+            return IPU_OK;
+        }
+    }
+    *out = l->program->constant_bytes;
+    constant added = {data, bytes, *out, first};
+    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->constants, added));
+    l->program->constant_bytes += ipu_buffer_round_up(bytes);
+    return ipu_id_map_put(l->ctx, &l->constants_by_hash, hash,
+                          (uint32_t)l->constants.count);
+}
+
 static ipu_status
 lower_constant(lowering *l, const ipu_node_data *node)
 {
     const ipu_attr *value = ipu_attrs_find(node->attrs, IPU_ATTR_VALUE);
-    size_t bytes = value == NULL ? 0 : value->count;
-    constant found = {.bytes = bytes};
-    bool is_known = false;
-    for (size_t i = 0; bytes > 0 && i < l->constants.count && !is_known; i++) {
-        const constant *known = &l->constants.items[i];
-        is_known =
-            known->bytes == bytes && memcmp(known->data, value->as.bytes, bytes) == 0;
-        found = is_known ? *known : found;
+    ipu_place place = {.space = IPU_SPACE_CONSTANT};
+    if (value != NULL && value->count > 0) {
+        IPU_TRY(place_constant(l, value->as.bytes, value->count, &place.offset));
     }
-    if (!is_known && bytes > 0) {
-        found = (constant){value->as.bytes, bytes, l->program->constant_bytes};
-        IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->constants, found));
-        l->program->constant_bytes += ipu_buffer_round_up(bytes);
-    }
-    l->values[node->first_output].place =
-        (ipu_place){.space = IPU_SPACE_CONSTANT, .offset = found.offset};
+    l->values[ipu_node_output(node, 0).index].place = place;
     return IPU_OK;
 }
 
@@ -174,9 +195,24 @@ lower_held(lowering *l, const ipu_node_data *node)
     int64_t index = ipu_attrs_int(node->attrs, IPU_ATTR_INDEX, -1);
     IPU_FAIL_IF(l->ctx, index < 0 || (size_t)index >= l->graph->held.count, INTERNAL,
                 "there is no held tensor %" PRId64, index);
-    l->values[node->first_output].place =
+    l->values[ipu_node_output(node, 0).index].place =
         (ipu_place){.space = IPU_SPACE_HELD, .index = (uint32_t)index};
     return IPU_OK;
+}
+
+static ipu_status
+lower_empty(lowering *l, const ipu_node_data *node)
+{
+    ipu_value output = ipu_node_output(node, 0);
+    ipu_instruction reserve = {.kind = IPU_INSTRUCTION_RESERVE,
+                               .output_count = 1,
+                               .bytes = bytes_of(l, output)};
+    ipu_place *place;
+    IPU_TRY(ipu__lower_place(l, output));
+    IPU_TRY(ipu__lower_new_places(l, 1, &place));
+    place[0] = l->values[output.index].place;
+    reserve.outputs = place;
+    return ipu__lower_emit(l, node, &reserve);
 }
 
 static ipu_status
@@ -196,7 +232,7 @@ copy_held(lowering *l)
 static ipu_status
 lower_variable_read(lowering *l, ipu_node id, const ipu_node_data *node)
 {
-    uint32_t index = (uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0);
+    uint32_t index = ipu_node_resource(node, 0);
     ipu_value output = ipu_node_output(node, 0);
     value_info *info = &l->values[output.index];
     ipu_place variable = {.space = IPU_SPACE_VARIABLE};
@@ -212,7 +248,7 @@ lower_variable_read(lowering *l, ipu_node id, const ipu_node_data *node)
 static ipu_status
 lower_dequeue(lowering *l, ipu_node id, const ipu_node_data *node)
 {
-    uint32_t index = (uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0);
+    uint32_t index = ipu_node_resource(node, 0);
     ipu_instruction dequeue = {.kind = IPU_INSTRUCTION_DEQUEUE,
                                .output_count = node->output_count};
     IPU_TRY(use_resource(l, index, &dequeue.resource));
@@ -253,7 +289,7 @@ input_places(lowering *l, const ipu_node_data *node, ipu_instruction *instructio
 static ipu_status
 lower_enqueue(lowering *l, const ipu_node_data *node)
 {
-    uint32_t index = (uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0);
+    uint32_t index = ipu_node_resource(node, 0);
     ipu_instruction enqueue = {.kind = IPU_INSTRUCTION_ENQUEUE};
     IPU_TRY(use_resource(l, index, &enqueue.resource));
     IPU_TRY(input_places(l, node, &enqueue));
@@ -320,13 +356,7 @@ static ipu_status
 output_places(lowering *l, ipu_node id, const ipu_node_data *node,
               ipu_instruction *instruction, ipu_type **out_types)
 {
-    uint32_t slot_count = 0;
-    uint32_t resource_count = 0;
-    const int64_t *slots = NULL;
-    if (flags_of(node) & (IPU_OP_READS | IPU_OP_WRITES)) {
-        slots = ipu_attrs_ints(node->attrs, IPU_ATTR_SLOTS, &slot_count);
-        resource_count = 1 + slot_count;
-    }
+    uint32_t resource_count = ipu_node_resource_count(node);
     size_t count = (size_t)resource_count + node->output_count;
     ipu_place *places;
     ipu_type *types;
@@ -334,10 +364,8 @@ output_places(lowering *l, ipu_node id, const ipu_node_data *node,
     IPU_TRY(
         ipu_arena_alloc(l->ctx, &l->program->arena, count * sizeof(ipu_type), &types));
     for (uint32_t i = 0; i < resource_count; i++) {
-        int64_t index =
-            i == 0 ? ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0) : slots[i - 1];
         places[i].space = IPU_SPACE_VARIABLE;
-        IPU_TRY(use_resource(l, (uint32_t)index, &places[i].index));
+        IPU_TRY(use_resource(l, ipu_node_resource(node, i), &places[i].index));
         types[i] = l->program->resources.items[places[i].index].types[0];
     }
     for (uint32_t i = 0; i < node->output_count; i++) {
@@ -400,22 +428,23 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
     if (flags_of(node) & IPU_OP_KERNEL) {
         return lower_kernel(l, id, node);
     }
+    if (ipu_node_holds_blocks(node)) {
+        return ipu_node_is_loop(node) ? ipu__lower_loop(l, id, node)
+                                      : ipu__lower_switch(l, id, node);
+    }
     switch (node->op) {
     case IPU_OP_ID_CONSTANT:
         return lower_constant(l, node);
     case IPU_OP_ID_HELD:
         return lower_held(l, node);
+    case IPU_OP_ID_EMPTY:
+        return lower_empty(l, node);
     case IPU_OP_ID_VARIABLE_READ:
         return lower_variable_read(l, id, node);
     case IPU_OP_ID_INFEED_DEQUEUE:
         return lower_dequeue(l, id, node);
     case IPU_OP_ID_OUTFEED_ENQUEUE:
         return lower_enqueue(l, node);
-    case IPU_OP_ID_REPEAT:
-    case IPU_OP_ID_WHILE:
-        return ipu__lower_loop(l, id, node);
-    case IPU_OP_ID_SWITCH:
-        return ipu__lower_switch(l, id, node);
     default:
         break;
     }
@@ -426,9 +455,8 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
 ipu_status
 ipu__lower_block(lowering *l, ipu_block id)
 {
-    const ipu_block_data *block = ipu_block_of(l->graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        ipu_node node_id = block->nodes.items[i];
+    for (ipu_node node_id = ipu_block_first(l->graph, id); ipu_is_node(node_id);
+         node_id = ipu_node_next(l->graph, node_id)) {
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
         ipu_status status = lower_node(l, node_id, node);
         if (status != IPU_OK) {
@@ -522,6 +550,8 @@ lower(lowering *l)
         ipu_alloc(l->ctx, graph->blocks.count * sizeof(*l->block_end), &l->block_end));
     IPU_TRY(ipu_alloc(l->ctx, graph->resources.count * sizeof(*l->resource_map),
                       &l->resource_map));
+    IPU_TRY(ipu_alloc(l->ctx, graph->resources.count * sizeof(*l->last_write),
+                      &l->last_write));
     for (size_t i = 0; i < graph->resources.count; i++) {
         l->resource_map[i] = IPU_NO_INDEX;
     }
@@ -552,7 +582,9 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     ipu_free(ctx, l.end, graph->nodes.count * sizeof(*l.end));
     ipu_free(ctx, l.block_end, graph->blocks.count * sizeof(*l.block_end));
     ipu_free(ctx, l.resource_map, graph->resources.count * sizeof(*l.resource_map));
+    ipu_free(ctx, l.last_write, graph->resources.count * sizeof(*l.last_write));
     IPU_ARRAY_FREE(ctx, &l.writes);
+    ipu_id_map_free(ctx, &l.constants_by_hash);
     IPU_ARRAY_FREE(ctx, &l.constants);
     IPU_ARRAY_FREE(ctx, &l.buffers);
     IPU_ARRAY_FREE(ctx, &l.reserved);

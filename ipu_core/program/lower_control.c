@@ -106,20 +106,14 @@ static void
 release_outputs(lowering *l, const ipu_node_data *node)
 {
     for (uint32_t i = 0; i < node->output_count; i++) {
-        const value_info *final = &l->values[node->first_output + i];
+        uint32_t output = ipu_node_output(node, i).index;
+        const value_info *final = &l->values[output];
         l->reserved.items[final->place.index] =
-            final->wanted == IPU__NO_BUFFER ? IPU_NO_INDEX : node->first_output + i;
+            final->wanted == IPU__NO_BUFFER ? IPU_NO_INDEX : output;
     }
 }
 
 /* --- who may write where --------------------------------------------------------- */
-
-/* The input that holds the first carried value. */
-static uint32_t
-first_carried(const ipu_node_data *node)
-{
-    return node->op == IPU_OP_ID_REPEAT ? 1 : 0;
-}
 
 static bool
 is_only_input(lowering *l, const ipu_node_data *node, uint32_t which)
@@ -148,11 +142,14 @@ can_write_over(lowering *l, int32_t buffer, int32_t last_read, ipu_value result,
     int32_t made = l->begin[data->producer.index];
     uint32_t same = 0; /* the input that may have the bytes */
     bool in_place;
-    if (node->op == IPU_OP_ID_SWITCH) { /* its branches look after themselves */
-        return last_read <= l->end[data->producer.index];
+    if (ipu_node_holds_blocks(node) && !ipu_node_is_loop(node)) {
+        return last_read <= l->end[data->producer.index]; /* its branches see to it */
     }
-    if (flags_of(node) & IPU_OP_BLOCK) {
-        same = data->position + first_carried(node);
+    if (node->op == IPU_OP_ID_EMPTY) {
+        return last_read < made;
+    }
+    if (ipu_node_holds_blocks(node)) {
+        same = ipu_node_entering(node, data->position);
         in_place = is_only_input(l, node, same);
     } else if (flags_of(node) & IPU_OP_KERNEL) {
         while (
@@ -183,7 +180,7 @@ want(lowering *l, value_info *result, int32_t buffer)
 static ipu_status
 place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
 {
-    uint32_t input = first_carried(node) + i;
+    uint32_t input = ipu_node_entering(node, i);
     ipu_value output = ipu_node_output(node, i);
     const value_info *initial = root_of(l, node->inputs[input]);
     value_info *final = &l->values[output.index];
@@ -239,7 +236,7 @@ set_input(lowering *l, ipu_instruction *instruction, ipu_value value)
 static ipu_status
 lower_condition(lowering *l, const ipu_node_data *node, uint32_t counter, int32_t *test)
 {
-    ipu_block condition = {(uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_CONDITION, 0)};
+    ipu_block condition = ipu_node_block(node, 0);
     ipu_instruction instruction = {.kind = IPU_INSTRUCTION_TEST, .loop = counter};
     IPU_TRY(ipu__lower_block(l, condition));
     IPU_TRY(set_input(l, &instruction,
@@ -251,7 +248,8 @@ lower_condition(lowering *l, const ipu_node_data *node, uint32_t counter, int32_
 ipu_status
 ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
 {
-    ipu_block body = body_of(node);
+    ipu_block body = ipu_node_body(node);
+    bool has_condition = ipu_block_op_of(node->op)->has_condition;
     uint32_t counter = l->program->loop_count++;
     for (uint32_t i = 0; i < node->output_count; i++) {
         IPU_TRY(place_carried(l, id, node, i));
@@ -260,14 +258,14 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
         .kind = IPU_INSTRUCTION_WHILE,
         .loop = counter,
         .turns = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1)};
-    if (node->op == IPU_OP_ID_REPEAT) {
+    if (!has_condition) {
         loop.kind = IPU_INSTRUCTION_LOOP;
         IPU_TRY(set_input(l, &loop, node->inputs[0]));
     }
     int32_t first = (int32_t)l->program->instructions.count;
     int32_t test = -1;
     IPU_TRY(ipu__lower_emit(l, node, &loop));
-    if (node->op == IPU_OP_ID_WHILE) {
+    if (has_condition) {
         IPU_TRY(lower_condition(l, node, counter, &test));
     }
     want_next_values(l, body);
@@ -300,11 +298,13 @@ can_take_over(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t b,
     if (!from_outside || value->last_use > l->end[id.index] ||
         value->last_use <= l->begin[id.index] ||
         bytes_of(l, root) != bytes_of(l, ipu_node_output(node, i)) ||
-        !ipu__lower_can_inherit(l, value, value->last_use, node->first_output + i)) {
+        !ipu__lower_can_inherit(l, value, value->last_use,
+                                ipu_node_output(node, i).index)) {
         return false;
     }
     for (uint32_t k = 0; k < i; k++) {
-        if (same_buffer(l->values[node->first_output + k].place, value->place)) {
+        if (same_buffer(l->values[ipu_node_output(node, k).index].place,
+                        value->place)) {
             return false;
         }
     }
@@ -334,11 +334,11 @@ last_read_in(lowering *l, ipu_block id, int32_t buffer, int32_t at)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, id);
     int32_t last = -1;
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        ipu_node node_id = block->nodes.items[i];
+    for (ipu_node node_id = block->first; ipu_is_node(node_id);
+         node_id = ipu_node_next(l->graph, node_id)) {
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
         int32_t time = at >= 0 ? at : l->begin[node_id.index];
-        bool loops = (flags_of(node) & IPU_OP_BLOCK) && node->op != IPU_OP_ID_SWITCH;
+        bool loops = ipu_node_is_loop(node);
         if (flags_of(node) & IPU_OP_VIEW) {
             continue;
         }
@@ -370,7 +370,7 @@ lower_branch(lowering *l, const ipu_node_data *node, ipu_block id)
     for (uint32_t i = 0; i < node->output_count; i++) {
         value_info *result = root_of(l, ipu_block_of(l->graph, id)->results.items[i]);
         ipu_value root = {(uint32_t)(result - l->values)};
-        int32_t buffer = (int32_t)l->values[node->first_output + i].place.index;
+        int32_t buffer = (int32_t)l->values[ipu_node_output(node, i).index].place.index;
         if (result->wanted == IPU__NO_BUFFER &&
             ipu_value_of(l->graph, root)->block.index == id.index &&
             can_write_over(l, buffer, last_read_in(l, id, buffer, -1), root, id)) {

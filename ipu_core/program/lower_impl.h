@@ -6,6 +6,8 @@
 #ifndef IPU_PROGRAM_LOWER_IMPL_H
 #define IPU_PROGRAM_LOWER_IMPL_H
 
+#include "graph/block_op.h"
+#include "graph/effects.h"
 #include "program/program.h"
 
 enum { IPU__NO_BUFFER = -1 };
@@ -19,14 +21,15 @@ typedef struct value_info {
 } value_info;
 
 typedef struct resource_write {
-    uint32_t resource; /* of the graph */
     int32_t time;
+    uint32_t before; /* an earlier one of the same resource, plus 1; 0: none */
 } resource_write;
 
 typedef struct constant {
     const void *data; /* in the graph's arena */
     size_t bytes;
     size_t offset;
+    uint32_t before; /* an earlier one of the same hash, plus 1; 0: none */
 } constant;
 
 typedef struct loop_span {
@@ -46,7 +49,9 @@ typedef struct lowering {
     uint32_t *resource_map;
     int32_t clock;
     IPU_ARRAY(resource_write) writes;
+    uint32_t *last_write; /* per resource: in writes, plus 1; 0: none */
     IPU_ARRAY(constant) constants;
+    ipu_id_map constants_by_hash; /* the last one of each hash, plus 1 */
     IPU_ARRAY(ipu_buffer) buffers;
     /* Per buffer: the one root that may take the buffer over, or IPU_NO_INDEX: any. */
     IPU_ARRAY(uint32_t) reserved;
@@ -54,13 +59,6 @@ typedef struct lowering {
     ipu_source last_source;     /* of the graph */
     const char *last_file;      /* its copy in the program */
 } lowering;
-
-/* The body of a loop. */
-static inline ipu_block
-body_of(const ipu_node_data *node)
-{
-    return (ipu_block){(uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_BODY, 0)};
-}
 
 static inline uint32_t
 flags_of(const ipu_node_data *node)

@@ -31,6 +31,7 @@ typedef struct ipu_place {
 #define IPU_INSTRUCTION_LIST(X) \
     X(KERNEL, kernel, "runs kernel spec `spec` on inputs and outputs") \
     X(COPY, copy, "copies `bytes` from the input place to the output place") \
+    X(RESERVE, reserve, "nobody reads the output place before writing it; no work") \
     X(DEQUEUE, dequeue, "releases the infeed's last element, waits for the next") \
     X(ENQUEUE, enqueue, "copies the inputs into the outfeed's next slot") \
     X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
@@ -61,7 +62,7 @@ typedef struct ipu_instruction {
     int64_t turns;           /* LOOP, WHILE: the most turns; -1: any number */
     uint32_t branch_count;   /* SWITCH */
     const int32_t *branches; /* SWITCH: the first instruction of each */
-    size_t bytes;            /* COPY */
+    size_t bytes;            /* COPY, RESERVE */
     ipu_source source;
     const char *name;
 } ipu_instruction;

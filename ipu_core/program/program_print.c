@@ -128,6 +128,10 @@ print_operands(ipu_text *out, const ipu_program *program,
         print_places(out, outputs, instruction->output_count);
         ipu_text_print(out, ", %zu bytes", instruction->bytes);
         break;
+    case IPU_INSTRUCTION_RESERVE:
+        print_places(out, outputs, instruction->output_count);
+        ipu_text_print(out, ", %zu bytes", instruction->bytes);
+        break;
     case IPU_INSTRUCTION_DEQUEUE:
         ipu_text_print(out, "resource %" PRIu32 " -> ", instruction->resource);
         print_places(out, outputs, instruction->output_count);

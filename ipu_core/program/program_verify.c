@@ -284,6 +284,15 @@ check_kernel(checker *c, const ipu_instruction *instruction)
 }
 
 static ipu_status
+check_reserve(checker *c, const ipu_instruction *instruction)
+{
+    REQUIRE(c, instruction->input_count == 0 && instruction->output_count == 1,
+            "a reservation has one output and no input");
+    IPU_TRY(check_place(c, instruction->outputs[0], instruction->bytes, true));
+    return note_written(c, range_of(instruction->outputs[0], instruction->bytes));
+}
+
+static ipu_status
 check_copy(checker *c, const ipu_instruction *instruction)
 {
     REQUIRE(c, instruction->input_count == 1 && instruction->output_count == 1,
@@ -542,6 +551,9 @@ check_range(checker *c, size_t begin, size_t end)
             break;
         case IPU_INSTRUCTION_COPY:
             IPU_TRY(check_copy(c, instruction));
+            break;
+        case IPU_INSTRUCTION_RESERVE:
+            IPU_TRY(check_reserve(c, instruction));
             break;
         case IPU_INSTRUCTION_DEQUEUE:
             IPU_TRY(check_dequeue(c, instruction));

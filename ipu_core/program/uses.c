@@ -11,14 +11,11 @@
 static ipu_status
 note_writes(lowering *l, const ipu_node_data *node)
 {
-    resource_write write = {(uint32_t)ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0),
-                            l->clock};
-    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->writes, write));
-    uint32_t slot_count;
-    const int64_t *slots = ipu_attrs_ints(node->attrs, IPU_ATTR_SLOTS, &slot_count);
-    for (uint32_t i = 0; i < slot_count; i++) {
-        write.resource = (uint32_t)slots[i];
+    for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
+        uint32_t resource = ipu_node_resource(node, i);
+        resource_write write = {l->clock, l->last_write[resource]};
         IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->writes, write));
+        l->last_write[resource] = (uint32_t)l->writes.count;
     }
     return IPU_OK;
 }
@@ -41,8 +38,8 @@ number_block(lowering *l, ipu_block id)
     for (size_t i = 0; i < block->params.count; i++) {
         define(l, block->params.items[i]);
     }
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        ipu_node node_id = block->nodes.items[i];
+    for (ipu_node node_id = block->first; ipu_is_node(node_id);
+         node_id = ipu_node_next(l->graph, node_id)) {
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
         IPU_FAIL_IF(l->ctx, l->clock >= INT32_MAX - 2, OUT_OF_MEMORY,
                     "out of memory: a graph of more than 2^31 nodes");
@@ -52,7 +49,8 @@ number_block(lowering *l, ipu_block id)
             define(l, ipu_node_output(node, k));
         }
         if (flags_of(node) & IPU_OP_VIEW) {
-            l->values[node->first_output].root = l->values[node->inputs[0].index].root;
+            l->values[ipu_node_output(node, 0).index].root =
+                l->values[node->inputs[0].index].root;
         }
         if (flags_of(node) & IPU_OP_WRITES) {
             IPU_TRY(note_writes(l, node));
@@ -75,7 +73,7 @@ note_use(lowering *l, ipu_value value, ipu_block block, int32_t time)
         ipu_value_of(l->graph, (ipu_value){(uint32_t)(root - l->values)})->block;
     while (block.index != home.index) {
         ipu_node owner = ipu_block_of(l->graph, block)->owner;
-        if (ipu_node_of(l->graph, owner)->op != IPU_OP_ID_SWITCH) {
+        if (ipu_node_is_loop(ipu_node_of(l->graph, owner))) {
             time = l->end[owner.index];
         }
         block = ipu_node_of(l->graph, owner)->block;
@@ -89,8 +87,8 @@ static void
 find_uses(lowering *l, ipu_block id)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        ipu_node node_id = block->nodes.items[i];
+    for (ipu_node node_id = block->first; ipu_is_node(node_id);
+         node_id = ipu_node_next(l->graph, node_id)) {
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
         if (flags_of(node) & IPU_OP_VIEW) {
             continue;
@@ -111,10 +109,13 @@ bool
 ipu__lower_written_before_last_use(const lowering *l, uint32_t resource,
                                    const value_info *root, int32_t time)
 {
-    for (size_t i = 0; i < l->writes.count; i++) {
-        const resource_write *write = &l->writes.items[i];
-        if (write->resource == resource && write->time > time &&
-            write->time <= root->last_use) {
+    for (uint32_t at = l->last_write[resource]; at != 0;
+         at = l->writes.items[at - 1].before) {
+        const resource_write *write = &l->writes.items[at - 1];
+        if (write->time <= time) { /* so are those before */
+            return false;
+        }
+        if (write->time <= root->last_use) {
             return true;
         }
     }

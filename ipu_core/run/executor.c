@@ -465,6 +465,8 @@ run_instructions(run *r, size_t *at)
         case IPU_INSTRUCTION_COPY:
             run_copy(r, instruction, operands);
             break;
+        case IPU_INSTRUCTION_RESERVE:
+            break;
         case IPU_INSTRUCTION_DEQUEUE:
             IPU_TRY(run_dequeue(r, instruction));
             break;

@@ -6,188 +6,139 @@
  * with more results: what the other graph needs of its values. That graph has the
  * trace's parameters, then those values.
  *
- * Constants, held tensors and fills are in both. The graph of the way back shares
- * names, attributes and source lines with the trace, which has to outlive it. */
-#include <string.h>
-
+ * Constants, held tensors and fills are in both. Names of source files belong to
+ * whoever made the trace. One thread per graph. */
+#include "graph/copy.h"
 #include "trace/trace.h"
 
 typedef struct splitting {
     ipu_ctx *ctx;
     ipu_graph *front;
-    ipu_graph *back;
-    size_t cut;  /* position of the mark in the main block */
-    bool *early; /* by node: in the main block, in front of the cut */
-    bool *again; /* by node: early, and in the graph of the way back too */
-    bool *saved; /* by value */
+    ipu_copy copy;  /* to the graph of the way back */
+    bool *is_early; /* by node: in the main block, in front of the cut */
+    bool *is_again; /* by node: early, and in the graph of the way back too */
+    bool *is_seen;  /* by value */
+    IPU_ARRAY(ipu_value) saved;
 } splitting;
-
-static ipu_status
-copy_values(ipu_ctx *ctx, const ipu_value *from, size_t count, ipu_block_data *block,
-            bool params)
-{
-    for (size_t i = 0; i < count; i++) {
-        IPU_TRY(params ? IPU_ARRAY_PUSH(ctx, &block->params, from[i])
-                       : IPU_ARRAY_PUSH(ctx, &block->results, from[i]));
-    }
-    return IPU_OK;
-}
-
-static ipu_status
-copy_block(ipu_ctx *ctx, const ipu_block_data *from, ipu_graph *to)
-{
-    ipu_block_data made = {.owner = from->owner};
-    IPU_TRY(IPU_ARRAY_PUSH(ctx, &to->blocks, made));
-    ipu_block_data *block = &to->blocks.items[to->blocks.count - 1];
-    IPU_TRY(copy_values(ctx, from->params.items, from->params.count, block, true));
-    IPU_TRY(copy_values(ctx, from->results.items, from->results.count, block, false));
-    for (size_t i = 0; i < from->nodes.count; i++) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &block->nodes, from->nodes.items[i]));
-    }
-    return IPU_OK;
-}
-
-/* Everything as it is, but for the main block, which is empty. Passes overwrite inputs,
- * so these are copied. */
-static ipu_status
-copy_graph(ipu_ctx *ctx, const ipu_graph *from, ipu_graph *to)
-{
-    for (size_t i = 0; i < from->values.count; i++) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &to->values, from->values.items[i]));
-    }
-    for (size_t i = 0; i < from->nodes.count; i++) {
-        ipu_node_data node = from->nodes.items[i];
-        size_t bytes = node.input_count * sizeof(ipu_value);
-        const ipu_value *inputs = node.inputs;
-        if (bytes > 0) {
-            IPU_TRY(ipu_arena_alloc(ctx, &to->arena, bytes, &node.inputs));
-            memcpy(node.inputs, inputs, bytes);
-        }
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &to->nodes, node));
-    }
-    for (size_t i = 1; i < from->blocks.count; i++) {
-        IPU_TRY(copy_block(ctx, &from->blocks.items[i], to));
-    }
-    for (size_t i = 0; i < from->resources.count; i++) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &to->resources, from->resources.items[i]));
-    }
-    for (size_t i = 0; i < from->held.count; i++) {
-        IPU_TRY(IPU_ARRAY_PUSH(ctx, &to->held, from->held.items[i]));
-    }
-    return IPU_OK;
-}
 
 /* Whether a value is a constant, or a view or fill of one; such are made again. */
 static bool
 is_given(const splitting *s, ipu_value value)
 {
-    const ipu_node_data *node;
-    uint32_t flags;
-    do {
-        ipu_node id = ipu_value_of(s->front, value)->producer;
-        if (id.index == IPU_NO_INDEX) {
-            return false;
-        }
-        node = ipu_node_of(s->front, id);
-        flags = ipu_op_info_of(node->op)->flags;
-        if (node->op == IPU_OP_ID_CONSTANT || node->op == IPU_OP_ID_HELD) {
-            return true;
-        }
-        value = node->input_count == 1 ? node->inputs[0] : IPU_NO_VALUE;
-    } while (value.index != IPU_NO_INDEX &&
-             (node->op == IPU_OP_ID_BROADCAST || (flags & IPU_OP_VIEW) != 0));
-    return false;
+    const ipu_node_data *node = ipu_producer_of(s->front, value);
+    while (node != NULL && node->input_count == 1 &&
+           (node->op == IPU_OP_ID_BROADCAST ||
+            (ipu_op_info_of(node->op)->flags & IPU_OP_VIEW) != 0)) {
+        node = ipu_producer_of(s->front, node->inputs[0]);
+    }
+    return node != NULL &&
+           (node->op == IPU_OP_ID_CONSTANT || node->op == IPU_OP_ID_HELD);
 }
 
-static void
+/* A value that the way back uses: saved if it is made in front of the cut, or the nodes
+ * noted that make it again. */
+static ipu_status
 need(splitting *s, ipu_value value)
 {
     ipu_node id = ipu_value_of(s->front, value)->producer;
-    if (id.index == IPU_NO_INDEX || !s->early[id.index]) {
-        return;
+    if (!ipu_is_node(id) || !s->is_early[id.index] || s->is_seen[value.index]) {
+        return IPU_OK;
     }
+    s->is_seen[value.index] = true;
     if (!is_given(s, value)) {
-        s->saved[value.index] = true;
-        return;
+        return IPU_ARRAY_PUSH(s->ctx, &s->saved, value);
     }
-    s->again[id.index] = true;
-    const ipu_node_data *node = ipu_node_of(s->front, id);
-    if (node->input_count > 0) {
-        need(s, node->inputs[0]);
-    }
-}
-
-static void
-need_all(splitting *s, ipu_block id, size_t first)
-{
-    const ipu_block_data *block = ipu_block_of(s->front, id);
-    for (size_t i = first; i < block->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(s->front, block->nodes.items[i]);
-        for (uint32_t k = 0; k < node->input_count; k++) {
-            need(s, node->inputs[k]);
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            need_all(s, ipu_node_block(node, k), 0);
-        }
-    }
-    for (size_t i = 0; id.index != 0 && i < block->results.count; i++) {
-        need(s, block->results.items[i]);
-    }
-}
-
-/* The main block of the way back. */
-static ipu_status
-fill_back(splitting *s, const ipu_value *gradients, uint32_t count)
-{
-    const ipu_block_data *from = ipu_block_of(s->front, (ipu_block){0});
-    ipu_block_data *to = ipu_block_of(s->back, (ipu_block){0});
-    IPU_TRY(copy_values(s->ctx, from->params.items, from->params.count, to, true));
-    for (size_t i = 0; i < from->nodes.count; i++) {
-        ipu_node node = from->nodes.items[i];
-        if (i > s->cut || s->again[node.index]) {
-            IPU_TRY(IPU_ARRAY_PUSH(s->ctx, &to->nodes, node));
-        }
-    }
-    return copy_values(s->ctx, gradients, count, to, false);
-}
-
-static ipu_status
-move_saved(splitting *s, uint32_t *count)
-{
-    ipu_block_data *front = ipu_block_of(s->front, (ipu_block){0});
-    ipu_block_data *back = ipu_block_of(s->back, (ipu_block){0});
-    *count = 0;
-    for (uint32_t i = 0; i < s->front->values.count; i++) {
-        if (s->saved[i]) {
-            ipu_value value = {i};
-            ipu_value_data *data = ipu_value_of(s->back, value);
-            data->producer = IPU_NO_NODE;
-            data->position = (uint32_t)back->params.count;
-            IPU_TRY(IPU_ARRAY_PUSH(s->ctx, &back->params, value));
-            IPU_TRY(IPU_ARRAY_PUSH(s->ctx, &front->results, value));
-            (*count)++;
+    while (!s->is_again[id.index]) {
+        const ipu_node_data *node = ipu_node_of(s->front, id);
+        s->is_again[id.index] = true;
+        if (node->input_count > 0) {
+            id = ipu_value_of(s->front, node->inputs[0])->producer;
         }
     }
     return IPU_OK;
 }
 
 static ipu_status
-split(splitting *s, uint32_t inputs, const ipu_value *gradients, uint32_t count,
-      uint32_t *saved)
+need_all(splitting *s, ipu_block id, ipu_node first)
 {
-    ipu_block_data *main = ipu_block_of(s->front, (ipu_block){0});
-    IPU_TRY(copy_graph(s->ctx, s->front, s->back));
-    for (size_t i = 0; i < s->cut; i++) {
-        s->early[main->nodes.items[i].index] = true;
+    const ipu_block_data *block = ipu_block_of(s->front, id);
+    for (ipu_node n = first; ipu_is_node(n); n = ipu_node_next(s->front, n)) {
+        const ipu_node_data *node = ipu_node_of(s->front, n);
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            IPU_TRY(need(s, node->inputs[k]));
+        }
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            ipu_block held = ipu_node_block(node, k);
+            IPU_TRY(need_all(s, held, ipu_block_first(s->front, held)));
+        }
     }
-    need_all(s, (ipu_block){0}, s->cut + 1);
+    for (size_t i = 0; id.index != 0 && i < block->results.count; i++) {
+        IPU_TRY(need(s, block->results.items[i]));
+    }
+    return IPU_OK;
+}
+
+/* A parameter of the way back that stands for a value of the trace. */
+static ipu_status
+add_param(splitting *s, ipu_value value)
+{
+    ipu_type type = ipu_value_of(s->front, value)->type;
+    ipu_value param;
+    IPU_TRY(ipu_graph_add_param(s->ctx, s->copy.to, (ipu_block){0}, &type, &param));
+    return ipu_copy_say(&s->copy, value, param);
+}
+
+/* The main block of the way back: parameters, what is made again, what is behind the
+ * cut. */
+static ipu_status
+fill_back(splitting *s, ipu_node mark, const ipu_value *gradients, uint32_t count)
+{
+    const ipu_block_data *main_block = ipu_block_of(s->front, (ipu_block){0});
+    const ipu_node main_first = main_block->first;
+    for (size_t i = 0; i < main_block->params.count; i++) {
+        IPU_TRY(add_param(s, main_block->params.items[i]));
+    }
+    for (size_t i = 0; i < s->saved.count; i++) {
+        IPU_TRY(add_param(s, s->saved.items[i]));
+        IPU_TRY(
+            ipu_graph_add_result(s->ctx, s->front, (ipu_block){0}, s->saved.items[i]));
+    }
+    for (ipu_node n = main_first; ipu_is_node(n); n = ipu_node_next(s->front, n)) {
+        bool in_front = s->is_early[n.index];
+        if (n.index != mark.index && (!in_front || s->is_again[n.index])) {
+            IPU_TRY(ipu_copy_node(&s->copy, n, (ipu_block){0}));
+        }
+    }
     for (uint32_t i = 0; i < count; i++) {
-        need(s, gradients[i]);
+        IPU_TRY(ipu_graph_add_result(s->ctx, s->copy.to, (ipu_block){0},
+                                     ipu_copy_of(&s->copy, gradients[i])));
     }
-    IPU_TRY(fill_back(s, gradients, count));
-    IPU_TRY(move_saved(s, saved));
-    main->nodes.count = s->cut;
-    main->params.count = inputs;
+    return IPU_OK;
+}
+
+static ipu_status
+split(splitting *s, ipu_node mark, uint32_t inputs, const ipu_value *gradients,
+      uint32_t count)
+{
+    ipu_block main_block = {0};
+    for (ipu_node n = ipu_block_first(s->front, main_block); n.index != mark.index;
+         n = ipu_node_next(s->front, n)) {
+        s->is_early[n.index] = true;
+    }
+    IPU_TRY(need_all(s, main_block, ipu_node_next(s->front, mark)));
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_TRY(need(s, gradients[i]));
+    }
+    IPU_TRY(fill_back(s, mark, gradients, count));
+    ipu_node before;
+    for (ipu_node n = ipu_block_of(s->front, main_block)->last;; n = before) {
+        before = ipu_node_of(s->front, n)->previous;
+        ipu_graph_unlink(s->front, n);
+        if (n.index == mark.index) {
+            break;
+        }
+    }
+    ipu_block_of(s->front, main_block)->params.count = inputs;
     return IPU_OK;
 }
 
@@ -196,7 +147,8 @@ ipu_trace_split(ipu_ctx *ctx, ipu_trace *trace, ipu_node mark, uint32_t inputs,
                 const ipu_value *gradients, uint32_t count, ipu_graph **out,
                 uint32_t *saved)
 {
-    splitting s = {.ctx = ctx, .front = trace->graph};
+    splitting s = {
+        .ctx = ctx, .front = trace->graph, .copy = {.ctx = ctx, .from = trace->graph}};
     size_t nodes = s.front->nodes.count * sizeof(bool);
     size_t values = s.front->values.count * sizeof(bool);
     *out = NULL;
@@ -205,27 +157,29 @@ ipu_trace_split(ipu_ctx *ctx, ipu_trace *trace, ipu_node mark, uint32_t inputs,
                     ipu_node_of(s.front, mark)->block.index != 0 ||
                     inputs > ipu_block_of(s.front, (ipu_block){0})->params.count,
                 INTERNAL, "a trace cannot be cut here");
-    s.cut = ipu_graph_position(s.front, mark);
-    ipu_status status = ipu_alloc(ctx, nodes, &s.early);
+    ipu_status status = ipu_alloc(ctx, nodes, &s.is_early);
     if (status == IPU_OK) {
-        status = ipu_alloc(ctx, nodes, &s.again);
+        status = ipu_alloc(ctx, nodes, &s.is_again);
     }
     if (status == IPU_OK) {
-        status = ipu_alloc(ctx, values, &s.saved);
+        status = ipu_alloc(ctx, values, &s.is_seen);
     }
     if (status == IPU_OK) {
-        status = ipu_graph_create(ctx, s.front->host, &s.back);
+        status = ipu_graph_create(ctx, s.front->host, &s.copy.to);
     }
     if (status == IPU_OK) {
-        status = split(&s, inputs, gradients, count, saved);
+        status = split(&s, mark, inputs, gradients, count);
     }
     if (status == IPU_OK) {
-        *out = s.back;
+        *out = s.copy.to;
+        *saved = (uint32_t)s.saved.count;
     } else {
-        ipu_graph_free(ctx, s.back);
+        ipu_graph_free(ctx, s.copy.to);
     }
-    ipu_free(ctx, s.early, s.early == NULL ? 0 : nodes);
-    ipu_free(ctx, s.again, s.again == NULL ? 0 : nodes);
-    ipu_free(ctx, s.saved, s.saved == NULL ? 0 : values);
+    ipu_copy_free(&s.copy);
+    ipu_free(ctx, s.is_early, s.is_early == NULL ? 0 : nodes);
+    ipu_free(ctx, s.is_again, s.is_again == NULL ? 0 : nodes);
+    ipu_free(ctx, s.is_seen, s.is_seen == NULL ? 0 : values);
+    IPU_ARRAY_FREE(ctx, &s.saved);
     return status;
 }

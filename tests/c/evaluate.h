@@ -118,7 +118,7 @@ evaluate_kernel(evaluation *e, const ipu_node_data *node)
 static inline ipu_status
 evaluate_node(evaluation *e, const ipu_node_data *node)
 {
-    ipu_value first = ipu_node_output(node, 0);
+    ipu_value first = node->output_count > 0 ? ipu_node_output(node, 0) : IPU_NO_VALUE;
     if (node->op == IPU_OP_ID_REPEAT) {
         return evaluate_repeat(e, node);
     }
@@ -145,8 +145,8 @@ static inline ipu_status
 evaluate_block(evaluation *e, ipu_block id)
 {
     const ipu_block_data *block = ipu_block_of(e->graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        IPU_TRY(evaluate_node(e, ipu_node_of(e->graph, block->nodes.items[i])));
+    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(e->graph, n)) {
+        IPU_TRY(evaluate_node(e, ipu_node_of(e->graph, n)));
     }
     return IPU_OK;
 }

@@ -233,11 +233,11 @@ test_graph_verifier(void)
         ipu_node_of(graph, ipu_value_of(graph, main_block->results.items[0])->producer);
     CHECK(ipu_node_block_count(loop) == 2);
     const ipu_block_data *body = ipu_block_of(graph, ipu_node_block(loop, 1));
-    const ipu_node_data *choose = ipu_node_of(graph, body->nodes.items[0]);
+    const ipu_node_data *choose = ipu_node_of(graph, body->first);
     CHECK(choose->op == IPU_OP_ID_SWITCH);
     const ipu_block_data *first = ipu_block_of(graph, ipu_node_block(choose, 0));
     ipu_block_data *second = ipu_block_of(graph, ipu_node_block(choose, 1));
-    CHECK(ipu_graph_is_inside(graph, ipu_node_block(choose, 1), body->nodes.items[0]));
+    CHECK(ipu_graph_is_inside(graph, ipu_node_block(choose, 1), body->first));
     ipu_value own = second->results.items[0];
     second->results.items[0] = first->results.items[0];
     CHECK(ipu_graph_verify(&ctx, graph) == IPU_STATUS_INTERNAL);

@@ -30,8 +30,8 @@ count_op(const ipu_graph *graph, ipu_block id, ipu_op op)
 {
     size_t count = 0;
     const ipu_block_data *block = ipu_block_of(graph, id);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        const ipu_node_data *node = ipu_node_of(graph, block->nodes.items[i]);
+    for (ipu_node id = block->first; ipu_is_node(id); id = ipu_node_next(graph, id)) {
+        const ipu_node_data *node = ipu_node_of(graph, id);
         count += node->op == op;
         if ((ipu_op_info_of(node->op)->flags & IPU_OP_BLOCK) != 0) {
             ipu_block body = ipu_node_block(node, 0);
@@ -486,7 +486,7 @@ test_same_bits(void)
     ipu_graph_free(&ctx, graph);
     graph = check_same_bits(&ctx, elementwise_text, false, 2);
     CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_FUSED_ELEMENTWISE) == 1);
-    CHECK(ipu_block_of(graph, (ipu_block){0})->nodes.count == 3);
+    CHECK(ipu_block_of(graph, (ipu_block){0})->node_count == 3);
     ipu_graph_free(&ctx, graph);
     graph = check_same_bits(&ctx, elementwise_text, true, 2);
     ipu_graph_free(&ctx, graph);
@@ -510,9 +510,9 @@ test_fuse_keeps_segments(void)
         " %3 = exp(%2) : float32[3] %4 = neg(%3) : float32[3] } -> (%4)",
         false, 2);
     const ipu_block_data *block = ipu_block_of(graph, (ipu_block){0});
-    CHECK(block->nodes.count == 4);
-    CHECK(ipu_node_of(graph, block->nodes.items[1])->op == IPU_OP_ID_SUB);
-    CHECK(ipu_node_of(graph, block->nodes.items[3])->op == IPU_OP_ID_FUSED_ELEMENTWISE);
+    CHECK(block->node_count == 4);
+    CHECK(ipu_node_of(graph, ipu_node_next(graph, block->first))->op == IPU_OP_ID_SUB);
+    CHECK(ipu_node_of(graph, block->last)->op == IPU_OP_ID_FUSED_ELEMENTWISE);
     ipu_graph_free(&ctx, graph);
 }
 
@@ -546,10 +546,9 @@ test_fuse_limits(void)
     snprintf(text + at, sizeof(text) - at, " } -> (%%78)");
     graph = check_same_bits(&ctx, text, false, 2);
     const ipu_block_data *block = ipu_block_of(graph, (ipu_block){0});
-    CHECK(block->nodes.count == 3);
-    for (size_t i = 0; i < block->nodes.count; i++) {
-        CHECK(ipu_node_of(graph, block->nodes.items[i])->input_count <=
-              IPU_FUSED_MAX_INPUTS);
+    CHECK(block->node_count == 3);
+    for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
+        CHECK(ipu_node_of(graph, n)->input_count <= IPU_FUSED_MAX_INPUTS);
     }
     ipu_graph_free(&ctx, graph);
 }

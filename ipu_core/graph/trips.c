@@ -5,11 +5,14 @@
  * `repeat` runs as often as its count says: the range of that value is followed through
  * integer arithmetic on constants, minimum and the like. `while` is bounded where its
  * condition is, or has as one side of an `and`, a comparison of a carried integer with
- * a value of known range, and the body adds a constant to that integer. The attribute
+ * a value of known range, and the body adds a constant to that integer, which does not
+ * take it past the ends of int32. The attribute
  * maximum_iterations bounds both. Nothing is computed, only constants are looked at. */
+#include "graph/trips.h"
+
 #include <string.h>
 
-#include "autodiff/walk.h"
+#include "graph/block_op.h"
 
 /* Both ends included. What is not known is as wide as int32. */
 typedef struct interval {
@@ -38,13 +41,6 @@ larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static const ipu_node_data *
-producer(const ipu_graph *graph, ipu_value value)
-{
-    ipu_node node = ipu_value_of(graph, value)->producer;
-    return node.index == IPU_NO_INDEX ? NULL : ipu_node_of(graph, node);
-}
-
 static interval
 constant_range(const ipu_node_data *node, ipu_dtype dtype)
 {
@@ -61,7 +57,7 @@ constant_range(const ipu_node_data *node, ipu_dtype dtype)
 static interval
 range_of(const ipu_graph *graph, ipu_value value, int depth)
 {
-    const ipu_node_data *node = producer(graph, value);
+    const ipu_node_data *node = ipu_producer_of(graph, value);
     ipu_dtype dtype = ipu_value_of(graph, value)->type.dtype;
     if (node == NULL || depth == 0 || dtype != IPU_DTYPE_INT32) {
         return anything;
@@ -114,20 +110,20 @@ range_of(const ipu_graph *graph, ipu_value value, int depth)
 enum { DEPTH = 8 };
 
 bool
-ipu__is_known_int(const ipu_graph *graph, ipu_value value, int64_t number)
+ipu_value_is_known_int(const ipu_graph *graph, ipu_value value, int64_t number)
 {
     interval range = range_of(graph, value, DEPTH);
     return range.low == number && range.high == number;
 }
 
 int64_t
-ipu__step_of(const ipu_graph *graph, ipu_block id, uint32_t i)
+ipu_loop_step(const ipu_graph *graph, ipu_block id, uint32_t i)
 {
     const ipu_block_data *body = ipu_block_of(graph, id);
     ipu_value param = body->params.items[i];
-    const ipu_node_data *node = producer(graph, body->results.items[i]);
+    const ipu_node_data *node = ipu_producer_of(graph, body->results.items[i]);
     while (node != NULL && node->op == IPU_OP_ID_IDENTITY) {
-        node = producer(graph, node->inputs[0]);
+        node = ipu_producer_of(graph, node->inputs[0]);
     }
     if (node == NULL || (node->op != IPU_OP_ID_ADD && node->op != IPU_OP_ID_SUB)) {
         return 0;
@@ -184,29 +180,33 @@ static int64_t
 turns_while_less(const counted *c, ipu_value left, ipu_value right, bool or_equal)
 {
     int64_t up = carried_by(c, left);
-    int64_t step = up < 0 ? 0 : ipu__step_of(c->graph, c->body_block, (uint32_t)up);
+    int64_t step = up < 0 ? 0 : ipu_loop_step(c->graph, c->body_block, (uint32_t)up);
     interval from;
     interval to;
+    bool rises = step > 0;
     int64_t distance;
-    if (step > 0) {
+    int64_t past; /* the last value that the counter can take */
+    if (rises) {
         from = range_of(c->graph, c->loop->inputs[up], DEPTH);
         to = limit_range(c, right);
-        if (from.low == INT32_MIN || to.high == INT32_MAX) {
-            return -1;
-        }
         distance = to.high - from.low;
+        past = to.high - !or_equal + step;
     } else {
         int64_t down = carried_by(c, right);
-        step = down < 0 ? 0 : -ipu__step_of(c->graph, c->body_block, (uint32_t)down);
+        step = down < 0 ? 0 : -ipu_loop_step(c->graph, c->body_block, (uint32_t)down);
         if (step <= 0) {
             return -1;
         }
         from = range_of(c->graph, c->loop->inputs[down], DEPTH);
         to = limit_range(c, left);
-        if (from.high == INT32_MAX || to.low == INT32_MIN) {
-            return -1;
-        }
         distance = from.high - to.low;
+        past = to.low + !or_equal - step;
+    }
+    bool is_open = rises ? from.low == INT32_MIN || to.high == INT32_MAX
+                         : from.high == INT32_MAX || to.low == INT32_MIN;
+    bool may_wrap = past < INT32_MIN || past > INT32_MAX;
+    if (is_open || may_wrap) {
+        return -1;
     }
     distance += or_equal;
     return distance <= 0 ? 0 : (distance + step - 1) / step;
@@ -221,7 +221,7 @@ fewer(int64_t a, int64_t b)
 static int64_t
 turns_while(const counted *c, ipu_value condition, int depth)
 {
-    const ipu_node_data *node = producer(c->graph, condition);
+    const ipu_node_data *node = ipu_producer_of(c->graph, condition);
     if (node == NULL || depth == 0) {
         return -1;
     }
@@ -245,7 +245,7 @@ turns_while(const counted *c, ipu_value condition, int depth)
 }
 
 int64_t
-ipu__most_turns(const ipu_graph *graph, ipu_node loop)
+ipu_loop_most_turns(const ipu_graph *graph, ipu_node loop)
 {
     const ipu_node_data *node = ipu_node_of(graph, loop);
     int64_t given = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
