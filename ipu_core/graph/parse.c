@@ -376,7 +376,7 @@ parse_inputs(parser *p)
     p->inputs.count = 0;
     IPU_TRY(expect(p, "("));
     while (!accept(p, ")")) {
-        ipu_value value;
+        ipu_value value = IPU_NO_VALUE;
         IPU_TRY(parse_value(p, &value));
         IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->inputs, value));
         accept(p, ",");

@@ -38,7 +38,7 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     "one_hot": INTS,
     **dict.fromkeys(("repeat", "while", "switch"), ("float32",)),
     "bitcast": NUMBERS,
-    "empty": (),  # nobody reads its bytes: loops that keep rows, tests/test_control_flow.py
+    "empty": (),  # of loops that keep rows: tests/test_control_flow.py
     "held": (),  # of tensors that the front end captures: tests/test_function.py
 }
 
