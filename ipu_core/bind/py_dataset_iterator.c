@@ -5,7 +5,10 @@
  *
  * An iterator serves one thread at a time: the GIL is released while an element is
  * made, so a second caller would find it busy and gets an error, as with a Python
- * generator. */
+ * generator.
+ *
+ * An element of known size is written straight into its tensors. A large one is made
+ * first: a batch of a size beyond the data never comes, and shall not take memory. */
 #include "bind/bind.h"
 
 #include <string.h>
@@ -14,14 +17,44 @@
 
 #include "bind/py_dataset.h"
 
+enum { LARGE_ELEMENT_BYTES = 64 << 20 };
+
 typedef struct py_iterator {
     PyObject_HEAD
     ipu_iterator *iterator; /* NULL: closed */
     ipu_dataset *dataset;
-    bool is_static;
+    bool writes_tensors; /* the size of elements is known, and not large */
     bool busy;
     PyObject *weak_references;
 } py_iterator;
+
+static bool
+is_known(const ipu_type *type)
+{
+    for (int32_t axis = 0; axis < type->shape.rank; axis++) {
+        if (type->shape.dims[axis] < 0) {
+            return false;
+        }
+    }
+    return type->shape.rank >= 0;
+}
+
+static bool
+is_small(const ipu_type *types, uint32_t count)
+{
+    double bytes = 0; /* cannot overflow */
+    for (uint32_t i = 0; i < count; i++) {
+        double more = (double)ipu_dtype_bytes(types[i].dtype);
+        if (!is_known(&types[i])) {
+            return false;
+        }
+        for (int32_t axis = 0; axis < types[i].shape.rank; axis++) {
+            more *= (double)types[i].shape.dims[axis];
+        }
+        bytes += more;
+    }
+    return bytes < LARGE_ELEMENT_BYTES;
+}
 
 static PyObject *
 iterator_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
@@ -42,13 +75,7 @@ iterator_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     self->dataset = ipu_dataset_ref(ipu_py_dataset_of(dataset));
     const ipu_type *types;
     uint32_t count = ipu_dataset_types(self->dataset, &types);
-    self->is_static = true;
-    for (uint32_t i = 0; i < count; i++) {
-        self->is_static = self->is_static && types[i].shape.rank >= 0;
-        for (int32_t axis = 0; axis < types[i].shape.rank; axis++) {
-            self->is_static = self->is_static && types[i].shape.dims[axis] >= 0;
-        }
-    }
+    self->writes_tensors = is_small(types, count);
     Py_BEGIN_ALLOW_THREADS
     status = ipu_iterator_create(&ctx, self->dataset, &self->iterator);
     Py_END_ALLOW_THREADS
@@ -84,7 +111,7 @@ make_element(py_iterator *self, ipu_py_state *state, ipu_ctx *ctx, void **buffer
     uint32_t count = ipu_dataset_types(self->dataset, &types);
     PyObject *tuple = NULL;
     ipu_status status;
-    if (self->is_static) {
+    if (self->writes_tensors) {
         tuple = new_tensors(state, types, count, buffers);
         if (tuple == NULL) {
             return NULL;

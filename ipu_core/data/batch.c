@@ -10,7 +10,8 @@
  * - otherwise the first element of a batch decides the row's type and the others
  *   must have the same.
  *
- * A fill writes the rows straight into the caller's buffers (an infeed slot). */
+ * A fill writes the rows straight into the caller's buffers (an infeed slot). Memory of
+ * our own grows with the rows there are: a size beyond the data costs nothing. */
 #include "data/dataset_impl.h"
 
 #include <inttypes.h>
@@ -18,7 +19,8 @@
 enum {
     ROWS_AHEAD = 4,
     CACHE_LINE = 64,
-    BYTES_AHEAD = 1024 /* of a row; the hardware follows from there */
+    BYTES_AHEAD = 1024, /* of a row; the hardware follows from there */
+    FIRST_ROOM_BYTES = 64 * 1024
 };
 
 typedef struct batch_dataset {
@@ -31,6 +33,7 @@ typedef struct batch_iterator {
     ipu_iterator base;
     uint64_t made;      /* elements read */
     ipu__store store;   /* of next */
+    int64_t room;       /* rows that fit into the store */
     ipu_type *types;    /* of the batch */
     const void **views; /* stable input: component c of row r at c * size + r */
     size_t view_count;
@@ -110,21 +113,61 @@ rows_of_views(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *r
     return IPU_OK;
 }
 
+/* Fills rows from number *rows up to `room` of `buffers`, or to the input's end. */
 static ipu_status
-rows_filled(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *rows)
+rows_filled(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t room,
+            int64_t *rows, bool *end)
 {
     const ipu_dataset *input = it->base.dataset->inputs[0];
-    int64_t size = ((const batch_dataset *)it->base.dataset)->size;
-    bool end = false;
-    for (*rows = 0; *rows < size; ++*rows) {
+    for (; *rows < room; ++*rows) {
         for (uint32_t c = 0; c < input->type_count; c++) {
             it->row[c] =
                 (char *)buffers[c] + (size_t)*rows * ipu_type_bytes(&input->types[c]);
         }
-        IPU_TRY(ipu__iterator_fill(ctx, it->base.input, input->types, it->row, &end));
-        if (end) {
+        IPU_TRY(ipu__iterator_fill(ctx, it->base.input, input->types, it->row, end));
+        if (*end) {
             break;
         }
+    }
+    return IPU_OK;
+}
+
+/* Makes room for more rows of these types: twice as many, up to a whole batch. */
+static ipu_status
+make_room(ipu_ctx *ctx, batch_iterator *it, const ipu_type *row_types)
+{
+    int64_t size = ((const batch_dataset *)it->base.dataset)->size;
+    uint32_t count = it->base.dataset->type_count;
+    int64_t room = it->room > size / 2 ? size : 2 * it->room;
+    if (it->room == 0) {
+        size_t row_bytes = 1;
+        for (uint32_t c = 0; c < count; c++) {
+            size_t bytes = ipu_type_bytes(&row_types[c]);
+            row_bytes = bytes > row_bytes ? bytes : row_bytes;
+        }
+        room = row_bytes < FIRST_ROOM_BYTES ? FIRST_ROOM_BYTES / (int64_t)row_bytes : 1;
+        room = room < size ? room : size;
+    }
+    for (uint32_t c = 0; c < count; c++) {
+        it->types[c] = batched(&row_types[c], room);
+    }
+    IPU_TRY(ipu__store_grow(ctx, &it->store, it->types, count));
+    it->room = room;
+    return IPU_OK;
+}
+
+/* Rows of known types, into the store. */
+static ipu_status
+rows_stored(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
+{
+    const ipu_dataset *input = it->base.dataset->inputs[0];
+    int64_t size = ((const batch_dataset *)it->base.dataset)->size;
+    bool end = false;
+    for (*rows = 0; *rows < size && !end;) {
+        if (*rows == it->room) {
+            IPU_TRY(make_room(ctx, it, input->types));
+        }
+        IPU_TRY(rows_filled(ctx, it, it->store.parts, it->room, rows, &end));
     }
     return IPU_OK;
 }
@@ -173,11 +216,13 @@ rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
                             "batch: component %" PRIu32 " has rank %" PRId32
                             "; a batch of it would exceed the largest rank, %d",
                             c, element.types[c].shape.rank, (int)IPU_MAX_RANK);
-                it->types[c] = batched(&element.types[c], batch->size);
             }
-            IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
+            it->room = 0;
         } else {
             IPU_TRY(check_row(ctx, it, &element, *rows));
+        }
+        if (*rows == it->room) {
+            IPU_TRY(make_room(ctx, it, element.types));
         }
         for (uint32_t c = 0; c < count; c++) {
             size_t bytes = ipu_type_bytes(&element.types[c]);
@@ -210,11 +255,10 @@ batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
                       ipu_type_bytes(&input->types[c]));
         }
     } else if (input->is_static) {
+        IPU_TRY(rows_stored(ctx, it, &rows));
         for (uint32_t c = 0; c < count; c++) {
-            it->types[c] = batched(&input->types[c], batch->size);
+            it->types[c] = batched(&input->types[c], rows);
         }
-        IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
-        IPU_TRY(rows_filled(ctx, it, it->store.parts, &rows));
     } else {
         IPU_TRY(rows_found(ctx, it, &rows));
     }
@@ -259,7 +303,7 @@ batch_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
         return IPU_OK;
     }
     IPU_TRY(input->stable ? rows_of_views(ctx, it, buffers, &rows)
-                          : rows_filled(ctx, it, buffers, &rows));
+                          : rows_filled(ctx, it, buffers, batch->size, &rows, end));
     it->made += (uint64_t)rows;
     *end = rows == 0 || (rows < batch->size && batch->drop_remainder);
     if (!*end && rows < batch->size) {

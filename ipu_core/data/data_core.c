@@ -35,24 +35,50 @@ ipu_dataset_ref(ipu_dataset *dataset)
     return dataset;
 }
 
+/* Drops a reference; the last one puts the data set on a list of those to free. */
+static void
+drop_reference(ipu_dataset *dataset, ipu_dataset **unreferenced)
+{
+    if (dataset != NULL &&
+        atomic_fetch_sub_explicit(&dataset->refs, 1, memory_order_acq_rel) == 1) {
+        dataset->next_unreferenced = *unreferenced;
+        *unreferenced = dataset;
+    }
+}
+
 void
 ipu_dataset_unref(ipu_dataset *dataset)
 {
-    if (dataset == NULL ||
-        atomic_fetch_sub_explicit(&dataset->refs, 1, memory_order_acq_rel) > 1) {
-        return;
+    ipu_dataset *unreferenced = NULL;
+    drop_reference(dataset, &unreferenced);
+    while (unreferenced != NULL) {
+        ipu_ctx ctx;
+        dataset = unreferenced;
+        unreferenced = dataset->next_unreferenced;
+        ipu_ctx_init(&ctx, dataset->allocator);
+        if (dataset->ops->destroy != NULL) {
+            dataset->ops->destroy(&ctx, dataset);
+        }
+        for (uint32_t i = 0; i < dataset->input_count; i++) {
+            drop_reference(dataset->inputs[i], &unreferenced);
+        }
+        ipu_free(&ctx, dataset->inputs, dataset->input_count * sizeof(ipu_dataset *));
+        ipu_free(&ctx, dataset->types, dataset->type_count * sizeof(ipu_type));
+        ipu_free(&ctx, dataset, dataset->ops->bytes);
     }
-    ipu_ctx ctx;
-    ipu_ctx_init(&ctx, dataset->allocator);
-    if (dataset->ops->destroy != NULL) {
-        dataset->ops->destroy(&ctx, dataset);
+}
+
+/* A chain of concatenations is read by one iterator, which holds one below it. */
+static uint32_t
+depth_over(const ipu__dataset_ops *ops, ipu_dataset *const *inputs, uint32_t count)
+{
+    uint32_t depth = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        bool shares = ops == ipu__concatenate_ops() && inputs[i]->ops == ops;
+        uint32_t over = inputs[i]->depth + (shares ? 0 : 1);
+        depth = over > depth ? over : depth;
     }
-    for (uint32_t i = 0; i < dataset->input_count; i++) {
-        ipu_dataset_unref(dataset->inputs[i]);
-    }
-    ipu_free(&ctx, dataset->inputs, dataset->input_count * sizeof(ipu_dataset *));
-    ipu_free(&ctx, dataset->types, dataset->type_count * sizeof(ipu_type));
-    ipu_free(&ctx, dataset, dataset->ops->bytes);
+    return depth;
 }
 
 ipu_status
@@ -62,8 +88,16 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *
 {
     ipu_dataset *dataset;
     ipu_status status;
+    uint32_t depth = depth_over(ops, inputs, input_count);
+    IPU_FAIL_IF(ctx, depth > IPU__MAX_DEPTH, INVALID_ARGUMENT,
+                "%s: this is transformation number %" PRIu32
+                " on top of one another, and %d "
+                "is the limit. Do several steps in the function of one map; only "
+                "concatenate can be chained without a limit",
+                ops->name, depth, (int)IPU__MAX_DEPTH);
     IPU_TRY(ipu_alloc(ctx, ops->bytes, &dataset));
     dataset->ops = ops;
+    dataset->depth = depth;
     dataset->allocator = ctx->allocator;
     dataset->repeats = 1;
     dataset->cardinality = IPU_CARDINALITY_UNKNOWN;
@@ -81,6 +115,8 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *
     dataset->input_count = input_count;
     for (uint32_t i = 0; i < input_count; i++) {
         dataset->inputs[i] = ipu_dataset_ref(inputs[i]);
+        dataset->holds_counters = dataset->holds_counters ||
+                                  inputs[i]->holds_counters || inputs[i]->counts_passes;
     }
     dataset->type_count = type_count;
     dataset->is_static = true;
@@ -189,8 +225,9 @@ ipu__error_forward(ipu_ctx *ctx, const ipu_ctx *from)
 
 /* --- storage of an element ------------------------------------------------------- */
 
-ipu_status
-ipu__store_fit(ipu_ctx *ctx, ipu__store *store, const ipu_type *types, uint32_t count)
+static ipu_status
+fit(ipu_ctx *ctx, ipu__store *store, const ipu_type *types, uint32_t count,
+    bool keeps_bytes)
 {
     if (store->count == 0 && count > 0) {
         IPU_TRY(ipu_alloc(ctx, count * sizeof(ipu_type), &store->types));
@@ -211,15 +248,29 @@ ipu__store_fit(ipu_ctx *ctx, ipu__store *store, const ipu_type *types, uint32_t 
         size_t bytes = ipu_type_bytes(&types[i]);
         if (bytes > store->capacities[i] || store->parts[i] == NULL) {
             size_t capacity = bytes > 0 ? bytes : 1;
-            ipu_free(ctx, store->parts[i], store->capacities[i]);
-            store->parts[i] = NULL;
-            store->capacities[i] = 0;
-            IPU_TRY(ipu_alloc(ctx, capacity, &store->parts[i]));
+            if (!keeps_bytes) {
+                ipu_free(ctx, store->parts[i], store->capacities[i]);
+                store->parts[i] = NULL;
+                store->capacities[i] = 0;
+            }
+            IPU_TRY(ipu_resize(ctx, &store->parts[i], store->capacities[i], capacity));
             store->capacities[i] = capacity;
         }
         store->types[i] = types[i];
     }
     return IPU_OK;
+}
+
+ipu_status
+ipu__store_fit(ipu_ctx *ctx, ipu__store *store, const ipu_type *types, uint32_t count)
+{
+    return fit(ctx, store, types, count, false);
+}
+
+ipu_status
+ipu__store_grow(ipu_ctx *ctx, ipu__store *store, const ipu_type *types, uint32_t count)
+{
+    return fit(ctx, store, types, count, true);
 }
 
 ipu_status
@@ -286,27 +337,79 @@ ipu__iterator_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     return dataset->ops->open(ctx, dataset, pass, out);
 }
 
+typedef struct reading {
+    ipu_dataset *dataset;
+    uint64_t times; /* that one pass of the root reads it */
+} reading;
+
 typedef struct pass_list {
     IPU_ARRAY(ipu__pass_base) bases;
+    IPU_ARRAY(reading) open;  /* still to be looked at; the last one is next */
+    const ipu_dataset **seen; /* open addressing, a power of two of places */
+    size_t places;
+    size_t seen_count;
 } pass_list;
 
-/* Takes passes of every shuffle below `dataset`, which is itself read `times` times. */
-static ipu_status
-take_passes(ipu_ctx *ctx, ipu_dataset *dataset, uint64_t times, pass_list *list)
+/* The place of `dataset` in the set, or the free one where it belongs. */
+static const ipu_dataset **
+seen_place(const ipu_dataset **seen, size_t places, const ipu_dataset *dataset)
 {
-    if (dataset->counts_passes) {
-        bool known = false;
-        for (size_t i = 0; i < list->bases.count; i++) {
-            known = known || list->bases.items[i].dataset == dataset;
+    size_t at = (size_t)((uintptr_t)dataset / 64 * UINT64_C(0x9E3779B97F4A7C15));
+    while (seen[at & (places - 1)] != NULL && seen[at & (places - 1)] != dataset) {
+        at++;
+    }
+    return &seen[at & (places - 1)];
+}
+
+/* Adds `dataset` to the set; *is_new says whether it was not there. */
+static ipu_status
+see(ipu_ctx *ctx, pass_list *list, const ipu_dataset *dataset, bool *is_new)
+{
+    if (2 * (list->seen_count + 1) > list->places) {
+        size_t places = list->places == 0 ? 64 : list->places * 2;
+        const ipu_dataset **grown;
+        IPU_TRY(ipu_alloc(ctx, places * sizeof(*grown), &grown));
+        for (size_t i = 0; i < list->places; i++) {
+            if (list->seen[i] != NULL) {
+                *seen_place(grown, places, list->seen[i]) = list->seen[i];
+            }
         }
-        if (!known) {
-            ipu__pass_base base = {dataset, atomic_fetch_add(&dataset->passes, times)};
+        ipu_free(ctx, list->seen, list->places * sizeof(*grown));
+        list->seen = grown;
+        list->places = places;
+    }
+    const ipu_dataset **place = seen_place(list->seen, list->places, dataset);
+    *is_new = *place == NULL;
+    *place = dataset;
+    list->seen_count += *is_new;
+    return IPU_OK;
+}
+
+/* Takes passes of every data set that counts them in `root` and below it. What is
+ * reached on several ways is looked at once. */
+static ipu_status
+take_passes(ipu_ctx *ctx, ipu_dataset *root, pass_list *list)
+{
+    const reading first = {root, 1};
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &list->open, first));
+    while (list->open.count > 0) {
+        reading now = list->open.items[--list->open.count];
+        ipu_dataset *dataset = now.dataset;
+        bool is_new = false;
+        if (dataset->holds_counters || dataset->counts_passes) {
+            IPU_TRY(see(ctx, list, dataset, &is_new));
+        }
+        if (is_new && dataset->counts_passes) {
+            ipu__pass_base base = {dataset,
+                                   atomic_fetch_add(&dataset->passes, now.times)};
             IPU_TRY(IPU_ARRAY_PUSH(ctx, &list->bases, base));
         }
-    }
-    times *= dataset->repeats < 0 ? IPU__ENDLESS_PASSES : (uint64_t)dataset->repeats;
-    for (uint32_t i = 0; i < dataset->input_count; i++) {
-        IPU_TRY(take_passes(ctx, dataset->inputs[i], times, list));
+        now.times *=
+            dataset->repeats < 0 ? IPU__ENDLESS_PASSES : (uint64_t)dataset->repeats;
+        for (uint32_t i = dataset->input_count; is_new && i-- > 0;) {
+            now.dataset = dataset->inputs[i];
+            IPU_TRY(IPU_ARRAY_PUSH(ctx, &list->open, now));
+        }
     }
     return IPU_OK;
 }
@@ -329,7 +432,7 @@ ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out)
     ipu_iterator *iterator = NULL;
     ipu__pass_base *bases = NULL;
     *out = NULL;
-    ipu_status status = take_passes(ctx, dataset, 1, &list);
+    ipu_status status = take_passes(ctx, dataset, &list);
     size_t bytes = list.bases.count * sizeof(ipu__pass_base);
     if (status == IPU_OK) {
         status = ipu_alloc(ctx, bytes, &bases);
@@ -349,6 +452,8 @@ ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out)
         ipu_free(ctx, bases, bytes);
     }
     IPU_ARRAY_FREE(ctx, &list.bases);
+    IPU_ARRAY_FREE(ctx, &list.open);
+    ipu_free(ctx, list.seen, list.places * sizeof(*list.seen));
     return status;
 }
 

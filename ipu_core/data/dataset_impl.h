@@ -20,6 +20,9 @@
 
 #include "data/dataset.h"
 
+/* Iterators call each other, one frame or more for each transformation. */
+enum { IPU__MAX_DEPTH = 1000 };
+
 /* An endless repeat takes this many passes of a shuffle below it. */
 #define IPU__ENDLESS_PASSES (UINT64_C(1) << 32)
 
@@ -51,6 +54,8 @@ struct ipu_dataset {
     ipu_allocator allocator;
     ipu_dataset **inputs;
     uint32_t input_count;
+    uint32_t depth; /* iterators that an iterator of it holds below each other */
+    ipu_dataset *next_unreferenced; /* while a chain of data sets is freed */
     uint32_t type_count;
     ipu_type *types;
     int64_t cardinality;
@@ -58,6 +63,7 @@ struct ipu_dataset {
     bool stable;
     bool is_static; /* no unknown dimension */
     bool counts_passes;
+    bool holds_counters; /* one below it counts passes */
     atomic_uint_fast64_t passes;
 };
 
@@ -118,8 +124,9 @@ bool ipu__type_accepts(const ipu_type *declared, const ipu_type *made);
 /* As ipu_type_print, with ? for what is not known. */
 const char *ipu__type_text(const ipu_type *type, char *text, size_t size);
 
-/* How prefetch data sets are recognised. */
+/* How prefetch and concatenate data sets are recognised. */
 const ipu__dataset_ops *ipu__prefetch_ops(void);
+const ipu__dataset_ops *ipu__concatenate_ops(void);
 
 /* Fails `ctx` with what `from` failed with. */
 ipu_status ipu__error_forward(ipu_ctx *ctx, const ipu_ctx *from);
@@ -135,6 +142,9 @@ typedef struct ipu__store {
 /* Makes room for an element of these (static) types and sets store->types. */
 ipu_status ipu__store_fit(ipu_ctx *ctx, ipu__store *store, const ipu_type *types,
                           uint32_t count);
+/* The same, and keeps the bytes that are there. */
+ipu_status ipu__store_grow(ipu_ctx *ctx, ipu__store *store, const ipu_type *types,
+                           uint32_t count);
 /* Copies an element into the store. */
 ipu_status ipu__store_copy(ipu_ctx *ctx, ipu__store *store, const ipu__element *element,
                            uint32_t count);

@@ -8,24 +8,33 @@
 
 /* --- concatenate ----------------------------------------------------------------- */
 
+/* One iterator reads a whole tree of concatenations, leaf after leaf: a chain of
+ * thousands costs no more for an element than a single one. */
 typedef struct concatenate_iterator {
-    ipu_iterator base; /* `input`: of the data set that is read now */
+    ipu_iterator base; /* `input`: of the leaf that is read now */
     ipu__pass pass;
-    uint32_t opened; /* how many of the two */
+    IPU_ARRAY(ipu_dataset *) ahead; /* subtrees still to read, the next one last */
 } concatenate_iterator;
 
-/* Opens the next one; *end where there is none. */
+/* Opens the next leaf; *end where there is none. */
 static ipu_status
 concatenate_advance(ipu_ctx *ctx, concatenate_iterator *it, bool *end)
 {
-    *end = it->opened == it->base.dataset->input_count;
+    *end = it->ahead.count == 0;
     if (*end) {
         return IPU_OK;
     }
+    ipu_dataset *next = it->ahead.items[it->ahead.count - 1];
+    while (next->ops == ipu__concatenate_ops()) {
+        IPU_TRY(IPU_ARRAY_RESERVE(ctx, &it->ahead, 1));
+        it->ahead.items[it->ahead.count - 1] = next->inputs[1];
+        it->ahead.items[it->ahead.count++] = next->inputs[0];
+        next = next->inputs[0];
+    }
+    it->ahead.count--;
     ipu_iterator_free(it->base.input);
     it->base.input = NULL;
-    return ipu__iterator_open(ctx, it->base.dataset->inputs[it->opened++], &it->pass,
-                              &it->base.input);
+    return ipu__iterator_open(ctx, next, &it->pass, &it->base.input);
 }
 
 static ipu_status
@@ -65,10 +74,17 @@ concatenate_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
     }
 }
 
+static void
+concatenate_close(ipu_ctx *ctx, ipu_iterator *iterator)
+{
+    IPU_ARRAY_FREE(ctx, &((concatenate_iterator *)iterator)->ahead);
+}
+
 static const ipu__iterator_ops concatenate_iterator_ops = {
     .bytes = sizeof(concatenate_iterator),
     .next = concatenate_next,
-    .fill = concatenate_fill};
+    .fill = concatenate_fill,
+    .close = concatenate_close};
 
 static ipu_status
 concatenate_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
@@ -77,12 +93,23 @@ concatenate_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     concatenate_iterator *it;
     IPU_TRY(ipu__iterator_new(ctx, &concatenate_iterator_ops, dataset, &it));
     it->pass = *pass;
+    ipu_status status = IPU_ARRAY_PUSH(ctx, &it->ahead, dataset);
+    if (status != IPU_OK) {
+        ipu_iterator_free(&it->base);
+        return status;
+    }
     *out = &it->base;
     return IPU_OK;
 }
 
 static const ipu__dataset_ops concatenate_ops = {
     .name = "concatenate", .bytes = sizeof(ipu_dataset), .open = concatenate_open};
+
+const ipu__dataset_ops *
+ipu__concatenate_ops(void)
+{
+    return &concatenate_ops;
+}
 
 /* The type that both are of, with what differs unknown. */
 static ipu_type

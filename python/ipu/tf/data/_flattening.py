@@ -8,6 +8,7 @@ for the work on each sample, which belongs into ``map``.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -221,10 +222,14 @@ class Flattening:
 def _by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:
     """Blocks of each of `cycle` sources by turns; a source that ends leaves its place
     to the next one, which is opened when the turn comes to it."""
-    places: list[Any] = [None] * cycle
+    places: list[Any] = []  # grows with the sources there are, up to `cycle`
     more = True
     while more or any(place is not None for place in places):
-        for at in range(cycle):
+        for at in itertools.count():
+            if at == len(places):
+                if at == cycle or not more:
+                    break
+                places.append(None)
             if places[at] is None and more:
                 places[at] = next(sources, None)
                 more = places[at] is not None
