@@ -94,10 +94,8 @@ import numpy as np
 from ipu import tf
 
 D = tf.data.Dataset
-ragged = D.from_generator(
-    lambda: iter([[1.0], [2.0, 3.0]]), output_signature=tf.TensorSpec((None,), "float32"))
-counted = D.from_generator(
-    lambda: iter([1.0, 2.0]), output_signature=tf.TensorSpec((), "float32"))
+ragged = D.from_generator(lambda: iter([[1.0], [2.0, 3.0]]), "float32", (None,))
+counted = D.from_generator(lambda: iter([1.0, 2.0]), "float32", ())
 slices = D.from_tensor_slices(np.zeros((10, 3)))
 dataset = eval(sys.argv[1])
 next(iter(D.range(3).map(lambda x: x)))
@@ -121,6 +119,8 @@ print(count, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 10
         ("ragged.padded_batch(10**9)", 1),
         ("D.range(10).shuffle(10**12)", 10),
         ("counted.shuffle(10**12)", 2),
+        ("D.range(10).prefetch(10**9)", 10),
+        ("counted.prefetch(2**62)", 2),
         ("slices.prefetch(tf.data.AUTOTUNE)", 10),
         ("D.range(10).interleave(D.from_tensors, cycle_length=10**9)", 10),
     ],

@@ -6,6 +6,7 @@
 #ifndef IPU_BASE_CTX_H
 #define IPU_BASE_CTX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,8 +27,26 @@ typedef struct ipu_source {
     int32_t line;
 } ipu_source;
 
+/* Who waits, or works for long, gives up when it is set. */
+typedef struct ipu_cancel {
+    int32_t flag; /* set by any thread, atomically, and never unset */
+    /* Asked now and then on the thread that waits; may set the flag. NULL: not asked.
+     */
+    void (*poll)(struct ipu_cancel *cancel);
+} ipu_cancel;
+
+static inline bool
+ipu_cancel_is_set(ipu_cancel *cancel)
+{
+    if (cancel->poll != NULL) {
+        cancel->poll(cancel);
+    }
+    return __atomic_load_n(&cancel->flag, __ATOMIC_RELAXED) != 0;
+}
+
 typedef struct ipu_ctx {
     ipu_allocator allocator;
+    ipu_cancel *cancel; /* NULL: nobody can */
     ipu_status status;  /* of the first error since ipu_ctx_clear */
     ipu_source source;  /* the user's line of that error, if one is known */
     char message[1024]; /* always terminated */
@@ -35,6 +54,12 @@ typedef struct ipu_ctx {
 
 void ipu_ctx_init(ipu_ctx *ctx, ipu_allocator allocator);
 void ipu_ctx_clear(ipu_ctx *ctx);
+
+static inline bool
+ipu_ctx_is_cancelled(const ipu_ctx *ctx)
+{
+    return ctx->cancel != NULL && ipu_cancel_is_set(ctx->cancel);
+}
 
 /* Records an error (the first one wins) and returns `status`. */
 ipu_status ipu_ctx_fail(ipu_ctx *ctx, ipu_status status, const char *format, ...)

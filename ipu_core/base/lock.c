@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <time.h>
 
-enum { RETRY_NS = 20 * 1000 };
+enum { RETRY_NS = 20 * 1000, NS_PER_SECOND = 1000 * 1000 * 1000 };
 
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t list_mutex = PTHREAD_MUTEX_INITIALIZER; /* protects: first */
@@ -108,6 +108,30 @@ ipu_lock_destroy(ipu_lock *lock)
     }
     pthread_mutex_unlock(&list_mutex);
     pthread_mutex_destroy(&lock->mutex);
+}
+
+void
+ipu_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+bool
+ipu_lock_wait_for(ipu_lock *lock, pthread_cond_t *cond, int64_t ns)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += (time_t)(ns / NS_PER_SECOND);
+    until.tv_nsec += (long)(ns % NS_PER_SECOND);
+    if (until.tv_nsec >= NS_PER_SECOND) {
+        until.tv_nsec -= NS_PER_SECOND;
+        until.tv_sec++;
+    }
+    return pthread_cond_timedwait(cond, &lock->mutex, &until) == 0;
 }
 
 uint32_t

@@ -20,6 +20,7 @@
 #define IPU_BASE_LOCK_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Runs in the child, whose only thread it is; no lock is held. */
@@ -55,6 +56,12 @@ ipu_lock_wait(ipu_lock *lock, pthread_cond_t *cond)
 {
     pthread_cond_wait(cond, &lock->mutex);
 }
+
+/* The same for at most `ns`; false when the time is over. */
+bool ipu_lock_wait_for(ipu_lock *lock, pthread_cond_t *cond, int64_t ns);
+
+/* A condition variable on the monotonic clock, as ipu_lock_wait_for needs it. */
+void ipu_cond_init(pthread_cond_t *cond);
 
 /* How many forks lie between the process that loaded the library and this one. */
 uint32_t ipu_fork_count(void);

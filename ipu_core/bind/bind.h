@@ -210,6 +210,31 @@ typedef struct ipu_py_interrupt {
 const int32_t *ipu_py_interrupt_begin(ipu_py_interrupt *interrupt);
 void ipu_py_interrupt_end(ipu_py_interrupt *interrupt);
 
+/* While C works for a Python thread with the GIL released, Ctrl-C and other signals are
+ * handled as Python does it: on the main thread, at moments when ctx is asked whether
+ * to give up. Their exception is kept until the end. On a thread of a service (see
+ * base/service.h), which no signal reaches, ctx gives up with the service. */
+typedef struct ipu_py_patience {
+    ipu_cancel cancel; /* first: the poll is handed its address */
+    uint32_t calls;    /* since the clock was read */
+    uint32_t calls_a_look;
+    uint64_t looked_ns;
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+} ipu_py_patience;
+void ipu_py_patience_begin(ipu_py_patience *patience, ipu_ctx *ctx);
+/* Raises the exception, if there was a signal that has one: -1. */
+int ipu_py_patience_end(ipu_py_patience *patience);
+/* Whether the exception that is being handled ends the program (KeyboardInterrupt). */
+bool ipu_py_is_unwinding(void);
+
+/* A callback from a thread of C: the GIL is taken and given back, and a thread of a
+ * service is away meanwhile. */
+PyGILState_STATE ipu_py_enter(void);
+/* CANCELLED where the thread was left behind meanwhile. */
+ipu_status ipu_py_leave(ipu_ctx *ctx, PyGILState_STATE gil, ipu_status status);
+
 ipu_device *ipu_py_device_of(PyObject *device);
 ipu_infeed *ipu_py_infeed_of(PyObject *infeed);
 const ipu_program *ipu_py_program_of(PyObject *program);

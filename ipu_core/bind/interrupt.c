@@ -1,14 +1,29 @@
 /* SPDX-License-Identifier: MIT
  *
- * Ctrl-C during a run. Python's handler only notes the signal for when Python code next
- * runs, which is after the program; so while a program runs on the main thread, our
- * handler stands before it, sets the flag that the executor polls, and calls it. The
- * two variables are file-scope because a signal handler has no other way to reach
- * anything. */
+ * Ctrl-C while C works, and threads of C that call Python.
+ *
+ * A program polls a flag. Python's handler only notes the signal for when Python code
+ * next runs, which is after the program; so while a program runs on the main thread,
+ * our handler stands before it, sets the flag that the executor polls, and calls it.
+ * The two variables are file-scope because a signal handler has no other way to reach
+ * anything.
+ *
+ * A data set gives its elements one by one, too often to install a handler each time.
+ * Who waits for one, or makes one for long, asks Python now and then. */
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
 #include <signal.h>
+#include <time.h>
+
+#include "base/service.h"
+
+enum {
+    NS_PER_SECOND = 1000 * 1000 * 1000,
+    LOOK_EVERY_NS = 10 * 1000 * 1000,
+    FIRST_CALLS_A_LOOK = 4, /* more than it takes to hand on one element */
+    MOST_CALLS_A_LOOK = 1024
+};
 
 static int32_t interrupt_flag;
 static struct sigaction previous_action;
@@ -52,4 +67,101 @@ ipu_py_interrupt_end(ipu_py_interrupt *interrupt)
     if (interrupt->installed) {
         sigaction(SIGINT, &previous_action, NULL);
     }
+}
+
+/* --- signals while a data set is read ----------------------------------------------
+ */
+
+/* The clock is read at every call where calls take long, and seldom where they do not.
+ */
+static bool
+is_time_to_look(ipu_py_patience *patience)
+{
+    struct timespec now;
+    if (++patience->calls < patience->calls_a_look) {
+        return false;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ns = (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+    bool is_first = patience->looked_ns == 0;
+    bool is_time = !is_first && now_ns - patience->looked_ns >= LOOK_EVERY_NS;
+    patience->calls = 0;
+    if (is_time) {
+        patience->calls_a_look = 1;
+    } else if (!is_first && patience->calls_a_look < MOST_CALLS_A_LOOK) {
+        patience->calls_a_look *= 2;
+    }
+    if (is_time || is_first) {
+        patience->looked_ns = now_ns;
+    }
+    return is_time;
+}
+
+static void
+look_for_signals(ipu_cancel *cancel)
+{
+    ipu_py_patience *patience = (ipu_py_patience *)cancel;
+    if (cancel->flag != 0 || !is_time_to_look(patience)) {
+        return;
+    }
+    PyGILState_STATE gil = PyGILState_Ensure();
+    if (PyErr_CheckSignals() != 0) {
+        PyErr_Fetch(&patience->type, &patience->value, &patience->traceback);
+        cancel->flag = 1;
+    }
+    PyGILState_Release(gil);
+}
+
+void
+ipu_py_patience_begin(ipu_py_patience *patience, ipu_ctx *ctx)
+{
+    *patience = (ipu_py_patience){.cancel = {0, look_for_signals},
+                                  .calls_a_look = FIRST_CALLS_A_LOOK};
+    ipu_cancel *of_service = ipu_service_cancel();
+    ctx->cancel = of_service != NULL ? of_service : &patience->cancel;
+}
+
+int
+ipu_py_patience_end(ipu_py_patience *patience)
+{
+    if (patience->type == NULL) {
+        return 0;
+    }
+    PyErr_Restore(patience->type, patience->value, patience->traceback);
+    return -1;
+}
+
+bool
+ipu_py_is_unwinding(void)
+{
+    PyObject *type;
+    PyObject *value;
+    PyObject *traceback;
+    PyErr_GetExcInfo(&type, &value, &traceback);
+    bool result = value != NULL && value != Py_None &&
+                  !PyObject_TypeCheck(value, (PyTypeObject *)PyExc_Exception);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return result;
+}
+
+/* --- callbacks ------------------------------------------------------------------- */
+
+PyGILState_STATE
+ipu_py_enter(void)
+{
+    ipu_service_go_away();
+    return PyGILState_Ensure();
+}
+
+ipu_status
+ipu_py_leave(ipu_ctx *ctx, PyGILState_STATE gil, ipu_status status)
+{
+    PyGILState_Release(gil);
+    ipu_service_come_back();
+    if (status == IPU_OK && ctx != NULL && ipu_service_is_left_behind()) {
+        IPU_FAIL(ctx, CANCELLED, "the thread was left behind in Python");
+    }
+    return status;
 }

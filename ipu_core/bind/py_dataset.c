@@ -76,9 +76,9 @@ static void
 release_object(void *owner)
 {
     if (Py_IsInitialized()) {
-        PyGILState_STATE gil = PyGILState_Ensure();
+        PyGILState_STATE gil = ipu_py_enter();
         Py_DECREF((PyObject *)owner);
-        PyGILState_Release(gil);
+        (void)ipu_py_leave(NULL, gil, IPU_OK);
     }
 }
 
@@ -86,10 +86,10 @@ static void
 release_buffer(void *owner)
 {
     if (Py_IsInitialized()) {
-        PyGILState_STATE gil = PyGILState_Ensure();
+        PyGILState_STATE gil = ipu_py_enter();
         PyBuffer_Release(owner);
         PyMem_Free(owner);
-        PyGILState_Release(gil);
+        (void)ipu_py_leave(NULL, gil, IPU_OK);
     }
 }
 
@@ -154,9 +154,9 @@ static void
 generator_close(void *state)
 {
     if (Py_IsInitialized()) {
-        PyGILState_STATE gil = PyGILState_Ensure();
+        PyGILState_STATE gil = ipu_py_enter();
         free_pass(state);
-        PyGILState_Release(gil);
+        (void)ipu_py_leave(NULL, gil, IPU_OK);
     }
 }
 
@@ -164,14 +164,12 @@ generator_close(void *state)
 static ipu_status
 generator_open(ipu_ctx *ctx, void *state, void **out_pass)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = ipu_py_enter();
     ipu_status status = IPU_OK;
     generator_pass *pass = PyMem_Calloc(1, sizeof(*pass));
     if (pass == NULL) {
         PyErr_NoMemory();
-        status = park(ctx);
-        PyGILState_Release(gil);
-        return status;
+        return ipu_py_leave(ctx, gil, park(ctx));
     }
     pass->count = PyLong_AsSsize_t(PyTuple_GET_ITEM((PyObject *)state, 1));
     size_t room = (size_t)pass->count + 1;
@@ -194,8 +192,7 @@ generator_open(ipu_ctx *ctx, void *state, void **out_pass)
     } else {
         *out_pass = pass;
     }
-    PyGILState_Release(gil);
-    return status;
+    return ipu_py_leave(ctx, gil, status);
 }
 
 static int
@@ -224,7 +221,7 @@ generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
 {
     generator_pass *pass = state;
     ipu_status status = IPU_OK;
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = ipu_py_enter();
     drop_views(pass);
     PyObject *element = PyIter_Next(pass->iterator);
     if (element == NULL) {
@@ -239,8 +236,7 @@ generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
         *types = pass->types;
         *components = pass->parts;
     }
-    PyGILState_Release(gil);
-    return status;
+    return ipu_py_leave(ctx, gil, status);
 }
 
 static PyObject *
@@ -272,7 +268,7 @@ static ipu_status
 map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t count,
             const ipu_program **out_program)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
+    PyGILState_STATE gil = ipu_py_enter();
     ipu_status status = IPU_OK;
     PyObject *program = NULL;
     PyObject *specs = spec_tuples(inputs, count);
@@ -295,8 +291,7 @@ map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t count,
     }
     Py_XDECREF(program);
     Py_XDECREF(specs);
-    PyGILState_Release(gil);
-    return status;
+    return ipu_py_leave(ctx, gil, status);
 }
 
 /* --- argument conversion --------------------------------------------------------- */

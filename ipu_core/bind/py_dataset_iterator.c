@@ -161,9 +161,14 @@ iterator_next(PyObject *object)
         return PyErr_NoMemory();
     }
     ipu_ctx ctx = ipu_py_ctx();
+    ipu_py_patience patience;
     self->busy = true;
+    ipu_py_patience_begin(&patience, &ctx);
     PyObject *result =
         make_element(self, ipu_py_state_of_type(Py_TYPE(object)), &ctx, buffers);
+    if (ipu_py_patience_end(&patience) < 0) {
+        Py_CLEAR(result);
+    }
     self->busy = false;
     PyMem_Free(buffers);
     return result;
@@ -190,13 +195,18 @@ iterator_read(PyObject *object, PyObject *args)
     uint64_t bytes = 0;
     struct timespec start;
     struct timespec end;
+    ipu_py_patience patience;
     self->busy = true;
+    ipu_py_patience_begin(&patience, &ctx);
     Py_BEGIN_ALLOW_THREADS
     clock_gettime(CLOCK_MONOTONIC, &start);
     status = ipu_iterator_read(&ctx, self->iterator, count, copy != 0, &bytes);
     clock_gettime(CLOCK_MONOTONIC, &end);
     Py_END_ALLOW_THREADS
     self->busy = false;
+    if (ipu_py_patience_end(&patience) < 0) {
+        return NULL;
+    }
     if (status != IPU_OK) {
         return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(object)), &ctx);
     }

@@ -3,7 +3,11 @@
  * `ipu._core.Feeder`: the thread that fills an infeed from a data set. It holds the
  * infeed and, through the core's iterator, the data set; it ends with stop() or with
  * the object. Its thread may wait for the GIL (a generator), so stopping it releases
- * the GIL. */
+ * the GIL.
+ *
+ * stop() waits for an element that a generator is making, as the next pass may use what
+ * the generator uses. It does not where the user has pressed Ctrl-C, before or
+ * meanwhile; nor does the end of the object. */
 #include "bind/bind.h"
 
 #include <structmember.h>
@@ -50,22 +54,33 @@ feeder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 }
 
 static void
-stop(py_feeder *self)
+stop(py_feeder *self, ipu_cancel *cancel)
 {
     ipu_feeder *feeder = self->feeder;
     self->feeder = NULL;
     Py_BEGIN_ALLOW_THREADS
-    ipu_feeder_stop(feeder);
+    ipu_feeder_stop(feeder, cancel);
     Py_END_ALLOW_THREADS
 }
 
-PyDoc_STRVAR(stop_doc, "stop()\n--\n\nCloses the infeed and ends the thread; nothing "
-                       "where that has happened.");
+PyDoc_STRVAR(stop_doc, "stop(wait=True)\n--\n\nCloses the infeed and ends the thread; "
+                       "nothing where that has happened. Without `wait` a thread that "
+                       "is in a generator may end later.");
 static PyObject *
-feeder_stop(PyObject *self, PyObject *none)
+feeder_stop(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    (void)none;
-    stop((py_feeder *)self);
+    static char *names[] = {"wait", NULL};
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_py_patience patience;
+    int wait = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|p:stop", names, &wait)) {
+        return NULL;
+    }
+    ipu_py_patience_begin(&patience, &ctx);
+    stop((py_feeder *)self, wait && !ipu_py_is_unwinding() ? ctx.cancel : NULL);
+    if (ipu_py_patience_end(&patience) < 0) {
+        return NULL;
+    }
     Py_RETURN_NONE;
 }
 
@@ -77,14 +92,15 @@ feeder_dealloc(PyObject *object)
     if (self->weak_references != NULL) {
         PyObject_ClearWeakRefs(object);
     }
-    stop(self);
+    stop(self, NULL);
     Py_XDECREF(self->infeed);
     type->tp_free(object);
     Py_DECREF(type);
 }
 
 static PyMethodDef methods[] = {
-    {"stop", feeder_stop, METH_NOARGS, stop_doc},
+    {"stop", (PyCFunction)(void (*)(void))feeder_stop, METH_VARARGS | METH_KEYWORDS,
+     stop_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -4,23 +4,26 @@
  * data set lives.
  *
  * All iterators share the elements and one iterator of the input: who comes to the end
- * of what is there makes the next element for everybody, under the lock. So a pass that
- * stops early loses nothing, two passes at a time read nothing twice, and elements stay
- * where they are: over them shuffle and batch work with pointers.
+ * of what is there makes the next element for everybody, while the others who need it
+ * wait. So a pass that stops early loses nothing, two passes at a time read nothing
+ * twice, and elements stay where they are: over them shuffle and batch work with
+ * pointers.
  *
- * The shared iterator may call Python with the lock held. That cannot lock up: whoever
- * waits for the lock has released Python's before. */
+ * The input's iterator is given up when it fails, when its reader is cancelled, and in
+ * a forked child whose parent was reading. The next reader opens it again for the same
+ * pass and skips the elements that are there. */
 #include "data/dataset_impl.h"
 
-#include <pthread.h>
+#include "base/service.h"
 
 typedef struct cache_dataset {
     ipu_dataset base;
-    bool has_lock;
-    pthread_mutex_t lock;  /* protects all below */
-    ipu_ctx ctx;           /* of the shared iterator */
-    ipu__pass_base *bases; /* its passes, of our own: it outlives root iterators */
-    uint32_t base_count;
+    ipu_lock lock; /* protects all below */
+    pthread_cond_t changed;
+    ipu__pass pass;  /* of the first iterator; `taken` is NULL before it is made */
+    bool has_reader; /* ctx and input are the reader's meanwhile */
+    pthread_t reader;
+    ipu_ctx ctx;
     ipu_iterator *input;
     bool ended;
     IPU_ARRAY(ipu__store) elements;
@@ -31,61 +34,85 @@ typedef struct cache_iterator {
     size_t next;
 } cache_iterator;
 
-static ipu_status
-open_input_locked(cache_dataset *cache, const ipu__pass *pass)
+/* In a forked child. */
+static void
+forget_reader(void *owner)
 {
-    size_t bytes = pass->base_count * sizeof(ipu__pass_base);
+    cache_dataset *cache = owner;
+    ipu_cond_init(&cache->changed);
+    if (cache->has_reader && !pthread_equal(cache->reader, pthread_self())) {
+        cache->has_reader = false;
+        cache->input = NULL; /* half changed, and its memory with it */
+        ipu_ctx_init(&cache->ctx, cache->ctx.allocator);
+    }
+}
+
+/* --- the reader ------------------------------------------------------------------ */
+
+/* Opens the input where that has not happened, behind the elements that are there. */
+static ipu_status
+open_input(cache_dataset *cache, size_t skip)
+{
+    ipu__element element = {0};
     if (cache->input != NULL) {
         return IPU_OK;
     }
-    IPU_TRY(ipu_alloc(&cache->ctx, bytes, &cache->bases));
-    cache->base_count = pass->base_count;
-    if (bytes > 0) {
-        memcpy(cache->bases, pass->bases, bytes);
+    IPU_TRY(ipu__iterator_open(&cache->ctx, cache->base.inputs[0], &cache->pass,
+                               &cache->input));
+    for (size_t i = 0; i < skip && !element.end; i++) {
+        IPU_TRY(ipu__iterator_next(&cache->ctx, cache->input, &element));
     }
-    const ipu__pass own = {cache->bases, pass->base_count, pass->index};
-    ipu_status status =
-        ipu__iterator_open(&cache->ctx, cache->base.inputs[0], &own, &cache->input);
+    return IPU_OK;
+}
+
+/* Copies the input's next element, or finds its end. */
+static ipu_status
+read_input(cache_dataset *cache, size_t skip, ipu__store *store, bool *end)
+{
+    ipu__element element;
+    IPU_TRY(open_input(cache, skip));
+    IPU_TRY(ipu__iterator_next(&cache->ctx, cache->input, &element));
+    *end = element.end;
+    return element.end
+               ? IPU_OK
+               : ipu__store_copy(&cache->ctx, store, &element, cache->base.type_count);
+}
+
+/* Adds the input's next element, or ends; the lock is not held meanwhile. */
+static ipu_status
+read_on_locked(ipu_ctx *ctx, cache_dataset *cache)
+{
+    ipu__store store = {0};
+    bool end = false;
+    size_t there = cache->elements.count;
+    cache->has_reader = true;
+    cache->reader = pthread_self();
+    cache->ctx.cancel = ctx->cancel;
+    ipu_lock_drop(&cache->lock);
+    ipu_status status = read_input(cache, there, &store, &end);
+    if (status == IPU_OK && !end) {
+        ipu_lock_take(&cache->lock);
+        status = IPU_ARRAY_PUSH(&cache->ctx, &cache->elements, store);
+        ipu_lock_drop(&cache->lock);
+    }
     if (status != IPU_OK) {
-        ipu_free(&cache->ctx, cache->bases, bytes);
-        cache->bases = NULL;
+        ipu__store_free(&cache->ctx, &store);
+        (void)ipu__error_forward(ctx, &cache->ctx);
+        ipu_ctx_clear(&cache->ctx);
     }
+    if (status != IPU_OK || end) {
+        ipu_iterator_free(cache->input);
+        cache->input = NULL;
+    }
+    ipu_lock_take(&cache->lock);
+    cache->ctx.cancel = NULL;
+    cache->ended = end;
+    cache->has_reader = false;
+    pthread_cond_broadcast(&cache->changed);
     return status;
 }
 
-static void
-close_input_locked(cache_dataset *cache)
-{
-    ipu_iterator_free(cache->input);
-    cache->input = NULL;
-    ipu_free(&cache->ctx, cache->bases, cache->base_count * sizeof(ipu__pass_base));
-    cache->bases = NULL;
-}
-
-/* Adds the input's next element, or ends. */
-static ipu_status
-read_on_locked(cache_dataset *cache)
-{
-    ipu__element element;
-    ipu__store store = {0};
-    ipu_ctx *ctx = &cache->ctx;
-    IPU_TRY(ipu__iterator_next(ctx, cache->input, &element));
-    if (element.end) {
-        cache->ended = true;
-        close_input_locked(cache);
-        return IPU_OK;
-    }
-    ipu_status status = IPU_ARRAY_RESERVE(ctx, &cache->elements, 1);
-    if (status == IPU_OK) {
-        status = ipu__store_copy(ctx, &store, &element, cache->base.type_count);
-    }
-    if (status != IPU_OK) {
-        ipu__store_free(ctx, &store);
-        return status;
-    }
-    cache->elements.items[cache->elements.count++] = store;
-    return IPU_OK;
-}
+/* --- iterators ------------------------------------------------------------------- */
 
 static ipu_status
 cache_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
@@ -93,13 +120,14 @@ cache_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     cache_iterator *it = (cache_iterator *)iterator;
     cache_dataset *cache = (cache_dataset *)iterator->dataset;
     ipu_status status = IPU_OK;
-    pthread_mutex_lock(&cache->lock);
-    if (it->next == cache->elements.count && !cache->ended) {
-        status = read_on_locked(cache);
-    }
-    if (status != IPU_OK) {
-        (void)ipu__error_forward(ctx, &cache->ctx);
-        ipu_ctx_clear(&cache->ctx);
+    ipu_lock_take(&cache->lock);
+    while (it->next == cache->elements.count && !cache->ended && status == IPU_OK) {
+        if (!cache->has_reader) {
+            status = read_on_locked(ctx, cache);
+        } else if (!ipu_ctx_wait(ctx, &cache->lock, &cache->changed)) {
+            status = ipu_ctx_fail(ctx, IPU_STATUS_CANCELLED,
+                                  "interrupted while waiting for the next element");
+        }
     }
     out->end = it->next == cache->elements.count;
     if (!out->end) {
@@ -107,7 +135,7 @@ cache_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         out->types = store->types;
         out->parts = (const void *const *)store->parts;
     }
-    pthread_mutex_unlock(&cache->lock);
+    ipu_lock_drop(&cache->lock);
     return status;
 }
 
@@ -119,14 +147,12 @@ cache_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
            ipu_iterator **out)
 {
     cache_dataset *cache = (cache_dataset *)dataset;
-    pthread_mutex_lock(&cache->lock);
-    ipu_status status = cache->ended ? IPU_OK : open_input_locked(cache, pass);
-    if (status != IPU_OK) {
-        (void)ipu__error_forward(ctx, &cache->ctx);
-        ipu_ctx_clear(&cache->ctx);
+    ipu_lock_take(&cache->lock);
+    if (cache->pass.taken == NULL) {
+        cache->pass = *pass;
+        ipu__passes_ref(pass->taken);
     }
-    pthread_mutex_unlock(&cache->lock);
-    IPU_TRY(status);
+    ipu_lock_drop(&cache->lock);
     return ipu__iterator_new(ctx, &cache_iterator_ops, dataset, out);
 }
 
@@ -134,14 +160,14 @@ static void
 cache_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
 {
     cache_dataset *cache = (cache_dataset *)dataset;
-    close_input_locked(cache); /* nobody else is left */
+    ipu_iterator_free(cache->input);
+    ipu__passes_unref(cache->pass.taken);
     for (size_t i = 0; i < cache->elements.count; i++) {
         ipu__store_free(ctx, &cache->elements.items[i]);
     }
     IPU_ARRAY_FREE(ctx, &cache->elements);
-    if (cache->has_lock) {
-        pthread_mutex_destroy(&cache->lock);
-    }
+    ipu_lock_destroy(&cache->lock);
+    pthread_cond_destroy(&cache->changed);
 }
 
 static const ipu__dataset_ops cache_ops = {.name = "cache",
@@ -156,11 +182,8 @@ ipu_dataset_cache(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)
     IPU_TRY(ipu__dataset_new(ctx, &cache_ops, &input, 1, input->types,
                              input->type_count, &cache));
     ipu_ctx_init(&cache->ctx, ctx->allocator);
-    cache->has_lock = pthread_mutex_init(&cache->lock, NULL) == 0;
-    if (!cache->has_lock) {
-        ipu_dataset_unref(&cache->base);
-        IPU_FAIL(ctx, RESOURCE_EXHAUSTED, "cache: no lock could be made");
-    }
+    ipu_lock_init(&cache->lock, forget_reader, cache);
+    ipu_cond_init(&cache->changed);
     cache->base.stable = cache->base.is_static;
     cache->base.cardinality = input->cardinality;
     *out = &cache->base;

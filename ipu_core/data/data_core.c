@@ -417,44 +417,71 @@ take_passes(ipu_ctx *ctx, ipu_dataset *root, pass_list *list)
 uint64_t
 ipu__pass_number(const ipu_dataset *dataset, const ipu__pass *pass)
 {
-    for (uint32_t i = 0; i < pass->base_count; i++) {
-        if (pass->bases[i].dataset == dataset) {
-            return pass->bases[i].base + pass->index;
+    for (uint32_t i = 0; i < pass->taken->count; i++) {
+        if (pass->taken->bases[i].dataset == dataset) {
+            return pass->taken->bases[i].base + pass->index;
         }
     }
     return 0;
 }
 
-ipu_status
-ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out)
+ipu__passes *
+ipu__passes_ref(ipu__passes *passes)
+{
+    atomic_fetch_add_explicit(&passes->refs, 1, memory_order_relaxed);
+    return passes;
+}
+
+void
+ipu__passes_unref(ipu__passes *passes)
+{
+    if (passes == NULL ||
+        atomic_fetch_sub_explicit(&passes->refs, 1, memory_order_acq_rel) > 1) {
+        return;
+    }
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, passes->allocator);
+    ipu_free(&ctx, passes, sizeof(*passes) + passes->count * sizeof(ipu__pass_base));
+}
+
+static ipu_status
+passes_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu__passes **out)
 {
     pass_list list = {0};
-    ipu_iterator *iterator = NULL;
-    ipu__pass_base *bases = NULL;
-    *out = NULL;
+    ipu__passes *passes = NULL;
     ipu_status status = take_passes(ctx, dataset, &list);
     size_t bytes = list.bases.count * sizeof(ipu__pass_base);
     if (status == IPU_OK) {
-        status = ipu_alloc(ctx, bytes, &bases);
+        status = ipu_alloc(ctx, sizeof(*passes) + bytes, &passes);
     }
     if (status == IPU_OK) {
-        ipu__pass pass = {bases, (uint32_t)list.bases.count, 0};
+        atomic_init(&passes->refs, 1);
+        passes->allocator = ctx->allocator;
+        passes->count = (uint32_t)list.bases.count;
         if (bytes > 0) {
-            memcpy(bases, list.bases.items, bytes);
+            memcpy(passes->bases, list.bases.items, bytes);
         }
-        status = ipu__iterator_open(ctx, dataset, &pass, &iterator);
-    }
-    if (status == IPU_OK) {
-        iterator->bases = bases;
-        iterator->base_count = (uint32_t)list.bases.count;
-        *out = iterator;
-    } else {
-        ipu_free(ctx, bases, bytes);
     }
     IPU_ARRAY_FREE(ctx, &list.bases);
     IPU_ARRAY_FREE(ctx, &list.open);
     ipu_free(ctx, list.seen, list.places * sizeof(*list.seen));
+    *out = passes;
     return status;
+}
+
+ipu_status
+ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out)
+{
+    ipu__pass pass = {NULL, 0};
+    *out = NULL;
+    IPU_TRY(passes_create(ctx, dataset, &pass.taken));
+    ipu_status status = ipu__iterator_open(ctx, dataset, &pass, out);
+    if (status != IPU_OK) {
+        ipu__passes_unref(pass.taken);
+        return status;
+    }
+    (*out)->passes = pass.taken;
+    return IPU_OK;
 }
 
 void
@@ -470,18 +497,28 @@ ipu_iterator_free(ipu_iterator *iterator)
     }
     ipu_iterator_free(iterator->input);
     ipu_dataset_unref(iterator->dataset);
-    ipu_free(&ctx, iterator->bases, iterator->base_count * sizeof(ipu__pass_base));
+    ipu__passes_unref(iterator->passes);
     ipu_free(&ctx, iterator, iterator->ops->bytes);
+}
+
+static ipu_status
+check_cancel(ipu_ctx *ctx)
+{
+    IPU_FAIL_IF(ctx, ipu_ctx_is_cancelled(ctx), CANCELLED,
+                "interrupted while an element of a data set was made");
+    return IPU_OK;
 }
 
 ipu_status
 ipu__iterator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
-    *out = (ipu__element){.end = iterator->done};
+    out->end = iterator->done;
     if (iterator->done) {
         return IPU_OK;
     }
+    IPU_TRY(check_cancel(ctx));
     IPU_TRY(iterator->ops->next(ctx, iterator, out));
+    IPU_TRY(check_cancel(ctx));
     iterator->done = out->end;
     return IPU_OK;
 }
@@ -496,7 +533,9 @@ ipu__iterator_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
         return IPU_OK;
     }
     if (iterator->ops->fill != NULL) {
+        IPU_TRY(check_cancel(ctx));
         IPU_TRY(iterator->ops->fill(ctx, iterator, types, buffers, end));
+        IPU_TRY(check_cancel(ctx));
         iterator->done = *end;
         return IPU_OK;
     }

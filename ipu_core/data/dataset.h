@@ -136,7 +136,8 @@ ipu_status ipu_iterator_read(ipu_ctx *ctx, ipu_iterator *iterator, int64_t count
 typedef struct ipu_feeder ipu_feeder;
 ipu_status ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
                             ipu_feeder **out);
-/* Closes the queue, joins, frees. */
-void ipu_feeder_stop(ipu_feeder *feeder);
+/* Closes the queue and waits for the thread to leave. A thread that is in a generator
+ * is left behind: after a moment, or with `cancel` when that is set. */
+void ipu_feeder_stop(ipu_feeder *feeder, ipu_cancel *cancel);
 
 #endif

@@ -11,7 +11,11 @@
  * batch.
  *
  * The end of the data is a flag, not a status, so that the context's error record
- * keeps real errors only. */
+ * keeps real errors only.
+ *
+ * Where ctx->cancel is set, ipu__iterator_next and _fill fail with CANCELLED, before
+ * they call an iterator's own function and after it. So no iterator writes to a buffer
+ * once a callback below it has been told to give up. */
 #ifndef IPU_DATA_DATASET_IMPL_H
 #define IPU_DATA_DATASET_IMPL_H
 
@@ -32,10 +36,21 @@ typedef struct ipu__pass_base {
     uint64_t base;
 } ipu__pass_base;
 
+/* All that a root iterator took. Who may live longer than the root holds a reference.
+ */
+typedef struct ipu__passes {
+    atomic_int refs;
+    ipu_allocator allocator;
+    uint32_t count;
+    ipu__pass_base bases[];
+} ipu__passes;
+
+ipu__passes *ipu__passes_ref(ipu__passes *passes);
+void ipu__passes_unref(ipu__passes *passes);
+
 /* Which pass over its input an iterator makes, counted within the root iterator. */
 typedef struct ipu__pass {
-    const ipu__pass_base *bases; /* the root's */
-    uint32_t base_count;
+    ipu__passes *taken;
     uint64_t index;
 } ipu__pass;
 
@@ -89,8 +104,7 @@ struct ipu_iterator {
     ipu_iterator *input; /* may be NULL */
     ipu_allocator allocator;
     bool done;
-    ipu__pass_base *bases; /* of a root iterator */
-    uint32_t base_count;
+    ipu__passes *passes; /* of a root iterator */
 };
 
 /* Makes a data set of kind `ops` over `inputs` with copies of `types`; the caller

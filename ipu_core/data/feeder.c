@@ -5,13 +5,14 @@
  * It ends with the data set (the queue then says so to whoever asks for more), with
  * an error (the run that needs the element fails with its text), or when the queue
  * is closed. Nothing is shared with the thread but the queue, which does its own
- * locking. */
+ * locking. A thread that was left behind in a generator (base/service.h) uses the queue
+ * no more, which may be fed by another one or gone: every iterator fails with CANCELLED
+ * before it would write. */
 #include "data/dataset_impl.h"
 
 #include <inttypes.h>
-#include <pthread.h>
-#include <unistd.h>
 
+#include "base/service.h"
 #include "run/queue.h"
 
 struct ipu_feeder {
@@ -19,8 +20,7 @@ struct ipu_feeder {
     ipu_iterator *iterator;
     ipu_infeed *queue;
     const ipu_type *types;
-    pthread_t thread;
-    pid_t pid;
+    ipu_service *service; /* the owner's */
 };
 
 static ipu_status
@@ -39,14 +39,37 @@ feed(ipu_feeder *feeder)
     }
 }
 
-static void *
-feeder_thread(void *argument)
+static void
+run_feeder(void *state)
 {
-    ipu_feeder *feeder = argument;
+    ipu_feeder *feeder = state;
+    feeder->ctx.cancel = ipu_service_cancel();
     ipu_status status = feed(feeder);
-    ipu_infeed_end(feeder->queue, status, feeder->ctx.message);
-    return NULL;
+    if (!ipu_service_is_left_behind()) {
+        ipu_infeed_end(feeder->queue, status, feeder->ctx.message);
+    }
+    ipu_iterator_free(
+        feeder->iterator); /* here, where waiting for its threads is right */
+    feeder->iterator = NULL;
 }
+
+static void
+wake_feeder(void *state)
+{
+    ipu_infeed_close(((ipu_feeder *)state)->queue);
+}
+
+static void
+free_feeder(void *state)
+{
+    ipu_feeder *feeder = state;
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, feeder->ctx.allocator);
+    ipu_iterator_free(feeder->iterator);
+    ipu_free(&ctx, feeder, sizeof(*feeder));
+}
+
+static const ipu_service_work feeder_work = {run_feeder, wake_feeder, free_feeder};
 
 static ipu_status
 check_types(ipu_ctx *ctx, const ipu_dataset *dataset, const ipu_type *types,
@@ -85,20 +108,16 @@ ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
     ipu_ctx_init(&feeder->ctx, ctx->allocator);
     feeder->queue = queue;
     feeder->types = types;
-    feeder->pid = getpid();
     ipu_status status = ipu_iterator_create(ctx, dataset, &feeder->iterator);
     if (status == IPU_OK) {
         ipu_infeed_reopen(queue);
-    }
-    if (status == IPU_OK &&
-        pthread_create(&feeder->thread, NULL, feeder_thread, feeder) != 0) {
-        status = ipu_ctx_fail(ctx, IPU_STATUS_RESOURCE_EXHAUSTED,
-                              "the infeed's thread could not be started");
-        ipu_infeed_close(queue);
+        status = ipu_service_start(ctx, &feeder_work, feeder, &feeder->service);
+        if (status != IPU_OK) {
+            ipu_infeed_close(queue);
+        }
     }
     if (status != IPU_OK) {
-        ipu_iterator_free(feeder->iterator);
-        ipu_free(ctx, feeder, sizeof(*feeder));
+        free_feeder(feeder);
         return status;
     }
     *out = feeder;
@@ -106,19 +125,9 @@ ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
 }
 
 void
-ipu_feeder_stop(ipu_feeder *feeder)
+ipu_feeder_stop(ipu_feeder *feeder, ipu_cancel *cancel)
 {
-    if (feeder == NULL) {
-        return;
+    if (feeder != NULL) {
+        ipu_service_stop(feeder->service, cancel);
     }
-    if (feeder->pid != getpid()) {
-        /* after fork() the thread, and whoever held its locks, are gone */
-        return;
-    }
-    ipu_infeed_close(feeder->queue);
-    pthread_join(feeder->thread, NULL);
-    ipu_iterator_free(feeder->iterator);
-    ipu_ctx ctx;
-    ipu_ctx_init(&ctx, feeder->ctx.allocator);
-    ipu_free(&ctx, feeder, sizeof(*feeder));
 }

@@ -16,8 +16,9 @@
 #include "data/dataset_impl.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
+
+#include "base/lock.h"
 
 typedef struct map_program {
     ipu_type *inputs;
@@ -32,7 +33,7 @@ typedef struct map_dataset {
     bool ends; /* take_while: ends with the first element that is not handed on */
     ipu_map_function function;
     bool owns_function;
-    pthread_mutex_t lock; /* protects programs */
+    ipu_lock lock; /* protects programs */
     IPU_ARRAY(map_program) programs;
 } map_dataset;
 
@@ -118,9 +119,9 @@ find_program(ipu_ctx *ctx, map_dataset *map, const ipu_type *types, map_program 
 {
     uint32_t count = map->base.inputs[0]->type_count;
     size_t bytes = count * sizeof(ipu_type);
-    pthread_mutex_lock(&map->lock);
+    ipu_lock_take(&map->lock);
     *out = find_locked(map, types);
-    pthread_mutex_unlock(&map->lock);
+    ipu_lock_drop(&map->lock);
     if (out->program != NULL) {
         return IPU_OK;
     }
@@ -132,14 +133,14 @@ find_program(ipu_ctx *ctx, map_dataset *map, const ipu_type *types, map_program 
     for (uint32_t i = 0; i < count; i++) {
         made.inputs[i] = types[i];
     }
-    pthread_mutex_lock(&map->lock);
+    ipu_lock_take(&map->lock);
     *out = find_locked(map, types);
     ipu_status status = IPU_OK;
     if (out->program == NULL) {
         status = IPU_ARRAY_PUSH(ctx, &map->programs, made);
         *out = made;
     }
-    pthread_mutex_unlock(&map->lock);
+    ipu_lock_drop(&map->lock);
     if (status != IPU_OK || out->inputs != made.inputs) {
         ipu_free(ctx, made.inputs, bytes > 0 ? bytes : 1);
     }
@@ -176,14 +177,17 @@ run_program(ipu_ctx *ctx, map_iterator *it, const void *const *parts,
 {
     ipu_executor *executor = it->executors.items[it->last].executor;
     ipu_executor_set_random(executor, it->seed, it->made * STEPS_PER_ELEMENT);
-    return ipu_executor_run(ctx, executor, parts, results, NULL, NULL);
+    const int32_t *cancel = ctx->cancel == NULL ? NULL : &ctx->cancel->flag;
+    return ipu_executor_run(ctx, executor, parts, results, cancel, NULL);
 }
 
-/* Says in which element it went wrong; an exception of Python's speaks for itself. */
+/* Says in which element it went wrong; an exception of Python's, and being told to give
+ * up, speak for themselves. */
 static ipu_status
 name_element(ipu_ctx *ctx, const map_iterator *it, ipu_status status)
 {
-    if (status == IPU_OK || status == IPU_STATUS_PYTHON || ctx->status != status) {
+    if (status == IPU_OK || status == IPU_STATUS_PYTHON ||
+        status == IPU_STATUS_CANCELLED || ctx->status != status) {
         return status;
     }
     char message[sizeof(ctx->message)];
@@ -326,7 +330,7 @@ map_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
     }
     IPU_ARRAY_FREE(ctx, &map->programs);
     if (map->owns_function) {
-        pthread_mutex_destroy(&map->lock);
+        ipu_lock_destroy(&map->lock);
         if (map->function.release != NULL) {
             map->function.release(map->function.state);
         }
@@ -353,10 +357,7 @@ create(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *input,
        map_dataset **out)
 {
     IPU_TRY(ipu__dataset_new(ctx, ops, &input, 1, types, type_count, out));
-    if (pthread_mutex_init(&(*out)->lock, NULL) != 0) {
-        ipu_dataset_unref(&(*out)->base);
-        IPU_FAIL(ctx, RESOURCE_EXHAUSTED, "%s: no lock could be made", ops->name);
-    }
+    ipu_lock_init(&(*out)->lock, NULL, NULL);
     (*out)->function = *function;
     (*out)->owns_function = true;
     (*out)->base.counts_passes = true;

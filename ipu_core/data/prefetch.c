@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Prefetch: a thread per iterator reads the input ahead into a bounded ring.
+ * Prefetch: a thread per iterator reads the input ahead into a ring.
  *
- * The ring has one slot more than the depth: the consumer reads the oldest in place
- * until its next call. Slots hold copies, or pointers alone where the input is
- * stable. The thread starts with the first element asked for and is joined when the
- * iterator is freed; it then ends as soon as the element being made is done. Its
- * errors arrive after the elements made before them.
+ * The ring has room for one element more than the depth: the consumer reads the oldest
+ * in place until its next call. Slots hold copies, or pointers alone where the input is
+ * stable; there are as many as there were elements at a time. The thread starts with
+ * the first element asked for, and its errors arrive after the elements made before
+ * them.
  *
- * `lock` protects head, count, closed and ended. A slot between head and head +
- * count belongs to the consumer, the others to the thread. */
+ * The iterator owns the thread (base/service.h). Both work on a read_ahead, which holds
+ * all that the thread needs: so the iterator can be freed anywhere, and the thread ends
+ * when the element that it is making is done. */
 #include "data/dataset_impl.h"
 
-#include <pthread.h>
-#include <unistd.h>
+#include "base/service.h"
 
-enum { CHOSEN_DEPTH = 4 };
+enum { CHOSEN_DEPTH = 4, FIRST_SLOTS = 8 };
 
 typedef struct prefetch_dataset {
     ipu_dataset base;
@@ -27,36 +27,46 @@ typedef struct prefetch_slot {
     const void **views;
 } prefetch_slot;
 
-typedef struct prefetch_iterator {
-    ipu_iterator base;
-    pthread_mutex_t lock;
+typedef struct read_ahead {
+    ipu_ctx ctx; /* the thread's until `ended`, then the consumer's */
+    ipu_dataset *dataset;
+    ipu__passes *passes; /* that the input's iterators take their numbers from */
+    ipu_iterator *input; /* the thread's, once it runs */
+    size_t most_slots;
+
+    ipu_lock lock; /* protects all below; a slot that is not in use is the thread's */
     pthread_cond_t changed;
-    bool lock_made;
-    bool started;
-    pid_t pid; /* a thread does not survive fork() */
-    pthread_t thread;
-    ipu_ctx ctx; /* the thread's */
     prefetch_slot *slots;
     size_t slot_count;
     size_t head;
-    size_t count;
-    bool held; /* the slot at head is the one the consumer reads */
-    bool closed;
+    size_t count; /* slots in use, from head on */
     bool ended;
+} read_ahead;
+
+typedef struct prefetch_iterator {
+    ipu_iterator base;
+    read_ahead *ahead;
+    ipu_service *service; /* NULL: not started */
+    bool holds_slot;      /* the consumer reads the slot at head */
 } prefetch_iterator;
 
+/* --- the thread ------------------------------------------------------------------ */
+
 static ipu_status
-read_ahead(ipu_ctx *ctx, prefetch_iterator *it, prefetch_slot *slot, bool *end)
+read_into(read_ahead *ahead, prefetch_slot *slot, bool *end)
 {
-    uint32_t count = it->base.dataset->type_count;
+    uint32_t count = ahead->dataset->type_count;
     ipu__element element;
-    IPU_TRY(ipu__iterator_next(ctx, it->base.input, &element));
+    IPU_TRY(ipu__iterator_next(&ahead->ctx, ahead->input, &element));
     *end = element.end;
     if (element.end) {
         return IPU_OK;
     }
-    if (!it->base.dataset->stable) {
-        return ipu__store_copy(ctx, &slot->store, &element, count);
+    if (!ahead->dataset->stable) {
+        return ipu__store_copy(&ahead->ctx, &slot->store, &element, count);
+    }
+    if (slot->views == NULL) {
+        IPU_TRY(ipu_alloc(&ahead->ctx, count * sizeof(void *), &slot->views));
     }
     for (uint32_t i = 0; i < count; i++) {
         slot->views[i] = element.parts[i];
@@ -64,80 +74,140 @@ read_ahead(ipu_ctx *ctx, prefetch_iterator *it, prefetch_slot *slot, bool *end)
     return IPU_OK;
 }
 
-static void *
-prefetch_thread(void *argument)
-{
-    prefetch_iterator *it = argument;
-    bool end = false;
-    pthread_mutex_lock(&it->lock);
-    while (!it->closed && !end) {
-        if (it->count == it->slot_count) {
-            pthread_cond_wait(&it->changed, &it->lock);
-            continue;
-        }
-        prefetch_slot *slot = &it->slots[(it->head + it->count) % it->slot_count];
-        pthread_mutex_unlock(&it->lock);
-        end = read_ahead(&it->ctx, it, slot, &end) != IPU_OK || end;
-        pthread_mutex_lock(&it->lock);
-        it->count += !end;
-        it->ended = end;
-        pthread_cond_broadcast(&it->changed);
-    }
-    pthread_mutex_unlock(&it->lock);
-    return NULL;
-}
-
+/* Twice as many slots, those in use first. */
 static ipu_status
-prefetch_start(ipu_ctx *ctx, prefetch_iterator *it)
+add_slots_locked(read_ahead *ahead)
 {
-    uint32_t count = it->base.dataset->type_count;
-    for (size_t i = 0; it->base.dataset->stable && i < it->slot_count; i++) {
-        if (it->slots[i].views == NULL) {
-            IPU_TRY(ipu_alloc(ctx, count * sizeof(void *), &it->slots[i].views));
-        }
+    size_t grown = ahead->slot_count == 0 ? FIRST_SLOTS : 2 * ahead->slot_count;
+    grown = grown < ahead->most_slots ? grown : ahead->most_slots;
+    prefetch_slot *slots;
+    IPU_TRY(ipu_alloc(&ahead->ctx, grown * sizeof(prefetch_slot), &slots));
+    for (size_t i = 0; i < ahead->slot_count; i++) {
+        slots[i] = ahead->slots[(ahead->head + i) % ahead->slot_count];
     }
-    IPU_FAIL_IF(ctx, pthread_create(&it->thread, NULL, prefetch_thread, it) != 0,
-                RESOURCE_EXHAUSTED, "prefetch: no thread could be started");
-    it->pid = getpid();
-    it->started = true;
+    ipu_free(&ahead->ctx, ahead->slots, ahead->slot_count * sizeof(prefetch_slot));
+    ahead->slots = slots;
+    ahead->slot_count = grown;
+    ahead->head = 0;
     return IPU_OK;
 }
+
+/* Waits for a free slot and takes the input's next element into it. False: the end. */
+static bool
+read_on_locked(read_ahead *ahead)
+{
+    while (ahead->count == ahead->most_slots && !ipu_ctx_is_cancelled(&ahead->ctx)) {
+        ipu_lock_wait(&ahead->lock, &ahead->changed);
+    }
+    if (ipu_ctx_is_cancelled(&ahead->ctx) ||
+        (ahead->count == ahead->slot_count && add_slots_locked(ahead) != IPU_OK)) {
+        return false;
+    }
+    size_t free_slot = (ahead->head + ahead->count) % ahead->slot_count;
+    prefetch_slot slot = ahead->slots[free_slot];
+    bool end = false;
+    ipu_lock_drop(&ahead->lock);
+    ipu_status status = read_into(ahead, &slot, &end);
+    ipu_lock_take(&ahead->lock);
+    ahead->slots[free_slot] = slot;
+    ahead->count += status == IPU_OK && !end;
+    return status == IPU_OK && !end;
+}
+
+static void
+run_read_ahead(void *state)
+{
+    read_ahead *ahead = state;
+    ahead->ctx.cancel = ipu_service_cancel();
+    ipu_lock_take(&ahead->lock);
+    while (read_on_locked(ahead)) {
+        pthread_cond_broadcast(&ahead->changed);
+    }
+    ahead->ended = true;
+    pthread_cond_broadcast(&ahead->changed);
+    ipu_lock_drop(&ahead->lock);
+    ipu_iterator_free(ahead->input); /* here, where waiting for its threads is right */
+    ahead->input = NULL;
+}
+
+static void
+wake_read_ahead(void *state)
+{
+    read_ahead *ahead = state;
+    ipu_lock_take(&ahead->lock);
+    pthread_cond_broadcast(&ahead->changed);
+    ipu_lock_drop(&ahead->lock);
+}
+
+static void
+free_read_ahead(void *state)
+{
+    read_ahead *ahead = state;
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ahead->ctx.allocator);
+    ipu_iterator_free(ahead->input);
+    for (size_t i = 0; i < ahead->slot_count; i++) {
+        ipu__store_free(&ctx, &ahead->slots[i].store);
+        ipu_free(&ctx, ahead->slots[i].views,
+                 ahead->dataset->type_count * sizeof(void *));
+    }
+    ipu_free(&ctx, ahead->slots, ahead->slot_count * sizeof(prefetch_slot));
+    ipu_lock_destroy(&ahead->lock);
+    pthread_cond_destroy(&ahead->changed);
+    ipu__passes_unref(ahead->passes);
+    ipu_dataset_unref(ahead->dataset);
+    ipu_free(&ctx, ahead, sizeof(*ahead));
+}
+
+static const ipu_service_work read_ahead_work = {run_read_ahead, wake_read_ahead,
+                                                 free_read_ahead};
+
+/* A forked child has nobody who waits. */
+static void
+forget_waiters(void *owner)
+{
+    ipu_cond_init(&((read_ahead *)owner)->changed);
+}
+
+/* --- the consumer ---------------------------------------------------------------- */
 
 static ipu_status
 prefetch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
     prefetch_iterator *it = (prefetch_iterator *)iterator;
-    if (!it->started) {
-        IPU_TRY(prefetch_start(ctx, it));
+    read_ahead *ahead = it->ahead;
+    if (it->service == NULL) {
+        IPU_TRY(ipu_service_start(ctx, &read_ahead_work, ahead, &it->service));
     }
-    IPU_FAIL_IF(ctx, it->pid != getpid(), FAILED_PRECONDITION,
+    IPU_FAIL_IF(ctx, !ipu_service_is_here(it->service), FAILED_PRECONDITION,
                 "prefetch: this iterator was started before fork(); make a new one");
-    pthread_mutex_lock(&it->lock);
-    if (it->held) {
-        it->held = false;
-        it->head = (it->head + 1) % it->slot_count;
-        it->count--;
-        pthread_cond_broadcast(&it->changed);
+    ipu_lock_take(&ahead->lock);
+    if (it->holds_slot) {
+        it->holds_slot = false;
+        ahead->head = (ahead->head + 1) % ahead->slot_count;
+        ahead->count--;
+        pthread_cond_broadcast(&ahead->changed);
     }
-    while (it->count == 0 && !it->ended) {
-        pthread_cond_wait(&it->changed, &it->lock);
+    bool goes_on = true;
+    while (ahead->count == 0 && !ahead->ended && goes_on) {
+        goes_on = ipu_ctx_wait(ctx, &ahead->lock, &ahead->changed);
     }
-    it->held = it->count > 0;
-    const prefetch_slot *slot = &it->slots[it->head];
-    pthread_mutex_unlock(&it->lock);
-    if (!it->held) {
-        /* the thread has ended and left its context alone */
-        if (it->ctx.status != IPU_OK) {
-            ipu_status status = ipu__error_forward(ctx, &it->ctx);
-            ipu_ctx_clear(&it->ctx);
-            return status;
-        }
-        out->end = true;
-        return IPU_OK;
+    it->holds_slot = ahead->count > 0;
+    out->end = !it->holds_slot && ahead->ended;
+    if (it->holds_slot) {
+        const prefetch_slot *slot = &ahead->slots[ahead->head];
+        bool stable = iterator->dataset->stable;
+        out->types = stable ? iterator->dataset->types : slot->store.types;
+        out->parts = stable ? slot->views : (const void *const *)slot->store.parts;
     }
-    bool stable = iterator->dataset->stable;
-    out->types = stable ? iterator->dataset->types : slot->store.types;
-    out->parts = stable ? slot->views : (const void *const *)slot->store.parts;
+    ipu_lock_drop(&ahead->lock);
+    IPU_FAIL_IF(ctx, !it->holds_slot && !out->end, CANCELLED,
+                "interrupted while waiting for the next element");
+    if (out->end && ahead->ctx.status != IPU_OK) {
+        ipu_status status = ipu__error_forward(ctx, &ahead->ctx);
+        ipu_ctx_clear(&ahead->ctx);
+        return status;
+    }
     return IPU_OK;
 }
 
@@ -145,23 +215,12 @@ static void
 prefetch_close(ipu_ctx *ctx, ipu_iterator *iterator)
 {
     prefetch_iterator *it = (prefetch_iterator *)iterator;
-    size_t count = iterator->dataset->type_count;
-    if (it->started && it->pid == getpid()) {
-        pthread_mutex_lock(&it->lock);
-        it->closed = true;
-        pthread_cond_broadcast(&it->changed);
-        pthread_mutex_unlock(&it->lock);
-        pthread_join(it->thread, NULL);
+    (void)ctx;
+    if (it->service != NULL) {
+        ipu_service_stop(it->service, NULL);
+    } else if (it->ahead != NULL) {
+        free_read_ahead(it->ahead);
     }
-    if (it->lock_made && (!it->started || it->pid == getpid())) {
-        pthread_mutex_destroy(&it->lock);
-        pthread_cond_destroy(&it->changed);
-    }
-    for (size_t i = 0; it->slots != NULL && i < it->slot_count; i++) {
-        ipu__store_free(ctx, &it->slots[i].store);
-        ipu_free(ctx, it->slots[i].views, count * sizeof(void *));
-    }
-    ipu_free(ctx, it->slots, it->slot_count * sizeof(prefetch_slot));
 }
 
 static const ipu__iterator_ops prefetch_iterator_ops = {
@@ -171,21 +230,20 @@ static ipu_status
 prefetch_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
               ipu_iterator **out)
 {
+    const prefetch_dataset *prefetch = (const prefetch_dataset *)dataset;
     prefetch_iterator *it;
-    IPU_TRY(ipu__iterator_over(ctx, &prefetch_iterator_ops, dataset, pass, &it));
-    ipu_ctx_init(&it->ctx, ctx->allocator);
-    it->slot_count = (size_t)((const prefetch_dataset *)dataset)->depth + 1;
-    ipu_status status =
-        ipu_alloc(ctx, it->slot_count * sizeof(prefetch_slot), &it->slots);
-    if (status == IPU_OK && pthread_mutex_init(&it->lock, NULL) == 0) {
-        it->lock_made = pthread_cond_init(&it->changed, NULL) == 0;
-        if (!it->lock_made) {
-            pthread_mutex_destroy(&it->lock);
-        }
-    }
-    if (status == IPU_OK && !it->lock_made) {
-        status = ipu_ctx_fail(ctx, IPU_STATUS_RESOURCE_EXHAUSTED,
-                              "prefetch: no lock could be made");
+    read_ahead *ahead;
+    IPU_TRY(ipu__iterator_new(ctx, &prefetch_iterator_ops, dataset, &it));
+    ipu_status status = ipu_alloc(ctx, sizeof(*ahead), &ahead);
+    if (status == IPU_OK) {
+        it->ahead = ahead;
+        ipu_ctx_init(&ahead->ctx, ctx->allocator);
+        ahead->dataset = ipu_dataset_ref(dataset);
+        ahead->passes = ipu__passes_ref(pass->taken);
+        ahead->most_slots = (size_t)prefetch->depth + 1;
+        ipu_lock_init(&ahead->lock, forget_waiters, ahead);
+        ipu_cond_init(&ahead->changed);
+        status = ipu__iterator_open(ctx, dataset->inputs[0], pass, &ahead->input);
     }
     if (status != IPU_OK) {
         ipu_iterator_free(&it->base);
@@ -208,9 +266,6 @@ ipu_status
 ipu_dataset_prefetch(ipu_ctx *ctx, ipu_dataset *input, int64_t depth, ipu_dataset **out)
 {
     prefetch_dataset *prefetch;
-    IPU_FAIL_IF(ctx, depth > 1 << 20, INVALID_ARGUMENT,
-                "prefetch: buffer_size is %lld, more than the largest, %d",
-                (long long)depth, 1 << 20);
     if (depth == 0) {
         *out = ipu_dataset_ref(input);
         return IPU_OK;

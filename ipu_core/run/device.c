@@ -66,7 +66,7 @@ static void
 forget_threads(void *owner)
 {
     ipu_device *device = owner;
-    ipu__cond_init(&device->changed);
+    ipu_cond_init(&device->changed);
     device->running = false;
     device->in_step = false;
     device->arrived = 0;
@@ -86,7 +86,7 @@ ipu_device_create(ipu_ctx *ctx, int32_t replicas, ipu_device **out)
     device->replicas = replicas;
     device->allocator = ctx->allocator;
     ipu_lock_init(&device->lock, forget_threads, device);
-    ipu__cond_init(&device->changed);
+    ipu_cond_init(&device->changed);
     *out = device;
     return IPU_OK;
 }
@@ -181,7 +181,7 @@ ipu__device_begin(ipu_ctx *ctx, ipu_device *device, const int32_t *cancel)
             ipu_lock_drop(&device->lock);
             IPU_FAIL(ctx, INTERRUPTED, "interrupted while another program was running");
         }
-        ipu__cond_wait_for(&device->changed, &device->lock, IPU__CANCEL_POLL_NS);
+        ipu_lock_wait_for(&device->lock, &device->changed, IPU__CANCEL_POLL_NS);
     }
     device->running = true;
     device->in_step = true;

@@ -55,8 +55,8 @@ struct ipu_infeed {
 static void
 init_conds(ipu_infeed *queue)
 {
-    ipu__cond_init(&queue->to_producer);
-    ipu__cond_init(&queue->to_device);
+    ipu_cond_init(&queue->to_producer);
+    ipu_cond_init(&queue->to_device);
 }
 
 /* A forked child has no producer: the elements that are there come, then an error. */
@@ -270,7 +270,7 @@ sleep_for_element(ipu_infeed *queue, uint64_t taken, const int32_t *cancel)
     ipu_lock_take(&queue->lock);
     atomic_store(&queue->device_sleeps, true);
     while (!has_element(queue, taken) && !ipu__is_cancelled(cancel)) {
-        ipu__cond_wait_for(&queue->to_device, &queue->lock, IPU__CANCEL_POLL_NS);
+        ipu_lock_wait_for(&queue->lock, &queue->to_device, IPU__CANCEL_POLL_NS);
     }
     atomic_store(&queue->device_sleeps, false);
     ipu_lock_drop(&queue->lock);

@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/service.h"
 #include "run/run_impl.h"
 
 enum { MAX_DEPTH = 1 << 20, CHUNK_TARGET_BYTES = 64 * 1024 };
@@ -58,7 +59,7 @@ struct ipu_outfeed {
     atomic_bool is_closed;
     atomic_bool has_failed; /* the storage could not grow */
 
-    ipu_lock lock; /* protects: storage, drained, ends, sleeping, stop */
+    ipu_lock lock; /* protects: storage, drained, ends, sleeping */
     pthread_cond_t to_device;
     pthread_cond_t to_drainer;
     pthread_cond_t to_readers;
@@ -66,18 +67,16 @@ struct ipu_outfeed {
     chunk *last;
     chunk *spare;
     int64_t stored;
-    uint64_t ends;    /* of runs, and resets */
-    bool has_drainer; /* the device's alone, but for free */
-    bool stop;
-    pthread_t drainer;
+    uint64_t ends;        /* of runs, and resets */
+    ipu_service *drainer; /* NULL: not started */
 };
 
 static void
 init_conds(ipu_outfeed *queue)
 {
-    ipu__cond_init(&queue->to_device);
-    ipu__cond_init(&queue->to_drainer);
-    ipu__cond_init(&queue->to_readers);
+    ipu_cond_init(&queue->to_device);
+    ipu_cond_init(&queue->to_drainer);
+    ipu_cond_init(&queue->to_readers);
 }
 
 /* A forked child has no drainer and nobody who waits. */
@@ -89,8 +88,7 @@ forget_threads(void *owner)
     atomic_store(&queue->device_sleeps, false);
     atomic_store(&queue->drainer_sleeps, false);
     atomic_store(&queue->readers, 0);
-    queue->has_drainer = false;
-    queue->stop = false;
+    queue->drainer = NULL; /* not to be had any more */
 }
 
 static ipu_status
@@ -156,13 +154,7 @@ ipu_outfeed_free(ipu_ctx *ctx, ipu_outfeed *queue)
         return;
     }
     (void)ctx;
-    ipu_lock_take(&queue->lock);
-    queue->stop = true;
-    pthread_cond_broadcast(&queue->to_drainer);
-    ipu_lock_drop(&queue->lock);
-    if (queue->has_drainer) {
-        pthread_join(queue->drainer, NULL);
-    }
+    ipu_service_stop(queue->drainer, NULL);
     ipu_lock_destroy(&queue->lock);
     pthread_cond_destroy(&queue->to_device);
     pthread_cond_destroy(&queue->to_drainer);
@@ -258,12 +250,12 @@ is_half_full(const ipu_outfeed *queue)
     return 2 * waiting >= queue->depth;
 }
 
-static void *
-drain(void *argument)
+static void
+run_drainer(void *state)
 {
-    ipu_outfeed *queue = argument;
+    ipu_outfeed *queue = state;
     ipu_lock_take(&queue->lock);
-    while (!queue->stop) {
+    while (!ipu_cancel_is_set(ipu_service_cancel())) {
         atomic_store(&queue->drainer_sleeps, true);
         if (!is_half_full(queue) || atomic_load(&queue->has_failed)) {
             ipu_lock_wait(&queue->lock, &queue->to_drainer);
@@ -274,8 +266,19 @@ drain(void *argument)
         }
     }
     ipu_lock_drop(&queue->lock);
-    return NULL;
 }
+
+static void
+wake_drainer(void *state)
+{
+    ipu_outfeed *queue = state;
+    ipu_lock_take(&queue->lock);
+    pthread_cond_broadcast(&queue->to_drainer);
+    ipu_lock_drop(&queue->lock);
+}
+
+/* The queue waits for the thread before it goes, so there is nothing to free. */
+static const ipu_service_work drainer_work = {run_drainer, wake_drainer, NULL};
 
 /* --- device ---------------------------------------------------------------------- */
 
@@ -298,7 +301,7 @@ wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue, uint64_t enqueued)
     ipu_lock_take(&queue->lock);
     atomic_store(&queue->device_sleeps, true);
     while (!has_room(queue, enqueued) && status == IPU_OK) {
-        if (!queue->has_drainer || atomic_load(&queue->has_failed)) {
+        if (queue->drainer == NULL || atomic_load(&queue->has_failed)) {
             status = drain_locked(queue); /* no thread to be had, or a last try */
         } else {
             pthread_cond_signal(&queue->to_drainer);
@@ -318,8 +321,10 @@ static void
 tell(ipu_outfeed *queue)
 {
     bool is_due = is_half_full(queue);
-    if (is_due && !queue->has_drainer) {
-        queue->has_drainer = pthread_create(&queue->drainer, NULL, drain, queue) == 0;
+    if (is_due && queue->drainer == NULL) {
+        ipu_ctx own;
+        ipu_ctx_init(&own, queue->own.allocator);
+        (void)ipu_service_start(&own, &drainer_work, queue, &queue->drainer);
     }
     is_due = is_due && atomic_load(&queue->drainer_sleeps);
     if (is_due || atomic_load(&queue->readers) > 0) {
@@ -387,8 +392,8 @@ ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, uint64_t ends,
             if (now >= deadline) {
                 break;
             }
-            ipu__cond_wait_for(&queue->to_readers, &queue->lock,
-                               (int64_t)(deadline - now));
+            ipu_lock_wait_for(&queue->lock, &queue->to_readers,
+                              (int64_t)(deadline - now));
         }
         (void)drain_locked(queue);
     }

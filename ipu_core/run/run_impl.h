@@ -18,10 +18,6 @@ enum { IPU__CANCEL_POLL_NS = 20 * 1000 * 1000 };
 enum { IPU__SPIN_TURNS = 500 };
 
 uint64_t ipu__now_ns(void);
-/* A condition variable on the monotonic clock. */
-void ipu__cond_init(pthread_cond_t *cond);
-/* Waits at most `ns`; false when the time is over. */
-bool ipu__cond_wait_for(pthread_cond_t *cond, ipu_lock *lock, int64_t ns);
 
 static inline bool
 ipu__is_cancelled(const int32_t *cancel)

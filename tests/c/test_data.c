@@ -589,14 +589,14 @@ test_feeder(void)
     }
     CHECK(ipu_infeed_dequeue(&ctx, queue, NULL, &slot) == IPU_STATUS_OUT_OF_RANGE);
     ipu_ctx_clear(&ctx);
-    ipu_feeder_stop(feeder);
+    ipu_feeder_stop(feeder, NULL);
     ipu_infeed_free(&ctx, queue);
 
     /* an endless data set and a queue nobody reads: stop does not hang */
     THEN(dataset, ipu_dataset_repeat(&ctx, dataset, -1, &made_));
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 2, &queue));
     CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
-    ipu_feeder_stop(feeder);
+    ipu_feeder_stop(feeder, NULL);
     ipu_infeed_free(&ctx, queue);
 
     /* a partial batch fails the run, and says how to repair it */
@@ -609,7 +609,7 @@ test_feeder(void)
     CHECK(ipu_infeed_dequeue(&ctx, queue, NULL, &slot) == IPU_STATUS_INVALID_ARGUMENT);
     CHECK(strstr(ctx.message, "drop_remainder=True") != NULL);
     ipu_ctx_clear(&ctx);
-    ipu_feeder_stop(feeder);
+    ipu_feeder_stop(feeder, NULL);
     ipu_infeed_free(&ctx, queue);
 
     const ipu_type wrong = type_of(IPU_DTYPE_INT32, 1, 2, 0);

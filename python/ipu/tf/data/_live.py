@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Ends the threads of data sets before the interpreter goes.
 
-A thread that waits for Python's lock while the interpreter shuts down never gets it,
-and then nobody could join it. So whatever has a thread that may call Python is known
-here, weakly, and is ended at exit while Python still runs.
+A thread must not call Python once that has ended. So whatever has a thread that may is
+known here, weakly, and is ended at exit while Python still runs. One that is in a
+generator for long is left there: it never gets Python's lock again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _feeders: weakref.WeakSet[Any] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     for feeder in list(_feeders):
-        feeder.stop()
+        feeder.stop(wait=False)
     for iterator in list(_iterators):
         # One that is at work in another thread cannot be closed.
         with contextlib.suppress(RuntimeError):

@@ -276,9 +276,6 @@ class Transformations:
         Returns:
             A data set of the same elements.
 
-        Raises:
-            InvalidArgumentError: ``buffer_size`` is more than 1,048,576.
-
         Source: ``tf.data.Dataset.prefetch``.
 
         Example:
