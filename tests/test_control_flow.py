@@ -692,6 +692,27 @@ def test_scan_and_fold(reverse: bool, initial: float | None) -> None:
     check_gradient(lambda v: tf.scan(lambda a, b: tf.tanh(a) * b, v), X)
 
 
+@pytest.mark.parametrize("name", ["scan", "foldl", "foldr"])
+def test_functions_over_no_rows_give_what_they_start_from(name: str) -> None:
+    """In a function as at once; the gradient of what is passed on is the identity."""
+    over = getattr(tf, name)
+
+    def nothing(x: Any) -> Any:
+        return over(lambda a, row: a * row, x[:0], x[0])
+
+    def the_first(x: Any) -> Any:
+        return over(lambda a, row: a * row, x[:1])
+
+    x = X.astype(np.float32)
+    want = np.zeros((0, *x[0].shape), np.float32) if name == "scan" else x[0]
+    np.testing.assert_array_equal(run(nothing, x)[0], want)
+    np.testing.assert_array_equal(np.asarray(nothing(tf.constant(x))), want)
+    want = x[:1] if name == "scan" else x[0]
+    np.testing.assert_array_equal(run(the_first, x)[0], want)
+    np.testing.assert_array_equal(np.asarray(the_first(tf.constant(x))), want)
+    check_gradient(lambda v: v[1] * tf.reduce_sum(nothing(v)), X)
+
+
 @pytest.mark.parametrize(
     ("error", "fragment", "call"),
     [

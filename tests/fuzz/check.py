@@ -154,8 +154,17 @@ class _Check:
         return [np.asarray(t) for t in program.run([*values, *self.ways])]
 
     def run_eagerly(self) -> list[Array]:
-        self.reset()
+        """The loss makes its variables anew; those of the programs stay."""
+        kept = dict(self.made)
         self.made.clear()
+        try:
+            return self.op_by_op()
+        finally:
+            self.made.clear()
+            self.made.update(kept)
+
+    def op_by_op(self) -> list[Array]:
+        self.reset()
         xs = [tf.constant(v, tf.float64) for v in self.values]
         with tf.GradientTape() as outer:
             outer.watch(xs)

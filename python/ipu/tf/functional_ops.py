@@ -259,7 +259,7 @@ def _fold(
         start = flatten(initializer, "initializer")
     start = Flat(start.pack(start.tensors), start.counts, start.tensors)
     trace = _core.open_trace()
-    if trace is None:
+    if trace is None or count == first:  # no row is left for a loop to read
         return _python_fold(fn, flat, count, start, first, reverse, keep)
 
     def step(index: Tensor, carried: Sequence[Tensor]) -> Any:
