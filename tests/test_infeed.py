@@ -460,3 +460,39 @@ def test_an_iterator_goes_with_its_object():
     del iterator
     gc.collect()
     assert feeder() is None
+
+
+def test_a_generator_that_reads_variables():
+    """A run that waits for an element, and has written nothing in its step, lets the
+    generator read: otherwise each waits for the other."""
+    strategy = IPUStrategy()
+    seen = []
+    with strategy.scope():
+        turns = tf.Variable(0, dtype=tf.int32)
+
+    def elements():
+        for _ in range(6):
+            time.sleep(0.01)  # the run waits meanwhile
+            seen.append(int(turns.numpy()))
+            yield seen[-1]
+
+    data = tf.data.Dataset.from_generator(
+        elements, output_signature=tf.TensorSpec((), tf.int32)
+    )
+    infeed = IPUInfeedQueue(data, prefetch_depth=1)
+    start(infeed)
+
+    def step(x) -> None:
+        turns.assign_add(1 + 0 * x)
+
+    count = DeviceFunction(lambda: loops.repeat(6, step, [], infeed))
+
+    def run() -> None:
+        with strategy.scope():
+            count()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert len(seen) == 6 and seen == sorted(seen) and int(turns.numpy()) == 6

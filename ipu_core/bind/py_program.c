@@ -243,10 +243,12 @@ program_run(PyObject *object, PyObject *inputs)
     if (make_executor(state, self) == 0) {
         ipu_py_interrupt interrupt;
         const int32_t *cancel = ipu_py_interrupt_begin(&interrupt);
-        ipu_executor_set_pool(self->executor, pool);
         Py_BEGIN_ALLOW_THREADS
-        status = ipu_executor_run(&ctx, self->executor, buffers.input_data,
-                                  buffers.output_data, cancel, &self->stats);
+        status = ipu_executor_set_pool(&ctx, self->executor, pool);
+        if (status == IPU_OK) {
+            status = ipu_executor_run(&ctx, self->executor, buffers.input_data,
+                                      buffers.output_data, cancel, &self->stats);
+        }
         Py_END_ALLOW_THREADS
         ipu_py_interrupt_end(&interrupt);
     }
@@ -284,11 +286,17 @@ static PyObject *
 program_get_memory(PyObject *object, void *Py_UNUSED(closure))
 {
     const ipu_program *program = ((py_program *)object)->program;
-    return Py_BuildValue("{s:n,s:n,s:i,s:n}", "slab_bytes",
-                         (Py_ssize_t)program->memory.slab_bytes, "peak_live_bytes",
-                         (Py_ssize_t)program->memory.peak_live_bytes, "peak_at",
-                         (int)program->memory.peak_at, "constant_bytes",
-                         (Py_ssize_t)program->constant_bytes);
+    ipu_memory_report whole = {.peak_at = program->streams.items[0].memory.peak_at};
+    for (size_t i = 0; i < program->streams.count; i++) {
+        whole.slab_bytes += program->streams.items[i].memory.slab_bytes;
+        whole.peak_live_bytes += program->streams.items[i].memory.peak_live_bytes;
+    }
+    return Py_BuildValue("{s:n,s:n,s:i,s:n,s:n}", "slab_bytes",
+                         (Py_ssize_t)whole.slab_bytes, "peak_live_bytes",
+                         (Py_ssize_t)whole.peak_live_bytes, "peak_at",
+                         (int)whole.peak_at, "constant_bytes",
+                         (Py_ssize_t)program->constant_bytes, "workspace_bytes",
+                         (Py_ssize_t)program->workspace_bytes);
 }
 
 static PyObject *
@@ -343,7 +351,8 @@ program_get_queues(PyObject *self, void *Py_UNUSED(closure))
 static PyGetSetDef program_getset[] = {
     {"text", program_get_text, NULL, "The disassembly.", NULL},
     {"memory_report", program_get_memory, NULL,
-     "A dict: slab_bytes, peak_live_bytes, peak_at (instruction), constant_bytes.",
+     "A dict: slab_bytes, peak_live_bytes, peak_at (instruction of the first stream), "
+     "constant_bytes, workspace_bytes (of each worker).",
      NULL},
     {"stats", program_get_stats, NULL,
      "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, "

@@ -98,10 +98,10 @@ ipu__lower_new_places(lowering *l, size_t count, ipu_place **out)
 ipu_status
 ipu__lower_emit(lowering *l, const ipu_node_data *node, ipu_instruction *instruction)
 {
-    IPU_FAIL_IF(l->ctx, l->program->instructions.count >= INT32_MAX - 1, OUT_OF_MEMORY,
+    IPU_FAIL_IF(l->ctx, l->stream->instructions.count >= INT32_MAX - 1, OUT_OF_MEMORY,
                 "out of memory: more than 2^31 instructions");
     IPU_TRY(set_source(l, node, instruction));
-    return IPU_ARRAY_PUSH(l->ctx, &l->program->instructions, *instruction);
+    return IPU_ARRAY_PUSH(l->ctx, &l->stream->instructions, *instruction);
 }
 
 ipu_status
@@ -555,6 +555,9 @@ lower(lowering *l)
     for (size_t i = 0; i < graph->resources.count; i++) {
         l->resource_map[i] = IPU_NO_INDEX;
     }
+    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->streams, (ipu_stream){0}));
+    l->stream = &l->program->streams.items[0];
+    l->program->micro_batches = 1;
     IPU_TRY(ipu__lower_find_uses(l));
     IPU_TRY(lower_main(l));
     IPU_TRY(store_constants(l));
@@ -595,17 +598,4 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     }
     *out = program;
     return IPU_OK;
-}
-
-void
-ipu_program_free(ipu_ctx *ctx, ipu_program *program)
-{
-    if (program == NULL) {
-        return;
-    }
-    IPU_ARRAY_FREE(ctx, &program->instructions);
-    IPU_ARRAY_FREE(ctx, &program->specs);
-    IPU_ARRAY_FREE(ctx, &program->resources);
-    ipu_arena_free(ctx, &program->arena);
-    ipu_free(ctx, program, sizeof(*program));
 }

@@ -234,14 +234,16 @@ set_input(lowering *l, ipu_instruction *instruction, ipu_value value)
 
 /* The block `condition` and the instruction that leaves the loop. */
 static ipu_status
-lower_condition(lowering *l, const ipu_node_data *node, uint32_t counter, int32_t *test)
+lower_condition(lowering *l, const ipu_node_data *node, const ipu_instruction *loop,
+                int32_t *test)
 {
     ipu_block condition = ipu_node_block(node, 0);
-    ipu_instruction instruction = {.kind = IPU_INSTRUCTION_TEST, .loop = counter};
+    ipu_instruction instruction = {
+        .kind = IPU_INSTRUCTION_TEST, .loop = loop->loop, .is_step = loop->is_step};
     IPU_TRY(ipu__lower_block(l, condition));
     IPU_TRY(set_input(l, &instruction,
                       ipu_block_of(l->graph, condition)->results.items[0]));
-    *test = (int32_t)l->program->instructions.count;
+    *test = (int32_t)l->stream->instructions.count;
     return ipu__lower_emit(l, node, &instruction);
 }
 
@@ -250,34 +252,39 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
 {
     ipu_block body = ipu_node_body(node);
     bool has_condition = ipu_block_op_of(node->op)->has_condition;
-    uint32_t counter = l->program->loop_count++;
+    uint32_t counter = l->stream->loop_count++;
     for (uint32_t i = 0; i < node->output_count; i++) {
         IPU_TRY(place_carried(l, id, node, i));
     }
     ipu_instruction loop = {
         .kind = IPU_INSTRUCTION_WHILE,
         .loop = counter,
-        .turns = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1)};
+        .turns = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1),
+        .is_step = l->loop_depth == 0};
     if (!has_condition) {
         loop.kind = IPU_INSTRUCTION_LOOP;
         IPU_TRY(set_input(l, &loop, node->inputs[0]));
     }
-    int32_t first = (int32_t)l->program->instructions.count;
+    int32_t first = (int32_t)l->stream->instructions.count;
     int32_t test = -1;
     IPU_TRY(ipu__lower_emit(l, node, &loop));
+    l->loop_depth++;
     if (has_condition) {
-        IPU_TRY(lower_condition(l, node, counter, &test));
+        IPU_TRY(lower_condition(l, node, &loop, &test));
     }
     want_next_values(l, body);
     IPU_TRY(ipu__lower_block(l, body));
     IPU_TRY(move_results(l, node, body));
-    ipu_instruction next = {
-        .kind = IPU_INSTRUCTION_NEXT, .loop = counter, .target = first + 1};
-    int32_t last = (int32_t)l->program->instructions.count;
+    l->loop_depth--;
+    ipu_instruction next = {.kind = IPU_INSTRUCTION_NEXT,
+                            .loop = counter,
+                            .target = first + 1,
+                            .is_step = loop.is_step};
+    int32_t last = (int32_t)l->stream->instructions.count;
     IPU_TRY(ipu__lower_emit(l, node, &next));
-    l->program->instructions.items[first].target = last + 1;
+    l->stream->instructions.items[first].target = last + 1;
     if (test >= 0) {
-        l->program->instructions.items[test].target = last + 1;
+        l->stream->instructions.items[test].target = last + 1;
     }
     release_outputs(l, node);
     loop_span span = {first, last};
@@ -394,20 +401,20 @@ ipu__lower_switch(lowering *l, ipu_node id, const ipu_node_data *node)
     ipu_instruction choose = {
         .kind = IPU_INSTRUCTION_SWITCH, .branch_count = count, .branches = branches};
     IPU_TRY(set_input(l, &choose, node->inputs[0]));
-    int32_t first = (int32_t)l->program->instructions.count;
+    int32_t first = (int32_t)l->stream->instructions.count;
     IPU_TRY(ipu__lower_emit(l, node, &choose));
     for (uint32_t b = 0; b < count; b++) {
-        branches[b] = (int32_t)l->program->instructions.count;
+        branches[b] = (int32_t)l->stream->instructions.count;
         IPU_TRY(lower_branch(l, node, ipu_node_block(node, b)));
         ipu_instruction jump = {.kind = IPU_INSTRUCTION_JUMP};
         if (b + 1 < count) {
             IPU_TRY(ipu__lower_emit(l, node, &jump));
         }
     }
-    int32_t end = (int32_t)l->program->instructions.count;
-    l->program->instructions.items[first].target = end;
+    int32_t end = (int32_t)l->stream->instructions.count;
+    l->stream->instructions.items[first].target = end;
     for (uint32_t b = 1; b < count; b++) {
-        l->program->instructions.items[branches[b] - 1].target = end;
+        l->stream->instructions.items[branches[b] - 1].target = end;
     }
     release_outputs(l, node);
     return IPU_OK;

@@ -42,6 +42,7 @@ typedef struct lowering {
     const ipu_graph *graph;
     const ipu_compile_options *options;
     ipu_program *program;
+    ipu_stream *stream; /* the one that is made: so far a program has one */
     value_info *values;
     int32_t *begin;     /* per node: its time */
     int32_t *end;       /* per node: the time of its last block's end; else as begin */
@@ -56,8 +57,9 @@ typedef struct lowering {
     /* Per buffer: the one root that may take the buffer over, or IPU_NO_INDEX: any. */
     IPU_ARRAY(uint32_t) reserved;
     IPU_ARRAY(loop_span) loops; /* inner before outer */
-    ipu_source last_source;     /* of the graph */
-    const char *last_file;      /* its copy in the program */
+    uint32_t loop_depth;
+    ipu_source last_source; /* of the graph */
+    const char *last_file;  /* its copy in the program */
 } lowering;
 
 static inline uint32_t

@@ -2,7 +2,19 @@
  *
  * A compiled program: flat instructions over numbered places, all sizes known. It is
  * immutable once built and holds no pointer into the graph, so that many executors can
- * share it. */
+ * share it.
+ *
+ * A program is streams, one for each simulated IPU. A stream has instructions, a slab
+ * and loop counters of its own, and touches no other stream's. Streams meet at two
+ * places only:
+ *
+ *   - a channel, a bounded ring of messages from one stream to another: `send` waits
+ * for room, `receive` for a message. A channel without types carries tokens: it is a
+ *     semaphore that counts to `depth`;
+ *   - the end of a step, where each stream waits for all others that have not halted.
+ *
+ * A queue, a variable that is written, and an output belong to one stream. So what a
+ * program computes does not depend on how its streams are interleaved. */
 #ifndef IPU_PROGRAM_PROGRAM_H
 #define IPU_PROGRAM_PROGRAM_H
 
@@ -18,13 +30,13 @@ typedef enum ipu_space {
     IPU_SPACE_INPUT,    /* index of a run's input buffer */
     IPU_SPACE_OUTPUT,   /* index of a run's output buffer */
     IPU_SPACE_VARIABLE, /* index into the program's resources */
-    IPU_SPACE_INFEED    /* component of an infeed: the slot dequeued last */
+    IPU_SPACE_INFEED    /* component of an element that the stream holds */
 } ipu_space;
 
 typedef struct ipu_place {
     ipu_space space;
     uint32_t index; /* HELD, INPUT, OUTPUT, VARIABLE, INFEED */
-    size_t offset;  /* SLAB, CONSTANT */
+    size_t offset;  /* SLAB, CONSTANT; INFEED: which hold */
 } ipu_place;
 
 /* X(NAME, text, what it does) */
@@ -32,12 +44,16 @@ typedef struct ipu_place {
     X(KERNEL, kernel, "runs kernel spec `spec` on inputs and outputs") \
     X(COPY, copy, "copies `bytes` from the input place to the output place") \
     X(RESERVE, reserve, "nobody reads the output place before writing it; no work") \
-    X(DEQUEUE, dequeue, "releases the infeed's last element, waits for the next") \
-    X(ENQUEUE, enqueue, "copies the inputs into the outfeed's next slot") \
+    X(DEQUEUE, dequeue, "gives `hold`'s element back, waits for the infeed's next") \
+    X(RELEASE, release, "gives the element of `hold` back to the infeed") \
+    X(ENQUEUE, enqueue, "waits for room in the outfeed, copies the inputs there") \
+    X(SEND, send, "waits for room in the channel, copies the inputs there") \
+    X(RECEIVE, receive, "waits for the channel's next message, copies it out") \
+    X(MICRO_BATCH, batch, "what follows is micro-batch (input 0) of the step") \
     X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
     X(WHILE, while, "begins a loop of at most `turns`; jumps to `target` when none") \
     X(TEST, test, "leaves the loop for `target` where input 0 is false") \
-    X(NEXT, next, "end of a body; a step boundary if outermost; jumps to `target`") \
+    X(NEXT, next, "end of a body, or of a step (`is_step`); jumps to `target`") \
     X(SWITCH, switch, "jumps to targets[input 0], out of range: to the last") \
     X(JUMP, jump, "end of a branch; jumps to `target`") \
     X(HALT, halt, "end of the program")
@@ -56,10 +72,13 @@ typedef struct ipu_instruction {
     const ipu_place *inputs;
     const ipu_place *outputs;
     uint32_t spec;           /* KERNEL: index into specs */
-    uint32_t resource;       /* DEQUEUE, ENQUEUE: index into resources */
+    uint32_t resource;       /* DEQUEUE, RELEASE, ENQUEUE: index into resources */
+    uint32_t hold;           /* DEQUEUE, RELEASE: one of the stream's IPU_MAX_HOLDS */
+    uint32_t channel;        /* SEND, RECEIVE: index into channels */
     uint32_t loop;           /* LOOP, WHILE, TEST, NEXT: which counter */
     int32_t target;          /* the same and JUMP: instruction; SWITCH: behind it */
     int64_t turns;           /* LOOP, WHILE: the most turns; -1: any number */
+    bool is_step;            /* LOOP, WHILE, TEST, NEXT: each turn is a step */
     uint32_t branch_count;   /* SWITCH */
     const int32_t *branches; /* SWITCH: the first instruction of each */
     size_t bytes;            /* COPY, RESERVE */
@@ -67,12 +86,30 @@ typedef struct ipu_instruction {
     const char *name;
 } ipu_instruction;
 
+/* How many elements of an infeed a stream can hold at a time. */
+enum { IPU_MAX_HOLDS = 64 };
+
+/* What one simulated IPU does. */
+typedef struct ipu_stream {
+    IPU_ARRAY(ipu_instruction) instructions;
+    uint32_t loop_count;
+    ipu_memory_report memory; /* of its slab */
+} ipu_stream;
+
+typedef struct ipu_channel {
+    uint32_t from; /* streams */
+    uint32_t to;
+    uint32_t depth; /* messages that are on their way at most */
+    uint32_t type_count;
+    const ipu_type *types; /* of a message's tensors */
+} ipu_channel;
+
 typedef struct ipu_program {
     ipu_arena arena;
-    IPU_ARRAY(ipu_instruction) instructions;
+    IPU_ARRAY(ipu_stream) streams;
+    IPU_ARRAY(ipu_channel) channels;
     IPU_ARRAY(ipu_kernel_spec) specs;
     IPU_ARRAY(ipu_resource) resources;
-    uint32_t loop_count;
     uint32_t input_count;
     const ipu_type *inputs; /* the main block's parameters */
     uint32_t output_count;
@@ -81,10 +118,9 @@ typedef struct ipu_program {
     const ipu_held *held; /* graph/graph.h says who keeps them */
     const void *constants;
     size_t constant_bytes;
-    size_t workspace_bytes; /* the largest of any kernel; its place is in the slab */
-    size_t workspace_offset;
-    ipu_memory_report memory;
-    double flops_per_run; /* loops counted once */
+    size_t workspace_bytes; /* the largest of any kernel; each worker has its own */
+    uint32_t micro_batches; /* of a step: so far the step counter moves on */
+    double flops_per_run;   /* loops counted once */
     bool uses_random;
 } ipu_program;
 
@@ -101,6 +137,9 @@ ipu_program_infeed_base(const ipu_program *program, uint32_t resource)
     }
     return base;
 }
+
+/* How many elements of infeed `resource` the streams hold at most. */
+uint32_t ipu_program_holds(const ipu_program *program, uint32_t resource);
 
 typedef struct ipu_compile_options {
     ipu_kernel_variant variant;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The disassembly of a program: a head with its types, resources and sizes, then one
- * line per instruction with its number. The form is pinned by golden files.
+ * The disassembly of a program: a head with its types, resources, channels and sizes,
+ * then for each stream one line per instruction with its number. The form is pinned by
+ * golden files.
  *
  *    3  loop    #0 constant+0 -> 9
  *    5  kernel  matmul.reference(infeed[0], variable[1]) -> slab+128   # dense/MatMul
@@ -11,6 +12,15 @@
 
 #include "base/text.h"
 #include "program/program.h"
+
+/* Which of several elements; a stream that holds one at a time has hold 0. */
+static void
+print_hold(ipu_text *out, uint32_t hold)
+{
+    if (hold > 0) {
+        ipu_text_print(out, "@%" PRIu32, hold);
+    }
+}
 
 static void
 print_place(ipu_text *out, ipu_place place)
@@ -36,6 +46,7 @@ print_place(ipu_text *out, ipu_place place)
         break;
     case IPU_SPACE_INFEED:
         ipu_text_print(out, "infeed[%" PRIu32 "]", place.index);
+        print_hold(out, (uint32_t)place.offset);
         break;
     }
 }
@@ -81,19 +92,44 @@ print_resource(ipu_text *out, const ipu_resource *resource, uint32_t index)
 }
 
 static void
+print_channel(ipu_text *out, const ipu_channel *channel, uint32_t index)
+{
+    char text[128];
+    ipu_text_print(out,
+                   "channel %" PRIu32 " stream %" PRIu32 " -> stream %" PRIu32
+                   ", depth %" PRIu32,
+                   index, channel->from, channel->to, channel->depth);
+    for (uint32_t i = 0; i < channel->type_count; i++) {
+        ipu_text_print(out, " %s",
+                       ipu_type_print(&channel->types[i], text, sizeof(text)));
+    }
+    ipu_text_print(out, "\n");
+}
+
+static void
 print_head(ipu_text *out, const ipu_program *program)
 {
-    ipu_text_print(out, "program of %zu instructions\n", program->instructions.count);
-    ipu_text_print(out, "slab %zu bytes, peak live %zu bytes at %" PRId32 "\n",
-                   program->memory.slab_bytes, program->memory.peak_live_bytes,
-                   program->memory.peak_at);
-    ipu_text_print(out, "constants %zu bytes, workspace %zu bytes at slab+%zu\n",
-                   program->constant_bytes, program->workspace_bytes,
-                   program->workspace_offset);
+    size_t instructions = 0;
+    for (size_t i = 0; i < program->streams.count; i++) {
+        instructions += program->streams.items[i].instructions.count;
+    }
+    ipu_text_print(out, "program of %zu instructions", instructions);
+    if (program->streams.count != 1) {
+        ipu_text_print(out, " in %zu streams", program->streams.count);
+    }
+    if (program->micro_batches != 1) {
+        ipu_text_print(out, ", %" PRIu32 " micro-batches a step",
+                       program->micro_batches);
+    }
+    ipu_text_print(out, "\nconstants %zu bytes, workspace %zu bytes\n",
+                   program->constant_bytes, program->workspace_bytes);
     print_types(out, "input", program->inputs, program->input_count);
     print_types(out, "output", program->outputs, program->output_count);
     for (uint32_t i = 0; i < program->resources.count; i++) {
         print_resource(out, &program->resources.items[i], i);
+    }
+    for (uint32_t i = 0; i < program->channels.count; i++) {
+        print_channel(out, &program->channels.items[i], i);
     }
 }
 
@@ -136,6 +172,21 @@ print_operands(ipu_text *out, const ipu_program *program,
         ipu_text_print(out, "resource %" PRIu32 " -> ", instruction->resource);
         print_places(out, outputs, instruction->output_count);
         break;
+    case IPU_INSTRUCTION_RELEASE:
+        ipu_text_print(out, "resource %" PRIu32, instruction->resource);
+        print_hold(out, instruction->hold);
+        break;
+    case IPU_INSTRUCTION_SEND:
+        print_places(out, inputs, instruction->input_count);
+        ipu_text_print(out, " -> channel %" PRIu32, instruction->channel);
+        break;
+    case IPU_INSTRUCTION_RECEIVE:
+        ipu_text_print(out, "channel %" PRIu32 " -> ", instruction->channel);
+        print_places(out, outputs, instruction->output_count);
+        break;
+    case IPU_INSTRUCTION_MICRO_BATCH:
+        print_places(out, inputs, instruction->input_count);
+        break;
     case IPU_INSTRUCTION_ENQUEUE:
         print_places(out, inputs, instruction->input_count);
         ipu_text_print(out, " -> resource %" PRIu32, instruction->resource);
@@ -175,14 +226,15 @@ print_operands(ipu_text *out, const ipu_program *program,
 }
 
 static void
-print_instruction(ipu_text *out, const ipu_program *program, size_t index, int indent)
+print_instruction(ipu_text *out, const ipu_program *program, const ipu_stream *stream,
+                  size_t index, int indent)
 {
     static const char *const names[] = {
 #define X(name, text, what) #text,
         IPU_INSTRUCTION_LIST(X)
 #undef X
     };
-    const ipu_instruction *instruction = &program->instructions.items[index];
+    const ipu_instruction *instruction = &stream->instructions.items[index];
     ipu_text_print(out, "%5zu  %*s%-7s ", index, indent, "", names[instruction->kind]);
     print_operands(out, program, instruction);
     if (instruction->name != NULL || instruction->source.file != NULL) {
@@ -198,19 +250,34 @@ print_instruction(ipu_text *out, const ipu_program *program, size_t index, int i
     ipu_text_print(out, "\n");
 }
 
+static void
+print_stream(ipu_text *out, const ipu_program *program, size_t number)
+{
+    const ipu_stream *stream = &program->streams.items[number];
+    int indent = 0;
+    if (program->streams.count != 1) {
+        ipu_text_print(out, "stream %zu: ", number);
+    }
+    ipu_text_print(out, "slab %zu bytes, peak live %zu bytes at %" PRId32 "\n",
+                   stream->memory.slab_bytes, stream->memory.peak_live_bytes,
+                   stream->memory.peak_at);
+    for (size_t i = 0; i < stream->instructions.count; i++) {
+        ipu_instruction_kind kind = stream->instructions.items[i].kind;
+        indent -= kind == IPU_INSTRUCTION_NEXT ? 2 : 0;
+        print_instruction(out, program, stream, i, indent > 0 ? indent : 0);
+        indent += opens_level(kind) ? 2 : 0;
+    }
+}
+
 ipu_status
 ipu_program_print(ipu_ctx *ctx, const ipu_program *program, char **out_text,
                   size_t *out_bytes)
 {
     ipu_text out;
-    int indent = 0;
     ipu_text_init(&out, ctx);
     print_head(&out, program);
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        ipu_instruction_kind kind = program->instructions.items[i].kind;
-        indent -= kind == IPU_INSTRUCTION_NEXT ? 2 : 0;
-        print_instruction(&out, program, i, indent > 0 ? indent : 0);
-        indent += opens_level(kind) ? 2 : 0;
+    for (size_t i = 0; i < program->streams.count; i++) {
+        print_stream(&out, program, i);
     }
     return ipu_text_finish(&out, out_text, out_bytes);
 }

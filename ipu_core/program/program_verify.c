@@ -9,15 +9,15 @@
  *     whole and has not been written over since, not even in part. Loop bodies are
  *     followed twice, so that the second turn finds what the first one spoilt; behind a
  *     switch there is what every branch leaves;
- *   - that a kernel's outputs overlap neither each other nor its inputs nor the
- *     workspace, but for one input of an IN_PLACE op; and that a slot of an
- *     infeed is read after a dequeue alone.
+ *   - that a kernel's outputs overlap neither each other nor its inputs, but for one
+ *     input of an IN_PLACE op; and that an infeed's element is read while it is held.
  *
- * The written ranges are kept sorted by offset and never overlap. */
+ * Each stream is followed alone, since it touches no other one's slab; verify_streams.c
+ * checks that. The written ranges are kept sorted by offset and never overlap. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "program/program.h"
+#include "program/verify_impl.h"
 
 typedef struct range {
     size_t begin;
@@ -27,12 +27,16 @@ typedef struct range {
 typedef struct checker {
     ipu_ctx *ctx;
     const ipu_program *program;
+    const ipu_stream *stream;
+    size_t number; /* of the stream */
     size_t usable_slab;
     uint32_t infeed_components;
-    size_t at;     /* instruction, for messages */
-    size_t inside; /* the WHILE of the loop that is followed; SIZE_MAX: none */
+    size_t dequeued_bytes;
+    size_t at;      /* instruction, for messages */
+    size_t inside;  /* the WHILE of the loop that is followed; SIZE_MAX: none */
+    uint32_t depth; /* of loops */
     IPU_ARRAY(range) written;
-    uint8_t *dequeued; /* per infeed component */
+    uint8_t *dequeued; /* per hold and infeed component */
 } checker;
 
 #define REQUIRE(c, condition, ...) \
@@ -45,7 +49,11 @@ typedef struct checker {
 static ipu_status
 wrong(checker *c, const char *what)
 {
-    IPU_FAIL(c->ctx, INTERNAL, "instruction %zu of the program: %s", c->at, what);
+    if (c->program->streams.count == 1) {
+        IPU_FAIL(c->ctx, INTERNAL, "instruction %zu of the program: %s", c->at, what);
+    }
+    IPU_FAIL(c->ctx, INTERNAL, "instruction %zu of stream %zu of the program: %s",
+             c->at, c->number, what);
 }
 
 /* --- the written part of the slab ------------------------------------------------ */
@@ -126,6 +134,13 @@ infeed_bytes(const ipu_program *program, uint32_t index)
     return 0;
 }
 
+/* Whether a component of an infeed was dequeued into a hold; both are in range. */
+static uint8_t *
+dequeued_at(const checker *c, ipu_place place)
+{
+    return &c->dequeued[place.offset * c->infeed_components + place.index];
+}
+
 static ipu_status
 check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
 {
@@ -172,9 +187,11 @@ check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
                 "a variable is not as the program says");
         break;
     case IPU_SPACE_INFEED:
-        REQUIRE(c, !is_output && place.index < c->infeed_components,
+        REQUIRE(c,
+                !is_output && place.index < c->infeed_components &&
+                    place.offset < IPU_MAX_HOLDS,
                 "an infeed's tensor does not exist");
-        REQUIRE(c, c->dequeued[place.index], "an infeed is read before its dequeue");
+        REQUIRE(c, *dequeued_at(c, place), "an infeed is read before its dequeue");
         REQUIRE(c, bytes == infeed_bytes(program, place.index),
                 "an infeed's tensor is not as the program says");
         break;
@@ -221,8 +238,6 @@ static ipu_status
 check_kernel_overlap(checker *c, const ipu_instruction *instruction,
                      const ipu_kernel_spec *spec)
 {
-    ipu_place workspace = {.space = IPU_SPACE_SLAB,
-                           .offset = c->program->workspace_offset};
     uint32_t flags = ipu_op_info_of(spec->op)->flags;
     bool used = false; /* an input is overwritten */
     for (uint32_t i = 0; i < spec->output_count; i++) {
@@ -245,14 +260,6 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
                                       ipu_type_bytes(&spec->inputs[k])),
                     "an output shares memory with an input");
         }
-        REQUIRE(c, !share(out, bytes, workspace, spec->workspace_bytes),
-                "an output shares memory with the workspace");
-    }
-    for (uint32_t k = 0; k < spec->input_count; k++) {
-        REQUIRE(c,
-                !share(instruction->inputs[k], ipu_type_bytes(&spec->inputs[k]),
-                       workspace, spec->workspace_bytes),
-                "an input shares memory with the workspace");
     }
     return IPU_OK;
 }
@@ -313,12 +320,73 @@ check_dequeue(checker *c, const ipu_instruction *instruction)
         resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
     REQUIRE(c, queue != NULL && queue->type_count == instruction->output_count,
             "it dequeues what is no infeed");
+    REQUIRE(c, instruction->hold < IPU_MAX_HOLDS, "it holds too many elements");
     uint32_t base = ipu_program_infeed_base(c->program, instruction->resource);
     for (uint32_t i = 0; i < queue->type_count; i++) {
         ipu_place place = instruction->outputs[i];
-        REQUIRE(c, place.space == IPU_SPACE_INFEED && place.index == base + i,
+        REQUIRE(c,
+                place.space == IPU_SPACE_INFEED && place.index == base + i &&
+                    place.offset == instruction->hold,
                 "its tensors are misplaced");
-        c->dequeued[base + i] = 1;
+        *dequeued_at(c, place) = 1;
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_release(checker *c, const ipu_instruction *instruction)
+{
+    const ipu_resource *queue =
+        resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
+    REQUIRE(c, queue != NULL && instruction->hold < IPU_MAX_HOLDS,
+            "it releases what is no infeed's element");
+    ipu_place place = {.space = IPU_SPACE_INFEED, .offset = instruction->hold};
+    uint32_t base = ipu_program_infeed_base(c->program, instruction->resource);
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        place.index = base + i;
+        REQUIRE(c, *dequeued_at(c, place), "it releases what it does not hold");
+        *dequeued_at(c, place) = 0;
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_send(checker *c, const ipu_instruction *instruction)
+{
+    REQUIRE(c, instruction->channel < c->program->channels.count,
+            "it sends to no channel");
+    const ipu_channel *channel = &c->program->channels.items[instruction->channel];
+    REQUIRE(c,
+            channel->from == c->number &&
+                channel->type_count == instruction->input_count,
+            "it sends what is not the channel's");
+    for (uint32_t i = 0; i < channel->type_count; i++) {
+        IPU_TRY(
+            check_read(c, instruction->inputs[i], ipu_type_bytes(&channel->types[i])));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_receive(checker *c, const ipu_instruction *instruction)
+{
+    REQUIRE(c, instruction->channel < c->program->channels.count,
+            "it receives from no channel");
+    const ipu_channel *channel = &c->program->channels.items[instruction->channel];
+    REQUIRE(
+        c, channel->to == c->number && channel->type_count == instruction->output_count,
+        "it receives what is not the channel's");
+    for (uint32_t i = 0; i < channel->type_count; i++) {
+        ipu_place place = instruction->outputs[i];
+        size_t bytes = ipu_type_bytes(&channel->types[i]);
+        IPU_TRY(check_place(c, place, bytes, true));
+        for (uint32_t k = 0; k < i; k++) {
+            REQUIRE(c,
+                    !share(place, bytes, instruction->outputs[k],
+                           ipu_type_bytes(&channel->types[k])),
+                    "two outputs share memory");
+        }
+        IPU_TRY(note_written(c, range_of(place, bytes)));
     }
     return IPU_OK;
 }
@@ -339,12 +407,30 @@ check_enqueue(checker *c, const ipu_instruction *instruction)
 
 static ipu_status check_range(checker *c, size_t begin, size_t end);
 
+static void
+copy_held(const checker *c, uint8_t *to, const uint8_t *from)
+{
+    if (c->dequeued_bytes > 0) {
+        memcpy(to, from, c->dequeued_bytes);
+    }
+}
+
+/* Keeps in `kept` what is held now, too. */
+static void
+keep_held(const checker *c, uint8_t *kept)
+{
+    for (size_t i = 0; i < c->dequeued_bytes; i++) {
+        kept[i] &= c->dequeued[i];
+    }
+}
+
 /* A copy of what is written; the caller frees its `count` ranges. */
 static ipu_status
 copy_written(checker *c, range **out, size_t *count)
 {
     size_t bytes;
     *count = 0;
+    *out = NULL;
     IPU_TRY(ipu_mul_size(c->ctx, c->written.count, sizeof(range), &bytes));
     IPU_TRY(ipu_alloc(c->ctx, bytes, out));
     if (bytes > 0) {
@@ -360,29 +446,37 @@ copy_written(checker *c, range **out, size_t *count)
 static ipu_status
 check_loop(checker *c, size_t begin)
 {
-    const ipu_instruction *loop = &c->program->instructions.items[begin];
+    const ipu_instruction *loop = &c->stream->instructions.items[begin];
     bool counted = loop->kind == IPU_INSTRUCTION_LOOP;
-    REQUIRE(c, loop->input_count == counted && loop->loop < c->program->loop_count,
+    REQUIRE(c, loop->input_count == counted && loop->loop < c->stream->loop_count,
             "a loop without a trip count or a counter");
     if (counted) {
         IPU_TRY(check_read(c, loop->inputs[0], sizeof(int32_t)));
     }
     REQUIRE(c,
             loop->target > (int32_t)begin + 1 &&
-                (size_t)loop->target < c->program->instructions.count,
+                (size_t)loop->target < c->stream->instructions.count,
             "a loop that ends out of range");
     size_t end = (size_t)loop->target - 1;
-    const ipu_instruction *next = &c->program->instructions.items[end];
+    const ipu_instruction *next = &c->stream->instructions.items[end];
     REQUIRE(c,
             next->kind == IPU_INSTRUCTION_NEXT && next->loop == loop->loop &&
                 next->target == (int32_t)begin + 1,
             "a loop whose end does not lead back to it");
+    REQUIRE(c, next->is_step == loop->is_step && (c->depth == 0 || !loop->is_step),
+            "a step that is a part of another one, or ends where it does not begin");
     size_t count;
     range *before;
+    uint8_t *held;
     size_t around = c->inside;
-    IPU_TRY(copy_written(c, &before, &count));
+    IPU_TRY(ipu_alloc(c->ctx, c->dequeued_bytes, &held));
+    copy_held(c, held, c->dequeued);
+    ipu_status status = copy_written(c, &before, &count);
     c->inside = counted ? SIZE_MAX : begin;
-    ipu_status status = check_range(c, begin + 1, end);
+    c->depth++;
+    if (status == IPU_OK) {
+        status = check_range(c, begin + 1, end);
+    }
     if (status == IPU_OK) {
         status = check_range(c, begin + 1, end);
     }
@@ -397,7 +491,11 @@ check_loop(checker *c, size_t begin)
         c->written.count = kept;
     }
     c->written.count = status == IPU_OK ? kept : c->written.count;
+    keep_held(c, held);
+    copy_held(c, c->dequeued, held);
     c->inside = around;
+    c->depth--;
+    ipu_free(c->ctx, held, c->dequeued_bytes);
     ipu_free(c->ctx, before, count * sizeof(range));
     return status;
 }
@@ -406,8 +504,10 @@ static ipu_status
 check_test(checker *c, const ipu_instruction *test)
 {
     REQUIRE(c, c->inside != SIZE_MAX, "it leaves no loop");
-    const ipu_instruction *loop = &c->program->instructions.items[c->inside];
-    REQUIRE(c, test->loop == loop->loop && test->target == loop->target,
+    const ipu_instruction *loop = &c->stream->instructions.items[c->inside];
+    REQUIRE(c,
+            test->loop == loop->loop && test->target == loop->target &&
+                test->is_step == loop->is_step,
             "it leaves another loop than the one around it");
     REQUIRE(c, test->input_count == 1, "it tests nothing");
     return check_read(c, test->inputs[0], sizeof(uint8_t));
@@ -451,9 +551,7 @@ restore(checker *c, const range *written, size_t count, const uint8_t *dequeued)
         memcpy(c->written.items, written, count * sizeof(range));
     }
     c->written.count = count;
-    if (c->infeed_components > 0) {
-        memcpy(c->dequeued, dequeued, c->infeed_components);
-    }
+    copy_held(c, c->dequeued, dequeued);
     return IPU_OK;
 }
 
@@ -470,7 +568,7 @@ branch_end(checker *c, const ipu_instruction *choose, uint32_t b, size_t *end)
                 choose->branches[b + 1] <= choose->target,
             "branches out of order");
     *end = (size_t)choose->branches[b + 1] - 1;
-    const ipu_instruction *jump = &c->program->instructions.items[*end];
+    const ipu_instruction *jump = &c->stream->instructions.items[*end];
     REQUIRE(c, jump->kind == IPU_INSTRUCTION_JUMP && jump->target == choose->target,
             "a branch that does not end behind its switch");
     return IPU_OK;
@@ -478,7 +576,7 @@ branch_end(checker *c, const ipu_instruction *choose, uint32_t b, size_t *end)
 
 static ipu_status
 check_branches(checker *c, const ipu_instruction *choose, const range *before,
-               size_t count, const uint8_t *dequeued)
+               size_t count, const uint8_t *dequeued, uint8_t *kept)
 {
     range *merged = NULL; /* what all branches so far leave */
     size_t merged_count = 0;
@@ -492,6 +590,7 @@ check_branches(checker *c, const ipu_instruction *choose, const range *before,
         if (status == IPU_OK) {
             status = check_range(c, (size_t)choose->branches[b], end);
         }
+        keep_held(c, kept);
         if (status == IPU_OK && b > 0) {
             status = keep_common(c, merged, merged_count);
         }
@@ -506,12 +605,12 @@ check_branches(checker *c, const ipu_instruction *choose, const range *before,
     return status;
 }
 
-/* Behind the switch there is what every branch leaves; nothing that a branch alone has
- * dequeued. */
+/* Behind the switch there is what every branch leaves, and is held what was held before
+ * and in no branch given back. */
 static ipu_status
 check_switch(checker *c, size_t begin)
 {
-    const ipu_instruction *choose = &c->program->instructions.items[begin];
+    const ipu_instruction *choose = &c->stream->instructions.items[begin];
     size_t count;
     range *before;
     uint8_t *dequeued;
@@ -520,20 +619,18 @@ check_switch(checker *c, size_t begin)
     IPU_TRY(check_read(c, choose->inputs[0], sizeof(int32_t)));
     REQUIRE(c,
             choose->branches[0] == (int32_t)begin + 1 &&
-                (size_t)choose->target < c->program->instructions.count &&
+                (size_t)choose->target < c->stream->instructions.count &&
                 choose->target > (int32_t)begin,
             "a switch that ends out of range");
     IPU_TRY(copy_written(c, &before, &count));
-    ipu_status status = ipu_alloc(c->ctx, c->infeed_components, &dequeued);
+    ipu_status status = ipu_alloc(c->ctx, 2 * c->dequeued_bytes, &dequeued);
     if (status == IPU_OK) {
-        if (c->infeed_components > 0) {
-            memcpy(dequeued, c->dequeued, c->infeed_components);
-        }
-        status = check_branches(c, choose, before, count, dequeued);
-        if (c->infeed_components > 0) {
-            memcpy(c->dequeued, dequeued, c->infeed_components);
-        }
-        ipu_free(c->ctx, dequeued, c->infeed_components);
+        uint8_t *kept = dequeued == NULL ? NULL : dequeued + c->dequeued_bytes;
+        copy_held(c, dequeued, c->dequeued);
+        copy_held(c, kept, c->dequeued);
+        status = check_branches(c, choose, before, count, dequeued, kept);
+        copy_held(c, c->dequeued, kept);
+        ipu_free(c->ctx, dequeued, 2 * c->dequeued_bytes);
     }
     ipu_free(c->ctx, before, count * sizeof(range));
     return status;
@@ -543,7 +640,7 @@ static ipu_status
 check_range(checker *c, size_t begin, size_t end)
 {
     for (size_t i = begin; i < end; i++) {
-        const ipu_instruction *instruction = &c->program->instructions.items[i];
+        const ipu_instruction *instruction = &c->stream->instructions.items[i];
         c->at = i;
         switch (instruction->kind) {
         case IPU_INSTRUCTION_KERNEL:
@@ -558,8 +655,21 @@ check_range(checker *c, size_t begin, size_t end)
         case IPU_INSTRUCTION_DEQUEUE:
             IPU_TRY(check_dequeue(c, instruction));
             break;
+        case IPU_INSTRUCTION_RELEASE:
+            IPU_TRY(check_release(c, instruction));
+            break;
         case IPU_INSTRUCTION_ENQUEUE:
             IPU_TRY(check_enqueue(c, instruction));
+            break;
+        case IPU_INSTRUCTION_SEND:
+            IPU_TRY(check_send(c, instruction));
+            break;
+        case IPU_INSTRUCTION_RECEIVE:
+            IPU_TRY(check_receive(c, instruction));
+            break;
+        case IPU_INSTRUCTION_MICRO_BATCH:
+            REQUIRE(c, instruction->input_count == 1, "it names no micro-batch");
+            IPU_TRY(check_read(c, instruction->inputs[0], sizeof(int32_t)));
             break;
         case IPU_INSTRUCTION_TEST:
             IPU_TRY(check_test(c, instruction));
@@ -587,28 +697,42 @@ check_range(checker *c, size_t begin, size_t end)
     return IPU_OK;
 }
 
+static ipu_status
+check_stream(checker *c, size_t number)
+{
+    c->number = number;
+    c->stream = &c->program->streams.items[number];
+    c->written.count = 0;
+    c->inside = SIZE_MAX;
+    size_t count = c->stream->instructions.count;
+    IPU_FAIL_IF(c->ctx,
+                count == 0 || c->stream->instructions.items[count - 1].kind !=
+                                  IPU_INSTRUCTION_HALT,
+                INTERNAL, "the program does not end with halt");
+    IPU_FAIL_IF(c->ctx, c->stream->memory.slab_bytes < IPU_SLACK_BYTES, INTERNAL,
+                "the slab has no slack");
+    c->usable_slab = c->stream->memory.slab_bytes - IPU_SLACK_BYTES;
+    if (c->dequeued_bytes > 0) {
+        memset(c->dequeued, 0, c->dequeued_bytes);
+    }
+    return check_range(c, 0, count - 1);
+}
+
 ipu_status
 ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
 {
-    checker c = {.ctx = ctx, .program = program, .inside = SIZE_MAX};
-    size_t count = program->instructions.count;
-    IPU_FAIL_IF(ctx,
-                count == 0 ||
-                    program->instructions.items[count - 1].kind != IPU_INSTRUCTION_HALT,
-                INTERNAL, "the program does not end with halt");
-    IPU_FAIL_IF(ctx, program->memory.slab_bytes < IPU_SLACK_BYTES, INTERNAL,
-                "the slab has no slack");
-    c.usable_slab = program->memory.slab_bytes - IPU_SLACK_BYTES;
-    IPU_FAIL_IF(ctx,
-                program->workspace_offset > c.usable_slab ||
-                    program->workspace_bytes >
-                        c.usable_slab - program->workspace_offset,
-                INTERNAL, "the workspace ends past the slab");
+    checker c = {.ctx = ctx, .program = program};
+    IPU_FAIL_IF(ctx, program->micro_batches == 0, INTERNAL,
+                "the program's steps have no micro-batch");
     c.infeed_components =
         ipu_program_infeed_base(program, (uint32_t)program->resources.count);
-    IPU_TRY(ipu_alloc(ctx, c.infeed_components, &c.dequeued));
-    ipu_status status = check_range(&c, 0, count - 1);
+    c.dequeued_bytes = (size_t)c.infeed_components * IPU_MAX_HOLDS;
+    IPU_TRY(ipu_alloc(ctx, c.dequeued_bytes, &c.dequeued));
+    ipu_status status = IPU_OK;
+    for (size_t i = 0; status == IPU_OK && i < program->streams.count; i++) {
+        status = check_stream(&c, i);
+    }
     IPU_ARRAY_FREE(ctx, &c.written);
-    ipu_free(ctx, c.dequeued, c.infeed_components);
-    return status;
+    ipu_free(ctx, c.dequeued, c.dequeued_bytes);
+    return status == IPU_OK ? ipu__verify_streams(ctx, program) : status;
 }

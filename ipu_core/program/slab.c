@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The slab of a program. Buffers have virtual numbers while instructions are made. Here
+ * The slab of a stream. Buffers have virtual numbers while instructions are made. Here
  * their lifetimes are read off the finished instructions, planned and checked, and only
  * then do places get offsets. */
 #include "program/lower_impl.h"
@@ -34,8 +34,8 @@ note_live(lowering *l, const ipu_place *places, uint32_t count, int32_t at)
 static void
 find_lifetimes(lowering *l)
 {
-    for (size_t i = 0; i < l->program->instructions.count; i++) {
-        const ipu_instruction *instruction = &l->program->instructions.items[i];
+    for (size_t i = 0; i < l->stream->instructions.count; i++) {
+        const ipu_instruction *instruction = &l->stream->instructions.items[i];
         note_live(l, instruction->inputs, instruction->input_count, (int32_t)i);
         note_live(l, instruction->outputs, instruction->output_count, (int32_t)i);
     }
@@ -71,20 +71,14 @@ resolve(lowering *l, const ipu_place *places, uint32_t count)
 ipu_status
 ipu__lower_plan_slab(lowering *l)
 {
-    ipu_program *program = l->program;
+    ipu_stream *stream = l->stream;
     find_lifetimes(l);
-    int32_t workspace;
-    IPU_TRY(ipu__lower_new_buffer(l, program->workspace_bytes, &workspace));
-    ipu_buffer *buffer = &l->buffers.items[workspace];
-    buffer->first = 0;
-    buffer->last = (int32_t)program->instructions.count - 1;
-    IPU_TRY(ipu_memory_plan(l->ctx, l->buffers.items, l->buffers.count,
-                            &program->memory));
+    IPU_TRY(
+        ipu_memory_plan(l->ctx, l->buffers.items, l->buffers.count, &stream->memory));
     IPU_TRY(ipu_memory_check(l->ctx, l->buffers.items, l->buffers.count,
-                             program->memory.slab_bytes));
-    program->workspace_offset = l->buffers.items[workspace].offset;
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        const ipu_instruction *instruction = &program->instructions.items[i];
+                             stream->memory.slab_bytes));
+    for (size_t i = 0; i < stream->instructions.count; i++) {
+        const ipu_instruction *instruction = &stream->instructions.items[i];
         resolve(l, instruction->inputs, instruction->input_count);
         resolve(l, instruction->outputs, instruction->output_count);
     }

@@ -220,6 +220,24 @@ ipu__device_boundary(ipu_device *device)
     ipu_lock_drop(&device->lock);
 }
 
+void
+ipu__device_pause(ipu_device *device)
+{
+    ipu_lock_take(&device->lock);
+    device->in_step = false;
+    free_removed_locked(device);
+    pthread_cond_broadcast(&device->changed);
+    ipu_lock_drop(&device->lock);
+}
+
+void
+ipu__device_resume(ipu_device *device)
+{
+    ipu_lock_take(&device->lock);
+    device->in_step = true;
+    ipu_lock_drop(&device->lock);
+}
+
 uint64_t
 ipu__device_generation(const ipu_device *device)
 {

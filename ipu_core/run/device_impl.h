@@ -19,6 +19,10 @@ ipu_status ipu__device_begin(ipu_ctx *ctx, ipu_device *device, const int32_t *ca
 void ipu__device_end(ipu_device *device);
 /* A step boundary: lets waiting host threads at the variables. */
 void ipu__device_boundary(ipu_device *device);
+/* Between the two the run is as at a step boundary that lasts: hosts come and go, and
+ * something may be removed. */
+void ipu__device_pause(ipu_device *device);
+void ipu__device_resume(ipu_device *device);
 
 /* Changes whenever a variable or a queue is removed. Read it while owning the
  * device. */

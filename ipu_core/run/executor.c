@@ -1,55 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine. All operands are resolved to pointers when the executor is made: into its
- * slab, the program's constants and the device's variables; those that lie in an
- * infeed's slot are patched at each dequeue. A run is then one loop over the
- * instructions that looks nothing up and allocates nothing.
+ * The engine: its tables, and runs. A program of one stream runs here, in the caller's
+ * thread; schedule.c shares out several.
  *
- * A step boundary is the NEXT of an outermost loop: the step counter moves on, hosts
+ * The end of a step is the NEXT of a loop of steps: the step counter moves on, hosts
  * that wait get at the variables, the cancel flag is looked at, and, where something
  * was removed from the device meanwhile, the resources are bound anew (or the run
- * fails). In inner loops the flag is looked at too, so that no loop is endless.
+ * fails). In inner loops the flag is looked at too, so that no loop is endless. While a
+ * run waits for a feeder and has written no variable in this step, hosts get at the
+ * variables, too: the feeder may be such a host.
  *
- * Random ops draw anew at each step, and in inner loops at each turn: the key's `turn`
- * counts the turns that ended since the run entered the outermost of the inner loops
- * around, however these are nested; outside of inner loops it is 0.
- *
- * The executor owns its slab and tables; program, device and pool outlive it. It
- * belongs to one thread at a time. */
-#include "run/executor.h"
-
+ * The executor owns its slabs and tables; program, device and pool outlive it. It
+ * belongs to one run at a time. */
 #include <inttypes.h>
 #include <string.h>
 
-#include "run/device_impl.h"
-#include "run/run_impl.h"
-
-/* How long a cancelled run may take to reach a step boundary. */
-enum { CANCEL_GRACE_NS = 200 * 1000 * 1000 };
-
-typedef struct patch {
-    uint32_t component; /* of the infeeds */
-    size_t operand;
-} patch;
-
-struct ipu_executor {
-    const ipu_program *program;
-    ipu_device *device;
-    ipu_pool *pool;
-    char *slab;
-    void **resources;      /* a variable's data, or a queue */
-    size_t *first_operand; /* per instruction */
-    void **operands; /* inputs, then outputs, of one instruction after the other */
-    size_t operand_count;
-    patch *patches; /* by component */
-    size_t patch_count;
-    size_t *first_patch; /* per resource, and one more */
-    int64_t *counters;   /* per loop: turns left */
-    bool is_bound;
-    uint64_t generation; /* of the device, when it was bound */
-    uint64_t own_seed;   /* without a device */
-    uint64_t own_step;
-};
+#include "run/executor_impl.h"
 
 /* --- binding --------------------------------------------------------------------- */
 
@@ -95,26 +61,6 @@ bind_resource(ipu_ctx *ctx, ipu_executor *executor, uint32_t index)
     return check_types(ctx, resource, types, count);
 }
 
-static void *
-resolve(const ipu_executor *executor, ipu_place place)
-{
-    switch (place.space) {
-    case IPU_SPACE_SLAB:
-        return executor->slab + place.offset;
-    case IPU_SPACE_CONSTANT: /* read only: the verifier lets nothing write here */
-        return (char *)executor->program->constants + place.offset;
-    case IPU_SPACE_HELD: /* read only, too */
-        return (void *)(uintptr_t)executor->program->held[place.index].data;
-    case IPU_SPACE_VARIABLE:
-        return executor->resources[place.index];
-    case IPU_SPACE_INPUT:
-    case IPU_SPACE_OUTPUT:
-    case IPU_SPACE_INFEED:
-        break;
-    }
-    return NULL; /* known later */
-}
-
 static ipu_status
 bind(ipu_ctx *ctx, ipu_executor *executor)
 {
@@ -127,89 +73,97 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
     for (uint32_t i = 0; i < program->resources.count; i++) {
         IPU_TRY(bind_resource(ctx, executor, i));
     }
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        const ipu_instruction *instruction = &program->instructions.items[i];
-        void **operands = &executor->operands[executor->first_operand[i]];
-        for (uint32_t k = 0; k < instruction->input_count; k++) {
-            if (instruction->inputs[k].space != IPU_SPACE_INFEED) {
-                operands[k] = resolve(executor, instruction->inputs[k]);
-            }
-        }
-        operands += instruction->input_count;
-        for (uint32_t k = 0; k < instruction->output_count; k++) {
-            operands[k] = resolve(executor, instruction->outputs[k]);
-        }
+    for (size_t i = 0; i < program->streams.count; i++) {
+        ipu__stream_bind(&executor->streams[i]);
     }
     executor->generation = generation;
     executor->is_bound = true;
     return IPU_OK;
 }
 
-static size_t
-count_operands(const ipu_program *program, size_t *patch_count)
-{
-    size_t count = 0;
-    *patch_count = 0;
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        const ipu_instruction *instruction = &program->instructions.items[i];
-        count += instruction->input_count + instruction->output_count;
-        for (uint32_t k = 0; k < instruction->input_count; k++) {
-            *patch_count += instruction->inputs[k].space == IPU_SPACE_INFEED;
-        }
-    }
-    return count;
-}
+/* --- life ------------------------------------------------------------------------- */
 
-/* Which operands lie in which infeed's slot, in the order of the components. */
-static void
-find_patches(ipu_executor *executor)
+static ipu_status
+create_channel(ipu_ctx *ctx, const ipu_channel *code, ipu__channel *channel)
 {
-    const ipu_program *program = executor->program;
-    size_t found = 0;
-    for (uint32_t r = 0; r < program->resources.count; r++) {
-        executor->first_patch[r] = found;
-        uint32_t base = ipu_program_infeed_base(program, r);
-        uint32_t end = ipu_program_infeed_base(program, r + 1);
-        for (size_t i = 0; base < end && i < program->instructions.count; i++) {
-            const ipu_instruction *instruction = &program->instructions.items[i];
-            for (uint32_t k = 0; k < instruction->input_count; k++) {
-                ipu_place place = instruction->inputs[k];
-                if (place.space == IPU_SPACE_INFEED && place.index >= base &&
-                    place.index < end) {
-                    executor->patches[found++] =
-                        (patch){place.index - base, executor->first_operand[i] + k};
-                }
-            }
-        }
+    size_t bytes;
+    for (uint32_t i = 0; i < code->type_count; i++) {
+        channel->message_bytes += ipu_buffer_round_up(ipu_type_bytes(&code->types[i]));
     }
-    executor->first_patch[program->resources.count] = found;
+    IPU_TRY(ipu_mul_size(ctx, channel->message_bytes, code->depth, &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &channel->ring));
+    channel->code = code;
+    return IPU_OK;
 }
 
 static ipu_status
 allocate(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
-    executor->operand_count = count_operands(program, &executor->patch_count);
-    IPU_TRY(ipu_alloc(ctx, program->memory.slab_bytes, &executor->slab));
-    ipu__advise_huge(executor->slab, program->memory.slab_bytes);
+    size_t streams = program->streams.count;
     IPU_TRY(ipu_alloc(ctx, program->resources.count * sizeof(void *),
                       &executor->resources));
-    IPU_TRY(ipu_alloc(ctx, program->instructions.count * sizeof(size_t),
-                      &executor->first_operand));
     IPU_TRY(
-        ipu_alloc(ctx, executor->operand_count * sizeof(void *), &executor->operands));
-    IPU_TRY(ipu_alloc(ctx, executor->patch_count * sizeof(patch), &executor->patches));
-    IPU_TRY(ipu_alloc(ctx, (program->resources.count + 1) * sizeof(size_t),
-                      &executor->first_patch));
-    IPU_TRY(ipu_alloc(ctx, program->loop_count * sizeof(int64_t), &executor->counters));
-    size_t next = 0;
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        executor->first_operand[i] = next;
-        next += program->instructions.items[i].input_count +
-                program->instructions.items[i].output_count;
+        ipu_alloc(ctx, program->resources.count * sizeof(uint32_t), &executor->holds));
+    IPU_TRY(ipu_alloc(ctx, streams * sizeof(ipu__stream), &executor->streams));
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        executor->holds[i] = ipu_program_holds(program, i);
     }
-    find_patches(executor);
+    for (uint32_t i = 0; i < streams; i++) {
+        IPU_TRY(ipu__stream_create(ctx, executor, i));
+    }
+    IPU_TRY(ipu_alloc(ctx, program->channels.count * sizeof(ipu__channel),
+                      &executor->channels));
+    for (size_t i = 0; i < program->channels.count; i++) {
+        IPU_TRY(
+            create_channel(ctx, &program->channels.items[i], &executor->channels[i]));
+    }
+    if (streams > 1) {
+        IPU_TRY(ipu_alloc(ctx, streams * sizeof(ipu_ctx), &executor->contexts));
+        IPU_TRY(ipu_alloc(ctx, streams, &executor->states));
+    }
     return IPU_OK;
+}
+
+/* A workspace for each thread that can be at a stream: more than before where the pool
+ * has more threads. */
+static ipu_status
+make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
+{
+    const ipu_program *program = executor->program;
+    size_t threads = (size_t)ipu_pool_threads(executor->pool);
+    size_t streams = program->streams.count;
+    size_t wanted = threads < streams ? threads : streams;
+    size_t bytes = program->workspace_bytes + IPU_SLACK_BYTES;
+    if (wanted > executor->workspace_room) {
+        IPU_TRY(ipu_resize(ctx, &executor->workspaces,
+                           executor->workspace_room * sizeof(ipu__workspace),
+                           wanted * sizeof(ipu__workspace)));
+        executor->workspace_room = wanted;
+    }
+    while (executor->workspace_count < wanted) {
+        char **memory = &executor->workspaces[executor->workspace_count].memory;
+        if (program->workspace_bytes > 0) {
+            IPU_TRY(ipu_alloc(ctx, bytes, memory));
+            ipu__advise_huge(*memory, bytes);
+        }
+        executor->workspace_count++;
+    }
+    return IPU_OK;
+}
+
+/* Streams are served by a pool, be it of one thread. */
+static ipu_status
+use_pool(ipu_ctx *ctx, ipu_executor *executor, ipu_pool *pool)
+{
+    if (pool == NULL && executor->program->streams.count > 1) {
+        if (executor->own_pool == NULL) {
+            IPU_TRY(ipu_pool_create(ctx, 1, &executor->own_pool));
+        }
+        pool = executor->own_pool;
+    }
+    executor->pool = pool;
+    return make_workspaces(ctx, executor);
 }
 
 ipu_status
@@ -228,8 +182,11 @@ ipu_executor_create(ipu_ctx *ctx, const ipu_program *program, ipu_device *device
     IPU_TRY(ipu_alloc(ctx, sizeof(*executor), &executor));
     executor->program = program;
     executor->device = device;
-    executor->pool = pool;
+    ipu_lock_init(&executor->lock, NULL, NULL);
     ipu_status status = allocate(ctx, executor);
+    if (status == IPU_OK) {
+        status = use_pool(ctx, executor, pool);
+    }
     if (status == IPU_OK) {
         status = bind(ctx, executor);
     }
@@ -248,22 +205,37 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
         return;
     }
     const ipu_program *program = executor->program;
-    ipu_free(ctx, executor->slab, program->memory.slab_bytes);
+    size_t streams = program->streams.count;
+    size_t channels = program->channels.count;
+    for (size_t i = 0; executor->streams != NULL && i < streams; i++) {
+        ipu__stream_free(ctx, &executor->streams[i]);
+    }
+    for (size_t i = 0; executor->channels != NULL && i < channels; i++) {
+        const ipu__channel *channel = &executor->channels[i];
+        ipu_free(ctx, channel->ring,
+                 channel->message_bytes * program->channels.items[i].depth);
+    }
+    for (size_t i = 0; i < executor->workspace_count; i++) {
+        ipu_free(ctx, executor->workspaces[i].memory,
+                 program->workspace_bytes + IPU_SLACK_BYTES);
+    }
+    ipu_free(ctx, executor->workspaces,
+             executor->workspace_room * sizeof(ipu__workspace));
+    ipu_free(ctx, executor->streams, streams * sizeof(ipu__stream));
+    ipu_free(ctx, executor->channels, channels * sizeof(ipu__channel));
+    ipu_free(ctx, executor->contexts, streams * sizeof(ipu_ctx));
+    ipu_free(ctx, executor->states, streams);
     ipu_free(ctx, executor->resources, program->resources.count * sizeof(void *));
-    ipu_free(ctx, executor->first_operand,
-             program->instructions.count * sizeof(size_t));
-    ipu_free(ctx, executor->operands, executor->operand_count * sizeof(void *));
-    ipu_free(ctx, executor->patches, executor->patch_count * sizeof(patch));
-    ipu_free(ctx, executor->first_patch,
-             (program->resources.count + 1) * sizeof(size_t));
-    ipu_free(ctx, executor->counters, program->loop_count * sizeof(int64_t));
+    ipu_free(ctx, executor->holds, program->resources.count * sizeof(uint32_t));
+    ipu_pool_free(ctx, executor->own_pool);
+    ipu_lock_destroy(&executor->lock);
     ipu_free(ctx, executor, sizeof(*executor));
 }
 
-void
-ipu_executor_set_pool(ipu_executor *executor, ipu_pool *pool)
+ipu_status
+ipu_executor_set_pool(ipu_ctx *ctx, ipu_executor *executor, ipu_pool *pool)
 {
-    executor->pool = pool;
+    return use_pool(ctx, executor, pool);
 }
 
 void
@@ -273,248 +245,127 @@ ipu_executor_set_random(ipu_executor *executor, uint64_t seed, uint64_t step)
     executor->own_step = step;
 }
 
-/* --- running --------------------------------------------------------------------- */
-
-typedef struct run {
-    ipu_ctx *ctx;
-    ipu_executor *executor;
-    const void *const *inputs;
-    void *const *outputs;
-    const int32_t *cancel;
-    ipu_run_stats *stats;
-    ipu_kernel_call call;  /* what all kernel calls have in common */
-    int32_t depth;         /* of loops around the current instruction */
-    uint64_t cancelled_ns; /* when an inner loop first saw the flag; 0: not yet */
-} run;
+/* --- steps ------------------------------------------------------------------------ */
 
 static void
-set_random(run *r)
+begin_step(ipu_executor *executor)
 {
-    const ipu_executor *executor = r->executor;
-    r->call.random =
-        (ipu_random_key){.seed = executor->own_seed, .step = executor->own_step};
+    ipu_random_key key = {.seed = executor->own_seed, .step = executor->own_step};
     if (executor->device != NULL) {
-        r->call.random = ipu__device_random(executor->device);
+        key = ipu__device_random(executor->device);
+    }
+    for (size_t i = 0; i < executor->program->streams.count; i++) {
+        ipu__stream_begin_step(&executor->streams[i], &key);
     }
 }
 
 static void
-advance_step(run *r)
+advance_step(ipu_executor *executor)
 {
-    if (r->executor->device != NULL) {
-        ipu__device_advance(r->executor->device, 1);
+    uint32_t micro_batches = executor->program->micro_batches;
+    if (executor->device != NULL) {
+        ipu__device_advance(executor->device, micro_batches);
     } else {
-        r->executor->own_step++;
+        executor->own_step += micro_batches;
     }
 }
 
-/* Something was removed from the device: what this program needs may be gone. */
-static ipu_status
-rebind_if_changed(run *r)
+ipu_status
+ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor)
 {
-    ipu_executor *executor = r->executor;
     if (executor->device == NULL ||
         (executor->is_bound &&
          ipu__device_generation(executor->device) == executor->generation)) {
         return IPU_OK;
     }
-    return bind(r->ctx, executor);
+    return bind(ctx, executor);
 }
 
-static ipu_status
-pass_boundary(run *r)
+ipu_status
+ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor)
 {
-    advance_step(r);
-    r->stats->steps++;
-    if (r->executor->device != NULL) {
-        ipu__device_boundary(r->executor->device);
-        IPU_TRY(rebind_if_changed(r));
+    advance_step(executor);
+    executor->stats->steps++;
+    if (executor->device != NULL) {
+        ipu__device_boundary(executor->device);
+        IPU_TRY(ipu__executor_rebind(ctx, executor));
     }
-    set_random(r);
-    IPU_FAIL_IF(r->ctx, ipu__is_cancelled(r->cancel), INTERRUPTED,
-                "interrupted after %" PRIu64 " steps", r->stats->steps);
+    begin_step(executor);
+    IPU_FAIL_IF(ctx, ipu__is_cancelled(executor->cancel), INTERRUPTED,
+                "interrupted after %" PRIu64 " steps", executor->stats->steps);
     return IPU_OK;
 }
 
-static void
-leave_loop(run *r)
-{
-    r->depth--;
-    if (r->depth <= 1) {
-        r->call.random.turn = 0;
-    }
-}
+/* --- one stream ------------------------------------------------------------------- */
 
-/* A turn of an inner loop. A run that is cancelled goes on to the next step boundary,
- * where the variables are whole; but a loop that does not get there ends in its middle.
- */
 static ipu_status
-pass_inner_boundary(run *r)
+wait_for_element(ipu_executor *executor, ipu__stream *stream, ipu_infeed *queue)
 {
-    r->call.random.turn++;
-    if (!ipu__is_cancelled(r->cancel)) {
-        return IPU_OK;
+    bool is_paused = false;
+    bool found = ipu_infeed_wait(queue, 0);
+    while (!found && !ipu__is_cancelled(executor->cancel)) {
+        if (!stream->has_written && !is_paused) {
+            is_paused = true;
+            ipu__device_pause(executor->device);
+        }
+        found = ipu_infeed_wait(queue, IPU__CANCEL_POLL_NS);
     }
-    uint64_t now = ipu__now_ns();
-    if (r->cancelled_ns == 0) {
-        r->cancelled_ns = now;
+    if (is_paused) {
+        ipu__device_resume(executor->device);
+        IPU_TRY(ipu__executor_rebind(stream->ctx, executor));
     }
-    IPU_FAIL_IF(r->ctx, now - r->cancelled_ns > CANCEL_GRACE_NS, INTERRUPTED,
-                "interrupted in an inner loop after %" PRIu64 " steps",
-                r->stats->steps);
+    IPU_FAIL_IF(stream->ctx, !found, INTERRUPTED,
+                "interrupted while waiting for the infeed's next element");
     return IPU_OK;
 }
 
 static ipu_status
-run_kernel(run *r, const ipu_instruction *instruction, void **operands)
+wait_for_queue(ipu_executor *executor, ipu__stream *stream)
 {
-    const ipu_kernel_spec *spec = &r->executor->program->specs.items[instruction->spec];
-    r->call.spec = spec;
-    r->call.inputs = (const void *const *)operands;
-    r->call.outputs = operands + instruction->input_count;
-    ipu_status status = spec->run(&r->call);
-    IPU_FAIL_IF(r->ctx, status != IPU_OK && r->ctx->status == IPU_OK, INTERNAL,
-                "%s failed without a message", ipu_op_info_of(spec->op)->name);
+    const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
+    uint64_t start = ipu__now_ns();
+    ipu_status status;
+    if (instruction->kind == IPU_INSTRUCTION_DEQUEUE) {
+        status = wait_for_element(executor, stream,
+                                  executor->resources[instruction->resource]);
+        executor->stats->infeed_wait_ns += ipu__now_ns() - start;
+        return status;
+    }
+    IPU_FAIL_IF(stream->ctx, instruction->kind != IPU_INSTRUCTION_ENQUEUE, INTERNAL,
+                "a stream waits for another one, but is alone");
+    status = ipu_outfeed_wait_for_room(stream->ctx,
+                                       executor->resources[instruction->resource]);
+    executor->stats->outfeed_wait_ns += ipu__now_ns() - start;
     return status;
 }
 
-static void
-run_copy(run *r, const ipu_instruction *instruction, void **operands)
-{
-    ipu_place from = instruction->inputs[0];
-    ipu_place to = instruction->outputs[0];
-    const void *source =
-        from.space == IPU_SPACE_INPUT ? r->inputs[from.index] : operands[0];
-    void *target = to.space == IPU_SPACE_OUTPUT ? r->outputs[to.index] : operands[1];
-    memcpy(target, source, instruction->bytes);
-}
-
 static ipu_status
-run_dequeue(run *r, const ipu_instruction *instruction)
+run_alone(ipu_ctx *ctx, ipu_executor *executor)
 {
-    ipu_executor *executor = r->executor;
-    const void *const *slot;
-    uint64_t start = ipu__now_ns();
-    ipu_status status = ipu_infeed_dequeue(
-        r->ctx, executor->resources[instruction->resource], r->cancel, &slot);
-    r->stats->infeed_wait_ns += ipu__now_ns() - start;
-    IPU_TRY(status);
-    size_t end = executor->first_patch[instruction->resource + 1];
-    for (size_t i = executor->first_patch[instruction->resource]; i < end; i++) {
-        const patch *p = &executor->patches[i];
-        /* operands are void * for all; the verifier lets nothing write to an infeed */
-        executor->operands[p->operand] = (void *)slot[p->component];
+    ipu__stream *stream = &executor->streams[0];
+    stream->ctx = ctx;
+    stream->call.ctx = ctx;
+    stream->call.workspace = executor->workspaces[0].memory;
+    ipu__progress progress = IPU__STEP_END;
+    ipu_status status = IPU_OK;
+    while (status == IPU_OK && progress != IPU__HALTED) {
+        progress = ipu__stream_run(stream);
+        if (progress == IPU__STEP_END) {
+            status = ipu__executor_end_step(ctx, executor);
+            stream->has_ended_step = true;
+        } else if (progress == IPU__WOULD_BLOCK) {
+            status = wait_for_queue(executor, stream);
+        } else if (progress == IPU__FAILED) {
+            status = ctx->status;
+        }
     }
-    return IPU_OK;
-}
-
-static ipu_status
-run_enqueue(run *r, const ipu_instruction *instruction, void **operands)
-{
-    uint64_t start = ipu__now_ns();
-    ipu_status status =
-        ipu_outfeed_enqueue(r->ctx, r->executor->resources[instruction->resource],
-                            (const void *const *)operands);
-    r->stats->outfeed_wait_ns += ipu__now_ns() - start;
+    if (status != IPU_OK && ctx->source.file == NULL) {
+        ctx->source = stream->code->instructions.items[stream->at].source;
+    }
     return status;
 }
 
-static int64_t
-turns_of(const ipu_instruction *instruction, void **operands)
-{
-    int64_t most = instruction->turns < 0 ? INT64_MAX : instruction->turns;
-    if (instruction->kind == IPU_INSTRUCTION_WHILE) {
-        return most;
-    }
-    int32_t trips;
-    memcpy(&trips, operands[0], sizeof(trips));
-    return trips < most ? trips : most;
-}
-
-static bool
-read_bool(const void *data)
-{
-    uint8_t flag;
-    memcpy(&flag, data, sizeof(flag));
-    return flag != 0;
-}
-
-static int32_t
-branch_of(const ipu_instruction *instruction, const void *data)
-{
-    int32_t which;
-    memcpy(&which, data, sizeof(which));
-    uint32_t last = instruction->branch_count - 1;
-    return instruction
-        ->branches[which < 0 || (uint32_t)which > last ? last : (uint32_t)which];
-}
-
-static ipu_status
-run_instructions(run *r, size_t *at)
-{
-    ipu_executor *executor = r->executor;
-    const ipu_instruction *instructions = executor->program->instructions.items;
-    for (;;) {
-        const ipu_instruction *instruction = &instructions[*at];
-        void **operands = &executor->operands[executor->first_operand[*at]];
-        size_t next = *at + 1;
-        switch (instruction->kind) {
-        case IPU_INSTRUCTION_KERNEL:
-            IPU_TRY(run_kernel(r, instruction, operands));
-            break;
-        case IPU_INSTRUCTION_COPY:
-            run_copy(r, instruction, operands);
-            break;
-        case IPU_INSTRUCTION_RESERVE:
-            break;
-        case IPU_INSTRUCTION_DEQUEUE:
-            IPU_TRY(run_dequeue(r, instruction));
-            break;
-        case IPU_INSTRUCTION_ENQUEUE:
-            IPU_TRY(run_enqueue(r, instruction, operands));
-            break;
-        case IPU_INSTRUCTION_LOOP:
-        case IPU_INSTRUCTION_WHILE: {
-            int64_t turns = turns_of(instruction, operands);
-            executor->counters[instruction->loop] = turns;
-            if (turns > 0) {
-                r->depth++;
-            } else {
-                next = (size_t)instruction->target;
-            }
-            break;
-        }
-        case IPU_INSTRUCTION_TEST:
-            if (!read_bool(operands[0])) {
-                leave_loop(r);
-                next = (size_t)instruction->target;
-            }
-            break;
-        case IPU_INSTRUCTION_NEXT:
-            IPU_TRY(r->depth == 1 ? pass_boundary(r) : pass_inner_boundary(r));
-            if (--executor->counters[instruction->loop] > 0) {
-                next = (size_t)instruction->target;
-            } else {
-                leave_loop(r);
-            }
-            break;
-        case IPU_INSTRUCTION_SWITCH:
-            next = (size_t)branch_of(instruction, operands[0]);
-            break;
-        case IPU_INSTRUCTION_JUMP:
-            next = (size_t)instruction->target;
-            break;
-        case IPU_INSTRUCTION_HALT:
-            if (r->stats->steps == 0) { /* no loop, or none that took a turn */
-                advance_step(r);
-            }
-            return IPU_OK;
-        case IPU_INSTRUCTION_COUNT:
-            IPU_FAIL(r->ctx, INTERNAL, "an instruction without a kind");
-        }
-        *at = next;
-    }
-}
+/* --- runs ------------------------------------------------------------------------- */
 
 static void
 hold_queues(ipu_executor *executor, bool hold)
@@ -539,6 +390,10 @@ check_infeeds(ipu_ctx *ctx, const ipu_executor *executor)
                     resource->kind == IPU_RESOURCE_INFEED &&
                         !ipu_infeed_is_open(executor->resources[i]),
                     FAILED_PRECONDITION, IPU__NO_INFEED, resource->id);
+        if (resource->kind == IPU_RESOURCE_INFEED) {
+            IPU_TRY(ipu_infeed_allow_holds(ctx, executor->resources[i],
+                                           executor->holds[i]));
+        }
     }
     return IPU_OK;
 }
@@ -556,37 +411,50 @@ settle_queues(ipu_executor *executor)
 
 /* With the device: from here on the resources stay where they are. */
 static ipu_status
-run_owned(run *r)
+run_owned(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs,
+          void *const *outputs)
 {
-    size_t at = 0;
-    IPU_TRY(rebind_if_changed(r));
-    IPU_FAIL_IF(r->ctx, ipu__is_cancelled(r->cancel), INTERRUPTED,
+    size_t streams = executor->program->streams.count;
+    IPU_TRY(ipu__executor_rebind(ctx, executor));
+    IPU_FAIL_IF(ctx, ipu__is_cancelled(executor->cancel), INTERRUPTED,
                 "interrupted before the first step");
-    hold_queues(r->executor, true);
-    set_random(r);
-    ipu_status status = check_infeeds(r->ctx, r->executor);
+    hold_queues(executor, true);
+    for (size_t i = 0; i < executor->program->channels.count; i++) {
+        atomic_store(&executor->channels[i].sent, 0);
+        atomic_store(&executor->channels[i].received, 0);
+    }
+    for (size_t i = 0; i < streams; i++) {
+        executor->streams[i].call.pool = executor->pool;
+        ipu__stream_reset(&executor->streams[i], inputs, outputs);
+    }
+    begin_step(executor);
+    ipu_status status = check_infeeds(ctx, executor);
     if (status == IPU_OK) {
-        status = run_instructions(r, &at);
+        status =
+            streams == 1 ? run_alone(ctx, executor) : ipu__schedule_run(ctx, executor);
     }
-    settle_queues(r->executor);
-    hold_queues(r->executor, false);
-    if (status != IPU_OK && r->ctx->source.file == NULL) {
-        r->ctx->source = r->executor->program->instructions.items[at].source;
+    if (status == IPU_OK && executor->stats->steps == 0) {
+        advance_step(executor); /* no loop of steps, or none that took a turn */
     }
+    for (size_t i = 0; executor->is_bound && i < streams; i++) {
+        ipu__stream_release(&executor->streams[i]);
+    }
+    settle_queues(executor);
+    hold_queues(executor, false);
     return status;
 }
 
 /* An allocator that counts what goes through it. */
 typedef struct counting {
     ipu_allocator inner;
-    uint64_t count;
+    _Atomic uint64_t count;
 } counting;
 
 static void *
 count_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
 {
     counting *c = state;
-    c->count += new_bytes != 0;
+    atomic_fetch_add(&c->count, new_bytes != 0);
     return c->inner.resize(c->inner.state, pointer, old_bytes, new_bytes);
 }
 
@@ -596,27 +464,20 @@ ipu_executor_run(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs
 {
     ipu_run_stats own_stats;
     counting allocations = {.inner = ctx->allocator};
-    run r = {.ctx = ctx,
-             .executor = executor,
-             .inputs = inputs,
-             .outputs = outputs,
-             .cancel = cancel,
-             .stats = stats == NULL ? &own_stats : stats};
-    *r.stats = (ipu_run_stats){0};
+    executor->cancel = cancel;
+    executor->stats = stats == NULL ? &own_stats : stats;
+    *executor->stats = (ipu_run_stats){0};
     if (executor->device != NULL) {
         IPU_TRY(ipu__device_begin(ctx, executor->device, cancel));
     }
-    r.call.ctx = ctx;
-    r.call.pool = executor->pool;
-    r.call.workspace = executor->slab + executor->program->workspace_offset;
     uint64_t start = ipu__now_ns();
     ctx->allocator = (ipu_allocator){count_resize, &allocations};
-    ipu_status status = run_owned(&r);
+    ipu_status status = run_owned(ctx, executor, inputs, outputs);
     ctx->allocator = allocations.inner;
     if (executor->device != NULL) {
         ipu__device_end(executor->device);
     }
-    r.stats->allocations = allocations.count;
-    r.stats->run_ns = ipu__now_ns() - start;
+    executor->stats->allocations = atomic_load(&allocations.count);
+    executor->stats->run_ns = ipu__now_ns() - start;
     return status;
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs a program on a device. An executor holds the slab and the resolved pointers, so
- * that a run allocates nothing. */
+ * Runs a program on a device. An executor holds the slabs and the resolved pointers, so
+ * that a run allocates nothing. The streams of a program share the threads of the pool;
+ * one stream runs in the caller's thread, and the pool helps in its kernels.
+ *
+ * Streams that wait for each other for ever are an INTERNAL error that says which waits
+ * for what. */
 #ifndef IPU_RUN_EXECUTOR_H
 #define IPU_RUN_EXECUTOR_H
 
@@ -17,7 +21,7 @@ typedef struct ipu_executor ipu_executor;
 ipu_status ipu_executor_create(ipu_ctx *ctx, const ipu_program *program,
                                ipu_device *device, ipu_pool *pool, ipu_executor **out);
 void ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor);
-void ipu_executor_set_pool(ipu_executor *executor, ipu_pool *pool);
+ipu_status ipu_executor_set_pool(ipu_ctx *ctx, ipu_executor *executor, ipu_pool *pool);
 
 /* The random state of the next run, for an executor without a device. */
 void ipu_executor_set_random(ipu_executor *executor, uint64_t seed, uint64_t step);

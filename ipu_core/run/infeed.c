@@ -3,17 +3,22 @@
  * The infeed: a ring of slots between one producer thread and a device.
  *
  * `published` counts the elements made, `taken` those the device has asked for. The
- * ring has one slot more than its depth: while the device uses element n, elements n +
- * 1 to n + depth may be made, and none of them lies in the slot of n. So nothing is
- * given back: taking the next element is what frees the last one's slot, and what is
- * read ahead is `depth` elements, never more.
+ * device holds elements that it took until it releases them, in any order, up to
+ * `holds` at a time; there are depth + holds slots. So while fewer than `depth`
+ * elements are published and not taken, a slot is free, and what is read ahead is
+ * `depth` elements, never more.
  *
- * Both counters only grow, each is written by one side, so the fast path takes no lock:
+ * `order` is a ring of slot numbers. Element n lies in slot order[n]; the device
+ * appends each slot that it gives back (`freed` counts them, and those that were free
+ * at the beginning), so an element's slot is known before the element is made.
+ *
+ * Counters only grow and each is written by one side, so the fast path takes no lock:
  * a side that finds what it needs goes on, else it spins for a moment and then sleeps
  * under the mutex. A sleeper says so in a flag before it looks a last time; the other
  * side looks at the flag after it has moved its counter, so one of them always sees the
  * other. A producer that slept on a full ring is woken when half of it is free: then it
- * fills several slots for one wake-up.
+ * fills several slots for one wake-up. A device that has other things to do than to
+ * sleep is told by a listener instead.
  *
  * Memory comes from the allocator of the context that created the queue. */
 #define _GNU_SOURCE
@@ -32,10 +37,15 @@ struct ipu_infeed {
     uint32_t depth;
     ipu_type *types;
     size_t types_bytes;
-    char *memory; /* all buffers of all slots */
+    size_t slot_bytes;
+    char *memory; /* of the first depth + 1 slots, in one piece */
     size_t memory_bytes;
-    void **slots; /* [depth + 1][type_count] */
-    size_t slots_bytes;
+    char *later[IPU_MAX_HOLDS]; /* of each later slot */
+    void **slots;               /* [slot][type_count] */
+    uint32_t *order;
+    uint32_t slot_count; /* those that have memory; room is for depth + IPU_MAX_HOLDS */
+    uint64_t freed;      /* the device's */
+    uint32_t held;       /* the device's */
     ipu_allocator allocator;
 
     _Alignas(64) _Atomic uint64_t published; /* the producer's */
@@ -47,9 +57,10 @@ struct ipu_infeed {
     ipu_status end_status;
     char end_message[MESSAGE_BYTES];
 
-    ipu_lock lock; /* protects: sleeping and waking */
+    ipu_lock lock; /* protects: sleeping, waking, listener */
     pthread_cond_t to_producer;
     pthread_cond_t to_device;
+    ipu_listener listener;
 };
 
 static void
@@ -67,6 +78,7 @@ forget_threads(void *owner)
     init_conds(queue);
     atomic_store(&queue->producer_sleeps, false);
     atomic_store(&queue->device_sleeps, false);
+    queue->listener = (ipu_listener){0};
     if (!atomic_load(&queue->is_ended)) {
         ipu_infeed_end(queue, IPU_STATUS_FAILED_PRECONDITION,
                        "the thread that feeds this infeed is not in this process: it "
@@ -74,36 +86,49 @@ forget_threads(void *owner)
     }
 }
 
+static uint64_t
+capacity_of(const ipu_infeed *queue)
+{
+    return (uint64_t)queue->depth + IPU_MAX_HOLDS;
+}
+
+/* Lays out a slot; its number goes to the end of the ring. */
+static void
+add_slot(ipu_infeed *queue, char *at)
+{
+    uint32_t slot = queue->slot_count++;
+    for (uint32_t i = 0; i < queue->type_count; i++) {
+        queue->slots[(size_t)slot * queue->type_count + i] = at;
+        at += ipu_buffer_round_up(ipu_type_bytes(&queue->types[i])) + IPU_SLACK_BYTES;
+    }
+    queue->order[queue->freed++ % capacity_of(queue)] = slot;
+}
+
 static ipu_status
 allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
 {
-    size_t slot_bytes = 0;
+    size_t bytes;
+    size_t capacity = (size_t)capacity_of(queue);
     for (uint32_t i = 0; i < queue->type_count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
-        size_t bytes = ipu_buffer_round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
-        IPU_FAIL_IF(ctx, bytes > SIZE_MAX / 4 - slot_bytes, OUT_OF_MEMORY,
+        bytes = ipu_buffer_round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
+        IPU_FAIL_IF(ctx, bytes > SIZE_MAX / 4 - queue->slot_bytes, OUT_OF_MEMORY,
                     "out of memory: an infeed's element");
-        slot_bytes += bytes;
+        queue->slot_bytes += bytes;
     }
-    size_t bytes;
-    size_t slot_count = (size_t)queue->depth + 1;
-    IPU_TRY(ipu_mul_size(ctx, slot_bytes, slot_count, &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &queue->memory));
-    queue->memory_bytes = bytes;
-    ipu__advise_huge(queue->memory, bytes);
     IPU_TRY(ipu_mul_size(ctx, queue->type_count, sizeof(ipu_type), &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->types));
     queue->types_bytes = bytes;
-    IPU_TRY(ipu_mul_size(ctx, queue->type_count * slot_count, sizeof(void *), &bytes));
+    memcpy(queue->types, types, bytes);
+    IPU_TRY(ipu_alloc(ctx, capacity * sizeof(*queue->order), &queue->order));
+    IPU_TRY(ipu_mul_size(ctx, queue->type_count, capacity * sizeof(void *), &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->slots));
-    queue->slots_bytes = bytes;
-    char *at = queue->memory;
-    for (size_t slot = 0; slot < slot_count; slot++) {
-        for (uint32_t i = 0; i < queue->type_count; i++) {
-            queue->types[i] = types[i];
-            queue->slots[slot * queue->type_count + i] = at;
-            at += ipu_buffer_round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
-        }
+    IPU_TRY(ipu_mul_size(ctx, queue->slot_bytes, (size_t)queue->depth + 1, &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->memory));
+    queue->memory_bytes = bytes;
+    ipu__advise_huge(queue->memory, bytes);
+    for (uint32_t i = 0; i <= queue->depth; i++) {
+        add_slot(queue, queue->memory + i * queue->slot_bytes);
     }
     return IPU_OK;
 }
@@ -146,9 +171,14 @@ ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue)
     pthread_cond_destroy(&queue->to_device);
     ipu_ctx own;
     ipu_ctx_init(&own, queue->allocator);
+    size_t capacity = (size_t)capacity_of(queue);
     ipu_free(&own, queue->memory, queue->memory_bytes);
+    for (int i = 0; i < IPU_MAX_HOLDS; i++) {
+        ipu_free(&own, queue->later[i], queue->slot_bytes);
+    }
     ipu_free(&own, queue->types, queue->types_bytes);
-    ipu_free(&own, queue->slots, queue->slots_bytes);
+    ipu_free(&own, queue->slots, queue->type_count * capacity * sizeof(void *));
+    ipu_free(&own, queue->order, capacity * sizeof(*queue->order));
     ipu_free(&own, queue, sizeof(*queue));
 }
 
@@ -160,9 +190,8 @@ ipu_infeed_types(const ipu_infeed *queue, const ipu_type **out)
 }
 
 static void *const *
-slot_at(const ipu_infeed *queue, uint64_t number)
+buffers_of(const ipu_infeed *queue, uint32_t slot)
 {
-    uint64_t slot = number % ((uint64_t)queue->depth + 1);
     return &queue->slots[(size_t)slot * queue->type_count];
 }
 
@@ -193,16 +222,35 @@ ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot)
         ipu_lock_drop(&queue->lock);
     }
     IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED, "the infeed is closed");
-    *slot = slot_at(queue, published);
+    *slot = buffers_of(queue, queue->order[published % capacity_of(queue)]);
     return IPU_OK;
 }
 
 static void
-wake(ipu_infeed *queue, atomic_bool *sleeps, pthread_cond_t *cond)
+wake_producer(ipu_infeed *queue)
 {
-    if (atomic_load(sleeps)) {
+    if (atomic_load(&queue->producer_sleeps)) {
         ipu_lock_take(&queue->lock);
-        pthread_cond_broadcast(cond);
+        pthread_cond_broadcast(&queue->to_producer);
+        ipu_lock_drop(&queue->lock);
+    }
+}
+
+static void
+wake_device_locked(ipu_infeed *queue)
+{
+    pthread_cond_broadcast(&queue->to_device);
+    if (queue->listener.hear != NULL) {
+        queue->listener.hear(queue->listener.state);
+    }
+}
+
+static void
+wake_device(ipu_infeed *queue)
+{
+    if (atomic_load(&queue->device_sleeps)) {
+        ipu_lock_take(&queue->lock);
+        wake_device_locked(queue);
         ipu_lock_drop(&queue->lock);
     }
 }
@@ -211,7 +259,7 @@ void
 ipu_infeed_publish(ipu_infeed *queue)
 {
     atomic_fetch_add(&queue->published, 1);
-    wake(queue, &queue->device_sleeps, &queue->to_device);
+    wake_device(queue);
 }
 
 void
@@ -224,7 +272,7 @@ ipu_infeed_end(ipu_infeed *queue, ipu_status status, const char *message)
         queue->end_message[MESSAGE_BYTES - 1] = '\0';
     }
     atomic_store(&queue->is_ended, true);
-    wake(queue, &queue->device_sleeps, &queue->to_device);
+    wake_device(queue);
 }
 
 void
@@ -233,7 +281,7 @@ ipu_infeed_close(ipu_infeed *queue)
     ipu_lock_take(&queue->lock);
     atomic_store(&queue->is_closed, true);
     pthread_cond_broadcast(&queue->to_producer);
-    pthread_cond_broadcast(&queue->to_device);
+    wake_device_locked(queue);
     ipu_lock_drop(&queue->lock);
 }
 
@@ -243,6 +291,11 @@ ipu_infeed_reopen(ipu_infeed *queue)
     ipu_lock_take(&queue->lock);
     atomic_store(&queue->published, 0);
     atomic_store(&queue->taken, 0);
+    for (uint32_t i = 0; i < queue->slot_count; i++) {
+        queue->order[i] = i;
+    }
+    queue->freed = queue->slot_count;
+    queue->held = 0;
     atomic_store(&queue->is_ended, false);
     atomic_store(&queue->is_closed, false);
     ipu_lock_drop(&queue->lock);
@@ -258,21 +311,47 @@ ipu_infeed_is_open(const ipu_infeed *queue)
 
 /* The device may go on: an element is there, or none will come. */
 static bool
-has_element(const ipu_infeed *queue, uint64_t taken)
+has_element(const ipu_infeed *queue)
 {
     return atomic_load(&queue->is_closed) || atomic_load(&queue->is_ended) ||
-           atomic_load(&queue->published) != taken;
+           atomic_load(&queue->published) != atomic_load(&queue->taken);
 }
 
-static void
-sleep_for_element(ipu_infeed *queue, uint64_t taken, const int32_t *cancel)
+bool
+ipu_infeed_has_element(ipu_infeed *queue)
 {
+    if (has_element(queue)) {
+        return true;
+    }
+    atomic_store(&queue->device_sleeps, true); /* whoever publishes now will tell */
+    return has_element(queue);
+}
+
+bool
+ipu_infeed_wait(ipu_infeed *queue, int64_t timeout_ns)
+{
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue); turn++) {
+        ipu__relax();
+    }
+    if (has_element(queue) || timeout_ns == 0) {
+        return has_element(queue);
+    }
     ipu_lock_take(&queue->lock);
     atomic_store(&queue->device_sleeps, true);
-    while (!has_element(queue, taken) && !ipu__is_cancelled(cancel)) {
-        ipu_lock_wait_for(&queue->lock, &queue->to_device, IPU__CANCEL_POLL_NS);
+    bool in_time = true;
+    while (!has_element(queue) && in_time) {
+        in_time = ipu_lock_wait_for(&queue->lock, &queue->to_device, timeout_ns);
     }
     atomic_store(&queue->device_sleeps, false);
+    ipu_lock_drop(&queue->lock);
+    return has_element(queue);
+}
+
+void
+ipu_infeed_listen(ipu_infeed *queue, ipu_listener listener)
+{
+    ipu_lock_take(&queue->lock);
+    queue->listener = listener;
     ipu_lock_drop(&queue->lock);
 }
 
@@ -292,30 +371,54 @@ end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t taken)
 }
 
 ipu_status
-ipu_infeed_dequeue(ipu_ctx *ctx, ipu_infeed *queue, const int32_t *cancel,
-                   const void *const **slot)
+ipu_infeed_allow_holds(ipu_ctx *ctx, ipu_infeed *queue, uint32_t holds)
+{
+    ipu_ctx own;
+    ipu_ctx_init(&own, queue->allocator);
+    IPU_FAIL_IF(ctx, holds > IPU_MAX_HOLDS, INTERNAL,
+                "a program cannot hold %" PRIu32 " elements of an infeed", holds);
+    while (queue->slot_count < queue->depth + holds) {
+        char **memory = &queue->later[queue->slot_count - queue->depth - 1];
+        IPU_FAIL_IF(ctx, ipu_alloc(&own, queue->slot_bytes, memory) != IPU_OK,
+                    OUT_OF_MEMORY, "%s", own.message);
+        ipu__advise_huge(*memory, queue->slot_bytes);
+        add_slot(queue, *memory);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed_element *out)
 {
     uint64_t taken = atomic_load_explicit(&queue->taken, memory_order_relaxed);
-    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue, taken); turn++) {
-        ipu__relax();
-    }
-    if (!has_element(queue, taken)) {
-        sleep_for_element(queue, taken, cancel);
-    }
+    *out = (ipu_infeed_element){0};
     IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED,
                 "the infeed was closed while a program was reading it");
     /* The end is set after the last element is published: look at it first. */
     bool is_ended = atomic_load(&queue->is_ended);
     uint64_t published = atomic_load(&queue->published);
     if (published == taken) {
-        IPU_FAIL_IF(ctx, !is_ended, INTERRUPTED,
-                    "interrupted while waiting for the infeed's next element");
-        return end_of_data(ctx, queue, taken);
+        return is_ended ? end_of_data(ctx, queue, taken) : IPU_OK;
     }
-    *slot = (const void *const *)slot_at(queue, taken);
+    IPU_FAIL_IF(ctx, queue->depth + queue->held >= queue->slot_count, INTERNAL,
+                "a program holds more elements of an infeed than it said");
+    queue->held++;
+    out->slot = queue->order[taken % capacity_of(queue)];
+    out->number = taken;
+    out->tensors = (const void *const *)buffers_of(queue, out->slot);
     atomic_fetch_add(&queue->taken, 1);
     if (published - (taken + 1) <= queue->depth / 2) {
-        wake(queue, &queue->producer_sleeps, &queue->to_producer);
+        wake_producer(queue);
     }
     return IPU_OK;
+}
+
+void
+ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element)
+{
+    if (element->tensors != NULL) {
+        queue->order[queue->freed++ % capacity_of(queue)] = element->slot;
+        queue->held--;
+        *element = (ipu_infeed_element){0};
+    }
 }

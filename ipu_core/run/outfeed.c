@@ -66,6 +66,7 @@ struct ipu_outfeed {
     chunk *first; /* oldest */
     chunk *last;
     chunk *spare;
+    ipu_listener listener;
     int64_t stored;
     uint64_t ends;        /* of runs, and resets */
     ipu_service *drainer; /* NULL: not started */
@@ -88,6 +89,7 @@ forget_threads(void *owner)
     atomic_store(&queue->device_sleeps, false);
     atomic_store(&queue->drainer_sleeps, false);
     atomic_store(&queue->readers, 0);
+    queue->listener = (ipu_listener){0};
     queue->drainer = NULL; /* not to be had any more */
 }
 
@@ -239,6 +241,9 @@ drain_locked(ipu_outfeed *queue)
     atomic_store(&queue->has_failed, status != IPU_OK);
     if (atomic_load(&queue->device_sleeps)) {
         pthread_cond_broadcast(&queue->to_device);
+        if (queue->listener.hear != NULL) {
+            queue->listener.hear(queue->listener.state);
+        }
     }
     return status;
 }
@@ -283,37 +288,77 @@ static const ipu_service_work drainer_work = {run_drainer, wake_drainer, NULL};
 /* --- device ---------------------------------------------------------------------- */
 
 static bool
-has_room(const ipu_outfeed *queue, uint64_t enqueued)
+has_room(const ipu_outfeed *queue)
 {
-    return enqueued - atomic_load(&queue->drained) < queue->depth;
+    return atomic_load(&queue->enqueued) - atomic_load(&queue->drained) < queue->depth;
+}
+
+/* Has the drainer make room. Where there is no such thread, or its storage could not
+ * grow, the caller tries itself. */
+static ipu_status
+ask_for_room_locked(ipu_outfeed *queue)
+{
+    atomic_store(&queue->device_sleeps, true);
+    if (queue->drainer == NULL || atomic_load(&queue->has_failed)) {
+        return drain_locked(queue);
+    }
+    pthread_cond_signal(&queue->to_drainer);
+    return IPU_OK;
 }
 
 static ipu_status
-wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue, uint64_t enqueued)
+no_room(ipu_ctx *ctx)
 {
-    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_room(queue, enqueued); turn++) {
+    IPU_FAIL(
+        ctx, OUT_OF_MEMORY,
+        "out of memory: the host's side of an outfeed could not grow; dequeue more "
+        "often");
+}
+
+ipu_status
+ipu_outfeed_wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue)
+{
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_room(queue); turn++) {
         ipu__relax();
     }
-    if (has_room(queue, enqueued)) {
+    if (has_room(queue)) {
         return IPU_OK;
     }
     ipu_status status = IPU_OK;
     ipu_lock_take(&queue->lock);
-    atomic_store(&queue->device_sleeps, true);
-    while (!has_room(queue, enqueued) && status == IPU_OK) {
-        if (queue->drainer == NULL || atomic_load(&queue->has_failed)) {
-            status = drain_locked(queue); /* no thread to be had, or a last try */
-        } else {
-            pthread_cond_signal(&queue->to_drainer);
+    while (!has_room(queue) && status == IPU_OK) {
+        status = ask_for_room_locked(queue);
+        if (status == IPU_OK && !has_room(queue)) {
             ipu_lock_wait(&queue->lock, &queue->to_device);
         }
     }
     atomic_store(&queue->device_sleeps, false);
+    bool found = has_room(queue);
     ipu_lock_drop(&queue->lock);
-    IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY,
-                "out of memory: the host's side of an outfeed could not grow; %s",
-                "dequeue more often");
-    return IPU_OK;
+    return found || status == IPU_OK ? IPU_OK : no_room(ctx);
+}
+
+ipu_status
+ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, bool *out)
+{
+    *out = has_room(queue);
+    if (*out) {
+        return IPU_OK;
+    }
+    ipu_lock_take(&queue->lock);
+    ipu_status status = ask_for_room_locked(queue);
+    ipu_lock_drop(&queue->lock);
+    *out = has_room(queue);
+    return *out || status == IPU_OK ? IPU_OK : no_room(ctx);
+}
+
+void
+ipu_outfeed_listen(ipu_outfeed *queue, ipu_listener listener)
+{
+    ipu_lock_take(&queue->lock);
+    queue->listener = listener;
+    atomic_store(&queue->device_sleeps, false);
+    ipu_lock_drop(&queue->lock);
 }
 
 /* Wakes those who sleep and have something to do now. */
@@ -338,10 +383,14 @@ tell(ipu_outfeed *queue)
 }
 
 ipu_status
-ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, const void *const *tensors)
+ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, const void *const *tensors,
+                    bool *done)
 {
+    IPU_TRY(ipu_outfeed_has_room(ctx, queue, done));
+    if (!*done) {
+        return IPU_OK;
+    }
     uint64_t enqueued = atomic_load_explicit(&queue->enqueued, memory_order_relaxed);
-    IPU_TRY(wait_for_room(ctx, queue, enqueued));
     char *slot = queue->ring + (size_t)(enqueued % queue->depth) * queue->element_bytes;
     for (uint32_t i = 0; i < queue->type_count; i++) {
         size_t bytes = ipu_type_bytes(&queue->types[i]);

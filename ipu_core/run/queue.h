@@ -5,20 +5,31 @@
  * Infeed: a bounded ring of slots, each with one aligned buffer (and slack) per
  * component. One producer thread fills, the device consumes; a full ring pushes back:
  * at most `depth` elements are made that the device has not asked for. The device uses
- * a slot in place until its next dequeue.
+ * a slot in place until it releases the element, and may hold several.
  *
  * Outfeed: a bounded ring on the device side and growing storage on the host side. A
  * thread of the queue's own drains the ring into the storage whenever it is half full,
  * and a host thread that waits or takes does so at once: a program whose outfeed nobody
- * reads never stalls, and one who waits sees a result as it is made. */
+ * reads never stalls, and one who waits sees a result as it is made.
+ *
+ * The device's side of a queue belongs to one thread at a time. It can sleep until it
+ * may go on, or ask and be told by a listener. */
 #ifndef IPU_RUN_QUEUE_H
 #define IPU_RUN_QUEUE_H
 
 #include "base/array.h"
 #include "base/shape.h"
+#include "program/program.h"
 
 typedef struct ipu_infeed ipu_infeed;
 typedef struct ipu_outfeed ipu_outfeed;
+
+/* Is called when a device that had to wait may go on. From any thread, with the queue's
+ * lock held: it must not call the queue. */
+typedef struct ipu_listener {
+    void (*hear)(void *state); /* NULL: nobody listens */
+    void *state;
+} ipu_listener;
 
 /* --- infeed ---------------------------------------------------------------------- */
 
@@ -46,11 +57,28 @@ void ipu_infeed_reopen(ipu_infeed *queue);
  * does not start. */
 bool ipu_infeed_is_open(const ipu_infeed *queue);
 
-/* Device: gives up the slot in use, waits for the next; the buffers stay valid until
- * the next call. OUT_OF_RANGE at the end of the data. `cancel` is polled while
- * waiting. */
-ipu_status ipu_infeed_dequeue(ipu_ctx *ctx, ipu_infeed *queue, const int32_t *cancel,
-                              const void *const **slot);
+/* An element that the device holds; all zero: none. */
+typedef struct ipu_infeed_element {
+    uint64_t number;
+    uint32_t slot;
+    const void *const *tensors; /* valid until it is released */
+} ipu_infeed_element;
+
+/* Device: how many elements it may hold at a time; 1 at the beginning, never less than
+ * before. No element may be held. */
+ipu_status ipu_infeed_allow_holds(ipu_ctx *ctx, ipu_infeed *queue, uint32_t holds);
+/* Device: the next element; none (and IPU_OK) where it is not there yet. OUT_OF_RANGE
+ * at the end of the data. */
+ipu_status ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed_element *out);
+/* Device: gives an element back, in any order; does nothing where none is held. */
+void ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element);
+/* Device: whether ipu_infeed_take will not ask it to wait. If not, the listener hears
+ * of it when that changes. */
+bool ipu_infeed_has_element(ipu_infeed *queue);
+/* Device: sleeps until then, at most timeout_ns; 0 spins for a moment. */
+bool ipu_infeed_wait(ipu_infeed *queue, int64_t timeout_ns);
+void ipu_infeed_listen(ipu_infeed *queue, ipu_listener listener);
+
 /* --- outfeed --------------------------------------------------------------------- */
 
 typedef enum ipu_outfeed_mode { IPU_OUTFEED_ALL, IPU_OUTFEED_LAST } ipu_outfeed_mode;
@@ -60,10 +88,16 @@ ipu_status ipu_outfeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type
 void ipu_outfeed_free(ipu_ctx *ctx, ipu_outfeed *queue);
 uint32_t ipu_outfeed_types(const ipu_outfeed *queue, const ipu_type **out);
 
-/* Device: waits for a free slot (never for a reader), copies one tensor per
- * component. */
+/* Device: copies one tensor per component into the next slot; *done is false, and
+ * nothing is done, where none is free. Never waits for a reader. */
 ipu_status ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue,
-                               const void *const *tensors);
+                               const void *const *tensors, bool *done);
+/* Device: whether a slot is free. If not, the drainer makes room, and the listener
+ * hears of it. OUT_OF_MEMORY where there can be no room. */
+ipu_status ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, bool *has_room);
+/* Device: sleeps until a slot is free. */
+ipu_status ipu_outfeed_wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue);
+void ipu_outfeed_listen(ipu_outfeed *queue, ipu_listener listener);
 /* Device: end of a run; everything enqueued is in the host storage when it returns.
  * Where the storage cannot grow the rest stays in the ring, and who takes gets the
  * error. */

@@ -107,9 +107,9 @@ test_failing_allocations(void)
 static ipu_instruction *
 find(ipu_program *program, ipu_instruction_kind kind)
 {
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        if (program->instructions.items[i].kind == kind) {
-            return &program->instructions.items[i];
+    for (size_t i = 0; i < program->streams.items[0].instructions.count; i++) {
+        if (program->streams.items[0].instructions.items[i].kind == kind) {
+            return &program->streams.items[0].instructions.items[i];
         }
     }
     CHECK(false);
@@ -147,7 +147,7 @@ test_program_verifier(void)
     jump->target++;
     refuse(program, "does not end behind its switch");
     jump->target--;
-    choose->target = (int32_t)program->instructions.count;
+    choose->target = (int32_t)program->streams.items[0].instructions.count;
     refuse(program, "ends outside");
     choose->target = jump->target;
     choose->branch_count = 0;

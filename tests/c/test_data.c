@@ -570,6 +570,15 @@ test_map(void)
 
 /* --- the feeder ------------------------------------------------------------------- */
 
+/* Gives back the element and waits for the next. */
+static ipu_status
+take_next(ipu_infeed *queue, ipu_infeed_element *element)
+{
+    ipu_infeed_release(queue, element);
+    while (!ipu_infeed_wait(queue, 1000000)) {}
+    return ipu_infeed_take(&ctx, queue, element);
+}
+
 static void
 test_feeder(void)
 {
@@ -577,17 +586,17 @@ test_feeder(void)
     ipu_dataset *dataset = range_of(5);
     ipu_infeed *queue;
     ipu_feeder *feeder;
-    const void *const *slot;
+    ipu_infeed_element element = {0};
     THEN(dataset, ipu_dataset_batch(&ctx, dataset, 2, true, &made_));
     THEN(dataset, ipu_dataset_prefetch(&ctx, dataset, 2, &made_));
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 1, &queue));
     CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
     for (int64_t i = 0; i < 2; i++) {
-        CHECK_OK(&ctx, ipu_infeed_dequeue(&ctx, queue, NULL, &slot));
-        CHECK(((const int64_t *)slot[0])[0] == 2 * i);
-        CHECK(((const int64_t *)slot[0])[1] == 2 * i + 1);
+        CHECK_OK(&ctx, take_next(queue, &element));
+        CHECK(((const int64_t *)element.tensors[0])[0] == 2 * i);
+        CHECK(((const int64_t *)element.tensors[0])[1] == 2 * i + 1);
     }
-    CHECK(ipu_infeed_dequeue(&ctx, queue, NULL, &slot) == IPU_STATUS_OUT_OF_RANGE);
+    CHECK(take_next(queue, &element) == IPU_STATUS_OUT_OF_RANGE);
     ipu_ctx_clear(&ctx);
     ipu_feeder_stop(feeder, NULL);
     ipu_infeed_free(&ctx, queue);
@@ -599,14 +608,15 @@ test_feeder(void)
     ipu_feeder_stop(feeder, NULL);
     ipu_infeed_free(&ctx, queue);
 
+    element = (ipu_infeed_element){0};
     /* a partial batch fails the run, and says how to repair it */
     ipu_dataset_unref(dataset);
     dataset = range_of(3);
     THEN(dataset, ipu_dataset_batch(&ctx, dataset, 2, false, &made_));
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 2, &queue));
     CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
-    CHECK_OK(&ctx, ipu_infeed_dequeue(&ctx, queue, NULL, &slot));
-    CHECK(ipu_infeed_dequeue(&ctx, queue, NULL, &slot) == IPU_STATUS_INVALID_ARGUMENT);
+    CHECK_OK(&ctx, take_next(queue, &element));
+    CHECK(take_next(queue, &element) == IPU_STATUS_INVALID_ARGUMENT);
     CHECK(strstr(ctx.message, "drop_remainder=True") != NULL);
     ipu_ctx_clear(&ctx);
     ipu_feeder_stop(feeder, NULL);

@@ -31,8 +31,8 @@ static int
 count_kind(const ipu_program *program, ipu_instruction_kind kind)
 {
     int count = 0;
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        count += program->instructions.items[i].kind == kind;
+    for (size_t i = 0; i < program->streams.items[0].instructions.count; i++) {
+        count += program->streams.items[0].instructions.items[i].kind == kind;
     }
     return count;
 }
@@ -40,9 +40,9 @@ count_kind(const ipu_program *program, ipu_instruction_kind kind)
 static const ipu_instruction *
 find_kind(const ipu_program *program, ipu_instruction_kind kind, int which)
 {
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        if (program->instructions.items[i].kind == kind && which-- == 0) {
-            return &program->instructions.items[i];
+    for (size_t i = 0; i < program->streams.items[0].instructions.count; i++) {
+        if (program->streams.items[0].instructions.items[i].kind == kind && which-- == 0) {
+            return &program->streams.items[0].instructions.items[i];
         }
     }
     return NULL;
@@ -59,8 +59,8 @@ test_in_place(ipu_ctx *ctx)
                                         " : float32[10,100]\n"
                                         "  %3 = exp(%2) : float32[10,100]\n"
                                         "} -> (%3)\n");
-    CHECK(program->memory.slab_bytes == 4032 + IPU_SLACK_BYTES); /* one buffer */
-    CHECK(program->memory.peak_live_bytes == 4032);
+    CHECK(program->streams.items[0].memory.slab_bytes == 4032 + IPU_SLACK_BYTES); /* one buffer */
+    CHECK(program->streams.items[0].memory.peak_live_bytes == 4032);
     CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 2);
     CHECK(count_kind(program, IPU_INSTRUCTION_KERNEL) == 2);
     ipu_program_free(ctx, program);
@@ -164,7 +164,7 @@ test_loops(ipu_ctx *ctx)
                                         "  %5 = repeat(%0, %1) {body=b1} : float32[8]\n"
                                         "} -> (%5)\n");
     CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 3);
-    CHECK(program->loop_count == 1);
+    CHECK(program->streams.items[0].loop_count == 1);
     ipu_program_free(ctx, program);
 
     /* two values change places: three copies in the body; %1 enters twice: one copy */
@@ -175,7 +175,7 @@ test_loops(ipu_ctx *ctx)
                            " : float32[8], float32[8]\n"
                            "} -> (%4, %5)\n");
     const ipu_instruction *loop = find_kind(program, IPU_INSTRUCTION_LOOP, 0);
-    CHECK(loop->target - (loop - program->instructions.items) == 5);
+    CHECK(loop->target - (loop - program->streams.items[0].instructions.items) == 5);
     ipu_program_free(ctx, program);
 
     /* what does not change is not moved; nested loops share one buffer */
@@ -226,10 +226,10 @@ test_print(ipu_ctx *ctx)
     CHECK_OK(ctx, ipu_program_print(ctx, program, &text, &bytes));
     const char *wanted =
         "program of 7 instructions\n"
-        "slab 4224 bytes, peak live 128 bytes at 1\n"
-        "constants 0 bytes, workspace 0 bytes at slab+0\n"
+        "constants 0 bytes, workspace 0 bytes\n"
         "input 0 int32[]\n"
         "output 0 int32[]\n"
+        "slab 4224 bytes, peak live 128 bytes at 1\n"
         "    0  copy    input[0] -> slab+0, 4 bytes\n"
         "    1  copy    slab+0 -> slab+64, 4 bytes\n"
         "    2  loop    #0 slab+0 -> 5\n"
@@ -275,8 +275,8 @@ test_teeth(ipu_ctx *ctx)
                                    "  %7 = repeat(%0, %1) {body=b1} : float32[8]\n"
                                    "} -> (%7)\n");
     CHECK_OK(ctx, ipu_program_verify(ctx, program));
-    for (size_t i = 0; i < program->instructions.count; i++) {
-        ipu_instruction *instruction = &program->instructions.items[i];
+    for (size_t i = 0; i < program->streams.items[0].instructions.count; i++) {
+        ipu_instruction *instruction = &program->streams.items[0].instructions.items[i];
         ipu_instruction kept = *instruction;
         ipu_place place = {.space = IPU_SPACE_SLAB, .offset = 1 << 20};
         if (kept.input_count == 1) {

@@ -489,7 +489,7 @@ test_read_ahead(ipu_ctx *ctx)
     rig r;
     make_rig(ctx, &r, DEPTH, 4);
     void *const *slot;
-    const void *const *used;
+    ipu_infeed_element used = {0};
     int made = 0;
     float kept = -1;
     for (int taken = 0; taken < COUNT; taken++) {
@@ -499,10 +499,11 @@ test_read_ahead(ipu_ctx *ctx)
             ipu_infeed_publish(r.infeed);
         }
         /* the slot in use is not among those that were filled meanwhile */
-        CHECK(taken == 0 || ((const float *)used[1])[0] == kept);
-        CHECK_OK(ctx, ipu_infeed_dequeue(ctx, r.infeed, NULL, &used));
-        kept = ((const float *)used[1])[0];
-        CHECK(kept == (float)taken);
+        CHECK(taken == 0 || ((const float *)used.tensors[1])[0] == kept);
+        ipu_infeed_release(r.infeed, &used);
+        CHECK_OK(ctx, ipu_infeed_take(ctx, r.infeed, &used));
+        kept = ((const float *)used.tensors[1])[0];
+        CHECK(kept == (float)taken && used.number == (uint64_t)taken);
     }
     free_rig(&r);
 }
@@ -582,6 +583,50 @@ test_cancel(ipu_ctx *ctx)
     pthread_join(threads[1], NULL);
     CHECK(stats.infeed_wait_ns > 1000000);
     CHECK(read_float(ctx, r.device, r.variable) == before);
+    free_rig(&r);
+}
+
+/* --- a feeder that looks at variables --------------------------------------------- */
+
+/* Reads, and now and then writes, the variable before each element. A run that waits
+ * for the element has not written anything in its step: it lets the feeder pass. */
+static void *
+feed_by_variable(void *argument)
+{
+    rig *r = argument;
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    for (int i = 0; i < 60; i++) {
+        float value = -1;
+        void *const *slot;
+        sleep_ms(i % 3); /* so that the run waits for it */
+        ipu_device_variable_read(&ctx, r->device, r->variable, 0, &value,
+                                 sizeof(value));
+        if (i == 30) {
+            value += 1000;
+            ipu_device_variable_write(&ctx, r->device, r->variable, &value,
+                                      sizeof(value));
+        }
+        if (ipu_infeed_acquire(&ctx, r->infeed, &slot) != IPU_OK) {
+            break;
+        }
+        memset(slot[0], 0, 16);
+        *(float *)slot[1] = value;
+        ipu_infeed_publish(r->infeed);
+    }
+    return NULL;
+}
+
+static void
+test_feeder_reads_variables(ipu_ctx *ctx)
+{
+    rig r;
+    pthread_t thread;
+    make_rig(ctx, &r, 1, 64);
+    pthread_create(&thread, NULL, feed_by_variable, &r);
+    CHECK_OK(ctx, run_steps(&r, 60, NULL, NULL, NULL));
+    pthread_join(thread, NULL);
+    CHECK(read_float(ctx, r.device, r.variable) == 1060);
     free_rig(&r);
 }
 
@@ -1030,6 +1075,7 @@ main(void)
     test_read_ahead(&ctx);
     test_delete(&ctx);
     test_cancel(&ctx);
+    test_feeder_reads_variables(&ctx);
     test_removal(&ctx);
     test_two_programs(&ctx);
     test_random(&ctx);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Programs as data: what can be asked of them, and their end. */
+#include "program/program.h"
+
+uint32_t
+ipu_program_holds(const ipu_program *program, uint32_t resource)
+{
+    uint32_t holds = 0;
+    for (size_t s = 0; s < program->streams.count; s++) {
+        const ipu_stream *stream = &program->streams.items[s];
+        for (size_t i = 0; i < stream->instructions.count; i++) {
+            const ipu_instruction *instruction = &stream->instructions.items[i];
+            if (instruction->kind == IPU_INSTRUCTION_DEQUEUE &&
+                instruction->resource == resource && instruction->hold >= holds) {
+                holds = instruction->hold + 1;
+            }
+        }
+    }
+    return holds;
+}
+
+void
+ipu_program_free(ipu_ctx *ctx, ipu_program *program)
+{
+    if (program == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < program->streams.count; i++) {
+        IPU_ARRAY_FREE(ctx, &program->streams.items[i].instructions);
+    }
+    IPU_ARRAY_FREE(ctx, &program->streams);
+    IPU_ARRAY_FREE(ctx, &program->channels);
+    IPU_ARRAY_FREE(ctx, &program->specs);
+    IPU_ARRAY_FREE(ctx, &program->resources);
+    ipu_arena_free(ctx, &program->arena);
+    ipu_free(ctx, program, sizeof(*program));
+}

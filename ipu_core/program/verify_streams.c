@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the streams of a program share, checked: channels lead from one stream to
+ * another; a queue, and an output, is used by one stream; a variable that a stream
+ * writes is used by no other. So streams cannot disturb each other, however they are
+ * interleaved.
+ *
+ * Whether each message that is waited for is sent depends on trip counts and branches:
+ * the engine finds out (run/schedule.c). */
+#include <inttypes.h>
+
+#include "program/verify_impl.h"
+
+/* Which stream uses something: a number, or one of these. */
+enum { NOBODY = UINT32_MAX, SEVERAL = UINT32_MAX - 1 };
+
+typedef struct owners {
+    ipu_ctx *ctx;
+    const ipu_program *program;
+    uint32_t *users;   /* per resource */
+    uint32_t *writers; /* per resource */
+    uint32_t *outputs; /* per output of the program */
+} owners;
+
+static void
+note_user(uint32_t *user, uint32_t stream)
+{
+    *user = *user == (uint32_t)NOBODY || *user == stream ? stream : (uint32_t)SEVERAL;
+}
+
+static bool
+writes_variables(const ipu_program *program, const ipu_instruction *instruction)
+{
+    if (instruction->kind == IPU_INSTRUCTION_KERNEL) {
+        const ipu_kernel_spec *spec = &program->specs.items[instruction->spec];
+        return (ipu_op_info_of(spec->op)->flags & IPU_OP_WRITES) != 0;
+    }
+    return true;
+}
+
+static void
+note_instruction(owners *o, const ipu_instruction *instruction, uint32_t stream)
+{
+    bool is_queue = instruction->kind == IPU_INSTRUCTION_DEQUEUE ||
+                    instruction->kind == IPU_INSTRUCTION_RELEASE ||
+                    instruction->kind == IPU_INSTRUCTION_ENQUEUE;
+    if (is_queue) {
+        note_user(&o->users[instruction->resource], stream);
+    }
+    for (uint32_t i = 0; i < instruction->input_count; i++) {
+        if (instruction->inputs[i].space == IPU_SPACE_VARIABLE) {
+            note_user(&o->users[instruction->inputs[i].index], stream);
+        }
+    }
+    for (uint32_t i = 0; i < instruction->output_count; i++) {
+        ipu_place place = instruction->outputs[i];
+        if (place.space == IPU_SPACE_OUTPUT) {
+            note_user(&o->outputs[place.index], stream);
+        } else if (place.space == IPU_SPACE_VARIABLE) {
+            note_user(&o->users[place.index], stream);
+            if (writes_variables(o->program, instruction)) {
+                note_user(&o->writers[place.index], stream);
+            }
+        }
+    }
+}
+
+static ipu_status
+check_owners(const owners *o)
+{
+    const ipu_program *program = o->program;
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        bool is_variable = program->resources.items[i].kind == IPU_RESOURCE_VARIABLE;
+        IPU_FAIL_IF(o->ctx, !is_variable && o->users[i] == (uint32_t)SEVERAL, INTERNAL,
+                    "several streams use queue %" PRIu32 " of the program", i);
+        IPU_FAIL_IF(o->ctx,
+                    o->writers[i] != (uint32_t)NOBODY &&
+                        o->users[i] == (uint32_t)SEVERAL,
+                    INTERNAL,
+                    "a stream writes variable %" PRIu32
+                    " of the program, which another one uses",
+                    i);
+    }
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        IPU_FAIL_IF(o->ctx, o->outputs[i] == (uint32_t)SEVERAL, INTERNAL,
+                    "several streams write output %" PRIu32 " of the program", i);
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_channels(ipu_ctx *ctx, const ipu_program *program)
+{
+    for (uint32_t i = 0; i < program->channels.count; i++) {
+        const ipu_channel *channel = &program->channels.items[i];
+        IPU_FAIL_IF(ctx,
+                    channel->from >= program->streams.count ||
+                        channel->to >= program->streams.count ||
+                        channel->from == channel->to || channel->depth == 0,
+                    INTERNAL, "channel %" PRIu32 " leads nowhere", i);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu__verify_streams(ipu_ctx *ctx, const ipu_program *program)
+{
+    size_t count = program->resources.count;
+    size_t total = 2 * count + program->output_count;
+    uint32_t *users;
+    IPU_TRY(check_channels(ctx, program));
+    if (total == 0) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu_alloc(ctx, total * sizeof(*users), &users));
+    owners o = {ctx, program, users, users + count, users + 2 * count};
+    for (size_t i = 0; i < total; i++) {
+        users[i] = (uint32_t)NOBODY;
+    }
+    for (uint32_t s = 0; s < program->streams.count; s++) {
+        const ipu_stream *stream = &program->streams.items[s];
+        for (size_t i = 0; i < stream->instructions.count; i++) {
+            note_instruction(&o, &stream->instructions.items[i], s);
+        }
+    }
+    ipu_status status = check_owners(&o);
+    ipu_free(ctx, users, total * sizeof(*users));
+    return status;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The parts of the engine: executor.c makes and binds it and runs a program of one
+ * stream, stream.c runs the instructions of a stream, schedule.c shares out several
+ * streams among the workers. */
+#ifndef IPU_RUN_EXECUTOR_IMPL_H
+#define IPU_RUN_EXECUTOR_IMPL_H
+
+#include <stdatomic.h>
+
+#include "run/device_impl.h"
+#include "run/executor.h"
+#include "run/run_impl.h"
+
+/* An operand that lies in an element of an infeed. */
+typedef struct ipu__patch {
+    uint32_t component; /* of the infeed */
+    uint32_t hold;
+    size_t operand;
+} ipu__patch;
+
+/* An operand that is an input or an output of the program. */
+typedef struct ipu__buffer_use {
+    uint32_t index;
+    bool is_output;
+    size_t operand;
+} ipu__buffer_use;
+
+/* Messages between two streams: a ring, of which each side moves one counter. */
+typedef struct ipu__channel {
+    const ipu_channel *code;
+    char *ring;
+    size_t message_bytes;
+    _Alignas(64) _Atomic uint64_t sent;
+    _Alignas(64) _Atomic uint64_t received;
+} ipu__channel;
+
+/* Where a stream stopped. */
+typedef enum ipu__progress {
+    IPU__HALTED,
+    IPU__STEP_END,    /* at a NEXT, once; then has_ended_step lets it pass */
+    IPU__WOULD_BLOCK, /* at an instruction that waits for something */
+    IPU__FAILED       /* the stream's context says why */
+} ipu__progress;
+
+typedef struct ipu__stream {
+    const ipu_stream *code;
+    const ipu_kernel_spec *specs;
+    ipu_executor *executor;
+    uint32_t number;
+    char *slab;
+    size_t *first_operand; /* per instruction */
+    void **operands; /* inputs, then outputs, of one instruction after the other */
+    size_t operand_count;
+    ipu__patch *patches; /* by resource */
+    size_t patch_count;
+    size_t *first_patch; /* per resource, and one more */
+    ipu__buffer_use *buffers;
+    size_t buffer_count;
+    uint8_t *writes_variable;     /* per instruction */
+    ipu_infeed_element *elements; /* per resource and hold */
+    int64_t *counters;            /* per loop: turns left */
+
+    /* the position in a run */
+    size_t at;
+    uint32_t depth; /* of loops inside of a step */
+    bool has_ended_step;
+    bool has_written;      /* a variable, since the step began */
+    uint64_t cancelled_ns; /* when an inner loop first saw the flag; 0: not yet */
+    ipu_random_key step;   /* of micro-batch 0 of the step */
+    ipu_kernel_call call; /* what all kernel calls have in common, and the random key */
+    ipu_ctx *ctx;
+    atomic_bool is_blocked; /* others tell when they send or receive */
+} ipu__stream;
+
+typedef struct ipu__workspace {
+    char *memory;
+    bool is_taken;
+} ipu__workspace;
+
+struct ipu_executor {
+    const ipu_program *program;
+    ipu_device *device;
+    ipu_pool *pool;     /* may be NULL */
+    ipu_pool *own_pool; /* where streams need one and there is none */
+    ipu__stream *streams;
+    ipu__channel *channels;
+    ipu_ctx *contexts; /* of several streams */
+    ipu_lock lock;     /* of schedule.c, which uses the states */
+    uint8_t *states;
+    uint32_t *holds;            /* per resource: elements held at a time */
+    void **resources;           /* a variable's data, or a queue */
+    ipu__workspace *workspaces; /* one for each thread that can be at a stream */
+    size_t workspace_count;
+    size_t workspace_room;
+    bool is_bound;
+    uint64_t generation; /* of the device, when it was bound */
+    uint64_t own_seed;   /* without a device */
+    uint64_t own_step;
+    /* of the run */
+    const int32_t *cancel;
+    ipu_run_stats *stats;
+};
+
+/* --- stream.c --------------------------------------------------------------------- */
+
+ipu_status ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number);
+void ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream);
+/* Resolves all operands but those in elements of infeeds, inputs and outputs. */
+void ipu__stream_bind(ipu__stream *stream);
+/* To the first instruction, with the inputs and outputs of a run. */
+void ipu__stream_reset(ipu__stream *stream, const void *const *inputs,
+                       void *const *outputs);
+/* A new step: what random ops draw from until the next one. */
+static inline void
+ipu__stream_begin_step(ipu__stream *stream, const ipu_random_key *key)
+{
+    stream->step = *key;
+    stream->call.random = *key;
+    stream->has_written = false;
+}
+/* Runs until it halts, fails, ends a step or would block. */
+ipu__progress ipu__stream_run(ipu__stream *stream);
+/* Whether it would not block any more. */
+bool ipu__stream_can_go_on(ipu__stream *stream);
+/* Whether it waits for a thread that is none of the engine's: a feeder or a drainer. */
+bool ipu__stream_waits_for_host(const ipu__stream *stream);
+/* Gives back all elements of infeeds. */
+void ipu__stream_release(ipu__stream *stream);
+/* Where it is and what it waits for; returns text. */
+const char *ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes);
+
+/* --- executor.c ------------------------------------------------------------------- */
+
+/* The end of a step, for all streams: the step counter moves on, hosts get at the
+ * variables, the cancel flag is looked at. */
+ipu_status ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor);
+/* Where something was removed from the device: what this program needs may be gone. */
+ipu_status ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor);
+
+/* --- schedule.c ------------------------------------------------------------------- */
+
+/* Runs all streams to their end. */
+ipu_status ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor);
+
+#endif

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Several streams, any number of workers. The streams are a source of work of the pool:
+ * a worker takes one that can go on, runs it until it would block, and looks for the
+ * next. Nobody waits with a stream in his hands, so two threads run sixteen streams.
+ *
+ * A stream is READY, RUNNING, BLOCKED, at the END of a step, or OVER (halted or
+ * failed). States change under the lock. Whether a blocked stream can go on is not
+ * noted but asked, whenever a worker looks for work; who makes it possible announces
+ * it. When no stream runs and none can, what they wait for is settled:
+ *
+ *   - all that are not over are at the end of a step: the step ends;
+ *   - one has failed: the run ends. The others have come as far as they can without it,
+ *     so what they have done does not depend on time;
+ *   - one waits for a feeder or a drainer: so do the workers. Where no stream has
+ *     written a variable in this step, this counts as a step's end, and host threads
+ * get at the variables: the feeder may be one of them;
+ *   - else nothing will ever change, and the error says who waits for what. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "run/executor_impl.h"
+
+enum { READY, RUNNING, BLOCKED, END, OVER };
+
+typedef struct schedule {
+    ipu_ctx *ctx; /* the run's; an error that is no stream's */
+    ipu_executor *executor;
+    uint32_t count;
+    ipu_lock *lock; /* protects all below */
+    uint8_t *states;
+    uint32_t next; /* where to look first */
+    uint32_t running;
+    bool is_settling; /* a worker ends a step */
+    bool is_paused;   /* host threads are at the variables */
+    bool has_failed;
+    uint64_t waits_since; /* for a host; 0: none does */
+    atomic_bool is_over;
+} schedule;
+
+static void
+finish_locked(schedule *s)
+{
+    atomic_store(&s->is_over, true);
+    ipu_pool_announce(s->executor->pool);
+}
+
+/* --- taking and giving back a stream ---------------------------------------------- */
+
+static bool
+is_ready(const schedule *s, uint32_t i)
+{
+    return s->states[i] == READY ||
+           (s->states[i] == BLOCKED && ipu__stream_can_go_on(&s->executor->streams[i]));
+}
+
+/* The next stream that can go on, in turn; -1: none. */
+static int64_t
+find_ready_locked(const schedule *s)
+{
+    for (uint32_t k = 0; k < s->count; k++) {
+        uint32_t i = (s->next + k) % s->count;
+        if (is_ready(s, i)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Streams go on: host threads leave the variables. */
+static ipu_status
+resume_locked(schedule *s)
+{
+    if (s->waits_since != 0) {
+        s->executor->stats->infeed_wait_ns += ipu__now_ns() - s->waits_since;
+        s->waits_since = 0;
+    }
+    if (!s->is_paused) {
+        return IPU_OK;
+    }
+    s->is_paused = false;
+    ipu__device_resume(s->executor->device);
+    return ipu__executor_rebind(s->ctx, s->executor);
+}
+
+static ipu__workspace *
+take_workspace_locked(schedule *s)
+{
+    ipu__workspace *workspace = s->executor->workspaces;
+    while (workspace->is_taken) { /* fewer streams run than there are */
+        workspace++;
+    }
+    workspace->is_taken = true;
+    return workspace;
+}
+
+static void
+run_stream_locked(schedule *s, uint32_t i)
+{
+    ipu__stream *stream = &s->executor->streams[i];
+    ipu__workspace *workspace = take_workspace_locked(s);
+    s->states[i] = RUNNING;
+    s->running++;
+    s->next = (i + 1) % s->count;
+    atomic_store(&stream->is_blocked, false);
+    bool is_more =
+        s->running < s->executor->workspace_count && find_ready_locked(s) >= 0;
+    ipu_lock_drop(s->lock);
+    if (is_more) {
+        ipu_pool_announce(s->executor->pool);
+    }
+    stream->call.workspace = workspace->memory;
+    ipu__progress progress = ipu__stream_run(stream);
+    ipu_lock_take(s->lock);
+    workspace->is_taken = false;
+    s->running--;
+    switch (progress) {
+    case IPU__WOULD_BLOCK:
+        s->states[i] = BLOCKED;
+        atomic_store(&stream->is_blocked, true);
+        break;
+    case IPU__STEP_END:
+        s->states[i] = END;
+        break;
+    case IPU__FAILED:
+        s->has_failed = true;
+        s->states[i] = OVER;
+        break;
+    case IPU__HALTED:
+        s->states[i] = OVER;
+        break;
+    }
+}
+
+/* --- when no stream can go on ----------------------------------------------------- */
+
+static void
+report_deadlock(schedule *s)
+{
+    char list[800] = "";
+    char one[160];
+    size_t used = 0;
+    for (uint32_t i = 0; i < s->count && used + sizeof(one) + 2 < sizeof(list); i++) {
+        if (s->states[i] != OVER) {
+            ipu__stream_describe(&s->executor->streams[i], one, sizeof(one));
+            used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+                                     used == 0 ? "" : "; ", one);
+        }
+    }
+    (void)ipu_ctx_fail(s->ctx, IPU_STATUS_INTERNAL,
+                       "the streams of the program wait for each other for ever: %s",
+                       list);
+}
+
+static void
+end_step_locked(schedule *s)
+{
+    s->is_settling = true;
+    ipu_lock_drop(s->lock);
+    ipu_status status = ipu__executor_end_step(s->ctx, s->executor);
+    ipu_lock_take(s->lock);
+    s->is_settling = false;
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (s->states[i] == END) {
+            s->executor->streams[i].has_ended_step = true;
+            s->states[i] = READY;
+        }
+    }
+    if (status != IPU_OK) {
+        finish_locked(s);
+    }
+}
+
+/* The streams wait for a host thread: it may need the variables. */
+static void
+pause_locked(schedule *s)
+{
+    bool has_written = false;
+    s->waits_since = s->waits_since == 0 ? ipu__now_ns() : s->waits_since;
+    for (uint32_t i = 0; i < s->count; i++) {
+        has_written |= s->executor->streams[i].has_written;
+    }
+    if (!has_written && !s->is_paused && s->executor->device != NULL) {
+        s->is_paused = true;
+        ipu__device_pause(s->executor->device);
+    }
+}
+
+/* No stream runs and none can: whether there is something to do now. */
+static bool
+settle_locked(schedule *s)
+{
+    uint32_t over = 0;
+    uint32_t at_end = 0;
+    uint32_t for_host = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        over += s->states[i] == OVER;
+        at_end += s->states[i] == END;
+        for_host += s->states[i] == BLOCKED &&
+                    ipu__stream_waits_for_host(&s->executor->streams[i]);
+    }
+    if (s->has_failed || over == s->count) {
+        finish_locked(s);
+        return false;
+    }
+    if (over + at_end == s->count) {
+        end_step_locked(s);
+        return true;
+    }
+    if (for_host > 0) {
+        pause_locked(s);
+        return false;
+    }
+    report_deadlock(s);
+    finish_locked(s);
+    return false;
+}
+
+/* --- the source of work ----------------------------------------------------------- */
+
+static bool
+work(void *state)
+{
+    schedule *s = state;
+    bool found = false;
+    ipu_lock_take(s->lock);
+    if (!atomic_load(&s->is_over) && !s->is_settling) {
+        int64_t ready =
+            s->running < s->executor->workspace_count ? find_ready_locked(s) : -1;
+        if (ready >= 0 && resume_locked(s) != IPU_OK) {
+            finish_locked(s);
+        } else if (ready >= 0) {
+            run_stream_locked(s, (uint32_t)ready);
+            found = true;
+        } else if (s->running == 0) {
+            found = settle_locked(s);
+        }
+    }
+    ipu_lock_drop(s->lock);
+    return found;
+}
+
+static bool
+is_over(void *state)
+{
+    schedule *s = state;
+    return atomic_load(&s->is_over);
+}
+
+/* Every few milliseconds, while there is nothing to do. */
+static void
+look_for_cancel(void *state)
+{
+    schedule *s = state;
+    ipu_lock_take(s->lock);
+    if (s->running == 0 && !s->is_settling && !atomic_load(&s->is_over) &&
+        ipu__is_cancelled(s->executor->cancel)) {
+        (void)ipu_ctx_fail(s->ctx, IPU_STATUS_INTERRUPTED,
+                           "interrupted while waiting for the infeed's next element");
+        finish_locked(s);
+    }
+    ipu_lock_drop(s->lock);
+}
+
+static void
+hear(void *state)
+{
+    ipu_executor *executor = state;
+    ipu_pool_announce(executor->pool);
+}
+
+static void
+listen_to_queues(ipu_executor *executor, ipu_listener listener)
+{
+    const ipu_program *program = executor->program;
+    for (uint32_t i = 0; i < program->resources.count; i++) {
+        ipu_resource_kind kind = program->resources.items[i].kind;
+        if (kind == IPU_RESOURCE_INFEED) {
+            ipu_infeed_listen(executor->resources[i], listener);
+        } else if (kind == IPU_RESOURCE_OUTFEED) {
+            ipu_outfeed_listen(executor->resources[i], listener);
+        }
+    }
+}
+
+/* The error of the first stream that has one: the same on every run. */
+static ipu_status
+first_error(const schedule *s)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        const ipu_ctx *own = s->executor->streams[i].ctx;
+        if (own->status != IPU_OK && s->ctx->status == IPU_OK) {
+            s->ctx->status = own->status;
+            s->ctx->source = own->source;
+            memcpy(s->ctx->message, own->message, sizeof(own->message));
+            if (s->ctx->source.file == NULL) {
+                const ipu__stream *stream = &s->executor->streams[i];
+                s->ctx->source = stream->code->instructions.items[stream->at].source;
+            }
+        }
+    }
+    return s->ctx->status;
+}
+
+ipu_status
+ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor)
+{
+    schedule s = {.ctx = ctx,
+                  .executor = executor,
+                  .count = (uint32_t)executor->program->streams.count,
+                  .lock = &executor->lock,
+                  .states = executor->states};
+    for (uint32_t i = 0; i < s.count; i++) {
+        s.states[i] = READY;
+        executor->streams[i].ctx = &executor->contexts[i];
+        executor->streams[i].call.ctx = &executor->contexts[i];
+        ipu_ctx_init(&executor->contexts[i], ctx->allocator);
+    }
+    listen_to_queues(executor, (ipu_listener){hear, executor});
+    ipu_work_source source = {work, is_over, &s};
+    ipu_pool_serve(executor->pool, &source, look_for_cancel);
+    listen_to_queues(executor, (ipu_listener){0});
+    if (s.is_paused) {
+        ipu__device_resume(executor->device);
+    }
+    return first_error(&s);
+}

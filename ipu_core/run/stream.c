@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A stream: one loop over instructions that looks nothing up and allocates nothing. All
+ * operands are resolved to pointers before: into the slab, the program's constants and
+ * the device's variables when the executor is made, to inputs and outputs when a run
+ * begins, to elements of infeeds when they are dequeued.
+ *
+ * Where a stream would have to wait it returns. Its whole position lies in the struct:
+ * the instruction, the counters of the loops around it, the elements it holds. So any
+ * thread can take it up again; it belongs to one thread at a time.
+ *
+ * Random ops draw anew at each step, and in inner loops at each turn: the key's `turn`
+ * counts the turns that ended since the stream entered the outermost of the inner loops
+ * around, however these are nested; outside of inner loops it is 0. Which micro-batch
+ * of the step it is, the instruction MICRO_BATCH says. So numbers depend on what is
+ * computed, and not on when. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "run/executor_impl.h"
+
+/* How long a cancelled run may take to reach the end of a step. */
+enum { CANCEL_GRACE_NS = 200 * 1000 * 1000 };
+
+/* --- life ------------------------------------------------------------------------- */
+
+static void
+count_operands(ipu__stream *stream)
+{
+    const ipu_stream *code = stream->code;
+    for (size_t i = 0; i < code->instructions.count; i++) {
+        const ipu_instruction *instruction = &code->instructions.items[i];
+        stream->operand_count += instruction->input_count + instruction->output_count;
+        for (uint32_t k = 0; k < instruction->input_count; k++) {
+            stream->patch_count += instruction->inputs[k].space == IPU_SPACE_INFEED;
+            stream->buffer_count += instruction->inputs[k].space == IPU_SPACE_INPUT ||
+                                    instruction->inputs[k].space == IPU_SPACE_OUTPUT;
+        }
+        for (uint32_t k = 0; k < instruction->output_count; k++) {
+            stream->buffer_count += instruction->outputs[k].space == IPU_SPACE_OUTPUT;
+        }
+    }
+}
+
+/* Which operands are inputs and outputs of the program. */
+static void
+find_buffers(ipu__stream *stream)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < stream->code->instructions.count; i++) {
+        const ipu_instruction *instruction = &stream->code->instructions.items[i];
+        size_t operand = stream->first_operand[i];
+        uint32_t inputs = instruction->input_count;
+        for (uint32_t k = 0; k < inputs + instruction->output_count; k++) {
+            ipu_place place =
+                k < inputs ? instruction->inputs[k] : instruction->outputs[k - inputs];
+            if (place.space == IPU_SPACE_INPUT || place.space == IPU_SPACE_OUTPUT) {
+                stream->buffers[found++] = (ipu__buffer_use){
+                    place.index, place.space == IPU_SPACE_OUTPUT, operand + k};
+            }
+        }
+    }
+}
+
+/* Which operands lie in which infeed's elements. */
+static void
+find_patches(ipu__stream *stream)
+{
+    const ipu_program *program = stream->executor->program;
+    size_t found = 0;
+    for (uint32_t r = 0; r < program->resources.count; r++) {
+        stream->first_patch[r] = found;
+        uint32_t base = ipu_program_infeed_base(program, r);
+        uint32_t end = ipu_program_infeed_base(program, r + 1);
+        for (size_t i = 0; base < end && i < stream->code->instructions.count; i++) {
+            const ipu_instruction *instruction = &stream->code->instructions.items[i];
+            for (uint32_t k = 0; k < instruction->input_count; k++) {
+                ipu_place place = instruction->inputs[k];
+                if (place.space == IPU_SPACE_INFEED && place.index >= base &&
+                    place.index < end) {
+                    stream->patches[found++] =
+                        (ipu__patch){place.index - base, (uint32_t)place.offset,
+                                     stream->first_operand[i] + k};
+                }
+            }
+        }
+    }
+    stream->first_patch[program->resources.count] = found;
+}
+
+static bool
+writes_variable(const ipu_program *program, const ipu_instruction *instruction)
+{
+    if (instruction->kind == IPU_INSTRUCTION_KERNEL) {
+        const ipu_kernel_spec *spec = &program->specs.items[instruction->spec];
+        return (ipu_op_info_of(spec->op)->flags & IPU_OP_WRITES) != 0;
+    }
+    bool found = false;
+    for (uint32_t i = 0; i < instruction->output_count; i++) {
+        found |= instruction->outputs[i].space == IPU_SPACE_VARIABLE;
+    }
+    return found;
+}
+
+ipu_status
+ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
+{
+    ipu__stream *stream = &executor->streams[number];
+    const ipu_program *program = executor->program;
+    const ipu_stream *code = &program->streams.items[number];
+    size_t count = code->instructions.count;
+    size_t resources = program->resources.count;
+    stream->code = code;
+    stream->specs = program->specs.items;
+    stream->executor = executor;
+    stream->number = number;
+    count_operands(stream);
+    IPU_TRY(ipu_alloc(ctx, code->memory.slab_bytes, &stream->slab));
+    ipu__advise_huge(stream->slab, code->memory.slab_bytes);
+    IPU_TRY(ipu_alloc(ctx, count * sizeof(size_t), &stream->first_operand));
+    IPU_TRY(ipu_alloc(ctx, stream->operand_count * sizeof(void *), &stream->operands));
+    IPU_TRY(ipu_alloc(ctx, stream->patch_count * sizeof(ipu__patch), &stream->patches));
+    IPU_TRY(ipu_alloc(ctx, (resources + 1) * sizeof(size_t), &stream->first_patch));
+    IPU_TRY(ipu_alloc(ctx, stream->buffer_count * sizeof(ipu__buffer_use),
+                      &stream->buffers));
+    IPU_TRY(ipu_alloc(ctx, count, &stream->writes_variable));
+    IPU_TRY(ipu_alloc(ctx, resources * IPU_MAX_HOLDS * sizeof(ipu_infeed_element),
+                      &stream->elements));
+    IPU_TRY(ipu_alloc(ctx, code->loop_count * sizeof(int64_t), &stream->counters));
+    size_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+        const ipu_instruction *instruction = &code->instructions.items[i];
+        stream->first_operand[i] = next;
+        next += instruction->input_count + instruction->output_count;
+        stream->writes_variable[i] = writes_variable(program, instruction);
+    }
+    find_patches(stream);
+    find_buffers(stream);
+    return IPU_OK;
+}
+
+void
+ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream)
+{
+    const ipu_stream *code = stream->code;
+    if (code == NULL) {
+        return;
+    }
+    size_t count = code->instructions.count;
+    size_t resources = stream->executor->program->resources.count;
+    ipu_free(ctx, stream->slab, code->memory.slab_bytes);
+    ipu_free(ctx, stream->first_operand, count * sizeof(size_t));
+    ipu_free(ctx, stream->operands, stream->operand_count * sizeof(void *));
+    ipu_free(ctx, stream->patches, stream->patch_count * sizeof(ipu__patch));
+    ipu_free(ctx, stream->first_patch, (resources + 1) * sizeof(size_t));
+    ipu_free(ctx, stream->buffers, stream->buffer_count * sizeof(ipu__buffer_use));
+    ipu_free(ctx, stream->writes_variable, count);
+    ipu_free(ctx, stream->elements,
+             resources * IPU_MAX_HOLDS * sizeof(ipu_infeed_element));
+    ipu_free(ctx, stream->counters, code->loop_count * sizeof(int64_t));
+}
+
+/* --- operands --------------------------------------------------------------------- */
+
+static void *
+resolve(const ipu__stream *stream, ipu_place place)
+{
+    const ipu_executor *executor = stream->executor;
+    switch (place.space) {
+    case IPU_SPACE_SLAB:
+        return stream->slab + place.offset;
+    case IPU_SPACE_CONSTANT: /* read only: the verifier lets nothing write here */
+        return (char *)executor->program->constants + place.offset;
+    case IPU_SPACE_HELD: /* read only, too */
+        return (void *)(uintptr_t)executor->program->held[place.index].data;
+    case IPU_SPACE_VARIABLE:
+        return executor->resources[place.index];
+    case IPU_SPACE_INPUT:
+    case IPU_SPACE_OUTPUT:
+    case IPU_SPACE_INFEED:
+        break;
+    }
+    return NULL; /* known later */
+}
+
+static bool
+is_known_later(ipu_place place)
+{
+    return place.space == IPU_SPACE_INPUT || place.space == IPU_SPACE_OUTPUT ||
+           place.space == IPU_SPACE_INFEED;
+}
+
+void
+ipu__stream_bind(ipu__stream *stream)
+{
+    for (size_t i = 0; i < stream->code->instructions.count; i++) {
+        const ipu_instruction *instruction = &stream->code->instructions.items[i];
+        void **operands = &stream->operands[stream->first_operand[i]];
+        for (uint32_t k = 0; k < instruction->input_count; k++) {
+            if (!is_known_later(instruction->inputs[k])) {
+                operands[k] = resolve(stream, instruction->inputs[k]);
+            }
+        }
+        operands += instruction->input_count;
+        for (uint32_t k = 0; k < instruction->output_count; k++) {
+            if (!is_known_later(instruction->outputs[k])) {
+                operands[k] = resolve(stream, instruction->outputs[k]);
+            }
+        }
+    }
+}
+
+void
+ipu__stream_reset(ipu__stream *stream, const void *const *inputs, void *const *outputs)
+{
+    for (size_t i = 0; i < stream->buffer_count; i++) {
+        const ipu__buffer_use *use = &stream->buffers[i];
+        stream->operands[use->operand] = use->is_output
+                                             ? outputs[use->index]
+                                             : (void *)(uintptr_t)inputs[use->index];
+    }
+    stream->at = 0;
+    stream->depth = 0;
+    stream->has_ended_step = false;
+    stream->has_written = false;
+    stream->cancelled_ns = 0;
+    atomic_store(&stream->is_blocked, false);
+}
+
+void
+ipu__stream_release(ipu__stream *stream)
+{
+    const ipu_program *program = stream->executor->program;
+    for (uint32_t r = 0; r < program->resources.count; r++) {
+        for (uint32_t h = 0; h < stream->executor->holds[r]; h++) {
+            ipu_infeed_release(stream->executor->resources[r],
+                               &stream->elements[(size_t)r * IPU_MAX_HOLDS + h]);
+        }
+    }
+}
+
+/* --- instructions ----------------------------------------------------------------- */
+
+static ipu_status
+run_kernel(ipu__stream *stream, const ipu_instruction *instruction, void **operands)
+{
+    const ipu_kernel_spec *spec = &stream->specs[instruction->spec];
+    stream->call.spec = spec;
+    stream->call.inputs = (const void *const *)operands;
+    stream->call.outputs = operands + instruction->input_count;
+    ipu_status status = spec->run(&stream->call);
+    IPU_FAIL_IF(stream->ctx, status != IPU_OK && stream->ctx->status == IPU_OK,
+                INTERNAL, "%s failed without a message",
+                ipu_op_info_of(spec->op)->name);
+    return status;
+}
+
+/* A dequeue, a release: which element of the stream's it is about. */
+static ipu_infeed_element *
+element_of(const ipu__stream *stream, const ipu_instruction *instruction)
+{
+    return &stream->elements[(size_t)instruction->resource * IPU_MAX_HOLDS +
+                             instruction->hold];
+}
+
+static ipu_status
+run_dequeue(ipu__stream *stream, const ipu_instruction *instruction, bool *done)
+{
+    ipu_infeed *queue = stream->executor->resources[instruction->resource];
+    ipu_infeed_element *element = element_of(stream, instruction);
+    ipu_infeed_release(queue, element);
+    IPU_TRY(ipu_infeed_take(stream->ctx, queue, element));
+    *done = element->tensors != NULL;
+    if (!*done) {
+        return IPU_OK;
+    }
+    size_t end = stream->first_patch[instruction->resource + 1];
+    for (size_t i = stream->first_patch[instruction->resource]; i < end; i++) {
+        const ipu__patch *p = &stream->patches[i];
+        if (p->hold == instruction->hold) {
+            /* operands are void * for all; the verifier lets nothing write to an
+             * infeed */
+            stream->operands[p->operand] =
+                (void *)(uintptr_t)element->tensors[p->component];
+        }
+    }
+    return IPU_OK;
+}
+
+/* Who waits for the other end of a channel sets is_blocked before it looks a last time,
+ * and who moves a counter looks at is_blocked afterwards: one of them sees the other.
+ */
+static void
+tell(const ipu__stream *stream, uint32_t other)
+{
+    if (atomic_load(&stream->executor->streams[other].is_blocked)) {
+        ipu_pool_announce(stream->executor->pool);
+    }
+}
+
+static bool
+has_room(ipu__channel *channel)
+{
+    return atomic_load(&channel->sent) - atomic_load(&channel->received) <
+           channel->code->depth;
+}
+
+static bool
+has_message(ipu__channel *channel)
+{
+    return atomic_load(&channel->sent) != atomic_load(&channel->received);
+}
+
+static char *
+message_at(const ipu__channel *channel, uint64_t number)
+{
+    return channel->message_bytes == 0
+               ? NULL
+               : channel->ring +
+                     (size_t)(number % channel->code->depth) * channel->message_bytes;
+}
+
+static bool
+run_send(ipu__stream *stream, const ipu_instruction *instruction, void **operands)
+{
+    ipu__channel *channel = &stream->executor->channels[instruction->channel];
+    if (!has_room(channel)) {
+        return false;
+    }
+    uint64_t sent = atomic_load_explicit(&channel->sent, memory_order_relaxed);
+    char *to = message_at(channel, sent);
+    for (uint32_t i = 0; i < channel->code->type_count; i++) {
+        size_t bytes = ipu_type_bytes(&channel->code->types[i]);
+        if (bytes > 0) {
+            memcpy(to, operands[i], bytes);
+            to += ipu_buffer_round_up(bytes);
+        }
+    }
+    atomic_store(&channel->sent, sent + 1);
+    tell(stream, channel->code->to);
+    return true;
+}
+
+static bool
+run_receive(ipu__stream *stream, const ipu_instruction *instruction, void **operands)
+{
+    ipu__channel *channel = &stream->executor->channels[instruction->channel];
+    if (!has_message(channel)) {
+        return false;
+    }
+    uint64_t received = atomic_load_explicit(&channel->received, memory_order_relaxed);
+    const char *from = message_at(channel, received);
+    for (uint32_t i = 0; i < channel->code->type_count; i++) {
+        size_t bytes = ipu_type_bytes(&channel->code->types[i]);
+        if (bytes > 0) {
+            memcpy(operands[i], from, bytes);
+            from += ipu_buffer_round_up(bytes);
+        }
+    }
+    atomic_store(&channel->received, received + 1);
+    tell(stream, channel->code->from);
+    return true;
+}
+
+static void
+begin_micro_batch(ipu__stream *stream, const void *data)
+{
+    int32_t number;
+    memcpy(&number, data, sizeof(number));
+    stream->call.random = stream->step;
+    stream->call.random.step += (uint64_t)(int64_t)number;
+}
+
+/* --- loops and branches ----------------------------------------------------------- */
+
+static int64_t
+turns_of(const ipu_instruction *instruction, void **operands)
+{
+    int64_t most = instruction->turns < 0 ? INT64_MAX : instruction->turns;
+    if (instruction->kind == IPU_INSTRUCTION_WHILE) {
+        return most;
+    }
+    int32_t trips;
+    memcpy(&trips, operands[0], sizeof(trips));
+    return trips < most ? trips : most;
+}
+
+static void
+enter_loop(ipu__stream *stream, const ipu_instruction *instruction)
+{
+    stream->depth += !instruction->is_step;
+}
+
+static void
+leave_loop(ipu__stream *stream, const ipu_instruction *instruction)
+{
+    stream->depth -= !instruction->is_step;
+    if (stream->depth == 0) {
+        stream->call.random.turn = 0;
+    }
+}
+
+/* A turn of an inner loop. A run that is cancelled goes on to the end of the step,
+ * where the variables are whole; but a loop that does not get there ends in its middle.
+ */
+static ipu_status
+end_inner_turn(ipu__stream *stream)
+{
+    stream->call.random.turn++;
+    if (!ipu__is_cancelled(stream->executor->cancel)) {
+        return IPU_OK;
+    }
+    uint64_t now = ipu__now_ns();
+    if (stream->cancelled_ns == 0) {
+        stream->cancelled_ns = now;
+    }
+    IPU_FAIL_IF(stream->ctx, now - stream->cancelled_ns > CANCEL_GRACE_NS, INTERRUPTED,
+                "interrupted in an inner loop after %" PRIu64 " steps",
+                stream->executor->stats->steps);
+    return IPU_OK;
+}
+
+static bool
+read_bool(const void *data)
+{
+    uint8_t flag;
+    memcpy(&flag, data, sizeof(flag));
+    return flag != 0;
+}
+
+static int32_t
+branch_of(const ipu_instruction *instruction, const void *data)
+{
+    int32_t which;
+    memcpy(&which, data, sizeof(which));
+    uint32_t last = instruction->branch_count - 1;
+    return instruction
+        ->branches[which < 0 || (uint32_t)which > last ? last : (uint32_t)which];
+}
+
+/* --- running ---------------------------------------------------------------------- */
+
+#define TRY(expression) \
+    do { \
+        if ((expression) != IPU_OK) { \
+            progress = IPU__FAILED; \
+            goto stop; \
+        } \
+    } while (0)
+
+ipu__progress
+ipu__stream_run(ipu__stream *stream)
+{
+    const ipu_instruction *instructions = stream->code->instructions.items;
+    const size_t *first_operand = stream->first_operand;
+    const uint8_t *writes = stream->writes_variable;
+    ipu__progress progress;
+    size_t at = stream->at;
+    for (;;) {
+        const ipu_instruction *instruction = &instructions[at];
+        void **operands = &stream->operands[first_operand[at]];
+        size_t next = at + 1;
+        bool done = true;
+        switch (instruction->kind) {
+        case IPU_INSTRUCTION_KERNEL:
+            if (writes[at]) {
+                stream->has_written = true;
+            }
+            TRY(run_kernel(stream, instruction, operands));
+            break;
+        case IPU_INSTRUCTION_COPY:
+            if (writes[at]) {
+                stream->has_written = true;
+            }
+            memcpy(operands[1], operands[0], instruction->bytes);
+            break;
+        case IPU_INSTRUCTION_RESERVE:
+            break;
+        case IPU_INSTRUCTION_DEQUEUE:
+            TRY(run_dequeue(stream, instruction, &done));
+            break;
+        case IPU_INSTRUCTION_RELEASE:
+            ipu_infeed_release(stream->executor->resources[instruction->resource],
+                               element_of(stream, instruction));
+            break;
+        case IPU_INSTRUCTION_ENQUEUE:
+            TRY(ipu_outfeed_enqueue(stream->ctx,
+                                    stream->executor->resources[instruction->resource],
+                                    (const void *const *)operands, &done));
+            break;
+        case IPU_INSTRUCTION_SEND:
+            done = run_send(stream, instruction, operands);
+            break;
+        case IPU_INSTRUCTION_RECEIVE:
+            done = run_receive(stream, instruction, operands);
+            if (done && writes[at]) {
+                stream->has_written = true;
+            }
+            break;
+        case IPU_INSTRUCTION_MICRO_BATCH:
+            begin_micro_batch(stream, operands[0]);
+            break;
+        case IPU_INSTRUCTION_LOOP:
+        case IPU_INSTRUCTION_WHILE: {
+            int64_t turns = turns_of(instruction, operands);
+            stream->counters[instruction->loop] = turns;
+            if (turns > 0) {
+                enter_loop(stream, instruction);
+            } else {
+                next = (size_t)instruction->target;
+            }
+            break;
+        }
+        case IPU_INSTRUCTION_TEST:
+            if (!read_bool(operands[0])) {
+                leave_loop(stream, instruction);
+                next = (size_t)instruction->target;
+            }
+            break;
+        case IPU_INSTRUCTION_NEXT:
+            if (!instruction->is_step) {
+                TRY(end_inner_turn(stream));
+            } else if (!stream->has_ended_step) {
+                progress = IPU__STEP_END;
+                goto stop;
+            }
+            stream->has_ended_step = false;
+            if (--stream->counters[instruction->loop] > 0) {
+                next = (size_t)instruction->target;
+            } else {
+                leave_loop(stream, instruction);
+            }
+            break;
+        case IPU_INSTRUCTION_SWITCH:
+            next = (size_t)branch_of(instruction, operands[0]);
+            break;
+        case IPU_INSTRUCTION_JUMP:
+            next = (size_t)instruction->target;
+            break;
+        case IPU_INSTRUCTION_HALT:
+            progress = IPU__HALTED;
+            goto stop;
+        case IPU_INSTRUCTION_COUNT:
+            TRY(ipu_ctx_fail(stream->ctx, IPU_STATUS_INTERNAL,
+                             "an instruction without a kind"));
+        }
+        if (!done) {
+            progress = IPU__WOULD_BLOCK;
+            goto stop;
+        }
+        at = next;
+    }
+stop:
+    stream->at = at;
+    return progress;
+}
+
+/* --- waiting ---------------------------------------------------------------------- */
+
+bool
+ipu__stream_can_go_on(ipu__stream *stream)
+{
+    const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
+    ipu_ctx own;
+    bool found = false;
+    switch (instruction->kind) {
+    case IPU_INSTRUCTION_DEQUEUE:
+        return ipu_infeed_has_element(
+            stream->executor->resources[instruction->resource]);
+    case IPU_INSTRUCTION_ENQUEUE: /* an error comes out where it goes on */
+        ipu_ctx_init(&own, stream->ctx->allocator);
+        return ipu_outfeed_has_room(&own,
+                                    stream->executor->resources[instruction->resource],
+                                    &found) != IPU_OK ||
+               found;
+    case IPU_INSTRUCTION_SEND:
+        return has_room(&stream->executor->channels[instruction->channel]);
+    case IPU_INSTRUCTION_RECEIVE:
+        return has_message(&stream->executor->channels[instruction->channel]);
+    default:
+        return true;
+    }
+}
+
+bool
+ipu__stream_waits_for_host(const ipu__stream *stream)
+{
+    ipu_instruction_kind kind = stream->code->instructions.items[stream->at].kind;
+    return kind == IPU_INSTRUCTION_DEQUEUE || kind == IPU_INSTRUCTION_ENQUEUE;
+}
+
+const char *
+ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes)
+{
+    const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
+    int length = snprintf(text, bytes, "stream %" PRIu32 " at instruction %zu",
+                          stream->number, stream->at);
+    size_t used = length < 0 || (size_t)length >= bytes ? bytes : (size_t)length;
+    const ipu_channel *channel =
+        instruction->kind == IPU_INSTRUCTION_SEND ||
+                instruction->kind == IPU_INSTRUCTION_RECEIVE
+            ? &stream->executor->program->channels.items[instruction->channel]
+            : NULL;
+    if (channel != NULL && instruction->kind == IPU_INSTRUCTION_SEND) {
+        snprintf(text + used, bytes - used,
+                 ", for room in channel %" PRIu32 " to stream %" PRIu32,
+                 instruction->channel, channel->to);
+    } else if (channel != NULL) {
+        snprintf(text + used, bytes - used,
+                 ", for a message of channel %" PRIu32 " from stream %" PRIu32,
+                 instruction->channel, channel->from);
+    } else if (instruction->kind == IPU_INSTRUCTION_NEXT) {
+        snprintf(text + used, bytes - used, ", for the others to end the step");
+    }
+    return text;
+}
