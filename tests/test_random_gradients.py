@@ -87,6 +87,35 @@ def test_wrong_gradients_are_caught(factor: str, category: str) -> None:
     assert caught.value.category == category
 
 
+@pytest.mark.parametrize(("factor", "is_right"), [("2.0", True), ("2.01", False)])
+def test_wrong_gradients_by_variables_are_caught(factor: str, is_right: bool) -> None:
+    program = program_of(
+        "v1 = tf.cast(state1, tf.float64)",
+        "@tf.custom_gradient",
+        f"def inner(p): return p * p, lambda dy: {factor} * dy * p",
+        "v2 = inner(v1)",
+        "v3 = v2 * x0",
+    )
+    program.states = {"state1": [0.75, 1.5]}
+    if is_right:
+        assert check_program(program)
+    else:
+        with pytest.raises(Failure, match="by variables"):
+            check_program(program)
+
+
+def test_what_variables_hold_is_compared() -> None:
+    program = program_of(
+        "v1 = tf.cast(state1, tf.float64) * x0",
+        "state1.assign(state1 + float(len(made)))",
+        "made[len(made)] = 1",
+    )
+    program.states = {"state1": [0.75, 1.5]}
+    program.terms = ["tf.reduce_sum(v1)"]
+    with pytest.raises(Failure, match="unfused: variables"):
+        check_program(program)
+
+
 def test_forms_that_differ_are_caught() -> None:
     """What the second trace computes otherwise."""
     program = program_of("v1 = x0 * (2.0 + len(made))", "made[len(made)] = 1")
