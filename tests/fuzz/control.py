@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from .ops import Operand
 from .program import Block, Shape, Statement
 from .writer import Scope, Writer
 
@@ -12,14 +13,21 @@ class ControlWriter(Writer):
 
     # --- loops ------------------------------------------------------------------------
 
-    def while_loop(self, scope: Scope) -> list[Statement]:
+    def turning(
+        self, scope: Scope
+    ) -> tuple[list[Operand], list[Operand], Scope, str, str]:
+        """What a loop starts from, what it carries, its scope, counter and turns."""
         start = self.carried(scope)
         inner = scope.inner()
         params = [self.value(v.shape) for v in start]
-        counter, body = self.name("i"), self.name("body")
-        turns = self.turns()
+        counter, turns = self.name("i"), self.turns()
         inner.values += params
         inner.counters.append((counter, int(turns)))
+        return start, params, inner, counter, turns
+
+    def while_loop(self, scope: Scope) -> list[Statement]:
+        start, params, inner, counter, turns = self.turning(scope)
+        body = self.name("body")
         block, results = self.body(inner, [p.shape for p in params], 4)
         block.end = f"return {counter} + 1, {results}"
         names = ", ".join(p.name for p in params)
@@ -48,12 +56,7 @@ class ControlWriter(Writer):
 
     def counted_loop(self, scope: Scope) -> list[Statement]:
         """`for` over `tf.range`, converted by AutoGraph."""
-        start = self.carried(scope)
-        inner = scope.inner()
-        names = [self.value(v.shape) for v in start]
-        counter, turns = self.name("i"), self.turns()
-        inner.values += names
-        inner.counters.append((counter, int(turns)))
+        start, names, inner, counter, turns = self.turning(scope)
         block, results = self.body(inner, [v.shape for v in start], 4)
         left = ", ".join(v.name for v in names)
         block.end = f"{left} = {results}"
@@ -72,12 +75,7 @@ class ControlWriter(Writer):
 
     def python_while(self, scope: Scope) -> list[Statement]:
         """A `while` that AutoGraph converts; its counter bounds it."""
-        start = self.carried(scope)
-        inner = scope.inner()
-        names = [self.value(v.shape) for v in start]
-        counter, turns = self.name("i"), self.turns()
-        inner.values += names
-        inner.counters.append((counter, int(turns)))
+        start, names, inner, counter, turns = self.turning(scope)
         block, results = self.body(inner, [v.shape for v in start], 3)
         left = ", ".join(v.name for v in names)
         block.end = f"{left}, {counter} = {results}, {counter} + 1"
