@@ -372,3 +372,51 @@ def test_schedule_drives_an_optimizer() -> None:
     np.testing.assert_allclose(seen[1], [1 - 1 - 0.5 * 2, -2 - 2 - 0.5 * 4])
     with pytest.raises(ValueError, match="1 less"):
         keras.optimizers.schedules.PiecewiseConstantDecay([1], [1.0])
+
+
+# --- as Keras has it ------------------------------------------------------------------
+
+
+def test_gelu_is_exact_unless_it_is_said_otherwise() -> None:
+    from math import erf
+
+    x = np.linspace(-4, 4, 17)
+    exact = np.array([0.5 * v * (1 + erf(v / 2**0.5)) for v in x])
+    near = 0.5 * x * (1 + np.tanh((2 / np.pi) ** 0.5 * (x + 0.044715 * x**3)))
+    given = tf.constant(x.astype(np.float32))
+    for found in (
+        keras.activations.gelu(given),
+        keras.layers.Activation("gelu")(given),
+        keras.activations.gelu(given, approximate=False),
+    ):
+        np.testing.assert_allclose(found.numpy(), exact, rtol=2e-5, atol=1e-6)
+    found = keras.activations.gelu(given, approximate=True)
+    np.testing.assert_allclose(found.numpy(), near, rtol=2e-5, atol=1e-6)
+
+
+def test_slopes_at_zero() -> None:
+    x = tf.Variable([0.0, -1.0, 1.0])
+    # as tensorflow-cpu 2.21.0 and tf_keras 2.21.0 give them
+    for function, slopes in [
+        (keras.activations.selu, [1.050701, 0.64676857, 1.050701]),
+        (tf.nn.selu, [1.050701, 0.64676857, 1.050701]),
+        (keras.activations.elu, [1.0, 0.36787945, 1.0]),
+        (lambda v: keras.activations.elu(v, 2.0), [2.0, 0.7357589, 1.0]),
+    ]:
+        with tf.GradientTape() as tape:
+            y = function(x)
+        np.testing.assert_allclose(tape.gradient(y, x).numpy(), slopes, rtol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "softmax", None])
+@pytest.mark.parametrize("shape", [(4,), (4, 1)])
+def test_binary_crossentropy_wants_a_target_for_each_output(
+    activation: str | None, shape: tuple[int, ...]
+) -> None:
+    model = keras.Sequential(
+        [keras.layers.Dense(2, activation=activation, input_shape=(3,))]
+    )
+    model.compile("sgd", keras.losses.BinaryCrossentropy())
+    with pytest.raises(ValueError, match="needs a target for each output"):
+        model.fit(np.ones((4, 3)), np.ones(shape), verbose=0)
+    model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)

@@ -119,8 +119,18 @@ def binary_crossentropy(
 
     Returns:
         A tensor without ``axis``.
+
+    Raises:
+        ValueError: The shapes differ.
     """
     y_true, y_pred = same_dtype(y_true, y_pred, keep_prediction=True)
+    if tuple(y_true.shape) != tuple(y_pred.shape):
+        raise ValueError(
+            "binary_crossentropy needs a target for each output. Received: targets of "
+            f"shape {tuple(y_true.shape)} and predictions of shape "
+            f"{tuple(y_pred.shape)}. Class numbers belong to "
+            "sparse_categorical_crossentropy; a single yes or no needs one output."
+        )
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
     logits = _remembered("binary_crossentropy", y_pred, from_logits, "sigmoid")

@@ -162,10 +162,10 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     Returns:
         A tensor like ``x``.
     """
-    zero = tf.zeros_like(x)
-    # exp of the negative part alone: exp of a large x would be infinite, and infinity
-    # times the zero gradient of the branch that is not taken is not a number
-    return tf.where(tf.greater(x, zero), x, alpha * (tf.exp(tf.minimum(x, zero)) - 1.0))
+    if alpha == 1.0:
+        return tf.nn.elu(x)
+    unit = tf.nn.elu(x)
+    return tf.where(tf.greater(x, tf.zeros_like(x)), unit, alpha * unit)
 
 
 @symbolic
@@ -178,7 +178,7 @@ def selu(x: Tensor) -> Tensor:
     Returns:
         ``1.05070098 * elu(x, 1.67326324)``.
     """
-    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+    return tf.nn.selu(x)
 
 
 @symbolic
@@ -221,26 +221,17 @@ def swish(x: Tensor) -> Tensor:
 
 
 @symbolic
-def gelu(x: Tensor, approximate: bool = True) -> Tensor:
-    """Gaussian error linear unit in its tanh form.
+def gelu(x: Tensor, approximate: bool = False) -> Tensor:
+    """Gaussian error linear unit, ``0.5 x (1 + erf(x / sqrt(2)))``.
 
     Args:
         x: A float tensor.
-        approximate: Must be True: the exact form needs the error function.
+        approximate: Use ``tanh(sqrt(2 / pi) (x + 0.044715 x^3))`` in place of ``erf``.
 
     Returns:
-        ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))``.
-
-    Raises:
-        UnimplementedError: ``approximate`` is False.
+        A tensor like ``x``.
     """
-    if not approximate:
-        raise tf.errors.UnimplementedError(
-            "gelu(approximate=False) needs the error function, which there is not "
-            "yet. Received: approximate=False. Use approximate=True."
-        )
-    inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
-    return 0.5 * x * (1.0 + tf.nn.tanh(inner))
+    return tf.nn.gelu(x, approximate)
 
 
 @symbolic

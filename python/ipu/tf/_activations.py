@@ -51,7 +51,8 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Tens
 
 def _elu(x: Tensor, alpha: float) -> Tensor:
     below = expm1(apply("minimum", (x, like(0, x))))
-    return apply("select", (x > 0, x, below if alpha == 1.0 else below * alpha))
+    # at 0 the slope is that of the line, as TensorFlow has it
+    return apply("select", (x >= 0, x, below if alpha == 1.0 else below * alpha))
 
 
 @op

@@ -13,6 +13,7 @@ from ipu.keras.engine import model_config
 from ipu.keras.engine.functional_graph import Graph, map_graph
 from ipu.keras.engine.input_spec import InputSpec
 from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.keras.engine.layer_weights import ordered_first
 from ipu.keras.engine.model import Model
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
@@ -106,6 +107,9 @@ class Functional(Model):
         known = {id(layer) for layer in graph_layers}
         others = [layer for layer in super()._sublayers() if id(layer) not in known]
         return list(graph_layers) + others
+
+    def _tracked(self) -> list[list[Any]]:
+        return ordered_first(self.__dict__.get("_graph_layers", []), super()._tracked())
 
     @property
     def input(self) -> Nest:

@@ -2,11 +2,13 @@
 """The part of ``Layer`` that owns variables and knows the layers inside.
 
 There is no register of them: the attributes are looked through, also inside lists,
-tuples and dicts, in the order in which they were set.
+tuples and dicts, in the order in which they were set. Only the order of variables is
+noted, since some are set to attributes and others come from ``add_weight``.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,13 +22,20 @@ from ipu.tf._tracing import init_scope
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["LayerWeights"]
+__all__ = ["LayerWeights", "ordered_first", "unique"]
 
 T = TypeVar("T")
 
 # attributes that are no part of the layer, or are reported by other means
 _UNTRACKED = frozenset(
-    {"_inbound_nodes", "_outbound_nodes", "_added_weights", "_losses", "input_spec"}
+    {
+        "_inbound_nodes",
+        "_outbound_nodes",
+        "_added_weights",
+        "_losses",
+        "_order",
+        "input_spec",
+    }
 )
 
 
@@ -37,6 +46,7 @@ class LayerWeights:
         _dtype: Any
         _trainable: bool
         _added_weights: list[Any]
+        _order: list[weakref.ref[Any]]
         _regularized: list[tuple[Any, Callable[[Tensor], Tensor]]]
         built: bool
         name: Any
@@ -101,6 +111,7 @@ class LayerWeights:
                 f"{tuple(variable.shape)}; {sizes} was asked for."
             )
         self._added_weights.append(variable)
+        self._note_order([variable])
         penalty = regularizers.get(regularizer)
         if penalty is not None:
             self._regularized.append((variable, penalty))
@@ -112,13 +123,46 @@ class LayerWeights:
             if key not in _UNTRACKED:
                 yield from _walk(value)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        if name not in _UNTRACKED and "_order" in self.__dict__:
+            self._note_order([m for m in _walk(value) if isinstance(m, tf.Variable)])
+
+    def _note_order(self, variables: list[Any]) -> None:
+        known = {id(reference()) for reference in self._order}
+        for variable in variables:
+            if id(variable) not in known:
+                self._order.append(weakref.ref(variable))
+
     def _own_variables(self) -> list[Any]:
+        """Variables of this layer alone, in the order in which it got them."""
         found = [m for m in self._members() if isinstance(m, tf.Variable)]
-        return _unique(self._added_weights + found)
+        place = {id(reference()): i for i, reference in enumerate(self._order)}
+        # what was appended to a list later comes last
+        return sorted(
+            unique(self._added_weights + found),
+            key=lambda variable: place.get(id(variable), len(place)),
+        )
+
+    def _tracked(self) -> list[list[Any]]:
+        """What each attribute holds: layers, modules, also variables in a list."""
+        groups = []
+        for key, value in self.__dict__.items():
+            group = [] if key in _UNTRACKED else list(_walk(value))
+            if group and group[0] is not value:
+                groups.append(group)
+            elif group and not isinstance(value, tf.Variable):
+                groups.append([value])
+        return groups
+
+    def _children(self) -> list[Any]:
+        """The layers inside, and the modules that are no layers."""
+        kinds = (LayerWeights, tf.Module)
+        return unique([m for m in self._members() if isinstance(m, kinds)])
 
     def _sublayers(self) -> list[Layer]:
         found = [m for m in self._members() if isinstance(m, LayerWeights)]
-        return _unique(cast("list[Layer]", found))
+        return unique(cast("list[Layer]", found))
 
     def _flatten_layers(self) -> Iterator[Layer]:
         """This layer and all inside it, each once."""
@@ -153,24 +197,26 @@ class LayerWeights:
         if not self.trainable:
             return []
         own = [v for v in self._own_variables() if v.trainable]
-        inner = [v for layer in self._sublayers() for v in layer.trainable_weights]
-        return _unique(own + inner)
+        inner = [v for child in self._children() for v in child.trainable_variables]
+        return unique(own + inner)
 
     @property
     def non_trainable_weights(self) -> list[Any]:
         """The variables that it does not."""
         if self.trainable:
             own = [v for v in self._own_variables() if not v.trainable]
-            layers = self._sublayers()
-            return _unique(own + [v for la in layers for v in la.non_trainable_weights])
+            children = self._children()
+            return unique(
+                own + [v for child in children for v in child.non_trainable_variables]
+            )
         own = self._own_variables()
         fixed = [v for v in own if v.trainable] + [v for v in own if not v.trainable]
-        return _unique(fixed + [v for la in self._sublayers() for v in la.weights])
+        return unique(fixed + [v for c in self._children() for v in c.variables])
 
     @property
     def weights(self) -> list[Any]:
         """All variables: the trainable ones, then the others."""
-        return _unique(self.trainable_weights + self.non_trainable_weights)
+        return unique(self.trainable_weights + self.non_trainable_weights)
 
     @property
     def variables(self) -> list[Any]:
@@ -234,7 +280,7 @@ class LayerWeights:
 
 
 def _walk(value: Any) -> Iterator[Any]:
-    if isinstance(value, (LayerWeights, tf.Variable)):
+    if isinstance(value, (LayerWeights, tf.Variable, tf.Module)):
         yield value
     elif isinstance(value, (list, tuple)):
         for item in value:
@@ -244,7 +290,14 @@ def _walk(value: Any) -> Iterator[Any]:
             yield from _walk(item)
 
 
-def _unique(items: list[T]) -> list[T]:
+def ordered_first(layers: list[Layer], groups: list[list[Any]]) -> list[list[Any]]:
+    """Put the layers of a model's graph, each alone, before what else it holds."""
+    known = {id(layer) for layer in layers}
+    others = [[one for one in group if id(one) not in known] for group in groups]
+    return [[layer] for layer in layers] + [group for group in others if group]
+
+
+def unique(items: list[T]) -> list[T]:
     seen: set[int] = set()
     unique = []
     for item in items:

@@ -11,6 +11,7 @@ from ipu import tf
 from ipu.keras._names import nearest
 from ipu.keras._types import Nest
 from ipu.keras.engine import model_config, saving, summary, weights_file
+from ipu.keras.engine.layer_weights import unique
 from ipu.keras.engine.trainer import Trainer
 from ipu.keras.layers.base_layer import Layer, map_shapes
 from ipu.tf import _function
@@ -161,14 +162,34 @@ class Model(Trainer):
             ValueError: The model is not built.
         """
         self._assert_weights_created()
-        found: list[Any] = []
-        for variable in [
-            *(v for layer in self._sublayers() for v in layer.weights),
-            *self._own_variables(),
-        ]:
-            if all(variable is not other for other in found):
-                found.append(variable)
-        return found
+        own = self._own_variables()
+        return unique(
+            [
+                *(v for group in self._tracked() for v in _of_group(group, None)),
+                *(v for v in own if v.trainable),
+                *(v for v in own if not v.trainable),
+            ]
+        )
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """The variables that an optimizer changes: own ones come last."""
+        if not self.trainable:
+            return []
+        own = [v for v in self._own_variables() if v.trainable]
+        found = [v for group in self._tracked() for v in _of_group(group, True)]
+        return unique(found + own)
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        """The variables that it does not."""
+        groups, own = self._tracked(), self._own_variables()
+        found = [v for group in groups for v in _of_group(group, False)]
+        found += [v for v in own if not v.trainable]
+        if self.trainable:
+            return unique(found)
+        fixed = [v for group in groups for v in _of_group(group, True)]
+        return unique(fixed + [v for v in own if v.trainable] + found)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal model; a subclass defines it."""
@@ -280,3 +301,19 @@ def _is_functional(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         or (len(args) == 1 and "outputs" in kwargs)
         or ("inputs" in kwargs and "outputs" in kwargs)
     )
+
+
+def _of_group(group: list[Any], is_trainable: bool | None) -> list[Any]:
+    """The variables of what one attribute holds: the trainable ones, the others, or
+    with None those and then these."""
+    if is_trainable is None:
+        if len(group) == 1 and not isinstance(group[0], tf.Variable):
+            return list(group[0].variables)
+        return [*_of_group(group, True), *_of_group(group, False)]
+    name = "trainable_variables" if is_trainable else "non_trainable_variables"
+    variables = [m for m in group if isinstance(m, tf.Variable)]
+    holders = [m for m in group if not isinstance(m, tf.Variable)]
+    return [
+        *(v for holder in holders for v in getattr(holder, name)),
+        *(v for v in variables if v.trainable is is_trainable),
+    ]

@@ -11,6 +11,7 @@ from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.keras.engine.layer_weights import ordered_first
 from ipu.keras.engine.model import Model
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import Input, InputLayer
@@ -59,6 +60,9 @@ class Sequential(Functional):
 
     def _sublayers(self) -> list[Layer]:
         return self.layers
+
+    def _tracked(self) -> list[list[Any]]:
+        return ordered_first(self._stack, super()._tracked())
 
     @property
     def trainable_weights(self) -> list[Any]:

@@ -41,6 +41,7 @@ class StepFunctions:
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
         def _prepare(self, mode: str, spec: Nest) -> None: ...
         def _assert_compiled(self) -> None: ...
+        def _trainable_as_compiled(self) -> AbstractContextManager[None]: ...
         def _scope(self) -> AbstractContextManager[Any]: ...
         def reset_metrics(self) -> None: ...
 
@@ -247,7 +248,10 @@ class StepFunctions:
         """
         self._assert_compiled()
         parts = (x, y, sample_weight)
-        return self._on_batch("train", parts, reset_metrics, return_dict, class_weight)
+        with self._trainable_as_compiled():
+            return self._on_batch(
+                "train", parts, reset_metrics, return_dict, class_weight
+            )
 
     def test_on_batch(
         self,

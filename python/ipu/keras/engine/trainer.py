@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from ipu import _core, _strategy_state, tf
@@ -30,6 +32,10 @@ class Trainer(StepFunctions, IPUOptions, Layer):
     def _init_trainer(self) -> None:
         self._strategy = _strategy_state.get_strategy()
         self._is_compiled = False
+        # whether a layer is trained is settled by `compile`
+        self._compiled_trainable: weakref.WeakKeyDictionary[Layer, bool] = (
+            weakref.WeakKeyDictionary()
+        )
         self._steps_per_execution = 1
         self.optimizer: Any = None
         self.loss: Any = None
@@ -54,6 +60,9 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         **kwargs: Any,
     ) -> None:
         """Settle how the model is trained.
+
+        Which layers are trained is settled here too: a ``trainable`` that is set later
+        counts with the next ``compile``.
 
         Args:
             optimizer: A name or an optimizer.
@@ -106,7 +115,22 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             "steps_per_execution": int(k),
         }
         self._is_compiled = True
+        self._compiled_trainable = weakref.WeakKeyDictionary(
+            (layer, layer._trainable) for layer in self._flatten_layers()
+        )
         self._init_steps()
+
+    @contextmanager
+    def _trainable_as_compiled(self) -> Iterator[None]:
+        """Let layers be trained, or not, as they were when ``compile`` was called."""
+        now = [(layer, layer._trainable) for layer in self._flatten_layers()]
+        for layer, value in now:
+            layer._trainable = self._compiled_trainable.get(layer, value)
+        try:
+            yield
+        finally:
+            for layer, value in now:
+                layer._trainable = value
 
     def _scope(self) -> AbstractContextManager[Any]:
         """The scope of the strategy that the model was made in.
@@ -290,7 +314,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         parts = (x, y, sample_weight)
         if validation_split and validation_data is None:
             parts, validation_data = split_validation(parts, validation_split)
-        with self._scope():
+        with self._scope(), self._trainable_as_compiled():
             epochs_run = max(epochs - initial_epoch, 1)
             batches = as_batches(
                 *parts,

@@ -9,6 +9,7 @@ if it has not been, and its ``call`` runs: eagerly, or into the trace that is op
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -114,6 +115,7 @@ class Layer(LayerWeights, LayerPlaces):
         self._inbound_nodes: list[Node] = []
         self._outbound_nodes: list[Any] = []
         self._added_weights: list[Any] = []
+        self._order: list[weakref.ref[Any]] = []  # of the variables
         self._regularized: list[tuple[Any, Callable[[Tensor], Tensor]]] = []
         self._losses: list[Tensor] = []
         self._pipeline_stage = current_stage()

@@ -252,13 +252,14 @@ class Nadam(_TwoMoments):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, name, **kwargs)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
-        super()._create_slots(var_list)
+        # before the moments: the order of Keras's weights
         if self._product is None:
             with init_scope():
                 self._product = tf.Variable(
                     np.float32(1), trainable=False, name=f"{self._name}/momentum_cache"
                 )
             self._slot_order.append(self._product)
+        super()._create_slots(var_list)
 
     def _momentum(self, step: Tensor) -> Tensor:
         return self.beta_1 * (1.0 - 0.5 * tf.pow(0.96, self._schedule_decay * step))
