@@ -20,8 +20,10 @@ from ipu.tf._convert import (
     sizes_of,
 )
 from ipu.tf._dispatch import op
+from ipu.tf._lookups import look_up
 from ipu.tf._shapes import reshape
 from ipu.tf.dtypes import as_dtype, int32
+from ipu.tf.variable import Variable
 
 
 class TopK(NamedTuple):
@@ -150,6 +152,8 @@ def gather(
         >>> tf.gather([[1, 2], [3, 4]], [[1], [0]], batch_dims=1).numpy().tolist()
         [[2], [3]]
     """
+    if isinstance(params, Variable) and axis in (None, 0) and batch_dims == 0:
+        return look_up(params, Tensor(indices))
     value, places = Tensor(params), Tensor(indices)
     batch = batch_dims if batch_dims >= 0 else batch_dims + places.ndim
     index = batch if axis is None else axis_of(axis, value.ndim)

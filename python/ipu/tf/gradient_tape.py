@@ -20,7 +20,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu._log import logger
-from ipu.tf import _creation, _tapes, nest
+from ipu.tf import _creation, _lookups, _tapes, nest
 from ipu.tf._border import Border, borders_of
 from ipu.tf._derivatives import (
     UnconnectedGradients,
@@ -31,6 +31,7 @@ from ipu.tf._derivatives import (
     unconnected_of,
 )
 from ipu.tf._jacobian import Jacobians
+from ipu.tf._tracing import in_trace
 from ipu.tf.variable import Variable
 
 __all__ = ["GradientTape", "UnconnectedGradients", "gradients"]
@@ -301,6 +302,10 @@ class GradientTape(Jacobians):
             for b in borders_of(self._record)
             if any(begin <= b.begin < end for begin, end in spans)
         ]
+        if isinstance(self._record, _core.Trace) and in_trace():
+            return _lookups.with_rows(
+                xs, lambda sources: self._walk(ys, weights, sources, spans, [])
+            )
         if not borders or isinstance(self._record, _core.Trace):
             return self._walk(ys, weights, xs, spans, [])
         for border in borders:

@@ -305,8 +305,8 @@ def embedding_lookup(
     """
     from ipu.tf._clip import clip_by_norm
 
-    table = Tensor(params[0] if isinstance(params, (list, tuple))
-                   and len(params) == 1 else params)  # fmt: skip
+    is_list = isinstance(params, (list, tuple)) and len(params) == 1
+    table = params[0] if is_list else params
     rows = gather(table, ids, axis=0)
     if max_norm is None:
         return rows

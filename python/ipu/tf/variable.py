@@ -146,6 +146,7 @@ class Variable:
             read = self._device.variable_read(self._id, self._type)
         else:
             read = trace.node("variable_read", (), None, (self._resource,))
+            current_build().lookups.reads.setdefault(self._id, []).append(read)
         if _tapes.active():
             _tapes.variable_was_read(self, read)
         return read

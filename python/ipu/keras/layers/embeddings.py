@@ -12,6 +12,7 @@ from ipu import tf
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers.base_layer import Layer
+from ipu.tf import _lookups
 
 __all__ = ["Embedding"]
 
@@ -107,7 +108,7 @@ class Embedding(Layer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Give the rows: shape ``(*inputs.shape, output_dim)``."""
-        return tf.gather(self.embeddings, _as_ids(inputs))
+        return _lookups.look_up(self.embeddings, _as_ids(inputs))
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""

@@ -75,6 +75,10 @@ class Slots:
             )
         return slots[slot_name]
 
+    def _with_slots(self, var: Any) -> list[Any]:
+        """A weight and all that is beside it."""
+        return [var, *self._slots.get(id(var), {}).values()]
+
     def get_slot_names(self) -> list[str]:
         """Give the names of the slots."""
         return list(dict.fromkeys(name for s in self._slots.values() for name in s))

@@ -117,6 +117,9 @@ class Adadelta(Optimizer):
             for var in var_list:
                 self.add_slot(var, name)
 
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        return self._with_slots(var)
+
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
@@ -197,6 +200,9 @@ class Adamax(_TwoMoments):
     ) -> None:
         super().__init__(learning_rate, beta_1, beta_2, epsilon, name, **kwargs)
 
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        return self._with_slots(var)
+
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
@@ -274,6 +280,9 @@ class Nadam(_TwoMoments):
             return super()._trace_apply(gradients, variables)
         finally:
             self._now = self._next = self._until_now = None
+
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        return [var]  # the moments decay in all rows
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
@@ -360,6 +369,9 @@ class Ftrl(Optimizer):
         if self._power == -0.5:
             return tf.sqrt(accumulator)
         return tf.pow(accumulator, -self._power)
+
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        return self._with_slots(var)
 
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None

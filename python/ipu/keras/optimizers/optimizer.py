@@ -20,7 +20,7 @@ from ipu.keras._types import Tensor
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers._slots import Slots
 from ipu.keras.optimizers.schedules import LearningRateSchedule
-from ipu.tf import _function
+from ipu.tf import _function, _lookups
 from ipu.tf._tracing import init_scope
 
 __all__ = ["Optimizer"]
@@ -325,6 +325,11 @@ class Optimizer(Slots):
         return self._trace_apply(gradients, variables)
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
+        taken = {
+            id(variable): _lookups.taken_rows(gradient, variable.shape[0])
+            for gradient, variable in zip(gradients, variables, strict=True)
+            if len(variable.shape) > 0
+        }
         gradients = self._clipped(gradients)
         pairs = list(zip(gradients, variables, strict=True))
         for transform in self.gradient_transformers:
@@ -333,7 +338,11 @@ class Optimizer(Slots):
         self._current_step = self.iterations.value() + tf.constant(1, dtype="int32")
         try:
             for gradient, variable in pairs:
-                self._resource_apply_dense(gradient, variable)
+                rows = taken.get(id(variable))
+                if rows is None:
+                    self._resource_apply_dense(gradient, variable)
+                else:
+                    self._apply_to_rows(gradient, variable, rows)
                 constraint = getattr(variable, "constraint", None)
                 if constraint is not None:
                     variable.assign(constraint(variable.value()))
@@ -353,6 +362,23 @@ class Optimizer(Slots):
         raise NotImplementedError(
             f"{type(self).__name__} must define _resource_apply_dense(grad, var)."
         )
+
+    def _apply_to_rows(self, grad: Tensor, var: Any, rows: Tensor) -> None:
+        """Change a table of which some rows were looked up, as Keras does then."""
+        shape = (var.shape[0],) + (1,) * (len(var.shape) - 1)
+        rows = tf.reshape(rows, shape)
+        kept = [(one, one.value()) for one in self._changed_by_rows(var)]
+        self._resource_apply_dense(grad, var)
+        for one, before in kept:
+            one.assign(tf.where(rows, one.value(), before))
+
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        """The variables of an update of which rows without a gradient stay as they are.
+
+        The rest decays there, or moves on, as in an update with a gradient of zero.
+        """
+        del var
+        return []
 
     def _run_once(self, gradients: list[Any], variables: list[Any]) -> Any:
         """Run an update outside of a trace, as a small program."""

@@ -75,6 +75,9 @@ class RMSprop(Optimizer):
             spread = mean_square - tf.square(mean)
         return spread
 
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        return self._with_slots(var) if self.momentum else []
+
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:

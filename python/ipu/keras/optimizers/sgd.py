@@ -66,6 +66,9 @@ class SGD(Optimizer):
             for var in var_list:
                 self.add_slot(var, "momentum")
 
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        return self._with_slots(var) if self._momentum else []
+
     def _resource_apply_dense(
         self, grad: Tensor, var: Any, apply_state: Any = None
     ) -> Any:
