@@ -524,3 +524,25 @@ def test_a_lookup_inside_of_a_loop_updates_all_rows() -> None:
     found = model.get_weights()[0]
     assert np.isfinite(found).all() and (found[0] != TABLE[0]).any()
     np.testing.assert_array_equal(found[4], TABLE[4])
+
+
+def test_an_eager_step_gives_what_a_program_gives() -> None:
+    def steps(compiled: bool) -> list[np.ndarray]:
+        table, dense = tf.Variable(TABLE), tf.Variable([[0.5], [-0.5]])
+        optimizer = made("momentum")
+
+        def step(ids: Any) -> None:
+            with tf.GradientTape() as tape:
+                rows = tf.nn.embedding_lookup(table, ids)
+                loss = tf.reduce_sum(tf.matmul(rows, dense) ** 2)
+            gradients = tape.gradient(loss, [table, dense])
+            optimizer.apply_gradients(zip(gradients, [table, dense], strict=True))
+
+        run = tf.function(step) if compiled else step
+        for ids in IDS:
+            run(tf.constant(ids))
+        return [table.numpy(), dense.numpy()]
+
+    for one, other in zip(steps(True), steps(False), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    np.testing.assert_array_equal(steps(False)[0][4], TABLE[4])

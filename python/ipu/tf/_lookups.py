@@ -8,15 +8,29 @@ tensors; for one that came from lookups alone it is noted which rows they took.
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core, _strategy_state
 from ipu._core import Tensor, apply
+from ipu.tf import _tapes
 from ipu.tf._tracing import current_build
 from ipu.tf.variable import Variable
 
-__all__ = ["look_up", "taken_rows", "with_rows"]
+__all__ = ["look_up", "note_rows", "taken_rows", "with_rows"]
+
+_RECENT = 8  # gradients of eager tapes that are kept until an optimizer takes them
+
+
+class _Eager(threading.local):
+    def __init__(self) -> None:
+        # by the gradient's id; a tensor cannot be referenced weakly
+        self.recent: dict[int, tuple[Tensor, list[Tensor]]] = {}
+
+
+_eager = _Eager()
 
 
 def look_up(table: Variable, ids: Tensor) -> Tensor:
@@ -35,6 +49,9 @@ def look_up(table: Variable, ids: Tensor) -> Tensor:
     read = table.value()
     if read.is_symbolic:
         current_build().lookups.ids[id(read)] = ids
+    else:
+        for tape in _tapes.active():
+            tape._take_lookup(read, ids)
     return apply("gather", (read, ids), {"axis": 0, "batch_dims": 0})
 
 
@@ -80,27 +97,41 @@ def with_rows(
     return found[: len(xs)]
 
 
+def note_rows(gradient: Tensor, taken: list[Tensor]) -> None:
+    """Note the rows of a gradient that an eager tape gave."""
+    recent: dict[int, tuple[Tensor, list[Tensor]]] = _eager.recent
+    recent[id(gradient)] = (gradient, taken)
+    if len(recent) > _RECENT:
+        del recent[next(iter(recent))]
+
+
 def taken_rows(gradient: Any, rows: int) -> Tensor | None:
     """Say which rows of a variable a gradient is about.
 
     Args:
-        gradient: What ``with_rows`` gave, itself.
+        gradient: What a tape or ``tf.gradients`` gave, itself.
         rows: How many rows the variable has.
 
     Returns:
         bool, ``(rows,)``: true for those that were looked up; or None where the
         gradient has all rows, as it always does in the scope of a strategy.
     """
-    trace = _core.open_trace()
-    if trace is None or _strategy_state.has_strategy():
+    if _strategy_state.has_strategy():
         return None
-    found = current_build().lookups.rows.get(id(gradient))
-    if found is None or not all(map(trace.sees, found[1])):
+    trace = _core.open_trace()
+    if trace is None:
+        found = _eager.recent.pop(id(gradient), None)
+    else:
+        found = current_build().lookups.rows.get(id(gradient))
+        if found is not None and not all(map(trace.sees, found[1])):
+            return None
+    if found is None:
         return None
     taken = None
     for ids in found[1]:
-        points = apply("reshape", (ids,), {"shape": [ids.shape.num_elements(), 1]})
-        ones = Tensor([1.0] * ids.shape.num_elements())
+        count = math.prod(ids.shape)
+        points = apply("reshape", (ids,), {"shape": [count, 1]})
+        ones = Tensor([1.0] * count)
         counts = apply("scatter_nd", (points, ones), {"shape": [rows]})
         taken = counts if taken is None else taken + counts
     return None if taken is None else taken > 0.0

@@ -32,6 +32,9 @@ class _Reads:
     def __init__(self) -> None:
         self.variables: dict[int, Variable] = {}
 
+    def _take_lookup(self, read: Tensor, ids: Tensor) -> None:
+        """Nothing: the variable has told that it was read."""
+
     def _take_read(self, variable: Variable, tensor: Tensor) -> None:
         self.variables[id(variable)] = variable
 

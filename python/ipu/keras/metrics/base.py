@@ -208,7 +208,7 @@ class MeanMetricWrapper(Mean):
 
     Args:
         fn: ``fn(y_true, y_pred, **kwargs)`` gives one number for each sample.
-        name: The key in logs; the function's name by default.
+        name: The key in logs; by default ``mean_metric_wrapper``.
         dtype: Dtype of the state.
         **kwargs: Keyword arguments for ``fn``.
     """
@@ -220,7 +220,8 @@ class MeanMetricWrapper(Mean):
         dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(name or str(getattr(fn, "__name__", "metric")), dtype)
+        stem = _names.snake_case(type(self).__name__)
+        super().__init__(name or _names.unique_name(stem), dtype)
         self._fn = fn
         self._fn_kwargs = kwargs
 

@@ -91,6 +91,7 @@ class Optimizer(Slots):
         self._version = 0  # changes with whatever is baked into a program
         self._init_slots()
         self._eager: dict[Any, Any] = {}
+        self._rows: dict[int, Tensor] = {}  # given to a small program
         self.learning_rate = kwargs.get("lr", learning_rate)
 
     @property
@@ -325,11 +326,7 @@ class Optimizer(Slots):
         return self._trace_apply(gradients, variables)
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
-        taken = {
-            id(variable): _lookups.taken_rows(gradient, variable.shape[0])
-            for gradient, variable in zip(gradients, variables, strict=True)
-            if len(variable.shape) > 0
-        }
+        taken = self._rows or _taken(gradients, variables)
         gradients = self._clipped(gradients)
         pairs = list(zip(gradients, variables, strict=True))
         for transform in self.gradient_transformers:
@@ -382,18 +379,23 @@ class Optimizer(Slots):
 
     def _run_once(self, gradients: list[Any], variables: list[Any]) -> Any:
         """Run an update outside of a trace, as a small program."""
-        key = (self._version, tuple(id(v) for v in variables))
+        taken = _taken(gradients, variables)
+        key = (self._version, tuple((id(v), id(v) in taken) for v in variables))
         program = self._eager.get(key)
         if program is None:
 
-            def apply(*given: Any) -> Any:
-                return self._trace_apply(list(given), variables)
+            def apply(given: Any, rows: Any) -> Any:
+                self._rows = dict(zip(taken, rows, strict=True))
+                try:
+                    return self._trace_apply(list(given), variables)
+                finally:
+                    self._rows = {}
 
             program = _function.DeviceFunction(apply)
             if len(self._eager) == _EAGER_PROGRAMS:
                 self._eager.pop(next(iter(self._eager)))
             self._eager[key] = program
-        return program(*gradients)
+        return program(tuple(gradients), tuple(taken.values()))
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
         if self.clipvalue is not None:
@@ -447,6 +449,16 @@ class Optimizer(Slots):
         if _serialization.is_config(rate):
             config = {**config, "learning_rate": schedules.deserialize(rate)}
         return cls(**config)
+
+
+def _taken(gradients: list[Any], variables: list[Any]) -> dict[int, Tensor]:
+    """The rows of those variables of which only some were looked up, by id."""
+    found = {
+        id(variable): _lookups.taken_rows(gradient, variable.shape[0])
+        for gradient, variable in zip(gradients, variables, strict=True)
+        if len(variable.shape) > 0
+    }
+    return {key: rows for key, rows in found.items() if rows is not None}
 
 
 def _shrink(square: Tensor, limit: float) -> Tensor:
