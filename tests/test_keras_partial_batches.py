@@ -686,3 +686,27 @@ def test_names_of_metrics() -> None:
             names(*twice)
     with pytest.raises(ValueError, match="two metrics with the same name: weighted_m"):
         names("mae", weighted_metrics=["mae", "mae"])
+
+
+def test_batches_of_several_lengths() -> None:
+    def sequences() -> Iterator[Any]:
+        for i in range(23):
+            yield np.arange(1, 2 + i % 6, dtype=np.int32), np.float32(i % 2)
+
+    signature = (tf.TensorSpec((None,), tf.int32), tf.TensorSpec((), tf.float32))
+    data = tf.data.Dataset.from_generator(sequences, output_signature=signature)
+    data = data.padded_batch(4, padded_shapes=([None], []))
+    model = keras.Sequential(
+        [
+            layers.Embedding(10, 4, mask_zero=True),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(1),
+        ]
+    )
+    model.compile("adam", "mse", steps_per_execution=4)
+    history = model.fit(data, epochs=2, validation_data=data, verbose=0)
+    assert np.isfinite(history.history["val_loss"]).all()
+    assert len(history.steps["loss"]) == 12 and model.predict(data).shape == (23, 1)
+    # the mask makes a batch's padding count for nothing: one by one it is the same
+    alone = [model.predict(ids[None]) for ids, _ in sequences()]
+    np.testing.assert_allclose(model.predict(data), np.concatenate(alone), rtol=1e-5)

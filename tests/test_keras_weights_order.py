@@ -195,3 +195,10 @@ def test_slots_come_in_keras_s_order() -> None:
         model.compile(optimizer, "mse")
         model.fit(np.zeros((4, 3)), np.zeros((4, 2)), verbose=0)
         assert short(optimizer.weights) == order, name
+
+
+def test_shapes_of_models_and_layers_are_tuples() -> None:
+    model = dense(3, "three", 2)
+    for one in (model, model.layers[0]):
+        assert type(one.input_shape) is type(one.output_shape) is tuple
+        assert (one.input_shape, one.output_shape) == ((None, 2), (None, 3))

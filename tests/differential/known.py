@@ -101,5 +101,4 @@ OPEN: list[str] = [
     "tape: tf.reduce_sum(tf.where(x > 9.0, tf.math.reciprocal(x - x), 0.0))",
     "tape: tf.sign(x)",
     "data: D.range(6).padded_batch(4)",
-    "fit: counts",
 ]

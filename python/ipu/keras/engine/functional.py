@@ -124,13 +124,13 @@ class Functional(Model):
     @property
     def input_shape(self) -> Any:
         """The shape of the input, or a list of shapes."""
-        shapes = [tensor.shape for tensor in self.inputs]
+        shapes = [tuple(tensor.shape) for tensor in self.inputs]
         return shapes[0] if len(shapes) == 1 else shapes
 
     @property
     def output_shape(self) -> Any:
         """The shape of the output, or a list of shapes."""
-        shapes = [tensor.shape for tensor in self.outputs]
+        shapes = [tuple(tensor.shape) for tensor in self.outputs]
         return shapes[0] if len(shapes) == 1 else shapes
 
     def call(

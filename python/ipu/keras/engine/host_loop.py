@@ -59,7 +59,7 @@ class HostLoop:
                 forget_logits()
                 forget_masks()
 
-        self._function = _function.DeviceFunction(program)
+        self._function = _function.DeviceFunction(program, name="a model's step")
 
     def start(self) -> None:
         """Start to read."""

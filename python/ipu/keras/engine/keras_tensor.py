@@ -216,7 +216,7 @@ class Node:
     @property
     def input_shapes(self) -> Nest:
         """The shapes of the symbolic arguments: one tuple, or a list of them."""
-        shapes = [tensor.shape for tensor in self.keras_inputs]
+        shapes = [tuple(tensor.shape) for tensor in self.keras_inputs]
         return shapes[0] if len(shapes) == 1 else shapes
 
     def fill(self, values: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -238,7 +238,7 @@ class Node:
 
 def _shapes(nest: Nest) -> Nest:
     if isinstance(nest, KerasTensor):
-        return nest.shape
+        return tuple(nest.shape)
     if isinstance(nest, dict):
         return {key: _shapes(value) for key, value in nest.items()}
     return [_shapes(value) for value in nest]

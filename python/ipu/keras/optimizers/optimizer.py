@@ -383,9 +383,10 @@ class Optimizer(Slots):
         key = (self._version, tuple((id(v), id(v) in taken) for v in variables))
         program = self._eager.get(key)
         if program is None:
+            tables = list(taken)
 
             def apply(given: Any, rows: Any) -> Any:
-                self._rows = dict(zip(taken, rows, strict=True))
+                self._rows = dict(zip(tables, rows, strict=True))
                 try:
                     return self._trace_apply(list(given), variables)
                 finally:
