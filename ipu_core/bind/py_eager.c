@@ -160,7 +160,8 @@ fill_entry(ipu_ctx *ctx, entry *e, ipu_op op, ipu_py_tensor *const *inputs,
     }
     IPU_FAIL_IF(ctx, (info->flags & IPU_OP_KERNEL) == 0, TYPE,
                 "%s exists in traced functions alone", info->name);
-    return ipu_kernel_prepare(ctx, &e->spec, IPU_KERNEL_FAST, ipu_cpu_class_detect());
+    return ipu_kernel_prepare(ctx, &e->arena, &e->spec, IPU_KERNEL_FAST,
+                              ipu_cpu_class_detect());
 }
 
 /* A new entry with one user, the caller; NULL with an exception. */

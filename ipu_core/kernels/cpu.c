@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/kernel.h"
+#include "kernels/kernel_impl.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -47,11 +47,34 @@ reported_class(void)
     }
     return IPU_CPU_AVX2;
 }
+
+/* Processors of AMD say the width of their units: bit 3 of leaf 0x8000001a is "512
+ * bits", and bit 2 alone means that each AVX-512 instruction takes two turns. Those of
+ * Intel leave the leaf out; of theirs, servers count, whose units are as wide. */
+bool
+ipu__has_wide_avx512(void)
+{
+    uint32_t width;
+    uint32_t b;
+    uint32_t c;
+    uint32_t d;
+    if (reported_class() != IPU_CPU_AVX512) {
+        return false;
+    }
+    return !__get_cpuid(0x8000001a, &width, &b, &c, &d) || (width & 4) == 0
+           || (width & 8) != 0;
+}
 #else
 static ipu_cpu_class
 reported_class(void)
 {
     return IPU_CPU_GENERIC;
+}
+
+bool
+ipu__has_wide_avx512(void)
+{
+    return false;
 }
 #endif
 

@@ -16,40 +16,46 @@
 
 /* How a window lies in a tensor. */
 typedef struct window {
-    const ipu_shape *whole;
-    const ipu_shape *part;
+    ipu_shape part;
     int64_t strides[IPU_MAX_RANK]; /* of the whole, in elements */
-    int64_t begin;                 /* of the window, in elements */
+    int64_t last[IPU_MAX_RANK];    /* the last start on each axis */
 } window;
 
-/* `first` is the input that holds the first start. */
 static void
-find_window(const ipu_kernel_call *call, const ipu_shape *part, uint32_t first,
-            window *out)
+measure_window(window *w, const ipu_shape *whole, const ipu_shape *part)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    out->whole = &spec->inputs[0].shape;
-    out->part = part;
-    out->begin = 0;
-    ipu_shape_strides(out->whole, false, out->strides);
-    for (uint32_t i = first; i < spec->input_count; i++) {
-        uint32_t axis = i - first;
-        int64_t last = out->whole->dims[axis] - part->dims[axis];
-        int64_t start = ipu__integer_load(spec->inputs[i].dtype, call->inputs[i], 0);
-        start = start < 0 ? 0 : ipu__min(start, last);
-        out->begin += start * out->strides[axis];
+    w->part = *part;
+    ipu_shape_strides(whole, false, w->strides);
+    for (int32_t axis = 0; axis < whole->rank; axis++) {
+        w->last[axis] = whole->dims[axis] - part->dims[axis];
     }
 }
 
+/* Where the window starts, in elements; `first` is the input that holds the first
+ * start. */
+static int64_t
+window_begin(const ipu_kernel_call *call, const window *w, uint32_t first)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    int64_t begin = 0;
+    for (uint32_t i = first; i < spec->input_count; i++) {
+        uint32_t axis = i - first;
+        int64_t start = ipu__integer_load(spec->inputs[i].dtype, call->inputs[i], 0);
+        start = start < 0 ? 0 : ipu__min(start, w->last[axis]);
+        begin += start * w->strides[axis];
+    }
+    return begin;
+}
+
 /* Where element (or run) number `flat` over the leading `axes` axes of the window lies
- * in the whole. */
+ * in the whole, from the window's first element on. */
 static int64_t
 offset_in(const window *w, int32_t axes, int64_t flat)
 {
-    int64_t offset = w->begin;
+    int64_t offset = 0;
     for (int32_t axis = axes - 1; axis >= 0; axis--) {
-        offset += flat % w->part->dims[axis] * w->strides[axis];
-        flat /= w->part->dims[axis];
+        offset += flat % w->part.dims[axis] * w->strides[axis];
+        flat /= w->part.dims[axis];
     }
     return offset;
 }
@@ -63,10 +69,12 @@ ipu_reference_dynamic_slice(const ipu_kernel_call *call)
     int64_t bytes = (int64_t)ipu_dtype_bytes(call->spec->outputs[0].dtype);
     int64_t elements = ipu_shape_elements(part);
     window w;
-    find_window(call, part, 1, &w);
+    measure_window(&w, &call->spec->inputs[0].shape, part);
+    int64_t begin = window_begin(call, &w, 1);
     for (int64_t i = 0; i < elements; i++) {
+        int64_t at = begin + offset_in(&w, part->rank, i);
         memcpy(ipu__at_mutable(call->outputs[0], i * bytes),
-               ipu__at(call->inputs[0], offset_in(&w, part->rank, i) * bytes),
+               ipu__at(call->inputs[0], at * bytes),
                (size_t)bytes);
     }
     return IPU_OK;
@@ -89,10 +97,12 @@ ipu_reference_dynamic_update_slice(const ipu_kernel_call *call)
     int64_t bytes = (int64_t)ipu_dtype_bytes(call->spec->outputs[0].dtype);
     int64_t elements = ipu_shape_elements(part);
     window w;
+    measure_window(&w, &call->spec->inputs[0].shape, part);
+    int64_t begin = window_begin(call, &w, 2);
     take_whole(call);
-    find_window(call, part, 2, &w);
     for (int64_t i = 0; i < elements; i++) {
-        memcpy(ipu__at_mutable(call->outputs[0], offset_in(&w, part->rank, i) * bytes),
+        int64_t at = begin + offset_in(&w, part->rank, i);
+        memcpy(ipu__at_mutable(call->outputs[0], at * bytes),
                ipu__at(call->inputs[1], i * bytes), (size_t)bytes);
     }
     return IPU_OK;
@@ -105,10 +115,11 @@ ipu_reference_dynamic_add_slice(const ipu_kernel_call *call)
     ipu_dtype dtype = call->spec->outputs[0].dtype;
     int64_t elements = ipu_shape_elements(part);
     window w;
+    measure_window(&w, &call->spec->inputs[0].shape, part);
+    int64_t begin = window_begin(call, &w, 2);
     take_whole(call);
-    find_window(call, part, 2, &w);
     for (int64_t i = 0; i < elements; i++) {
-        int64_t at = offset_in(&w, part->rank, i);
+        int64_t at = begin + offset_in(&w, part->rank, i);
         ipu__scalar operands[3] = {ipu__scalar_load(dtype, call->outputs[0], at),
                                    ipu__scalar_load(dtype, call->inputs[1], i)};
         ipu__scalar sum;
@@ -120,37 +131,50 @@ ipu_reference_dynamic_add_slice(const ipu_kernel_call *call)
 
 /* --- fast ------------------------------------------------------------------------ */
 
-/* Neighbours in the window that are neighbours in the whole: *run of them lie behind
- * each other, over all but the leading `return` axes. */
-static int32_t
-find_runs(const window *w, int64_t *run)
+/* Prepared: how the window's runs lie, that is neighbours which are neighbours in the
+ * whole. */
+typedef struct window_plan {
+    window window; /* begin is a matter of the run */
+    int32_t axes;  /* the leading axes, over which runs are counted */
+    int64_t run;   /* elements */
+    int64_t elements;
+    int64_t bytes; /* of an element */
+    ipu__block add;
+} window_plan;
+
+static ipu_status
+prepare_window(const ipu__preparation *p, const ipu_shape *part, window_plan **out)
 {
-    int32_t axis = w->part->rank;
-    *run = 1;
-    while (axis > 0) {
-        axis--;
-        *run *= w->part->dims[axis];
-        if (w->part->dims[axis] != w->whole->dims[axis]) {
+    const ipu_kernel_spec *spec = p->spec;
+    window_plan *plan;
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    measure_window(&plan->window, &spec->inputs[0].shape, part);
+    plan->elements = ipu_shape_elements(part);
+    plan->bytes = (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
+    plan->axes = part->rank;
+    plan->run = 1;
+    while (plan->axes > 0) {
+        plan->axes--;
+        plan->run *= part->dims[plan->axes];
+        if (part->dims[plan->axes] != spec->inputs[0].shape.dims[plan->axes]) {
             break;
         }
     }
-    return axis;
+    p->spec->kernel_name = "runs";
+    *out = plan;
+    return IPU_OK;
 }
 
 static ipu_status
 run_slice(const ipu_kernel_call *call)
 {
-    const ipu_shape *part = &call->spec->outputs[0].shape;
-    int64_t bytes = (int64_t)ipu_dtype_bytes(call->spec->outputs[0].dtype);
-    int64_t elements = ipu_shape_elements(part);
-    int64_t run;
-    window w;
-    find_window(call, part, 1, &w);
-    int32_t axes = find_runs(&w, &run);
-    for (int64_t i = 0; i < elements; i += run) {
-        memcpy(ipu__at_mutable(call->outputs[0], i * bytes),
-               ipu__at(call->inputs[0], offset_in(&w, axes, i / run) * bytes),
-               (size_t)(run * bytes));
+    const window_plan *plan = call->spec->prepared;
+    int64_t begin = window_begin(call, &plan->window, 1);
+    for (int64_t i = 0; i < plan->elements; i += plan->run) {
+        int64_t at = begin + offset_in(&plan->window, plan->axes, i / plan->run);
+        memcpy(ipu__at_mutable(call->outputs[0], i * plan->bytes),
+               ipu__at(call->inputs[0], at * plan->bytes),
+               (size_t)(plan->run * plan->bytes));
     }
     return IPU_OK;
 }
@@ -158,17 +182,14 @@ run_slice(const ipu_kernel_call *call)
 static ipu_status
 run_update(const ipu_kernel_call *call)
 {
-    const ipu_shape *part = &call->spec->inputs[1].shape;
-    int64_t bytes = (int64_t)ipu_dtype_bytes(call->spec->outputs[0].dtype);
-    int64_t elements = ipu_shape_elements(part);
-    int64_t run;
-    window w;
+    const window_plan *plan = call->spec->prepared;
+    int64_t begin = window_begin(call, &plan->window, 2);
     take_whole(call);
-    find_window(call, part, 2, &w);
-    int32_t axes = find_runs(&w, &run);
-    for (int64_t i = 0; i < elements; i += run) {
-        memcpy(ipu__at_mutable(call->outputs[0], offset_in(&w, axes, i / run) * bytes),
-               ipu__at(call->inputs[1], i * bytes), (size_t)(run * bytes));
+    for (int64_t i = 0; i < plan->elements; i += plan->run) {
+        int64_t at = begin + offset_in(&plan->window, plan->axes, i / plan->run);
+        memcpy(ipu__at_mutable(call->outputs[0], at * plan->bytes),
+               ipu__at(call->inputs[1], i * plan->bytes),
+               (size_t)(plan->run * plan->bytes));
     }
     return IPU_OK;
 }
@@ -176,57 +197,45 @@ run_update(const ipu_kernel_call *call)
 static ipu_status
 run_add(const ipu_kernel_call *call)
 {
-    const ipu_shape *part = &call->spec->inputs[1].shape;
-    ipu_dtype dtype = call->spec->outputs[0].dtype;
-    int64_t bytes = (int64_t)ipu_dtype_bytes(dtype);
-    int64_t elements = ipu_shape_elements(part);
+    const window_plan *plan = call->spec->prepared;
+    int64_t begin = window_begin(call, &plan->window, 2);
     int64_t most = IPU_BLOCK_BYTES / 4;
-    int64_t run;
-    ipu__block block;
-    window w;
     take_whole(call);
-    find_window(call, part, 2, &w);
-    ipu__block_prepare(&block, IPU_OP_ID_ADD, dtype, dtype,
-                       (ipu_cpu_class)call->spec->choice[0]);
-    int32_t axes = find_runs(&w, &run);
-    for (int64_t i = 0; i < elements; i += run) {
-        int64_t at = offset_in(&w, axes, i / run);
-        for (int64_t done = 0; done < run; done += most) {
-            void *to = ipu__at_mutable(call->outputs[0], (at + done) * bytes);
-            (void)block.run(&block, to, to,
-                            ipu__at(call->inputs[1], (i + done) * bytes), NULL,
-                            ipu__min(run - done, most));
+    for (int64_t i = 0; i < plan->elements; i += plan->run) {
+        int64_t at = begin + offset_in(&plan->window, plan->axes, i / plan->run);
+        for (int64_t done = 0; done < plan->run; done += most) {
+            void *to = ipu__at_mutable(call->outputs[0], (at + done) * plan->bytes);
+            const void *more = ipu__at(call->inputs[1], (i + done) * plan->bytes);
+            (void)plan->add.run(&plan->add, to, to, more, NULL,
+                                ipu__min(plan->run - done, most));
         }
     }
     return IPU_OK;
 }
 
 ipu_status
-ipu_choose_dynamic_slice(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_dynamic_slice(const ipu__preparation *p)
 {
-    (void)ctx;
-    (void)cpu;
-    spec->run = run_slice;
-    spec->kernel_name = "runs";
-    return IPU_OK;
+    window_plan *plan;
+    p->spec->run = run_slice;
+    return prepare_window(p, &p->spec->outputs[0].shape, &plan);
 }
 
 ipu_status
-ipu_choose_dynamic_update_slice(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_dynamic_update_slice(const ipu__preparation *p)
 {
-    (void)ctx;
-    (void)cpu;
-    spec->run = run_update;
-    spec->kernel_name = "runs";
-    return IPU_OK;
+    window_plan *plan;
+    p->spec->run = run_update;
+    return prepare_window(p, &p->spec->inputs[1].shape, &plan);
 }
 
 ipu_status
-ipu_choose_dynamic_add_slice(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_dynamic_add_slice(const ipu__preparation *p)
 {
-    (void)ctx;
-    spec->run = run_add;
-    spec->kernel_name = "runs";
-    spec->choice[0] = (int64_t)cpu;
+    ipu_dtype dtype = p->spec->outputs[0].dtype;
+    window_plan *plan;
+    IPU_TRY(prepare_window(p, &p->spec->inputs[1].shape, &plan));
+    ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, dtype, dtype, p->cpu);
+    p->spec->run = run_add;
     return IPU_OK;
 }

@@ -4,9 +4,10 @@
  * is a micro-program of one instruction, so both run the same code: the result is cut
  * into tasks of a fixed number of elements, a task into blocks that fit the
  * first-level cache, and each block goes through the instructions' block functions
- * (blocks.c). Operands that lie as the result does are read in place; broadcast ones
- * are expanded into a buffer on the stack, those that never change once per task.
- * Threads take tasks; the cut depends on the shape alone. Allocates nothing. */
+ * (blocks.c). All of that is worked out when the kernel is prepared. Operands that lie
+ * as the result does are read in place; broadcast ones are expanded into a buffer on
+ * the stack, those that never change once per task. Threads take tasks; the cut depends
+ * on the shape alone. A run allocates nothing. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -30,8 +31,8 @@ typedef struct element_step {
     int32_t slot; /* of the result among the temporaries; -1: the output */
 } element_step;
 
-typedef struct element_job {
-    const ipu_kernel_call *call;
+/* Prepared. */
+typedef struct element_plan {
     ipu__loop loop;
     layout layouts[IPU_FUSED_MAX_INPUTS];
     int64_t input_bytes[IPU_FUSED_MAX_INPUTS]; /* of one element */
@@ -40,7 +41,12 @@ typedef struct element_job {
     int64_t block_elements;
     int32_t inputs;
     int32_t steps;
-    element_step step[IPU_FUSED_MAX_INSTRUCTIONS];
+    element_step step[];
+} element_plan;
+
+typedef struct element_job {
+    const element_plan *plan;
+    const ipu_kernel_call *call;
     atomic_int fault;
 } element_job;
 
@@ -113,10 +119,10 @@ operand_block(const element_job *job, int32_t k, int64_t position, int64_t n,
               buffer *buffers)
 {
     const void *source = job->call->inputs[k];
-    int64_t bytes = job->input_bytes[k];
-    const ipu__loop *loop = &job->loop;
+    int64_t bytes = job->plan->input_bytes[k];
+    const ipu__loop *loop = &job->plan->loop;
     int32_t last = loop->rank - 1;
-    switch (job->layouts[k]) {
+    switch (job->plan->layouts[k]) {
     case LAYOUT_DENSE:
         return ipu__at(source, position * bytes);
     case LAYOUT_CONSTANT:
@@ -135,32 +141,33 @@ operand_block(const element_job *job, int32_t k, int64_t position, int64_t n,
 static void
 run_task(element_job *job, int32_t task, buffer *buffers, buffer *temporaries)
 {
+    const element_plan *plan = job->plan;
     const void *values[IPU_FUSED_MAX_INPUTS + IPU_FUSED_MAX_INSTRUCTIONS];
-    int64_t begin = task * job->task_elements;
-    int64_t end = ipu__min(begin + job->task_elements, job->loop.elements);
-    int64_t row = job->loop.dims[job->loop.rank - 1];
-    bool by_rows = job->loop.rank > 1 && row >= LONG_ROW;
-    for (int32_t k = 0; k < job->inputs; k++) {
-        if (job->layouts[k] == LAYOUT_CONSTANT) {
+    int64_t begin = task * plan->task_elements;
+    int64_t end = ipu__min(begin + plan->task_elements, plan->loop.elements);
+    int64_t row = plan->loop.dims[plan->loop.rank - 1];
+    bool by_rows = plan->loop.rank > 1 && row >= LONG_ROW;
+    for (int32_t k = 0; k < plan->inputs; k++) {
+        if (plan->layouts[k] == LAYOUT_CONSTANT) {
             expand_row(buffers[k].bytes, job->call->inputs[k], 0,
-                       ipu__min(end - begin, job->block_elements),
-                       job->input_bytes[k]);
+                       ipu__min(end - begin, plan->block_elements),
+                       plan->input_bytes[k]);
         }
     }
     for (int64_t position = begin; position < end;) {
-        int64_t n = ipu__min(end - position, job->block_elements);
+        int64_t n = ipu__min(end - position, plan->block_elements);
         if (by_rows) {
             n = ipu__min(n, row - position % row);
         }
-        for (int32_t k = 0; k < job->inputs; k++) {
+        for (int32_t k = 0; k < plan->inputs; k++) {
             values[k] = operand_block(job, k, position, n, buffers);
         }
-        for (int32_t s = 0; s < job->steps; s++) {
-            const element_step *step = &job->step[s];
+        for (int32_t s = 0; s < plan->steps; s++) {
+            const element_step *step = &plan->step[s];
             const void *operands[3];
             void *result = step->slot < 0
                                ? ipu__at_mutable(job->call->outputs[0],
-                                                 position * job->output_bytes)
+                                                 position * plan->output_bytes)
                                : (void *)temporaries[step->slot].bytes;
             for (int32_t k = 0; k < 3; k++) {
                 operands[k] = values[step->operands[k]];
@@ -171,7 +178,7 @@ run_task(element_job *job, int32_t task, buffer *buffers, buffer *temporaries)
                 atomic_store_explicit(&job->fault, (int)fault, memory_order_relaxed);
                 return;
             }
-            values[job->inputs + s] = result;
+            values[plan->inputs + s] = result;
         }
         position += n;
     }
@@ -230,125 +237,125 @@ is_heavy(ipu_op op)
     }
 }
 
-static void
-plan_inputs(element_job *job, const ipu_kernel_call *call)
+/* Room for `steps` steps in the spec, and all but those. */
+static ipu_status
+prepare_inputs(const ipu__preparation *p, int32_t steps, element_plan **out)
 {
-    const ipu_kernel_spec *spec = call->spec;
+    const ipu_kernel_spec *spec = p->spec;
     size_t widest = ipu_dtype_bytes(spec->outputs[0].dtype);
-    job->call = call;
-    job->inputs = (int32_t)spec->input_count;
-    job->output_bytes = (int64_t)widest;
-    job->task_elements = TASK_ELEMENTS;
-    atomic_init(&job->fault, (int)IPU_FAULT_NONE);
-    ipu__loop_broadcast(&job->loop, &spec->outputs[0].shape, spec->inputs, job->inputs);
-    for (int32_t k = 0; k < job->inputs; k++) {
+    element_plan *plan;
+    IPU_TRY(
+        ipu__prepared(p, sizeof *plan + (size_t)steps * sizeof plan->step[0], &plan));
+    plan->inputs = (int32_t)spec->input_count;
+    plan->steps = steps;
+    plan->output_bytes = (int64_t)widest;
+    plan->task_elements = TASK_ELEMENTS;
+    ipu__loop_broadcast(&plan->loop, &spec->outputs[0].shape, spec->inputs,
+                        plan->inputs);
+    for (int32_t k = 0; k < plan->inputs; k++) {
         size_t bytes = ipu_dtype_bytes(spec->inputs[k].dtype);
         bool constant = true;
-        for (int32_t d = 0; d < job->loop.rank; d++) {
-            constant = constant && job->loop.strides[k][d] == 0;
+        for (int32_t d = 0; d < plan->loop.rank; d++) {
+            constant = constant && plan->loop.strides[k][d] == 0;
         }
-        bool dense = ipu_shape_elements(&spec->inputs[k].shape) == job->loop.elements;
-        job->layouts[k] = dense      ? LAYOUT_DENSE
-                          : constant ? LAYOUT_CONSTANT
-                                     : LAYOUT_STRIDED;
-        job->input_bytes[k] = (int64_t)bytes;
+        bool dense = ipu_shape_elements(&spec->inputs[k].shape) == plan->loop.elements;
+        plan->layouts[k] = dense      ? LAYOUT_DENSE
+                           : constant ? LAYOUT_CONSTANT
+                                      : LAYOUT_STRIDED;
+        plan->input_bytes[k] = (int64_t)bytes;
         widest = bytes > widest ? bytes : widest;
     }
-    job->block_elements = (int64_t)(IPU_BLOCK_BYTES / (widest < 4 ? 4 : widest));
+    plan->block_elements = (int64_t)(IPU_BLOCK_BYTES / (widest < 4 ? 4 : widest));
+    *out = plan;
+    return IPU_OK;
 }
 
 static ipu_status
-run_job(element_job *job, ipu_task_fn *task)
+run_tasks(const ipu_kernel_call *call, ipu_task_fn *task)
 {
-    int64_t tasks = ipu__ceil_div(job->loop.elements, job->task_elements);
+    element_job job = {.plan = call->spec->prepared, .call = call};
+    int64_t tasks = ipu__ceil_div(job.plan->loop.elements, job.plan->task_elements);
+    atomic_init(&job.fault, (int)IPU_FAULT_NONE);
     if (tasks > 0) {
-        ipu_pool_run(job->call->pool, (int32_t)tasks, task, job);
+        ipu_pool_run(call->pool, (int32_t)tasks, task, &job);
     }
     return ipu__fault_report(
-        job->call, (ipu__fault)atomic_load_explicit(&job->fault, memory_order_relaxed));
+        call, (ipu__fault)atomic_load_explicit(&job.fault, memory_order_relaxed));
 }
 
 static ipu_status
 run_single(const ipu_kernel_call *call)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    element_job job;
-    ipu_dtype in = spec->inputs[spec->op == IPU_OP_ID_SELECT ? 1 : 0].dtype;
-    plan_inputs(&job, call);
-    job.steps = 1;
-    job.step[0].slot = -1;
-    for (int32_t k = 0; k < 3; k++) {
-        job.step[0].operands[k] = k < job.inputs ? k : 0;
-    }
-    ipu__block_prepare(&job.step[0].block, spec->op, in, spec->outputs[0].dtype,
-                       (ipu_cpu_class)spec->choice[0]);
-    if (is_heavy(spec->op)) {
-        job.task_elements = HEAVY_TASK_ELEMENTS;
-    }
-    return run_job(&job, single_task);
+    return run_tasks(call, single_task);
 }
 
 static ipu_status
 run_fused(const ipu_kernel_call *call)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    element_job job;
+    return run_tasks(call, fused_task);
+}
+
+static ipu_status
+choose_single(const ipu__preparation *p)
+{
+    ipu_kernel_spec *spec = p->spec;
+    ipu_dtype in = spec->inputs[spec->op == IPU_OP_ID_SELECT ? 1 : 0].dtype;
+    element_plan *plan;
+    IPU_TRY(prepare_inputs(p, 1, &plan));
+    plan->step[0].slot = -1;
+    for (int32_t k = 0; k < 3; k++) {
+        plan->step[0].operands[k] = k < plan->inputs ? k : 0;
+    }
+    ipu__block_prepare(&plan->step[0].block, spec->op, in, spec->outputs[0].dtype,
+                       p->cpu);
+    if (is_heavy(spec->op)) {
+        plan->task_elements = HEAVY_TASK_ELEMENTS;
+    }
+    spec->run = run_single;
+    spec->kernel_name =
+        p->cpu >= IPU_CPU_AVX2 ? "elementwise_avx2" : "elementwise_generic";
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_fused_elementwise(const ipu__preparation *p)
+{
+    ipu_kernel_spec *spec = p->spec;
     ipu_dtype dtypes[IPU_FUSED_MAX_INPUTS + IPU_FUSED_MAX_INSTRUCTIONS];
     uint32_t words;
     const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
-    plan_inputs(&job, call);
-    job.steps = (int32_t)(words / IPU_FUSED_WORDS);
-    for (int32_t k = 0; k < job.inputs; k++) {
+    element_plan *plan;
+    IPU_TRY(prepare_inputs(p, (int32_t)(words / IPU_FUSED_WORDS), &plan));
+    for (int32_t k = 0; k < plan->inputs; k++) {
         dtypes[k] = spec->inputs[k].dtype;
     }
-    for (int32_t s = 0; s < job.steps; s++) {
+    for (int32_t s = 0; s < plan->steps; s++) {
         const int64_t *word = code + s * IPU_FUSED_WORDS;
-        element_step *step = &job.step[s];
+        element_step *step = &plan->step[s];
         ipu_op op = (ipu_op)word[0];
         for (int32_t k = 0; k < 3; k++) {
             step->operands[k] = (int32_t)(word[2 + k] >= 0 ? word[2 + k] : word[2]);
         }
         ipu_dtype in = dtypes[step->operands[op == IPU_OP_ID_SELECT ? 1 : 0]];
-        dtypes[job.inputs + s] = (ipu_dtype)word[1];
-        ipu__block_prepare(&step->block, op, in, (ipu_dtype)word[1],
-                           (ipu_cpu_class)spec->choice[0]);
-        step->slot = s == job.steps - 1 ? -1 : s;
+        dtypes[plan->inputs + s] = (ipu_dtype)word[1];
+        ipu__block_prepare(&step->block, op, in, (ipu_dtype)word[1], p->cpu);
+        step->slot = s == plan->steps - 1 ? -1 : s;
         if (ipu_dtype_bytes((ipu_dtype)word[1]) == 8) {
-            job.block_elements = IPU_BLOCK_BYTES / 8;
+            plan->block_elements = IPU_BLOCK_BYTES / 8;
         }
-        if (is_heavy(op) || job.steps >= 4) {
-            job.task_elements = HEAVY_TASK_ELEMENTS;
+        if (is_heavy(op) || plan->steps >= 4) {
+            plan->task_elements = HEAVY_TASK_ELEMENTS;
         }
     }
-    return run_job(&job, fused_task);
-}
-
-static ipu_status
-choose_single(ipu_kernel_spec *spec, ipu_cpu_class cpu)
-{
-    spec->run = run_single;
-    spec->kernel_name =
-        cpu >= IPU_CPU_AVX2 ? "elementwise_avx2" : "elementwise_generic";
-    spec->choice[0] = (int64_t)cpu;
-    return IPU_OK;
-}
-
-ipu_status
-ipu_choose_fused_elementwise(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
-{
-    (void)ctx;
     spec->run = run_fused;
-    spec->kernel_name = cpu >= IPU_CPU_AVX2 ? "fused_avx2" : "fused_generic";
-    spec->choice[0] = (int64_t)cpu;
+    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "fused_avx2" : "fused_generic";
     return IPU_OK;
 }
 
 #define CHOOSE(text) \
-    ipu_status ipu_choose_##text(ipu_ctx *ctx, ipu_kernel_spec *spec, \
-                                 ipu_cpu_class cpu) \
+    ipu_status ipu_choose_##text(const ipu__preparation *p) \
     { \
-        (void)ctx; \
-        return choose_single(spec, cpu); \
+        return choose_single(p); \
     }
 CHOOSE(neg)
 CHOOSE(abs)

@@ -11,6 +11,7 @@
 #ifndef IPU_KERNELS_KERNEL_H
 #define IPU_KERNELS_KERNEL_H
 
+#include "base/arena.h"
 #include "base/attrs.h"
 #include "base/op.h"
 #include "base/random.h"
@@ -49,7 +50,7 @@ typedef struct ipu_kernel_spec {
     ipu_kernel_fn *run;
     const char *kernel_name; /* "gemm_6x16", "blis_haswell", "reference", ... */
     size_t workspace_bytes;  /* for one call, shared by its threads; may be 0 */
-    int64_t choice[4];       /* the kernel's own: cut, block sizes, table row */
+    const void *prepared;    /* the kernel's own: strides, cut, functions, ... */
 } ipu_kernel_spec;
 
 struct ipu_kernel_call {
@@ -73,8 +74,10 @@ typedef enum ipu_cpu_class {
 ipu_cpu_class ipu_cpu_class_detect(void);
 const char *ipu_cpu_class_name(ipu_cpu_class cpu);
 
-/* Fails with UNIMPLEMENTED where the op has no kernel for these dtypes. */
-ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_kernel_spec *spec,
+/* Works out all that follows from types, attributes and CPU class, so that a run does
+ * not. What is kept of it lives in `arena`, as long as the spec is used. Fails with
+ * UNIMPLEMENTED where the op has no kernel for these dtypes. */
+ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                               ipu_kernel_variant variant, ipu_cpu_class cpu);
 
 #endif

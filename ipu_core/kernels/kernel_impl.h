@@ -6,12 +6,29 @@
 #ifndef IPU_KERNELS_KERNEL_IMPL_H
 #define IPU_KERNELS_KERNEL_IMPL_H
 
+#include <string.h>
+
 #include "kernels/kernel.h"
 
-/* The `choose` column: sets run, kernel_name, workspace_bytes and choice where a fast
+typedef struct ipu__preparation {
+    ipu_ctx *ctx;
+    ipu_arena *arena;
+    ipu_kernel_spec *spec;
+    ipu_cpu_class cpu;
+} ipu__preparation;
+
+/* The `choose` column: sets run, kernel_name, workspace_bytes and prepared where a fast
  * kernel serves the spec, and leaves run NULL where the reference kernel has to. */
-typedef ipu_status ipu_choose_fn(ipu_ctx *ctx, ipu_kernel_spec *spec,
-                                 ipu_cpu_class cpu);
+typedef ipu_status ipu_choose_fn(const ipu__preparation *p);
+
+/* Zeroed memory that becomes the spec's `prepared`. */
+static inline ipu_status
+ipu__prepared(const ipu__preparation *p, size_t bytes, void *out_pointer)
+{
+    IPU_TRY(ipu_arena_alloc(p->ctx, p->arena, bytes, out_pointer));
+    memcpy(&p->spec->prepared, out_pointer, sizeof(void *));
+    return IPU_OK;
+}
 
 #define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) \
     ipu_kernel_fn ipu_reference_##text; \
@@ -147,6 +164,9 @@ struct ipu__block {
     ipu_dtype out;
     uint8_t operands;
 };
+/* AVX-512 on units of 512 bits; on narrower ones it is no faster than AVX2 (cpu.c). */
+bool ipu__has_wide_avx512(void);
+
 void ipu__block_prepare(ipu__block *block, ipu_op op, ipu_dtype in, ipu_dtype out,
                         ipu_cpu_class cpu);
 
@@ -176,7 +196,14 @@ float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);
 /* --- random (reference_random.c) -----------------------------------------------------
  */
 
-ipu_random_key ipu__random_key(const ipu_kernel_call *call);
+/* What the numbers of an op are a function of, as far as the op says it. */
+typedef struct ipu__random_source {
+    int32_t key_input; /* the input that holds the key; -1: seed and step are the call's */
+    uint32_t op;       /* seed attribute and ordinal, mixed */
+} ipu__random_source;
+ipu__random_source ipu__random_source_of(const ipu_kernel_spec *spec);
+ipu_random_key ipu__random_key(const ipu_kernel_call *call,
+                               const ipu__random_source *source);
 /* 24 bits: exact in float32, in [0, 1). */
 static inline float
 ipu__uniform_f32(uint32_t word)
@@ -208,18 +235,18 @@ void ipu__gather_plan(ipu__gather *plan, ipu_attrs attrs, const ipu_shape *param
 /* indices [..., k]: `count` points of the first k axes, each the start of a slice. */
 typedef struct ipu__points {
     ipu_dtype dtype;
-    const void *indices;
     int64_t count;
     int32_t depth; /* axes that a point names */
     int64_t dims[IPU_MAX_RANK];
     int64_t inner; /* elements of a slice */
 } ipu__points;
 
-void ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type,
-                      const void *indices);
+/* `type`: of the indices. */
+void ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type);
 /* Where the slice of point `i` starts, in elements. */
-int64_t ipu__point_offset(const ipu__points *p, int64_t i);
-ipu_status ipu__points_check(const ipu_kernel_call *call, const ipu__points *p);
+int64_t ipu__point_offset(const ipu__points *p, const void *indices, int64_t i);
+ipu_status ipu__points_check(const ipu_kernel_call *call, const ipu__points *p,
+                             const void *indices);
 /* The op that joins what stands there with an update; IDENTITY: the update replaces it.
  */
 ipu_op ipu__scatter_step(const ipu_kernel_spec *spec);
@@ -239,8 +266,15 @@ typedef struct ipu__sgd {
     float momentum;
     bool nesterov;
 } ipu__sgd;
+/* What of it the attributes say. */
+typedef struct ipu__sgd_rule {
+    float momentum;
+    bool nesterov;
+} ipu__sgd_rule;
+ipu__sgd_rule ipu__sgd_rule_of(const ipu_kernel_spec *spec);
 /* `rate_input`: which input is the learning rate. */
-ipu__sgd ipu__sgd_of(const ipu_kernel_call *call, uint32_t rate_input);
+ipu__sgd ipu__sgd_of(const ipu_kernel_call *call, const ipu__sgd_rule *rule,
+                     uint32_t rate_input);
 /* All elements, by the threads of the pool. */
 void ipu__sgd_run(ipu_pool *pool, const ipu__sgd *sgd, const float *gradient,
                   int64_t elements, ipu_cpu_class cpu);

@@ -10,17 +10,23 @@
 
 #include "kernels/kernel_impl.h"
 
-enum { TASK_ELEMENTS = 16384, TILE = 16 };
+enum { TASK_ELEMENTS = 16384, TILE = 16, GRADIENT_COLUMNS = 256 };
 
-/* Operand 0 is read, operand 1 is written. */
-typedef struct copy_job {
+/* One strided copy, prepared. Operand 0 is read, operand 1 is written. */
+typedef struct copy_plan {
     ipu__loop loop;
-    const char *from;
-    char *to;
+    int64_t from;     /* byte offsets of the first element */
+    int64_t to;
     int64_t bytes;    /* of one element */
     int32_t swapped;  /* axis along which the input is contiguous; -1: the last */
     int64_t per_task; /* iterations of the outermost loops */
     int64_t outer;    /* iterations of all loops but those a step handles */
+} copy_plan;
+
+typedef struct copy_job {
+    const copy_plan *plan;
+    const char *from;
+    char *to;
 } copy_job;
 
 #define COPY_STRIDED(type) \
@@ -89,20 +95,20 @@ copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64
 #undef COPY_TILE
 
 static void
-copy_transposed(const copy_job *job, char *to, const char *from, int64_t first,
+copy_transposed(const copy_plan *plan, char *to, const char *from, int64_t first,
                 int64_t count)
 {
-    const ipu__loop *loop = &job->loop;
+    const ipu__loop *loop = &plan->loop;
     int32_t last = loop->rank - 1;
     int64_t columns = loop->dims[last];
-    int64_t to_row = loop->strides[1][job->swapped];
+    int64_t to_row = loop->strides[1][plan->swapped];
     int64_t from_column = loop->strides[0][last];
     for (int64_t i = first; i < first + count; i += TILE) {
         for (int64_t j = 0; j < columns; j += TILE) {
-            copy_tile(to + (i * to_row + j) * job->bytes, to_row,
-                      from + (i + j * from_column) * job->bytes, from_column,
+            copy_tile(to + (i * to_row + j) * plan->bytes, to_row,
+                      from + (i + j * from_column) * plan->bytes, from_column,
                       ipu__min(first + count - i, TILE), ipu__min(columns - j, TILE),
-                      job->bytes);
+                      plan->bytes);
         }
     }
 }
@@ -111,32 +117,33 @@ static void
 copy_task(void *state, int32_t task, int32_t worker)
 {
     const copy_job *job = state;
-    const ipu__loop *loop = &job->loop;
+    const copy_plan *plan = job->plan;
+    const ipu__loop *loop = &plan->loop;
     int32_t last = loop->rank - 1;
-    int64_t begin = task * job->per_task;
-    int64_t end = ipu__min(begin + job->per_task, job->outer);
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->outer);
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t position = i;
         int64_t from = 0;
         int64_t to = 0;
         for (int32_t d = last - 1; d >= 0; d--) {
-            if (d != job->swapped) {
+            if (d != plan->swapped) {
                 from += position % loop->dims[d] * loop->strides[0][d];
                 to += position % loop->dims[d] * loop->strides[1][d];
                 position /= loop->dims[d];
             }
         }
-        if (job->swapped >= 0) {
+        if (plan->swapped >= 0) {
             /* the rest of `position` counts strips of the swapped axis */
             int64_t first = position * TILE;
-            copy_transposed(job, job->to + to * job->bytes,
-                            job->from + from * job->bytes, first,
-                            ipu__min(loop->dims[job->swapped] - first, TILE));
+            copy_transposed(plan, job->to + to * plan->bytes,
+                            job->from + from * plan->bytes, first,
+                            ipu__min(loop->dims[plan->swapped] - first, TILE));
         } else {
-            copy_row(job->to + to * job->bytes, loop->strides[1][last],
-                     job->from + from * job->bytes, loop->strides[0][last],
-                     loop->dims[last], job->bytes);
+            copy_row(job->to + to * plan->bytes, loop->strides[1][last],
+                     job->from + from * plan->bytes, loop->strides[0][last],
+                     loop->dims[last], plan->bytes);
         }
     }
 }
@@ -166,45 +173,80 @@ split_rows(ipu__loop *loop)
     loop->rank++;
 }
 
-/* Copies loop->elements elements; from and to point at the first of each side. */
+/* Everything but the loop's strides and the offsets is filled here. */
 static void
-strided_copy(ipu_pool *pool, ipu__loop *loop, const void *from, void *to, int64_t bytes)
+plan_copy(copy_plan *plan, int64_t bytes)
 {
-    copy_job job;
+    ipu__loop *loop = &plan->loop;
     loop->operands = 2;
+    plan->bytes = bytes;
+    plan->swapped = -1;
     if (loop->elements == 0) {
-        return;
+        return; /* nothing to do: `outer` is 0 */
     }
     ipu__loop_collapse(loop);
     split_rows(loop);
     int32_t last = loop->rank - 1;
     int64_t per_step = loop->dims[last];
-    job.from = from;
-    job.to = to;
-    job.bytes = bytes;
-    job.swapped = -1;
-    job.outer = loop->elements / loop->dims[last];
+    plan->outer = loop->elements / loop->dims[last];
     if (loop->strides[1][last] == 1 && loop->strides[0][last] > 1) {
         for (int32_t d = 0; d < last; d++) {
             if (loop->strides[0][d] == 1 && loop->dims[d] >= 4
                 && loop->dims[last] >= 4) {
-                job.swapped = d;
-                job.outer = job.outer / loop->dims[d]
-                            * ipu__ceil_div(loop->dims[d], TILE);
+                plan->swapped = d;
+                plan->outer = plan->outer / loop->dims[d]
+                              * ipu__ceil_div(loop->dims[d], TILE);
                 per_step *= ipu__min(loop->dims[d], TILE);
             }
         }
     }
-    job.per_task = ipu__ceil_div(TASK_ELEMENTS, per_step);
-    job.loop = *loop;
-    ipu_pool_run(pool, (int32_t)ipu__ceil_div(job.outer, job.per_task), copy_task,
-                 &job);
+    plan->per_task = ipu__ceil_div(TASK_ELEMENTS, per_step);
+}
+
+static void
+run_copy_plan(const copy_plan *plan, ipu_pool *pool, const void *from, void *to)
+{
+    if (plan->outer > 0) {
+        copy_job job = {plan, ipu__at(from, plan->from), ipu__at_mutable(to, plan->to)};
+        ipu_pool_run(pool, (int32_t)ipu__ceil_div(plan->outer, plan->per_task),
+                     copy_task, &job);
+    }
+}
+
+/* One copy of input 0. */
+static ipu_status
+run_copy(const ipu_kernel_call *call)
+{
+    run_copy_plan(call->spec->prepared, call->pool, call->inputs[0], call->outputs[0]);
+    return IPU_OK;
+}
+
+/* Input 0 into zeros. */
+static ipu_status
+run_slice_grad(const ipu_kernel_call *call)
+{
+    size_t all = ipu_type_bytes(&call->spec->outputs[0]);
+    if (all > 0) {
+        memset(call->outputs[0], 0, all);
+    }
+    return run_copy(call);
+}
+
+/* A copy of each input. */
+static ipu_status
+run_concat(const ipu_kernel_call *call)
+{
+    const copy_plan *plans = call->spec->prepared;
+    for (uint32_t k = 0; k < call->spec->input_count; k++) {
+        run_copy_plan(&plans[k], call->pool, call->inputs[k], call->outputs[0]);
+    }
+    return IPU_OK;
 }
 
 static int64_t
-output_element_bytes(const ipu_kernel_call *call)
+output_element_bytes(const ipu_kernel_spec *spec)
 {
-    return (int64_t)ipu_dtype_bytes(call->spec->outputs[0].dtype);
+    return (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
 }
 
 /* Loops over `shape`, dense on side `dense`. */
@@ -219,60 +261,70 @@ loop_over(ipu__loop *loop, const ipu_shape *shape, int32_t dense)
     ipu_shape_strides(shape, false, loop->strides[dense]);
 }
 
+/* `count` plans in the spec, which is served by `run`. */
 static ipu_status
-run_transpose(const ipu_kernel_call *call)
+prepare_copies(const ipu__preparation *p, uint32_t count, ipu_kernel_fn *run,
+               copy_plan **out)
 {
-    const ipu_kernel_spec *spec = call->spec;
+    p->spec->run = run;
+    p->spec->kernel_name = "strided_copy";
+    return ipu__prepared(p, count * sizeof **out, out);
+}
+
+ipu_status
+ipu_choose_transpose(const ipu__preparation *p)
+{
+    const ipu_kernel_spec *spec = p->spec;
     int64_t strides[IPU_MAX_RANK];
-    ipu__loop loop;
     uint32_t count;
     const int64_t *perm = ipu_attrs_ints(spec->attrs, IPU_ATTR_PERM, &count);
-    loop_over(&loop, &spec->outputs[0].shape, 1);
+    copy_plan *plan;
+    IPU_TRY(prepare_copies(p, 1, run_copy, &plan));
+    loop_over(&plan->loop, &spec->outputs[0].shape, 1);
     ipu_shape_strides(&spec->inputs[0].shape, false, strides);
-    for (int32_t d = 0; d < loop.rank; d++) {
-        loop.strides[0][d] = strides[perm[d]];
+    for (int32_t d = 0; d < plan->loop.rank; d++) {
+        plan->loop.strides[0][d] = strides[perm[d]];
     }
-    strided_copy(call->pool, &loop, call->inputs[0], call->outputs[0],
-                 output_element_bytes(call));
+    plan_copy(plan, output_element_bytes(spec));
     return IPU_OK;
 }
 
-static ipu_status
-run_broadcast(const ipu_kernel_call *call)
+ipu_status
+ipu_choose_broadcast(const ipu__preparation *p)
 {
-    const ipu_kernel_spec *spec = call->spec;
+    const ipu_kernel_spec *spec = p->spec;
     const ipu_shape *in = &spec->inputs[0].shape;
     int64_t strides[IPU_MAX_RANK];
-    ipu__loop loop;
-    loop_over(&loop, &spec->outputs[0].shape, 1);
+    copy_plan *plan;
+    IPU_TRY(prepare_copies(p, 1, run_copy, &plan));
+    loop_over(&plan->loop, &spec->outputs[0].shape, 1);
     ipu_shape_strides(in, true, strides);
-    for (int32_t d = 0; d < loop.rank; d++) {
-        int32_t from = d - (loop.rank - in->rank);
-        loop.strides[0][d] = from < 0 ? 0 : strides[from];
+    for (int32_t d = 0; d < plan->loop.rank; d++) {
+        int32_t from = d - (plan->loop.rank - in->rank);
+        plan->loop.strides[0][d] = from < 0 ? 0 : strides[from];
     }
-    strided_copy(call->pool, &loop, call->inputs[0], call->outputs[0],
-                 output_element_bytes(call));
+    plan_copy(plan, output_element_bytes(spec));
     return IPU_OK;
 }
 
-static ipu_status
-run_concat(const ipu_kernel_call *call)
+ipu_status
+ipu_choose_concat(const ipu__preparation *p)
 {
-    const ipu_kernel_spec *spec = call->spec;
+    const ipu_kernel_spec *spec = p->spec;
     const ipu_shape *result = &spec->outputs[0].shape;
-    int64_t bytes = output_element_bytes(call);
+    int64_t bytes = output_element_bytes(spec);
     int32_t axis =
         ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), result->rank);
     int64_t strides[IPU_MAX_RANK];
     int64_t begin = 0;
+    copy_plan *plans;
+    IPU_TRY(prepare_copies(p, spec->input_count, run_concat, &plans));
     ipu_shape_strides(result, false, strides);
     for (uint32_t k = 0; k < spec->input_count; k++) {
-        ipu__loop loop;
-        loop_over(&loop, &spec->inputs[k].shape, 0);
-        memcpy(loop.strides[1], strides, sizeof strides);
-        strided_copy(call->pool, &loop, call->inputs[k],
-                     ipu__at_mutable(call->outputs[0], begin * strides[axis] * bytes),
-                     bytes);
+        loop_over(&plans[k].loop, &spec->inputs[k].shape, 0);
+        memcpy(plans[k].loop.strides[1], strides, sizeof strides);
+        plans[k].to = begin * strides[axis] * bytes;
+        plan_copy(&plans[k], bytes);
         begin += spec->inputs[k].shape.dims[axis];
     }
     return IPU_OK;
@@ -296,87 +348,88 @@ slice_strides(const ipu_kernel_spec *spec, const ipu_shape *whole, bool empty,
     return empty ? 0 : offset;
 }
 
-static ipu_status
-run_slice(const ipu_kernel_call *call)
+ipu_status
+ipu_choose_slice(const ipu__preparation *p)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    int64_t bytes = output_element_bytes(call);
-    ipu__loop loop;
-    loop_over(&loop, &spec->outputs[0].shape, 1);
-    int64_t offset =
-        slice_strides(spec, &spec->inputs[0].shape, loop.elements == 0,
-                      loop.strides[0]);
-    strided_copy(call->pool, &loop, ipu__at(call->inputs[0], offset * bytes),
-                 call->outputs[0], bytes);
+    const ipu_kernel_spec *spec = p->spec;
+    int64_t bytes = output_element_bytes(spec);
+    copy_plan *plan;
+    IPU_TRY(prepare_copies(p, 1, run_copy, &plan));
+    loop_over(&plan->loop, &spec->outputs[0].shape, 1);
+    plan->from = bytes
+                 * slice_strides(spec, &spec->inputs[0].shape, plan->loop.elements == 0,
+                                 plan->loop.strides[0]);
+    plan_copy(plan, bytes);
     return IPU_OK;
 }
 
-static ipu_status
-run_slice_grad(const ipu_kernel_call *call)
+ipu_status
+ipu_choose_slice_grad(const ipu__preparation *p)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    int64_t bytes = output_element_bytes(call);
-    ipu__loop loop;
-    size_t all = ipu_type_bytes(&spec->outputs[0]);
-    if (all > 0) {
-        memset(call->outputs[0], 0, all);
-    }
-    loop_over(&loop, &spec->inputs[0].shape, 0);
-    int64_t offset =
-        slice_strides(spec, &spec->outputs[0].shape, loop.elements == 0,
-                      loop.strides[1]);
-    strided_copy(call->pool, &loop, call->inputs[0],
-                 ipu__at_mutable(call->outputs[0], offset * bytes), bytes);
+    const ipu_kernel_spec *spec = p->spec;
+    int64_t bytes = output_element_bytes(spec);
+    copy_plan *plan;
+    IPU_TRY(prepare_copies(p, 1, run_slice_grad, &plan));
+    loop_over(&plan->loop, &spec->inputs[0].shape, 0);
+    plan->to = bytes
+               * slice_strides(spec, &spec->outputs[0].shape, plan->loop.elements == 0,
+                               plan->loop.strides[1]);
+    plan_copy(plan, bytes);
     return IPU_OK;
 }
+
+/* --- gather ----------------------------------------------------------------------- */
+
+/* Prepared. */
+typedef struct gather_plan {
+    ipu__gather shape;
+    int64_t row;      /* bytes */
+    int64_t per_task; /* rows; of the gradient: columns */
+} gather_plan;
 
 typedef struct gather_job {
     const ipu_kernel_call *call;
-    ipu__gather plan;
-    int64_t row; /* bytes */
-    int64_t per_task;
+    const gather_plan *plan;
 } gather_job;
 
 /* The j-th index of row block `outer` (of batch * outer). */
 static int64_t
 gather_index(const gather_job *job, int32_t input, int64_t outer, int64_t j)
 {
-    return ipu__integer_load(job->plan.dtype, job->call->inputs[input],
-                             outer / job->plan.outer * job->plan.count + j);
+    const ipu__gather *shape = &job->plan->shape;
+    return ipu__integer_load(shape->dtype, job->call->inputs[input],
+                             outer / shape->outer * shape->count + j);
 }
 
 static void
 gather_task(void *state, int32_t task, int32_t worker)
 {
     const gather_job *job = state;
-    const ipu__gather *plan = &job->plan;
-    int64_t begin = task * job->per_task;
-    int64_t rows = plan->batch * plan->outer * plan->count;
-    int64_t end = ipu__min(begin + job->per_task, rows);
+    const ipu__gather *shape = &job->plan->shape;
+    int64_t begin = task * job->plan->per_task;
+    int64_t rows = shape->batch * shape->outer * shape->count;
+    int64_t end = ipu__min(begin + job->plan->per_task, rows);
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t outer = i / plan->count;
-        int64_t index = gather_index(job, 1, outer, i % plan->count);
-        memcpy(ipu__at_mutable(job->call->outputs[0], i * job->row),
-               ipu__at(job->call->inputs[0], (outer * plan->size + index) * job->row),
-               (size_t)job->row);
+        int64_t outer = i / shape->count;
+        int64_t index = gather_index(job, 1, outer, i % shape->count);
+        memcpy(ipu__at_mutable(job->call->outputs[0], i * job->plan->row),
+               ipu__at(job->call->inputs[0], (outer * shape->size + index) * job->plan->row),
+               (size_t)job->plan->row);
     }
 }
 
 static ipu_status
 run_gather(const ipu_kernel_call *call)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    gather_job job = {.call = call};
-    ipu__gather *plan = &job.plan;
-    ipu__gather_plan(plan, spec->attrs, &spec->inputs[0].shape, &spec->inputs[1]);
-    IPU_TRY(ipu__check_indices(call, plan->dtype, call->inputs[1],
-                               plan->batch * plan->count, plan->size));
-    job.row = plan->inner * output_element_bytes(call);
-    if (job.row > 0) {
-        job.per_task = 1 + TASK_ELEMENTS * 4 / job.row;
-        int64_t rows = plan->batch * plan->outer * plan->count;
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(rows, job.per_task),
+    const gather_plan *plan = call->spec->prepared;
+    const ipu__gather *shape = &plan->shape;
+    gather_job job = {call, plan};
+    int64_t rows = shape->batch * shape->outer * shape->count;
+    IPU_TRY(ipu__check_indices(call, shape->dtype, call->inputs[1],
+                               shape->batch * shape->count, shape->size));
+    if (plan->row > 0) {
+        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(rows, plan->per_task),
                      gather_task, &job);
     }
     return IPU_OK;
@@ -388,22 +441,23 @@ static void
 gather_grad_task(void *state, int32_t task, int32_t worker)
 {
     const gather_job *job = state;
-    const ipu__gather *plan = &job->plan;
-    int64_t strips = ipu__ceil_div(plan->inner, job->per_task);
+    const ipu__gather *shape = &job->plan->shape;
+    int64_t per_task = job->plan->per_task;
+    int64_t strips = ipu__ceil_div(shape->inner, per_task);
     int64_t outer = task / strips;
-    int64_t begin = task % strips * job->per_task;
-    int64_t n = ipu__min(plan->inner - begin, job->per_task);
+    int64_t begin = task % strips * per_task;
+    int64_t n = ipu__min(shape->inner - begin, per_task);
     float *out =
-        (float *)job->call->outputs[0] + outer * plan->size * plan->inner + begin;
+        (float *)job->call->outputs[0] + outer * shape->size * shape->inner + begin;
     const float *dy = (const float *)job->call->inputs[1] +
-                      outer * plan->count * plan->inner + begin;
+                      outer * shape->count * shape->inner + begin;
     (void)worker;
-    for (int64_t i = 0; i < plan->size; i++) {
-        memset(out + i * plan->inner, 0, (size_t)n * sizeof(float));
+    for (int64_t i = 0; i < shape->size; i++) {
+        memset(out + i * shape->inner, 0, (size_t)n * sizeof(float));
     }
-    for (int64_t j = 0; j < plan->count; j++) {
-        float *row = out + gather_index(job, 0, outer, j) * plan->inner;
-        const float *add = dy + j * plan->inner;
+    for (int64_t j = 0; j < shape->count; j++) {
+        float *row = out + gather_index(job, 0, outer, j) * shape->inner;
+        const float *add = dy + j * shape->inner;
         for (int64_t i = 0; i < n; i++) {
             row[i] += add[i];
         }
@@ -413,84 +467,92 @@ gather_grad_task(void *state, int32_t task, int32_t worker)
 static ipu_status
 run_gather_grad(const ipu_kernel_call *call)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    gather_job job = {.call = call, .per_task = 256};
-    ipu__gather *plan = &job.plan;
-    ipu__gather_plan(plan, spec->attrs, &spec->outputs[0].shape, &spec->inputs[0]);
-    IPU_TRY(ipu__check_indices(call, plan->dtype, call->inputs[0],
-                               plan->batch * plan->count, plan->size));
-    int64_t strips = ipu__ceil_div(plan->inner, job.per_task);
-    ipu_pool_run(call->pool, (int32_t)(plan->batch * plan->outer * strips),
+    const gather_plan *plan = call->spec->prepared;
+    const ipu__gather *shape = &plan->shape;
+    gather_job job = {call, plan};
+    int64_t strips = ipu__ceil_div(shape->inner, plan->per_task);
+    IPU_TRY(ipu__check_indices(call, shape->dtype, call->inputs[0],
+                               shape->batch * shape->count, shape->size));
+    ipu_pool_run(call->pool, (int32_t)(shape->batch * shape->outer * strips),
                  gather_grad_task, &job);
     return IPU_OK;
 }
 
-static ipu_status
-choose(ipu_kernel_spec *spec, ipu_kernel_fn *run, const char *name)
+ipu_status
+ipu_choose_gather(const ipu__preparation *p)
 {
-    spec->run = run;
-    spec->kernel_name = name;
+    ipu_kernel_spec *spec = p->spec;
+    gather_plan *plan;
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    ipu__gather_plan(&plan->shape, spec->attrs, &spec->inputs[0].shape,
+                     &spec->inputs[1]);
+    plan->row = plan->shape.inner * output_element_bytes(spec);
+    plan->per_task = plan->row > 0 ? 1 + TASK_ELEMENTS * 4 / plan->row : 1;
+    spec->run = run_gather;
+    spec->kernel_name = "gather_rows";
     return IPU_OK;
 }
-
-#define CHOOSE(text, name) \
-    ipu_status ipu_choose_##text(ipu_ctx *ctx, ipu_kernel_spec *spec, \
-                                 ipu_cpu_class cpu) \
-    { \
-        (void)ctx; \
-        (void)cpu; \
-        return choose(spec, run_##text, name); \
-    }
-CHOOSE(transpose, "strided_copy")
-CHOOSE(broadcast, "strided_copy")
-CHOOSE(concat, "strided_copy")
-CHOOSE(slice, "strided_copy")
-CHOOSE(slice_grad, "strided_copy")
-CHOOSE(gather, "gather_rows")
-#undef CHOOSE
 
 ipu_status
-ipu_choose_gather_grad(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_gather_grad(const ipu__preparation *p)
 {
-    (void)ctx;
-    (void)cpu;
-    if (spec->outputs[0].dtype == IPU_DTYPE_FLOAT32) {
-        return choose(spec, run_gather_grad, "gather_grad_rows");
+    ipu_kernel_spec *spec = p->spec;
+    gather_plan *plan;
+    if (spec->outputs[0].dtype != IPU_DTYPE_FLOAT32) {
+        return IPU_OK;
     }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    ipu__gather_plan(&plan->shape, spec->attrs, &spec->outputs[0].shape,
+                     &spec->inputs[0]);
+    plan->per_task = GRADIENT_COLUMNS;
+    spec->run = run_gather_grad;
+    spec->kernel_name = "gather_grad_rows";
     return IPU_OK;
 }
+
+/* Prepared. */
+typedef struct one_hot_plan {
+    int64_t rows;
+    int64_t depth;
+    float on;
+    float off;
+} one_hot_plan;
 
 static ipu_status
 run_one_hot(const ipu_kernel_call *call)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    const ipu_shape *result = &spec->outputs[0].shape;
-    float on = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_ON_VALUE, 1.0);
-    float off = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_OFF_VALUE, 0.0);
-    int64_t depth = result->dims[result->rank - 1];
-    int64_t rows = ipu_shape_elements(&spec->inputs[0].shape);
+    const one_hot_plan *plan = call->spec->prepared;
+    ipu_dtype dtype = call->spec->inputs[0].dtype;
     float *out = call->outputs[0];
-    for (int64_t row = 0; row < rows; row++) {
-        int64_t label = ipu__integer_load(spec->inputs[0].dtype, call->inputs[0], row);
-        for (int64_t j = 0; j < depth; j++) {
-            out[row * depth + j] = off;
+    for (int64_t row = 0; row < plan->rows; row++, out += plan->depth) {
+        int64_t label = ipu__integer_load(dtype, call->inputs[0], row);
+        for (int64_t j = 0; j < plan->depth; j++) {
+            out[j] = plan->off;
         }
-        if (label >= 0 && label < depth) {
-            out[row * depth + label] = on;
+        if (label >= 0 && label < plan->depth) {
+            out[label] = plan->on;
         }
     }
     return IPU_OK;
 }
 
 ipu_status
-ipu_choose_one_hot(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_one_hot(const ipu__preparation *p)
 {
-    int32_t rank = spec->outputs[0].shape.rank;
-    (void)ctx;
-    (void)cpu;
-    if (spec->outputs[0].dtype == IPU_DTYPE_FLOAT32
-        && ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, -1), rank) == rank - 1) {
-        return choose(spec, run_one_hot, "one_hot_rows");
+    ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *result = &spec->outputs[0].shape;
+    int64_t axis = ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, -1);
+    one_hot_plan *plan;
+    if (spec->outputs[0].dtype != IPU_DTYPE_FLOAT32
+        || ipu__axis(axis, result->rank) != result->rank - 1) {
+        return IPU_OK;
     }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->rows = ipu_shape_elements(&spec->inputs[0].shape);
+    plan->depth = result->dims[result->rank - 1];
+    plan->on = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_ON_VALUE, 1.0);
+    plan->off = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_OFF_VALUE, 0.0);
+    spec->run = run_one_hot;
+    spec->kernel_name = "one_hot_rows";
     return IPU_OK;
 }

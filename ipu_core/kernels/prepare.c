@@ -70,8 +70,8 @@ check_fused(ipu_ctx *ctx, const ipu_kernel_spec *spec)
 }
 
 ipu_status
-ipu_kernel_prepare(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_kernel_variant variant,
-                   ipu_cpu_class cpu)
+ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
+                   ipu_kernel_variant variant, ipu_cpu_class cpu)
 {
     IPU_FAIL_IF(ctx, (uint32_t)spec->op >= IPU_OP_ID_COUNT, INTERNAL,
                 "kernel spec with op number %d", (int)spec->op);
@@ -108,11 +108,10 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_kernel_variant varia
     spec->run = NULL;
     spec->kernel_name = "reference";
     spec->workspace_bytes = ipu__reference_workspace(spec);
-    for (size_t i = 0; i < sizeof spec->choice / sizeof spec->choice[0]; i++) {
-        spec->choice[i] = 0;
-    }
+    spec->prepared = NULL;
     if (variant == IPU_KERNEL_FAST) {
-        IPU_TRY(row->choose(ctx, spec, cpu));
+        ipu__preparation preparation = {ctx, arena, spec, cpu};
+        IPU_TRY(row->choose(&preparation));
     }
     if (spec->run == NULL) {
         spec->run = row->reference;

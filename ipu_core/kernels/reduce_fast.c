@@ -109,10 +109,9 @@ ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu)
     return cpu >= IPU_CPU_AVX2 ? row_max_avx2(x, n) : row_max_generic(x, n);
 }
 
-typedef struct reduce_job {
-    const float *x;
-    float *out;
-    float *partials;      /* of one long row each */
+/* Prepared. */
+typedef struct reduce_plan {
+    ipu_op op;
     fold_functions fold;
     ipu__loop kept;       /* without the innermost axis if that is kept */
     ipu__loop reduced;    /* without the innermost axis if that is reduced */
@@ -123,6 +122,14 @@ typedef struct reduce_job {
     int64_t per_task;     /* results (rows) or strips a task makes */
     int64_t strips;       /* per row of results */
     float divisor;        /* mean: the count; otherwise 0 */
+    bool in_chunks;       /* one long row, whose chunks are tasks */
+} reduce_plan;
+
+typedef struct reduce_job {
+    const reduce_plan *plan;
+    const float *x;
+    float *out;
+    float *partials; /* of one long row each */
 } reduce_job;
 
 static void
@@ -134,7 +141,7 @@ push(ipu__loop *loop, int64_t size, int64_t stride)
 }
 
 static void
-plan(reduce_job *job, const ipu_kernel_spec *spec)
+plan_reduction(reduce_plan *plan, const ipu_kernel_spec *spec)
 {
     const ipu_shape *shape = &spec->inputs[0].shape;
     bool reduces[IPU_MAX_RANK] = {false};
@@ -143,11 +150,12 @@ plan(reduce_job *job, const ipu_kernel_spec *spec)
     uint32_t count;
     const int64_t *axes = ipu_attrs_ints(spec->attrs, IPU_ATTR_AXES, &count);
     int32_t last = shape->rank - 1;
-    *job = (reduce_job){.inner = 1, .divisor = 0.0f};
-    job->kept.elements = 1;
-    job->reduced.elements = 1;
-    job->kept.operands = 1;
-    job->reduced.operands = 1;
+    plan->op = spec->op;
+    plan->inner = 1;
+    plan->kept.elements = 1;
+    plan->reduced.elements = 1;
+    plan->kept.operands = 1;
+    plan->reduced.operands = 1;
     ipu_shape_strides(shape, false, strides);
     for (uint32_t i = 0; i < count; i++) {
         reduces[axes[i]] = true;
@@ -156,21 +164,21 @@ plan(reduce_job *job, const ipu_kernel_spec *spec)
     while (last >= 0 && shape->dims[last] == 1) {
         last--;
     }
-    job->inner_reduced = last >= 0 && reduces[last];
+    plan->inner_reduced = last >= 0 && reduces[last];
     while (last >= 0
-           && (reduces[last] == job->inner_reduced || shape->dims[last] == 1)) {
-        job->inner *= shape->dims[last--];
+           && (reduces[last] == plan->inner_reduced || shape->dims[last] == 1)) {
+        plan->inner *= shape->dims[last--];
     }
     for (int32_t axis = 0; axis <= last; axis++) {
-        push(reduces[axis] ? &job->reduced : &job->kept, shape->dims[axis],
+        push(reduces[axis] ? &plan->reduced : &plan->kept, shape->dims[axis],
              strides[axis]);
     }
-    job->results = job->kept.elements;
-    job->rounds = job->reduced.elements;
-    ipu__loop_collapse(&job->kept);
-    ipu__loop_collapse(&job->reduced);
+    plan->results = plan->kept.elements;
+    plan->rounds = plan->reduced.elements;
+    ipu__loop_collapse(&plan->kept);
+    ipu__loop_collapse(&plan->reduced);
     if (spec->op == IPU_OP_ID_MEAN) {
-        job->divisor = (float)count_reduced;
+        plan->divisor = (float)count_reduced;
     }
 }
 
@@ -181,95 +189,92 @@ fold_of(ipu_op op)
 }
 
 static float
-join(const reduce_job *job, float a, float b)
+join(const reduce_plan *plan, float a, float b)
 {
-    job->fold.strip(&a, &b, 1);
+    plan->fold.strip(&a, &b, 1);
     return a;
 }
 
 static float
-finished(const reduce_job *job, ipu_op op, float value)
+finished(const reduce_plan *plan, float value)
 {
-    return op == IPU_OP_ID_MEAN ? value / job->divisor : value;
+    return plan->op == IPU_OP_ID_MEAN ? value / plan->divisor : value;
 }
 
 /* One row of any length: chunks by the tree, their results one after another. */
 static float
-long_row(const reduce_job *job, const float *x, int64_t n)
+long_row(const reduce_plan *plan, const float *x, int64_t n)
 {
-    float total = job->fold.row(x, ipu__min(n, CHUNK));
+    float total = plan->fold.row(x, ipu__min(n, CHUNK));
     for (int64_t i = CHUNK; i < n; i += CHUNK) {
-        total = join(job, total, job->fold.row(x + i, ipu__min(n - i, CHUNK)));
+        total = join(plan, total, plan->fold.row(x + i, ipu__min(n - i, CHUNK)));
     }
     return total;
 }
 
-typedef struct task_state {
-    reduce_job job;
-    ipu_op op;
-} task_state;
-
 static void
-rows_task(void *pointer, int32_t task, int32_t worker)
+rows_task(void *state, int32_t task, int32_t worker)
 {
-    const task_state *state = pointer;
-    const reduce_job *job = &state->job;
-    int64_t begin = task * job->per_task;
-    int64_t end = ipu__min(begin + job->per_task, job->results);
+    const reduce_job *job = state;
+    const reduce_plan *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->results);
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        const float *x = job->x + ipu__loop_offset(&job->kept, 0, i);
-        float total = job->rounds > 0 ? long_row(job, x, job->inner) : job->fold.start;
-        for (int64_t r = 1; r < job->rounds; r++) {
-            const float *row = x + ipu__loop_offset(&job->reduced, 0, r);
-            total = join(job, total, long_row(job, row, job->inner));
+        const float *x = job->x + ipu__loop_offset(&plan->kept, 0, i);
+        float total =
+            plan->rounds > 0 ? long_row(plan, x, plan->inner) : plan->fold.start;
+        for (int64_t r = 1; r < plan->rounds; r++) {
+            const float *row = x + ipu__loop_offset(&plan->reduced, 0, r);
+            total = join(plan, total, long_row(plan, row, plan->inner));
         }
-        job->out[i] = finished(job, state->op, total);
+        job->out[i] = finished(plan, total);
     }
 }
 
 static void
-partials_task(void *pointer, int32_t task, int32_t worker)
+partials_task(void *state, int32_t task, int32_t worker)
 {
-    const task_state *state = pointer;
-    const reduce_job *job = &state->job;
+    const reduce_job *job = state;
+    const reduce_plan *plan = job->plan;
     int64_t begin = (int64_t)task * CHUNK;
     (void)worker;
     job->partials[task] =
-        job->fold.row(job->x + begin, ipu__min(job->inner - begin, CHUNK));
+        plan->fold.row(job->x + begin, ipu__min(plan->inner - begin, CHUNK));
 }
 
 static void
-strips_task(void *pointer, int32_t task, int32_t worker)
+strips_task(void *state, int32_t task, int32_t worker)
 {
-    const task_state *state = pointer;
-    const reduce_job *job = &state->job;
+    const reduce_job *job = state;
+    const reduce_plan *plan = job->plan;
     float total[STRIP];
     float part[STRIP];
-    int64_t begin = task * job->per_task;
-    int64_t end = ipu__min(begin + job->per_task, job->results * job->strips);
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->results * plan->strips);
     (void)worker;
     for (int64_t s = begin; s < end; s++) {
-        int64_t result = s / job->strips;
-        int64_t column = s % job->strips * STRIP;
-        int64_t n = ipu__min(job->inner - column, STRIP);
-        const float *x = job->x + ipu__loop_offset(&job->kept, 0, result) + column;
+        int64_t result = s / plan->strips;
+        int64_t column = s % plan->strips * STRIP;
+        int64_t n = ipu__min(plan->inner - column, STRIP);
+        const float *x = job->x + ipu__loop_offset(&plan->kept, 0, result) + column;
         for (int64_t j = 0; j < n; j++) {
-            total[j] = job->fold.start;
+            total[j] = plan->fold.start;
         }
-        for (int64_t r = 0; r < job->rounds; r += CHUNK_ROWS) {
-            int64_t rows = ipu__min(job->rounds - r, CHUNK_ROWS);
+        for (int64_t r = 0; r < plan->rounds; r += CHUNK_ROWS) {
+            int64_t rows = ipu__min(plan->rounds - r, CHUNK_ROWS);
             for (int64_t j = 0; j < n; j++) {
-                part[j] = job->fold.start;
+                part[j] = plan->fold.start;
             }
             for (int64_t i = 0; i < rows; i++) {
-                job->fold.strip(part, x + ipu__loop_offset(&job->reduced, 0, r + i), n);
+                plan->fold.strip(part, x + ipu__loop_offset(&plan->reduced, 0, r + i),
+                                 n);
             }
-            job->fold.strip(total, part, n);
+            plan->fold.strip(total, part, n);
         }
-        float *out = job->out + result * job->inner + column;
+        float *out = job->out + result * plan->inner + column;
         for (int64_t j = 0; j < n; j++) {
-            out[j] = finished(job, state->op, total[j]);
+            out[j] = finished(plan, total[j]);
         }
     }
 }
@@ -277,70 +282,61 @@ strips_task(void *pointer, int32_t task, int32_t worker)
 static ipu_status
 run(const ipu_kernel_call *call)
 {
-    const ipu_kernel_spec *spec = call->spec;
-    task_state state;
-    reduce_job *job = &state.job;
-    state.op = spec->op;
-    plan(job, spec);
-    job->fold = functions_of(fold_of(spec->op), (ipu_cpu_class)spec->choice[0]);
-    job->x = call->inputs[0];
-    job->out = call->outputs[0];
-    job->partials = call->workspace;
-    if (job->inner_reduced) {
-        int64_t cost = job->inner * job->rounds;
-        if (spec->workspace_bytes > 0) {
-            int64_t chunks = ipu__ceil_div(job->inner, CHUNK);
-            ipu_pool_run(call->pool, (int32_t)chunks, partials_task, &state);
-            float total = job->partials[0];
-            for (int64_t i = 1; i < chunks; i++) {
-                total = join(job, total, job->partials[i]);
-            }
-            job->out[0] = finished(job, spec->op, total);
-            return IPU_OK;
+    const reduce_plan *plan = call->spec->prepared;
+    reduce_job job = {plan, call->inputs[0], call->outputs[0], call->workspace};
+    if (plan->in_chunks) {
+        int64_t chunks = ipu__ceil_div(plan->inner, CHUNK);
+        ipu_pool_run(call->pool, (int32_t)chunks, partials_task, &job);
+        float total = job.partials[0];
+        for (int64_t i = 1; i < chunks; i++) {
+            total = join(plan, total, job.partials[i]);
         }
-        job->per_task = cost >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (cost + 1) + 1;
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(job->results, job->per_task),
-                     rows_task, &state);
-        return IPU_OK;
+        job.out[0] = finished(plan, total);
+    } else if (plan->inner_reduced) {
+        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->results, plan->per_task),
+                     rows_task, &job);
+    } else {
+        int64_t strips = plan->results * plan->strips;
+        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(strips, plan->per_task),
+                     strips_task, &job);
     }
-    int64_t cost = ipu__min(job->inner, STRIP) * job->rounds;
-    job->strips = ipu__ceil_div(job->inner, STRIP);
-    job->per_task = cost >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (cost + 1) + 1;
-    ipu_pool_run(call->pool,
-                 (int32_t)ipu__ceil_div(job->results * job->strips, job->per_task),
-                 strips_task, &state);
     return IPU_OK;
 }
 
 static ipu_status
-choose(ipu_kernel_spec *spec, ipu_cpu_class cpu)
+choose(const ipu__preparation *p)
 {
-    reduce_job job;
+    ipu_kernel_spec *spec = p->spec;
+    bool avx2 = p->cpu >= IPU_CPU_AVX2;
     uint32_t axis_count;
+    reduce_plan *plan;
     ipu_attrs_ints(spec->attrs, IPU_ATTR_AXES, &axis_count);
     if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32 || axis_count == 0) {
         return IPU_OK; /* without axes the reference kernel copies */
     }
-    plan(&job, spec);
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan_reduction(plan, spec);
+    plan->fold = functions_of(fold_of(spec->op), p->cpu);
+    plan->strips = ipu__ceil_div(plan->inner, STRIP);
+    int64_t cost = plan->rounds
+                   * (plan->inner_reduced ? plan->inner : ipu__min(plan->inner, STRIP));
+    plan->per_task = cost >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (cost + 1) + 1;
+    plan->in_chunks = plan->inner_reduced && plan->results == 1 && plan->rounds == 1
+                      && plan->inner > 2 * CHUNK;
     spec->run = run;
-    spec->choice[0] = (int64_t)cpu;
-    spec->kernel_name = job.inner_reduced
-                            ? (cpu >= IPU_CPU_AVX2 ? "rows_avx2" : "rows_generic")
-                            : (cpu >= IPU_CPU_AVX2 ? "strips_avx2" : "strips_generic");
-    if (job.inner_reduced && job.results == 1 && job.rounds == 1
-        && job.inner > 2 * CHUNK) {
+    spec->kernel_name = plan->inner_reduced ? (avx2 ? "rows_avx2" : "rows_generic")
+                                            : (avx2 ? "strips_avx2" : "strips_generic");
+    if (plan->in_chunks) {
         spec->workspace_bytes =
-            (size_t)ipu__ceil_div(job.inner, CHUNK) * sizeof(float);
+            (size_t)ipu__ceil_div(plan->inner, CHUNK) * sizeof(float);
     }
     return IPU_OK;
 }
 
 #define CHOOSE(text) \
-    ipu_status ipu_choose_##text(ipu_ctx *ctx, ipu_kernel_spec *spec, \
-                                 ipu_cpu_class cpu) \
+    ipu_status ipu_choose_##text(const ipu__preparation *p) \
     { \
-        (void)ctx; \
-        return choose(spec, cpu); \
+        return choose(p); \
     }
 CHOOSE(sum)
 CHOOSE(mean)
@@ -373,11 +369,10 @@ run_argmax(const ipu_kernel_call *call)
 }
 
 ipu_status
-ipu_choose_argmax(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_argmax(const ipu__preparation *p)
 {
+    ipu_kernel_spec *spec = p->spec;
     const ipu_shape *shape = &spec->inputs[0].shape;
-    (void)ctx;
-    (void)cpu;
     if (spec->inputs[0].dtype == IPU_DTYPE_FLOAT32 && shape->rank > 0
         && ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank)
                == shape->rank - 1) {
@@ -388,12 +383,9 @@ ipu_choose_argmax(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
 }
 
 #define CHOOSE(text) \
-    ipu_status ipu_choose_##text(ipu_ctx *ctx, ipu_kernel_spec *spec, \
-                                 ipu_cpu_class cpu) \
+    ipu_status ipu_choose_##text(const ipu__preparation *p) \
     { \
-        (void)ctx; \
-        (void)spec; \
-        (void)cpu; \
+        (void)p; \
         return IPU_OK; /* the reference kernel serves */ \
     }
 CHOOSE(prod)

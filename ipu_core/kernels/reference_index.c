@@ -10,12 +10,10 @@
 #include "kernels/kernel_impl.h"
 
 void
-ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type,
-                 const void *indices)
+ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type)
 {
     const ipu_shape *shape = &type->shape;
-    *p =
-        (ipu__points){.dtype = type->dtype, .indices = indices, .count = 1, .inner = 1};
+    *p = (ipu__points){.dtype = type->dtype, .count = 1, .inner = 1};
     p->depth = (int32_t)shape->dims[shape->rank - 1];
     for (int32_t i = 0; i + 1 < shape->rank; i++) {
         p->count *= shape->dims[i];
@@ -29,23 +27,23 @@ ipu__points_plan(ipu__points *p, const ipu_shape *whole, const ipu_type *type,
     }
 }
 
-/* Where the slice of point `i` starts, in elements. */
 int64_t
-ipu__point_offset(const ipu__points *p, int64_t i)
+ipu__point_offset(const ipu__points *p, const void *indices, int64_t i)
 {
     int64_t offset = 0;
     for (int32_t axis = 0; axis < p->depth; axis++) {
         offset = offset * p->dims[axis] +
-                 ipu__integer_load(p->dtype, p->indices, i * p->depth + axis);
+                 ipu__integer_load(p->dtype, indices, i * p->depth + axis);
     }
     return offset * p->inner;
 }
 
 ipu_status
-ipu__points_check(const ipu_kernel_call *call, const ipu__points *p)
+ipu__points_check(const ipu_kernel_call *call, const ipu__points *p,
+                  const void *indices)
 {
     for (int64_t i = 0; i < p->count * p->depth; i++) {
-        int64_t index = ipu__integer_load(p->dtype, p->indices, i);
+        int64_t index = ipu__integer_load(p->dtype, indices, i);
         int64_t axis = i % p->depth;
         IPU_FAIL_IF(call->ctx, index < 0 || index >= p->dims[axis], INVALID_ARGUMENT,
                     "%s: indices[%lld] = %lld for axis %lld is not in [0, %lld)",
@@ -61,12 +59,12 @@ ipu_reference_gather_nd(const ipu_kernel_call *call)
     const ipu_kernel_spec *spec = call->spec;
     size_t bytes = ipu_dtype_bytes(spec->outputs[0].dtype);
     ipu__points p;
-    ipu__points_plan(&p, &spec->inputs[0].shape, &spec->inputs[1], call->inputs[1]);
-    IPU_TRY(ipu__points_check(call, &p));
+    ipu__points_plan(&p, &spec->inputs[0].shape, &spec->inputs[1]);
+    IPU_TRY(ipu__points_check(call, &p, call->inputs[1]));
     size_t slice = (size_t)p.inner * bytes;
     for (int64_t i = 0; i < p.count && slice > 0; i++) {
         memcpy(ipu__at_mutable(call->outputs[0], i * (int64_t)slice),
-               ipu__at(call->inputs[0], ipu__point_offset(&p, i) * (int64_t)bytes),
+               ipu__at(call->inputs[0], ipu__point_offset(&p, call->inputs[1], i) * (int64_t)bytes),
                slice);
     }
     return IPU_OK;
@@ -74,12 +72,12 @@ ipu_reference_gather_nd(const ipu_kernel_call *call)
 
 /* Element `at` of the result from all updates of it. Quadratic, and plain. */
 static ipu__scalar
-joined_updates(const ipu__points *p, ipu_op step, ipu_dtype dtype, const void *updates,
-               int64_t at, ipu__scalar start)
+joined_updates(const ipu__points *p, const void *indices, ipu_op step, ipu_dtype dtype,
+               const void *updates, int64_t at, ipu__scalar start)
 {
     ipu__scalar result = start;
     for (int64_t i = 0; i < p->count; i++) {
-        int64_t offset = at - ipu__point_offset(p, i);
+        int64_t offset = at - ipu__point_offset(p, indices, i);
         if (offset < 0 || offset >= p->inner) {
             continue;
         }
@@ -100,14 +98,15 @@ ipu_reference_scatter_nd(const ipu_kernel_call *call)
 {
     const ipu_type *type = &call->spec->outputs[0];
     ipu__points p;
-    ipu__points_plan(&p, &type->shape, &call->spec->inputs[0], call->inputs[0]);
-    IPU_TRY(ipu__points_check(call, &p));
+    ipu__points_plan(&p, &type->shape, &call->spec->inputs[0]);
+    IPU_TRY(ipu__points_check(call, &p, call->inputs[0]));
     int64_t elements = ipu_shape_elements(&type->shape);
     for (int64_t at = 0; at < elements; at++) {
         ipu__scalar zero = {.i = 0};
         ipu__scalar_store(
             type->dtype, call->outputs[0], at,
-            joined_updates(&p, IPU_OP_ID_ADD, type->dtype, call->inputs[1], at, zero));
+            joined_updates(&p, call->inputs[0], IPU_OP_ID_ADD, type->dtype,
+                           call->inputs[1], at, zero));
     }
     return IPU_OK;
 }
@@ -127,14 +126,15 @@ ipu_reference_tensor_scatter(const ipu_kernel_call *call)
     const ipu_type *type = &call->spec->outputs[0];
     ipu_op step = ipu__scatter_step(call->spec);
     ipu__points p;
-    ipu__points_plan(&p, &type->shape, &call->spec->inputs[1], call->inputs[1]);
-    IPU_TRY(ipu__points_check(call, &p));
+    ipu__points_plan(&p, &type->shape, &call->spec->inputs[1]);
+    IPU_TRY(ipu__points_check(call, &p, call->inputs[1]));
     int64_t elements = ipu_shape_elements(&type->shape);
     for (int64_t at = 0; at < elements; at++) {
         ipu__scalar start = ipu__scalar_load(type->dtype, call->inputs[0], at);
         ipu__scalar_store(
             type->dtype, call->outputs[0], at,
-            joined_updates(&p, step, type->dtype, call->inputs[2], at, start));
+            joined_updates(&p, call->inputs[1], step, type->dtype, call->inputs[2], at,
+                           start));
     }
     return IPU_OK;
 }

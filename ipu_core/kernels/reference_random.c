@@ -27,26 +27,39 @@ mix(uint64_t x)
     return x;
 }
 
-ipu_random_key
-ipu__random_key(const ipu_kernel_call *call)
+ipu__random_source
+ipu__random_source_of(const ipu_kernel_spec *spec)
 {
-    ipu_attrs attrs = call->spec->attrs;
-    ipu_random_key key = call->random;
-    uint64_t op = (uint64_t)ipu_attrs_int(attrs, IPU_ATTR_ORDINAL, 0) + 1;
-    const ipu_attr *seed = ipu_attrs_find(attrs, IPU_ATTR_SEED);
-    const ipu_kernel_spec *spec = call->spec;
+    uint64_t op = (uint64_t)ipu_attrs_int(spec->attrs, IPU_ATTR_ORDINAL, 0) + 1;
+    const ipu_attr *seed = ipu_attrs_find(spec->attrs, IPU_ATTR_SEED);
     uint32_t before = spec->op == IPU_OP_ID_RANDOM_INTEGER ? 2 : 0;
-    if (spec->op != IPU_OP_ID_DROPOUT && spec->input_count > before) {
-        int32_t given[2];
-        memcpy(given, call->inputs[before], sizeof given);
-        return (ipu_random_key){.seed = (uint32_t)given[0], .step = (uint32_t)given[1]};
-    }
+    bool keyed = spec->op != IPU_OP_ID_DROPOUT && spec->input_count > before;
     op = mix(op * UINT64_C(0x9e3779b97f4a7c15));
     if (seed != NULL) {
         op = mix(op ^ mix((uint64_t)seed->as.i + UINT64_C(0x632be59bd9b4e019)));
     }
-    key.op ^= (uint32_t)(op >> 32);
+    return (ipu__random_source){keyed ? (int32_t)before : -1, (uint32_t)(op >> 32)};
+}
+
+ipu_random_key
+ipu__random_key(const ipu_kernel_call *call, const ipu__random_source *source)
+{
+    ipu_random_key key = call->random;
+    if (source->key_input >= 0) {
+        int32_t given[2];
+        memcpy(given, call->inputs[source->key_input], sizeof given);
+        return (ipu_random_key){.seed = (uint32_t)given[0], .step = (uint32_t)given[1]};
+    }
+    key.op ^= source->op;
     return key;
+}
+
+/* Of a reference kernel. */
+static ipu_random_key
+key_of(const ipu_kernel_call *call)
+{
+    ipu__random_source source = ipu__random_source_of(call->spec);
+    return ipu__random_key(call, &source);
 }
 
 static double
@@ -126,7 +139,7 @@ static ipu_status
 fill(const ipu_kernel_call *call)
 {
     const ipu_type *type = &call->spec->outputs[0];
-    ipu_random_key key = ipu__random_key(call);
+    ipu_random_key key = key_of(call);
     int64_t elements = ipu_shape_elements(&type->shape);
     uint32_t words[4] = {0};
     for (int64_t i = 0; i < elements; i++) {
@@ -188,7 +201,7 @@ ipu_status
 ipu_reference_random_integer(const ipu_kernel_call *call)
 {
     const ipu_type *type = &call->spec->outputs[0];
-    ipu_random_key key = ipu__random_key(call);
+    ipu_random_key key = key_of(call);
     ipu__scalar least = ipu__scalar_load(type->dtype, call->inputs[0], 0);
     ipu__scalar end = ipu__scalar_load(type->dtype, call->inputs[1], 0);
     bool is_signed = ipu_dtype_kind(type->dtype) == 'i';
@@ -215,7 +228,7 @@ ipu_status
 ipu_reference_dropout(const ipu_kernel_call *call)
 {
     const ipu_type *type = &call->spec->inputs[0];
-    ipu_random_key key = ipu__random_key(call);
+    ipu_random_key key = key_of(call);
     double rate = ipu_attrs_float(call->spec->attrs, IPU_ATTR_RATE, 0.0);
     ipu__scalar scale = {.f = rate < 1.0 ? 1.0 / (1.0 - rate) : 0.0};
     uint8_t *mask = call->outputs[1];

@@ -13,14 +13,19 @@
 
 enum { BATCH_ELEMENTS = 1024, BATCH_ROWS = 128, TASK_ELEMENTS = 4096 };
 
-typedef struct softmax_job {
-    const ipu_kernel_call *call;
+/* Prepared. */
+typedef struct softmax_plan {
     const ipu__vector_f32 *vector;
     ipu_cpu_class cpu;
     int64_t rows;
     int64_t classes;
     int64_t batch;    /* rows */
     int64_t per_task; /* rows, a multiple of batch */
+} softmax_plan;
+
+typedef struct softmax_job {
+    const ipu_kernel_call *call;
+    const softmax_plan *plan;
 } softmax_job;
 
 /* probabilities = exp(x - max) for `rows` rows, their sums, and the maxima. */
@@ -28,16 +33,16 @@ static void
 exponentials(const softmax_job *job, const float *x, float *exponential, float *max,
              float *sum, int64_t rows)
 {
-    int64_t n = job->classes;
+    int64_t n = job->plan->classes;
     for (int64_t r = 0; r < rows; r++) {
-        max[r] = ipu__max_row(x + r * n, n, job->cpu);
+        max[r] = ipu__max_row(x + r * n, n, job->plan->cpu);
         for (int64_t j = 0; j < n; j++) {
             exponential[r * n + j] = x[r * n + j] - max[r];
         }
     }
-    job->vector->exp(exponential, exponential, rows * n);
+    job->plan->vector->exp(exponential, exponential, rows * n);
     for (int64_t r = 0; r < rows; r++) {
-        sum[r] = ipu__sum_row(exponential + r * n, n, job->cpu);
+        sum[r] = ipu__sum_row(exponential + r * n, n, job->plan->cpu);
     }
 }
 
@@ -46,7 +51,7 @@ softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
 {
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS];
-    int64_t n = job->classes;
+    int64_t n = job->plan->classes;
     const float *x = (const float *)job->call->inputs[0] + first * n;
     float *y = (float *)job->call->outputs[0] + first * n;
     exponentials(job, x, y, max, sum, rows);
@@ -61,20 +66,20 @@ softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
 static void
 log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
 {
-    int64_t n = job->classes;
+    int64_t n = job->plan->classes;
     const float *x = (const float *)job->call->inputs[0] + first * n;
     float *y = (float *)job->call->outputs[0] + first * n;
     float part[BATCH_ELEMENTS];
     for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-        float max = ipu__max_row(x, n, job->cpu);
+        float max = ipu__max_row(x, n, job->plan->cpu);
         float sum = 0.0f;
         for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
             int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
             for (int64_t j = 0; j < count; j++) {
                 part[j] = x[begin + j] - max;
             }
-            job->vector->exp(part, part, count);
-            sum += ipu__sum_row(part, count, job->cpu);
+            job->plan->vector->exp(part, part, count);
+            sum += ipu__sum_row(part, count, job->plan->cpu);
         }
         float log_sum = ipu__log_f32(sum);
         for (int64_t j = 0; j < n; j++) {
@@ -89,7 +94,7 @@ sparse_rows(const softmax_job *job, int64_t first, int64_t rows)
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS];
     const ipu_kernel_call *call = job->call;
-    int64_t n = job->classes;
+    int64_t n = job->plan->classes;
     const float *x = (const float *)call->inputs[0] + first * n;
     float *loss = (float *)call->outputs[0] + first;
     float *gradient = (float *)call->outputs[1] + first * n;
@@ -111,7 +116,7 @@ dense_rows(const softmax_job *job, int64_t first, int64_t rows)
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS];
     const ipu_kernel_call *call = job->call;
-    int64_t n = job->classes;
+    int64_t n = job->plan->classes;
     const float *x = (const float *)call->inputs[0] + first * n;
     const float *labels = (const float *)call->inputs[1] + first * n;
     float *loss = (float *)call->outputs[0] + first;
@@ -119,7 +124,7 @@ dense_rows(const softmax_job *job, int64_t first, int64_t rows)
     exponentials(job, x, gradient, max, sum, rows);
     for (int64_t r = 0; r < rows; r++, x += n, labels += n, gradient += n) {
         float log_sum = ipu__log_f32(sum[r]);
-        float weight = ipu__sum_row(labels, n, job->cpu);
+        float weight = ipu__sum_row(labels, n, job->plan->cpu);
         float total = 0.0f;
         for (int64_t j = 0; j < n; j++) {
             float term = labels[j] * (log_sum - (x[j] - max[r]));
@@ -134,11 +139,11 @@ static void
 softmax_task(void *state, int32_t task, int32_t worker)
 {
     const softmax_job *job = state;
-    int64_t begin = task * job->per_task;
-    int64_t end = ipu__min(begin + job->per_task, job->rows);
+    int64_t begin = task * job->plan->per_task;
+    int64_t end = ipu__min(begin + job->plan->per_task, job->plan->rows);
     (void)worker;
-    for (int64_t row = begin; row < end; row += job->batch) {
-        int64_t rows = ipu__min(job->batch, end - row);
+    for (int64_t row = begin; row < end; row += job->plan->batch) {
+        int64_t rows = ipu__min(job->plan->batch, end - row);
         switch (job->call->spec->op) {
         case IPU_OP_ID_SOFTMAX:
             softmax_rows(job, row, rows);
@@ -167,45 +172,54 @@ static ipu_status
 run(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
-    const ipu_shape *shape = &spec->inputs[0].shape;
-    softmax_job job;
-    job.call = call;
-    job.cpu = (ipu_cpu_class)spec->choice[0];
-    job.vector = ipu__vector_f32_of(job.cpu);
-    job.classes = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
-    job.rows = 1;
-    for (int32_t d = 0; d + 1 < shape->rank; d++) {
-        job.rows *= shape->dims[d];
-    }
+    const softmax_plan *plan = spec->prepared;
+    softmax_job job = {call, plan};
     if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
         IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1],
-                                  job.rows, job.classes));
+                                  plan->rows, plan->classes));
     }
-    if (job.classes == 0) { /* nothing but the loss of empty rows */
-        if (spec->op == IPU_OP_ID_CROSS_ENTROPY && job.rows > 0) {
-            memset(call->outputs[0], 0, (size_t)job.rows * sizeof(float));
+    if (plan->classes == 0) { /* nothing but the loss of empty rows */
+        if (spec->op == IPU_OP_ID_CROSS_ENTROPY && plan->rows > 0) {
+            memset(call->outputs[0], 0, (size_t)plan->rows * sizeof(float));
         }
         return IPU_OK;
     }
-    job.batch = at_most(BATCH_ELEMENTS / job.classes, BATCH_ROWS);
-    job.per_task = ipu__ceil_div(TASK_ELEMENTS, job.batch * job.classes) * job.batch;
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(job.rows, job.per_task),
+    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->rows, plan->per_task),
                  softmax_task, &job);
     return IPU_OK;
 }
 
+static ipu_status
+choose(const ipu__preparation *p, const char *name_avx2, const char *name_generic)
+{
+    ipu_kernel_spec *spec = p->spec;
+    const ipu_shape *shape = &spec->inputs[0].shape;
+    softmax_plan *plan;
+    if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->cpu = p->cpu;
+    plan->vector = ipu__vector_f32_of(p->cpu);
+    plan->classes = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
+    plan->rows = 1;
+    for (int32_t d = 0; d + 1 < shape->rank; d++) {
+        plan->rows *= shape->dims[d];
+    }
+    if (plan->classes > 0) {
+        plan->batch = at_most(BATCH_ELEMENTS / plan->classes, BATCH_ROWS);
+        plan->per_task = ipu__ceil_div(TASK_ELEMENTS, plan->batch * plan->classes)
+                         * plan->batch;
+    }
+    spec->run = run;
+    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? name_avx2 : name_generic;
+    return IPU_OK;
+}
+
 #define CHOOSE(text) \
-    ipu_status ipu_choose_##text(ipu_ctx *ctx, ipu_kernel_spec *spec, \
-                                 ipu_cpu_class cpu) \
+    ipu_status ipu_choose_##text(const ipu__preparation *p) \
     { \
-        (void)ctx; \
-        if (spec->inputs[0].dtype == IPU_DTYPE_FLOAT32) { \
-            spec->run = run; \
-            spec->kernel_name = \
-                cpu >= IPU_CPU_AVX2 ? #text "_avx2" : #text "_generic"; \
-            spec->choice[0] = (int64_t)cpu; \
-        } \
-        return IPU_OK; \
+        return choose(p, #text "_avx2", #text "_generic"); \
     }
 CHOOSE(softmax)
 CHOOSE(log_softmax)

@@ -15,15 +15,29 @@
 
 enum { TASK_ELEMENTS = 8192 };
 
-typedef struct update_job {
-    const ipu_kernel_call *call;
+/* Adam, prepared. */
+typedef struct adam_plan {
     int64_t elements;
-    float rate;
+    double beta_1;
+    double beta_2;
     float rest_1; /* 1 - beta */
     float rest_2;
     float epsilon;
     bool avx2;
-} update_job;
+} adam_plan;
+
+typedef struct adam_job {
+    const ipu_kernel_call *call;
+    const adam_plan *plan;
+    float rate;
+} adam_job;
+
+/* SGD and addition, prepared. */
+typedef struct update_plan {
+    int64_t elements;
+    ipu__sgd_rule rule;
+    ipu_cpu_class cpu;
+} update_plan;
 
 #define SGD_LOOPS(suffix, target) \
     target static void plain_##suffix(float *w, const float *g, float rate, int64_t n) \
@@ -64,8 +78,17 @@ typedef struct update_job {
 SGD_LOOPS(generic, )
 SGD_LOOPS(avx2, IPU_TARGET_AVX2)
 
+ipu__sgd_rule
+ipu__sgd_rule_of(const ipu_kernel_spec *spec)
+{
+    return (ipu__sgd_rule){
+        .momentum = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_MOMENTUM, 0.0),
+        .nesterov = ipu_attrs_int(spec->attrs, IPU_ATTR_NESTEROV, 0) != 0,
+    };
+}
+
 ipu__sgd
-ipu__sgd_of(const ipu_kernel_call *call, uint32_t rate_input)
+ipu__sgd_of(const ipu_kernel_call *call, const ipu__sgd_rule *rule, uint32_t rate_input)
 {
     const ipu_kernel_spec *spec = call->spec;
     return (ipu__sgd){
@@ -73,8 +96,8 @@ ipu__sgd_of(const ipu_kernel_call *call, uint32_t rate_input)
         .velocity = spec->output_count > 1 ? call->outputs[1] : NULL,
         .rate = (float)ipu__double_load(spec->inputs[rate_input].dtype,
                                         call->inputs[rate_input]),
-        .momentum = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_MOMENTUM, 0.0),
-        .nesterov = ipu_attrs_int(spec->attrs, IPU_ATTR_NESTEROV, 0) != 0,
+        .momentum = rule->momentum,
+        .nesterov = rule->nesterov,
     };
 }
 
@@ -123,13 +146,14 @@ ipu__sgd_run(ipu_pool *pool, const ipu__sgd *sgd, const float *gradient,
 static void
 add_task(void *state, int32_t task, int32_t worker)
 {
-    const update_job *job = state;
+    const ipu_kernel_call *call = state;
+    const update_plan *plan = call->spec->prepared;
     int64_t begin = (int64_t)task * TASK_ELEMENTS;
-    int64_t n = ipu__min(job->elements - begin, TASK_ELEMENTS);
+    int64_t n = ipu__min(plan->elements - begin, TASK_ELEMENTS);
+    float *to = (float *)call->outputs[0] + begin;
+    const float *more = (const float *)call->inputs[0] + begin;
     (void)worker;
-    (job->avx2 ? add_avx2 : add_generic)((float *)job->call->outputs[0] + begin,
-                                         (const float *)job->call->inputs[0] + begin,
-                                         n);
+    (plan->cpu >= IPU_CPU_AVX2 ? add_avx2 : add_generic)(to, more, n);
 }
 
 /* m and v of elements [0, n), then the moves, with square roots in between. */
@@ -181,10 +205,11 @@ adam_task(void *state, int32_t task, int32_t worker)
 {
     enum { BLOCK = 512 };
     float root[BLOCK];
-    const update_job *job = state;
+    const adam_job *job = state;
+    const adam_plan *plan = job->plan;
     const ipu_kernel_call *call = job->call;
     int64_t begin = (int64_t)task * TASK_ELEMENTS;
-    int64_t end = ipu__min(begin + TASK_ELEMENTS, job->elements);
+    int64_t end = ipu__min(begin + TASK_ELEMENTS, plan->elements);
     (void)worker;
     for (int64_t i = begin; i < end; i += BLOCK) {
         int64_t n = ipu__min(end - i, BLOCK);
@@ -192,49 +217,34 @@ adam_task(void *state, int32_t task, int32_t worker)
         float *m = (float *)call->outputs[1] + i;
         float *v = (float *)call->outputs[2] + i;
         const float *g = (const float *)call->inputs[0] + i;
-        if (job->avx2) {
-            moments_avx2(m, v, g, job->rest_1, job->rest_2, n);
+        if (plan->avx2) {
+            moments_avx2(m, v, g, plan->rest_1, plan->rest_2, n);
             roots_avx2(root, v, n);
-            moves_avx2(w, m, root, job->rate, job->epsilon, n);
+            moves_avx2(w, m, root, job->rate, plan->epsilon, n);
         } else {
-            moments_generic(m, v, g, job->rest_1, job->rest_2, n);
+            moments_generic(m, v, g, plan->rest_1, plan->rest_2, n);
             roots_generic(root, v, n);
-            moves_generic(w, m, root, job->rate, job->epsilon, n);
+            moves_generic(w, m, root, job->rate, plan->epsilon, n);
         }
     }
-}
-
-static void
-start(update_job *job, const ipu_kernel_call *call)
-{
-    job->call = call;
-    job->elements = ipu_shape_elements(&call->spec->outputs[0].shape);
-    job->avx2 = call->spec->choice[0] >= IPU_CPU_AVX2;
-}
-
-static void
-share(update_job *job, ipu_task_fn *task)
-{
-    ipu_pool_run(job->call->pool, (int32_t)ipu__ceil_div(job->elements, TASK_ELEMENTS),
-                 task, job);
 }
 
 static ipu_status
 run_sgd(const ipu_kernel_call *call)
 {
-    ipu__sgd sgd = ipu__sgd_of(call, 1);
-    ipu__sgd_run(call->pool, &sgd, call->inputs[0],
-                 ipu_shape_elements(&call->spec->outputs[0].shape),
-                 (ipu_cpu_class)call->spec->choice[0]);
+    const update_plan *plan = call->spec->prepared;
+    ipu__sgd sgd = ipu__sgd_of(call, &plan->rule, 1);
+    ipu__sgd_run(call->pool, &sgd, call->inputs[0], plan->elements, plan->cpu);
     return IPU_OK;
 }
 
 static ipu_status
 run_add(const ipu_kernel_call *call)
 {
-    update_job job = {.rate = 0.0f};
-    start(&job, call);
-    share(&job, add_task);
+    const update_plan *plan = call->spec->prepared;
+    ipu_kernel_call copy = *call;
+    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->elements, TASK_ELEMENTS),
+                 add_task, &copy);
     return IPU_OK;
 }
 
@@ -242,59 +252,72 @@ static ipu_status
 run_adam(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
-    update_job job = {.rate = 0.0f};
-    double beta_1 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_1, 0.9);
-    double beta_2 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_2, 0.999);
+    const adam_plan *plan = spec->prepared;
+    adam_job job = {.call = call, .plan = plan};
     double rate = ipu__double_load(spec->inputs[1].dtype, call->inputs[1]);
     double count = ipu__double_load(spec->inputs[2].dtype, call->inputs[2]);
-    start(&job, call);
-    job.rate =
-        (float)(rate * sqrt(1.0 - pow(beta_2, count)) / (1.0 - pow(beta_1, count)));
-    job.rest_1 = (float)(1.0 - beta_1);
-    job.rest_2 = (float)(1.0 - beta_2);
-    job.epsilon = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_EPSILON, 1e-7);
-    share(&job, adam_task);
+    job.rate = (float)(rate * sqrt(1.0 - pow(plan->beta_2, count))
+                       / (1.0 - pow(plan->beta_1, count)));
+    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->elements, TASK_ELEMENTS),
+                 adam_task, &job);
     return IPU_OK;
 }
 
+/* --- prepare ---------------------------------------------------------------------- */
+
 static ipu_status
-choose(ipu_kernel_spec *spec, ipu_cpu_class cpu, ipu_kernel_fn *run, const char *name)
+choose(const ipu__preparation *p, ipu_kernel_fn *run, const char *name)
 {
+    ipu_kernel_spec *spec = p->spec;
+    update_plan *plan;
     if (spec->outputs[0].dtype == IPU_DTYPE_FLOAT32) {
+        IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+        plan->elements = ipu_shape_elements(&spec->outputs[0].shape);
+        plan->rule = ipu__sgd_rule_of(spec);
+        plan->cpu = p->cpu;
         spec->run = run;
         spec->kernel_name = name;
-        spec->choice[0] = (int64_t)cpu;
     }
     return IPU_OK;
 }
 
 ipu_status
-ipu_choose_variable_assign(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_variable_assign(const ipu__preparation *p)
 {
-    (void)ctx;
-    (void)cpu;
-    spec->run = ipu_reference_variable_assign;
-    spec->kernel_name = "copy";
+    p->spec->run = ipu_reference_variable_assign;
+    p->spec->kernel_name = "copy";
     return IPU_OK;
 }
 
 ipu_status
-ipu_choose_variable_add(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_variable_add(const ipu__preparation *p)
 {
-    (void)ctx;
-    return choose(spec, cpu, run_add, "variable_add_f32");
+    return choose(p, run_add, "variable_add_f32");
 }
 
 ipu_status
-ipu_choose_sgd_update(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_sgd_update(const ipu__preparation *p)
 {
-    (void)ctx;
-    return choose(spec, cpu, run_sgd, "sgd_f32");
+    return choose(p, run_sgd, "sgd_f32");
 }
 
 ipu_status
-ipu_choose_adam_update(ipu_ctx *ctx, ipu_kernel_spec *spec, ipu_cpu_class cpu)
+ipu_choose_adam_update(const ipu__preparation *p)
 {
-    (void)ctx;
-    return choose(spec, cpu, run_adam, "adam_f32");
+    ipu_kernel_spec *spec = p->spec;
+    adam_plan *plan;
+    if (spec->outputs[0].dtype != IPU_DTYPE_FLOAT32) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->elements = ipu_shape_elements(&spec->outputs[0].shape);
+    plan->beta_1 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_1, 0.9);
+    plan->beta_2 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_2, 0.999);
+    plan->rest_1 = (float)(1.0 - plan->beta_1);
+    plan->rest_2 = (float)(1.0 - plan->beta_2);
+    plan->epsilon = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_EPSILON, 1e-7);
+    plan->avx2 = p->cpu >= IPU_CPU_AVX2;
+    spec->run = run_adam;
+    spec->kernel_name = "adam_f32";
+    return IPU_OK;
 }

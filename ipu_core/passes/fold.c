@@ -23,6 +23,7 @@ typedef struct buffers {
     void *items[MOST_BUFFERS];
     size_t bytes[MOST_BUFFERS];
     uint32_t count;
+    ipu_arena prepared; /* of the kernel */
 } buffers;
 
 static ipu_status
@@ -42,6 +43,7 @@ buffers_free(buffers *b)
         ipu_free(b->ctx, b->items[i], b->bytes[i]);
     }
     b->count = 0;
+    ipu_arena_free(b->ctx, &b->prepared);
 }
 
 static const ipu_attr *
@@ -113,7 +115,8 @@ compute(buffers *b, const ipu_graph *graph, const ipu_node_data *node,
                             .output_count = node->output_count,
                             .inputs = types,
                             .outputs = outputs};
-    IPU_TRY(ipu_kernel_prepare(b->ctx, &spec, IPU_KERNEL_FAST, ipu_cpu_class_detect()));
+    IPU_TRY(ipu_kernel_prepare(b->ctx, &b->prepared, &spec, IPU_KERNEL_FAST,
+                               ipu_cpu_class_detect()));
     void *workspace;
     IPU_TRY(buffers_add(b, spec.workspace_bytes, &workspace));
     ipu_kernel_call call = {.spec = &spec,

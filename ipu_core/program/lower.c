@@ -408,7 +408,8 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
                             .inputs = inputs,
                             .outputs = outputs};
     IPU_TRY(copy_attrs(l, node->attrs, &spec.attrs));
-    IPU_TRY(ipu_kernel_prepare(l->ctx, &spec, l->options->variant, l->options->cpu));
+    IPU_TRY(ipu_kernel_prepare(l->ctx, &l->program->arena, &spec, l->options->variant,
+                               l->options->cpu));
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->specs, spec));
     if (spec.workspace_bytes > l->program->workspace_bytes) {
         l->program->workspace_bytes = spec.workspace_bytes;

@@ -103,15 +103,22 @@ evaluate_kernel(evaluation *e, const ipu_node_data *node)
                             .output_count = count,
                             .inputs = types,
                             .outputs = outputs};
-    IPU_TRY(ipu_kernel_prepare(e->ctx, &spec, e->variant, ipu_cpu_class_detect()));
+    ipu_arena prepared = {0};
+    ipu_status status = ipu_kernel_prepare(e->ctx, &prepared, &spec, e->variant,
+                                           ipu_cpu_class_detect());
+    if (status != IPU_OK) {
+        ipu_arena_free(e->ctx, &prepared);
+        return status;
+    }
     void *workspace = aligned_alloc(64, (spec.workspace_bytes + 64) / 64 * 64);
     ipu_kernel_call call = {.spec = &spec,
                             .inputs = in,
                             .outputs = out,
                             .workspace = workspace,
                             .ctx = e->ctx};
-    ipu_status status = spec.run(&call);
+    status = spec.run(&call);
     free(workspace);
+    ipu_arena_free(e->ctx, &prepared);
     return status;
 }
 

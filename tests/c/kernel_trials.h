@@ -142,8 +142,10 @@ run(const kernel_trial *trial, void *const *inputs, void *const *outputs,
                             .inputs = trial->inputs,
                             .outputs = trial->outputs};
     ipu_ctx_clear(&ctx);
-    ipu_status status = ipu_kernel_prepare(&ctx, &spec, variant, cpu);
+    ipu_arena prepared = {0};
+    ipu_status status = ipu_kernel_prepare(&ctx, &prepared, &spec, variant, cpu);
     if (status != IPU_OK) {
+        ipu_arena_free(&ctx, &prepared);
         return status;
     }
     ipu_type bytes = {IPU_DTYPE_UINT8, {1, {(int64_t)spec.workspace_bytes}}};
@@ -156,6 +158,7 @@ run(const kernel_trial *trial, void *const *inputs, void *const *outputs,
                             .ctx = &ctx};
     status = spec.run(&call);
     free(call.workspace);
+    ipu_arena_free(&ctx, &prepared);
     *name = spec.kernel_name;
     return status;
 }

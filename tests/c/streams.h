@@ -122,7 +122,8 @@ spec_of(maker *m, ipu_op op, uint32_t inputs, const ipu_type *input,
                             .inputs = types,
                             .outputs = &types[3]};
     CHECK_OK(m->ctx,
-             ipu_kernel_prepare(m->ctx, &spec, IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC));
+             ipu_kernel_prepare(m->ctx, &m->program->arena, &spec,
+                                IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC));
     CHECK_OK(m->ctx, IPU_ARRAY_PUSH(m->ctx, &m->program->specs, spec));
     return (uint32_t)m->program->specs.count - 1;
 }

@@ -399,8 +399,8 @@ make_counters(ipu_ctx *ctx, int32_t steps)
                                     .output_count = 1,
                                     .inputs = types,
                                     .outputs = &types[2]};
-            CHECK_OK(ctx, ipu_kernel_prepare(ctx, &spec, IPU_KERNEL_REFERENCE,
-                                             IPU_CPU_GENERIC));
+            CHECK_OK(ctx, ipu_kernel_prepare(ctx, &m.program->arena, &spec,
+                                             IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC));
             CHECK_OK(ctx, IPU_ARRAY_PUSH(ctx, &m.program->specs, spec));
             ipu_place in[2] = {number(&m, 7), cell(1)};
             add_copy(&m, s, at_index(IPU_SPACE_INPUT, 0), cell(1));
@@ -756,7 +756,8 @@ emit_draw(maker *m, uint32_t stream, uint32_t output)
                             .inputs = type,
                             .outputs = type};
     CHECK_OK(m->ctx,
-             ipu_kernel_prepare(m->ctx, &spec, IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC));
+             ipu_kernel_prepare(m->ctx, &m->program->arena, &spec,
+                                IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC));
     CHECK_OK(m->ctx, IPU_ARRAY_PUSH(m->ctx, &m->program->specs, spec));
     ipu_graph_free(m->ctx, graph);
     ipu_place to = cell(0);

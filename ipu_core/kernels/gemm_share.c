@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of our own (gemm_avx2.c), shared out to threads. Two ways:
+ * Products of our own (gemm_tiles.c), shared out to threads. Two ways:
  *
  *   few rows     tasks are columns; each packs its panels of B as its first tile of
  *                rows reads them, while they are on their way through the cache
@@ -9,7 +9,7 @@
  *
  * Which and how many follows from the shape alone. It changes no bit: an element is one
  * chain of multiply-adds whoever computes it. */
-#include "kernels/gemm_impl.h"
+#include "kernels/gemm_share_impl.h"
 
 enum {
     FLOPS_PER_TASK = 1 << 18,
@@ -152,7 +152,7 @@ multiply_part(const own_job *job, int64_t part, float *scratch)
             int64_t rows = ipu__share_of(plan->m, tiles, end) - row;
             int64_t column = panel * IPU_PANEL;
             int64_t columns = ipu__min(panel_end * IPU_PANEL, plan->n) - column;
-            ipu__finish_rows(call->finish, plan, product.c + row * plan->n + column,
+            ipu__finish_rows(call->finish, product.c + row * plan->n + column, plan->n,
                              rows, columns, column);
         }
     }

@@ -6,7 +6,7 @@
  * into chunks whose panels stay in the first-level cache, and go on from what is in C:
  * a float32 that is stored and loaded is the same number. A tile that hangs over the
  * right edge goes through a scratch tile. Any thread; the caller gives the scratch. */
-#include "kernels/gemm_impl.h"
+#include "kernels/gemm_tiles_impl.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Between gemm.c, which chooses and shares out the work, and gemm_avx2.c, which
- * multiplies tiles of 6 x 16. */
-#ifndef IPU_KERNELS_GEMM_IMPL_H
-#define IPU_KERNELS_GEMM_IMPL_H
+ * Products by tiles of 6 x 16, see gemm_tiles.c. The lowest of the products' files:
+ *
+ *   gemm.c         which kernel serves a product; its call
+ *   gemm_share.c   a product of our own, shared out to threads
+ *   gemm_blis.c    a product by BLIS, shared out to threads
+ *   gemm_finish.c  bias and activation of rows that are done
+ *   gemm_tiles.c   tiles, packing
+ *
+ * A file includes what stands below it, never what stands above. */
+#ifndef IPU_KERNELS_GEMM_TILES_IMPL_H
+#define IPU_KERNELS_GEMM_TILES_IMPL_H
 
 #include "kernels/kernel_impl.h"
 
@@ -54,49 +61,12 @@ ipu__chunk_of(int64_t k, bool update)
     return update ? k : ipu__min(k, IPU_CHUNK);
 }
 
-/* What is done to the rows of a product when they are made. */
-typedef struct ipu__finish {
-    const ipu__vector_f32 *vector;
-    const float *bias; /* or NULL */
-    ipu_activation activation;
-} ipu__finish;
-/* `rows` rows of `columns` at c, which are columns [column, ...) of the product. */
-void ipu__finish_rows(const ipu__finish *finish, const ipu__matmul *plan, float *c,
-                      int64_t rows, int64_t columns, int64_t column);
-
-/* --- sharing out (gemm_own.c) ---------------------------------------------------- */
-
-typedef struct ipu__own_cut {
-    int32_t rows;    /* tasks */
-    int32_t columns; /* tasks for each of those */
-    bool shared;     /* B is packed once, before */
-} ipu__own_cut;
-
-typedef struct ipu__own_call {
-    const ipu__matmul *plan;
-    ipu__own_cut cut;
-    const float *a;
-    const float *b;
-    float *c;
-    const ipu__sgd *update;
-    const ipu__finish *finish;
-} ipu__own_call;
-
-bool ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu);
-ipu__own_cut ipu__own_cut_of(const ipu__matmul *plan, bool update);
-size_t ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut,
-                          bool update);
-void ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace);
-
-/* --- tiles (gemm_avx2.c) --------------------------------------------------------- */
-
-#if defined(__x86_64__)
-/* Panels [first, last) of B into `panels`, at their places. */
+/* For x86-64 with AVX2 alone. Panels [first, last) of B into `panels`, at their places.
+ */
 void ipu__pack_panels(const ipu__product *p, float *panels, int64_t first,
                       int64_t last);
 /* Row tiles [tile, tile_end) by panels [panel, panel_end). */
 void ipu__multiply_tiles(const ipu__product *p, int64_t tile, int64_t tile_end,
                          int64_t panel, int64_t panel_end, float *scratch);
-#endif
 
 #endif

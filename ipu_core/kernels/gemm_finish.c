@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bias and activation of a product's rows while they are in the cache, by the functions
+ * that the separate ops use: fused and unfused forms have the same bits. Any thread. */
+#include "kernels/gemm_finish_impl.h"
+
+void
+ipu__finish_rows(const ipu__finish *finish, float *c, int64_t row, int64_t rows,
+                 int64_t columns, int64_t column)
+{
+    const ipu__vector_f32 *vector = finish->vector;
+    if (finish->bias == NULL && finish->activation == IPU_ACTIVATION_NONE) {
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++, c += row) {
+        if (finish->bias != NULL) {
+            vector->add(c, c, finish->bias + column, columns);
+        }
+        switch (finish->activation) {
+        case IPU_ACTIVATION_NONE:
+            break;
+        case IPU_ACTIVATION_RELU:
+            vector->relu(c, c, columns);
+            break;
+        case IPU_ACTIVATION_TANH:
+            vector->tanh(c, c, columns);
+            break;
+        case IPU_ACTIVATION_SIGMOID:
+            vector->sigmoid(c, c, columns);
+            break;
+        }
+    }
+}

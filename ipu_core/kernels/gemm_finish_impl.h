@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is done to the rows of a product when they are made, see gemm_finish.c. */
+#ifndef IPU_KERNELS_GEMM_FINISH_IMPL_H
+#define IPU_KERNELS_GEMM_FINISH_IMPL_H
+
+#include "kernels/kernel_impl.h"
+
+typedef struct ipu__finish {
+    const ipu__vector_f32 *vector;
+    const float *bias; /* or NULL */
+    ipu_activation activation;
+} ipu__finish;
+
+/* `rows` rows of `columns` at c, `row` floats apart, which are columns [column, ...) of
+ * the product. */
+void ipu__finish_rows(const ipu__finish *finish, float *c, int64_t row, int64_t rows,
+                      int64_t columns, int64_t column);
+
+#endif

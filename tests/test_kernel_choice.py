@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""Which kernel serves which product, for each class of processor; and what the
+environment says to BLIS."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ipu import _core
+
+OWN = "gemm_6x16"
+# m, n, k, transposed operands: which kernel from AVX2 on
+PRODUCTS = {
+    (32, 256, 784, ""): OWN,
+    (784, 256, 32, "a"): OWN,
+    (32, 128, 256, ""): OWN,
+    (32, 256, 128, "b"): OWN,
+    (32, 10, 32, ""): OWN,
+    (8, 8, 8, ""): OWN,
+    (512, 256, 784, ""): OWN,
+    (512, 256, 128, "b"): OWN,
+    (128, 1024, 1024, ""): OWN,
+    (1024, 1024, 128, "a"): OWN,
+    (1024, 10, 128, "a"): OWN,
+    (512, 512, 512, ""): OWN,
+    (1024, 1, 128, ""): "blis_zen3",
+    (128, 2, 256, ""): "blis_zen3",
+}
+LARGE = (1024, 1024, 1024, "")
+CLASSES = ["generic", "avx2", "avx512"]
+
+
+def best_class() -> str:
+    """The class of this processor itself."""
+    command = "from ipu import _core; print(_core.cpu_class())"
+    variables = {k: v for k, v in os.environ.items() if k != "IPU_CPU_CLASS"}
+    run = [sys.executable, "-c", command]
+    return subprocess.run(
+        run, capture_output=True, text=True, check=True, env=variables
+    ).stdout.strip()
+
+
+@pytest.fixture(params=CLASSES)
+def cpu_class(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = str(request.param)
+    monkeypatch.setenv("IPU_CPU_CLASS", name)
+    if _core.cpu_class() != name:
+        pytest.skip(f"this processor is of class {_core.cpu_class()}")
+    return name
+
+
+def kernels_of(node: str, inputs: list[str], result: str) -> str:
+    """The kernel of one node in a program of its own."""
+    params = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(inputs))
+    value = len(inputs)
+    text = f"block b0({params}) {{\n  %{value} = {node} : {result}\n}} -> (%{value})\n"
+    found = re.search(r" kernel +\w+\.(\w+)\(", _core.graph_compile(text).text)
+    assert found is not None
+    return found.group(1)
+
+
+def kernel_of_product(m: int, n: int, k: int, transposed: str) -> str:
+    a = f"float32[{k},{m}]" if "a" in transposed else f"float32[{m},{k}]"
+    b = f"float32[{n},{k}]" if "b" in transposed else f"float32[{k},{n}]"
+    flags = ", ".join(
+        f"transpose_{x}={str(x in transposed).lower()}" for x in ("a", "b")
+    )
+    return kernels_of(f"matmul(%0, %1) {{{flags}}}", [a, b], f"float32[{m},{n}]")
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="classes of x86-64")
+class TestOnX86:
+    @pytest.mark.parametrize("product", PRODUCTS, ids=str)
+    def test_the_kernel_of_a_product(
+        self, product: tuple[int, int, int, str], cpu_class: str
+    ) -> None:
+        expected = "blis_generic" if cpu_class == "generic" else PRODUCTS[product]
+        if expected == "blis_zen3" and cpu_class == "avx512":
+            # BLIS's kernels for AVX-512 where its units are as wide
+            assert kernel_of_product(*product) in (expected, "blis_skx")
+        else:
+            assert kernel_of_product(*product) == expected
+
+    def test_what_is_large_in_every_direction_goes_to_blis(
+        self, cpu_class: str
+    ) -> None:
+        expected = {
+            "generic": {"blis_generic"},
+            "avx2": {"blis_zen3"},
+            "avx512": {"blis_zen3", "blis_skx"},
+        }
+        assert kernel_of_product(*LARGE) in expected[cpu_class]
+
+    @pytest.mark.parametrize(
+        ("node", "inputs", "result", "name"),
+        [
+            ("exp(%0)", ["float32[9,40]"], "float32[9,40]", "elementwise"),
+            ("add(%0, %1)", ["float32[9,40]"] * 2, "float32[9,40]", "elementwise"),
+            ("sum(%0) {axes=[1]}", ["float32[9,40]"], "float32[9]", "rows"),
+            ("sum(%0) {axes=[0]}", ["float32[9,40]"], "float32[40]", "strips"),
+            ("softmax(%0)", ["float32[9,40]"], "float32[9,40]", "softmax"),
+        ],
+    )
+    def test_loops_are_those_of_avx2_from_there_on(
+        self, node: str, inputs: list[str], result: str, name: str, cpu_class: str
+    ) -> None:
+        form = "generic" if cpu_class == "generic" else "avx2"
+        assert kernels_of(node, inputs, result) == f"{name}_{form}"
+
+
+def test_a_class_above_this_processor_is_that_of_the_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("IPU_CPU_CLASS", "avx512")
+    assert _core.cpu_class() == best_class()
+
+
+# --- BLIS_ARCH_TYPE -------------------------------------------------------------------
+
+MULTIPLY = """
+import numpy as np
+from ipu import _core
+text = '''block b0(%0: float32[5,1024], %1: float32[1024,2]) {
+  %2 = matmul(%0, %1) : float32[5,2]
+} -> (%2)
+'''
+try:
+    program = _core.graph_compile(text)
+except Exception as error:
+    print(type(error).__name__, error)
+else:
+    out = program.run([np.ones((5, 1024), "f4"), np.ones((1024, 2), "f4")])
+    print(np.asarray(out[0]).tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "77",
+        "-2",
+        "99999999999999999999",
+        "abc",
+        "",
+        " ",
+        "3x",
+        "0x1",
+        "24",
+        "13",
+        "1e3",
+    ],
+)
+def test_an_architecture_that_blis_lacks_is_an_error(value: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", MULTIPLY],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "BLIS_ARCH_TYPE": value},
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert f"BLIS_ARCH_TYPE={value}," in run.stdout
+    assert "unset it" in run.stdout
+
+
+ON_X86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="0 is of x86-64")
+
+
+@pytest.mark.parametrize("value", [pytest.param("0", marks=ON_X86), "-1"])
+def test_an_architecture_that_blis_has_changes_nothing(value: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", MULTIPLY],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "BLIS_ARCH_TYPE": value},
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == str(np.full((5, 2), 1024.0).tolist())
