@@ -3,6 +3,7 @@ Keras values, data sets, and fusing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -380,3 +381,20 @@ def test_a_mean_of_integers_does_not_overflow(dtype: str) -> None:
     result = tf.reduce_mean(values, axis=1)
     assert result.dtype.name == dtype
     assert result.numpy().tolist() == [most - 2, 5]
+
+
+def test_uniform_float64_has_all_its_bits() -> None:
+    key = [3, 4]
+    draws: list[Callable[..., Any]] = [
+        lambda: tf.random.uniform([4096], dtype=tf.float64, seed=1),
+        lambda: tf.random.stateless_uniform([4096], key, dtype=tf.float64),
+    ]
+    for draw in draws:
+        numbers = np.asarray(draw().numpy())
+        places = numbers * 2.0**53
+        assert numbers.min() >= 0.0
+        assert numbers.max() < 1.0
+        assert np.array_equal(places, np.floor(places))
+        for bit in range(53):  # each is set in about half of the numbers
+            share = np.mean(places.astype(np.int64) >> bit & 1)
+            assert 0.45 < share < 0.55, f"bit {bit}"

@@ -2,7 +2,8 @@
  *
  * Random ops out of counter-based words: element e of an op uses word e % 4 of block
  * e / 4, so that a number is a function of (seed, step, replica, op, element) alone.
- *   uniform            the word's highest bits, as many as the dtype holds exactly
+ *   uniform            the word's highest bits, as many as the dtype holds exactly; of
+ *                      float64 words 2e % 4 and 2e % 4 + 1 of block e / 2: 53 bits
  *   normal             Box and Muller: elements 2i and 2i + 1 share their two words
  *   truncated normal   the inverse of the normal distribution (Wichura 1988, AS241,
  *                      PPND16) at a uniform number between its values at -2 and 2: one
@@ -62,16 +63,17 @@ key_of(const ipu_kernel_call *call)
     return ipu__random_key(call, &source);
 }
 
+/* From one word, of float64 from two. */
 static double
-uniform(ipu_dtype dtype, uint32_t word)
+uniform(ipu_dtype dtype, const uint32_t *words)
 {
     switch (dtype) {
     case IPU_DTYPE_FLOAT16:
-        return (double)(word >> 21) * 0x1p-11;
+        return (double)(words[0] >> 21) * 0x1p-11;
     case IPU_DTYPE_FLOAT32:
-        return (double)ipu__uniform_f32(word);
+        return (double)ipu__uniform_f32(words[0]);
     default:
-        return (double)word * 0x1p-32;
+        return (double)(((uint64_t)words[1] << 32 | words[0]) >> 11) * 0x1p-53;
     }
 }
 
@@ -141,16 +143,19 @@ fill(const ipu_kernel_call *call)
     const ipu_type *type = &call->spec->outputs[0];
     ipu_random_key key = key_of(call);
     int64_t elements = ipu_shape_elements(&type->shape);
+    bool wide = call->spec->op == IPU_OP_ID_RANDOM_UNIFORM
+                && type->dtype == IPU_DTYPE_FLOAT64;
+    int64_t per_block = wide ? 2 : 4;
     uint32_t words[4] = {0};
     for (int64_t i = 0; i < elements; i++) {
-        int32_t lane = (int32_t)(i & 3);
+        int32_t lane = (int32_t)(i % per_block);
         ipu__scalar value;
         if (lane == 0) {
-            ipu_random_block(&key, (uint64_t)i / 4, words);
+            ipu_random_block(&key, (uint64_t)(i / per_block), words);
         }
         switch (call->spec->op) {
         case IPU_OP_ID_RANDOM_UNIFORM:
-            value.f = uniform(type->dtype, words[lane]);
+            value.f = uniform(type->dtype, words + (wide ? 2 * lane : lane));
             break;
         case IPU_OP_ID_RANDOM_NORMAL:
             value.f = normal(words, lane);

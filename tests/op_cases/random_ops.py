@@ -66,7 +66,10 @@ def words(
 
 
 def uniform(w: Array, dtype: str) -> Array:
-    bits = {"float16": 11, "float32": 24, "float64": 32}[dtype]
+    if dtype == "float64":  # of two words
+        bits53 = (w[1::2] << np.uint64(32) | w[0::2]) >> np.uint64(11)
+        return bits53.astype(np.float64) * 2.0**-53
+    bits = {"float16": 11, "float32": 24}[dtype]
     return (w >> np.uint64(32 - bits)).astype(np.float64) * 2.0**-bits
 
 
@@ -91,13 +94,17 @@ RANDOM: dict[str, Any] = {
 }
 
 
+def words_each(op: str, dtype: str) -> int:
+    return 2 if op == "random_uniform" and dtype == "float64" else 1
+
+
 def draw(
     op: str, dtype: str, shape: Shape, ordinal: int = 0, seed: int | None = None
 ) -> Case:
     count = int(np.prod(shape))
 
     def oracle(step: int) -> Array:
-        w = words(count, ordinal, seed, step)
+        w = words(count * words_each(op, dtype), ordinal, seed, step)
         return np.asarray(RANDOM[op](w, dtype)[:count].reshape(shape))
 
     attrs = f"dtype={dtype}, shape={ints(shape)}, ordinal={ordinal}"
@@ -120,7 +127,8 @@ def keyed(op: str, dtype: str, shape: Shape, key: tuple[int, int]) -> Case:
     count = int(np.prod(shape))
 
     def oracle(given_key: Array) -> Array:
-        blocks = np.arange((count + 3) // 4, dtype=np.uint64)
+        needed = count * words_each(op, dtype)
+        blocks = np.arange((needed + 3) // 4, dtype=np.uint64)
         low, high = (int(k) & M32 for k in given_key)
         same = np.ones_like(blocks)
         counter = [blocks, 0 * same, 0 * same, np.uint64(high) * same]
