@@ -68,14 +68,19 @@ def seconds_of(program: Any, inputs: list[Any], start: Any, turns: int) -> float
     return float(program.stats["run_ns"]) * 1e-9
 
 
-def measure(core: Any, gemm: Gemm, relu: bool) -> dict[str, Any]:
-    """The median rate of a product, and its kernel."""
-    program = core.graph_compile(graph_text(gemm, relu))
+def kernel_of(program: Any) -> str:
+    """The kernel that the product in the loop has."""
     found = re.search(
         r" loop .*?kernel +\w*matmul\.(\w+)\(.*? next ", program.text, re.S
     )
     if found is None:
         raise RuntimeError(f"the product has left its loop:\n{program.text}")
+    return found.group(1)
+
+
+def measure(core: Any, gemm: Gemm, relu: bool) -> dict[str, Any]:
+    """The median rate of a product, and its kernel."""
+    program = core.graph_compile(graph_text(gemm, relu))
     inputs, start = operands(gemm), np.zeros((gemm.m, gemm.n), np.float32)
     turns = 1
     while seconds_of(program, inputs, start, turns) < SECONDS:
@@ -89,7 +94,7 @@ def measure(core: Any, gemm: Gemm, relu: bool) -> dict[str, Any]:
         "role": gemm.role,
         "layer": gemm.layer,
         "shape": f"{gemm.m}x{gemm.n}x{gemm.k}",
-        "kernel": found.group(1),
+        "kernel": kernel_of(program),
         "gflops": statistics.median(rates),
     }
 
