@@ -73,7 +73,8 @@ BINARY(div_f32, float, float, x / y)
 BINARY(maximum_f32, float, float, x > y ? x : (x == x ? y : x))
 BINARY(minimum_f32, float, float, x < y ? x : (x == x ? y : x))
 BINARY(relu_grad_f32, float, float, x > 0.0f ? y : 0.0f)
-BINARY(tanh_grad_f32, float, float, y * ((1.0f - x) * (1.0f + x))) /* 1 - x * x cancels */
+/* 1 - x * x would cancel near 1 */
+BINARY(tanh_grad_f32, float, float, y * ((1.0f - x) * (1.0f + x)))
 BINARY(sigmoid_grad_f32, float, float, y * (x * (1.0f - x)))
 
 /* Integers wrap: unsigned arithmetic of the same width. */

@@ -198,7 +198,7 @@ float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);
 
 /* What the numbers of an op are a function of, as far as the op says it. */
 typedef struct ipu__random_source {
-    int32_t key_input; /* the input that holds the key; -1: seed and step are the call's */
+    int32_t key_input; /* holds seed and step; -1: the call holds them */
     uint32_t op;       /* seed attribute and ordinal, mixed */
 } ipu__random_source;
 ipu__random_source ipu__random_source_of(const ipu_kernel_spec *spec);

@@ -406,6 +406,7 @@ gather_task(void *state, int32_t task, int32_t worker)
 {
     const gather_job *job = state;
     const ipu__gather *shape = &job->plan->shape;
+    int64_t row = job->plan->row;
     int64_t begin = task * job->plan->per_task;
     int64_t rows = shape->batch * shape->outer * shape->count;
     int64_t end = ipu__min(begin + job->plan->per_task, rows);
@@ -413,9 +414,9 @@ gather_task(void *state, int32_t task, int32_t worker)
     for (int64_t i = begin; i < end; i++) {
         int64_t outer = i / shape->count;
         int64_t index = gather_index(job, 1, outer, i % shape->count);
-        memcpy(ipu__at_mutable(job->call->outputs[0], i * job->plan->row),
-               ipu__at(job->call->inputs[0], (outer * shape->size + index) * job->plan->row),
-               (size_t)job->plan->row);
+        memcpy(ipu__at_mutable(job->call->outputs[0], i * row),
+               ipu__at(job->call->inputs[0], (outer * shape->size + index) * row),
+               (size_t)row);
     }
 }
 

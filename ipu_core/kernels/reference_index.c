@@ -63,9 +63,9 @@ ipu_reference_gather_nd(const ipu_kernel_call *call)
     IPU_TRY(ipu__points_check(call, &p, call->inputs[1]));
     size_t slice = (size_t)p.inner * bytes;
     for (int64_t i = 0; i < p.count && slice > 0; i++) {
+        int64_t from = ipu__point_offset(&p, call->inputs[1], i) * (int64_t)bytes;
         memcpy(ipu__at_mutable(call->outputs[0], i * (int64_t)slice),
-               ipu__at(call->inputs[0], ipu__point_offset(&p, call->inputs[1], i) * (int64_t)bytes),
-               slice);
+               ipu__at(call->inputs[0], from), slice);
     }
     return IPU_OK;
 }
