@@ -4,18 +4,23 @@
  * components. Nesting, defaults and TensorFlow's names are the business of
  * ipu.tf.data.
  *
- * This file is also the callback room of data/: generators and map functions are
- * Python callables that the core calls from any thread, with no lock of its own
- * held. A callback takes the GIL, and where Python raises it parks the exception, so
- * that the consumer, on whatever thread, raises that very object.
+ * Who holds what. A Dataset object holds the objects of its inputs and the callable of
+ * its own, where the garbage collector sees them; the core's data set holds a
+ * `callback` that is empty once the object is gone. Whoever reads a data set holds the
+ * object: iterators and feeders do. A thread of theirs that outlives them finds the
+ * callback empty, which is an error that nobody waits for.
  *
  * NumPy arrays are held through the buffer protocol and never copied. Everything
  * that may wait, run a callback or free an iterator releases the GIL first. */
 #include "bind/py_dataset.h"
 
+#include "bind/data_callbacks.h"
+
 typedef struct py_dataset {
     PyObject_HEAD
     ipu_dataset *dataset;
+    PyObject *inputs;          /* a Dataset, a tuple of them, or NULL */
+    ipu_py_callback *callback; /* the core's; NULL for a data set without one */
 } py_dataset;
 
 ipu_dataset *
@@ -24,9 +29,15 @@ ipu_py_dataset_of(PyObject *object)
     return ((py_dataset *)object)->dataset;
 }
 
+/* The result of a constructor: an object around the data set, or the exception of the
+ * status. `inputs` is borrowed. */
 static PyObject *
-wrap(PyTypeObject *type, ipu_dataset *dataset)
+finish(PyTypeObject *type, ipu_status status, const ipu_ctx *ctx, ipu_dataset *dataset,
+       PyObject *inputs)
 {
+    if (status != IPU_OK) {
+        return ipu_py_raise(ipu_py_state_of_type(type), ctx);
+    }
     py_dataset *self = (py_dataset *)type->tp_alloc(type, 0);
     if (self == NULL) {
         Py_BEGIN_ALLOW_THREADS
@@ -35,263 +46,25 @@ wrap(PyTypeObject *type, ipu_dataset *dataset)
         return NULL;
     }
     self->dataset = dataset;
+    self->inputs = Py_XNewRef(inputs);
     return (PyObject *)self;
 }
 
-/* The result of a constructor: a wrapped data set, or the exception of the status. */
+/* As finish, for a data set that calls `callable` back. */
 static PyObject *
-finish(PyTypeObject *type, ipu_status status, const ipu_ctx *ctx, ipu_dataset *dataset)
+finish_callback(PyTypeObject *type, ipu_status status, const ipu_ctx *ctx,
+                ipu_dataset *dataset, PyObject *inputs, ipu_py_callback *own,
+                PyObject *callable)
 {
     if (status != IPU_OK) {
-        return ipu_py_raise(ipu_py_state_of_type(type), ctx);
+        ipu_py_callback_release(own);
     }
-    return wrap(type, dataset);
-}
-
-/* --- callbacks ------------------------------------------------------------------- */
-
-/* Parks the exception that is set and gives a status with its text. GIL held. */
-static ipu_status
-park(ipu_ctx *ctx)
-{
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
-    const char *bytes = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
-    PyErr_Clear();
-    (void)ipu_ctx_fail(ctx, IPU_STATUS_PYTHON, "%s: %s",
-                       type != NULL ? ((PyTypeObject *)type)->tp_name : "Exception",
-                       bytes != NULL ? bytes : "");
-    Py_XDECREF(text);
-    PyErr_Restore(type, value, traceback);
-    ipu_py_park(ipu_py_state_global(), ctx);
-    return IPU_STATUS_PYTHON;
-}
-
-/* An object that C holds until it lets go of it on a thread of its own choosing. */
-static void
-release_object(void *owner)
-{
-    if (Py_IsInitialized()) {
-        PyGILState_STATE gil = ipu_py_enter();
-        Py_DECREF((PyObject *)owner);
-        (void)ipu_py_leave(NULL, gil, IPU_OK);
+    PyObject *self = finish(type, status, ctx, dataset, inputs);
+    if (self != NULL) {
+        own->callable = Py_NewRef(callable);
+        ((py_dataset *)self)->callback = own;
     }
-}
-
-static void
-release_buffer(void *owner)
-{
-    if (Py_IsInitialized()) {
-        PyGILState_STATE gil = ipu_py_enter();
-        PyBuffer_Release(owner);
-        PyMem_Free(owner);
-        (void)ipu_py_leave(NULL, gil, IPU_OK);
-    }
-}
-
-/* Type and memory of an array; the view holds it. */
-static int
-view_array(PyObject *array, Py_buffer *view, ipu_type *type)
-{
-    PyObject *dtype = PyObject_GetAttrString(array, "dtype");
-    if (dtype == NULL) {
-        return -1;
-    }
-    int failed = ipu_py_parse_dtype(dtype, &type->dtype);
-    Py_DECREF(dtype);
-    if (failed != 0 || PyObject_GetBuffer(array, view, PyBUF_ND) != 0) {
-        return -1;
-    }
-    if (view->ndim > IPU_MAX_RANK ||
-        (size_t)view->itemsize != ipu_dtype_bytes(type->dtype)) {
-        PyErr_Format(PyExc_ValueError,
-                     "a tensor of a data set has at most %d dimensions, not %d",
-                     (int)IPU_MAX_RANK, view->ndim);
-        PyBuffer_Release(view);
-        return -1;
-    }
-    type->shape = (ipu_shape){.rank = view->ndim};
-    for (int i = 0; i < view->ndim; i++) {
-        type->shape.dims[i] = view->shape[i];
-    }
-    return 0;
-}
-
-/* One pass of a generator: a Python iterator over flat tuples of arrays. */
-typedef struct generator_pass {
-    PyObject *iterator;
-    Py_ssize_t count;
-    Py_ssize_t held; /* views in use */
-    Py_buffer *views;
-    ipu_type *types;
-    const void **parts;
-} generator_pass;
-
-static void
-drop_views(generator_pass *pass)
-{
-    while (pass->held > 0) {
-        PyBuffer_Release(&pass->views[--pass->held]);
-    }
-}
-
-static void
-free_pass(generator_pass *pass)
-{
-    drop_views(pass);
-    Py_XDECREF(pass->iterator);
-    PyMem_Free(pass->views);
-    PyMem_Free(pass->types);
-    PyMem_Free(pass->parts);
-    PyMem_Free(pass);
-}
-
-static void
-generator_close(void *state)
-{
-    if (Py_IsInitialized()) {
-        PyGILState_STATE gil = ipu_py_enter();
-        free_pass(state);
-        (void)ipu_py_leave(NULL, gil, IPU_OK);
-    }
-}
-
-/* state: a tuple (callable that starts a pass, number of components). */
-static ipu_status
-generator_open(ipu_ctx *ctx, void *state, void **out_pass)
-{
-    PyGILState_STATE gil = ipu_py_enter();
-    ipu_status status = IPU_OK;
-    generator_pass *pass = PyMem_Calloc(1, sizeof(*pass));
-    if (pass == NULL) {
-        PyErr_NoMemory();
-        return ipu_py_leave(ctx, gil, park(ctx));
-    }
-    pass->count = PyLong_AsSsize_t(PyTuple_GET_ITEM((PyObject *)state, 1));
-    size_t room = (size_t)pass->count + 1;
-    pass->views = PyMem_Calloc(room, sizeof(*pass->views));
-    pass->types = PyMem_Calloc(room, sizeof(*pass->types));
-    pass->parts = PyMem_Calloc(room, sizeof(*pass->parts));
-    if (pass->views == NULL || pass->types == NULL || pass->parts == NULL) {
-        PyErr_NoMemory();
-    } else {
-        PyObject *iterable =
-            PyObject_CallNoArgs(PyTuple_GET_ITEM((PyObject *)state, 0));
-        if (iterable != NULL) {
-            pass->iterator = PyObject_GetIter(iterable);
-            Py_DECREF(iterable);
-        }
-    }
-    if (pass->iterator == NULL) {
-        status = park(ctx);
-        free_pass(pass);
-    } else {
-        *out_pass = pass;
-    }
-    return ipu_py_leave(ctx, gil, status);
-}
-
-static int
-take_element(generator_pass *pass, PyObject *element)
-{
-    if (!PyTuple_Check(element) || PyTuple_GET_SIZE(element) != pass->count) {
-        PyErr_Format(PyExc_TypeError,
-                     "a generator pass must yield tuples of %zd arrays, not %R",
-                     pass->count, element);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < pass->count; i++) {
-        if (view_array(PyTuple_GET_ITEM(element, i), &pass->views[i],
-                       &pass->types[i]) != 0) {
-            return -1;
-        }
-        pass->held++;
-        pass->parts[i] = pass->views[i].buf;
-    }
-    return 0;
-}
-
-static ipu_status
-generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
-               const void *const **components, bool *end)
-{
-    generator_pass *pass = state;
-    ipu_status status = IPU_OK;
-    PyGILState_STATE gil = ipu_py_enter();
-    drop_views(pass);
-    PyObject *element = PyIter_Next(pass->iterator);
-    if (element == NULL) {
-        *end = PyErr_Occurred() == NULL;
-        status = *end ? IPU_OK : park(ctx);
-    } else {
-        if (take_element(pass, element) != 0) {
-            drop_views(pass);
-            status = park(ctx);
-        }
-        Py_DECREF(element); /* the views hold the arrays */
-        *types = pass->types;
-        *components = pass->parts;
-    }
-    return ipu_py_leave(ctx, gil, status);
-}
-
-static PyObject *
-spec_tuple(const ipu_type *type)
-{
-    if (type->shape.rank < 0) {
-        return Py_BuildValue("(sO)", ipu_dtype_name(type->dtype), Py_None);
-    }
-    return ipu_py_type_tuple(type);
-}
-
-static PyObject *
-spec_tuples(const ipu_type *types, uint32_t count)
-{
-    PyObject *result = PyTuple_New((Py_ssize_t)count);
-    for (uint32_t i = 0; result != NULL && i < count; i++) {
-        PyObject *item = spec_tuple(&types[i]);
-        if (item == NULL) {
-            Py_CLEAR(result);
-            break;
-        }
-        PyTuple_SET_ITEM(result, (Py_ssize_t)i, item);
-    }
-    return result;
-}
-
-/* state: a list, the compiling callable first, then the programs it gave. */
-static ipu_status
-map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t count,
-            const ipu_program **out_program)
-{
-    PyGILState_STATE gil = ipu_py_enter();
-    ipu_status status = IPU_OK;
-    PyObject *program = NULL;
-    PyObject *specs = spec_tuples(inputs, count);
-    PyObject *compile = specs != NULL ? PyList_GetItem(state, 0) : NULL;
-    if (compile != NULL) {
-        Py_INCREF(compile); /* the list grows meanwhile, from other threads too */
-        program = PyObject_CallOneArg(compile, specs);
-        Py_DECREF(compile);
-    }
-    if (program != NULL &&
-        !PyObject_TypeCheck(program, ipu_py_state_global()->program_type)) {
-        PyErr_Format(PyExc_TypeError, "a map function compiles to a Program, not %R",
-                     program);
-        Py_CLEAR(program);
-    }
-    if (program == NULL || PyList_Append(state, program) != 0) {
-        status = park(ctx);
-    } else {
-        *out_program = ipu_py_program_of(program);
-    }
-    Py_XDECREF(program);
-    Py_XDECREF(specs);
-    return ipu_py_leave(ctx, gil, status);
+    return self;
 }
 
 /* --- argument conversion --------------------------------------------------------- */
@@ -358,11 +131,12 @@ from_arrays(PyTypeObject *type, PyObject *arrays, held_constructor *construct)
             PyErr_NoMemory();
             goto done;
         }
-        if (view_array(PyTuple_GET_ITEM(arrays, held), view, &types[held]) != 0) {
+        if (ipu_py_view_array(PyTuple_GET_ITEM(arrays, held), view, &types[held]) !=
+            0) {
             PyMem_Free(view);
             goto done;
         }
-        buffers[held] = (ipu_held_buffer){view->buf, release_buffer, view};
+        buffers[held] = (ipu_held_buffer){view->buf, ipu_py_release_buffer, view};
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;
@@ -370,10 +144,10 @@ from_arrays(PyTypeObject *type, PyObject *arrays, held_constructor *construct)
     if (status == IPU_OK) {
         held = 0; /* the data set's now */
     }
-    result = finish(type, status, &ctx, dataset);
+    result = finish(type, status, &ctx, dataset, NULL);
 done:
     for (Py_ssize_t i = 0; i < held; i++) {
-        release_buffer(buffers[i].owner);
+        ipu_py_release_buffer(buffers[i].owner);
     }
     PyMem_Free(buffers);
     PyMem_Free(types);
@@ -410,7 +184,7 @@ dataset_range(PyTypeObject *type, PyObject *arguments)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;
     ipu_status status = ipu_dataset_range(&ctx, start, stop, step, &dataset);
-    return finish(type, status, &ctx, dataset);
+    return finish(type, status, &ctx, dataset, NULL);
 }
 
 PyDoc_STRVAR(generator_doc,
@@ -430,21 +204,19 @@ dataset_generator(PyTypeObject *type, PyObject *arguments)
     if (types == NULL) {
         return NULL;
     }
-    PyObject *state = Py_BuildValue("(On)", start, (Py_ssize_t)count);
+    ipu_py_callback *state = ipu_py_callback_new(false, (Py_ssize_t)count);
     if (state == NULL) {
         PyMem_Free(types);
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;
-    const ipu_generator generator = {generator_open, generator_next, generator_close,
-                                     release_object, state};
+    const ipu_generator generator = {ipu_py_generator_open, ipu_py_generator_next,
+                                     ipu_py_generator_close, ipu_py_callback_release,
+                                     state};
     ipu_status status = ipu_dataset_generator(&ctx, types, count, &generator, &dataset);
     PyMem_Free(types);
-    if (status != IPU_OK) {
-        Py_DECREF(state);
-    }
-    return finish(type, status, &ctx, dataset);
+    return finish_callback(type, status, &ctx, dataset, NULL, state, start);
 }
 
 PyDoc_STRVAR(zip_doc,
@@ -473,7 +245,7 @@ dataset_zip(PyTypeObject *type, PyObject *tuple)
     ipu_dataset *dataset = NULL;
     ipu_status status = ipu_dataset_zip(&ctx, inputs, (uint32_t)count, &dataset);
     PyMem_Free(inputs);
-    return finish(type, status, &ctx, dataset);
+    return finish(type, status, &ctx, dataset, tuple);
 }
 
 /* --- transformations ------------------------------------------------------------- */
@@ -493,7 +265,7 @@ dataset_shuffle(PyObject *self, PyObject *arguments)
     ipu_dataset *dataset = NULL;
     ipu_status status = ipu_dataset_shuffle(&ctx, ipu_py_dataset_of(self), size, seed,
                                             reshuffle != 0, &dataset);
-    return finish(Py_TYPE(self), status, &ctx, dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset, self);
 }
 
 PyDoc_STRVAR(batch_doc, "batch(size, drop_remainder, /)\n--\n\nStacks consecutive "
@@ -510,7 +282,7 @@ dataset_batch(PyObject *self, PyObject *arguments)
     ipu_dataset *dataset = NULL;
     ipu_status status =
         ipu_dataset_batch(&ctx, ipu_py_dataset_of(self), size, drop != 0, &dataset);
-    return finish(Py_TYPE(self), status, &ctx, dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset, self);
 }
 
 PyDoc_STRVAR(
@@ -532,21 +304,19 @@ dataset_map(PyObject *self, PyObject *arguments)
     if (types == NULL) {
         return NULL;
     }
-    PyObject *state = Py_BuildValue("[O]", compile);
+    ipu_py_callback *state = ipu_py_callback_new(true, 0);
     if (state == NULL) {
         PyMem_Free(types);
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;
-    const ipu_map_function function = {map_compile, release_object, state, seed};
+    const ipu_map_function function = {ipu_py_map_compile, ipu_py_callback_release,
+                                       state, seed};
     ipu_status status = ipu_dataset_map(&ctx, ipu_py_dataset_of(self), &function, types,
                                         count, &dataset);
     PyMem_Free(types);
-    if (status != IPU_OK) {
-        Py_DECREF(state);
-    }
-    return finish(Py_TYPE(self), status, &ctx, dataset);
+    return finish_callback(Py_TYPE(self), status, &ctx, dataset, self, state, compile);
 }
 
 PyDoc_STRVAR(
@@ -563,19 +333,17 @@ dataset_filter(PyObject *self, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "OKp:filter", &compile, &seed, &ends)) {
         return NULL;
     }
-    PyObject *state = Py_BuildValue("[O]", compile);
+    ipu_py_callback *state = ipu_py_callback_new(true, 0);
     if (state == NULL) {
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;
-    const ipu_map_function predicate = {map_compile, release_object, state, seed};
+    const ipu_map_function predicate = {ipu_py_map_compile, ipu_py_callback_release,
+                                        state, seed};
     ipu_status status = ipu_dataset_filter(&ctx, ipu_py_dataset_of(self), &predicate,
                                            ends != 0, &dataset);
-    if (status != IPU_OK) {
-        Py_DECREF(state);
-    }
-    return finish(Py_TYPE(self), status, &ctx, dataset);
+    return finish_callback(Py_TYPE(self), status, &ctx, dataset, self, state, compile);
 }
 
 PyDoc_STRVAR(concatenate_doc, "concatenate(other, /)\n--\n\nThe elements of this one, "
@@ -591,7 +359,14 @@ dataset_concatenate(PyObject *self, PyObject *other)
     ipu_dataset *dataset = NULL;
     ipu_status status = ipu_dataset_concatenate(&ctx, ipu_py_dataset_of(self),
                                                 ipu_py_dataset_of(other), &dataset);
-    return finish(Py_TYPE(self), status, &ctx, dataset);
+    PyObject *inputs = PyTuple_Pack(2, self, other);
+    if (inputs == NULL) {
+        ipu_dataset_unref(dataset);
+        return NULL;
+    }
+    PyObject *result = finish(Py_TYPE(self), status, &ctx, dataset, inputs);
+    Py_DECREF(inputs);
+    return result;
 }
 
 PyDoc_STRVAR(shard_doc, "shard(count, index, /)\n--\n\nElements index, index + count, "
@@ -608,7 +383,7 @@ dataset_shard(PyObject *self, PyObject *arguments)
     ipu_dataset *dataset = NULL;
     ipu_status status =
         ipu_dataset_shard(&ctx, ipu_py_dataset_of(self), count, index, &dataset);
-    return finish(Py_TYPE(self), status, &ctx, dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset, self);
 }
 
 typedef ipu_status plain_constructor(ipu_ctx *ctx, ipu_dataset *input,
@@ -620,7 +395,7 @@ without_arguments(PyObject *self, plain_constructor *construct)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;
     ipu_status status = construct(&ctx, ipu_py_dataset_of(self), &dataset);
-    return finish(Py_TYPE(self), status, &ctx, dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset, self);
 }
 
 PyDoc_STRVAR(unbatch_doc,
@@ -653,7 +428,11 @@ with_count(PyObject *self, PyObject *argument, count_constructor *construct)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_dataset *dataset = NULL;
     ipu_status status = construct(&ctx, ipu_py_dataset_of(self), count, &dataset);
-    return finish(Py_TYPE(self), status, &ctx, dataset);
+    if (status == IPU_OK && dataset == ipu_py_dataset_of(self)) {
+        ipu_dataset_unref(dataset); /* nothing was put on top of it */
+        return Py_NewRef(self);
+    }
+    return finish(Py_TYPE(self), status, &ctx, dataset, self);
 }
 
 PyDoc_STRVAR(repeat_doc, "repeat(count, /)\n--\n\n-1: for ever.");
@@ -711,7 +490,7 @@ dataset_types(PyObject *self, void *closure)
     const ipu_type *types;
     uint32_t count = ipu_dataset_types(ipu_py_dataset_of(self), &types);
     (void)closure;
-    return spec_tuples(types, count);
+    return ipu_py_spec_tuples(types, count);
 }
 
 static PyObject *
@@ -721,16 +500,43 @@ dataset_cardinality(PyObject *self, void *closure)
     return PyLong_FromLongLong(ipu_dataset_cardinality(ipu_py_dataset_of(self)));
 }
 
-static void
-dataset_dealloc(PyObject *self)
+static int
+dataset_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    PyTypeObject *type = Py_TYPE(self);
-    ipu_dataset *dataset = ipu_py_dataset_of(self);
+    py_dataset *self = (py_dataset *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->inputs);
+    if (self->callback != NULL) {
+        Py_VISIT(self->callback->callable);
+    }
+    return 0;
+}
+
+static int
+dataset_clear(PyObject *object)
+{
+    py_dataset *self = (py_dataset *)object;
+    Py_CLEAR(self->inputs);
+    if (self->callback != NULL) {
+        Py_CLEAR(self->callback->callable);
+    }
+    return 0;
+}
+
+static void
+dataset_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    Py_TRASHCAN_BEGIN(object, dataset_dealloc) /* chains are long */
+        ipu_dataset *dataset = ipu_py_dataset_of(object);
+    dataset_clear(object);
     Py_BEGIN_ALLOW_THREADS
     ipu_dataset_unref(dataset);
     Py_END_ALLOW_THREADS
-    type->tp_free(self);
+    type->tp_free(object);
     Py_DECREF(type);
+    Py_TRASHCAN_END
 }
 
 static PyMethodDef methods[] = {
@@ -773,6 +579,8 @@ static PyGetSetDef getters[] = {
 static PyType_Slot slots[] = {
     {Py_tp_doc, "A data set of the core; see ipu.tf.data.Dataset."},
     {Py_tp_dealloc, dataset_dealloc},
+    {Py_tp_traverse, dataset_traverse},
+    {Py_tp_clear, dataset_clear},
     {Py_tp_methods, methods},
     {Py_tp_getset, getters},
     {0, NULL},
@@ -782,6 +590,6 @@ PyType_Spec ipu_py_dataset_spec = {
     .name = "ipu._core.Dataset",
     .basicsize = sizeof(py_dataset),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-             Py_TPFLAGS_IMMUTABLETYPE,
+             Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };

@@ -8,5 +8,7 @@
 
 /* Borrowed; lives as long as the object. */
 ipu_dataset *ipu_py_dataset_of(PyObject *object);
+/* For tp_traverse: the Python iterators that `iterator`, which is not at work, holds. */
+int ipu_py_dataset_visit(ipu_iterator *iterator, visitproc visit, void *arg);
 
 #endif

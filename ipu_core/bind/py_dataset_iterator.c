@@ -22,8 +22,9 @@ enum { LARGE_ELEMENT_BYTES = 64 << 20 };
 typedef struct py_iterator {
     PyObject_HEAD
     ipu_iterator *iterator; /* NULL: closed */
-    ipu_dataset *dataset;
-    bool writes_tensors; /* the size of elements is known, and not large */
+    PyObject *source;       /* the Dataset, or NULL */
+    ipu_dataset *dataset;   /* its own */
+    bool writes_tensors;    /* the size of elements is known, and not large */
     bool busy;
     PyObject *weak_references;
 } py_iterator;
@@ -72,6 +73,7 @@ iterator_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     }
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status;
+    self->source = Py_NewRef(dataset);
     self->dataset = ipu_dataset_ref(ipu_py_dataset_of(dataset));
     const ipu_type *types;
     uint32_t count = ipu_dataset_types(self->dataset, &types);
@@ -235,18 +237,40 @@ iterator_close(PyObject *object, PyObject *none)
     Py_RETURN_NONE;
 }
 
+static int
+iterator_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    py_iterator *self = (py_iterator *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->source);
+    return self->busy ? 0 : ipu_py_dataset_visit(self->iterator, visit, arg);
+}
+
+static int
+iterator_clear(PyObject *object)
+{
+    py_iterator *self = (py_iterator *)object;
+    ipu_iterator *iterator = self->iterator;
+    self->iterator = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    ipu_iterator_free(iterator);
+    Py_END_ALLOW_THREADS
+    Py_CLEAR(self->source);
+    return 0;
+}
+
 static void
 iterator_dealloc(PyObject *object)
 {
     py_iterator *self = (py_iterator *)object;
     PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
     if (self->weak_references != NULL) {
         PyObject_ClearWeakRefs(object);
     }
-    ipu_iterator *iterator = self->iterator;
+    iterator_clear(object);
     ipu_dataset *dataset = self->dataset;
     Py_BEGIN_ALLOW_THREADS
-    ipu_iterator_free(iterator);
     ipu_dataset_unref(dataset);
     Py_END_ALLOW_THREADS
     type->tp_free(object);
@@ -270,6 +294,8 @@ static PyType_Slot slots[] = {
                 "tensors."},
     {Py_tp_new, iterator_new},
     {Py_tp_dealloc, iterator_dealloc},
+    {Py_tp_traverse, iterator_traverse},
+    {Py_tp_clear, iterator_clear},
     {Py_tp_iter, PyObject_SelfIter},
     {Py_tp_iternext, iterator_next},
     {Py_tp_methods, methods},
@@ -280,6 +306,6 @@ static PyType_Slot slots[] = {
 PyType_Spec ipu_py_dataset_iterator_spec = {
     .name = "ipu._core.DatasetIterator",
     .basicsize = sizeof(py_iterator),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };

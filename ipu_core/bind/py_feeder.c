@@ -18,6 +18,7 @@ typedef struct py_feeder {
     PyObject_HEAD
     ipu_feeder *feeder; /* NULL: stopped */
     PyObject *infeed;
+    PyObject *dataset;
     PyObject *weak_references;
 } py_feeder;
 
@@ -39,6 +40,7 @@ feeder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     }
     Py_INCREF(infeed);
     self->infeed = infeed;
+    self->dataset = Py_NewRef(dataset);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_infeed *queue = ipu_py_infeed_of(infeed);
     ipu_dataset *source = ipu_py_dataset_of(dataset);
@@ -84,16 +86,36 @@ feeder_stop(PyObject *self, PyObject *args, PyObject *keywords)
     Py_RETURN_NONE;
 }
 
+static int
+feeder_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    py_feeder *self = (py_feeder *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->infeed);
+    Py_VISIT(self->dataset);
+    return 0;
+}
+
+static int
+feeder_clear(PyObject *object)
+{
+    py_feeder *self = (py_feeder *)object;
+    stop(self, NULL);
+    Py_CLEAR(self->infeed);
+    Py_CLEAR(self->dataset);
+    return 0;
+}
+
 static void
 feeder_dealloc(PyObject *object)
 {
     py_feeder *self = (py_feeder *)object;
     PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
     if (self->weak_references != NULL) {
         PyObject_ClearWeakRefs(object);
     }
-    stop(self, NULL);
-    Py_XDECREF(self->infeed);
+    feeder_clear(object);
     type->tp_free(object);
     Py_DECREF(type);
 }
@@ -115,6 +137,8 @@ static PyType_Slot slots[] = {
                 "a data set, in a thread of its own."},
     {Py_tp_new, feeder_new},
     {Py_tp_dealloc, feeder_dealloc},
+    {Py_tp_traverse, feeder_traverse},
+    {Py_tp_clear, feeder_clear},
     {Py_tp_methods, methods},
     {Py_tp_members, members},
     {0, NULL},
@@ -123,6 +147,6 @@ static PyType_Slot slots[] = {
 PyType_Spec ipu_py_feeder_spec = {
     .name = "ipu._core.Feeder",
     .basicsize = sizeof(py_feeder),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };

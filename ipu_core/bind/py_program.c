@@ -94,11 +94,24 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     return (PyObject *)self;
 }
 
+/* What it holds outlives a run: the executor reads it. Those who hold the program are
+ * cleared, not the program. */
+static int
+program_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    py_program *self = (py_program *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->device);
+    Py_VISIT(self->held);
+    return 0;
+}
+
 static void
 program_dealloc(PyObject *object)
 {
     py_program *self = (py_program *)object;
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(object);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_executor_free(&ctx, self->executor);
     ipu_program_free(&ctx, self->program);
@@ -369,6 +382,7 @@ static PyGetSetDef program_getset[] = {
 static PyType_Slot program_slots[] = {
     {Py_tp_doc, "A compiled program, made by Trace.compile."},
     {Py_tp_dealloc, program_dealloc},
+    {Py_tp_traverse, program_traverse},
     {Py_tp_methods, program_methods},
     {Py_tp_getset, program_getset},
     {0, NULL},
@@ -378,6 +392,6 @@ PyType_Spec ipu_py_program_spec = {
     .name = "ipu._core.Program",
     .basicsize = sizeof(py_program),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE |
-             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+             Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
     .slots = program_slots,
 };

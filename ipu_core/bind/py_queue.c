@@ -151,12 +151,22 @@ queue_delete(PyObject *object, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
+/* The device holds no objects, so there is no cycle to break here. */
+static int
+queue_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((py_queue *)object)->device);
+    return 0;
+}
+
 static void
 queue_dealloc(PyObject *object)
 {
     py_queue *self = (py_queue *)object;
     PyTypeObject *type = Py_TYPE(self);
     ipu_ctx ctx = ipu_py_ctx();
+    PyObject_GC_UnTrack(object);
     if (self->infeed != NULL) {
         ipu_infeed_close(self->infeed);
     }
@@ -422,6 +432,7 @@ static PyType_Slot infeed_slots[] = {
      "Infeed(device, types, depth=3)\n--\n\nA ring from the host to a device."},
     {Py_tp_new, infeed_new},
     {Py_tp_dealloc, queue_dealloc},
+    {Py_tp_traverse, queue_traverse},
     {Py_tp_methods, infeed_methods},
     {Py_tp_getset, queue_getset},
     {0, NULL},
@@ -432,6 +443,7 @@ static PyType_Slot outfeed_slots[] = {
                 "device to the host."},
     {Py_tp_new, outfeed_new},
     {Py_tp_dealloc, queue_dealloc},
+    {Py_tp_traverse, queue_traverse},
     {Py_tp_methods, outfeed_methods},
     {Py_tp_getset, outfeed_getset},
     {0, NULL},
@@ -440,13 +452,13 @@ static PyType_Slot outfeed_slots[] = {
 PyType_Spec ipu_py_infeed_spec = {
     .name = "ipu._core.Infeed",
     .basicsize = sizeof(py_queue),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = infeed_slots,
 };
 
 PyType_Spec ipu_py_outfeed_spec = {
     .name = "ipu._core.Outfeed",
     .basicsize = sizeof(py_queue),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = outfeed_slots,
 };

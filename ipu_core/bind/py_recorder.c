@@ -425,12 +425,24 @@ recorder_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
+static int
+recorder_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    py_recorder *self = (py_recorder *)object;
+    Py_VISIT(Py_TYPE(object));
+    for (size_t i = 0; i < self->tensors.count; i++) {
+        Py_VISIT(self->tensors.items[i]);
+    }
+    return 0;
+}
+
 static void
 recorder_dealloc(PyObject *object)
 {
     py_recorder *self = (py_recorder *)object;
     PyTypeObject *type = Py_TYPE(self);
     ipu_py_state *state = ipu_py_state_of_type(type);
+    PyObject_GC_UnTrack(object);
     ipu_ctx ctx = ipu_py_ctx();
     if (state != NULL && state->recorder == object) {
         state->recorder = NULL;
@@ -530,6 +542,7 @@ static PyType_Slot recorder_slots[] = {
     {Py_tp_doc, "Recorder()\n--\n\nA record of eager ops, for their gradients."},
     {Py_tp_new, recorder_new},
     {Py_tp_dealloc, recorder_dealloc},
+    {Py_tp_traverse, recorder_traverse},
     {Py_tp_members, recorder_members},
     {Py_tp_methods, recorder_methods},
     {Py_tp_getset, recorder_getset},
@@ -539,6 +552,6 @@ static PyType_Slot recorder_slots[] = {
 PyType_Spec ipu_py_recorder_spec = {
     .name = "ipu._core.Recorder",
     .basicsize = sizeof(py_recorder),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = recorder_slots,
 };

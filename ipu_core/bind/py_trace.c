@@ -151,11 +151,22 @@ trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     return (PyObject *)self;
 }
 
+/* Tensors lead nowhere: whoever holds a trace in a cycle is cleared, not the trace. */
+static int
+trace_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    py_trace *self = (py_trace *)object;
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->captured);
+    return 0;
+}
+
 static void
 trace_dealloc(PyObject *object)
 {
     py_trace *self = (py_trace *)object;
     PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(object);
     ipu_ctx ctx = ipu_py_ctx();
     PyObject_ClearWeakRefs(object);
     ipu_trace_free(&ctx, self->trace);
@@ -685,6 +696,7 @@ static PyType_Slot trace_slots[] = {
                 "built."},
     {Py_tp_new, trace_new},
     {Py_tp_dealloc, trace_dealloc},
+    {Py_tp_traverse, trace_traverse},
     {Py_tp_members, trace_members},
     {Py_tp_methods, trace_methods},
     {Py_tp_getset, trace_getset},
@@ -694,6 +706,6 @@ static PyType_Slot trace_slots[] = {
 PyType_Spec ipu_py_trace_spec = {
     .name = "ipu._core.Trace",
     .basicsize = sizeof(py_trace),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = trace_slots,
 };

@@ -501,6 +501,16 @@ ipu_iterator_free(ipu_iterator *iterator)
     ipu_free(&ctx, iterator, iterator->ops->bytes);
 }
 
+void
+ipu_iterator_visit(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argument)
+{
+    for (; iterator != NULL; iterator = iterator->input) {
+        if (iterator->ops->visit != NULL) {
+            iterator->ops->visit(iterator, visit, argument);
+        }
+    }
+}
+
 static ipu_status
 check_cancel(ipu_ctx *ctx)
 {

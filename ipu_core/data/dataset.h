@@ -124,6 +124,12 @@ ipu_status ipu_iterator_next(ipu_ctx *ctx, ipu_iterator *iterator,
 ipu_status ipu_iterator_next_into(ipu_ctx *ctx, ipu_iterator *iterator,
                                   const ipu_type *types, void *const *buffers);
 
+/* Calls `visit` for each open pass of a generator that this iterator alone uses, so not
+ * for those of its threads and of caches. The iterator must not be at work. */
+typedef void ipu_visit_fn(void *pass, void *argument);
+void ipu_iterator_visit(const ipu_iterator *iterator, ipu_visit_fn *visit,
+                        void *argument);
+
 /* Makes `count` elements and, with `copy`, writes each into memory as an infeed would
  * have it; *bytes is their size in all. INVALID_ARGUMENT for a tensor without elements,
  * OUT_OF_RANGE at the end. */

@@ -96,6 +96,8 @@ typedef struct ipu__iterator_ops {
                        void *const *buffers, bool *end);
     /* Frees what the struct holds besides `input`, still alive then; may be NULL. */
     void (*close)(ipu_ctx *ctx, ipu_iterator *iterator);
+    /* As ipu_iterator_visit, for what is not below `input`; may be NULL. */
+    void (*visit)(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argument);
 } ipu__iterator_ops;
 
 struct ipu_iterator {

@@ -291,10 +291,20 @@ generator_close(ipu_ctx *ctx, ipu_iterator *iterator)
     }
 }
 
+static void
+generator_visit(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argument)
+{
+    const generator_iterator *it = (const generator_iterator *)iterator;
+    if (it->open) {
+        visit(it->pass, argument);
+    }
+}
+
 static const ipu__iterator_ops generator_iterator_ops = {.bytes =
                                                              sizeof(generator_iterator),
                                                          .next = generator_next,
-                                                         .close = generator_close};
+                                                         .close = generator_close,
+                                                         .visit = generator_visit};
 
 /* The pass starts with the first element, on the thread that reads it. */
 static ipu_status

@@ -69,10 +69,20 @@ zip_close(ipu_ctx *ctx, ipu_iterator *iterator)
     ipu_free(ctx, it->parts, dataset->type_count * sizeof(void *));
 }
 
+static void
+zip_visit(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argument)
+{
+    const zip_iterator *it = (const zip_iterator *)iterator;
+    for (uint32_t i = 0; i < iterator->dataset->input_count; i++) {
+        ipu_iterator_visit(it->inputs[i], visit, argument);
+    }
+}
+
 static const ipu__iterator_ops zip_iterator_ops = {.bytes = sizeof(zip_iterator),
                                                    .next = zip_next,
                                                    .fill = zip_fill,
-                                                   .close = zip_close};
+                                                   .close = zip_close,
+                                                   .visit = zip_visit};
 
 static ipu_status
 zip_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator **out)
