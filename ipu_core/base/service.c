@@ -63,8 +63,8 @@ forget_thread(void *owner)
     ipu_cond_init(&service->changed);
 }
 
-/* The thread says that it has left in the same moment: so who waits for that is the one
- * who frees. */
+/* A thread that leaves drops its reference and says so in one step: an owner that waited
+ * for it drops the last one. */
 static void
 drop_reference(ipu_service *service, bool leaves)
 {
@@ -176,7 +176,7 @@ ipu_service_is_left_behind(void)
 
 /* --- the owner ------------------------------------------------------------------- */
 
-/* Whether who waits has a reason to leave the thread behind. */
+/* Whether the waiting thread may leave the other one behind now. */
 static bool
 gives_up(ipu_cancel *cancel, bool is_at_home, uint64_t since_ns)
 {

@@ -4,20 +4,20 @@
  * ahead, or drains an outfeed.
  *
  * References. The thread and the owner each hold one to the service and to the state
- * that the thread works on; whoever drops the last one frees both. So the owner may
- * stop a service wherever it finds itself, even on the service's own thread (a garbage
- * collection inside of a Python generator).
+ * that the thread works on; dropping the last one frees both. So the owner may stop a
+ * service anywhere, even on the service's own thread (a garbage collection inside of a
+ * Python generator).
  *
  * Stopping sets the service's cancel flag, wakes the thread, and waits until the thread
  * has left. It does not wait on the thread itself, nor in a forked child, where there
  * is no such thread.
  *
  * Left behind. A thread that runs foreign code (Python) may stay there for ever. It
- * says so before: it goes away, and comes back. A thread that is away can be left
- * behind: who stops it goes on, and the thread finds out when it comes back. From then
- * on it may use its own state and nothing of its owner's, and leaves. A thread that is
- * not away is always waited for. A thread that stops another one is away meanwhile, so
- * a chain of threads that wait for each other can be left behind as a whole. */
+ * says so before: it goes away, and comes back. The owner may leave a thread behind
+ * that is away: the owner goes on, and the thread finds out when it comes back. From
+ * then on it may use its own state and nothing of its owner's, and leaves. The owner
+ * always waits for a thread that is not away. A thread that stops another one is away
+ * meanwhile, so owners can leave a chain of threads behind that wait for each other. */
 #ifndef IPU_BASE_SERVICE_H
 #define IPU_BASE_SERVICE_H
 
@@ -30,7 +30,7 @@ typedef struct ipu_service_work {
     void (*run)(
         void *state); /* the thread's work; returns soon after the flag is set */
     void (*wake)(void *state); /* the flag has just been set; called by the owner */
-    void (*free)(void *state); /* nobody holds it any more; may be NULL */
+    void (*free)(void *state); /* the last reference is gone; may be NULL */
 } ipu_service_work;
 
 /* Starts the thread. On failure the state stays the caller's. */
@@ -45,7 +45,8 @@ void ipu_service_stop(ipu_service *service, ipu_cancel *cancel);
 /* Whether its thread is one of this process. */
 bool ipu_service_is_here(const ipu_service *service);
 
-/* Of the service whose thread calls; on other threads nothing happens. Calls nest. */
+/* The calling thread goes away and comes back; calls nest. Other threads than those of
+ * services may call these three as well: nothing happens. */
 void ipu_service_go_away(void);
 void ipu_service_come_back(void);
 bool ipu_service_is_left_behind(void);

@@ -5,10 +5,10 @@
  * ipu.tf.data.
  *
  * Who holds what. A Dataset object holds the objects of its inputs and the callable of
- * its own, where the garbage collector sees them; the core's data set holds a
- * `callback` that is empty once the object is gone. Whoever reads a data set holds the
- * object: iterators and feeders do. A thread of theirs that outlives them finds the
- * callback empty, which is an error that nobody waits for.
+ * its own, where the garbage collector sees them; the core's data set holds an
+ * ipu_py_callback that is empty once the object is gone. Iterators and feeders hold the
+ * object that they read. A thread of theirs that was left behind finds the callback empty
+ * and fails, and no thread reads its error.
  *
  * NumPy arrays are held through the buffer protocol and never copied. Everything
  * that may wait, run a callback or free an iterator releases the GIL first. */
@@ -456,8 +456,9 @@ dataset_skip(PyObject *self, PyObject *count)
     return with_count(self, count, ipu_dataset_skip);
 }
 
-PyDoc_STRVAR(assert_cardinality_doc, "assert_cardinality(count, /)\n--\n\n-1: endless; "
-                                     "an error for who finds another number.");
+PyDoc_STRVAR(assert_cardinality_doc,
+             "assert_cardinality(count, /)\n--\n\n-1: endless; "
+             "reading to the end raises where there is another number.");
 static PyObject *
 dataset_assert_cardinality(PyObject *self, PyObject *count)
 {

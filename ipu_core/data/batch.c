@@ -197,7 +197,7 @@ check_row(ipu_ctx *ctx, const batch_iterator *it, const ipu__element *element,
     return IPU_OK;
 }
 
-/* Rows whose type shows with the first one; into the store, which grows. */
+/* Copies rows into the store. The first row of a batch gives the type of all. */
 static ipu_status
 rows_found(ipu_ctx *ctx, batch_iterator *it, int64_t *rows)
 {

@@ -3,15 +3,15 @@
  * Cache: the input is read once, and its elements are kept in memory as long as the
  * data set lives.
  *
- * All iterators share the elements and one iterator of the input: who comes to the end
- * of what is there makes the next element for everybody, while the others who need it
- * wait. So a pass that stops early loses nothing, two passes at a time read nothing
- * twice, and elements stay where they are: over them shuffle and batch work with
- * pointers.
+ * All iterators share the elements and one iterator of the input. An iterator that has
+ * given all elements that are kept reads the next one from the input and adds it;
+ * others that need it wait meanwhile. So a pass that stops early loses nothing, two
+ * passes at a time read nothing twice, and elements stay where they are: over them
+ * shuffle and batch work with pointers.
  *
- * The input's iterator is given up when it fails, when its reader is cancelled, and in
- * a forked child whose parent was reading. The next reader opens it again for the same
- * pass and skips the elements that are there. */
+ * The cache closes the input's iterator when it fails and when its reader is cancelled,
+ * and forgets it in a forked child whose parent was reading. The next reader opens the
+ * input again for the same pass and skips as many elements as are kept. */
 #include "data/dataset_impl.h"
 
 #include "base/service.h"

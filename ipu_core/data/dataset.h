@@ -96,8 +96,8 @@ ipu_status ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
                              int64_t index, ipu_dataset **out);
 /* The slices of each element along the first axis. */
 ipu_status ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out);
-/* Says how many elements there are (or -1: endless); FAILED_PRECONDITION for who reads
- * to the end and finds another number. */
+/* Says how many elements there are (or -1: endless); reading to the end fails with
+ * FAILED_PRECONDITION where that is wrong. */
 ipu_status ipu_dataset_assert_cardinality(ipu_ctx *ctx, ipu_dataset *input,
                                           int64_t cardinality, ipu_dataset **out);
 /* Reads the input once, over all iterators, and keeps its elements in memory. */

@@ -2,7 +2,7 @@
  *
  * The feeder: a thread that reads a data set and fills an infeed's slots in place.
  *
- * It ends with the data set (the queue then says so to whoever asks for more), with
+ * It ends with the data set (a run that asks for more fails with OUT_OF_RANGE), with
  * an error (the run that needs the element fails with its text), or when the queue
  * is closed. Nothing is shared with the thread but the queue, which does its own
  * locking. A thread that was left behind in a generator (base/service.h) uses the queue

@@ -162,7 +162,7 @@ free_read_ahead(void *state)
 static const ipu_service_work read_ahead_work = {run_read_ahead, wake_read_ahead,
                                                  free_read_ahead};
 
-/* A forked child has nobody who waits. */
+/* In a forked child no thread waits for the ring. */
 static void
 forget_waiters(void *owner)
 {

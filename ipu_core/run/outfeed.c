@@ -4,11 +4,11 @@
  *
  * An element is one packed block: its components one after the other, each 64-byte
  * aligned. The device copies it into the ring and goes on; it takes no lock unless
- * someone sleeps. Elements move from the ring to the storage under the lock, by whoever
- * comes first: a host thread that waits or takes, the drainer thread, which wakes when
- * the ring is half full, or the device itself at the end of a run. So a result is there
- * for one who waits as soon as it is made, and the drainer does not take a core's time
- * for each scalar.
+ * another thread sleeps. Three threads may move elements from the ring to the storage,
+ * under the lock: a host thread that waits or takes, the drainer, which wakes when the
+ * ring is half full, and the device at the end of a run. So a waiting host thread sees
+ * a result as soon as it is made, and the drainer does not take a core's time for each
+ * scalar.
  *
  * The storage is a list of chunks; the last one emptied is kept, so that a host which
  * keeps up allocates nothing. In LAST mode the storage is one element.
@@ -80,7 +80,7 @@ init_conds(ipu_outfeed *queue)
     ipu_cond_init(&queue->to_readers);
 }
 
-/* A forked child has no drainer and nobody who waits. */
+/* In a forked child there is no drainer, and no thread waits. */
 static void
 forget_threads(void *owner)
 {
@@ -361,7 +361,7 @@ ipu_outfeed_listen(ipu_outfeed *queue, ipu_listener listener)
     ipu_lock_drop(&queue->lock);
 }
 
-/* Wakes those who sleep and have something to do now. */
+/* Wakes the drainer where the ring is half full, and readers. */
 static void
 tell(ipu_outfeed *queue)
 {
@@ -407,7 +407,7 @@ void
 ipu_outfeed_flush(ipu_outfeed *queue)
 {
     ipu_lock_take(&queue->lock);
-    (void)drain_locked(queue); /* what stays behind is reported to who takes */
+    (void)drain_locked(queue); /* ipu_outfeed_take reports a failure */
     queue->ends++;
     pthread_cond_broadcast(&queue->to_readers);
     ipu_lock_drop(&queue->lock);
@@ -499,7 +499,7 @@ ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, void *const *o
         }
     }
     ipu_lock_drop(&queue->lock);
-    /* Elements that could be had come first; the error comes to who asks for more. */
+    /* A host gets the stored elements first, and the error when it asks again. */
     IPU_FAIL_IF(ctx, status != IPU_OK && *taken == 0 && count > 0, OUT_OF_MEMORY,
                 "out of memory: the host's side of an outfeed could not grow");
     return IPU_OK;

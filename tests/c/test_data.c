@@ -635,8 +635,8 @@ test_feeder(void)
 
 typedef struct failing_heap {
     ipu_allocator heap;
-    int64_t left; /* allocations that succeed */
-    int64_t bytes;
+    _Atomic int64_t left; /* allocations that succeed */
+    _Atomic int64_t bytes;
 } failing_heap;
 
 static void *
@@ -664,7 +664,7 @@ whole_pipeline(ipu_ctx *c)
                                      &state};
     const ipu_type declared = type_of(IPU_DTYPE_INT64, 1, -1, 0);
     const ipu_type mapped = type_of(IPU_DTYPE_FLOAT32, 2, -1, 2);
-    enum { SETS = 15 };
+    enum { SETS = 16 };
     ipu_dataset *sets[SETS] = {NULL};
     ipu_iterator *iterator = NULL;
     ipu_iterator *other = NULL;
@@ -693,7 +693,8 @@ whole_pipeline(ipu_ctx *c)
     status = status ? status : ipu_dataset_shard(c, sets[12], 2, 1, &sets[13]);
     status =
         status ? status : ipu_dataset_assert_cardinality(c, sets[13], 9, &sets[14]);
-    status = status ? status : ipu_iterator_create(c, sets[14], &other);
+    status = status ? status : ipu_dataset_prefetch(c, sets[14], 20, &sets[15]);
+    status = status ? status : ipu_iterator_create(c, sets[15], &other);
     for (int i = 0; i < 9 && status == IPU_OK; i++) { /* 12 of sets[10], 6 of sets[0] */
         const ipu_type *types;
         const void *const *parts;
