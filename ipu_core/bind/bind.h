@@ -31,6 +31,29 @@ enum { IPU_PY_MAX_THREADS = 256 };
 
 typedef struct ipu_py_kernels ipu_py_kernels; /* prepared ones of eager ops */
 
+/* Where a thread is in its random numbers. One that has called set_seed has a stream of
+ * its own; the others share the seed that was set last, and are told apart by number:
+ * 0 is the main thread, then in the order of their first draws. */
+typedef struct ipu_py_stream {
+    bool is_own;
+    uint32_t number;
+    uint64_t seeding; /* the call of set_seed that it follows, by number */
+    uint64_t seed;
+    uint64_t drawn;
+} ipu_py_stream;
+
+/* The state of eager execution, one a thread (thread_state.c). */
+typedef struct ipu_py_thread {
+    struct ipu_py_state *state; /* NULL once the module is gone */
+    struct ipu_py_thread *next;
+    struct ipu_py_thread **link; /* what points to it */
+    uint64_t id;                 /* of the PyThreadState */
+    PyObject *traces;            /* list: the innermost open one is its last item */
+    PyObject *tapes;             /* list: likewise, of those that record */
+    PyObject *recorder;          /* what the eager ones among them share, or NULL */
+    ipu_py_stream stream;
+} ipu_py_thread;
+
 /* Small tensors' memory is kept for the next ones; a chunk is one page and slack. */
 enum { IPU_PY_SPARE_BYTES = 1024, IPU_PY_SPARE_COUNT = 64 };
 
@@ -40,18 +63,19 @@ typedef struct ipu_py_state {
 #undef X
     PyObject *errors; /* module ipu._errors, found at the first error */
     PyObject *parked; /* dict: exceptions of callbacks on any thread, by their text */
-    PyObject *open_traces; /* list: the innermost trace of a thread is its last item */
     PyObject *package_dir; /* str: frames below it are not the user's */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
     int32_t threads;
-    uint64_t eager_seed;
-    uint64_t eager_counter; /* of eager random ops */
-    ipu_ctx ctx;            /* for what outlives a call: pool, devices */
+    ipu_py_thread *first_thread;
+    ipu_py_thread *last_thread; /* that was asked for last, or NULL */
+    unsigned long main_thread;
+    uint64_t seed;    /* the one that was set last, */
+    uint64_t seeding; /* as which one */
+    uint32_t streams; /* threads but the main one that have drawn since */
+    ipu_ctx ctx;      /* for what outlives a call: pool, devices */
     ipu_py_kernels *kernels;
     struct ipu_py_storage *spare[IPU_PY_SPARE_COUNT]; /* of up to IPU_PY_SPARE_BYTES */
     uint32_t spare_count;
-    PyObject *recorder; /* of the active tapes of `recording_thread`; borrowed */
-    unsigned long recording_thread;
 } ipu_py_state;
 
 #define X(name) extern PyType_Spec ipu_py_##name##_spec;
@@ -83,6 +107,16 @@ ipu_py_ctx(void)
 /* The pool for programs, or NULL for one thread. Returns -1 with an exception on
  * failure. */
 int ipu_py_pool(ipu_py_state *state, ipu_pool **out);
+
+/* --- threads --------------------------------------------------------------------- */
+
+/* The calling thread's (borrowed); NULL with an exception where there is no memory. */
+ipu_py_thread *ipu_py_thread_here(ipu_py_state *state);
+/* The module goes; threads may outlive it. */
+void ipu_py_threads_detach(ipu_py_state *state);
+/* Of the thread's next random op. */
+ipu_random_key ipu_py_random_key(ipu_py_state *state, ipu_py_thread *thread);
+int ipu_py_set_seed(ipu_py_state *state, uint64_t seed);
 
 /* --- conversions ----------------------------------------------------------------- */
 
@@ -154,7 +188,6 @@ void *ipu_py_array_data(PyObject *array);
 /* The innermost open trace of this thread, or NULL (borrowed). */
 PyObject *ipu_py_open_trace(ipu_py_state *state);
 ipu_trace *ipu_py_trace_of(PyObject *trace);
-unsigned long ipu_py_trace_thread(PyObject *trace); /* that opened it */
 PyObject *ipu_py_trace_gradients(PyObject *trace, PyObject *args, PyObject *kwargs);
 /* An eager tensor as a value of a trace: a constant, or where it lies if it is large.
  */
@@ -170,16 +203,10 @@ PyObject *ipu_py_apply_eager(ipu_py_state *state, ipu_op op,
 void ipu_py_kernels_free(ipu_py_kernels *kernels);
 /* Takes the references: None, a tensor, or a tuple. */
 PyObject *ipu_py_pack_results(ipu_py_tensor **tensors, uint32_t count);
-/* Tells the active tapes of an eager op (py_recorder.c). */
-int ipu_py_record(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
-                  uint32_t input_count, ipu_attrs attrs, ipu_py_tensor *const *outputs,
-                  uint32_t output_count);
-static inline bool
-ipu_py_is_recording(const ipu_py_state *state)
-{
-    return state->recorder != NULL &&
-           state->recording_thread == PyThread_get_thread_ident();
-}
+/* Tells a thread's recorder, which is not NULL, of an eager op (py_recorder.c). */
+int ipu_py_record(ipu_py_state *state, PyObject *recorder, ipu_op op,
+                  ipu_py_tensor *const *inputs, uint32_t input_count, ipu_attrs attrs,
+                  ipu_py_tensor *const *outputs, uint32_t output_count);
 /* One op, eager or traced. inputs are borrowed tensors; the result is a new reference:
  * a tensor, a tuple, or None for ops without outputs. */
 PyObject *ipu_py_apply(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,

@@ -79,14 +79,19 @@ num_threads(PyObject *module, PyObject *Py_UNUSED(ignored))
 static PyObject *
 set_eager_seed(PyObject *module, PyObject *argument)
 {
-    ipu_py_state *state = ipu_py_state_of_module(module);
     unsigned long long seed = PyLong_AsUnsignedLongLongMask(argument);
-    if (seed == (unsigned long long)-1 && PyErr_Occurred()) {
+    if ((seed == (unsigned long long)-1 && PyErr_Occurred()) ||
+        ipu_py_set_seed(ipu_py_state_of_module(module), seed) < 0) {
         return NULL;
     }
-    state->eager_seed = seed;
-    state->eager_counter = 0;
     Py_RETURN_NONE;
+}
+
+static PyObject *
+tapes(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of_module(module));
+    return thread == NULL ? NULL : Py_NewRef(thread->tapes);
 }
 
 static PyObject *
@@ -110,7 +115,9 @@ static PyMethodDef module_methods[] = {
     {"num_threads", num_threads, METH_NOARGS,
      "num_threads()\n--\n\nHow many threads programs use."},
     {"set_eager_seed", set_eager_seed, METH_O,
-     "set_eager_seed(seed)\n--\n\nRestarts the random stream of eager ops."},
+     "set_eager_seed(seed)\n--\n\nRestarts the random streams of eager ops."},
+    {"tapes", tapes, METH_NOARGS,
+     "tapes()\n--\n\nThe recording tapes of this thread, the innermost last."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -122,6 +129,20 @@ default_threads(void)
     return threads < 1                    ? 1
            : threads > IPU_PY_MAX_THREADS ? IPU_PY_MAX_THREADS
                                           : (int32_t)threads;
+}
+
+static int
+find_main_thread(ipu_py_state *state)
+{
+    PyObject *module = PyImport_ImportModule("threading");
+    PyObject *thread =
+        module == NULL ? NULL : PyObject_CallMethod(module, "main_thread", NULL);
+    PyObject *ident = thread == NULL ? NULL : PyObject_GetAttrString(thread, "ident");
+    state->main_thread = ident == NULL ? 0 : PyLong_AsUnsignedLong(ident);
+    Py_XDECREF(ident);
+    Py_XDECREF(thread);
+    Py_XDECREF(module);
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static int
@@ -138,9 +159,9 @@ module_exec(PyObject *module)
     import_array1(-1);
     ipu_ctx_init(&state->ctx, ipu_allocator_default());
     state->threads = default_threads();
-    state->open_traces = PyList_New(0);
+    state->seeding = 1; /* no stream follows it yet */
     state->package_dir = PyUnicode_FromString("");
-    if (state->open_traces == NULL || state->package_dir == NULL) {
+    if (state->package_dir == NULL || find_main_thread(state) < 0) {
         return -1;
     }
 #define X(name) \
@@ -165,7 +186,6 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
 #undef X
     Py_VISIT(state->errors);
     Py_VISIT(state->parked);
-    Py_VISIT(state->open_traces);
     Py_VISIT(state->package_dir);
     return 0;
 }
@@ -179,7 +199,6 @@ module_clear(PyObject *module)
 #undef X
     Py_CLEAR(state->errors);
     Py_CLEAR(state->parked);
-    Py_CLEAR(state->open_traces);
     Py_CLEAR(state->package_dir);
     return 0;
 }
@@ -192,6 +211,7 @@ module_free(void *module)
         ipu_pool_free(&state->ctx, state->pools[i]);
         state->pools[i] = NULL;
     }
+    ipu_py_threads_detach(state);
     ipu_py_kernels_free(state->kernels);
     state->kernels = NULL;
     module_clear(module);

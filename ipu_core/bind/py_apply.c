@@ -215,24 +215,6 @@ ipu_py_user_line(ipu_py_state *state, PyObject **file)
 
 /* --- traced ---------------------------------------------------------------------- */
 
-/* A data set's thread may trace a map function while the main thread traces a model:
- * each thread sees its own traces alone. */
-PyObject *
-ipu_py_open_trace(ipu_py_state *state)
-{
-    if (PyList_GET_SIZE(state->open_traces) == 0) {
-        return NULL;
-    }
-    unsigned long thread = PyThread_get_thread_ident();
-    for (Py_ssize_t i = PyList_GET_SIZE(state->open_traces); i > 0; i--) {
-        PyObject *trace = PyList_GET_ITEM(state->open_traces, i - 1);
-        if (ipu_py_trace_thread(trace) == thread) {
-            return trace;
-        }
-    }
-    return NULL;
-}
-
 int
 ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
 {

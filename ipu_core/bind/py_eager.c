@@ -241,15 +241,14 @@ ipu_py_pack_results(ipu_py_tensor **tensors, uint32_t count)
 }
 
 static ipu_status
-run_kernel(ipu_py_state *state, ipu_ctx *ctx, const entry *e, const void *const *inputs,
-           void *const *outputs)
+run_kernel(ipu_py_state *state, ipu_py_thread *thread, ipu_ctx *ctx, const entry *e,
+           const void *const *inputs, void *const *outputs)
 {
     ipu_kernel_call call = {
-        .spec = &e->spec,
-        .inputs = inputs,
-        .outputs = outputs,
-        .random = {.seed = state->eager_seed, .step = state->eager_counter},
-        .ctx = ctx};
+        .spec = &e->spec, .inputs = inputs, .outputs = outputs, .ctx = ctx};
+    if ((e->flags & IPU_OP_RANDOM) != 0) {
+        call.random = ipu_py_random_key(state, thread);
+    }
     if (e->is_large && ipu_py_pool(state, &call.pool) < 0) {
         return IPU_STATUS_PYTHON;
     }
@@ -280,8 +279,8 @@ release_outputs(ipu_py_tensor **outputs, uint32_t count)
 }
 
 static int
-compute(ipu_py_state *state, const entry *e, ipu_py_tensor *const *inputs,
-        ipu_py_tensor **outputs)
+compute(ipu_py_state *state, ipu_py_thread *thread, const entry *e,
+        ipu_py_tensor *const *inputs, ipu_py_tensor **outputs)
 {
     const void *input_data[MAX_INPUTS];
     void *output_data[MAX_OUTPUTS];
@@ -305,10 +304,7 @@ compute(ipu_py_state *state, const entry *e, ipu_py_tensor *const *inputs,
     ctx.allocator = state->ctx.allocator;
     ctx.source = (ipu_source){0};
     ctx.message[0] = '\0';
-    ipu_status status = run_kernel(state, &ctx, e, input_data, output_data);
-    if ((e->flags & IPU_OP_RANDOM) != 0) {
-        state->eager_counter++;
-    }
+    ipu_status status = run_kernel(state, thread, &ctx, e, input_data, output_data);
     if (status != IPU_OK) {
         release_outputs(outputs, e->spec.output_count);
         ipu_py_raise(state, &ctx);
@@ -328,18 +324,20 @@ ipu_py_apply_eager(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
             return NULL;
         }
     }
-    entry *e = find(state, op, inputs, input_count, attrs);
+    ipu_py_thread *thread = ipu_py_thread_here(state);
+    entry *e = thread == NULL ? NULL : find(state, op, inputs, input_count, attrs);
     if (e == NULL) {
         return NULL;
     }
     uint32_t count = e->spec.output_count;
-    int result = compute(state, e, inputs, outputs);
+    int result = compute(state, thread, e, inputs, outputs);
     entry_release(e);
     if (result < 0) {
         return NULL;
     }
-    if (ipu_py_is_recording(state) &&
-        ipu_py_record(state, op, inputs, input_count, attrs, outputs, count) < 0) {
+    if (thread->recorder != NULL &&
+        ipu_py_record(state, thread->recorder, op, inputs, input_count, attrs, outputs,
+                      count) < 0) {
         release_outputs(outputs, count);
         return NULL;
     }

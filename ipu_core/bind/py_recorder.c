@@ -147,11 +147,11 @@ record(ipu_ctx *ctx, ipu_py_state *state, py_recorder *self, ipu_op op,
 }
 
 int
-ipu_py_record(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
-              uint32_t input_count, ipu_attrs attrs, ipu_py_tensor *const *outputs,
-              uint32_t output_count)
+ipu_py_record(ipu_py_state *state, PyObject *recorder, ipu_op op,
+              ipu_py_tensor *const *inputs, uint32_t input_count, ipu_attrs attrs,
+              ipu_py_tensor *const *outputs, uint32_t output_count)
 {
-    py_recorder *self = (py_recorder *)state->recorder;
+    py_recorder *self = (py_recorder *)recorder;
     bool wanted = false;
     for (uint32_t i = 0; i < input_count && !wanted; i++) {
         wanted = is_watched(self, value_of(self, inputs[i]));
@@ -190,12 +190,15 @@ compute_node(ipu_py_state *state, py_recorder *self, ipu_node id)
         }
         result = (PyObject *)tensor;
     } else {
-        /* it is in the graph already */
-        PyObject *active = state->recorder;
-        state->recorder = NULL;
+        ipu_py_thread *thread = ipu_py_thread_here(state);
+        if (thread == NULL) {
+            return -1;
+        }
+        PyObject *active = thread->recorder;
+        thread->recorder = NULL; /* it is in the graph already */
         result =
             ipu_py_apply_eager(state, node.op, inputs, node.input_count, node.attrs);
-        state->recorder = active;
+        thread->recorder = active;
     }
     if (result == NULL) {
         return -1;
@@ -441,12 +444,8 @@ recorder_dealloc(PyObject *object)
 {
     py_recorder *self = (py_recorder *)object;
     PyTypeObject *type = Py_TYPE(self);
-    ipu_py_state *state = ipu_py_state_of_type(type);
     PyObject_GC_UnTrack(object);
     ipu_ctx ctx = ipu_py_ctx();
-    if (state != NULL && state->recorder == object) {
-        state->recorder = NULL;
-    }
     PyObject_ClearWeakRefs(object);
     for (size_t i = 0; i < self->tensors.count; i++) {
         Py_XDECREF(self->tensors.items[i]);
@@ -462,18 +461,23 @@ recorder_dealloc(PyObject *object)
 static PyObject *
 recorder_start(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
-    state->recorder = self;
-    state->recording_thread = PyThread_get_thread_ident();
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of_type(Py_TYPE(self)));
+    if (thread == NULL) {
+        return NULL;
+    }
+    Py_XSETREF(thread->recorder, Py_NewRef(self));
     Py_RETURN_NONE;
 }
 
 static PyObject *
 recorder_stop(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
-    if (state->recorder == self) {
-        state->recorder = NULL;
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of_type(Py_TYPE(self)));
+    if (thread == NULL) {
+        return NULL;
+    }
+    if (thread->recorder == self) {
+        Py_CLEAR(thread->recorder);
     }
     Py_RETURN_NONE;
 }

@@ -16,9 +16,8 @@ enum { MAX_ATTRS = 24, MAX_VALUES = 256, HELD_BYTES = 4096 };
 typedef struct py_trace {
     PyObject_HEAD
     PyObject *weak_references;
-    ipu_trace *trace;     /* NULL once it is compiled */
-    unsigned long thread; /* that opened it */
-    PyObject *last_file;  /* the file name that was interned last, and its copy */
+    ipu_trace *trace;    /* NULL once it is compiled */
+    PyObject *last_file; /* the file name that was interned last, and its copy */
     const char *last_file_text;
     PyObject *name;     /* str: the function, for errors */
     PyObject *captured; /* dict: address of an eager tensor to (tensor, value) */
@@ -28,12 +27,6 @@ ipu_trace *
 ipu_py_trace_of(PyObject *trace)
 {
     return ((py_trace *)trace)->trace;
-}
-
-unsigned long
-ipu_py_trace_thread(PyObject *trace)
-{
-    return ((py_trace *)trace)->thread;
 }
 
 /* An eager tensor as a value: the same one each time, so that a gradient by it can be
@@ -180,24 +173,24 @@ trace_dealloc(PyObject *object)
 static PyObject *
 trace_enter(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_state *state = state_of((py_trace *)self);
-    ((py_trace *)self)->thread = PyThread_get_thread_ident();
-    return PyList_Append(state->open_traces, self) < 0 ? NULL : Py_NewRef(self);
+    ipu_py_thread *thread = ipu_py_thread_here(state_of((py_trace *)self));
+    return thread == NULL || PyList_Append(thread->traces, self) < 0 ? NULL
+                                                                     : Py_NewRef(self);
 }
 
 static PyObject *
 trace_exit(PyObject *self, PyObject *Py_UNUSED(args))
 {
-    ipu_py_state *state = state_of((py_trace *)self);
-    Py_ssize_t at = PyList_GET_SIZE(state->open_traces) - 1;
-    while (at >= 0 && PyList_GET_ITEM(state->open_traces, at) != self) {
-        at--;
+    ipu_py_thread *thread = ipu_py_thread_here(state_of((py_trace *)self));
+    if (thread == NULL) {
+        return NULL;
     }
-    if (at < 0 || ipu_py_open_trace(state) != self) {
+    Py_ssize_t last = PyList_GET_SIZE(thread->traces) - 1;
+    if (last < 0 || PyList_GET_ITEM(thread->traces, last) != self) {
         PyErr_SetString(PyExc_RuntimeError, "this trace is not the innermost open one");
         return NULL;
     }
-    return PyList_SetSlice(state->open_traces, at, at + 1, NULL) < 0
+    return PyList_SetSlice(thread->traces, last, last + 1, NULL) < 0
                ? NULL
                : Py_NewRef(Py_None);
 }

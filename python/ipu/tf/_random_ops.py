@@ -21,6 +21,13 @@ from ipu.tf.dtypes import as_dtype, float32, int32
 def set_seed(seed: int) -> None:
     """Restart the random streams: of eager ops, of initializers, and of devices.
 
+    Each thread draws from a stream of its own, which no other thread disturbs. A
+    thread that calls this function has the stream of ``seed``, the same one in
+    whichever thread. The other threads share the seed that was set last by any thread
+    (0 until then) and are told apart by number: the main thread is number 0, the others
+    are numbered in the order in which they first draw after that call. Where that order
+    is left to chance, let each thread set a seed, or use ``tf.random.Generator``.
+
     Args:
         seed: Any integer.
 

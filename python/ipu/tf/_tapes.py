@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
+
+from ipu import _core
 
 if TYPE_CHECKING:
     from ipu.tf.gradient_tape import GradientTape
@@ -19,32 +20,24 @@ __all__ = [
 ]
 
 
-class _Active(threading.local):
-    def __init__(self) -> None:
-        self.tapes: list[GradientTape] = []
-
-
-_active = _Active()
-
-
 def active() -> list[GradientTape]:
     """The recording tapes of this thread, the innermost last."""
-    return _active.tapes
+    return _core.tapes()
 
 
 def is_recording() -> bool:
     """Whether an eager tape of this thread is recording."""
-    return any(tape._is_eager for tape in _active.tapes)
+    return any(tape._is_eager for tape in active())
 
 
 def is_nested() -> bool:
     """Whether several eager tapes of this thread are recording."""
-    return sum(tape._is_eager for tape in _active.tapes) > 1
+    return sum(tape._is_eager for tape in active()) > 1
 
 
 def recorder() -> Any:
     """What the eager tapes of this thread share, or None."""
-    for tape in reversed(_active.tapes):
+    for tape in reversed(active()):
         if tape._is_eager:
             return tape._record
     return None
@@ -52,11 +45,11 @@ def recorder() -> Any:
 
 def watches(variable: Any) -> bool:
     """Tell the tapes that a program has read a variable; whether one watches it."""
-    found = [tape._takes(variable) for tape in _active.tapes if tape._is_eager]
+    found = [tape._takes(variable) for tape in active() if tape._is_eager]
     return any(found)
 
 
 def variable_was_read(variable: Any, tensor: Any) -> None:
     """Tell the tapes that an op is about to use this value of a variable."""
-    for tape in _active.tapes:
+    for tape in active():
         tape._take_read(variable, tensor)
