@@ -130,6 +130,25 @@ PyObject *ipu_py_type_tuple(const ipu_type *type);
 int ipu_py_parse_type_tuple(PyObject *object, bool allow_unknown, ipu_type *out);
 PyObject *ipu_py_shape_tuple(const ipu_shape *shape);
 
+/* --- scratch --------------------------------------------------------------------- */
+
+/* Room for `bytes`: `few` where that is large enough, else the heap's; NULL with an
+ * exception. So ops of a few operands allocate nothing, and no number is a limit. */
+static inline void *
+ipu_py_scratch(void *few, size_t few_bytes, size_t bytes)
+{
+    void *room = bytes <= few_bytes ? few : PyMem_Malloc(bytes);
+    return room == NULL ? (void *)PyErr_NoMemory() : room;
+}
+
+static inline void
+ipu_py_scratch_free(void *room, const void *few)
+{
+    if (room != few) {
+        PyMem_Free(room);
+    }
+}
+
 /* --- tensors --------------------------------------------------------------------- */
 
 /* Owned, aligned bytes with slack behind them; counted. */
@@ -194,6 +213,8 @@ PyObject *ipu_py_trace_gradients(PyObject *trace, PyObject *args, PyObject *kwar
 int ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out);
 /* `tensor` as a value of the open trace: its own value, or a constant. */
 int ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out);
+int ipu_py_trace_values(ipu_py_state *state, ipu_py_tensor *const *tensors,
+                        uint32_t count, ipu_value *out);
 /* Sets TypeError: a symbolic tensor outside of its function or loop. */
 void ipu_py_raise_leaked(const ipu_py_tensor *tensor);
 /* One op at once, whether or not a function is traced. */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ATTRS = 16, MAX_FOLDED_BYTES = 4096 };
+enum { MAX_ATTRS = 16, FEW = 16, MAX_FOLDED_BYTES = 4096 };
 
 /* --- arguments ------------------------------------------------------------------- */
 
@@ -239,13 +239,28 @@ ipu_py_trace_value(ipu_py_state *state, ipu_py_tensor *tensor, ipu_value *out)
     return ipu_py_trace_capture(open, tensor, out);
 }
 
+int
+ipu_py_trace_values(ipu_py_state *state, ipu_py_tensor *const *tensors, uint32_t count,
+                    ipu_value *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (ipu_py_trace_value(state, tensors[i], &out[i]) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
 PyObject *
 ipu_py_node_result(ipu_py_state *state, PyObject *trace, ipu_node id)
 {
     const ipu_graph *graph = ipu_py_trace_of(trace)->graph;
     const ipu_node_data *node = ipu_node_of(graph, id);
-    ipu_py_tensor *outputs[256];
-    for (uint32_t i = 0; i < node->output_count; i++) {
+    ipu_py_tensor *few[FEW];
+    ipu_py_tensor **outputs =
+        ipu_py_scratch(few, sizeof(few), node->output_count * sizeof(*outputs));
+    PyObject *result = NULL;
+    for (uint32_t i = 0; outputs != NULL && i < node->output_count; i++) {
         ipu_value value = ipu_node_output(node, i);
         outputs[i] = ipu_py_tensor_symbolic(state, trace,
                                             &ipu_value_of(graph, value)->type, value);
@@ -253,10 +268,15 @@ ipu_py_node_result(ipu_py_state *state, PyObject *trace, ipu_node id)
             while (i > 0) {
                 Py_DECREF(outputs[--i]);
             }
-            return NULL;
+            goto done;
         }
     }
-    return ipu_py_pack_results(outputs, node->output_count);
+    if (outputs != NULL) {
+        result = ipu_py_pack_results(outputs, node->output_count);
+    }
+done:
+    ipu_py_scratch_free(outputs, few);
+    return result;
 }
 
 static PyObject *
@@ -264,24 +284,21 @@ apply_traced(ipu_py_state *state, ipu_op op, ipu_py_tensor *const *inputs,
              uint32_t input_count, ipu_attrs attrs)
 {
     PyObject *open = ipu_py_open_trace(state);
-    ipu_value values[256];
+    ipu_value few[FEW];
+    ipu_value *values = ipu_py_scratch(few, sizeof(few), input_count * sizeof(*values));
     ipu_node node;
-    if (input_count > 256) {
-        PyErr_Format(PyExc_ValueError, "an op of %u inputs", input_count);
-        return NULL;
+    PyObject *result = NULL;
+    if (values != NULL &&
+        ipu_py_trace_values(state, inputs, input_count, values) == 0) {
+        ipu_ctx ctx = ipu_py_ctx();
+        result = ipu_trace_node(&ctx, ipu_py_trace_of(open), op, values, input_count,
+                                attrs.items, attrs.count,
+                                ipu_py_trace_source(state, open), NULL, &node) != IPU_OK
+                     ? ipu_py_raise(state, &ctx)
+                     : ipu_py_node_result(state, open, node);
     }
-    for (uint32_t i = 0; i < input_count; i++) {
-        if (ipu_py_trace_value(state, inputs[i], &values[i]) < 0) {
-            return NULL;
-        }
-    }
-    ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_node(&ctx, ipu_py_trace_of(open), op, values, input_count,
-                       attrs.items, attrs.count, ipu_py_trace_source(state, open), NULL,
-                       &node) != IPU_OK) {
-        return ipu_py_raise(state, &ctx);
-    }
-    return ipu_py_node_result(state, open, node);
+    ipu_py_scratch_free(values, few);
+    return result;
 }
 
 /* Whether an op is computed at once although a function is traced: a small one on known

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INPUTS = 64, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16, WAYS = 2, SETS = 256 };
+enum { FEW_INPUTS = 16, MAX_OUTPUTS = 8, LARGE_BYTES = 1 << 16, WAYS = 2, SETS = 256 };
 
 typedef struct entry {
     uint64_t hash;
@@ -125,9 +125,6 @@ fill_entry(ipu_ctx *ctx, entry *e, ipu_op op, ipu_py_tensor *const *inputs,
     ipu_attrs own;
     size_t bytes = 0;
     uint32_t output_count;
-    IPU_FAIL_IF(ctx, input_count > MAX_INPUTS, INVALID_ARGUMENT,
-                "%s of %u tensors; at most %d are supported", info->name, input_count,
-                MAX_INPUTS);
     IPU_TRY(
         ipu_arena_alloc(ctx, &e->arena, input_count * sizeof(ipu_type), &input_types));
     IPU_TRY(
@@ -282,14 +279,11 @@ static int
 compute(ipu_py_state *state, ipu_py_thread *thread, const entry *e,
         ipu_py_tensor *const *inputs, ipu_py_tensor **outputs)
 {
-    const void *input_data[MAX_INPUTS];
+    const void *few[FEW_INPUTS];
     void *output_data[MAX_OUTPUTS];
     if ((e->flags & IPU_OP_VIEW) != 0) {
         outputs[0] = ipu_py_tensor_view(state, inputs[0], &e->spec.outputs[0]);
         return outputs[0] == NULL ? -1 : 0;
-    }
-    for (uint32_t i = 0; i < e->spec.input_count; i++) {
-        input_data[i] = ipu_py_tensor_data(inputs[i]);
     }
     for (uint32_t i = 0; i < e->spec.output_count; i++) {
         outputs[i] = ipu_py_tensor_new(state, &e->spec.outputs[i]);
@@ -299,12 +293,22 @@ compute(ipu_py_state *state, ipu_py_thread *thread, const entry *e,
         }
         output_data[i] = ipu_py_tensor_data(outputs[i]);
     }
+    const void **input_data =
+        ipu_py_scratch(few, sizeof(few), e->spec.input_count * sizeof(*input_data));
+    if (input_data == NULL) {
+        release_outputs(outputs, e->spec.output_count);
+        return -1;
+    }
+    for (uint32_t i = 0; i < e->spec.input_count; i++) {
+        input_data[i] = ipu_py_tensor_data(inputs[i]);
+    }
     ipu_ctx ctx;
     ctx.status = IPU_OK; /* the record is large: it is made where it is needed */
     ctx.allocator = state->ctx.allocator;
     ctx.source = (ipu_source){0};
     ctx.message[0] = '\0';
     ipu_status status = run_kernel(state, thread, &ctx, e, input_data, output_data);
+    ipu_py_scratch_free(input_data, few);
     if (status != IPU_OK) {
         release_outputs(outputs, e->spec.output_count);
         ipu_py_raise(state, &ctx);

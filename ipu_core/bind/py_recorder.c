@@ -20,7 +20,7 @@
 
 #include "autodiff/autodiff.h"
 
-enum { MAX_VALUES = 1024, MAX_OUTPUTS = 8, MAX_INPUTS = 64 };
+enum { FEW_INPUTS = 16 };
 
 typedef struct slot {
     const void *tensor; /* NULL: free */
@@ -121,10 +121,9 @@ is_watched(const py_recorder *self, ipu_value value)
 
 static ipu_status
 record(ipu_ctx *ctx, ipu_py_state *state, py_recorder *self, ipu_op op,
-       ipu_py_tensor *const *inputs, uint32_t input_count, ipu_attrs attrs,
-       ipu_py_tensor *const *outputs, uint32_t output_count)
+       ipu_py_tensor *const *inputs, ipu_value *values, uint32_t input_count,
+       ipu_attrs attrs, ipu_py_tensor *const *outputs, uint32_t output_count)
 {
-    ipu_value values[MAX_INPUTS];
     ipu_node node;
     PyObject *file;
     for (uint32_t i = 0; i < input_count; i++) {
@@ -159,9 +158,16 @@ ipu_py_record(ipu_py_state *state, PyObject *recorder, ipu_op op,
     if (!wanted) {
         return 0;
     }
+    ipu_value few[FEW_INPUTS];
+    ipu_value *values = ipu_py_scratch(few, sizeof(few), input_count * sizeof(*values));
+    if (values == NULL) {
+        return -1;
+    }
     ipu_ctx ctx = ipu_py_ctx();
-    if (record(&ctx, state, self, op, inputs, input_count, attrs, outputs,
-               output_count) != IPU_OK) {
+    ipu_status status = record(&ctx, state, self, op, inputs, values, input_count,
+                               attrs, outputs, output_count);
+    ipu_py_scratch_free(values, few);
+    if (status != IPU_OK) {
         ipu_py_raise(state, &ctx);
         return -1;
     }
@@ -174,9 +180,14 @@ static int
 compute_node(ipu_py_state *state, py_recorder *self, ipu_node id)
 {
     const ipu_node_data node = *ipu_node_of(self->graph, id);
-    ipu_py_tensor *inputs[MAX_INPUTS];
+    ipu_py_tensor *few[FEW_INPUTS];
+    ipu_py_tensor **inputs =
+        ipu_py_scratch(few, sizeof(few), node.input_count * sizeof(*inputs));
     ipu_ctx ctx = ipu_py_ctx();
-    PyObject *result;
+    PyObject *result = NULL;
+    if (inputs == NULL) {
+        return -1;
+    }
     for (uint32_t i = 0; i < node.input_count; i++) {
         inputs[i] = self->tensors.items[node.inputs[i].index];
     }
@@ -191,15 +202,15 @@ compute_node(ipu_py_state *state, py_recorder *self, ipu_node id)
         result = (PyObject *)tensor;
     } else {
         ipu_py_thread *thread = ipu_py_thread_here(state);
-        if (thread == NULL) {
-            return -1;
+        if (thread != NULL) {
+            PyObject *active = thread->recorder;
+            thread->recorder = NULL; /* it is in the graph already */
+            result = ipu_py_apply_eager(state, node.op, inputs, node.input_count,
+                                        node.attrs);
+            thread->recorder = active;
         }
-        PyObject *active = thread->recorder;
-        thread->recorder = NULL; /* it is in the graph already */
-        result =
-            ipu_py_apply_eager(state, node.op, inputs, node.input_count, node.attrs);
-        thread->recorder = active;
     }
+    ipu_py_scratch_free(inputs, few);
     if (result == NULL) {
         return -1;
     }
@@ -260,153 +271,180 @@ compute(ipu_py_state *state, py_recorder *self, uint32_t first,
     return result;
 }
 
+typedef IPU_ARRAY(ipu_value) value_array;
+typedef IPU_ARRAY(uint32_t) index_array;
+
 typedef struct request {
-    ipu_value ys[MAX_VALUES];
-    ipu_value grads[MAX_VALUES];
-    ipu_value xs[MAX_VALUES];
-    ipu_value out[MAX_VALUES];
-    ipu_value watched[MAX_VALUES];
-    uint32_t spans[MAX_VALUES];
-    uint32_t y_count;
-    uint32_t x_count;
-    ipu_gradient_scope scope;
+    ipu_ctx ctx;
+    value_array ys;
+    value_array grads;
+    value_array xs;
+    value_array watched;
+    value_array out;
+    index_array kept; /* of each x its place among those that are known, or none */
+    index_array spans;
 } request;
 
-/* Tensors as values; one that the recorder does not know is IPU_NO_VALUE, or is taken
- * up where `all`. None is IPU_NO_VALUE. */
-static int
-tensor_values(ipu_py_state *state, py_recorder *self, PyObject *list, bool all,
-              ipu_value *out, uint32_t *count)
+static void
+release(request *r)
 {
-    if (!PyList_Check(list) || PyList_GET_SIZE(list) > MAX_VALUES) {
-        PyErr_Format(PyExc_ValueError, "expected a list of at most %d tensors",
-                     MAX_VALUES);
+    IPU_ARRAY_FREE(&r->ctx, &r->ys);
+    IPU_ARRAY_FREE(&r->ctx, &r->grads);
+    IPU_ARRAY_FREE(&r->ctx, &r->xs);
+    IPU_ARRAY_FREE(&r->ctx, &r->watched);
+    IPU_ARRAY_FREE(&r->ctx, &r->out);
+    IPU_ARRAY_FREE(&r->ctx, &r->kept);
+    IPU_ARRAY_FREE(&r->ctx, &r->spans);
+}
+
+static int
+failed(ipu_py_state *state, const request *r)
+{
+    ipu_py_raise(state, &r->ctx);
+    return -1;
+}
+
+/* An eager tensor as a value. None is IPU_NO_VALUE; so is a tensor that the recorder
+ * does not know, unless `all` are taken up. */
+static int
+tensor_value(ipu_py_state *state, py_recorder *self, request *r, PyObject *item,
+             bool all, ipu_value *out)
+{
+    *out = IPU_NO_VALUE;
+    if (item == Py_None) {
+        return 0;
+    }
+    if (!ipu_py_is_tensor(state, item) || ((ipu_py_tensor *)item)->storage == NULL) {
+        PyErr_SetString(PyExc_TypeError, "expected eager tensors");
         return -1;
     }
-    ipu_ctx ctx = ipu_py_ctx();
-    *count = (uint32_t)PyList_GET_SIZE(list);
-    for (uint32_t i = 0; i < *count; i++) {
-        PyObject *item = PyList_GET_ITEM(list, i);
-        out[i] = IPU_NO_VALUE;
-        if (item == Py_None) {
-            continue;
-        }
-        if (!ipu_py_is_tensor(state, item) ||
-            ((ipu_py_tensor *)item)->storage == NULL) {
-            PyErr_SetString(PyExc_TypeError, "expected eager tensors");
+    if (!all) {
+        *out = value_of(self, (ipu_py_tensor *)item);
+        return 0;
+    }
+    return take(&r->ctx, self, (ipu_py_tensor *)item, out) == IPU_OK ? 0
+                                                                     : failed(state, r);
+}
+
+/* The values of a list's tensors, and of None; what is not known is taken up. */
+static int
+push_all(ipu_py_state *state, py_recorder *self, request *r, PyObject *list,
+         value_array *out)
+{
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        ipu_value value;
+        if (tensor_value(state, self, r, PyList_GET_ITEM(list, i), true, &value) < 0) {
             return -1;
         }
-        if (!all) {
-            out[i] = value_of(self, (ipu_py_tensor *)item);
-        } else if (take(&ctx, self, (ipu_py_tensor *)item, &out[i]) != IPU_OK) {
-            ipu_py_raise(state, &ctx);
-            return -1;
+        if (IPU_ARRAY_PUSH(&r->ctx, out, value) != IPU_OK) {
+            return failed(state, r);
         }
     }
     return 0;
 }
 
-/* Leaves out the entries that are not known; `kept[i]` is where entry i went. */
-static uint32_t
-compact(ipu_value *values, uint32_t count, uint32_t *kept)
+/* The values of a list's tensors that the recorder knows; where each went, if asked. */
+static int
+push_known(ipu_py_state *state, py_recorder *self, request *r, PyObject *list,
+           value_array *out, index_array *kept)
 {
-    uint32_t used = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        kept[i] = values[i].index == IPU_NO_INDEX ? IPU_NO_INDEX : used;
-        if (values[i].index != IPU_NO_INDEX) {
-            values[used++] = values[i];
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        ipu_value value;
+        if (tensor_value(state, self, r, PyList_GET_ITEM(list, i), false, &value) < 0) {
+            return -1;
+        }
+        bool known = value.index != IPU_NO_INDEX;
+        uint32_t place = known ? (uint32_t)out->count : IPU_NO_INDEX;
+        if ((kept != NULL && IPU_ARRAY_PUSH(&r->ctx, kept, place) != IPU_OK) ||
+            (known && IPU_ARRAY_PUSH(&r->ctx, out, value) != IPU_OK)) {
+            return failed(state, r);
         }
     }
-    return used;
+    return 0;
 }
 
 static int
-parse_spans(PyObject *list, request *r)
+push_spans(ipu_py_state *state, request *r, PyObject *list)
 {
-    Py_ssize_t count = PyList_GET_SIZE(list);
-    if (count > MAX_VALUES / 2) {
-        PyErr_SetString(PyExc_ValueError, "a tape was stopped too often");
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < count; i++) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
         unsigned begin;
         unsigned end;
         if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "II", &begin, &end)) {
             return -1;
         }
-        r->spans[2 * i] = begin;
-        r->spans[2 * i + 1] = end;
+        if (IPU_ARRAY_PUSH(&r->ctx, &r->spans, begin) != IPU_OK ||
+            IPU_ARRAY_PUSH(&r->ctx, &r->spans, end) != IPU_OK) {
+            return failed(state, r);
+        }
     }
-    r->scope.spans = r->spans;
-    r->scope.span_count = (uint32_t)count;
     return 0;
 }
 
 static PyObject *
-results_list(py_recorder *self, const request *r, const uint32_t *kept, uint32_t count)
+results_list(py_recorder *self, const request *r)
 {
-    PyObject *list = PyList_New(count);
-    for (uint32_t i = 0; list != NULL && i < count; i++) {
-        ipu_value value = kept[i] == IPU_NO_INDEX ? IPU_NO_VALUE : r->out[kept[i]];
+    PyObject *list = PyList_New((Py_ssize_t)r->kept.count);
+    for (size_t i = 0; list != NULL && i < r->kept.count; i++) {
+        uint32_t place = r->kept.items[i];
+        ipu_value value = place == IPU_NO_INDEX ? IPU_NO_VALUE : r->out.items[place];
         PyObject *item = value.index == IPU_NO_INDEX
                              ? Py_None
                              : (PyObject *)self->tensors.items[value.index];
-        PyList_SET_ITEM(list, i, Py_NewRef(item));
+        PyList_SET_ITEM(list, (Py_ssize_t)i, Py_NewRef(item));
     }
     return list;
 }
 
 static PyObject *
-gradients(py_recorder *self, request *r, PyObject *args)
+gradients(ipu_py_state *state, py_recorder *self, request *r)
 {
+    if (r->grads.count != 0 && r->grads.count != r->ys.count) {
+        PyErr_SetString(PyExc_ValueError, "one gradient for each of ys is needed");
+        return NULL;
+    }
+    ipu_gradient_scope scope = {.spans = r->spans.items,
+                                .span_count = (uint32_t)(r->spans.count / 2),
+                                .watched = r->watched.items,
+                                .watched_count = (uint32_t)r->watched.count};
+    uint32_t x_count = (uint32_t)r->xs.count;
+    uint32_t first = (uint32_t)self->graph->nodes.count;
+    if (IPU_ARRAY_RESERVE(&r->ctx, &r->out, x_count + 1) != IPU_OK ||
+        ipu_gradients_within(&r->ctx, self->graph, (ipu_block){0}, r->ys.items,
+                             r->grads.count == 0 ? NULL : r->grads.items,
+                             (uint32_t)r->ys.count, r->xs.items, x_count, &scope,
+                             r->out.items) != IPU_OK) {
+        return ipu_py_raise(state, &r->ctx);
+    }
+    return compute(state, self, first, r->out.items, x_count) < 0
+               ? NULL
+               : results_list(self, r);
+}
+
+static PyObject *
+recorder_gradients(PyObject *object, PyObject *args)
+{
+    py_recorder *self = (py_recorder *)object;
     ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
     PyObject *ys;
     PyObject *grads;
     PyObject *xs;
     PyObject *watched;
     PyObject *spans;
-    uint32_t kept[MAX_VALUES];
-    uint32_t grad_count;
-    uint32_t watched_count;
-    uint32_t x_count;
-    if (!PyArg_ParseTuple(args, "OOOOO!:gradients", &ys, &grads, &xs, &watched,
-                          &PyList_Type, &spans) ||
-        tensor_values(state, self, ys, true, r->ys, &r->y_count) < 0 ||
-        tensor_values(state, self, grads, true, r->grads, &grad_count) < 0 ||
-        tensor_values(state, self, xs, false, r->xs, &x_count) < 0 ||
-        tensor_values(state, self, watched, false, r->watched, &watched_count) < 0 ||
-        parse_spans(spans, r) < 0) {
+    if (!PyArg_ParseTuple(args, "O!O!O!O!O!:gradients", &PyList_Type, &ys, &PyList_Type,
+                          &grads, &PyList_Type, &xs, &PyList_Type, &watched,
+                          &PyList_Type, &spans)) {
         return NULL;
     }
-    if (grad_count != 0 && grad_count != r->y_count) {
-        PyErr_SetString(PyExc_ValueError, "one gradient for each of ys is needed");
-        return NULL;
+    request r = {.ctx = ipu_py_ctx()};
+    PyObject *result = NULL;
+    if (push_all(state, self, &r, ys, &r.ys) == 0 &&
+        push_all(state, self, &r, grads, &r.grads) == 0 &&
+        push_known(state, self, &r, xs, &r.xs, &r.kept) == 0 &&
+        push_known(state, self, &r, watched, &r.watched, NULL) == 0 &&
+        push_spans(state, &r, spans) == 0) {
+        result = gradients(state, self, &r);
     }
-    r->x_count = compact(r->xs, x_count, kept);
-    uint32_t where[MAX_VALUES];
-    r->scope.watched = r->watched;
-    r->scope.watched_count = compact(r->watched, watched_count, where);
-    uint32_t first = (uint32_t)self->graph->nodes.count;
-    ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_gradients_within(&ctx, self->graph, (ipu_block){0}, r->ys,
-                             grad_count == 0 ? NULL : r->grads, r->y_count, r->xs,
-                             r->x_count, &r->scope, r->out) != IPU_OK) {
-        return ipu_py_raise(state, &ctx);
-    }
-    return compute(state, self, first, r->out, r->x_count) < 0
-               ? NULL
-               : results_list(self, r, kept, x_count);
-}
-
-static PyObject *
-recorder_gradients(PyObject *self, PyObject *args)
-{
-    request *r = PyMem_Calloc(1, sizeof(*r));
-    if (r == NULL) {
-        return PyErr_NoMemory();
-    }
-    PyObject *result = gradients((py_recorder *)self, r, args);
-    PyMem_Free(r);
+    release(&r);
     return result;
 }
 

@@ -11,7 +11,7 @@
 
 #include "bind/py_program.h"
 
-enum { MAX_ATTRS = 24, MAX_VALUES = 256, HELD_BYTES = 4096 };
+enum { MAX_ATTRS = 24, HELD_BYTES = 4096 };
 
 typedef struct py_trace {
     PyObject_HEAD
@@ -358,8 +358,7 @@ parse_resource(py_trace *self, PyObject *object, int64_t *out)
     const char *name;
     long long id;
     PyObject *list;
-    ipu_type types[MAX_VALUES];
-    ipu_resource resource = {.types = types};
+    ipu_resource resource = {0};
     if (!PyArg_ParseTuple(object, "sLOz:resource", &kind, &id, &list, &name)) {
         return -1;
     }
@@ -375,10 +374,11 @@ parse_resource(py_trace *self, PyObject *object, int64_t *out)
     resource.id = id;
     resource.name = name;
     resource.type_count = (uint32_t)PyTuple_GET_SIZE(items);
-    int result = resource.type_count > MAX_VALUES ? -1 : 0;
-    if (result < 0) {
-        PyErr_SetString(PyExc_ValueError, "a queue of more than 256 components");
-    }
+    ipu_type one;
+    ipu_type *types =
+        ipu_py_scratch(&one, sizeof(one), resource.type_count * sizeof(*types));
+    int result = types == NULL ? -1 : 0;
+    resource.types = types;
     for (uint32_t i = 0; result == 0 && i < resource.type_count; i++) {
         result = ipu_py_parse_type_tuple(PyTuple_GET_ITEM(items, i), false, &types[i]);
     }
@@ -390,18 +390,24 @@ parse_resource(py_trace *self, PyObject *object, int64_t *out)
         fail(self, &ctx);
         result = -1;
     }
+    ipu_py_scratch_free(types, &one);
     *out = index;
     return result;
 }
 
 /* Attributes RESOURCE and SLOTS from their descriptions. */
 static int
-resource_attrs(py_trace *self, PyObject *resources, ipu_attr *attrs, uint32_t *count,
-               int64_t slots[8])
+resource_attrs(py_trace *self, PyObject *resources, ipu_ctx *ctx, ipu_arena *arena,
+               ipu_attr *attrs, uint32_t *count)
 {
     Py_ssize_t given = PyTuple_GET_SIZE(resources);
     int64_t index;
-    for (Py_ssize_t i = 0; i < given && i < 9; i++) {
+    int64_t *slots;
+    if (ipu_arena_alloc(ctx, arena, (size_t)given * sizeof(*slots), &slots) != IPU_OK) {
+        fail(self, ctx);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < given; i++) {
         if (parse_resource(self, PyTuple_GET_ITEM(resources, i), &index) < 0) {
             return -1;
         }
@@ -431,8 +437,7 @@ trace_node(PyObject *object, PyObject *args)
     ipu_attr attrs[MAX_ATTRS];
     uint32_t attr_count = 0;
     uint32_t input_count = 0;
-    int64_t slots[8];
-    ipu_value values[MAX_VALUES];
+    ipu_value *values;
     ipu_node node;
     if (!PyArg_ParseTuple(args, "OOOO!:node", &name, &sequence, &dict, &PyTuple_Type,
                           &resources) ||
@@ -446,18 +451,17 @@ trace_node(PyObject *object, PyObject *args)
     if (tensors == NULL) {
         return NULL;
     }
-    if (input_count > MAX_VALUES) {
-        PyErr_SetString(PyExc_ValueError, "an op of more than 256 inputs");
-        goto done;
-    }
     if (ipu_py_parse_attrs(dict, &ctx, &arena, attrs, MAX_ATTRS - 2, &attr_count) < 0 ||
-        resource_attrs(self, resources, attrs, &attr_count, slots) < 0) {
+        resource_attrs(self, resources, &ctx, &arena, attrs, &attr_count) < 0) {
         goto done;
     }
-    for (uint32_t i = 0; i < input_count; i++) {
-        if (ipu_py_trace_value(state, tensors[i], &values[i]) < 0) {
-            goto done;
-        }
+    if (ipu_arena_alloc(&ctx, &arena, input_count * sizeof(*values), &values) !=
+        IPU_OK) {
+        fail(self, &ctx);
+        goto done;
+    }
+    if (ipu_py_trace_values(state, tensors, input_count, values) < 0) {
+        goto done;
     }
     if (ipu_trace_node(&ctx, self->trace, op, values, input_count, attrs, attr_count,
                        ipu_py_trace_source(state, object), NULL, &node) != IPU_OK) {
@@ -509,7 +513,7 @@ trace_split(PyObject *object, PyObject *args)
     PyObject *sequence;
     PyObject *device;
     PyObject *result = NULL;
-    ipu_value values[MAX_VALUES];
+    ipu_value *values = NULL;
     uint32_t count;
     uint32_t saved;
     ipu_graph *graph;
@@ -520,14 +524,13 @@ trace_split(PyObject *object, PyObject *args)
     if (tensors == NULL) {
         return NULL;
     }
-    if (count > MAX_VALUES) {
-        PyErr_SetString(PyExc_ValueError, "more than 256 gradients");
+    values = PyMem_Malloc((count + 1) * sizeof(*values));
+    if (values == NULL) {
+        PyErr_NoMemory();
         goto done;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        if (ipu_py_trace_value(state, tensors[i], &values[i]) < 0) {
-            goto done;
-        }
+    if (ipu_py_trace_values(state, tensors, count, values) < 0) {
+        goto done;
     }
     ipu_ctx ctx = ipu_py_ctx();
     if (ipu_trace_split(&ctx, self->trace, (ipu_node){mark}, inputs, values, count,
@@ -540,6 +543,7 @@ trace_split(PyObject *object, PyObject *args)
     ipu_graph_free(&ctx, graph);
     result = program == NULL ? NULL : Py_BuildValue("(NI)", program, saved);
 done:
+    PyMem_Free(values);
     ipu_py_tensors_release(tensors, count);
     return result;
 }
