@@ -193,7 +193,7 @@ def test_numbers_that_a_dtype_does_not_hold() -> None:
     assert tf.constant(2**40).dtype == tf.int64
     assert tf.constant([1, 2**31]).numpy().tolist() == [1, 2**31]
     assert tf.constant(2**40, dtype=tf.float32).numpy() == 2.0**40
-    for value, dtype in [(2**40, tf.int32), ([1.5], tf.int32), (0.5, tf.bool)]:
+    for value, dtype in [(1.5, tf.int32), ([1.5], tf.int32), (0.5, tf.bool)]:
         with pytest.raises(TypeError, match=r"Cannot convert .* to a tensor of dtype"):
             tf.constant(value, dtype=dtype)
     with pytest.raises(TypeError, match="Cannot convert"):
@@ -201,7 +201,7 @@ def test_numbers_that_a_dtype_does_not_hold() -> None:
     assert tf.constant([], dtype=tf.int32).shape == (0,)
 
 
-@pytest.mark.parametrize("value", [None, object(), "a", [None], {1: 2}, 1j, 2**70])
+@pytest.mark.parametrize("value", [None, object(), "a", [None], {1: 2}, 1j])
 def test_values_that_are_no_tensor(value: object) -> None:
     with pytest.raises(ValueError, match=r"with an unsupported type"):
         tf.constant(value)
@@ -340,3 +340,55 @@ def test_a_value_of_a_function_cannot_be_pickled() -> None:
 
     with pytest.raises(Exception, match="function"):
         DeviceFunction(function)(tf.constant(1.0))
+
+
+def test_dlpack_arguments() -> None:
+    tensor = tf.constant([[1.0, 2.0]])
+    for version in ((1, 0), [1, 0], (0, 8), (2, 3)):
+        assert "dltensor" in repr(tensor.__dlpack__(max_version=version))
+    for bad in ("1.0", 1, (1,), (1, 2, 3), (1, "0"), [None, 0], {}):
+        with pytest.raises(TypeError, match=r"max_version=\.\.\.\) must be two integers"):
+            tensor.__dlpack__(max_version=bad)
+        with pytest.raises(TypeError, match=r"dl_device=\.\.\.\) must be two integers"):
+            tensor.__dlpack__(dl_device=bad)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (1, 3), (3, 1), (2, 0), (1, 2, 3)])
+def test_orders_of_buffers(shape: tuple[int, ...]) -> None:
+    """Whoever asks for Fortran order gets it, or an error."""
+    import ctypes
+
+    array = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
+    tensor = tf.constant(array)
+    assert memoryview(tensor).c_contiguous
+    assert memoryview(tensor).f_contiguous == array.flags.f_contiguous
+    view = (ctypes.c_char * 256)()
+    ask = ctypes.pythonapi.PyObject_GetBuffer
+    ask.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int]
+    f_contiguous, c_contiguous, any_contiguous = 0x58, 0x38, 0x98
+    for flags in (f_contiguous, c_contiguous, any_contiguous):
+        if flags == f_contiguous and not array.flags.f_contiguous:
+            with pytest.raises(BufferError, match="C order"):
+                ask(tensor, view, flags)
+        else:
+            assert ask(tensor, view, flags) == 0
+            ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+
+
+@pytest.mark.parametrize("start", range(4))
+@pytest.mark.parametrize("letter", ["ä", "語", "😀"])
+def test_long_messages_that_are_not_ascii(letter: str, start: int) -> None:
+    message = "x" * start + letter * 2000
+
+    def rows() -> Any:
+        yield np.float32(1.0)
+        raise ValueError(message)
+
+    spec = tf.TensorSpec((), tf.float32)
+    for dataset in (
+        tf.data.Dataset.from_generator(rows, output_signature=spec),
+        tf.data.Dataset.from_generator(rows, output_signature=spec).prefetch(2),
+    ):
+        with pytest.raises(ValueError) as caught:
+            list(dataset)
+        assert str(caught.value) == message

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from ipu import keras
@@ -132,3 +135,68 @@ def test_an_unbuilt_model_has_no_weights_to_save(tmp_path: Path) -> None:
         unbuilt.save_weights(tmp_path / "w")
     with pytest.raises(ValueError, match="not yet been created"):
         unbuilt.load_weights(tmp_path / "w")
+
+
+def rewritten(path: Path, change: Callable[[dict[str, str]], object]) -> None:
+    """The file with other metadata: what `change` gives, or makes of it in place."""
+    about = safe_open(path, "np").metadata()
+    given = change(about)
+    save_file(load_file(path), path, about if given is None else given)
+
+
+DAMAGES: dict[str, Callable[[dict[str, str]], object]] = {
+    "no order": lambda about: about.pop("order") and None,
+    "no JSON": lambda about: about.update(order="["),
+    "a number": lambda about: about.update(order="1"),
+    "no names": lambda about: about.update(order="[1, 2, null, {}]"),
+    "a nest": lambda about: about.update(order="[[], [], [], []]"),
+    "too few": lambda about: about.update(order="[]"),
+    "twice": lambda about: about.update(
+        order=json.dumps([json.loads(about["order"])[0]] * 4)
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_metadata(tmp_path: Path, damage: str) -> None:
+    source, target = model(), model()
+    before = target.get_weights()
+    path = tmp_path / "w.safetensors"
+    source.save_weights(path)
+    rewritten(path, DAMAGES[damage])
+    with pytest.raises(ValueError, match=r"is damaged .*nothing was loaded"):
+        target.load_weights(path)
+    assert all(map(np.array_equal, before, target.get_weights()))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b"{}{}",
+        b'{"w": 1}',
+        b'{"w": {}}',
+        b'{"w": {"dtype": "F32"}}',
+        b'{"w": {"dtype": "F99", "shape": [1], "data_offsets": [0, 4]}}',
+        b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}',
+        b'{"w": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}',
+        b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}}',
+        b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 400]}}',
+        b'{"__metadata__": 1}',
+        b'{"__metadata__": {"format": 1}}',
+        b'{"__metadata__": {"format": "ipu.keras.weights"}}',
+        b'{"\xff": {}}',
+    ],
+)
+def test_malformed_headers(tmp_path: Path, header: bytes) -> None:
+    target = model()
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ValueError, match=r"damaged|is not one of model"):
+        target.load_weights(path)
+    path.write_bytes((2**63).to_bytes(8, "little") + header)
+    with pytest.raises(ValueError, match="is damaged"):
+        target.load_weights(path)

@@ -63,6 +63,24 @@ ipu_ctx_clear(ipu_ctx *ctx)
     ctx->message[0] = '\0';
 }
 
+/* Takes back the part of a UTF-8 character that a cut text ends with. */
+static void
+end_with_a_character(char *text, size_t length)
+{
+    size_t lead = length; /* behind the last character's first byte */
+    while (lead > 0 && ((unsigned char)text[lead - 1] & 0xc0) == 0x80) {
+        lead--;
+    }
+    if (lead == 0) {
+        return;
+    }
+    unsigned char first = (unsigned char)text[lead - 1];
+    size_t needed = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (length - (lead - 1) < needed) {
+        text[lead - 1] = '\0';
+    }
+}
+
 ipu_status
 ipu_ctx_fail(ipu_ctx *ctx, ipu_status status, const char *format, ...)
 {
@@ -70,8 +88,11 @@ ipu_ctx_fail(ipu_ctx *ctx, ipu_status status, const char *format, ...)
         ctx->status = status;
         va_list arguments;
         va_start(arguments, format);
-        vsnprintf(ctx->message, sizeof(ctx->message), format, arguments);
+        int length = vsnprintf(ctx->message, sizeof(ctx->message), format, arguments);
         va_end(arguments);
+        if (length >= (int)sizeof(ctx->message)) {
+            end_with_a_character(ctx->message, sizeof(ctx->message) - 1);
+        }
     }
     return status;
 }

@@ -33,6 +33,8 @@ tensor_from_array(ipu_py_state *state, PyObject *array)
     return tensor;
 }
 
+/* Of an array of int64, or of uint64, which are read as negative where they are large.
+ */
 static bool
 fits_int32(PyObject *array)
 {
@@ -48,41 +50,54 @@ fits_int32(PyObject *array)
 static int
 refuse(PyObject *object, int dtype)
 {
-    PyErr_Format(
-        PyExc_TypeError, "Cannot convert %R to a tensor of dtype %s%s", object,
-        ipu_dtype_name((ipu_dtype)dtype),
-        ipu_dtype_is_float((ipu_dtype)dtype) ? "" : ": it does not hold the values");
+    PyErr_Format(PyExc_TypeError, "Cannot convert %R to a tensor of dtype %s", object,
+                 ipu_dtype_name((ipu_dtype)dtype));
     return -1;
 }
 
-/* The dtype of Python's numbers, which NumPy took for `array`, where `wanted` (or
- * nobody: -1) asks for one; -1 with an exception if there is none. */
 static int
-python_dtype(PyObject *object, PyObject *array, int wanted)
+refuse_type(PyObject *object)
 {
-    ipu_dtype dtype;
-    if (PyArray_TYPE((PyArrayObject *)array) == NPY_OBJECT ||
-        ipu_py_dtype_of_array(array, &dtype) < 0) {
+    if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Format(PyExc_ValueError,
                      "Attempt to convert a value (%R) with an unsupported type (%R) to "
                      "a Tensor.",
                      object, (PyObject *)Py_TYPE(object));
-        return -1;
     }
+    return -1;
+}
+
+/* The dtype of Python's numbers, which NumPy took for `*array`, where `wanted` (or
+ * nobody: -1) asks for one; -1 with an exception if there is none. */
+static int
+python_dtype(PyObject *object, PyObject **array, int wanted)
+{
+    ipu_dtype dtype;
+    if (PyArray_TYPE((PyArrayObject *)*array) == NPY_OBJECT) {
+        Py_SETREF(*array, ipu_py_array_of_large(*array, wanted));
+    }
+    if (*array == NULL || ipu_py_dtype_of_array(*array, &dtype) < 0) {
+        return refuse_type(object);
+    }
+    bool is_empty = PyArray_SIZE((PyArrayObject *)*array) == 0;
+    char kind = wanted < 0 ? ' ' : ipu_dtype_kind((ipu_dtype)wanted);
     switch (dtype) {
     case IPU_DTYPE_FLOAT64:
-        if (wanted >= 0 && !ipu_dtype_is_float((ipu_dtype)wanted) &&
-            PyArray_SIZE((PyArrayObject *)array) > 0) {
+        if (kind != 'f' && ipu_py_check_whole(object, *array) < 0) {
+            return -1;
+        }
+        if (wanted >= 0 && kind != 'f' && !is_empty) {
             return refuse(object, wanted);
         }
         return wanted >= 0 ? wanted : (int)IPU_DTYPE_FLOAT32;
     case IPU_DTYPE_INT64:
-        if (wanted == (int)IPU_DTYPE_INT32 && !fits_int32(array)) {
+    case IPU_DTYPE_UINT64: /* of numbers that are too large for int64 */
+        if (kind == 'b' && !is_empty) {
             return refuse(object, wanted);
         }
-        return wanted >= 0         ? wanted
-               : fits_int32(array) ? (int)IPU_DTYPE_INT32
-                                   : (int)IPU_DTYPE_INT64;
+        return wanted >= 0          ? wanted
+               : fits_int32(*array) ? (int)IPU_DTYPE_INT32
+                                    : (int)IPU_DTYPE_INT64;
     default:
         return wanted >= 0 ? wanted : (int)dtype;
     }
@@ -118,20 +133,32 @@ ipu_py_is_foreign(PyObject *object)
            !ipu_py_is_array(object) && PyObject_HasAttrString(object, "__dlpack__");
 }
 
-static bool
-holds_tensor(ipu_py_state *state, PyObject *object)
+/* 1 for a list with tensors in it, 0 for others, -1 with an exception for one that no
+ * tensor can have the axes of, among them one that holds itself. */
+static int
+holds_tensor(ipu_py_state *state, PyObject *object, int depth)
 {
     if (PyLong_Check(object) || PyFloat_Check(object)) {
-        return false;
+        return 0;
     }
     if (PyList_Check(object) || PyTuple_Check(object)) {
-        Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
-        for (Py_ssize_t i = 0; i < count; i++) {
-            if (holds_tensor(state, PySequence_Fast_GET_ITEM(object, i))) {
-                return true;
+        if (depth > IPU_MAX_RANK) {
+            PyErr_Format(PyExc_ValueError,
+                         "lists are nested more than %d deep: a tensor has at most %d "
+                         "dimensions",
+                         IPU_MAX_RANK, IPU_MAX_RANK);
+            return -1;
+        }
+        /* attributes are looked up, so the list may change meanwhile */
+        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); i++) {
+            PyObject *item = Py_NewRef(PySequence_Fast_GET_ITEM(object, i));
+            int found = holds_tensor(state, item, depth + 1);
+            Py_DECREF(item);
+            if (found != 0) {
+                return found;
             }
         }
-        return false;
+        return 0;
     }
     return ipu_py_is_tensor(state, object) ||
            PyObject_HasAttrString(object, "__ipu_tensor__") ||
@@ -156,10 +183,13 @@ array_of(PyObject *object, int dtype)
     }
     if (array != NULL && !plain && !foreign &&
         !PyObject_HasAttrString(object, "__array__")) {
-        dtype = python_dtype(object, array, dtype);
+        dtype = python_dtype(object, &array, dtype);
         if (dtype < 0) {
             Py_CLEAR(array);
         }
+    }
+    if (array != NULL && dtype >= 0 && ipu_py_check_fits(array, (ipu_dtype)dtype) < 0) {
+        Py_CLEAR(array);
     }
     if (array != NULL && (foreign || dtype >= 0)) {
         Py_SETREF(array, ipu_py_any_array(array, dtype));
@@ -173,13 +203,21 @@ ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype)
     if (ipu_py_is_tensor(state, object)) {
         return (ipu_py_tensor *)Py_NewRef(object);
     }
+    ipu_py_tensor *number;
+    if (ipu_py_tensor_of_number(state, object, dtype, &number)) {
+        return number;
+    }
     bool items = PyList_Check(object) || PyTuple_Check(object);
     if (!items && !PyLong_Check(object) && !PyFloat_Check(object) &&
         !ipu_py_is_array(object) && PyObject_HasAttrString(object, "__ipu_tensor__")) {
         PyObject *result = PyObject_CallMethod(object, "__ipu_tensor__", NULL);
         return checked_tensor(state, result, "__ipu_tensor__");
     }
-    if (items && holds_tensor(state, object)) {
+    int stacked = items ? holds_tensor(state, object, 1) : 0;
+    if (stacked < 0) {
+        return NULL;
+    }
+    if (stacked > 0) {
         PyObject *result = call_package("ipu.tf._stack", "stack_nested", object, dtype);
         return checked_tensor(state, result, "stack_nested");
     }

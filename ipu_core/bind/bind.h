@@ -62,7 +62,8 @@ typedef struct ipu_py_state {
     IPU_PY_TYPE_LIST(X)
 #undef X
     PyObject *errors; /* module ipu._errors, found at the first error */
-    PyObject *parked; /* dict: exceptions of callbacks on any thread, by their text */
+    PyObject *
+        parked; /* dict: exceptions of callbacks on any thread, by their text (bytes) */
     PyObject *package_dir; /* str: frames below it are not the user's */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
     int32_t threads;
@@ -185,6 +186,18 @@ ipu_py_tensor_data(const ipu_py_tensor *tensor)
  * `dtype` < 0 leaves the choice: Python ints int32 (int64 where they do not fit),
  * floats float32, arrays their own. */
 ipu_py_tensor *ipu_py_as_tensor(ipu_py_state *state, PyObject *object, int dtype);
+/* Of one Python number, in *out (NULL with an exception); false: it is something else,
+ * or NumPy's to convert. */
+bool ipu_py_tensor_of_number(ipu_py_state *state, PyObject *object, int wanted,
+                             ipu_py_tensor **out);
+/* An array of Python's numbers, one of them beyond 64 bits, as floats where those are
+ * wanted; NULL with an exception, and without one if it holds something else. */
+PyObject *ipu_py_array_of_large(PyObject *array, int wanted);
+/* -1 with ValueError if `array` is what NumPy made of whole numbers alone, some of them
+ * too large for int64 and some for uint64. */
+int ipu_py_check_whole(PyObject *object, PyObject *array);
+/* -1 with ValueError if `dtype` cannot hold an element of an array of numbers. */
+int ipu_py_check_fits(PyObject *array, ipu_dtype dtype);
 /* An array of another library, which gives its memory through DLPack. */
 bool ipu_py_is_foreign(PyObject *object);
 /* New reference to a C-contiguous ndarray of `type`'s dtype; raises if shapes differ.

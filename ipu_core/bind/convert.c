@@ -155,10 +155,11 @@ PyObject *
 ipu_py_any_array(PyObject *object, int dtype)
 {
     PyArray_Descr *descr = dtype < 0 ? NULL : PyArray_DescrFromType(numpy_types[dtype]);
-    return PyArray_FromAny(object, descr, 0, 0,
-                           NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED |
-                               NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST,
-                           NULL);
+    /* not PyArray_FromAny, which leaves the bytes of the other order as they are */
+    return PyArray_CheckFromAny(object, descr, 0, 0,
+                                NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED |
+                                    NPY_ARRAY_NOTSWAPPED | NPY_ARRAY_FORCECAST,
+                                NULL);
 }
 
 void
@@ -202,7 +203,13 @@ ipu_py_dtype_beside(PyObject *object, ipu_dtype dtype)
 PyObject *
 ipu_py_as_array(PyObject *object, const ipu_type *type)
 {
-    PyObject *array = ipu_py_any_array(object, (int)type->dtype);
+    PyObject *own = ipu_py_any_array(object, -1);
+    if (own == NULL || ipu_py_check_fits(own, type->dtype) < 0) {
+        Py_XDECREF(own);
+        return NULL;
+    }
+    PyObject *array = ipu_py_any_array(own, (int)type->dtype);
+    Py_DECREF(own);
     if (array == NULL) {
         return NULL;
     }

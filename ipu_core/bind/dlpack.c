@@ -111,6 +111,21 @@ ipu_py_tensor_dlpack_device(PyObject *Py_UNUSED(self), PyObject *Py_UNUSED(ignor
     return Py_BuildValue("(ii)", DL_CPU, 0);
 }
 
+/* Two whole numbers, of which libraries give the first as an enumeration's member. */
+static int
+parse_pair(PyObject *object, const char *name, int *first, int *second)
+{
+    PyObject *items = PySequence_Tuple(object);
+    bool is_pair = items != NULL && PyArg_ParseTuple(items, "ii", first, second);
+    Py_XDECREF(items);
+    if (!is_pair) {
+        PyErr_Clear();
+        PyErr_Format(PyExc_TypeError, "__dlpack__(%s=...) must be two integers, not %R",
+                     name, object);
+    }
+    return is_pair ? 0 : -1;
+}
+
 static int
 check_device(PyObject *dl_device_object)
 {
@@ -119,7 +134,7 @@ check_device(PyObject *dl_device_object)
     if (dl_device_object == Py_None) {
         return 0;
     }
-    if (!PyArg_ParseTuple(dl_device_object, "ii", &type, &id)) {
+    if (parse_pair(dl_device_object, "dl_device", &type, &id) < 0) {
         return -1;
     }
     if (type != DL_CPU) {
@@ -150,7 +165,7 @@ ipu_py_tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
     int major = 0;
     int minor = 0;
     if (max_version != Py_None &&
-        !PyArg_ParseTuple(max_version, "ii", &major, &minor)) {
+        parse_pair(max_version, "max_version", &major, &minor) < 0) {
         return NULL;
     }
     bool versioned = major >= 1;

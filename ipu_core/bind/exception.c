@@ -73,15 +73,17 @@ ipu_py_park(ipu_py_state *state, const ipu_ctx *ctx)
     if (traceback != NULL) {
         PyException_SetTraceback(value, traceback);
     }
+    PyObject *key = PyBytes_FromString(ctx->message);
     if (state->parked == NULL) {
         state->parked = PyDict_New();
     }
-    if (state->parked == NULL ||
-        PyDict_SetItemString(state->parked, ctx->message, value) < 0) {
+    if (state->parked == NULL || key == NULL ||
+        PyDict_SetItem(state->parked, key, value) < 0) {
         PyErr_Clear(); /* the consumer gets the text alone */
     } else {
         forget_oldest(state->parked);
     }
+    Py_XDECREF(key);
     Py_XDECREF(type);
     Py_XDECREF(value);
     Py_XDECREF(traceback);
@@ -94,13 +96,14 @@ take_parked(ipu_py_state *state, const ipu_ctx *ctx)
     if (state->parked == NULL) {
         return NULL;
     }
-    PyObject *value = PyDict_GetItemString(state->parked, ctx->message);
+    PyObject *key = PyBytes_FromString(ctx->message);
+    PyObject *value = key == NULL ? NULL : PyDict_GetItemWithError(state->parked, key);
     if (value != NULL) {
         Py_INCREF(value); /* the table's own goes */
-        if (PyDict_DelItemString(state->parked, ctx->message) < 0) {
-            PyErr_Clear();
-        }
+        (void)PyDict_DelItem(state->parked, key);
     }
+    PyErr_Clear();
+    Py_XDECREF(key);
     return value;
 }
 
@@ -128,7 +131,7 @@ ipu_py_raise(ipu_py_state *state, const ipu_ctx *ctx)
         PyErr_Format(class, "%s [%s:%d]", message, ctx->source.file,
                      (int)ctx->source.line);
     } else {
-        PyErr_SetString(class, message);
+        PyErr_Format(class, "%s", message); /* which replaces what is no UTF-8 */
     }
     Py_DECREF(class);
     return NULL;

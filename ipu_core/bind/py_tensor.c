@@ -227,6 +227,15 @@ tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
         return -1;
     }
     int32_t rank = tensor->type.shape.rank;
+    int32_t long_axes = 0; /* with one of them, or none, both orders are one */
+    for (int32_t i = 0; i < rank; i++) {
+        long_axes += tensor->type.shape.dims[i] != 1;
+    }
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && long_axes > 1 &&
+        ipu_shape_elements(&tensor->type.shape) > 0) {
+        PyErr_SetString(PyExc_BufferError, "tensors are in C order");
+        return -1;
+    }
     Py_ssize_t item = (Py_ssize_t)ipu_dtype_bytes(tensor->type.dtype);
     Py_ssize_t *geometry = PyMem_Malloc(2 * IPU_MAX_RANK * sizeof(Py_ssize_t));
     if (geometry == NULL) {

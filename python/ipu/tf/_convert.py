@@ -63,15 +63,18 @@ def convert_to_tensor(
     """
     if dtype is None and dtype_hint is not None and not hasattr(value, "dtype"):
         dtype = dtype_hint
+    if dtype is None:
+        return Tensor(value)
+    kind = as_dtype(dtype)
+    if not isinstance(value, Tensor) and not hasattr(value, "__ipu_tensor__"):
+        return Tensor(value, kind.name)
     tensor = Tensor(value)
-    if dtype is None or tensor.dtype == dtype:
-        return tensor
-    if isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__"):
+    if tensor.dtype != kind:
         raise TypeError(
-            f"Tensor conversion requested dtype {as_dtype(dtype).name} for a tensor of "
+            f"Tensor conversion requested dtype {kind.name} for a tensor of "
             f"dtype {tensor.dtype.name}. Use tf.cast."
         )
-    return Tensor(value, as_dtype(dtype).name)
+    return tensor
 
 
 def constant(

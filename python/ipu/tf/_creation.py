@@ -31,7 +31,8 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
 
 
 def _filled(shape: Any, value: float, dtype: Any) -> Tensor:
-    number = Tensor(value, as_dtype(dtype).name)
+    kind = as_dtype(dtype)
+    number = Tensor(bool(value) if kind.is_bool else value, kind.name)
     return apply("broadcast", (number,), {"shape": sizes_of(shape)})
 
 
@@ -133,7 +134,9 @@ def range(
         found = next((n for n in order if n in names), "int32")
         dtype = "float32" if found == "float" else found
     numbers = [v.numpy() if isinstance(v, Tensor) else v for v in given]
-    return Tensor(np.arange(*numbers, dtype=as_dtype(dtype).as_numpy_dtype))
+    kind = as_dtype(dtype)
+    counted = np.arange(*numbers, dtype=None if kind.is_integer else kind.as_numpy_dtype)
+    return Tensor(counted, kind.name)
 
 
 @op
@@ -193,19 +196,24 @@ def one_hot(
         >>> tf.one_hot([0, 2], 3).numpy().tolist()
         [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    on = 1 if on_value is None else on_value
-    off = 0 if off_value is None else off_value
     if dtype is None:
         given = [v for v in (on_value, off_value) if v is not None]
         dtype = Tensor(given[0]).dtype if given else float32
+    on, off = (
+        float(Tensor(known_value(value, "on_value and off_value"), as_dtype(dtype).name))
+        for value in (
+            1 if on_value is None else on_value,
+            0 if off_value is None else off_value,
+        )
+    )
     return apply(
         "one_hot",
         (Tensor(indices),),
         {
             "depth": int(known_value(depth, "depth")),
             "axis": -1 if axis is None else axis,
-            "on_value": float(known_value(on, "on_value")),
-            "off_value": float(known_value(off, "off_value")),
+            "on_value": on,
+            "off_value": off,
             "dtype": as_dtype(dtype).name,
         },
     )

@@ -84,15 +84,23 @@ class Variable:
             )
         return initial_value
 
+    @staticmethod
+    def _first_value(value: Any, dtype: Any) -> Tensor:
+        """The first value in the variable's dtype, which is one of the device's."""
+        is_tensor = isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__")
+        if dtype is not None and not is_tensor:
+            return Tensor(value, as_dtype(dtype).name)
+        tensor = Tensor(value)
+        if dtype is not None:
+            return Tensor(tensor, as_dtype(dtype).name)
+        narrow = {"float64": "float32", "int64": "int32"}.get(tensor.dtype.name)
+        # through an array: a number that does not fit is an error
+        return tensor if narrow is None else Tensor(tensor.numpy(), narrow)
+
     def _create(
         self, value: Any, trainable: bool, name: str | None, dtype: Any, shape: Any
     ) -> None:
-        tensor = value if isinstance(value, Tensor) else Tensor(value)
-        if dtype is not None and tensor.dtype != dtype:
-            tensor = Tensor(tensor, as_dtype(dtype).name)
-        if tensor.dtype.name in ("float64", "int64") and dtype is None:
-            narrow = "float32" if tensor.dtype.is_floating else "int32"
-            tensor = Tensor(tensor, narrow)
+        tensor = self._first_value(value, dtype)
         if shape is not None and tuple(shape) != tensor.shape:
             raise ValueError(
                 f"The initial value's shape {tensor.shape} is not the given {shape}."

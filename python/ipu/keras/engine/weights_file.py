@@ -155,12 +155,50 @@ def load(
         variable.assign(array)
 
 
-def _metadata(data: bytes) -> dict[str, str]:
+def _contents(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:
+    """All arrays of a file by name, and its metadata.
+
+    Raises:
+        ValueError: It is damaged.
+    """
     import json
 
-    size = int.from_bytes(data[:8], "little")
-    about: dict[str, str] = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
-    return about
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        arrays = from_bytes(data)
+        size = int.from_bytes(data[:8], "little")
+        about = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise _damaged(path, f"{type(error).__name__}: {error}") from error
+    return arrays, about
+
+
+def _damaged(path: str, reason: str) -> ValueError:
+    return ValueError(
+        f"The file {path!r} is damaged or no safetensors file, nothing was loaded "
+        f"({reason})."
+    )
+
+
+def _order(path: str, about: Mapping[str, str], key: str, names: set[str]) -> list[str]:
+    """The list of names under ``key`` of the metadata, which must be ``names``."""
+    import json
+
+    try:
+        order = json.loads(about.get(key, "null"))
+    except ValueError as error:
+        raise _damaged(path, f"its {key!r} is no JSON: {error}") from error
+    if not isinstance(order, list) or not all(isinstance(name, str) for name in order):
+        raise _damaged(path, f"its {key!r} is no list of names")
+    if len(order) != len(names) or set(order) != names:
+        raise _damaged(
+            path, f"its list of names, {key!r}, does not agree with its contents"
+        )
+    return order
 
 
 def read_about(
@@ -178,51 +216,19 @@ def read_about(
         FileNotFoundError: There is no such file.
         ValueError: It is damaged.
     """
-    import json
-
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as from_bytes
-
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path!r} with a model.")
-    with open(path, "rb") as file:
-        data = file.read()
-    try:
-        arrays = from_bytes(data)
-        about = _metadata(data)
-        order = json.loads(about.get("optimizer_order", "[]"))
-        return about, [arrays[key] for key in order]
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"The file {path!r} is damaged or no safetensors file, nothing was loaded "
-            f"({error})."
-        ) from error
+    arrays, about = _contents(path)
+    names = {key for key in arrays if key.startswith(_STATE)}
+    if not names and "optimizer_order" not in about:
+        return about, []
+    return about, [arrays[key] for key in _order(path, about, "optimizer_order", names)]
 
 
 def _read(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], list[str] | None]:
     """All arrays of a file, and the order of their names where the file says it."""
-    import json
-
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as from_bytes
-
-    with open(path, "rb") as file:
-        data = file.read()
-    try:
-        arrays = from_bytes(data)
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"The file {path!r} is damaged or no safetensors file, nothing was loaded "
-            f"({error})."
-        ) from error
-    about = _metadata(data)
+    arrays, about = _contents(path)
     arrays = {key: a for key, a in arrays.items() if not key.startswith(_STATE)}
-    order = None
-    if about.get("format") == _FORMAT:
-        order = json.loads(about["order"])
-        if sorted(order) != sorted(arrays):
-            raise ValueError(
-                f"The file {path!r} is damaged, nothing was loaded: its list of names "
-                "does not agree with its contents."
-            )
-    return arrays, order
+    if about.get("format") != _FORMAT:
+        return arrays, None
+    return arrays, _order(path, about, "order", set(arrays))

@@ -31,6 +31,7 @@ __all__ = [
 
 CoreSpec = tuple[str, "tuple[int | None, ...] | None"]
 
+_MAX_RANK = 8
 _SUPPORTED = frozenset(("float16", "float32", "float64", "bool")) | {
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
@@ -115,7 +116,9 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
 
 def _holds_arrays(value: Any) -> bool:
     """Tell whether the first leaf of a nested list has a dtype of its own."""
-    while isinstance(value, list) and value:
+    for _ in range(_MAX_RANK):
+        if not isinstance(value, list) or not value:
+            break
         value = value[0]
     return hasattr(value, "dtype")
 
