@@ -1,4 +1,4 @@
-"""Numbers that a dtype cannot hold are errors at every door, and so are endless lists."""
+"""Numbers that a dtype cannot hold are errors at every door; so are endless lists."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ DOORS: dict[str, Callable[[], Any]] = {
     "dtype_hint": lambda: tf.convert_to_tensor(300, dtype_hint=tf.uint8),
     "add": lambda: BYTES + 300,
     "radd": lambda: 300 + BYTES,
-    "add_list": lambda: BYTES + [300, 1],
+    "add_list": lambda: [300, 1] * BYTES,
     "add_array": lambda: BYTES + np.array([300, 1]),
     "add_scalar": lambda: BYTES + np.int64(300),
     "tf_add": lambda: tf.add(BYTES, 300),
@@ -105,7 +105,9 @@ def test_floats() -> None:
     assert float(tf.constant(largest)) == largest
     assert float(tf.constant([largest * (1 + 1e-9)])[0]) == largest  # rounds down
     for bad in (1e39, -1e300, [1.0, 1e300], np.array([1e300])):
-        with pytest.raises(ValueError, match="does not fit into float32, whose largest"):
+        with pytest.raises(
+            ValueError, match="does not fit into float32, whose largest"
+        ):
             tf.constant(bad, tf.float32)
     with pytest.raises(ValueError, match="does not fit into float32"):
         tf.constant(1e300)

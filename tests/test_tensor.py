@@ -347,7 +347,9 @@ def test_dlpack_arguments() -> None:
     for version in ((1, 0), [1, 0], (0, 8), (2, 3)):
         assert "dltensor" in repr(tensor.__dlpack__(max_version=version))
     for bad in ("1.0", 1, (1,), (1, 2, 3), (1, "0"), [None, 0], {}):
-        with pytest.raises(TypeError, match=r"max_version=\.\.\.\) must be two integers"):
+        with pytest.raises(
+            TypeError, match=r"max_version=\.\.\.\) must be two integers"
+        ):
             tensor.__dlpack__(max_version=bad)
         with pytest.raises(TypeError, match=r"dl_device=\.\.\.\) must be two integers"):
             tensor.__dlpack__(dl_device=bad)

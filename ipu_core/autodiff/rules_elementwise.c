@@ -32,8 +32,9 @@ UNARY_RULE(neg, NEG(g))
 UNARY_RULE(abs, MUL(g, ipu__rule_unary(r, IPU_OP_ID_SIGN, x)))
 UNARY_RULE(exp, MUL(g, y))
 UNARY_RULE(log, DIV(g, x))
-UNARY_RULE(sqrt, DIV(MUL(g, NUMBER(0.5)), y))
-UNARY_RULE(rsqrt, MUL(MUL(MUL(MUL(g, NUMBER(-0.5)), y), y), y))
+UNARY_RULE(sqrt, ipu__rule_binary(r, IPU_OP_ID_SQRT_GRAD, y, g))
+UNARY_RULE(rsqrt, ipu__rule_binary(r, IPU_OP_ID_RSQRT_GRAD, y, g))
+UNARY_RULE(reciprocal, ipu__rule_binary(r, IPU_OP_ID_RECIPROCAL_GRAD, y, g))
 UNARY_RULE(square, MUL(g, MUL(x, NUMBER(2.0))))
 UNARY_RULE(tanh, ipu__rule_binary(r, IPU_OP_ID_TANH_GRAD, y, g))
 UNARY_RULE(sigmoid, ipu__rule_binary(r, IPU_OP_ID_SIGMOID_GRAD, y, g))
@@ -73,6 +74,48 @@ BINARY_RULE(tanh_grad, MUL(MUL(MUL(g, b), NUMBER(-2.0)), a),
             ipu__rule_binary(r, IPU_OP_ID_TANH_GRAD, a, g))
 BINARY_RULE(sigmoid_grad, MUL(MUL(MUL(SUB(a, NUMBER(0.5)), NUMBER(-2.0)), g), b),
             ipu__rule_binary(r, IPU_OP_ID_SIGMOID_GRAD, a, g))
+
+/* Of (y, dy) with a factor `both` = g dy that is 0 where either is: what falls away in
+ * the first derivative has no share in the second one. */
+static ipu_value
+unless_zero(ipu_rule *r, ipu_value both, ipu_value value)
+{
+    ipu_value zero = NUMBER(0.0);
+    ipu_value falls_away = ipu__rule_binary(r, IPU_OP_ID_EQUAL, both, zero);
+    return ipu__rule_select(r, falls_away, zero, value);
+}
+
+/* d/dy of dy / (2 y) is -dy / (2 y^2), in terms of the op itself: twice half over y */
+static ipu_value
+sqrt_grad_by_y(ipu_rule *r, ipu_value y, ipu_value both)
+{
+    ipu_value once = ipu__rule_binary(r, IPU_OP_ID_SQRT_GRAD, y, both);
+    ipu_value twice = ipu__rule_binary(r, IPU_OP_ID_SQRT_GRAD, y, once);
+    return MUL(twice, NUMBER(-2.0));
+}
+
+/* -dy y^3 / 2 */
+static ipu_value
+rsqrt_grad_by_y(ipu_rule *r, ipu_value y, ipu_value both)
+{
+    ipu_value scaled = MUL(both, NUMBER(-1.5));
+    return unless_zero(r, both, MUL(MUL(scaled, y), y));
+}
+
+/* -dy y^2 */
+static ipu_value
+reciprocal_grad_by_y(ipu_rule *r, ipu_value y, ipu_value both)
+{
+    ipu_value scaled = MUL(both, NUMBER(-2.0));
+    return unless_zero(r, both, MUL(scaled, y));
+}
+
+BINARY_RULE(sqrt_grad, sqrt_grad_by_y(r, a, MUL(g, b)),
+            ipu__rule_binary(r, IPU_OP_ID_SQRT_GRAD, a, g))
+BINARY_RULE(rsqrt_grad, rsqrt_grad_by_y(r, a, MUL(g, b)),
+            ipu__rule_binary(r, IPU_OP_ID_RSQRT_GRAD, a, g))
+BINARY_RULE(reciprocal_grad, reciprocal_grad_by_y(r, a, MUL(g, b)),
+            ipu__rule_binary(r, IPU_OP_ID_RECIPROCAL_GRAD, a, g))
 
 /* The base's gradient is 0 where the exponent is, also at base 0, where the formula has
  * 0 * infinity. The exponent's is 0 where the base is not positive, as TensorFlow has

@@ -53,7 +53,6 @@ bell(ipu_rule *r, double factor, bool falls, ipu_value x)
 static const double two_by_root_pi = 1.12837916709551257390;
 static const double half_root_pi = 0.88622692545275801365;
 
-UNARY_RULE(reciprocal, NEG(MUL(g, UNARY(SQUARE, y))))
 UNARY_RULE(log1p, DIV(g, one_and(r, IPU_OP_ID_ADD, x)))
 UNARY_RULE(expm1, MUL(g, UNARY(EXP, x)))
 UNARY_RULE(sin, MUL(g, UNARY(COS, x)))

@@ -62,8 +62,7 @@ typedef struct ipu_py_state {
     IPU_PY_TYPE_LIST(X)
 #undef X
     PyObject *errors; /* module ipu._errors, found at the first error */
-    PyObject *
-        parked; /* dict: exceptions of callbacks on any thread, by their text (bytes) */
+    PyObject *parked; /* dict: exceptions of callbacks, by the bytes of their text */
     PyObject *package_dir; /* str: frames below it are not the user's */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
     int32_t threads;

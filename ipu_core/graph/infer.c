@@ -226,6 +226,9 @@ BINARY(right_shift)
 BINARY(relu_grad)
 BINARY(tanh_grad)
 BINARY(sigmoid_grad)
+BINARY(sqrt_grad)
+BINARY(rsqrt_grad)
+BINARY(reciprocal_grad)
 
 ipu_status
 ipu_infer_cast(ipu_infer_call *call)

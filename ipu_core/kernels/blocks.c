@@ -76,6 +76,10 @@ BINARY(relu_grad_f32, float, float, x > 0.0f ? y : 0.0f)
 /* 1 - x * x would cancel near 1 */
 BINARY(tanh_grad_f32, float, float, y * ((1.0f - x) * (1.0f + x)))
 BINARY(sigmoid_grad_f32, float, float, y * (x * (1.0f - x)))
+BINARY(sqrt_grad_f32, float, float, ipu__unless_zero_f32(y, (y * 0.5f) / x))
+BINARY(rsqrt_grad_f32, float, float,
+       ipu__unless_zero_f32(y, (((y * -0.5f) * x) * x) * x))
+BINARY(reciprocal_grad_f32, float, float, ipu__unless_zero_f32(y, -((y * x) * x)))
 
 /* Integers wrap: unsigned arithmetic of the same width. */
 #define INTEGER_LOOPS(suffix, type, wide) \
@@ -376,6 +380,9 @@ static const row rows[] = {
     SAME(RELU_GRAD, FLOAT32, relu_grad_f32)
     SAME(TANH_GRAD, FLOAT32, tanh_grad_f32)
     SAME(SIGMOID_GRAD, FLOAT32, sigmoid_grad_f32)
+    SAME(SQRT_GRAD, FLOAT32, sqrt_grad_f32)
+    SAME(RSQRT_GRAD, FLOAT32, rsqrt_grad_f32)
+    SAME(RECIPROCAL_GRAD, FLOAT32, reciprocal_grad_f32)
     COMPARE_ROWS(FLOAT32, f32)
     INTEGER_ROWS(INT32, i32)
     COMPARE_ROWS(INT32, i32)

@@ -302,4 +302,12 @@ ipu__relu_f32(float x)
     return 0.0f > x ? 0.0f : x;
 }
 
+/* 0 where `y` is, whatever the value is there: a function's argument is computed on all
+ * elements, so that loops need no branch around a division. */
+IPU_INLINE float
+ipu__unless_zero_f32(float y, float value)
+{
+    return y == 0.0f ? 0.0f : value;
+}
+
 #endif

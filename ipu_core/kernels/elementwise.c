@@ -425,4 +425,7 @@ CHOOSE(select)
 CHOOSE(relu_grad)
 CHOOSE(tanh_grad)
 CHOOSE(sigmoid_grad)
+CHOOSE(sqrt_grad)
+CHOOSE(rsqrt_grad)
+CHOOSE(reciprocal_grad)
 #undef CHOOSE

@@ -152,4 +152,7 @@ REFERENCE(select)
 REFERENCE(relu_grad)
 REFERENCE(tanh_grad)
 REFERENCE(sigmoid_grad)
+REFERENCE(sqrt_grad)
+REFERENCE(rsqrt_grad)
+REFERENCE(reciprocal_grad)
 #undef REFERENCE

@@ -347,6 +347,12 @@ float_apply(ipu_op op, double a, double b)
         return b * (1.0 - a * a);
     case IPU_OP_ID_SIGMOID_GRAD:
         return b * (a * (1.0 - a));
+    case IPU_OP_ID_SQRT_GRAD:
+        return b == 0.0 ? 0.0 : (b * 0.5) / a;
+    case IPU_OP_ID_RSQRT_GRAD:
+        return b == 0.0 ? 0.0 : (((b * -0.5) * a) * a) * a;
+    case IPU_OP_ID_RECIPROCAL_GRAD:
+        return b == 0.0 ? 0.0 : -((b * a) * a);
     default:
         return float_function(op, a, b);
     }

@@ -135,7 +135,9 @@ def range(
         dtype = "float32" if found == "float" else found
     numbers = [v.numpy() if isinstance(v, Tensor) else v for v in given]
     kind = as_dtype(dtype)
-    counted = np.arange(*numbers, dtype=None if kind.is_integer else kind.as_numpy_dtype)
+    counted = np.arange(
+        *numbers, dtype=None if kind.is_integer else kind.as_numpy_dtype
+    )
     return Tensor(counted, kind.name)
 
 
@@ -200,7 +202,9 @@ def one_hot(
         given = [v for v in (on_value, off_value) if v is not None]
         dtype = Tensor(given[0]).dtype if given else float32
     on, off = (
-        float(Tensor(known_value(value, "on_value and off_value"), as_dtype(dtype).name))
+        float(
+            Tensor(known_value(value, "on_value and off_value"), as_dtype(dtype).name)
+        )
         for value in (
             1 if on_value is None else on_value,
             0 if off_value is None else off_value,

@@ -94,13 +94,6 @@ def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
             size.append(1)
             strides.append(1)
         axis += 1
-    if not tensor.is_symbolic and _core.open_trace() is not None:
-        # part of a known value, such as tf.shape(x)[0], is known in a trace too
-        parts = tuple(
-            slice(b, b + s * d if b + s * d >= 0 else None, d)
-            for b, s, d in zip(begin, size, strides, strict=True)
-        )
-        return _core.Tensor(np.ascontiguousarray(tensor.numpy()[parts]).reshape(shape))
     whole = all(
         b == 0 and s == n and d == 1
         for b, s, d, n in zip(begin, size, strides, tensor.shape, strict=True)
