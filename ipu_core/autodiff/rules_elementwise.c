@@ -15,6 +15,13 @@
 #define DIV(a, b) ipu__rule_binary(r, IPU_OP_ID_DIV, (a), (b))
 #define NUMBER(number) ipu__rule_number(r, r->grads[0], (number))
 
+static ipu_value
+zeros_like(ipu_rule *r, ipu_value like, ipu_value x)
+{
+    ipu_shape shape = ipu__rule_type(r, x).shape;
+    return ipu__rule_broadcast(r, ipu__rule_number(r, like, 0.0), &shape);
+}
+
 /* rule(op): `g` is the gradient, `x` the input, `y` the result. */
 #define UNARY_RULE(text, expression) \
     ipu_status ipu_gradient_##text(ipu_rule *r) \
@@ -30,6 +37,8 @@
 
 UNARY_RULE(neg, NEG(g))
 UNARY_RULE(abs, MUL(g, ipu__rule_unary(r, IPU_OP_ID_SIGN, x)))
+/* 0 everywhere, also at 0, and not absent, as in TensorFlow */
+UNARY_RULE(sign, zeros_like(r, g, x))
 UNARY_RULE(exp, MUL(g, y))
 UNARY_RULE(log, DIV(g, x))
 UNARY_RULE(sqrt, ipu__rule_binary(r, IPU_OP_ID_SQRT_GRAD, y, g))

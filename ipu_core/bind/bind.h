@@ -158,6 +158,9 @@ typedef struct ipu_py_storage {
     void *data;
 } ipu_py_storage;
 
+/* With one reference; NULL without an exception. */
+ipu_py_storage *ipu_py_storage_new(ipu_py_state *state, size_t bytes);
+void ipu_py_storage_release(ipu_py_state *state, ipu_py_storage *storage);
 void ipu_py_storage_free_spare(ipu_py_state *state);
 
 typedef struct ipu_py_tensor {

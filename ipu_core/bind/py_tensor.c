@@ -6,68 +6,11 @@
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "bind/dlpack.h"
 
-/* --- storage and creation -------------------------------------------------------- */
-
-static ipu_py_storage *
-storage_new(ipu_py_state *state, size_t bytes)
-{
-    ipu_py_storage *storage;
-    if (bytes <= IPU_PY_SPARE_BYTES && state->spare_count > 0) {
-        storage = state->spare[--state->spare_count];
-        storage->references = 1;
-        storage->bytes = bytes;
-        return storage;
-    }
-    storage = PyMem_Malloc(sizeof(*storage));
-    if (storage == NULL) {
-        return NULL;
-    }
-    size_t room = bytes <= IPU_PY_SPARE_BYTES ? IPU_PY_SPARE_BYTES : bytes;
-    size_t whole = ipu_buffer_round_up(room + IPU_SLACK_BYTES);
-    storage->references = 1;
-    storage->bytes = bytes;
-    storage->data = aligned_alloc(IPU_BUFFER_ALIGNMENT, whole);
-    if (storage->data == NULL) {
-        PyMem_Free(storage);
-        return NULL;
-    }
-    memset((char *)storage->data + bytes, 0, whole - bytes);
-    return storage;
-}
-
-static void
-storage_free(ipu_py_storage *storage)
-{
-    free(storage->data);
-    PyMem_Free(storage);
-}
-
-static void
-storage_release(ipu_py_state *state, ipu_py_storage *storage)
-{
-    if (storage == NULL || --storage->references > 0) {
-        return;
-    }
-    if (storage->bytes <= IPU_PY_SPARE_BYTES && state != NULL &&
-        state->spare_count < IPU_PY_SPARE_COUNT) {
-        state->spare[state->spare_count++] = storage;
-        return;
-    }
-    storage_free(storage);
-}
-
-void
-ipu_py_storage_free_spare(ipu_py_state *state)
-{
-    while (state->spare_count > 0) {
-        storage_free(state->spare[--state->spare_count]);
-    }
-}
+/* --- creation ------------------------------------------------------------------- */
 
 bool
 ipu_py_is_tensor(ipu_py_state *state, PyObject *object)
@@ -93,7 +36,7 @@ ipu_py_tensor_new(ipu_py_state *state, const ipu_type *type)
 {
     ipu_py_tensor *tensor = tensor_alloc(state, type);
     if (tensor != NULL) {
-        tensor->storage = storage_new(state, ipu_type_bytes(type));
+        tensor->storage = ipu_py_storage_new(state, ipu_type_bytes(type));
         if (tensor->storage == NULL) {
             Py_DECREF(tensor);
             PyErr_Format(PyExc_MemoryError, "out of memory: a tensor of %zu bytes",
@@ -204,7 +147,8 @@ tensor_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     tensor_clear(self);
-    storage_release(ipu_py_state_of_type(type), ((ipu_py_tensor *)self)->storage);
+    ipu_py_storage_release(ipu_py_state_of_type(type),
+                           ((ipu_py_tensor *)self)->storage);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
@@ -536,6 +480,12 @@ tensor_html(PyObject *self, PyObject *Py_UNUSED(ignored))
 }
 
 static PyObject *
+tensor_ref(PyObject *self, PyObject *Py_UNUSED(ignored))
+{
+    return in_python("tensor_ref", self, NULL);
+}
+
+static PyObject *
 tensor_set_shape(PyObject *self, PyObject *shape)
 {
     return in_python("tensor_set_shape", self, shape);
@@ -557,6 +507,17 @@ is_operand(ipu_py_state *state, PyObject *object)
            PyFloat_Check(object) || ipu_py_is_array(object) || PyList_Check(object) ||
            PyObject_HasAttrString(object, "__ipu_tensor__") ||
            ipu_py_is_foreign(object);
+}
+
+/* Python's true division: integers divide in floating point, wide ones in float64
+ * where that exists. */
+static ipu_dtype
+quotient_dtype(ipu_py_state *state, ipu_dtype dtype)
+{
+    PyObject *open = ipu_py_open_trace(state);
+    bool on_device = open != NULL && !ipu_py_trace_of(open)->graph->host;
+    return ipu_dtype_bytes(dtype) >= 4 && !on_device ? IPU_DTYPE_FLOAT64
+                                                     : IPU_DTYPE_FLOAT32;
 }
 
 static PyObject *
@@ -600,10 +561,10 @@ binary_op(PyObject *left, PyObject *right, ipu_op op)
     }
     ipu_py_tensor *inputs[2] = {left_is_tensor ? a : b, left_is_tensor ? b : a};
     if (op == IPU_OP_ID_DIV && !ipu_dtype_is_float(inputs[0]->type.dtype)) {
-        /* Python's true division: integers divide in floating point */
+        ipu_dtype quotient = quotient_dtype(state, inputs[0]->type.dtype);
         ipu_py_tensor *casts[2] = {
-            cast_tensor(state, inputs[0], IPU_DTYPE_FLOAT32),
-            cast_tensor(state, inputs[1], IPU_DTYPE_FLOAT32),
+            cast_tensor(state, inputs[0], (int)quotient),
+            cast_tensor(state, inputs[1], (int)quotient),
         };
         PyObject *result = casts[0] == NULL || casts[1] == NULL
                                ? NULL
@@ -715,6 +676,8 @@ static PyMethodDef tensor_methods[] = {
      "__array__(dtype=None, copy=None)\n--\n\nNumPy's conversion protocol."},
     {"get_shape", tensor_call_shape, METH_NOARGS,
      "get_shape()\n--\n\nThe shape, a tf.TensorShape."},
+    {"ref", tensor_ref, METH_NOARGS,
+     "ref()\n--\n\nWhat stands for the tensor in sets and dicts."},
     {"set_shape", tensor_set_shape, METH_O,
      "set_shape(shape)\n--\n\nChecks the shape, which is always known."},
     {"__format__", tensor_format, METH_O,

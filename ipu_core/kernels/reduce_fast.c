@@ -356,8 +356,9 @@ run_argmax(const ipu_kernel_call *call)
     for (int64_t row = 0; row < rows; row++) {
         const float *x = (const float *)call->inputs[0] + row * n;
         int64_t best = 0;
-        for (int64_t j = 1; j < n && x[best] == x[best]; j++) {
-            best = x[j] > x[best] || x[j] != x[j] ? j : best;
+        for (int64_t j = 1; j < n; j++) {
+            bool from_nan = x[best] != x[best] && x[j] == x[j];
+            best = x[j] > x[best] || from_nan ? j : best;
         }
         if (spec->outputs[0].dtype == IPU_DTYPE_INT32) {
             ((int32_t *)call->outputs[0])[row] = (int32_t)best;

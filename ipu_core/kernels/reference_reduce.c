@@ -234,7 +234,7 @@ ipu_reference_all(const ipu_kernel_call *call)
     return reduce(call);
 }
 
-/* The first of equal ones; the first NaN where there is one, as NumPy does. */
+/* The first of equal ones. NaN is passed over, as in TensorFlow: of nothing else, 0. */
 static ipu_status
 place_of_extreme(const ipu_kernel_call *call, bool least)
 {
@@ -261,12 +261,10 @@ place_of_extreme(const ipu_kernel_call *call, bool least)
                 ipu__scalar_load(dtype, call->inputs[0], base + j * stride);
             ipu__scalar low = least ? element : best;
             ipu__scalar high = least ? best : element;
-            bool better = kind == 'f'   ? low.f < high.f || isnan(element.f)
+            bool better = kind == 'f'   ? low.f < high.f ||
+                                            (isnan(best.f) && !isnan(element.f))
                           : kind == 'i' ? low.i < high.i
                                         : low.u < high.u;
-            if (kind == 'f' && isnan(best.f)) {
-                break;
-            }
             if (better) {
                 best = element;
                 where = j;

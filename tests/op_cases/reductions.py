@@ -173,7 +173,9 @@ def place_cases(op: str, function: Any) -> Iterator[Case]:
         for axis in (0, 1):
 
             def by_row(x: Array, axis: int = axis) -> Array:
-                return function(x, axis=axis).astype(np.int32)
+                worst = -np.inf if op == "argmax" else np.inf  # NaN is passed over
+                known = np.where(np.isnan(x), worst, x)
+                return function(known, axis=axis).astype(np.int32)
 
             attrs = f"axis={axis}, dtype=int32"
             yield case(op, f"special{axis}", [special], by_row, attrs=attrs)

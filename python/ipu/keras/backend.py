@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._core import Tensor
 from ipu.keras import _names
 from ipu.keras._backend_state import state
 from ipu.keras.engine.call_context import current_training
@@ -63,7 +64,20 @@ __all__ = [
 
 abs = tf.abs
 clip = tf.clip_by_value
-constant = tf.constant
+
+
+def constant(
+    value: Any, dtype: Any = None, shape: Any = None, name: str | None = None
+) -> Tensor:
+    """A tensor of known values, of the default float type unless ``dtype`` is given.
+
+    Example:
+        >>> constant([1, 2]).numpy().tolist()
+        [1.0, 2.0]
+    """
+    return tf.constant(value, floatx() if dtype is None else dtype, shape)
+
+
 equal = tf.equal
 exp = tf.exp
 log = tf.math.log

@@ -148,7 +148,7 @@ def linspace(
     """``num`` evenly spaced numbers; the first is ``start``, the last ``stop``.
 
     Args:
-        start: Where it starts; a tensor of a floating-point type, of any shape.
+        start: Where it starts; a tensor of numbers, of any shape.
         stop: Where it ends; of the same shape.
         num: How many.
         name: Accepted and not used.
@@ -160,6 +160,8 @@ def linspace(
     """
     first = Tensor(start)
     last = like(stop, first)
+    if first.dtype.is_integer:  # they divide in floating point
+        first, last = first / 1, last / 1
     count = int(known_value(num, "num"))
     at = axis if axis >= 0 else axis + first.ndim + 1
     shape = [*first.shape[:at], 1, *first.shape[at:]]

@@ -196,7 +196,9 @@ def pad(
         shape = [s + a + b for s, (a, b) in zip(value.shape, ends, strict=True)]
         attrs = {"shape": shape, "begin": [a for a, _ in ends], "size": value.shape}
         return apply("slice_grad", (value,), attrs)
-    fill = like(constant_values, value)
+    fill = like(
+        bool(constant_values) if value.dtype.is_bool else constant_values, value
+    )
     for axis, counts in enumerate(ends):
         edges = []
         for count in counts:

@@ -163,7 +163,7 @@ def count_nonzero(
     input: Any,
     axis: Any = None,
     keepdims: bool = False,
-    dtype: Any = int32,
+    dtype: Any = None,
     name: str = "",
 ) -> Tensor:
     """How many elements are not 0, over ``axis``.
@@ -172,7 +172,8 @@ def count_nonzero(
         input: Anything that converts to a tensor.
         axis: An int, a list of ints, or None for all axes.
         keepdims: Keep reduced axes, with size 1.
-        dtype: Of the result; int32, as int64 does not exist on a device.
+        dtype: Of the result; int64 by default, int32 on a device, which has no wider
+            one.
         name: Accepted and not used.
 
     Example:
@@ -181,7 +182,10 @@ def count_nonzero(
     """
     tensor = Tensor(input)
     hits = tensor if tensor.dtype.is_bool else tensor != like(0, tensor)
-    return cast(_reduce("sum", cast(hits, int32), axis, keepdims), dtype)
+    wide = "int32" if on_device() else "int64"
+    if dtype is None or (on_device() and as_dtype(dtype).name == "int64"):
+        dtype = wide
+    return cast(_reduce("sum", cast(hits, wide), axis, keepdims), dtype)
 
 
 @op
@@ -200,7 +204,7 @@ def zero_fraction(value: Any, name: str = "") -> Tensor:
 def _place(row: str, value: Any, axis: int | None, output_type: Any) -> Tensor:
     tensor = Tensor(value)
     index = 0 if axis is None else axis_of(axis, tensor.ndim)
-    dtype = "int32" if output_type is None else as_dtype(output_type).name
+    dtype = "int64" if output_type is None else as_dtype(output_type).name
     if dtype == "int64" and on_device():
         dtype = "int32"
     if tensor.dtype.is_bool:
@@ -217,7 +221,8 @@ def argmax(
     Args:
         input: Anything that converts to a tensor.
         axis: Which axis; the first one by default.
-        output_type: int32 (the default, and what int64 becomes on a device) or int64.
+        output_type: int64 (the default; int32 on a device, which has no wider one) or
+            int32.
         name: Accepted and not used.
 
     Example:

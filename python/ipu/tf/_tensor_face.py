@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu.tf._reference import Reference
 
 __all__ = [
     "tensor_device",
     "tensor_format",
     "tensor_html",
+    "tensor_ref",
     "tensor_repr",
     "tensor_set_shape",
     "tensor_str",
@@ -106,6 +108,11 @@ def tensor_device(tensor: _core.Tensor) -> str:
         A full device name, empty for a value of a function that is being traced.
     """
     return "" if tensor.is_symbolic else "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def tensor_ref(tensor: _core.Tensor) -> Reference:
+    """Give what stands for the tensor in sets and dicts."""
+    return Reference(tensor)
 
 
 def tensor_set_shape(tensor: _core.Tensor, shape: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu.tf import _random_ops as random
+from ipu.tf import _shapes
 from ipu.tf._convert import Tensor, apply, cast, known_value, like, sizes_of
 from ipu.tf._dispatch import op
 from ipu.tf._elementwise import saturate_cast
@@ -23,7 +24,6 @@ from ipu.tf._image_size import (
 )
 from ipu.tf._rearrange import reverse
 from ipu.tf._reductions import reduce_mean, reduce_sum, reduce_variance
-from ipu.tf._shapes import transpose
 from ipu.tf.dtypes import as_dtype, float32
 
 __all__ = [
@@ -94,8 +94,27 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
     if turns == 2:
         return reverse(value, [-3, -2])
     if turns == 1:
-        return reverse(transpose(value, order), [-3])
-    return transpose(reverse(value, [-3]), order) if turns == 3 else value
+        return reverse(_shapes.transpose(value, order), [-3])
+    return _shapes.transpose(reverse(value, [-3]), order) if turns == 3 else value
+
+
+@op
+def transpose(image: Any, name: str | None = None) -> Tensor:
+    """Each image with rows and columns exchanged.
+
+    Args:
+        image: [height, width, channels], or a batch of them.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.image.transpose([[[1], [2]], [[3], [4]]]).numpy().tolist()
+        [[[1], [3]], [[2], [4]]]
+    """
+    value = Tensor(image)
+    axis = height_axis(value)
+    order = list(range(value.ndim))
+    order[axis], order[axis + 1] = order[axis + 1], order[axis]
+    return _shapes.transpose(value, order)
 
 
 def _maybe(image: Any, axis: int, seed: int | None) -> Tensor:

@@ -159,6 +159,28 @@ class TensorShape(tuple[Any, ...]):
     def __radd__(self, other: Any) -> TensorShape:
         return TensorShape(other).concatenate(self)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the sizes are the same, those that are not known among them.
+
+        Args:
+            other: A shape, or what makes one: a list, a tuple, a size, None.
+        """
+        if type(other) is tuple:
+            return not self._unknown and tuple.__eq__(self, other)
+        if not isinstance(other, TensorShape):
+            if not (other is None or isinstance(other, (list, tuple, int))):
+                return False
+            try:
+                other = TensorShape(other)
+            except (TypeError, ValueError):
+                return False
+        return self._unknown == other._unknown and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
     def __repr__(self) -> str:
         return "<unknown>" if self._unknown else super().__repr__()
 

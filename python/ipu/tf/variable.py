@@ -14,6 +14,7 @@ from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError
 from ipu._placement import current_device
 from ipu.tf import _tapes
+from ipu.tf._reference import Reference
 from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
@@ -246,7 +247,21 @@ class Variable:
     def __abs__(self) -> Tensor:
         return abs(self.value())
 
-    __hash__ = object.__hash__
+    def __eq__(self, other: object) -> Any:
+        return False if other is None else self.value() == _value_of(other)
+
+    def __ne__(self, other: object) -> Any:
+        return True if other is None else self.value() != _value_of(other)
+
+    def __hash__(self) -> int:
+        raise TypeError(
+            "Variable is unhashable: == compares its elements. Use variable.ref() as "
+            "the key."
+        )
+
+    def ref(self) -> Reference:
+        """What stands for the variable in sets and dicts."""
+        return Reference(self)
 
     def __repr__(self) -> str:
         value = self.numpy()
@@ -261,10 +276,13 @@ def _remove(device: _core.Device, identifier: int) -> None:
     device.variable_remove(identifier)
 
 
+def _value_of(other: Any) -> Any:
+    return other.value() if isinstance(other, Variable) else other
+
+
 def _operator(name: str) -> Callable[[Variable, Any], Any]:
     def method(self: Variable, other: Any) -> Any:
-        value = other.value() if isinstance(other, Variable) else other
-        return getattr(self.value(), name)(value)
+        return getattr(self.value(), name)(_value_of(other))
 
     method.__name__ = name
     return method

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import threading
 import types
 import warnings
 from typing import Any
@@ -21,6 +22,7 @@ from ipu.tf.autograph._transform import transform
 __all__ = ["convert", "convert_quietly", "converted_source"]
 
 _FACTORY = "ag__factory"
+_lock = threading.RLock()  # CPython 3.11's parser fails where two threads are in it
 
 
 def _class_of(function: types.FunctionType) -> str:
@@ -97,7 +99,8 @@ def convert(function: types.FunctionType) -> types.FunctionType:
     code = _compiled.get(function.__code__)
     if code is None:
         try:
-            code = _compile(function)
+            with _lock:
+                code = _compile(function)
         except _source.NothingToConvert:
             return function
         _compiled[function.__code__] = code
