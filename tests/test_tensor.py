@@ -239,7 +239,7 @@ def test_sequence_protocol() -> None:
     assert list(range(tf.constant(3))) == [0, 1, 2]
     with pytest.raises(TypeError, match="no length"):
         len(tf.constant(1))
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match="one element"):
         bool(tf.ones((2,)))
 
 

@@ -204,3 +204,34 @@ def test_parts_of_captured_tensors_carry_gradients() -> None:
         return tape.gradient(y, x)
 
     assert gradient().numpy().tolist() == [[2.0, 0.0], [6.0, 0.0]]
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "function"])
+def test_operators_on_bits(traced: bool) -> None:
+    p, q = np.array([True, True, False]), np.array([True, False, False])
+    i, j = np.array([6, 5, -1], np.int32), np.array([3, 1, 7], np.int32)
+
+    def operators(a: Any, b: Any) -> Any:
+        return a & b, a | b, a ^ b, ~a
+
+    run = tf.function(operators) if traced else operators
+    for a, b in ((p, q), (i, j)):
+        wanted = [x.tolist() for x in operators(a, b)]
+        found = run(tf.constant(a), tf.constant(b))
+        assert [x.numpy().tolist() for x in found] == wanted
+    v = tf.Variable(i)
+    assert (v & 3).numpy().tolist() == (i & 3).tolist()
+    assert (3 ^ v).numpy().tolist() == (i ^ 3).tolist()
+    with pytest.raises(TypeError):
+        tf.constant(1.0) & tf.constant(2.0)
+
+
+def test_errors_of_ranges_and_truth() -> None:
+    with pytest.raises(ValueError, match="a step that is not 0"):
+        tf.range(0, 10, 0)
+    with pytest.raises(ValueError, match="num > 0"):
+        tf.linspace(0.0, 1.0, 0)
+    with pytest.raises(ValueError, match="one element"):
+        bool(tf.constant([1, 2]))
+    with pytest.raises(TypeError, match="one element"):
+        int(tf.constant([1, 2]))

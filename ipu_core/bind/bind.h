@@ -172,6 +172,8 @@ typedef struct ipu_py_tensor {
 } ipu_py_tensor;
 
 bool ipu_py_is_tensor(ipu_py_state *state, PyObject *object);
+/* -1 with TypeError for a symbolic tensor, whose value `what` would need. */
+int ipu_py_require_eager(ipu_py_tensor *tensor, const char *what);
 /* A new eager tensor of uninitialised memory. */
 ipu_py_tensor *ipu_py_tensor_new(ipu_py_state *state, const ipu_type *type);
 /* The same bytes under another type of equal size. */

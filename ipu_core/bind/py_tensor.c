@@ -86,8 +86,8 @@ state_of(PyObject *self)
     return ipu_py_state_of_type(Py_TYPE(self));
 }
 
-static int
-require_eager(ipu_py_tensor *self, const char *what)
+int
+ipu_py_require_eager(ipu_py_tensor *self, const char *what)
 {
     if (self->storage != NULL) {
         return 0;
@@ -153,71 +153,10 @@ tensor_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static int
-tensor_getbuffer(PyObject *self, Py_buffer *view, int flags)
-{
-    ipu_py_tensor *tensor = (ipu_py_tensor *)self;
-    static char *const formats[] = {
-        [IPU_DTYPE_FLOAT32] = "f", [IPU_DTYPE_FLOAT16] = "e", [IPU_DTYPE_INT32] = "i",
-        [IPU_DTYPE_INT8] = "b",    [IPU_DTYPE_UINT8] = "B",   [IPU_DTYPE_BOOL] = "?",
-        [IPU_DTYPE_FLOAT64] = "d", [IPU_DTYPE_INT64] = "q",   [IPU_DTYPE_INT16] = "h",
-        [IPU_DTYPE_UINT16] = "H",  [IPU_DTYPE_UINT32] = "I",  [IPU_DTYPE_UINT64] = "Q",
-    };
-    if (require_eager(tensor, "a buffer") < 0) {
-        return -1;
-    }
-    if (flags & PyBUF_WRITABLE) {
-        PyErr_SetString(PyExc_BufferError, "tensors are read-only");
-        return -1;
-    }
-    int32_t rank = tensor->type.shape.rank;
-    int32_t long_axes = 0; /* with one of them, or none, both orders are one */
-    for (int32_t i = 0; i < rank; i++) {
-        long_axes += tensor->type.shape.dims[i] != 1;
-    }
-    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && long_axes > 1 &&
-        ipu_shape_elements(&tensor->type.shape) > 0) {
-        PyErr_SetString(PyExc_BufferError, "tensors are in C order");
-        return -1;
-    }
-    Py_ssize_t item = (Py_ssize_t)ipu_dtype_bytes(tensor->type.dtype);
-    Py_ssize_t *geometry = PyMem_Malloc(2 * IPU_MAX_RANK * sizeof(Py_ssize_t));
-    if (geometry == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    Py_ssize_t stride = item;
-    for (int32_t i = rank - 1; i >= 0; i--) {
-        geometry[i] = (Py_ssize_t)tensor->type.shape.dims[i];
-        geometry[IPU_MAX_RANK + i] = stride;
-        stride *= geometry[i];
-    }
-    *view = (Py_buffer){
-        .buf = tensor->storage->data,
-        .obj = Py_NewRef(self),
-        .len = (Py_ssize_t)ipu_type_bytes(&tensor->type),
-        .readonly = 1,
-        .itemsize = item,
-        .format = (flags & PyBUF_FORMAT) ? formats[tensor->type.dtype] : NULL,
-        .ndim = rank,
-        .shape = (flags & PyBUF_ND) ? geometry : NULL,
-        .strides =
-            (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? geometry + IPU_MAX_RANK : NULL,
-        .internal = geometry,
-    };
-    return 0;
-}
-
-static void
-tensor_releasebuffer(PyObject *Py_UNUSED(self), Py_buffer *view)
-{
-    PyMem_Free(view->internal);
-}
-
 static PyObject *
 tensor_view_array(PyObject *self, const char *what)
 {
-    if (require_eager((ipu_py_tensor *)self, what) < 0) {
+    if (ipu_py_require_eager((ipu_py_tensor *)self, what) < 0) {
         return NULL;
     }
     PyObject *view = PyMemoryView_FromObject(self);
@@ -381,16 +320,17 @@ tensor_iter(PyObject *self)
     return PySeqIter_New(self);
 }
 
-/* The tensor's single element as a NumPy scalar, for int(), float(), bool(). */
+/* The tensor's single element as a NumPy scalar, for int(), float(), bool(); the
+ * exception is for several. */
 static PyObject *
-tensor_single(PyObject *self, const char *what)
+tensor_single(PyObject *self, const char *what, PyObject *exception)
 {
     ipu_py_tensor *tensor = (ipu_py_tensor *)self;
-    if (require_eager(tensor, what) < 0) {
+    if (ipu_py_require_eager(tensor, what) < 0) {
         return NULL;
     }
     if (ipu_shape_elements(&tensor->type.shape) != 1) {
-        PyErr_Format(PyExc_TypeError, "%s needs a tensor of one element", what);
+        PyErr_Format(exception, "%s needs a tensor of one element", what);
         return NULL;
     }
     PyObject *array = tensor_view_array(self, what);
@@ -402,7 +342,7 @@ tensor_single(PyObject *self, const char *what)
 static PyObject *
 tensor_int(PyObject *self)
 {
-    PyObject *item = tensor_single(self, "int()");
+    PyObject *item = tensor_single(self, "int()", PyExc_TypeError);
     PyObject *result = item == NULL ? NULL : PyNumber_Long(item);
     Py_XDECREF(item);
     return result;
@@ -415,7 +355,8 @@ tensor_as_index(PyObject *self)
         PyErr_SetString(PyExc_TypeError, "a floating-point tensor cannot be an index");
         return NULL;
     }
-    PyObject *item = tensor_single(self, "an index of a Python sequence");
+    PyObject *item =
+        tensor_single(self, "an index of a Python sequence", PyExc_TypeError);
     PyObject *result = item == NULL ? NULL : PyNumber_Long(item);
     Py_XDECREF(item);
     return result;
@@ -424,7 +365,7 @@ tensor_as_index(PyObject *self)
 static PyObject *
 tensor_float(PyObject *self)
 {
-    PyObject *item = tensor_single(self, "float()");
+    PyObject *item = tensor_single(self, "float()", PyExc_TypeError);
     PyObject *result = item == NULL ? NULL : PyNumber_Float(item);
     Py_XDECREF(item);
     return result;
@@ -433,7 +374,7 @@ tensor_float(PyObject *self)
 static int
 tensor_bool(PyObject *self)
 {
-    PyObject *item = tensor_single(self, "bool()");
+    PyObject *item = tensor_single(self, "bool()", PyExc_ValueError);
     int result = item == NULL ? -1 : PyObject_IsTrue(item);
     Py_XDECREF(item);
     return result;
@@ -509,6 +450,18 @@ is_operand(ipu_py_state *state, PyObject *object)
            ipu_py_is_foreign(object);
 }
 
+/* One of them is a tensor. */
+static ipu_py_state *
+state_of_operands(PyObject *left, PyObject *right)
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(left));
+    if (state == NULL) {
+        PyErr_Clear();
+        state = state_of(right);
+    }
+    return state;
+}
+
 /* Python's true division: integers divide in floating point, wide ones in float64
  * where that exists. */
 static ipu_dtype
@@ -523,12 +476,7 @@ quotient_dtype(ipu_py_state *state, ipu_dtype dtype)
 static PyObject *
 binary_op(PyObject *left, PyObject *right, ipu_op op)
 {
-    PyTypeObject *type = Py_TYPE(left);
-    ipu_py_state *state = ipu_py_state_of_type(type);
-    if (state == NULL) {
-        PyErr_Clear();
-        state = ipu_py_state_of_type(Py_TYPE(right));
-    }
+    ipu_py_state *state = state_of_operands(left, right);
     if (state == NULL) {
         return NULL;
     }
@@ -600,9 +548,36 @@ BINARY_SLOT(div, DIV)
 BINARY_SLOT(floor_div, FLOOR_DIV)
 BINARY_SLOT(mod, FLOOR_MOD)
 BINARY_SLOT(matmul, MATMUL)
-BINARY_SLOT(and, LOGICAL_AND)
-BINARY_SLOT(or, LOGICAL_OR)
 #undef BINARY_SLOT
+
+static bool
+is_of_bools(ipu_py_state *state, PyObject *object)
+{
+    return ipu_py_is_tensor(state, object) &&
+           ((ipu_py_tensor *)object)->type.dtype == IPU_DTYPE_BOOL;
+}
+
+/* Of bools the one, of integers the other. */
+static PyObject *
+bits_op(PyObject *left, PyObject *right, ipu_op logical, ipu_op bitwise)
+{
+    ipu_py_state *state = state_of_operands(left, right);
+    if (state == NULL) {
+        return NULL;
+    }
+    bool of_bools = is_of_bools(state, left) || is_of_bools(state, right);
+    return binary_op(left, right, of_bools ? logical : bitwise);
+}
+
+#define BITS_SLOT(name, LOGICAL, BITWISE) \
+    static PyObject *slot_##name(PyObject *left, PyObject *right) \
+    { \
+        return bits_op(left, right, IPU_OP_ID_##LOGICAL, IPU_OP_ID_##BITWISE); \
+    }
+BITS_SLOT(and, LOGICAL_AND, BITWISE_AND)
+BITS_SLOT(or, LOGICAL_OR, BITWISE_OR)
+BITS_SLOT(xor, NOT_EQUAL, BITWISE_XOR)
+#undef BITS_SLOT
 
 static PyObject *
 slot_pow(PyObject *left, PyObject *right, PyObject *modulus)
@@ -628,7 +603,8 @@ slot_abs(PyObject *self)
 static PyObject *
 slot_invert(PyObject *self)
 {
-    return unary_op(self, IPU_OP_ID_LOGICAL_NOT);
+    return unary_op(self, is_of_bools(state_of(self), self) ? IPU_OP_ID_LOGICAL_NOT
+                                                            : IPU_OP_ID_BITWISE_NOT);
 }
 
 static PyObject *
@@ -734,8 +710,8 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_hash, PyObject_HashNotImplemented},
     {Py_tp_methods, tensor_methods},
     {Py_tp_getset, tensor_getset},
-    {Py_bf_getbuffer, tensor_getbuffer},
-    {Py_bf_releasebuffer, tensor_releasebuffer},
+    {Py_bf_getbuffer, ipu_py_tensor_getbuffer},
+    {Py_bf_releasebuffer, ipu_py_tensor_releasebuffer},
     {Py_mp_length, tensor_length},
     {Py_mp_subscript, tensor_index},
     {Py_mp_ass_subscript, tensor_assign_item},
@@ -750,6 +726,7 @@ static PyType_Slot tensor_slots[] = {
     {Py_nb_matrix_multiply, slot_matmul},
     {Py_nb_and, slot_and},
     {Py_nb_or, slot_or},
+    {Py_nb_xor, slot_xor},
     {Py_nb_power, slot_pow},
     {Py_nb_negative, slot_neg},
     {Py_nb_absolute, slot_abs},

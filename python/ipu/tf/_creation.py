@@ -134,6 +134,8 @@ def range(
         found = next((n for n in order if n in names), "int32")
         dtype = "float32" if found == "float" else found
     numbers = [v.numpy() if isinstance(v, Tensor) else v for v in given]
+    if numbers[2] == 0:
+        raise ValueError("tf.range needs a step that is not 0. Received: delta=0.")
     kind = as_dtype(dtype)
     counted = np.arange(
         *numbers, dtype=None if kind.is_integer else kind.as_numpy_dtype
@@ -163,6 +165,8 @@ def linspace(
     if first.dtype.is_integer:  # they divide in floating point
         first, last = first / 1, last / 1
     count = int(known_value(num, "num"))
+    if count < 1:
+        raise ValueError(f"tf.linspace needs num > 0. Received: num={count}.")
     at = axis if axis >= 0 else axis + first.ndim + 1
     shape = [*first.shape[:at], 1, *first.shape[at:]]
     low = apply("reshape", (first,), {"shape": shape})

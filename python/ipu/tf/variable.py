@@ -290,6 +290,6 @@ def _operator(name: str) -> Callable[[Variable, Any], Any]:
 
 for _name in (
     "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow "
-    "matmul rmatmul lt le gt ge"
+    "matmul rmatmul and rand or ror xor rxor lt le gt ge"
 ).split():
     setattr(Variable, f"__{_name}__", _operator(f"__{_name}__"))
