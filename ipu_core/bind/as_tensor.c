@@ -170,7 +170,8 @@ static PyObject *
 array_of(PyObject *object, int dtype)
 {
     bool plain = ipu_py_is_array(object);
-    bool foreign = !plain && ipu_py_is_foreign(object);
+    bool items = PyList_CheckExact(object) || PyTuple_CheckExact(object);
+    bool foreign = !plain && !items && ipu_py_is_foreign(object);
     PyObject *array =
         foreign ? call_package("ipu.tf._foreign", "array_of", object, INT32_MIN)
                 : ipu_py_any_array(object, -1);
@@ -182,7 +183,7 @@ array_of(PyObject *object, int dtype)
                      object);
     }
     if (array != NULL && !plain && !foreign &&
-        !PyObject_HasAttrString(object, "__array__")) {
+        (items || !PyObject_HasAttrString(object, "__array__"))) {
         dtype = python_dtype(object, &array, dtype);
         if (dtype < 0) {
             Py_CLEAR(array);

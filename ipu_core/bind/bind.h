@@ -200,7 +200,8 @@ PyObject *ipu_py_array_of_large(PyObject *array, int wanted);
 /* -1 with ValueError if `array` is what NumPy made of whole numbers alone, some of them
  * too large for int64 and some for uint64. */
 int ipu_py_check_whole(PyObject *object, PyObject *array);
-/* -1 with ValueError if `dtype` cannot hold an element of an array of numbers. */
+/* -1 with ValueError if `dtype` cannot hold an element of an array of numbers, which
+ * ipu_py_any_array gave. */
 int ipu_py_check_fits(PyObject *array, ipu_dtype dtype);
 /* An array of another library, which gives its memory through DLPack. */
 bool ipu_py_is_foreign(PyObject *object);

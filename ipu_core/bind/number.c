@@ -144,7 +144,8 @@ ipu_py_check_fits(PyObject *array, ipu_dtype dtype)
     ipu_dtype wide = kind == 'f'   ? IPU_DTYPE_FLOAT64
                      : kind == 'u' ? IPU_DTYPE_UINT64
                                    : IPU_DTYPE_INT64;
-    PyObject *widened = ipu_py_any_array(array, (int)wide);
+    PyObject *widened =
+        own == wide ? Py_NewRef(array) : ipu_py_any_array(array, (int)wide);
     int result = widened == NULL ? -1 : check_wide(widened, dtype, wide);
     Py_XDECREF(widened);
     return result;
