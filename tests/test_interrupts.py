@@ -42,6 +42,11 @@ def numbers(count=3):
     finally:
         left.append(True)
 
+def quiet():
+    yield from (np.full(2, i, np.float32) for i in range(3))
+    go.wait()
+    yield from (np.full(2, i, np.float32) for i in range(3, 9))
+
 def source(count=3):
     spec = tf.TensorSpec((2,), tf.float32)
     return D.from_generator(numbers, args=(count,), output_signature=spec)
@@ -208,13 +213,17 @@ def test_a_data_set_is_read_again_after_ctrl_c() -> None:
         """
 seen = []
 cached = source().cache()
-iterator = iter(source().prefetch(1))
+spec = tf.TensorSpec((2,), tf.float32)
+iterator = iter(D.from_generator(quiet, output_signature=spec).prefetch(1))
 try:
     list(cached)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 try:
-    for x in iterator: seen.append(float(x.numpy()[0]))
+    for x in iterator:
+        seen.append(float(x.numpy()[0]))
+        if len(seen) == 3:
+            threading.Timer(0.2, ready).start()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 go.set()

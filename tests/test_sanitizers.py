@@ -24,6 +24,7 @@ SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "ipu_core", "py
 EXERCISES = (
     "test_keras_training.py",
     "test_data.py",
+    "test_collection.py",
     "test_data_selections.py",
     "test_device_programs.py",
     "test_tensor.py",

@@ -28,7 +28,24 @@ struct ipu_service {
     atomic_bool left_behind;
 };
 
-static _Thread_local ipu_service *current;
+/* The service of the calling thread. A key, as the C library takes a _Thread_local of
+ * an extension module from a heap, and ThreadSanitizer does not see that it waits with
+ * that until a detached thread is gone. */
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+
+static void
+make_key(void)
+{
+    (void)pthread_key_create(&key, NULL);
+}
+
+static ipu_service *
+current_service(void)
+{
+    pthread_once(&key_once, make_key);
+    return pthread_getspecific(key);
+}
 
 static uint64_t
 now_ns(void)
@@ -59,12 +76,12 @@ static void
 forget_thread(void *owner)
 {
     ipu_service *service = owner;
-    service->is_here = service == current;
+    service->is_here = service == current_service();
     ipu_cond_init(&service->changed);
 }
 
-/* A thread that leaves drops its reference and says so in one step: an owner that waited
- * for it drops the last one. */
+/* A thread that leaves drops its reference and says so in one step: an owner that
+ * waited for it drops the last one. */
 static void
 drop_reference(ipu_service *service, bool leaves)
 {
@@ -90,9 +107,9 @@ static void *
 serve(void *argument)
 {
     ipu_service *service = argument;
-    current = service;
+    pthread_setspecific(key, service);
     service->work.run(service->state);
-    current = NULL;
+    pthread_setspecific(key, NULL);
     drop_reference(service, true);
     return NULL;
 }
@@ -124,6 +141,7 @@ ipu_service_start(ipu_ctx *ctx, const ipu_service_work *work, void *state,
     service->allocator = ctx->allocator;
     service->is_here = true;
     service->references = 2;
+    (void)current_service(); /* the key is there before the thread */
     ipu_lock_init(&service->lock, forget_thread, service);
     ipu_cond_init(&service->changed);
     if (!start_detached(service)) {
@@ -145,12 +163,14 @@ ipu_service_is_here(const ipu_service *service)
 ipu_cancel *
 ipu_service_cancel(void)
 {
+    ipu_service *current = current_service();
     return current == NULL ? NULL : &current->cancel;
 }
 
 void
 ipu_service_go_away(void)
 {
+    ipu_service *current = current_service();
     if (current != NULL) {
         ipu_lock_take(&current->lock);
         current->away++;
@@ -161,6 +181,7 @@ ipu_service_go_away(void)
 void
 ipu_service_come_back(void)
 {
+    ipu_service *current = current_service();
     if (current != NULL) {
         ipu_lock_take(&current->lock);
         current->away--;
@@ -171,6 +192,7 @@ ipu_service_come_back(void)
 bool
 ipu_service_is_left_behind(void)
 {
+    const ipu_service *current = current_service();
     return current != NULL && atomic_load(&current->left_behind);
 }
 
@@ -190,6 +212,7 @@ gives_up(ipu_cancel *cancel, bool is_at_home, uint64_t since_ns)
 static void
 wait_until_it_leaves(ipu_service *service, ipu_cancel *cancel)
 {
+    const ipu_service *current = current_service();
     bool is_at_home = current != NULL && current->away == 0;
     uint64_t since_ns = now_ns();
     ipu_service_go_away();
@@ -216,7 +239,7 @@ ipu_service_stop(ipu_service *service, ipu_cancel *cancel)
     }
     __atomic_store_n(&service->cancel.flag, 1, __ATOMIC_RELAXED);
     service->work.wake(service->state);
-    if (service == current) {
+    if (service == current_service()) {
         atomic_store(&service->left_behind, true);
     } else if (service->is_here) {
         wait_until_it_leaves(service, cancel);

@@ -512,11 +512,21 @@ ipu_iterator_visit(const ipu_iterator *iterator, ipu_visit_fn *visit, void *argu
 }
 
 static ipu_status
+check_flag(ipu_ctx *ctx)
+{
+    IPU_FAIL_IF(ctx,
+                ctx->cancel != NULL &&
+                    __atomic_load_n(&ctx->cancel->flag, __ATOMIC_RELAXED) != 0,
+                CANCELLED, "interrupted while an element of a data set was made");
+    return IPU_OK;
+}
+
+/* Asks for signals, before an element is made: asking after it would lose it. */
+static ipu_status
 check_cancel(ipu_ctx *ctx)
 {
-    IPU_FAIL_IF(ctx, ipu_ctx_is_cancelled(ctx), CANCELLED,
-                "interrupted while an element of a data set was made");
-    return IPU_OK;
+    (void)ipu_ctx_is_cancelled(ctx);
+    return check_flag(ctx);
 }
 
 ipu_status
@@ -528,7 +538,7 @@ ipu__iterator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     }
     IPU_TRY(check_cancel(ctx));
     IPU_TRY(iterator->ops->next(ctx, iterator, out));
-    IPU_TRY(check_cancel(ctx));
+    IPU_TRY(check_flag(ctx));
     iterator->done = out->end;
     return IPU_OK;
 }
@@ -545,7 +555,7 @@ ipu__iterator_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
     if (iterator->ops->fill != NULL) {
         IPU_TRY(check_cancel(ctx));
         IPU_TRY(iterator->ops->fill(ctx, iterator, types, buffers, end));
-        IPU_TRY(check_cancel(ctx));
+        IPU_TRY(check_flag(ctx));
         iterator->done = *end;
         return IPU_OK;
     }
