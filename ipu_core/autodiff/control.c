@@ -168,6 +168,15 @@ ipu__control_find_targets(ipu__control *c)
 }
 
 ipu_status
+ipu__control_open(ipu__control *c, ipu_block forward, ipu_block *out)
+{
+    IPU_TRY(ipu_graph_add_block(c->w->ctx, c->w->graph, out));
+    ipu_block_of(c->w->graph, *out)->goes_through = forward;
+    c->w->block = *out;
+    return IPU_OK;
+}
+
+ipu_status
 ipu__control_pair(ipu__control *c, ipu_node back)
 {
     ipu__pair pair = {c->node, back};

@@ -22,6 +22,8 @@ typedef struct ipu__control {
 
 /* Before the walk: moves reads of variables out of the nodes that it will meet. */
 ipu_status ipu__control_prepare(ipu__walk *w);
+/* Opens a block that goes back through `forward`; gradient nodes go there now. */
+ipu_status ipu__control_open(ipu__control *c, ipu_block forward, ipu_block *out);
 /* Finds the targets. */
 ipu_status ipu__control_find_targets(ipu__control *c);
 /* Notes that `back` goes back through the forward node. */

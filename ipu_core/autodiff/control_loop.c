@@ -62,8 +62,7 @@ open_gradient(loop_gradient *g)
 {
     ipu__walk *w = g->c.w;
     ipu_type turn = {.dtype = IPU_DTYPE_INT32, .shape = ipu_shape_scalar()};
-    IPU_TRY(ipu_graph_add_block(w->ctx, w->graph, &g->back));
-    w->block = g->back;
+    IPU_TRY(ipu__control_open(&g->c, g->body, &g->back));
     IPU_TRY(ipu_graph_add_param(w->ctx, w->graph, g->back, &turn, &g->turn));
     for (size_t i = 0; i < g->c.targets.count; i++) {
         ipu_value target = g->c.targets.items[i];

@@ -26,9 +26,8 @@ walk_branch(switch_gradient *g, uint32_t b)
     ipu__walk *w = g->c.w;
     ipu_block forward = ipu_node_block(ipu_node_of(w->graph, g->c.node), b);
     ipu_block back;
-    IPU_TRY(ipu_graph_add_block(w->ctx, w->graph, &back));
+    IPU_TRY(ipu__control_open(&g->c, forward, &back));
     g->backs[b] = back.index;
-    w->block = back;
     for (size_t i = 0; i < g->c.targets.count; i++) {
         w->grads[g->c.targets.items[i].index] = g->c.before.items[i];
     }

@@ -28,22 +28,29 @@ typedef struct marker {
     IPU_ARRAY(ipu_value) marked; /* whose uses have not been followed */
 } marker;
 
+/* Whether `at` is `block`, lies in it, or goes back through one that does. */
+static bool
+lies_in(const ipu_graph *graph, ipu_block at, ipu_block block)
+{
+    while (at.index != block.index) {
+        const ipu_block_data *data = ipu_block_of(graph, at);
+        if (ipu_is_node(data->owner)) {
+            at = ipu_node_of(graph, data->owner)->block;
+        } else if (data->goes_through.index != IPU_NO_INDEX) {
+            at = data->goes_through;
+        } else {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool
 ipu__walk_is_around(const ipu__walk *w, ipu_block block)
 {
-    ipu_node owner = ipu_block_of(w->graph, block)->owner;
-    ipu_block at = w->block;
-    if (!ipu_is_node(owner)) { /* still open: blocks that were opened later lie in it */
-        return true;
-    }
-    while (at.index != block.index) {
-        owner = ipu_block_of(w->graph, at)->owner;
-        if (!ipu_is_node(owner)) {
-            return false;
-        }
-        at = ipu_node_of(w->graph, owner)->block;
-    }
-    return true;
+    /* still open: blocks that were opened later lie in it */
+    return !ipu_is_node(ipu_block_of(w->graph, block)->owner) ||
+           lies_in(w->graph, w->block, block);
 }
 
 /* --- uses ------------------------------------------------------------------------ */

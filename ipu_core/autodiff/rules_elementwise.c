@@ -126,8 +126,9 @@ BINARY_RULE(rsqrt_grad, rsqrt_grad_by_y(r, a, MUL(g, b)),
 BINARY_RULE(reciprocal_grad, reciprocal_grad_by_y(r, a, MUL(g, b)),
             ipu__rule_binary(r, IPU_OP_ID_RECIPROCAL_GRAD, a, g))
 
-/* The base's gradient is 0 where the exponent is, also at base 0, where the formula has
- * 0 * infinity. The exponent's is 0 where the base is not positive, as TensorFlow has
+/* The base's gradient is b a^(b - 1). At a = b = 0 that is 0 * infinity; the power a^1
+ * in its place makes it 0, as it is beside that point, and keeps further derivatives
+ * finite. The exponent's is 0 where the base is not positive, as TensorFlow has
  * it; the inner select keeps log's own gradient finite there. */
 ipu_status
 ipu_gradient_pow(ipu_rule *r)
@@ -138,9 +139,12 @@ ipu_gradient_pow(ipu_rule *r)
     const ipu_value zero = NUMBER(0.0);
     const ipu_value one = NUMBER(1.0);
     if (r->wanted[0]) {
-        ipu_value lower = ipu__rule_binary(r, IPU_OP_ID_POW, a, SUB(b, one));
-        ipu_value flat = ipu__rule_binary(r, IPU_OP_ID_EQUAL, b, zero);
-        ipu__rule_give(r, 0, MUL(g, ipu__rule_select(r, flat, zero, MUL(b, lower))));
+        ipu_value flat = ipu__rule_binary(r, IPU_OP_ID_LOGICAL_AND,
+                                          ipu__rule_binary(r, IPU_OP_ID_EQUAL, a, zero),
+                                          ipu__rule_binary(r, IPU_OP_ID_EQUAL, b, zero));
+        ipu_value exponent = ipu__rule_select(r, flat, one, SUB(b, one));
+        ipu_value lower = ipu__rule_binary(r, IPU_OP_ID_POW, a, exponent);
+        ipu__rule_give(r, 0, MUL(g, MUL(b, lower)));
     }
     if (r->wanted[1]) {
         ipu_value positive = ipu__rule_binary(r, IPU_OP_ID_GREATER, a, zero);

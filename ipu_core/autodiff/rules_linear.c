@@ -42,12 +42,90 @@ ipu_gradient_cumsum(ipu_rule *r)
     return r->status;
 }
 
-/* Divides by the input, as TensorFlow does: no number where that is 0. */
+/* y with y[k] = x[k + 1] along the scanned axis, or x[k - 1] where `back`; 0 where there
+ * is no such element. */
+static ipu_value
+shifted(ipu_rule *r, ipu_value x, int64_t axis, bool back)
+{
+    ipu_type type = ipu__rule_type(r, x);
+    int64_t begin[IPU_MAX_RANK] = {0};
+    int64_t strides[IPU_MAX_RANK];
+    ipu_shape rest = type.shape;
+    ipu_shape edge = type.shape;
+    uint32_t rank = (uint32_t)type.shape.rank;
+    if (type.shape.dims[axis] == 0) {
+        return x;
+    }
+    for (uint32_t i = 0; i < rank; i++) {
+        strides[i] = 1;
+    }
+    rest.dims[axis]--;
+    edge.dims[axis] = 1;
+    begin[axis] = back ? 0 : 1;
+    if (rest.dims[axis] == 0) {
+        begin[axis] = 0; /* of nothing */
+    }
+    ipu_attr slice[3] = {ipu__attr_ints(IPU_ATTR_BEGIN, begin, rank),
+                         ipu__attr_ints(IPU_ATTR_SIZE, rest.dims, rank),
+                         ipu__attr_ints(IPU_ATTR_STRIDES, strides, rank)};
+    ipu_attr join = ipu__attr_int(IPU_ATTR_AXIS, axis);
+    ipu_value kept = ipu__rule_emit(r, IPU_OP_ID_SLICE, &x, 1, slice, 3);
+    ipu_value zeros = ipu__rule_broadcast(r, NUMBER(0.0), &edge);
+    ipu_value parts[2] = {back ? zeros : kept, back ? kept : zeros};
+    return ipu__rule_emit(r, IPU_OP_ID_CONCAT, parts, 2, &join, 1);
+}
+
+/* The axis of a scan, counted from the front. */
+static int64_t
+scanned_axis(const ipu_rule *r)
+{
+    int64_t axis = ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0);
+    return axis < 0 ? axis + ipu__rule_type(r, r->inputs[0]).shape.rank : axis;
+}
+
+static ipu_value
+recurrence(ipu_rule *r, ipu_value a, ipu_value b, int64_t axis, bool reverse)
+{
+    ipu_value inputs[2] = {a, b};
+    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_AXIS, axis),
+                         ipu__attr_int(IPU_ATTR_REVERSE, reverse)};
+    return ipu__rule_emit(r, IPU_OP_ID_RECURRENCE, inputs, 2, attrs, 2);
+}
+
+/* With y[j] the product of x[i] for i <= j (exclusive: i < j), in the direction of the
+ * scan:
+ *     dx[k] = p[k] s[k]    p[k] the product of x[i] for i < k
+ *     s[k] = the sum over j >= k (j > k) of g[j] times the x[i] between k and j
+ *          = g[k] + x[k + 1] s[k + 1]    (g[k + 1] + x[k + 1] s[k + 1])
+ * Nothing is divided by, so it is right also where elements are 0. */
 ipu_status
 ipu_gradient_cumprod(ipu_rule *r)
 {
-    ipu_value sum = scan_back(r, MUL(r->grads[0], r->outputs[0]));
-    ipu__rule_give(r, 0, DIV(sum, r->inputs[0]));
+    const int64_t axis = scanned_axis(r);
+    const bool exclusive = ipu_attrs_int(r->attrs, IPU_ATTR_EXCLUSIVE, 0) != 0;
+    const bool reverse = ipu_attrs_int(r->attrs, IPU_ATTR_REVERSE, 0) != 0;
+    ipu_value before = scan(r, IPU_OP_ID_CUMPROD, r->inputs[0], axis, true, reverse);
+    ipu_value factors = shifted(r, r->inputs[0], axis, reverse);
+    ipu_value terms =
+        exclusive ? shifted(r, r->grads[0], axis, reverse) : r->grads[0];
+    ipu_value behind = recurrence(r, factors, terms, axis, !reverse);
+    ipu__rule_give(r, 0, MUL(before, behind));
+    return r->status;
+}
+
+/* db[k] = g[k] + a[k + 1] db[k + 1] and da[k] = db[k] y[k - 1], in its direction. */
+ipu_status
+ipu_gradient_recurrence(ipu_rule *r)
+{
+    const int64_t axis = scanned_axis(r);
+    const bool reverse = ipu_attrs_int(r->attrs, IPU_ATTR_REVERSE, 0) != 0;
+    ipu_value factors = shifted(r, r->inputs[0], axis, reverse);
+    ipu_value terms = recurrence(r, factors, r->grads[0], axis, !reverse);
+    if (r->wanted[0]) {
+        ipu_value last = shifted(r, r->outputs[0], axis, !reverse);
+        ipu__rule_give(r, 0, MUL(terms, last));
+    }
+    ipu__rule_give(r, 1, terms);
     return r->status;
 }
 

@@ -56,7 +56,8 @@ ipu_graph_add_block(ipu_ctx *ctx, ipu_graph *graph, ipu_block *out)
     ipu_block_data block = {.owner = IPU_NO_NODE,
                             .first = IPU_NO_NODE,
                             .last = IPU_NO_NODE,
-                            .cursor = IPU_NO_NODE};
+                            .cursor = IPU_NO_NODE,
+                            .goes_through = IPU_NO_BLOCK};
     IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->blocks, block));
     *out = (ipu_block){(uint32_t)graph->blocks.count - 1};
     return IPU_OK;

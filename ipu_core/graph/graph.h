@@ -74,6 +74,9 @@ typedef struct ipu_block_data {
     ipu_node cursor; /* new nodes go in front of it; IPU_NO_NODE: to the end */
     uint32_t node_count;
     uint32_t height; /* how deep blocks are nested in it; 0: it holds none */
+    /* Of an open block that goes back through another one: that one, whose values it
+     * uses as if it lay in it. IPU_NO_BLOCK: none. */
+    ipu_block goes_through;
     IPU_ARRAY(ipu_value) params;
     IPU_ARRAY(ipu_value) results;
 } ipu_block_data;

@@ -38,6 +38,21 @@ ipu_infer_cumprod(ipu_infer_call *call)
 }
 
 ipu_status
+ipu_infer_recurrence(ipu_infer_call *call)
+{
+    char a[128];
+    char b[128];
+    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(call->inputs[0].dtype), TYPE,
+                "expected a float dtype, but got %s",
+                ipu_dtype_name(call->inputs[0].dtype));
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&call->inputs[0], &call->inputs[1]),
+                INVALID_ARGUMENT, "factors %s and terms %s must be of one type",
+                ipu_type_print(&call->inputs[0], a, sizeof(a)),
+                ipu_type_print(&call->inputs[1], b, sizeof(b)));
+    return scan(call);
+}
+
+ipu_status
 ipu_infer_top_k(ipu_infer_call *call)
 {
     ipu_type type = call->inputs[0];

@@ -11,10 +11,9 @@ ipu_trace_create(ipu_ctx *ctx, bool host, ipu_trace **out)
     ipu_trace *trace;
     *out = NULL;
     IPU_TRY(ipu_alloc(ctx, sizeof(*trace), &trace));
-    trace->placement =
-        (ipu_placement){.device = host ? -1 : 0, .shard = -1, .stage = -1};
     ipu_status status = ipu_graph_create(ctx, host, &trace->graph);
     if (status == IPU_OK) {
+        trace->placement = ipu_graph_placement(trace->graph);
         status = IPU_ARRAY_PUSH(ctx, &trace->open, ((ipu_block){0}));
     }
     if (status != IPU_OK) {
@@ -185,6 +184,22 @@ ipu_trace_reaches(const ipu_trace *trace, ipu_value value)
     return is_kept(trace, ipu_value_of(trace->graph, value)->block);
 }
 
+ipu_trace_mark
+ipu_trace_recompute(ipu_trace *trace, int64_t ordinal)
+{
+    ipu_trace_mark before = {trace->next_ordinal, trace->recomputation};
+    trace->next_ordinal = ordinal;
+    trace->recomputation = ++trace->recomputations;
+    return before;
+}
+
+void
+ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark)
+{
+    trace->next_ordinal = mark.next_ordinal;
+    trace->recomputation = mark.recomputation;
+}
+
 ipu_status
 ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *inputs,
                uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count,
@@ -195,6 +210,7 @@ ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *input
                                 .attrs = attrs,
                                 .attr_count = attr_count,
                                 .placement = trace->placement,
+                                .recomputation = trace->recomputation,
                                 .source = source,
                                 .name = name};
     if (ipu_op_info_of(op)->flags & IPU_OP_RANDOM) {

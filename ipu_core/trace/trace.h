@@ -15,7 +15,15 @@ typedef struct ipu_trace {
     IPU_ARRAY(ipu_block) lent;    /* closed ones that can be seen for a while */
     IPU_ARRAY(ipu_block) dropped; /* that no node will ever hold */
     int64_t next_ordinal;         /* of random ops */
+    uint32_t recomputation;       /* that nodes are added for; 0: none */
+    uint32_t recomputations;      /* that were begun */
 } ipu_trace;
+
+/* Where the trace was when a recomputation began, to go on there when it ends. */
+typedef struct ipu_trace_mark {
+    int64_t next_ordinal;
+    uint32_t recomputation;
+} ipu_trace_mark;
 
 ipu_status ipu_trace_create(ipu_ctx *ctx, bool host, ipu_trace **out);
 void ipu_trace_free(ipu_ctx *ctx, ipu_trace *trace);
@@ -51,6 +59,11 @@ bool ipu_trace_reaches(const ipu_trace *trace, ipu_value value);
 bool ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind,
                     int64_t id);
 
+/* From here on nodes make values a second time; the first time began at random ordinal
+ * `ordinal`, and the same numbers are drawn again. The result goes to `ipu_trace_resume`,
+ * which ends that. */
+ipu_trace_mark ipu_trace_recompute(ipu_trace *trace, int64_t ordinal);
+void ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark);
 /* Adds a node to the innermost block; random ops get their ordinal. */
 ipu_status ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op,
                           const ipu_value *inputs, uint32_t input_count,

@@ -103,6 +103,36 @@ def scan_cases() -> Iterator[Case]:
                 yield case(op, "special", [one], oracle, attrs="axis=0", ulps=4.0)
 
 
+def recurred(axis: int, reverse: bool) -> Callable[..., Any]:
+    def oracle(a: Array, b: Array) -> Array:
+        if reverse:
+            return np.flip(recurred(axis, False)(np.flip(a, axis), np.flip(b, axis)), axis)
+        a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
+        y = np.zeros_like(b)
+        for k in range(len(b)):
+            y[k] = b[k] if k == 0 else a[k] * y[k - 1] + b[k]
+        return np.moveaxis(y, 0, axis)
+
+    return oracle
+
+
+def recurrence_cases() -> Iterator[Case]:
+    for dtype in ("float16", "float32", "float64"):
+        for shape, axis in LINES if dtype == "float32" else LINES[2:5:2]:
+            for reverse in (False, True):
+                yield case(
+                    "recurrence",
+                    f"{shape_label(shape)}_axis{axis}{'r' * reverse}",
+                    [In(shape, dtype, between(-0.9, 0.9)), In(shape, dtype, between(-2, 2))],
+                    recurred(axis, reverse),
+                    attrs=f"axis={axis}, reverse={flag(reverse)}",
+                    bound=lambda a, b: np.asarray(np.sum(np.abs(b), initial=1.0)),
+                    ulps=4.0,
+                    smooth=True,
+                    twice=dtype == "float64",
+                )
+
+
 def _largest(x: Array) -> Array:
     return np.asarray(np.sum(np.abs(x), initial=1.0))
 
@@ -377,6 +407,7 @@ def linear_cases() -> Iterator[Case]:
 
 def cases() -> Iterator[Case]:
     yield from scan_cases()
+    yield from recurrence_cases()
     yield from order_cases()
     yield from point_cases()
     yield from linear_cases()

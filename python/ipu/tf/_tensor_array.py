@@ -268,6 +268,9 @@ class TensorArray:
         tensor = target._element(value)
         owner = self if target._size == self._size else target
         rows = owner._ipu_settle(tuple(tensor.shape))
+        if rows.shape[0] == 0:  # in a loop that takes no turn
+            target._rows = rows
+            return target
         row = _shapes.reshape(tensor, (1, *tensor.shape))
         start = Tensor(index)
         if start.dtype.name != "int32":
@@ -301,6 +304,8 @@ class TensorArray:
             return element
         rows = self._ipu_settle(self._known_shape("read"))
         shape = rows.shape[1:]
+        if rows.shape[0] == 0:  # in a loop that takes no turn
+            return _creation.zeros(shape, rows.dtype)
         start = Tensor(index)
         if start.dtype.name != "int32":
             start = _convert.cast(start, "int32")

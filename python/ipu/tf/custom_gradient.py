@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ipu import _core
@@ -85,6 +86,8 @@ def _call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     inputs = [Tensor(a) for a in nest.flatten(args)]
+    if _core.open_trace() is not None:  # f(x, x) has two arguments with two gradients
+        inputs = [_core.apply("identity", (x,)) for x in inputs]
     watcher = _Watcher()
     tapes: list[Any] = _tapes.active()
     tapes.append(watcher)
@@ -190,19 +193,40 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     """``f`` computed again when its gradient is, in place of keeping its values.
 
+    In a function of the device what ``f`` makes is thus not kept from its call to its
+    gradient, which takes less memory and more time. Random ops draw the same numbers
+    again.
+
     Args:
         f: A function of tensors that may use variables.
+
+    Returns:
+        A function with the results and the gradients of ``f``.
+
+    Example:
+        >>> @tf.recompute_grad
+        ... def block(x):
+        ...     return tf.tanh(tf.tanh(x))
+        >>> x = tf.Variable(0.0)
+        >>> with tf.GradientTape() as tape:
+        ...     y = block(x)
+        >>> float(tape.gradient(y, x))
+        1.0
     """
 
     @functools.wraps(f)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
         from ipu.tf.gradient_tape import GradientTape
 
+        trace = _core.open_trace()
+        ordinal = 0 if trace is None else trace.next_ordinal
+
         def gradient(*upstream: Tensor, variables: Any = None) -> Any:
             with GradientTape() as tape:
                 xs = [_core.apply("identity", (a,)) for a in nest.flatten(args)]
                 tape.watch(xs)
-                again = f(*nest.pack_sequence_as(args, xs), **kwargs)
+                with _again(trace, ordinal):
+                    again = f(*nest.pack_sequence_as(args, xs), **kwargs)
             sources = [*xs, *(variables or [])]
             grads = tape.gradient(again, sources, list(upstream))
             if variables is None:
@@ -213,3 +237,16 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     made: Callable[..., Any] = custom_gradient(recomputed)
     return made
+
+
+@contextlib.contextmanager
+def _again(trace: _core.Trace | None, ordinal: int) -> Iterator[None]:
+    """What is traced in it makes values a second time."""
+    if trace is None:
+        yield
+        return
+    mark = trace.recompute(ordinal)
+    try:
+        yield
+    finally:
+        trace.resume(*mark)
