@@ -139,9 +139,9 @@ ipu_gradient_pow(ipu_rule *r)
     const ipu_value zero = NUMBER(0.0);
     const ipu_value one = NUMBER(1.0);
     if (r->wanted[0]) {
-        ipu_value flat = ipu__rule_binary(r, IPU_OP_ID_LOGICAL_AND,
-                                          ipu__rule_binary(r, IPU_OP_ID_EQUAL, a, zero),
-                                          ipu__rule_binary(r, IPU_OP_ID_EQUAL, b, zero));
+        ipu_value flat = ipu__rule_binary(
+            r, IPU_OP_ID_LOGICAL_AND, ipu__rule_binary(r, IPU_OP_ID_EQUAL, a, zero),
+            ipu__rule_binary(r, IPU_OP_ID_EQUAL, b, zero));
         ipu_value exponent = ipu__rule_select(r, flat, one, SUB(b, one));
         ipu_value lower = ipu__rule_binary(r, IPU_OP_ID_POW, a, exponent);
         ipu__rule_give(r, 0, MUL(g, MUL(b, lower)));

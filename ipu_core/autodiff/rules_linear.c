@@ -42,8 +42,8 @@ ipu_gradient_cumsum(ipu_rule *r)
     return r->status;
 }
 
-/* y with y[k] = x[k + 1] along the scanned axis, or x[k - 1] where `back`; 0 where there
- * is no such element. */
+/* y with y[k] = x[k + 1] along the scanned axis, or x[k - 1] where `back`; 0 where
+ * there is no such element. */
 static ipu_value
 shifted(ipu_rule *r, ipu_value x, int64_t axis, bool back)
 {
@@ -106,8 +106,7 @@ ipu_gradient_cumprod(ipu_rule *r)
     const bool reverse = ipu_attrs_int(r->attrs, IPU_ATTR_REVERSE, 0) != 0;
     ipu_value before = scan(r, IPU_OP_ID_CUMPROD, r->inputs[0], axis, true, reverse);
     ipu_value factors = shifted(r, r->inputs[0], axis, reverse);
-    ipu_value terms =
-        exclusive ? shifted(r, r->grads[0], axis, reverse) : r->grads[0];
+    ipu_value terms = exclusive ? shifted(r, r->grads[0], axis, reverse) : r->grads[0];
     ipu_value behind = recurrence(r, factors, terms, axis, !reverse);
     ipu__rule_give(r, 0, MUL(before, behind));
     return r->status;

@@ -324,7 +324,7 @@ program_get_stats(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *
 program_get_flops(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyFloat_FromDouble(((py_program *)object)->program->flops_per_run);
+    return PyFloat_FromDouble(ipu_program_flops(((py_program *)object)->program));
 }
 
 static PyObject *
@@ -372,7 +372,9 @@ static PyGetSetDef program_getset[] = {
      "outfeed_wait_ns.",
      NULL},
     {"flops", program_get_flops, NULL,
-     "Floating-point operations of one run, each loop counted once.", NULL},
+     "Operations of one run: bodies as often as their loops turn at most, once where "
+     "that is not known.",
+     NULL},
     {"input_types", program_get_inputs, NULL, "(dtype, shape) of each input.", NULL},
     {"has_queues", program_get_queues, NULL, "Whether it uses an infeed or outfeed.",
      NULL},

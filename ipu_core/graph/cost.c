@@ -1,90 +1,359 @@
 /* SPDX-License-Identifier: MIT
  *
- * Floating-point operations and bytes of nodes: what the arithmetic asks for, not what
- * a kernel happens to do. A multiply-add counts as two. */
-#include "graph/graph.h"
+ * The costs of all ops, by a handful of rules. Constants are counted from the formulas:
+ * softmax is a maximum, a subtraction, an exponential, a sum and a division; Philox
+ * with ten rounds (Salmon et al. 2011) is 60 integer operations for four numbers, a
+ * normal number takes a logarithm, a root, a sine and a product more. Calling thread
+ * only. */
+#include "graph/cost.h"
+
+#include <math.h>
 
 static double
-elements(const ipu_graph *graph, ipu_value value)
+elements(const ipu_type *type)
 {
-    return (double)ipu_shape_elements(&ipu_value_of(graph, value)->type.shape);
+    return (double)ipu_shape_elements(&type->shape);
 }
 
-/* Of the variable that the node updates. */
-static double
-variable_elements(const ipu_graph *graph, const ipu_node_data *node)
+/* That many operations, on all that comes in and goes out. */
+static ipu_cost
+arithmetic(const ipu_cost_call *call, double flops)
 {
-    int64_t index = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0);
-    return (double)ipu_shape_elements(&graph->resources.items[index].types[0].shape);
-}
-
-static double
-matmul_flops(const ipu_graph *graph, const ipu_node_data *node, double results)
-{
-    const ipu_shape *a = &ipu_value_of(graph, node->inputs[0])->type.shape;
-    bool transposed = ipu_attrs_int(node->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
-    int64_t inner = a->dims[a->rank - (transposed ? 2 : 1)];
-    return 2.0 * (double)inner * results;
-}
-
-ipu_cost
-ipu_node_cost(const ipu_graph *graph, ipu_node id)
-{
-    const ipu_node_data *node = ipu_node_of(graph, id);
-    uint32_t flags = ipu_op_info_of(node->op)->flags;
-    ipu_cost cost = {0};
-    if (flags & IPU_OP_VIEW) {
-        return cost;
+    ipu_cost cost = {.flops = flops};
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        cost.bytes += (double)ipu_type_bytes(&call->inputs[i]);
     }
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        cost.bytes +=
-            (double)ipu_type_bytes(&ipu_value_of(graph, node->inputs[i])->type);
-    }
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        ipu_value output = ipu_node_output(node, i);
-        cost.bytes += (double)ipu_type_bytes(&ipu_value_of(graph, output)->type);
-    }
-    uint32_t code_words;
-    switch (node->op) {
-    case IPU_OP_ID_MATMUL:
-    case IPU_OP_ID_FUSED_MATMUL:
-        cost.flops =
-            matmul_flops(graph, node, elements(graph, ipu_node_output(node, 0)));
-        break;
-    case IPU_OP_ID_SUM:
-    case IPU_OP_ID_MEAN:
-    case IPU_OP_ID_MAX:
-    case IPU_OP_ID_MIN:
-    case IPU_OP_ID_ARGMAX:
-        cost.flops = elements(graph, node->inputs[0]);
-        break;
-    case IPU_OP_ID_SOFTMAX:
-    case IPU_OP_ID_LOG_SOFTMAX:
-    case IPU_OP_ID_SPARSE_CROSS_ENTROPY:
-    case IPU_OP_ID_CROSS_ENTROPY:
-        /* maximum, subtract, exponential, sum, divide */
-        cost.flops = 5.0 * elements(graph, node->inputs[0]);
-        break;
-    case IPU_OP_ID_SGD_UPDATE:
-        cost.flops = 4.0 * elements(graph, node->inputs[0]);
-        break;
-    case IPU_OP_ID_MATMUL_SGD_UPDATE:
-        cost.flops = matmul_flops(graph, node, variable_elements(graph, node)) +
-                     4.0 * variable_elements(graph, node);
-        break;
-    case IPU_OP_ID_ADAM_UPDATE:
-        cost.flops = 12.0 * elements(graph, node->inputs[0]);
-        break;
-    case IPU_OP_ID_FUSED_ELEMENTWISE:
-        ipu_attrs_ints(node->attrs, IPU_ATTR_CODE, &code_words);
-        cost.flops = (double)(code_words / IPU_FUSED_WORDS) *
-                     elements(graph, ipu_node_output(node, 0));
-        break;
-    default:
-        if (flags & IPU_OP_ELEMENTWISE) {
-            cost.flops = elements(graph, ipu_node_output(node, 0));
-        }
-        break;
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        cost.bytes += (double)ipu_type_bytes(&call->outputs[i]);
     }
     return cost;
+}
+
+static ipu_cost
+nothing(const ipu_cost_call *call)
+{
+    (void)call;
+    return (ipu_cost){0};
+}
+
+static ipu_cost
+movement(const ipu_cost_call *call)
+{
+    return arithmetic(call, 0.0);
+}
+
+/* Of input 0 only what the result shows is read. */
+static ipu_cost
+pick(const ipu_cost_call *call)
+{
+    ipu_cost cost = arithmetic(call, 0.0);
+    cost.bytes += (double)ipu_type_bytes(&call->outputs[0]) -
+                  (double)ipu_type_bytes(&call->inputs[0]);
+    return cost;
+}
+
+static ipu_cost
+per_result(const ipu_cost_call *call)
+{
+    return arithmetic(call, elements(&call->outputs[0]));
+}
+
+static ipu_cost
+reduction(const ipu_cost_call *call)
+{
+    return arithmetic(call, elements(&call->inputs[0]));
+}
+
+/* Input 1 is added to what stands somewhere. */
+static ipu_cost
+sum_up(const ipu_cost_call *call)
+{
+    return arithmetic(call, elements(&call->inputs[1]));
+}
+
+static ipu_cost
+scatter(const ipu_cost_call *call)
+{
+    return arithmetic(call, elements(&call->inputs[2]));
+}
+
+static ipu_cost
+recurrence(const ipu_cost_call *call)
+{
+    return arithmetic(call, 2.0 * elements(&call->outputs[0]));
+}
+
+static ipu_cost
+sorting(const ipu_cost_call *call)
+{
+    const ipu_shape *shape = &call->inputs[0].shape;
+    double row = shape->rank == 0 ? 1.0 : (double)shape->dims[shape->rank - 1];
+    return arithmetic(call, elements(&call->inputs[0]) * log2(row + 1.0));
+}
+
+static ipu_cost
+softmax(const ipu_cost_call *call)
+{
+    return arithmetic(call, 5.0 * elements(&call->inputs[0]));
+}
+
+static ipu_cost
+uniform(const ipu_cost_call *call)
+{
+    return arithmetic(call, 15.0 * elements(&call->outputs[0]));
+}
+
+static ipu_cost
+normal(const ipu_cost_call *call)
+{
+    return arithmetic(call, 19.0 * elements(&call->outputs[0]));
+}
+
+static ipu_cost
+dropout(const ipu_cost_call *call)
+{
+    return arithmetic(call, 17.0 * elements(&call->outputs[0]));
+}
+
+static ipu_cost
+fused_elementwise(const ipu_cost_call *call)
+{
+    uint32_t words;
+    ipu_attrs_ints(call->attrs, IPU_ATTR_CODE, &words);
+    return arithmetic(call,
+                      (double)(words / IPU_FUSED_WORDS) * elements(&call->outputs[0]));
+}
+
+/* --- products and equations ------------------------------------------------------ */
+
+/* The axis of input i that is summed over. */
+static double
+inner_of(const ipu_cost_call *call)
+{
+    const ipu_shape *a = &call->inputs[0].shape;
+    bool transposed = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
+    return (double)a->dims[a->rank - (transposed ? 2 : 1)];
+}
+
+static ipu_cost
+product(const ipu_cost_call *call)
+{
+    return arithmetic(call, 2.0 * inner_of(call) * elements(&call->outputs[0]));
+}
+
+/* The side of the square matrices of input 0. */
+static double
+side_of(const ipu_cost_call *call)
+{
+    const ipu_shape *shape = &call->inputs[0].shape;
+    return (double)shape->dims[shape->rank - 1];
+}
+
+static ipu_cost
+cholesky(const ipu_cost_call *call)
+{
+    return arithmetic(call, elements(&call->inputs[0]) * side_of(call) / 3.0);
+}
+
+static ipu_cost
+triangular_solve(const ipu_cost_call *call)
+{
+    return arithmetic(call, elements(&call->outputs[0]) * side_of(call));
+}
+
+/* Gaussian elimination: 2/3 n^3 for each matrix. */
+static ipu_cost
+elimination(const ipu_cost_call *call)
+{
+    return arithmetic(call, elements(&call->inputs[0]) * side_of(call) * 2.0 / 3.0);
+}
+
+static ipu_cost
+solve(const ipu_cost_call *call)
+{
+    ipu_cost cost = elimination(call);
+    cost.flops += 2.0 * elements(&call->outputs[0]) * side_of(call);
+    return cost;
+}
+
+/* --- updates: a variable is read and written ------------------------------------- */
+
+static ipu_cost
+update(const ipu_cost_call *call, double flops)
+{
+    ipu_cost cost = arithmetic(call, flops);
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        cost.bytes += (double)ipu_type_bytes(&call->outputs[i]);
+    }
+    return cost;
+}
+
+static ipu_cost
+sgd_update(const ipu_cost_call *call)
+{
+    return update(call, 4.0 * elements(&call->outputs[0]));
+}
+
+static ipu_cost
+matmul_sgd_update(const ipu_cost_call *call)
+{
+    return update(call, (2.0 * inner_of(call) + 4.0) * elements(&call->outputs[0]));
+}
+
+static ipu_cost
+adam_update(const ipu_cost_call *call)
+{
+    return update(call, 12.0 * elements(&call->outputs[0]));
+}
+
+/* --- the column ------------------------------------------------------------------ */
+
+#define COST(text, rule) \
+    ipu_cost ipu_cost_##text(const ipu_cost_call *call) \
+    { \
+        return rule(call); \
+    }
+COST(neg, per_result)
+COST(abs, per_result)
+COST(sign, per_result)
+COST(floor, per_result)
+COST(exp, per_result)
+COST(log, per_result)
+COST(sqrt, per_result)
+COST(rsqrt, per_result)
+COST(square, per_result)
+COST(tanh, per_result)
+COST(sigmoid, per_result)
+COST(relu, per_result)
+COST(logical_not, per_result)
+COST(reciprocal, per_result)
+COST(log1p, per_result)
+COST(expm1, per_result)
+COST(sin, per_result)
+COST(cos, per_result)
+COST(tan, per_result)
+COST(asin, per_result)
+COST(acos, per_result)
+COST(atan, per_result)
+COST(sinh, per_result)
+COST(cosh, per_result)
+COST(asinh, per_result)
+COST(acosh, per_result)
+COST(atanh, per_result)
+COST(erf, per_result)
+COST(erfc, per_result)
+COST(softplus, per_result)
+COST(lgamma, per_result)
+COST(digamma, per_result)
+COST(erfinv, per_result)
+COST(ceil, per_result)
+COST(round, per_result)
+COST(trunc, per_result)
+COST(is_nan, per_result)
+COST(is_inf, per_result)
+COST(is_finite, per_result)
+COST(bitwise_not, per_result)
+COST(cast, per_result)
+COST(add, per_result)
+COST(sub, per_result)
+COST(mul, per_result)
+COST(div, per_result)
+COST(floor_div, per_result)
+COST(floor_mod, per_result)
+COST(pow, per_result)
+COST(maximum, per_result)
+COST(minimum, per_result)
+COST(equal, per_result)
+COST(not_equal, per_result)
+COST(less, per_result)
+COST(less_equal, per_result)
+COST(greater, per_result)
+COST(greater_equal, per_result)
+COST(logical_and, per_result)
+COST(logical_or, per_result)
+COST(atan2, per_result)
+COST(bitwise_and, per_result)
+COST(bitwise_or, per_result)
+COST(bitwise_xor, per_result)
+COST(left_shift, per_result)
+COST(right_shift, per_result)
+COST(select, per_result)
+COST(relu_grad, per_result)
+COST(tanh_grad, per_result)
+COST(sigmoid_grad, per_result)
+COST(fused_elementwise, fused_elementwise)
+COST(matmul, product)
+COST(fused_matmul, product)
+COST(sum, reduction)
+COST(mean, reduction)
+COST(max, reduction)
+COST(min, reduction)
+COST(prod, reduction)
+COST(any, reduction)
+COST(all, reduction)
+COST(argmin, reduction)
+COST(argmax, reduction)
+COST(cumsum, reduction)
+COST(cumprod, reduction)
+COST(recurrence, recurrence)
+COST(top_k, sorting)
+COST(cholesky, cholesky)
+COST(triangular_solve, triangular_solve)
+COST(solve, solve)
+COST(det, elimination)
+COST(slogdet, elimination)
+COST(constant, nothing)
+COST(held, nothing)
+COST(empty, nothing)
+COST(identity, nothing)
+COST(stop_gradient, nothing)
+COST(custom_gradient, nothing)
+COST(reshape, nothing)
+COST(bitcast, nothing)
+COST(transpose, movement)
+COST(broadcast, movement)
+COST(concat, movement)
+COST(slice, pick)
+COST(slice_grad, movement)
+COST(gather, pick)
+COST(gather_grad, sum_up)
+COST(dynamic_slice, pick)
+COST(dynamic_update_slice, movement)
+COST(dynamic_add_slice, sum_up)
+COST(gather_nd, pick)
+COST(scatter_nd, sum_up)
+COST(tensor_scatter, scatter)
+COST(one_hot, per_result)
+COST(softmax, softmax)
+COST(log_softmax, softmax)
+COST(sparse_cross_entropy, softmax)
+COST(cross_entropy, softmax)
+COST(random_uniform, uniform)
+COST(random_normal, normal)
+COST(truncated_normal, normal)
+COST(random_integer, uniform)
+COST(dropout, dropout)
+COST(variable_read, nothing)
+COST(variable_assign, movement)
+COST(variable_add, reduction)
+COST(sgd_update, sgd_update)
+COST(matmul_sgd_update, matmul_sgd_update)
+COST(adam_update, adam_update)
+COST(infeed_dequeue, movement)
+COST(outfeed_enqueue, movement)
+COST(repeat, nothing)
+COST(while, nothing)
+COST(switch, nothing)
+#undef COST
+
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) ipu_cost_##text,
+static ipu_cost_fn *const costs[IPU_OP_ID_COUNT] = {
+#include "ops.def"
+};
+#undef IPU_OP
+
+ipu_cost
+ipu_cost_of(ipu_op op, const ipu_cost_call *call)
+{
+    return costs[op](call);
 }

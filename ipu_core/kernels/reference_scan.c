@@ -3,8 +3,8 @@
  * Reference kernels of cumsum, cumprod and recurrence: each line along the axis is
  * walked once, from its first element or (reverse) its last, and the running value is
  * written before (exclusive) or after the element joins it. float16 accumulates in
- * float32, float32 and float64 in double, integers wrap in 64 bits. Calling thread only;
- * allocates nothing. */
+ * float32, float32 and float64 in double, integers wrap in 64 bits. Calling thread
+ * only; allocates nothing. */
 #include "kernels/kernel_impl.h"
 
 static ipu__scalar

@@ -84,6 +84,7 @@ set_source(lowering *l, const ipu_node_data *node, ipu_instruction *instruction)
         l->last_source = node->source;
     }
     instruction->source = (ipu_source){l->last_file, node->source.line};
+    instruction->placement = node->placement;
     return copy_text(l, node->name, &instruction->name);
 }
 
@@ -120,7 +121,9 @@ ipu__lower_copy(lowering *l, const ipu_node_data *node, ipu_place from, ipu_plac
                             .output_count = 1,
                             .inputs = &places[0],
                             .outputs = &places[1],
-                            .bytes = bytes};
+                            .placement = ipu_graph_placement(l->graph),
+                            .bytes = bytes,
+                            .cost = {.bytes = 2.0 * (double)bytes}};
     return ipu__lower_emit(l, node, &copy);
 }
 
@@ -245,6 +248,16 @@ lower_variable_read(lowering *l, ipu_node id, const ipu_node_data *node)
     return ipu__lower_copy(l, node, variable, info->place, bytes_of(l, output));
 }
 
+/* One element of a queue. */
+static ipu_cost
+queue_cost(const lowering *l, uint32_t index)
+{
+    const ipu_resource *queue = &l->program->resources.items[index];
+    return ipu_cost_of(
+        IPU_OP_ID_OUTFEED_ENQUEUE,
+        &(ipu_cost_call){.inputs = queue->types, .input_count = queue->type_count});
+}
+
 static ipu_status
 lower_dequeue(lowering *l, ipu_node id, const ipu_node_data *node)
 {
@@ -259,6 +272,7 @@ lower_dequeue(lowering *l, ipu_node id, const ipu_node_data *node)
         slots[i] = (ipu_place){.space = IPU_SPACE_INFEED, .index = first + i};
     }
     dequeue.outputs = slots;
+    dequeue.cost = queue_cost(l, dequeue.resource);
     IPU_TRY(ipu__lower_emit(l, node, &dequeue));
     for (uint32_t i = 0; i < node->output_count; i++) {
         ipu_value output = ipu_node_output(node, i);
@@ -293,6 +307,7 @@ lower_enqueue(lowering *l, const ipu_node_data *node)
     ipu_instruction enqueue = {.kind = IPU_INSTRUCTION_ENQUEUE};
     IPU_TRY(use_resource(l, index, &enqueue.resource));
     IPU_TRY(input_places(l, node, &enqueue));
+    enqueue.cost = queue_cost(l, enqueue.resource);
     return ipu__lower_emit(l, node, &enqueue);
 }
 
@@ -411,6 +426,9 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     IPU_TRY(ipu_kernel_prepare(l->ctx, &l->program->arena, &spec, l->options->variant,
                                l->options->cpu));
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->specs, spec));
+    instruction.cost =
+        ipu_cost_of(node->op, &(ipu_cost_call){spec.attrs, inputs, spec.input_count,
+                                               outputs, spec.output_count});
     if (spec.workspace_bytes > l->program->workspace_bytes) {
         l->program->workspace_bytes = spec.workspace_bytes;
     }
@@ -465,9 +483,6 @@ ipu__lower_block(lowering *l, ipu_block id)
                 l->ctx->source = node->source;
             }
             return status;
-        }
-        if ((flags_of(node) & IPU_OP_BLOCK) == 0) {
-            l->program->flops_per_run += ipu_node_cost(l->graph, node_id).flops;
         }
     }
     return IPU_OK;

@@ -20,6 +20,7 @@
  *
  * So a row that is written into a carried tensor, in a branch or not, is written in
  * place, and the rest of the tensor stays where it is. */
+#include "graph/trips.h"
 #include "program/lower_impl.h"
 
 /* --- moves ----------------------------------------------------------------------- */
@@ -259,6 +260,7 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
     ipu_instruction loop = {
         .kind = IPU_INSTRUCTION_WHILE,
         .loop = counter,
+        .bound = ipu_loop_most_turns(l->graph, id),
         .turns = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1),
         .is_step = l->loop_depth == 0};
     if (!has_condition) {

@@ -20,6 +20,37 @@ ipu_program_holds(const ipu_program *program, uint32_t resource)
     return holds;
 }
 
+static double
+flops_of_stream(const ipu_stream *stream)
+{
+    double total = 0.0;
+    double turns = 1.0; /* of the loops around the instruction, multiplied */
+    for (size_t i = 0; i < stream->instructions.count; i++) {
+        const ipu_instruction *instruction = &stream->instructions.items[i];
+        const ipu_instruction *loop = instruction;
+        bool ends = instruction->kind == IPU_INSTRUCTION_NEXT;
+        bool begins = instruction->kind == IPU_INSTRUCTION_LOOP ||
+                      instruction->kind == IPU_INSTRUCTION_WHILE;
+        if (ends) {
+            loop = &stream->instructions.items[instruction->target - 1];
+        }
+        double bound = loop->bound > 0 ? (double)loop->bound : 1.0;
+        turns = begins ? turns * bound : ends ? turns / bound : turns;
+        total += turns * instruction->cost.flops;
+    }
+    return total;
+}
+
+double
+ipu_program_flops(const ipu_program *program)
+{
+    double total = 0.0;
+    for (size_t s = 0; s < program->streams.count; s++) {
+        total += flops_of_stream(&program->streams.items[s]);
+    }
+    return total;
+}
+
 void
 ipu_program_free(ipu_ctx *ctx, ipu_program *program)
 {

@@ -18,7 +18,7 @@
 #ifndef IPU_PROGRAM_PROGRAM_H
 #define IPU_PROGRAM_PROGRAM_H
 
-#include "graph/graph.h"
+#include "graph/cost.h"
 #include "kernels/kernel.h"
 #include "memory/memory.h"
 
@@ -82,6 +82,9 @@ typedef struct ipu_instruction {
     uint32_t branch_count;   /* SWITCH */
     const int32_t *branches; /* SWITCH: the first instruction of each */
     size_t bytes;            /* COPY, RESERVE */
+    int64_t bound;           /* LOOP, WHILE: turns as far as is known; -1: it is not */
+    ipu_placement placement; /* of the node that it was made of */
+    ipu_cost cost;           /* of one execution */
     ipu_source source;
     const char *name;
 } ipu_instruction;
@@ -120,7 +123,6 @@ typedef struct ipu_program {
     size_t constant_bytes;
     size_t workspace_bytes; /* the largest of any kernel; each worker has its own */
     uint32_t micro_batches; /* of a step: so far the step counter moves on */
-    double flops_per_run;   /* loops counted once */
     bool uses_random;
 } ipu_program;
 
@@ -140,6 +142,9 @@ ipu_program_infeed_base(const ipu_program *program, uint32_t resource)
 
 /* How many elements of infeed `resource` the streams hold at most. */
 uint32_t ipu_program_holds(const ipu_program *program, uint32_t resource);
+/* Floating-point operations of one run: bodies as often as their loops can turn at most,
+ * once where nothing is known of that; of branches all. */
+double ipu_program_flops(const ipu_program *program);
 
 typedef struct ipu_compile_options {
     ipu_kernel_variant variant;

@@ -60,8 +60,8 @@ bool ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind,
                     int64_t id);
 
 /* From here on nodes make values a second time; the first time began at random ordinal
- * `ordinal`, and the same numbers are drawn again. The result goes to `ipu_trace_resume`,
- * which ends that. */
+ * `ordinal`, and the same numbers are drawn again. The result goes to
+ * `ipu_trace_resume`, which ends that. */
 ipu_trace_mark ipu_trace_recompute(ipu_trace *trace, int64_t ordinal);
 void ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark);
 /* Adds a node to the innermost block; random ops get their ordinal. */
