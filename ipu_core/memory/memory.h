@@ -20,7 +20,7 @@ typedef struct ipu_memory_report {
     int32_t peak_at;        /* that instruction */
 } ipu_memory_report;
 
-/* Best fit by decreasing size. */
+/* The smaller of two plans, see plan.c. */
 ipu_status ipu_memory_plan(ipu_ctx *ctx, ipu_buffer *buffers, size_t count,
                            ipu_memory_report *report);
 /* Independent of the planner: fails with INTERNAL where two buffers that are live

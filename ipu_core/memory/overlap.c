@@ -1,13 +1,100 @@
 /* SPDX-License-Identifier: MIT
  *
  * The plan's checker. It shares nothing with the planner, not even the rounding: it
- * asks of the offsets only what a program needs. Buffers are looked at in the order of
- * their offsets; each is compared with those that start before it ends. A buffer
- * without bytes is nowhere and meets nobody. */
+ * asks of the offsets only what a program needs. Buffers come and go in the order of
+ * their lifetimes; those that are live, ordered by offset, must not overlap. Where they
+ * did not before, it is enough to compare one that comes with its two neighbours. A
+ * buffer without bytes is nowhere and meets nobody. */
 #include <stdlib.h>
 
 #include "kernels/kernel.h"
 #include "memory/memory.h"
+
+/* --- a set of small numbers with neighbours ----------------------------------------
+ */
+
+enum { LEVELS = 6, WORD_BITS = 64 }; /* 64^6 numbers and more */
+
+/* Level 0 has a bit for each number, each level above one for each word below. */
+typedef struct number_set {
+    uint64_t *words[LEVELS];
+    size_t counts[LEVELS]; /* of words */
+    int levels;
+} number_set;
+
+static void
+set_free(ipu_ctx *ctx, number_set *set)
+{
+    for (int i = 0; i < set->levels; i++) {
+        ipu_free(ctx, set->words[i], set->counts[i] * sizeof(uint64_t));
+    }
+}
+
+static ipu_status
+set_create(ipu_ctx *ctx, size_t numbers, number_set *out)
+{
+    *out = (number_set){.levels = 0};
+    size_t count = numbers;
+    ipu_status status = IPU_OK;
+    do {
+        count = count / WORD_BITS + 1;
+        status = ipu_alloc(ctx, count * sizeof(uint64_t), &out->words[out->levels]);
+        out->counts[out->levels] = count;
+        out->levels += status == IPU_OK;
+    } while (status == IPU_OK && count > 1);
+    if (status != IPU_OK) {
+        set_free(ctx, out);
+    }
+    return status;
+}
+
+static void
+set_change(number_set *set, size_t number, bool add)
+{
+    for (int i = 0; i < set->levels; i++) {
+        uint64_t *word = &set->words[i][number / WORD_BITS];
+        uint64_t bit = UINT64_C(1) << number % WORD_BITS;
+        *word = add ? *word | bit : *word & ~bit;
+        if (!add && *word != 0) {
+            return; /* the word above keeps its bit */
+        }
+        number /= WORD_BITS;
+    }
+}
+
+/* The least number above, or the greatest below; SIZE_MAX: there is none. */
+static size_t
+set_neighbour(const number_set *set, size_t number, bool above)
+{
+    for (int i = 0; i < set->levels; i++) {
+        size_t at = number / WORD_BITS;
+        unsigned bit = (unsigned)(number % WORD_BITS);
+        uint64_t mask = above ? (bit == WORD_BITS - 1 ? 0 : ~UINT64_C(0) << (bit + 1))
+                              : (UINT64_C(1) << bit) - 1;
+        uint64_t word = set->words[i][at] & mask;
+        if (word == 0) {
+            number = at;
+            continue;
+        }
+        for (; i >= 0; i--) {
+            unsigned found = above ? (unsigned)__builtin_ctzll(word)
+                                   : (unsigned)(WORD_BITS - 1 - __builtin_clzll(word));
+            at = at * WORD_BITS + found;
+            word = i > 0 ? set->words[i - 1][at] : 0;
+        }
+        return at;
+    }
+    return SIZE_MAX;
+}
+
+/* --- the check ------------------------------------------------------------------- */
+
+/* A buffer comes, or has gone. */
+typedef struct event {
+    int64_t at;
+    bool comes;
+    size_t rank; /* of its offset */
+} event;
 
 static int
 by_offset(const void *a, const void *b)
@@ -20,24 +107,80 @@ by_offset(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static int
+by_time(const void *a, const void *b)
+{
+    const event *x = a;
+    const event *y = b;
+    if (x->at != y->at) {
+        return x->at < y->at ? -1 : 1;
+    }
+    if (x->comes != y->comes) {
+        return x->comes ? 1 : -1;
+    }
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* `a` lies below `b`. */
 static ipu_status
-check_sorted(ipu_ctx *ctx, const ipu_buffer *buffers, const ipu_buffer *const *sorted,
-             size_t count)
+check_pair(ipu_ctx *ctx, const ipu_buffer *buffers, const ipu_buffer *a,
+           const ipu_buffer *b)
+{
+    IPU_FAIL_IF(
+        ctx, b->offset < a->offset + a->bytes, INTERNAL,
+        "buffers %td and %td overlap at offset %zu: live from %d to %d and from "
+        "%d to %d",
+        a - buffers, b - buffers, b->offset, (int)a->first, (int)a->last, (int)b->first,
+        (int)b->last);
+    return IPU_OK;
+}
+
+static ipu_status
+check_events(ipu_ctx *ctx, const ipu_buffer *buffers, const ipu_buffer *const *sorted,
+             const event *events, size_t count, number_set *live)
 {
     for (size_t i = 0; i < count; i++) {
-        const ipu_buffer *a = sorted[i];
-        for (size_t j = i + 1; j < count && sorted[j]->offset < a->offset + a->bytes;
-             j++) {
-            const ipu_buffer *b = sorted[j];
-            bool live_together = a->first <= b->last && b->first <= a->last;
-            IPU_FAIL_IF(ctx, b->bytes > 0 && live_together, INTERNAL,
-                        "buffers %td and %td overlap at offset %zu: live from %d to %d "
-                        "and from %d to %d",
-                        a - buffers, b - buffers, b->offset, (int)a->first,
-                        (int)a->last, (int)b->first, (int)b->last);
+        size_t rank = events[i].rank;
+        if (events[i].comes) {
+            size_t below = set_neighbour(live, rank, false);
+            size_t above = set_neighbour(live, rank, true);
+            if (below != SIZE_MAX) {
+                IPU_TRY(check_pair(ctx, buffers, sorted[below], sorted[rank]));
+            }
+            if (above != SIZE_MAX) {
+                IPU_TRY(check_pair(ctx, buffers, sorted[rank], sorted[above]));
+            }
         }
+        set_change(live, rank, events[i].comes);
     }
     return IPU_OK;
+}
+
+/* `sorted` and `events` are room for all buffers, once and twice. */
+static ipu_status
+check_lifetimes(ipu_ctx *ctx, const ipu_buffer *buffers, size_t count,
+                const ipu_buffer **sorted, event *events)
+{
+    number_set live;
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (buffers[i].bytes > 0) {
+            sorted[used++] = &buffers[i];
+        }
+    }
+    if (used == 0) {
+        return IPU_OK;
+    }
+    qsort(sorted, used, sizeof(sorted[0]), by_offset);
+    for (size_t i = 0; i < used; i++) {
+        events[2 * i] = (event){sorted[i]->first, true, i};
+        events[2 * i + 1] = (event){(int64_t)sorted[i]->last + 1, false, i};
+    }
+    qsort(events, 2 * used, sizeof(event), by_time);
+    IPU_TRY(set_create(ctx, used, &live));
+    ipu_status status = check_events(ctx, buffers, sorted, events, 2 * used, &live);
+    set_free(ctx, &live);
+    return status;
 }
 
 ipu_status
@@ -52,23 +195,23 @@ ipu_memory_check(ipu_ctx *ctx, const ipu_buffer *buffers, size_t count,
         IPU_FAIL_IF(ctx, buffer->offset % IPU_BUFFER_ALIGNMENT != 0, INTERNAL,
                     "buffer %zu at offset %zu is not aligned to %d", i, buffer->offset,
                     (int)IPU_BUFFER_ALIGNMENT);
-        IPU_FAIL_IF(ctx,
-                    buffer->offset > usable || buffer->bytes > usable - buffer->offset,
-                    INTERNAL,
-                    "buffer %zu of %zu bytes at offset %zu ends past the slab's %zu", i,
-                    buffer->bytes, buffer->offset, usable);
+        IPU_FAIL_IF(
+            ctx, buffer->offset > usable || buffer->bytes > usable - buffer->offset,
+            INTERNAL, "buffer %zu of %zu bytes at offset %zu ends past the slab's %zu",
+            i, buffer->bytes, buffer->offset, usable);
     }
     size_t sorted_bytes;
-    IPU_TRY(ipu_mul_size(ctx, count, sizeof(ipu_buffer *), &sorted_bytes));
+    size_t event_bytes;
     const ipu_buffer **sorted;
+    event *events = NULL;
+    IPU_TRY(ipu_mul_size(ctx, count, sizeof(ipu_buffer *), &sorted_bytes));
+    IPU_TRY(ipu_mul_size(ctx, 2 * count, sizeof(event), &event_bytes));
     IPU_TRY(ipu_alloc(ctx, sorted_bytes, &sorted));
-    for (size_t i = 0; i < count; i++) {
-        sorted[i] = &buffers[i];
+    ipu_status status = ipu_alloc(ctx, event_bytes, &events);
+    if (status == IPU_OK) {
+        status = check_lifetimes(ctx, buffers, count, sorted, events);
     }
-    if (count > 0) {
-        qsort(sorted, count, sizeof(sorted[0]), by_offset);
-    }
-    ipu_status status = check_sorted(ctx, buffers, sorted, count);
+    ipu_free(ctx, events, events == NULL ? 0 : event_bytes);
     ipu_free(ctx, sorted, sorted_bytes);
     return status;
 }

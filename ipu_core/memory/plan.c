@@ -2,27 +2,26 @@
  *
  * The memory planner: buffers with lifetimes in, offsets out.
  *
- * Best fit by decreasing size: the largest buffer is placed first, each into the
- * smallest gap between the buffers that are live with it and already placed, or behind
- * all of them. Large buffers dominate the slab, and they are placed while nothing is in
- * their way; small ones fill what is left. Ties are broken by lifetime and then by
- * number, so that a plan is a function of its input alone. Placed buffers are kept in
- * the order of their offsets; one walk over them finds all gaps. Quadratic, which for
- * the hundreds of buffers of a training step is microseconds.
+ * Two plans, of which the smaller slab is taken:
  *
- * The caller owns the buffers; nothing is kept. */
-#include "memory/memory.h"
-
+ *   best fit   by decreasing size: the largest buffer is placed first, each into the
+ *              smallest gap between the buffers that are live with it and already
+ *              placed, or behind all of them. Large buffers dominate the slab, and they
+ *              are placed while nothing is in their way. Its time is quadratic, so it
+ * is made for up to MOST_BEST_FIT buffers in order   of time, as an allocator would
+ * (heap.c), in proportion to the buffers
+ *
+ * Ties are broken by lifetime and then by number, so that a plan is a function of its
+ * input alone. The caller owns the buffers; nothing is kept. */
 #include <stdlib.h>
 
 #include "kernels/kernel.h"
+#include "memory/heap.h"
+#include "memory/memory.h"
 
-static size_t
-round_up(size_t bytes)
-{
-    size_t mask = IPU_BUFFER_ALIGNMENT - 1;
-    return (bytes + mask) & ~mask;
-}
+enum { MOST_BEST_FIT = 4096 };
+
+/* --- best fit -------------------------------------------------------------------- */
 
 static int
 by_decreasing_size(const void *a, const void *b)
@@ -45,7 +44,7 @@ place(ipu_buffer **placed, size_t count, ipu_buffer *buffer)
     size_t best_offset = 0;
     size_t best_gap = SIZE_MAX;
     size_t end = 0; /* of the live buffers seen so far */
-    size_t needed = round_up(buffer->bytes);
+    size_t needed = ipu_buffer_round_up(buffer->bytes);
     for (size_t i = 0; i < count; i++) {
         const ipu_buffer *other = placed[i];
         if (other->last < buffer->first || buffer->last < other->first) {
@@ -58,7 +57,7 @@ place(ipu_buffer **placed, size_t count, ipu_buffer *buffer)
                 best_offset = end;
             }
         }
-        size_t other_end = other->offset + round_up(other->bytes);
+        size_t other_end = other->offset + ipu_buffer_round_up(other->bytes);
         if (other_end > end) {
             end = other_end;
         }
@@ -75,13 +74,40 @@ place(ipu_buffer **placed, size_t count, ipu_buffer *buffer)
     placed[at] = buffer;
 }
 
+static ipu_status
+plan_best_fit(ipu_ctx *ctx, ipu_buffer *buffers, size_t count, size_t *out_end)
+{
+    size_t bytes;
+    IPU_TRY(ipu_mul_size(ctx, 2 * count, sizeof(ipu_buffer *), &bytes));
+    ipu_buffer **order;
+    IPU_TRY(ipu_alloc(ctx, bytes, &order));
+    ipu_buffer **placed = order + count;
+    for (size_t i = 0; i < count; i++) {
+        order[i] = &buffers[i];
+    }
+    if (count > 0) {
+        qsort(order, count, sizeof(order[0]), by_decreasing_size);
+    }
+    *out_end = 0;
+    for (size_t i = 0; i < count; i++) {
+        place(placed, i, order[i]);
+        size_t end = order[i]->offset + ipu_buffer_round_up(order[i]->bytes);
+        *out_end = end > *out_end ? end : *out_end;
+    }
+    ipu_free(ctx, order, bytes);
+    return IPU_OK;
+}
+
+/* --- in order of time ------------------------------------------------------------ */
+
 typedef struct event {
     int32_t at; /* the first instruction for which it counts */
     bool begins;
+    uint32_t buffer;
     size_t bytes;
 } event;
 
-/* Ends sort before beginnings of the same instruction. */
+/* Ends sort before beginnings of the same instruction, larger ones before smaller. */
 static int
 by_time(const void *a, const void *b)
 {
@@ -90,34 +116,87 @@ by_time(const void *a, const void *b)
     if (x->at != y->at) {
         return x->at < y->at ? -1 : 1;
     }
-    return (int)x->begins - (int)y->begins;
+    if (x->begins != y->begins) {
+        return (int)x->begins - (int)y->begins;
+    }
+    if (x->bytes != y->bytes) {
+        return x->bytes > y->bytes ? -1 : 1;
+    }
+    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
 }
 
-static ipu_status
-find_peak(ipu_ctx *ctx, const ipu_buffer *buffers, size_t count,
-          ipu_memory_report *report)
+static void
+find_peak(const event *events, size_t count, ipu_memory_report *report)
 {
-    size_t event_bytes;
-    IPU_TRY(ipu_mul_size(ctx, 2 * count, sizeof(event), &event_bytes));
-    event *events;
-    IPU_TRY(ipu_alloc(ctx, event_bytes, &events));
-    for (size_t i = 0; i < count; i++) {
-        size_t bytes = round_up(buffers[i].bytes);
-        events[2 * i] = (event){buffers[i].first, true, bytes};
-        events[2 * i + 1] = (event){buffers[i].last + 1, false, bytes};
-    }
-    if (count > 0) {
-        qsort(events, 2 * count, sizeof(event), by_time);
-    }
     size_t live = 0;
-    for (size_t i = 0; i < 2 * count; i++) {
+    for (size_t i = 0; i < count; i++) {
         live = events[i].begins ? live + events[i].bytes : live - events[i].bytes;
         if (live > report->peak_live_bytes) {
             report->peak_live_bytes = live;
             report->peak_at = events[i].at;
         }
     }
-    ipu_free(ctx, events, event_bytes);
+}
+
+/* pieces[i] is the piece of the heap that buffer i has, and later its offset. */
+static ipu_status
+plan_in_order(ipu_ctx *ctx, const event *events, size_t count, size_t *offsets,
+              size_t *out_end)
+{
+    ipu_heap heap;
+    size_t bytes;
+    uint32_t *pieces;
+    ipu_heap_init(&heap);
+    IPU_TRY(ipu_mul_size(ctx, count / 2, sizeof(*pieces), &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &pieces));
+    ipu_status status = IPU_OK;
+    for (size_t i = 0; status == IPU_OK && i < count; i++) {
+        const event *e = &events[i];
+        if (e->bytes == 0) {
+            continue;
+        }
+        if (e->begins) {
+            status = ipu_heap_take(ctx, &heap, e->bytes, &pieces[e->buffer]);
+            offsets[e->buffer] =
+                status == IPU_OK ? ipu_heap_offset(&heap, pieces[e->buffer]) : 0;
+        } else {
+            ipu_heap_give_back(&heap, pieces[e->buffer]);
+        }
+    }
+    *out_end = heap.end;
+    ipu_free(ctx, pieces, bytes);
+    ipu_heap_free(ctx, &heap);
+    return status;
+}
+
+/* --- both ------------------------------------------------------------------------ */
+
+static ipu_status
+plan(ipu_ctx *ctx, ipu_buffer *buffers, size_t count, event *events, size_t *offsets,
+     ipu_memory_report *report)
+{
+    size_t end;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = ipu_buffer_round_up(buffers[i].bytes);
+        events[2 * i] = (event){buffers[i].first, true, (uint32_t)i, bytes};
+        events[2 * i + 1] = (event){buffers[i].last + 1, false, (uint32_t)i, bytes};
+    }
+    if (count > 0) {
+        qsort(events, 2 * count, sizeof(event), by_time);
+    }
+    find_peak(events, 2 * count, report);
+    if (count <= MOST_BEST_FIT) {
+        IPU_TRY(plan_best_fit(ctx, buffers, count, &best));
+    }
+    if (best > report->peak_live_bytes) {
+        IPU_TRY(plan_in_order(ctx, events, 2 * count, offsets, &end));
+        for (size_t i = 0; end < best && i < count; i++) {
+            buffers[i].offset = offsets[i];
+        }
+        best = end < best ? end : best;
+    }
+    report->slab_bytes = best + IPU_SLACK_BYTES;
     return IPU_OK;
 }
 
@@ -135,27 +214,19 @@ ipu_memory_plan(ipu_ctx *ctx, ipu_buffer *buffers, size_t count,
         IPU_FAIL_IF(ctx, buffer->bytes > SIZE_MAX / 4 - total, OUT_OF_MEMORY,
                     "out of memory: the temporaries of the program do not fit in the "
                     "address space");
-        total += round_up(buffer->bytes);
+        total += ipu_buffer_round_up(buffer->bytes);
     }
-    size_t placed_bytes;
-    IPU_TRY(ipu_mul_size(ctx, 2 * count, sizeof(ipu_buffer *), &placed_bytes));
-    ipu_buffer **order;
-    IPU_TRY(ipu_alloc(ctx, placed_bytes, &order));
-    ipu_buffer **placed = order + count;
-    for (size_t i = 0; i < count; i++) {
-        order[i] = &buffers[i];
+    size_t event_bytes;
+    size_t offset_bytes = count * sizeof(size_t);
+    event *events;
+    size_t *offsets = NULL;
+    IPU_TRY(ipu_mul_size(ctx, 2 * count, sizeof(event), &event_bytes));
+    IPU_TRY(ipu_alloc(ctx, event_bytes, &events));
+    ipu_status status = ipu_alloc(ctx, offset_bytes, &offsets);
+    if (status == IPU_OK) {
+        status = plan(ctx, buffers, count, events, offsets, report);
     }
-    if (count > 0) {
-        qsort(order, count, sizeof(order[0]), by_decreasing_size);
-    }
-    size_t end = 0;
-    for (size_t i = 0; i < count; i++) {
-        ipu_buffer *buffer = order[i];
-        place(placed, i, buffer);
-        size_t buffer_end = buffer->offset + round_up(buffer->bytes);
-        end = buffer_end > end ? buffer_end : end;
-    }
-    ipu_free(ctx, order, placed_bytes);
-    report->slab_bytes = end + IPU_SLACK_BYTES;
-    return find_peak(ctx, buffers, count, report);
+    ipu_free(ctx, offsets, offsets == NULL ? 0 : offset_bytes);
+    ipu_free(ctx, events, event_bytes);
+    return status;
 }

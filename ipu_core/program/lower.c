@@ -591,7 +591,11 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     }
     ipu_program *program;
     IPU_TRY(ipu_alloc(ctx, sizeof(*program), &program));
-    lowering l = {.ctx = ctx, .graph = graph, .options = options, .program = program};
+    lowering l = {.ctx = ctx,
+                  .graph = graph,
+                  .options = options,
+                  .program = program,
+                  .counted = IPU_NO_NODE};
     ipu_status status = lower(&l);
     if (status == IPU_OK && options->verify) {
         status = ipu_program_verify(ctx, program);
@@ -604,6 +608,7 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     ipu_free(ctx, l.last_write, graph->resources.count * sizeof(*l.last_write));
     IPU_ARRAY_FREE(ctx, &l.writes);
     ipu_id_map_free(ctx, &l.constants_by_hash);
+    ipu_id_map_free(ctx, &l.input_counts);
     IPU_ARRAY_FREE(ctx, &l.constants);
     IPU_ARRAY_FREE(ctx, &l.buffers);
     IPU_ARRAY_FREE(ctx, &l.reserved);

@@ -116,42 +116,48 @@ release_outputs(lowering *l, const ipu_node_data *node)
 
 /* --- who may write where --------------------------------------------------------- */
 
-static bool
-is_only_input(lowering *l, const ipu_node_data *node, uint32_t which)
+/* Whether no other input of the node has the bytes of input `which`. */
+static ipu_status
+is_only_input(lowering *l, ipu_node id, uint32_t which, bool *out)
 {
-    const value_info *root = root_of(l, node->inputs[which]);
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        if (i != which && root_of(l, node->inputs[i]) == root) {
-            return false;
+    const ipu_node_data *node = ipu_node_of(l->graph, id);
+    if (l->counted.index != id.index) {
+        ipu_id_map_clear(&l->input_counts);
+        l->counted = id;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            uint32_t root = l->values[node->inputs[i].index].root;
+            uint32_t count = ipu_id_map_get(&l->input_counts, root, 0);
+            IPU_TRY(ipu_id_map_put(l->ctx, &l->input_counts, root, count + 1));
         }
     }
-    return true;
+    uint32_t root = l->values[node->inputs[which].index].root;
+    *out = ipu_id_map_get(&l->input_counts, root, 0) == 1;
+    return IPU_OK;
 }
 
 /* Whether the producer of `result`, a node of `block`, may write into `buffer`, whose
  * bytes are read for the last time at `last_read`: nothing reads them afterwards, or
  * the producer itself does, which works in place. */
-static bool
+static ipu_status
 can_write_over(lowering *l, int32_t buffer, int32_t last_read, ipu_value result,
-               ipu_block block)
+               ipu_block block, bool *out)
 {
     const ipu_value_data *data = ipu_value_of(l->graph, result);
-    if (data->block.index != block.index || data->producer.index == IPU_NO_INDEX) {
-        return false;
+    const ipu_node id = data->producer;
+    *out = false;
+    if (data->block.index != block.index || !ipu_is_node(id)) {
+        return IPU_OK;
     }
-    const ipu_node_data *node = ipu_node_of(l->graph, data->producer);
-    int32_t made = l->begin[data->producer.index];
+    const ipu_node_data *node = ipu_node_of(l->graph, id);
+    int32_t made = l->begin[id.index];
     uint32_t same = 0; /* the input that may have the bytes */
-    bool in_place;
-    if (ipu_node_holds_blocks(node) && !ipu_node_is_loop(node)) {
-        return last_read <= l->end[data->producer.index]; /* its branches see to it */
-    }
-    if (node->op == IPU_OP_ID_EMPTY) {
-        return last_read < made;
-    }
-    if (ipu_node_holds_blocks(node)) {
+    bool in_place = false;
+    if (ipu_node_is_loop(node)) {
         same = ipu_node_entering(node, data->position);
-        in_place = is_only_input(l, node, same);
+        IPU_TRY(is_only_input(l, id, same, &in_place));
+    } else if (ipu_node_holds_blocks(node)) {
+        *out = last_read <= l->end[id.index]; /* its branches see to it */
+        return IPU_OK;
     } else if (flags_of(node) & IPU_OP_KERNEL) {
         while (
             same < node->input_count &&
@@ -159,12 +165,13 @@ can_write_over(lowering *l, int32_t buffer, int32_t last_read, ipu_value result,
             same++;
         }
         in_place = data->position == 0 && ipu__lower_fits_in_place(l, node, same);
-    } else {
-        return false;
+    } else if (node->op != IPU_OP_ID_EMPTY) {
+        return IPU_OK;
     }
-    return last_read < made ||
+    *out = last_read < made ||
            (last_read == made && in_place &&
             same_buffer(root_of(l, node->inputs[same])->place, slab_place(buffer)));
+    return IPU_OK;
 }
 
 static void
@@ -185,9 +192,10 @@ place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
     ipu_value output = ipu_node_output(node, i);
     const value_info *initial = root_of(l, node->inputs[input]);
     value_info *final = &l->values[output.index];
-    if (final->wanted == IPU__NO_BUFFER &&
-        ipu__lower_can_inherit(l, initial, l->begin[id.index], output.index) &&
-        is_only_input(l, node, input)) {
+    bool is_only;
+    IPU_TRY(is_only_input(l, id, input, &is_only));
+    if (is_only && final->wanted == IPU__NO_BUFFER &&
+        ipu__lower_can_inherit(l, initial, l->begin[id.index], output.index)) {
         final->place = initial->place;
     } else {
         IPU_TRY(ipu__lower_place(l, output));
@@ -204,8 +212,9 @@ place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
     return IPU_OK;
 }
 
-/* Lets the producers of the next values write straight into the carried buffers. */
-static void
+/* Has the nodes that make the next values write them straight into the carried buffers.
+ */
+static ipu_status
 want_next_values(lowering *l, ipu_block body)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, body);
@@ -214,11 +223,13 @@ want_next_values(lowering *l, ipu_block body)
         value_info *result = root_of(l, block->results.items[i]);
         ipu_value root = {(uint32_t)(result - l->values)};
         int32_t buffer = (int32_t)param->place.index;
-        if (result->wanted == IPU__NO_BUFFER &&
-            can_write_over(l, buffer, param->last_use, root, body)) {
+        bool can;
+        IPU_TRY(can_write_over(l, buffer, param->last_use, root, body, &can));
+        if (can && result->wanted == IPU__NO_BUFFER) {
             want(l, result, buffer);
         }
     }
+    return IPU_OK;
 }
 
 /* One input place with the value's bytes. */
@@ -274,7 +285,7 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
     if (has_condition) {
         IPU_TRY(lower_condition(l, node, &loop, &test));
     }
-    want_next_values(l, body);
+    IPU_TRY(want_next_values(l, body));
     IPU_TRY(ipu__lower_block(l, body));
     IPU_TRY(move_results(l, node, body));
     l->loop_depth--;
@@ -380,9 +391,12 @@ lower_branch(lowering *l, const ipu_node_data *node, ipu_block id)
         value_info *result = root_of(l, ipu_block_of(l->graph, id)->results.items[i]);
         ipu_value root = {(uint32_t)(result - l->values)};
         int32_t buffer = (int32_t)l->values[ipu_node_output(node, i).index].place.index;
-        if (result->wanted == IPU__NO_BUFFER &&
-            ipu_value_of(l->graph, root)->block.index == id.index &&
-            can_write_over(l, buffer, last_read_in(l, id, buffer, -1), root, id)) {
+        bool can = false;
+        if (ipu_value_of(l->graph, root)->block.index == id.index) {
+            IPU_TRY(can_write_over(l, buffer, last_read_in(l, id, buffer, -1), root, id,
+                                   &can));
+        }
+        if (can && result->wanted == IPU__NO_BUFFER) {
             want(l, result, buffer);
         }
     }

@@ -58,6 +58,8 @@ typedef struct lowering {
     IPU_ARRAY(uint32_t) reserved;
     IPU_ARRAY(loop_span) loops; /* inner before outer */
     uint32_t loop_depth;
+    ipu_node counted;           /* whose inputs are counted, by their root */
+    ipu_id_map input_counts;
     ipu_source last_source; /* of the graph */
     const char *last_file;  /* its copy in the program */
 } lowering;

@@ -29,31 +29,75 @@ note_live(lowering *l, const ipu_place *places, uint32_t count, int32_t at)
     }
 }
 
+/* The innermost loop that each instruction lies in, and the loop around each loop, by
+ * number plus 1; 0: none. An instruction lies in a loop behind its first instruction
+ * and in front of its last. */
+typedef struct nesting {
+    uint32_t *innermost; /* by instruction */
+    uint32_t *around;    /* by loop */
+} nesting;
+
+static void
+find_nesting(const lowering *l, nesting *n)
+{
+    size_t count = l->stream->instructions.count;
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < l->loops.count; i++) { /* noted at its first instruction */
+        n->innermost[l->loops.items[i].first] = i + 1;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t begins = n->innermost[i];
+        if (open != 0 && l->loops.items[open - 1].last == (int32_t)i) {
+            open = n->around[open - 1];
+        }
+        n->innermost[i] = open;
+        if (begins != 0) {
+            n->around[begins - 1] = open;
+            open = begins;
+        }
+    }
+}
+
 /* A buffer that is filled before a loop and used inside is needed until the loop
  * ends. */
 static void
+extend_over_loops(lowering *l, const nesting *n)
+{
+    for (size_t k = 0; k < l->buffers.count; k++) {
+        ipu_buffer *buffer = &l->buffers.items[k];
+        uint32_t loop = buffer->last < 0 ? 0 : n->innermost[buffer->last];
+        while (loop != 0 && l->loops.items[loop - 1].first > buffer->first) {
+            buffer->last = l->loops.items[loop - 1].last;
+            loop = n->around[loop - 1];
+        }
+    }
+}
+
+static ipu_status
 find_lifetimes(lowering *l)
 {
-    for (size_t i = 0; i < l->stream->instructions.count; i++) {
+    size_t count = l->stream->instructions.count;
+    for (size_t i = 0; i < count; i++) {
         const ipu_instruction *instruction = &l->stream->instructions.items[i];
         note_live(l, instruction->inputs, instruction->input_count, (int32_t)i);
         note_live(l, instruction->outputs, instruction->output_count, (int32_t)i);
     }
-    for (size_t i = 0; i < l->loops.count; i++) {
-        loop_span loop = l->loops.items[i];
-        for (size_t k = 0; k < l->buffers.count; k++) {
-            ipu_buffer *buffer = &l->buffers.items[k];
-            if (buffer->first < loop.first && buffer->last > loop.first &&
-                buffer->last < loop.last) {
-                buffer->last = loop.last;
-            }
-        }
+    nesting n = {0};
+    size_t around_bytes = l->loops.count * sizeof(uint32_t);
+    IPU_TRY(ipu_alloc(l->ctx, count * sizeof(uint32_t), &n.innermost));
+    ipu_status status = ipu_alloc(l->ctx, around_bytes, &n.around);
+    if (status == IPU_OK) {
+        find_nesting(l, &n);
+        extend_over_loops(l, &n);
     }
+    ipu_free(l->ctx, n.around, n.around == NULL ? 0 : around_bytes);
+    ipu_free(l->ctx, n.innermost, count * sizeof(uint32_t));
     for (size_t k = 0; k < l->buffers.count; k++) {
         if (l->buffers.items[k].last < 0) { /* never touched, or without bytes */
             l->buffers.items[k] = (ipu_buffer){0};
         }
     }
+    return status;
 }
 
 static void
@@ -72,7 +116,7 @@ ipu_status
 ipu__lower_plan_slab(lowering *l)
 {
     ipu_stream *stream = l->stream;
-    find_lifetimes(l);
+    IPU_TRY(find_lifetimes(l));
     IPU_TRY(
         ipu_memory_plan(l->ctx, l->buffers.items, l->buffers.count, &stream->memory));
     IPU_TRY(ipu_memory_check(l->ctx, l->buffers.items, l->buffers.count,

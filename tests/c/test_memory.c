@@ -110,6 +110,30 @@ test_random(ipu_ctx *ctx)
     CHECK(worst < 1.5); /* far from the bound, a plan would be useless */
 }
 
+/* More buffers than are planned in quadratic time: as a training step has them, which
+ * keeps a value of each layer from the way there to the way back. */
+static void
+test_many(ipu_ctx *ctx)
+{
+    enum { LAYERS = 6000 };
+    static ipu_buffer buffers[3 * LAYERS];
+    uint64_t state = 99;
+    for (int32_t i = 0; i < LAYERS; i++) {
+        int32_t back = 4 * LAYERS - 2 * i;
+        size_t bytes = 64 + next_random(&state) % 4096;
+        buffers[3 * i] = (ipu_buffer){.bytes = bytes, .first = 2 * i, .last = back};
+        buffers[3 * i + 1] =
+            (ipu_buffer){.bytes = bytes / 2, .first = 2 * i, .last = 2 * i + 1};
+        buffers[3 * i + 2] =
+            (ipu_buffer){.bytes = bytes, .first = back - 1, .last = back + 1};
+    }
+    ipu_memory_report report;
+    CHECK_OK(ctx, ipu_memory_plan(ctx, buffers, 3 * LAYERS, &report));
+    CHECK_OK(ctx, ipu_memory_check(ctx, buffers, 3 * LAYERS, report.slab_bytes));
+    CHECK(report.slab_bytes - IPU_SLACK_BYTES < report.peak_live_bytes / 4 * 5);
+    spoil(ctx, buffers, 3 * LAYERS, report.slab_bytes, &state);
+}
+
 static void
 test_edges(ipu_ctx *ctx)
 {
@@ -144,6 +168,7 @@ main(void)
     ipu_ctx ctx;
     ipu_ctx_init(&ctx, ipu_allocator_default());
     test_random(&ctx);
+    test_many(&ctx);
     test_edges(&ctx);
     return CHECK_DONE();
 }

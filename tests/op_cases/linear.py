@@ -106,7 +106,9 @@ def scan_cases() -> Iterator[Case]:
 def recurred(axis: int, reverse: bool) -> Callable[..., Any]:
     def oracle(a: Array, b: Array) -> Array:
         if reverse:
-            return np.flip(recurred(axis, False)(np.flip(a, axis), np.flip(b, axis)), axis)
+            return np.flip(
+                recurred(axis, False)(np.flip(a, axis), np.flip(b, axis)), axis
+            )
         a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
         y = np.zeros_like(b)
         for k in range(len(b)):
@@ -123,7 +125,10 @@ def recurrence_cases() -> Iterator[Case]:
                 yield case(
                     "recurrence",
                     f"{shape_label(shape)}_axis{axis}{'r' * reverse}",
-                    [In(shape, dtype, between(-0.9, 0.9)), In(shape, dtype, between(-2, 2))],
+                    [
+                        In(shape, dtype, between(-0.9, 0.9)),
+                        In(shape, dtype, between(-2, 2)),
+                    ],
                     recurred(axis, reverse),
                     attrs=f"axis={axis}, reverse={flag(reverse)}",
                     bound=lambda a, b: np.asarray(np.sum(np.abs(b), initial=1.0)),
