@@ -55,6 +55,41 @@ def test_a_training_step_comes_back_as_it_was() -> None:
     assert _core.graph_round_trip(STEP) == STEP
 
 
+PLACED = """host graph
+block b0(%0: float32[2]) {
+  %1 = exp(%0) @(device=0, shard=3) : float32[2]
+  %2 = exp(%0) : float32[2]
+  %3 = exp(%0) @(recomputation=1) : float32[2]
+  %4 = add(%1, %3) @(stage=0) : float32[2]
+  %5 = add(%2, %4) : float32[2]
+} -> (%5)
+"""
+
+
+def test_where_a_node_runs_comes_back() -> None:
+    assert _core.graph_round_trip(PLACED) == PLACED
+    on_device = PLACED.replace("host", "device").replace("device=0, ", "")
+    assert _core.graph_round_trip(on_device) == on_device
+    for wrong in ("shard=40000", "stage=-2", "tile=1", "recomputation=-1"):
+        refused(changed("stage=0", wrong, PLACED), line_of("%4", PLACED))
+
+
+def test_what_differs_in_place_or_recomputation_is_not_merged() -> None:
+    assert _core.graph_pass(PLACED, "merge").count("exp(") == 3
+    plain = re.sub(r" @\([^)]*\)", "", PLACED)
+    assert _core.graph_pass(plain, "merge").count("exp(") == 1
+
+
+def test_the_gradient_of_a_node_runs_where_the_node_does() -> None:
+    found = _core.graph_gradients(PLACED)
+    placed = [line for line in found.splitlines() if "shard=3" in line]
+    assert [line.split(" = ")[1].split("(")[0] for line in placed] == [
+        "exp",
+        "mul",
+        "add",
+    ]
+
+
 SOME = [c for k, c in enumerate(CASES) if not c.slow and k % 7 == 0]
 
 
@@ -196,6 +231,12 @@ def unary(op: str, attrs: str, out: str, kind: str = "float32[2,3]") -> str:
         (
             unary("slice", "begin=[0,0], size=[2,3], strides=[1,0]", "float32[2,3]"),
             ["stride 0"],
+        ),
+        (  # (size - 1) * stride is 2^64, which is 0 in 64 bits
+            unary(
+                "slice", f"begin=[0,0], size=[2,5], strides=[1,{2**62}]", "float32[2,5]"
+            ),
+            ["axis 1", "leaves its 3"],
         ),
         (unary("dropout", "rate=1.0", "float32[2,3]"), ["rate", "[0, 1)"]),
         (unary("logical_not", "", "float32[2,3]"), ["bool", "float32"]),

@@ -196,6 +196,25 @@ ipu_infer_concat(ipu_infer_call *call)
     return IPU_OK;
 }
 
+/* Whether `size` elements from `begin` on, `stride` apart, lie among `count`: by a
+ * division, since (size - 1) * stride may not fit. */
+static bool
+stays_inside(int64_t begin, int64_t size, int64_t stride, int64_t count)
+{
+    if (stride == 0 || size < 0) {
+        return false;
+    }
+    if (size == 0) {
+        return true;
+    }
+    if (begin < 0 || begin >= count) {
+        return false;
+    }
+    uint64_t room = (uint64_t)(stride > 0 ? count - 1 - begin : begin);
+    uint64_t step = stride > 0 ? (uint64_t)stride : 0 - (uint64_t)stride;
+    return (uint64_t)(size - 1) <= room / step;
+}
+
 /* begin, size and strides within `whole`; *part is the shape that they cut out. */
 static ipu_status
 slice_bounds(ipu_infer_call *call, const ipu_shape *whole, ipu_shape *part)
@@ -215,11 +234,8 @@ slice_bounds(ipu_infer_call *call, const ipu_shape *whole, ipu_shape *part)
     *part = ipu_shape_make(whole->rank, size);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t stride = n_strides == 0 ? 1 : strides[i];
-        int64_t last = begin[i] + (size[i] - 1) * stride;
         IPU_FAIL_IF(call->ctx,
-                    stride == 0 || size[i] < 0 ||
-                        (size[i] > 0 && (begin[i] < 0 || begin[i] >= whole->dims[i] ||
-                                         last < 0 || last >= whole->dims[i])),
+                    !stays_inside(begin[i], size[i], stride, whole->dims[i]),
                     INVALID_ARGUMENT,
                     "slice of axis %u (begin %" PRId64 ", size %" PRId64
                     ", stride %" PRId64 ") leaves its %" PRId64 " elements",
