@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """How long `ipu` compiles large programs: `python -m benchmarks.compile`.
 
-Five programs, each at its full size and at a tenth of it, on one core, in CPU time, which
-a busy machine disturbs least. The time of a row is that of differentiating the program's
-result by its inputs (variables alone are not differentiated), and of compiling what was
-traced; tracing, Python's part, has a column of its own. The growth says how many times
-longer the full size takes than the tenth: 10 is time in proportion to the nodes, 100 that
-to their square.
+Five programs, each at its full size and at a tenth of it, on one core, in CPU time,
+which a busy machine disturbs least. The time of a row is that of differentiating the
+program's result by its inputs (variables alone are not differentiated), and of
+compiling what was traced; tracing, Python's part, has a column of its own. The growth
+says how many times longer the full size takes than the tenth: 10 is time in proportion
+to the nodes, 100 that to their square.
 """
 
 from __future__ import annotations

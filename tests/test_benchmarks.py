@@ -148,9 +148,9 @@ def test_growth_and_limits_of_compiling() -> None:
     small, full = times(0.01, 0.04), times(0.1, 0.4)
     assert compiling.growth(small, full) == pytest.approx(10.0)
     assert compiling.missed_limits(row, small, full) == []
-    slow, crooked = times(0.5, 0.6), times(0.01, 0.02)
+    slow, crooked = times(0.5, 0.6), times(0.004, 0.008)
     assert "1.10 s" in compiling.missed_limits(row, times(0.05, 0.06), slow)[0]
-    assert "16.7 times" in compiling.missed_limits(row, crooked, full)[0]
+    assert "41.7 times" in compiling.missed_limits(row, crooked, full)[0]
     free = compiling.Row("chain", compiling.chain, 100, "nodes", True)
     assert compiling.missed_limits(free, crooked, slow) == []
 
