@@ -128,6 +128,7 @@ program_dealloc(PyObject *object)
 typedef struct run_buffers {
     PyObject **inputs; /* arrays or tensors that hold the bytes */
     const void **input_data;
+    bool *is_tensor; /* of inputs: it cannot change, and has slack */
     ipu_py_tensor **outputs;
     void **output_data;
 } run_buffers;
@@ -143,20 +144,23 @@ release_buffers(run_buffers *b, const ipu_program *program)
     }
     PyMem_Free(b->inputs);
     PyMem_Free(b->input_data);
+    PyMem_Free(b->is_tensor);
     PyMem_Free(b->outputs);
     PyMem_Free(b->output_data);
 }
 
 static int
 take_input(ipu_py_state *state, PyObject *item, const ipu_type *type, PyObject **out,
-           const void **data)
+           const void **data, bool *is_tensor)
 {
     if (ipu_py_is_tensor(state, item) && ((ipu_py_tensor *)item)->storage != NULL &&
         ipu_type_equal(&((ipu_py_tensor *)item)->type, type)) {
         *out = Py_NewRef(item);
         *data = ipu_py_tensor_data((ipu_py_tensor *)item);
+        *is_tensor = true;
         return 0;
     }
+    *is_tensor = false;
     *out = ipu_py_as_array(item, type);
     if (*out == NULL) {
         return -1;
@@ -176,10 +180,11 @@ make_buffers(ipu_py_state *state, run_buffers *b, const ipu_program *program,
     int result = -1;
     b->inputs = PyMem_Calloc(program->input_count + 1, sizeof(PyObject *));
     b->input_data = PyMem_Calloc(program->input_count + 1, sizeof(void *));
+    b->is_tensor = PyMem_Calloc(program->input_count + 1, sizeof(bool));
     b->outputs = PyMem_Calloc(program->output_count + 1, sizeof(ipu_py_tensor *));
     b->output_data = PyMem_Calloc(program->output_count + 1, sizeof(void *));
-    if (b->inputs == NULL || b->input_data == NULL || b->outputs == NULL ||
-        b->output_data == NULL) {
+    if (b->inputs == NULL || b->input_data == NULL || b->is_tensor == NULL ||
+        b->outputs == NULL || b->output_data == NULL) {
         PyErr_NoMemory();
         goto done;
     }
@@ -190,7 +195,7 @@ make_buffers(ipu_py_state *state, run_buffers *b, const ipu_program *program,
     }
     for (uint32_t i = 0; i < program->input_count; i++) {
         if (take_input(state, PyTuple_GET_ITEM(items, i), &program->inputs[i],
-                       &b->inputs[i], &b->input_data[i]) < 0) {
+                       &b->inputs[i], &b->input_data[i], &b->is_tensor[i]) < 0) {
             goto done;
         }
     }
@@ -258,6 +263,7 @@ program_run(PyObject *object, PyObject *inputs)
         const int32_t *cancel = ipu_py_interrupt_begin(&interrupt);
         Py_BEGIN_ALLOW_THREADS
         status = ipu_executor_set_pool(&ctx, self->executor, pool);
+        ipu_executor_set_slack(self->executor, buffers.is_tensor, true);
         if (status == IPU_OK) {
             status = ipu_executor_run(&ctx, self->executor, buffers.input_data,
                                       buffers.output_data, cancel, &self->stats);
@@ -304,12 +310,11 @@ program_get_memory(PyObject *object, void *Py_UNUSED(closure))
         whole.slab_bytes += program->streams.items[i].memory.slab_bytes;
         whole.peak_live_bytes += program->streams.items[i].memory.peak_live_bytes;
     }
-    return Py_BuildValue("{s:n,s:n,s:i,s:n,s:n}", "slab_bytes",
-                         (Py_ssize_t)whole.slab_bytes, "peak_live_bytes",
-                         (Py_ssize_t)whole.peak_live_bytes, "peak_at",
-                         (int)whole.peak_at, "constant_bytes",
-                         (Py_ssize_t)program->constant_bytes, "workspace_bytes",
-                         (Py_ssize_t)program->workspace_bytes);
+    return Py_BuildValue(
+        "{s:n,s:n,s:i,s:n,s:n}", "slab_bytes", (Py_ssize_t)whole.slab_bytes,
+        "peak_live_bytes", (Py_ssize_t)whole.peak_live_bytes, "peak_at",
+        (int)whole.peak_at, "constant_bytes", (Py_ssize_t)program->constant_bytes,
+        "workspace_bytes", (Py_ssize_t)program->workspace_bytes);
 }
 
 static PyObject *

@@ -13,6 +13,7 @@
  *   - a dequeued tensor in the ring's slot, where the queue is not dequeued again
  *     before its last use; else in a copy;
  *   - the result of an IN_PLACE op in the buffer of a dying input;
+ *   - an input where the caller has it, and an output where the caller wants it;
  *   - carried values and results of branches as lower_control.c says;
  *   - everything else in a slab buffer of its own.
  *
@@ -504,6 +505,16 @@ copy_types(lowering *l, const ipu_value *values, size_t count, const ipu_type **
     return IPU_OK;
 }
 
+/* Whether a value's bytes may be those of an output from the beginning on: they lie in
+ * a buffer of the slab that is no other output's. */
+static bool
+can_be_output(const lowering *l, ipu_place place, size_t bytes)
+{
+    return place.space == IPU_SPACE_SLAB && bytes > 0 &&
+           l->buffers.items[place.index].bytes == bytes &&
+           l->outputs.items[place.index] == IPU_NO_INDEX;
+}
+
 static ipu_status
 lower_main(lowering *l)
 {
@@ -517,19 +528,19 @@ lower_main(lowering *l)
                        &program->outputs));
     for (uint32_t i = 0; i < program->input_count; i++) {
         ipu_value param = main_block->params.items[i];
-        const value_info *info = &l->values[param.index];
-        IPU_TRY(ipu__lower_place(l, param));
-        if (info->last_use > info->defined) { /* what nobody reads is not taken in */
-            ipu_place input = {.space = IPU_SPACE_INPUT, .index = i};
-            IPU_TRY(ipu__lower_copy(l, NULL, input, info->place, bytes_of(l, param)));
-        }
+        l->values[param.index].place =
+            (ipu_place){.space = IPU_SPACE_INPUT, .index = i};
     }
     IPU_TRY(ipu__lower_block(l, (ipu_block){0}));
     for (uint32_t i = 0; i < program->output_count; i++) {
         ipu_value result = main_block->results.items[i];
+        ipu_place place = root_of(l, result)->place;
+        if (can_be_output(l, place, bytes_of(l, result))) {
+            l->outputs.items[place.index] = i;
+            continue;
+        }
         ipu_place output = {.space = IPU_SPACE_OUTPUT, .index = i};
-        IPU_TRY(ipu__lower_copy(l, NULL, root_of(l, result)->place, output,
-                                bytes_of(l, result)));
+        IPU_TRY(ipu__lower_copy(l, NULL, place, output, bytes_of(l, result)));
     }
     ipu_instruction halt = {.kind = IPU_INSTRUCTION_HALT};
     return ipu__lower_emit(l, NULL, &halt);
@@ -613,6 +624,7 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     IPU_ARRAY_FREE(ctx, &l.buffers);
     IPU_ARRAY_FREE(ctx, &l.reserved);
     IPU_ARRAY_FREE(ctx, &l.loops);
+    IPU_ARRAY_FREE(ctx, &l.outputs);
     if (status != IPU_OK) {
         ipu_program_free(ctx, program);
         return status;

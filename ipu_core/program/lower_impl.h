@@ -57,6 +57,9 @@ typedef struct lowering {
     /* Per buffer: the one root that may take the buffer over, or IPU_NO_INDEX: any. */
     IPU_ARRAY(uint32_t) reserved;
     IPU_ARRAY(loop_span) loops; /* inner before outer */
+    /* Per buffer: the output of the program in which its bytes lie, not in the slab, or
+     * IPU_NO_INDEX. */
+    IPU_ARRAY(uint32_t) outputs;
     uint32_t loop_depth;
     ipu_node counted;           /* whose inputs are counted, by their root */
     ipu_id_map input_counts;

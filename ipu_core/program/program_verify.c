@@ -32,9 +32,10 @@ typedef struct checker {
     size_t usable_slab;
     uint32_t infeed_components;
     size_t dequeued_bytes;
-    size_t at;      /* instruction, for messages */
-    size_t inside;  /* the WHILE of the loop that is followed; SIZE_MAX: none */
-    uint32_t depth; /* of loops */
+    size_t *output_offsets; /* behind the largest slab */
+    size_t at;              /* instruction, for messages */
+    size_t inside;          /* the WHILE of the loop that is followed; SIZE_MAX: none */
+    uint32_t depth;         /* of loops */
     IPU_ARRAY(range) written;
     uint8_t *dequeued; /* per hold and infeed component */
 } checker;
@@ -177,7 +178,7 @@ check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
         break;
     case IPU_SPACE_OUTPUT:
         REQUIRE(c,
-                is_output && place.index < program->output_count &&
+                place.index < program->output_count &&
                     bytes == ipu_type_bytes(&program->outputs[place.index]),
                 "an output is not as the program says");
         break;
@@ -199,18 +200,24 @@ check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
     return IPU_OK;
 }
 
+/* Outputs are followed like the slab, as if they lay behind it. */
 static range
-range_of(ipu_place place, size_t bytes)
+range_of(const checker *c, ipu_place place, size_t bytes)
 {
-    return place.space == IPU_SPACE_SLAB ? (range){place.offset, place.offset + bytes}
-                                         : (range){0, 0};
+    size_t begin = place.offset;
+    if (place.space == IPU_SPACE_OUTPUT) {
+        begin = c->output_offsets[place.index];
+    } else if (place.space != IPU_SPACE_SLAB) {
+        return (range){0, 0};
+    }
+    return (range){begin, begin + bytes};
 }
 
 static ipu_status
 check_read(checker *c, ipu_place place, size_t bytes)
 {
     IPU_TRY(check_place(c, place, bytes, false));
-    REQUIRE(c, is_written(c, range_of(place, bytes)),
+    REQUIRE(c, is_written(c, range_of(c, place, bytes)),
             "it reads a part of the slab that was not written or is lost by then");
     return IPU_OK;
 }
@@ -223,13 +230,13 @@ same_place(ipu_place a, ipu_place b)
 
 /* Whether two operands share bytes, wherever they are. */
 static bool
-share(ipu_place a, size_t a_bytes, ipu_place b, size_t b_bytes)
+share(const checker *c, ipu_place a, size_t a_bytes, ipu_place b, size_t b_bytes)
 {
     if (a_bytes == 0 || b_bytes == 0 || a.space != b.space) {
         return false;
     }
     if (a.space == IPU_SPACE_SLAB) {
-        return overlap(range_of(a, a_bytes), range_of(b, b_bytes));
+        return overlap(range_of(c, a, a_bytes), range_of(c, b, b_bytes));
     }
     return same_place(a, b);
 }
@@ -245,7 +252,7 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
         size_t bytes = ipu_type_bytes(&spec->outputs[i]);
         for (uint32_t k = 0; k < i; k++) {
             REQUIRE(c,
-                    !share(out, bytes, instruction->outputs[k],
+                    !share(c, out, bytes, instruction->outputs[k],
                            ipu_type_bytes(&spec->outputs[k])),
                     "two outputs share memory");
         }
@@ -256,7 +263,7 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
                            ipu_type_equal(&spec->inputs[k], &spec->outputs[0]);
             used |= allowed;
             REQUIRE(c,
-                    allowed || !share(out, bytes, instruction->inputs[k],
+                    allowed || !share(c, out, bytes, instruction->inputs[k],
                                       ipu_type_bytes(&spec->inputs[k])),
                     "an output shares memory with an input");
         }
@@ -285,7 +292,7 @@ check_kernel(checker *c, const ipu_instruction *instruction)
     for (uint32_t i = 0; i < spec->output_count; i++) {
         size_t bytes = ipu_type_bytes(&spec->outputs[i]);
         IPU_TRY(check_place(c, instruction->outputs[i], bytes, true));
-        IPU_TRY(note_written(c, range_of(instruction->outputs[i], bytes)));
+        IPU_TRY(note_written(c, range_of(c, instruction->outputs[i], bytes)));
     }
     return IPU_OK;
 }
@@ -296,7 +303,7 @@ check_reserve(checker *c, const ipu_instruction *instruction)
     REQUIRE(c, instruction->input_count == 0 && instruction->output_count == 1,
             "a reservation has one output and no input");
     IPU_TRY(check_place(c, instruction->outputs[0], instruction->bytes, true));
-    return note_written(c, range_of(instruction->outputs[0], instruction->bytes));
+    return note_written(c, range_of(c, instruction->outputs[0], instruction->bytes));
 }
 
 static ipu_status
@@ -309,8 +316,8 @@ check_copy(checker *c, const ipu_instruction *instruction)
     size_t bytes = instruction->bytes;
     IPU_TRY(check_read(c, from, bytes));
     IPU_TRY(check_place(c, to, bytes, true));
-    REQUIRE(c, !share(from, bytes, to, bytes), "it copies onto itself");
-    return note_written(c, range_of(to, bytes));
+    REQUIRE(c, !share(c, from, bytes, to, bytes), "it copies onto itself");
+    return note_written(c, range_of(c, to, bytes));
 }
 
 static ipu_status
@@ -382,11 +389,11 @@ check_receive(checker *c, const ipu_instruction *instruction)
         IPU_TRY(check_place(c, place, bytes, true));
         for (uint32_t k = 0; k < i; k++) {
             REQUIRE(c,
-                    !share(place, bytes, instruction->outputs[k],
+                    !share(c, place, bytes, instruction->outputs[k],
                            ipu_type_bytes(&channel->types[k])),
                     "two outputs share memory");
         }
-        IPU_TRY(note_written(c, range_of(place, bytes)));
+        IPU_TRY(note_written(c, range_of(c, place, bytes)));
     }
     return IPU_OK;
 }
@@ -718,6 +725,24 @@ check_stream(checker *c, size_t number)
     return check_range(c, 0, count - 1);
 }
 
+static ipu_status
+place_outputs(checker *c)
+{
+    const ipu_program *program = c->program;
+    size_t next = 0;
+    IPU_TRY(
+        ipu_alloc(c->ctx, program->output_count * sizeof(size_t), &c->output_offsets));
+    for (size_t i = 0; i < program->streams.count; i++) {
+        size_t bytes = program->streams.items[i].memory.slab_bytes;
+        next = bytes > next ? bytes : next;
+    }
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        c->output_offsets[i] = next;
+        next += ipu_type_bytes(&program->outputs[i]);
+    }
+    return IPU_OK;
+}
+
 ipu_status
 ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
 {
@@ -728,11 +753,12 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
         ipu_program_infeed_base(program, (uint32_t)program->resources.count);
     c.dequeued_bytes = (size_t)c.infeed_components * IPU_MAX_HOLDS;
     IPU_TRY(ipu_alloc(ctx, c.dequeued_bytes, &c.dequeued));
-    ipu_status status = IPU_OK;
+    ipu_status status = place_outputs(&c);
     for (size_t i = 0; status == IPU_OK && i < program->streams.count; i++) {
         status = check_stream(&c, i);
     }
     IPU_ARRAY_FREE(ctx, &c.written);
     ipu_free(ctx, c.dequeued, c.dequeued_bytes);
+    ipu_free(ctx, c.output_offsets, program->output_count * sizeof(size_t));
     return status == IPU_OK ? ipu__verify_streams(ctx, program) : status;
 }

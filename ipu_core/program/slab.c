@@ -13,6 +13,7 @@ ipu__lower_new_buffer(lowering *l, size_t bytes, int32_t *out)
                 "out of memory: more than 2^31 buffers");
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->buffers, buffer));
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->reserved, IPU_NO_INDEX));
+    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->outputs, IPU_NO_INDEX));
     *out = (int32_t)l->buffers.count - 1;
     return IPU_OK;
 }
@@ -93,7 +94,9 @@ find_lifetimes(lowering *l)
     ipu_free(l->ctx, n.around, n.around == NULL ? 0 : around_bytes);
     ipu_free(l->ctx, n.innermost, count * sizeof(uint32_t));
     for (size_t k = 0; k < l->buffers.count; k++) {
-        if (l->buffers.items[k].last < 0) { /* never touched, or without bytes */
+        bool is_output = l->outputs.items[k] != IPU_NO_INDEX;
+        bool is_untouched = l->buffers.items[k].last < 0; /* or without bytes */
+        if (is_output || is_untouched) {
             l->buffers.items[k] = (ipu_buffer){0};
         }
     }
@@ -105,10 +108,14 @@ resolve(lowering *l, const ipu_place *places, uint32_t count)
 {
     ipu_place *own = (ipu_place *)places; /* ours: made by new_places */
     for (uint32_t i = 0; i < count; i++) {
-        if (own[i].space == IPU_SPACE_SLAB) {
-            own[i].offset = l->buffers.items[own[i].index].offset;
-            own[i].index = 0;
+        if (own[i].space != IPU_SPACE_SLAB) {
+            continue;
         }
+        uint32_t output = l->outputs.items[own[i].index];
+        size_t offset = l->buffers.items[own[i].index].offset;
+        own[i] = output != IPU_NO_INDEX
+                     ? (ipu_place){.space = IPU_SPACE_OUTPUT, .index = output}
+                     : (ipu_place){.space = IPU_SPACE_SLAB, .offset = offset};
     }
 }
 

@@ -48,8 +48,11 @@ note_instruction(owners *o, const ipu_instruction *instruction, uint32_t stream)
         note_user(&o->users[instruction->resource], stream);
     }
     for (uint32_t i = 0; i < instruction->input_count; i++) {
-        if (instruction->inputs[i].space == IPU_SPACE_VARIABLE) {
-            note_user(&o->users[instruction->inputs[i].index], stream);
+        ipu_place place = instruction->inputs[i];
+        if (place.space == IPU_SPACE_VARIABLE) {
+            note_user(&o->users[place.index], stream);
+        } else if (place.space == IPU_SPACE_OUTPUT) {
+            note_user(&o->outputs[place.index], stream);
         }
     }
     for (uint32_t i = 0; i < instruction->output_count; i++) {

@@ -105,6 +105,10 @@ allocate(ipu_ctx *ctx, ipu_executor *executor)
                       &executor->resources));
     IPU_TRY(
         ipu_alloc(ctx, program->resources.count * sizeof(uint32_t), &executor->holds));
+    IPU_TRY(
+        ipu_alloc(ctx, program->input_count * sizeof(ipu__buffer), &executor->inputs));
+    IPU_TRY(ipu_alloc(ctx, program->output_count * sizeof(ipu__buffer),
+                      &executor->outputs));
     IPU_TRY(ipu_alloc(ctx, streams * sizeof(ipu__stream), &executor->streams));
     for (uint32_t i = 0; i < program->resources.count; i++) {
         executor->holds[i] = ipu_program_holds(program, i);
@@ -198,6 +202,15 @@ ipu_executor_create(ipu_ctx *ctx, const ipu_program *program, ipu_device *device
     return IPU_OK;
 }
 
+static void
+free_buffers(ipu_ctx *ctx, ipu__buffer *buffers, uint32_t count)
+{
+    for (uint32_t i = 0; buffers != NULL && i < count; i++) {
+        ipu_free(ctx, buffers[i].copy, buffers[i].copy_bytes);
+    }
+    ipu_free(ctx, buffers, count * sizeof(ipu__buffer));
+}
+
 void
 ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
 {
@@ -221,6 +234,8 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
     }
     ipu_free(ctx, executor->workspaces,
              executor->workspace_room * sizeof(ipu__workspace));
+    free_buffers(ctx, executor->inputs, program->input_count);
+    free_buffers(ctx, executor->outputs, program->output_count);
     ipu_free(ctx, executor->streams, streams * sizeof(ipu__stream));
     ipu_free(ctx, executor->channels, channels * sizeof(ipu__channel));
     ipu_free(ctx, executor->contexts, streams * sizeof(ipu_ctx));
@@ -243,6 +258,18 @@ ipu_executor_set_random(ipu_executor *executor, uint64_t seed, uint64_t step)
 {
     executor->own_seed = seed;
     executor->own_step = step;
+}
+
+void
+ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs)
+{
+    const ipu_program *program = executor->program;
+    for (uint32_t i = 0; i < program->input_count; i++) {
+        executor->inputs[i].has_slack = inputs[i];
+    }
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        executor->outputs[i].has_slack = outputs;
+    }
 }
 
 /* --- steps ------------------------------------------------------------------------ */
@@ -409,10 +436,61 @@ settle_queues(ipu_executor *executor)
     }
 }
 
+/* The caller's memory where kernels may use it, else a copy. */
+static ipu_status
+place_buffer(ipu_ctx *ctx, ipu__buffer *buffer, void *given, size_t bytes)
+{
+    bool is_aligned = (uintptr_t)given % IPU_BUFFER_ALIGNMENT == 0;
+    buffer->data = given;
+    if (!buffer->is_used || bytes == 0 || (is_aligned && buffer->has_slack)) {
+        return IPU_OK;
+    }
+    if (buffer->copy == NULL) {
+        size_t whole = ipu_buffer_round_up(bytes) + IPU_SLACK_BYTES;
+        IPU_TRY(ipu_alloc(ctx, whole, &buffer->copy));
+        buffer->copy_bytes = whole;
+        ipu__advise_huge(buffer->copy, whole);
+    }
+    buffer->data = buffer->copy;
+    return IPU_OK;
+}
+
+static ipu_status
+take_in(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs,
+        void *const *outputs)
+{
+    const ipu_program *program = executor->program;
+    for (uint32_t i = 0; i < program->input_count; i++) {
+        ipu__buffer *buffer = &executor->inputs[i];
+        size_t bytes = ipu_type_bytes(&program->inputs[i]);
+        void *given = (void *)(uintptr_t)inputs[i]; /* nothing writes to an input */
+        IPU_TRY(place_buffer(ctx, buffer, given, bytes));
+        if (buffer->data != given) {
+            memcpy(buffer->data, given, bytes);
+        }
+    }
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        IPU_TRY(place_buffer(ctx, &executor->outputs[i], outputs[i],
+                             ipu_type_bytes(&program->outputs[i])));
+    }
+    return IPU_OK;
+}
+
+static void
+give_out(ipu_executor *executor, void *const *outputs)
+{
+    const ipu_program *program = executor->program;
+    for (uint32_t i = 0; i < program->output_count; i++) {
+        const ipu__buffer *buffer = &executor->outputs[i];
+        if (buffer->data != outputs[i]) {
+            memcpy(outputs[i], buffer->data, ipu_type_bytes(&program->outputs[i]));
+        }
+    }
+}
+
 /* With the device: from here on the resources stay where they are. */
 static ipu_status
-run_owned(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs,
-          void *const *outputs)
+run_owned(ipu_ctx *ctx, ipu_executor *executor)
 {
     size_t streams = executor->program->streams.count;
     IPU_TRY(ipu__executor_rebind(ctx, executor));
@@ -425,7 +503,7 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs,
     }
     for (size_t i = 0; i < streams; i++) {
         executor->streams[i].call.pool = executor->pool;
-        ipu__stream_reset(&executor->streams[i], inputs, outputs);
+        ipu__stream_reset(&executor->streams[i]);
     }
     begin_step(executor);
     ipu_status status = check_infeeds(ctx, executor);
@@ -467,15 +545,19 @@ ipu_executor_run(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs
     executor->cancel = cancel;
     executor->stats = stats == NULL ? &own_stats : stats;
     *executor->stats = (ipu_run_stats){0};
+    IPU_TRY(take_in(ctx, executor, inputs, outputs));
     if (executor->device != NULL) {
         IPU_TRY(ipu__device_begin(ctx, executor->device, cancel));
     }
     uint64_t start = ipu__now_ns();
     ctx->allocator = (ipu_allocator){count_resize, &allocations};
-    ipu_status status = run_owned(ctx, executor, inputs, outputs);
+    ipu_status status = run_owned(ctx, executor);
     ctx->allocator = allocations.inner;
     if (executor->device != NULL) {
         ipu__device_end(executor->device);
+    }
+    if (status == IPU_OK) {
+        give_out(executor, outputs);
     }
     executor->stats->allocations = atomic_load(&allocations.count);
     executor->stats->run_ns = ipu__now_ns() - start;

@@ -34,11 +34,16 @@ typedef struct ipu_run_stats {
     uint64_t outfeed_wait_ns;
 } ipu_run_stats;
 
+/* Which inputs, and whether the outputs, of the next runs have IPU_SLACK_BYTES of
+ * readable memory behind them, are written by nobody else during a run, and overlap no
+ * other buffer but that an input may be given twice. Where such a buffer is aligned,
+ * too, the program reads or writes it where it is; all others are copied. */
+void ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs);
+
 /* Runs to the end. inputs[i] and outputs[i] are buffers of the program's input and
- * output types; foreign memory is fine (it is copied into the slab before any kernel
- * sees it). *cancel (may be NULL) is polled at step boundaries: not 0 ends the run with
- * INTERRUPTED and variables as they were at that boundary. On an error completed steps
- * keep their effect. */
+ * output types; foreign memory is fine (kernels see copies). *cancel (may be NULL) is
+ * polled at step boundaries: not 0 ends the run with INTERRUPTED and variables as they
+ * were at that boundary. On an error completed steps keep their effect. */
 ipu_status ipu_executor_run(ipu_ctx *ctx, ipu_executor *executor,
                             const void *const *inputs, void *const *outputs,
                             const int32_t *cancel, ipu_run_stats *stats);

@@ -73,6 +73,15 @@ typedef struct ipu__stream {
     atomic_bool is_blocked; /* others tell when they send or receive */
 } ipu__stream;
 
+/* An input or output of the program. */
+typedef struct ipu__buffer {
+    bool is_used;   /* by some instruction */
+    bool has_slack; /* in the next run */
+    void *data;     /* in this run: the caller's memory, or a copy */
+    char *copy;     /* made where it is needed first */
+    size_t copy_bytes;
+} ipu__buffer;
+
 typedef struct ipu__workspace {
     char *memory;
     bool is_taken;
@@ -93,6 +102,8 @@ struct ipu_executor {
     ipu__workspace *workspaces; /* one for each thread that can be at a stream */
     size_t workspace_count;
     size_t workspace_room;
+    ipu__buffer *inputs; /* of the program */
+    ipu__buffer *outputs;
     bool is_bound;
     uint64_t generation; /* of the device, when it was bound */
     uint64_t own_seed;   /* without a device */
@@ -109,8 +120,7 @@ void ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream);
 /* Resolves all operands but those in elements of infeeds, inputs and outputs. */
 void ipu__stream_bind(ipu__stream *stream);
 /* To the first instruction, with the inputs and outputs of a run. */
-void ipu__stream_reset(ipu__stream *stream, const void *const *inputs,
-                       void *const *outputs);
+void ipu__stream_reset(ipu__stream *stream);
 /* A new step: what random ops draw from until the next one. */
 static inline void
 ipu__stream_begin_step(ipu__stream *stream, const ipu_random_key *key)

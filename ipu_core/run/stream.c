@@ -137,6 +137,11 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
     }
     find_patches(stream);
     find_buffers(stream);
+    for (size_t i = 0; i < stream->buffer_count; i++) {
+        const ipu__buffer_use *use = &stream->buffers[i];
+        (use->is_output ? executor->outputs : executor->inputs)[use->index].is_used =
+            true;
+    }
     return IPU_OK;
 }
 
@@ -212,13 +217,14 @@ ipu__stream_bind(ipu__stream *stream)
 }
 
 void
-ipu__stream_reset(ipu__stream *stream, const void *const *inputs, void *const *outputs)
+ipu__stream_reset(ipu__stream *stream)
 {
+    const ipu_executor *executor = stream->executor;
     for (size_t i = 0; i < stream->buffer_count; i++) {
         const ipu__buffer_use *use = &stream->buffers[i];
         stream->operands[use->operand] = use->is_output
-                                             ? outputs[use->index]
-                                             : (void *)(uintptr_t)inputs[use->index];
+                                             ? executor->outputs[use->index].data
+                                             : executor->inputs[use->index].data;
     }
     stream->at = 0;
     stream->depth = 0;

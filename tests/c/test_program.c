@@ -41,7 +41,8 @@ static const ipu_instruction *
 find_kind(const ipu_program *program, ipu_instruction_kind kind, int which)
 {
     for (size_t i = 0; i < program->streams.items[0].instructions.count; i++) {
-        if (program->streams.items[0].instructions.items[i].kind == kind && which-- == 0) {
+        if (program->streams.items[0].instructions.items[i].kind == kind &&
+            which-- == 0) {
             return &program->streams.items[0].instructions.items[i];
         }
     }
@@ -59,9 +60,10 @@ test_in_place(ipu_ctx *ctx)
                                         " : float32[10,100]\n"
                                         "  %3 = exp(%2) : float32[10,100]\n"
                                         "} -> (%3)\n");
-    CHECK(program->streams.items[0].memory.slab_bytes == 4032 + IPU_SLACK_BYTES); /* one buffer */
-    CHECK(program->streams.items[0].memory.peak_live_bytes == 4032);
-    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 2);
+    /* from the input into the output, and there in place */
+    CHECK(program->streams.items[0].memory.slab_bytes == IPU_SLACK_BYTES);
+    CHECK(program->streams.items[0].memory.peak_live_bytes == 0);
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 0);
     CHECK(count_kind(program, IPU_INSTRUCTION_KERNEL) == 2);
     ipu_program_free(ctx, program);
 
@@ -76,7 +78,9 @@ test_in_place(ipu_ctx *ctx)
                            "} -> (%5)\n");
     CHECK(count_kind(program, IPU_INSTRUCTION_KERNEL) == 4);
     const ipu_instruction *sum = find_kind(program, IPU_INSTRUCTION_KERNEL, 1);
-    CHECK(sum->inputs[0].offset == sum->outputs[0].offset);
+    CHECK(sum->inputs[0].space == IPU_SPACE_INPUT);
+    CHECK(sum->inputs[1].space == IPU_SPACE_SLAB);
+    CHECK(sum->inputs[1].offset == sum->outputs[0].offset);
     sum = find_kind(program, IPU_INSTRUCTION_KERNEL, 2);
     CHECK(sum->inputs[0].offset != sum->outputs[0].offset);
     ipu_program_free(ctx, program);
@@ -86,21 +90,21 @@ static void
 test_variables(ipu_ctx *ctx)
 {
     /* read, then written: the first is used before the write alone, the second after */
-    ipu_program *program = compile(
-        ctx, "resource r0 variable id=0 \"v\" float32[8]\n"
-             "resource r1 variable id=1 \"unused\" float32[8]\n"
-             "resource r2 variable id=2 \"w\" float32[8]\n"
-             "block b0(%0: float32[8]) {\n"
-             "  %1 = variable_read() {resource=0} : float32[8]\n"
-             "  %2 = variable_read() {resource=2} : float32[8]\n"
-             "  %3 = add(%1, %0) : float32[8]\n"
-             "  variable_assign(%3) {resource=0}\n"
-             "  variable_add(%3) {resource=2}\n"
-             "  %4 = add(%2, %0) : float32[8]\n"
-             "} -> (%4)\n");
+    ipu_program *program =
+        compile(ctx, "resource r0 variable id=0 \"v\" float32[8]\n"
+                     "resource r1 variable id=1 \"unused\" float32[8]\n"
+                     "resource r2 variable id=2 \"w\" float32[8]\n"
+                     "block b0(%0: float32[8]) {\n"
+                     "  %1 = variable_read() {resource=0} : float32[8]\n"
+                     "  %2 = variable_read() {resource=2} : float32[8]\n"
+                     "  %3 = add(%1, %0) : float32[8]\n"
+                     "  variable_assign(%3) {resource=0}\n"
+                     "  variable_add(%3) {resource=2}\n"
+                     "  %4 = add(%2, %0) : float32[8]\n"
+                     "} -> (%4)\n");
     CHECK(program->resources.count == 2);
     CHECK(program->resources.items[0].id == 0 && program->resources.items[1].id == 2);
-    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 3); /* in, out, w */
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 1); /* w */
     const ipu_instruction *add = find_kind(program, IPU_INSTRUCTION_KERNEL, 0);
     CHECK(add->inputs[0].space == IPU_SPACE_VARIABLE && add->inputs[0].index == 0);
     const ipu_instruction *assign = find_kind(program, IPU_INSTRUCTION_KERNEL, 1);
@@ -120,13 +124,30 @@ test_variables(ipu_ctx *ctx)
                            "  variable_add(%5) {resource=0}\n"
                            "  %6 = variable_read() {resource=0} : float32[8]\n"
                            "} -> (%6)\n");
-    const ipu_instruction *copy = find_kind(program, IPU_INSTRUCTION_COPY, 1);
+    const ipu_instruction *copy = find_kind(program, IPU_INSTRUCTION_COPY, 0);
     CHECK(copy->inputs[0].space == IPU_SPACE_VARIABLE);
     CHECK(copy->outputs[0].space == IPU_SPACE_SLAB);
-    copy = find_kind(program, IPU_INSTRUCTION_COPY, 3);
+    copy = find_kind(program, IPU_INSTRUCTION_COPY, 2);
     CHECK(copy->inputs[0].space == IPU_SPACE_VARIABLE);
     CHECK(copy->outputs[0].space == IPU_SPACE_OUTPUT);
-    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 4);
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 3);
+    ipu_program_free(ctx, program);
+}
+
+/* One value twice, an input that is an output, an output that is used once more. */
+static void
+test_outputs(ipu_ctx *ctx)
+{
+    ipu_program *program = compile(ctx, "block b0(%0: float32[8]) {\n"
+                                        "  %1 = neg(%0) : float32[8]\n"
+                                        "  %2 = exp(%1) : float32[8]\n"
+                                        "  %3 = sum(%2) {axes=[0], keep_dims=false}"
+                                        " : float32[]\n"
+                                        "} -> (%2, %0, %2, %3)\n");
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 2);
+    const ipu_instruction *sum = find_kind(program, IPU_INSTRUCTION_KERNEL, 2);
+    CHECK(sum->inputs[0].space == IPU_SPACE_OUTPUT && sum->inputs[0].index == 0);
+    CHECK(sum->outputs[0].space == IPU_SPACE_OUTPUT && sum->outputs[0].index == 3);
     ipu_program_free(ctx, program);
 }
 
@@ -155,7 +176,7 @@ test_constants(ipu_ctx *ctx)
 static void
 test_loops(ipu_ctx *ctx)
 {
-    /* in place around the loop: no copy but in and out */
+    /* in place around the loop: no copy but in */
     ipu_program *program = compile(ctx, "block b0(%0: int32[], %1: float32[8]) {\n"
                                         "  block b1(%2: float32[8]) {\n"
                                         "    %3 = neg(%2) : float32[8]\n"
@@ -163,7 +184,7 @@ test_loops(ipu_ctx *ctx)
                                         "  } -> (%4)\n"
                                         "  %5 = repeat(%0, %1) {body=b1} : float32[8]\n"
                                         "} -> (%5)\n");
-    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 3);
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 1);
     CHECK(program->streams.items[0].loop_count == 1);
     ipu_program_free(ctx, program);
 
@@ -189,7 +210,7 @@ test_loops(ipu_ctx *ctx)
                            "  %8, %9 = repeat(%0, %1, %2) {body=b1}"
                            " : float32[8], float32[8]\n"
                            "} -> (%8, %9)\n");
-    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 5);
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 2);
     ipu_program_free(ctx, program);
 }
 
@@ -207,8 +228,9 @@ test_infeed(ipu_ctx *ctx)
                                         "} -> (%5)\n");
     const ipu_instruction *sub = find_kind(program, IPU_INSTRUCTION_KERNEL, 0);
     CHECK(sub->inputs[0].space == IPU_SPACE_INFEED);
-    CHECK(sub->inputs[1].space == IPU_SPACE_SLAB);
-    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 2);
+    CHECK(sub->inputs[1].space ==
+          IPU_SPACE_OUTPUT); /* a copy, where the result comes */
+    CHECK(count_kind(program, IPU_INSTRUCTION_COPY) == 1);
     ipu_program_free(ctx, program);
 }
 
@@ -225,18 +247,16 @@ test_print(ipu_ctx *ctx)
     size_t bytes;
     CHECK_OK(ctx, ipu_program_print(ctx, program, &text, &bytes));
     const char *wanted =
-        "program of 7 instructions\n"
+        "program of 5 instructions\n"
         "constants 0 bytes, workspace 0 bytes\n"
         "input 0 int32[]\n"
         "output 0 int32[]\n"
-        "slab 4224 bytes, peak live 128 bytes at 1\n"
-        "    0  copy    input[0] -> slab+0, 4 bytes\n"
-        "    1  copy    slab+0 -> slab+64, 4 bytes\n"
-        "    2  loop    #0 slab+0 -> 5\n"
-        "    3    kernel  add.reference(slab+64, slab+0) -> slab+64\n"
-        "    4  next    #0 -> 3\n"
-        "    5  copy    slab+64 -> output[0], 4 bytes\n"
-        "    6  halt    \n";
+        "slab 4096 bytes, peak live 0 bytes at 0\n"
+        "    0  copy    input[0] -> output[0], 4 bytes\n"
+        "    1  loop    #0 input[0] -> 4\n"
+        "    2    kernel  add.reference(output[0], input[0]) -> output[0]\n"
+        "    3  next    #0 -> 2\n"
+        "    4  halt    \n";
     CHECK(strcmp(text, wanted) == 0);
     if (strcmp(text, wanted) != 0) {
         fputs(text, stderr);
@@ -263,17 +283,16 @@ expect_wrong_at(ipu_ctx *ctx, const ipu_program *program, int line)
 static void
 test_teeth(ipu_ctx *ctx)
 {
-    ipu_program *program = compile(ctx,
-                                   "block b0(%0: int32[], %1: float32[8]) {\n"
-                                   "  block b1(%2: float32[8]) {\n"
-                                   "    %3 = exp(%2) : float32[8]\n"
-                                   "    %4 = sum(%3) {axes=[0], keep_dims=true}"
-                                   " : float32[1]\n"
-                                   "    %5 = mul(%3, %4) : float32[8]\n"
-                                   "    %6 = add(%5, %1) : float32[8]\n"
-                                   "  } -> (%6)\n"
-                                   "  %7 = repeat(%0, %1) {body=b1} : float32[8]\n"
-                                   "} -> (%7)\n");
+    ipu_program *program = compile(ctx, "block b0(%0: int32[], %1: float32[8]) {\n"
+                                        "  block b1(%2: float32[8]) {\n"
+                                        "    %3 = exp(%2) : float32[8]\n"
+                                        "    %4 = sum(%3) {axes=[0], keep_dims=true}"
+                                        " : float32[1]\n"
+                                        "    %5 = mul(%3, %4) : float32[8]\n"
+                                        "    %6 = add(%5, %1) : float32[8]\n"
+                                        "  } -> (%6)\n"
+                                        "  %7 = repeat(%0, %1) {body=b1} : float32[8]\n"
+                                        "} -> (%7)\n");
     CHECK_OK(ctx, ipu_program_verify(ctx, program));
     for (size_t i = 0; i < program->streams.items[0].instructions.count; i++) {
         ipu_instruction *instruction = &program->streams.items[0].instructions.items[i];
@@ -566,12 +585,12 @@ arithmetic(ipu_op op, numbers a, numbers b)
     for (int i = 0; i < ELEMENTS; i++) {
         int32_t x = (int32_t)a.at[i];
         int32_t y = (int32_t)b.at[i];
-        result.at[i] = op == IPU_OP_ID_NEG      ? 0U - a.at[i]
-                       : op == IPU_OP_ID_RELU   ? (x > 0 ? a.at[i] : 0)
-                       : op == IPU_OP_ID_ABS    ? (x > 0 ? a.at[i] : 0U - a.at[i])
-                       : op == IPU_OP_ID_ADD    ? a.at[i] + b.at[i]
-                       : op == IPU_OP_ID_SUB    ? a.at[i] - b.at[i]
-                                                : (x > y ? a.at[i] : b.at[i]);
+        result.at[i] = op == IPU_OP_ID_NEG    ? 0U - a.at[i]
+                       : op == IPU_OP_ID_RELU ? (x > 0 ? a.at[i] : 0)
+                       : op == IPU_OP_ID_ABS  ? (x > 0 ? a.at[i] : 0U - a.at[i])
+                       : op == IPU_OP_ID_ADD  ? a.at[i] + b.at[i]
+                       : op == IPU_OP_ID_SUB  ? a.at[i] - b.at[i]
+                                              : (x > y ? a.at[i] : b.at[i]);
     }
     return result;
 }
@@ -648,8 +667,8 @@ interpret_block(const ipu_graph *graph, ipu_block id, numbers *values, world *w)
             w->out_count++;
             break;
         default:
-            *out = arithmetic(node->op, *in, values[node->inputs[node->input_count - 1]
-                                                        .index]);
+            *out = arithmetic(node->op, *in,
+                              values[node->inputs[node->input_count - 1].index]);
             break;
         }
     }
@@ -686,8 +705,7 @@ make_rig(ipu_ctx *ctx, uint32_t elements)
     }
     ipu_infeed_end(r.infeed, IPU_OK, NULL);
     CHECK_OK(ctx, ipu_outfeed_create(ctx, fed, 1, IPU_OUTFEED_ALL, 4, &r.outfeed));
-    CHECK_OK(ctx,
-             ipu_device_infeed_add(ctx, r.device, r.infeed, &r.ids[VARIABLES]));
+    CHECK_OK(ctx, ipu_device_infeed_add(ctx, r.device, r.infeed, &r.ids[VARIABLES]));
     CHECK_OK(ctx,
              ipu_device_outfeed_add(ctx, r.device, r.outfeed, &r.ids[VARIABLES + 1]));
     return r;
@@ -721,8 +739,7 @@ agree(fuzz *f, rig *r, world *w, numbers *values)
     }
     CHECK_OK(f->ctx, ipu_executor_create(f->ctx, program, r->device, NULL, &executor));
     ipu_run_stats stats;
-    CHECK_OK(f->ctx,
-             ipu_executor_run(f->ctx, executor, inputs, outputs, NULL, &stats));
+    CHECK_OK(f->ctx, ipu_executor_run(f->ctx, executor, inputs, outputs, NULL, &stats));
     CHECK(stats.allocations == 0);
     for (uint32_t i = 0; i < 4; i++) {
         ipu_value result = ipu_block_of(f->graph, (ipu_block){0})->results.items[i];
@@ -730,8 +747,8 @@ agree(fuzz *f, rig *r, world *w, numbers *values)
     }
     for (int i = 0; i < VARIABLES; i++) {
         numbers now;
-        CHECK_OK(f->ctx, ipu_device_variable_read(f->ctx, r->device, r->ids[i], 0,
-                                                  now.at, 16));
+        CHECK_OK(f->ctx,
+                 ipu_device_variable_read(f->ctx, r->device, r->ids[i], 0, now.at, 16));
         same = same && memcmp(&now, &w->variables[i], 16) == 0;
     }
     static numbers taken[MOST_OUT];
@@ -769,8 +786,8 @@ try_random(ipu_ctx *ctx, uint64_t seed)
         values[main_block->params.items[i].index].at[0] = i; /* trips: 0, 1, 2, 3 */
     }
     values[main_block->params.items[4].index] = feed(77, 1);
-    values[main_block->params.items[5].index] = arithmetic(IPU_OP_ID_NEG, feed(33, 5),
-                                                           feed(0, 0));
+    values[main_block->params.items[5].index] =
+        arithmetic(IPU_OP_ID_NEG, feed(33, 5), feed(0, 0));
     world w = {.out = out};
     for (int i = 0; i < VARIABLES; i++) {
         w.variables[i] = feed(1000, (uint32_t)i);
@@ -808,6 +825,7 @@ main(int argc, char **argv)
     ipu_ctx_init(&ctx, ipu_allocator_default());
     test_in_place(&ctx);
     test_variables(&ctx);
+    test_outputs(&ctx);
     test_constants(&ctx);
     test_loops(&ctx);
     test_infeed(&ctx);
