@@ -17,7 +17,7 @@
  *
  * Workers wait for `generation` to advance: they spin, give way now and then (the
  * threads that feed a program may need the core), then sleep on a condition variable;
- * who advances it wakes them only when some sleep. */
+ * the thread that advances it wakes them only when some sleep. */
 #define _GNU_SOURCE
 #include "base/thread.h"
 
@@ -231,7 +231,7 @@ init_cond(ipu_pool *pool)
     pthread_condattr_destroy(&attributes);
 }
 
-/* A forked child has no workers, and nobody who waits for the jobs of others. */
+/* A forked child has no workers, and no caller is in the middle of a job. */
 static void
 forget_threads(void *owner)
 {
@@ -306,7 +306,7 @@ ipu_pool_free(ipu_ctx *ctx, ipu_pool *pool)
     atomic_store(&pool->stop, true);
     pthread_cond_broadcast(&pool->wake);
     ipu_lock_drop(&pool->lock);
-    atomic_fetch_add(&pool->generation, 1); /* for those who spin */
+    atomic_fetch_add(&pool->generation, 1); /* for workers that spin */
     int32_t started = atomic_load(&pool->started);
     for (int32_t i = 0; i < started; i++) {
         pthread_join(pool->workers[i].thread, NULL);

@@ -48,7 +48,8 @@ typedef struct ipu_work_source {
  * ipu_pool_announce, and calls `idle` (may be NULL) every few milliseconds. */
 void ipu_pool_serve(ipu_pool *pool, const ipu_work_source *source,
                     void (*idle)(void *state));
-/* A source has work that it had not, or is done: wakes who sleeps. Any thread. */
+/* A source has work that it had not, or is done: wakes the threads that sleep. Any
+ * thread. */
 void ipu_pool_announce(ipu_pool *pool);
 
 #endif

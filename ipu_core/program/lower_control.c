@@ -114,7 +114,7 @@ release_outputs(lowering *l, const ipu_node_data *node)
     }
 }
 
-/* --- who may write where --------------------------------------------------------- */
+/* --- which node may write into which buffer --------------------------------------- */
 
 /* Whether no other input of the node has the bytes of input `which`. */
 static ipu_status

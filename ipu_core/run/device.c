@@ -5,8 +5,8 @@
  * One mutex guards the tables and three facts: a program has the device (`running`), it
  * is inside a step (`in_step`), and hosts wait for a boundary (`arrived` and `served`
  * count them). A host thread does its copy under the mutex, as soon as no step is on
- * its way. A program that finds someone waiting at a boundary leaves the step, lets
- * everyone through who had arrived by then, and goes on; who comes later waits for the
+ * its way. A program that finds hosts waiting at a boundary leaves the step, lets those
+ * through that had arrived by then, and goes on. Hosts that come later wait for the
  * next boundary, so that hosts which poll cannot stop a program.
  *
  * A variable is one block for all replicas: each copy is 64-byte aligned and has the

@@ -407,6 +407,9 @@ ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed_element *out)
     out->number = taken;
     out->tensors = (const void *const *)buffers_of(queue, out->slot);
     atomic_fetch_add(&queue->taken, 1);
+    if (atomic_load_explicit(&queue->device_sleeps, memory_order_relaxed)) {
+        atomic_store(&queue->device_sleeps, false); /* it asked, and waits no more */
+    }
     if (published - (taken + 1) <= queue->depth / 2) {
         wake_producer(queue);
     }

@@ -99,8 +99,8 @@ ipu_status ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, bool *has_room
 ipu_status ipu_outfeed_wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue);
 void ipu_outfeed_listen(ipu_outfeed *queue, ipu_listener listener);
 /* Device: end of a run; everything enqueued is in the host storage when it returns.
- * Where the storage cannot grow the rest stays in the ring, and who takes gets the
- * error. */
+ * Where the storage cannot grow the rest stays in the ring, and ipu_outfeed_take
+ * reports the error. */
 void ipu_outfeed_flush(ipu_outfeed *queue);
 /* How many runs have ended (ipu_outfeed_flush), and how often it was reset. */
 uint64_t ipu_outfeed_ends(ipu_outfeed *queue);

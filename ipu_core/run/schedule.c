@@ -2,20 +2,21 @@
  *
  * Several streams, any number of workers. The streams are a source of work of the pool:
  * a worker takes one that can go on, runs it until it would block, and looks for the
- * next. Nobody waits with a stream in his hands, so two threads run sixteen streams.
+ * next. No worker waits while it has a stream, so two threads run sixteen streams.
  *
  * A stream is READY, RUNNING, BLOCKED, at the END of a step, or OVER (halted or
- * failed). States change under the lock. Whether a blocked stream can go on is not
- * noted but asked, whenever a worker looks for work; who makes it possible announces
- * it. When no stream runs and none can, what they wait for is settled:
+ * failed). The lock protects the states. A worker that looks for work asks each blocked
+ * stream whether it can go on; a thread that unblocks one (it sent, received, fed or
+ * drained) announces that to the pool. When no stream runs and none can go on, the
+ * worker that finds this settles it:
  *
- *   - all that are not over are at the end of a step: the step ends;
- *   - one has failed: the run ends. The others have come as far as they can without it,
- *     so what they have done does not depend on time;
- *   - one waits for a feeder or a drainer: so do the workers. Where no stream has
- *     written a variable in this step, this counts as a step's end, and host threads
- * get at the variables: the feeder may be one of them;
- *   - else nothing will ever change, and the error says who waits for what. */
+ *   - all streams that are not over are at the end of a step: it ends the step;
+ *   - a stream has failed: it ends the run. The others have come as far as they can
+ *     without the failed one, so what they have done does not depend on time;
+ *   - a stream waits for a feeder or a drainer: it leaves the workers to wait. Where no
+ *     stream has written a variable in this step, this counts as a step's end, and host
+ *     threads get at the variables: the feeder may be one of them;
+ *   - else nothing will ever change: it reports which stream waits for what. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -294,9 +294,10 @@ run_dequeue(ipu__stream *stream, const ipu_instruction *instruction, bool *done)
     return IPU_OK;
 }
 
-/* Who waits for the other end of a channel sets is_blocked before it looks a last time,
- * and who moves a counter looks at is_blocked afterwards: one of them sees the other.
- */
+/* A blocked stream has is_blocked set before its worker asks again whether it can go
+ * on; the stream at the other end of the channel moves its counter, then reads
+ * is_blocked. So either the worker sees the counter, or the other stream announces the
+ * change. */
 static void
 tell(const ipu__stream *stream, uint32_t other)
 {
