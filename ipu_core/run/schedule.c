@@ -249,14 +249,15 @@ is_over(void *state)
     return atomic_load(&s->is_over);
 }
 
-/* Every few milliseconds, while there is nothing to do. */
+/* Every few milliseconds, while there is nothing to do. Where streams can go on, or
+ * wait for nothing but each other, the end of the step looks at the flag. */
 static void
 look_for_cancel(void *state)
 {
     schedule *s = state;
     ipu_lock_take(s->lock);
-    if (s->running == 0 && !s->is_settling && !atomic_load(&s->is_over) &&
-        ipu__is_cancelled(s->executor->cancel)) {
+    if (s->waits_since != 0 && !atomic_load(&s->is_over) &&
+        find_ready_locked(s) < 0 && ipu__is_cancelled(s->executor->cancel)) {
         (void)ipu_ctx_fail(s->ctx, IPU_STATUS_INTERRUPTED,
                            "interrupted while waiting for the infeed's next element");
         finish_locked(s);
