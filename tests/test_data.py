@@ -552,6 +552,20 @@ def test_generator_of_wrong_elements(value: Any, text: str) -> None:
         list(dataset)
 
 
+def test_an_exception_is_not_lost_on_its_way() -> None:
+    """Looking for an attribute that no cache knows clears the exception that is set."""
+
+    def generate() -> Any:
+        yield 1
+        sys._clear_type_cache()
+        raise KeyError("here")
+
+    dataset = Dataset.from_generator(generate, tf.int32, ())
+    for made in (dataset, dataset.prefetch(1)):
+        with pytest.raises(KeyError, match="here"):
+            list(made)
+
+
 @pytest.mark.parametrize("value", [(1,), (1, 2, 3), 5, {"a": 1, "b": 2}])
 def test_generator_of_wrong_structure(value: Any) -> None:
     dataset = Dataset.from_generator(

@@ -22,8 +22,10 @@ park(ipu_ctx *ctx)
                        type != NULL ? ((PyTypeObject *)type)->tp_name : "Exception",
                        bytes != NULL ? bytes : "");
     Py_XDECREF(text);
+    /* found while no exception is set: looking for an attribute may clear it */
+    ipu_py_state *state = ipu_py_state_global();
     PyErr_Restore(type, value, traceback);
-    ipu_py_park(ipu_py_state_global(), ctx);
+    ipu_py_park(state, ctx);
     return IPU_STATUS_PYTHON;
 }
 
