@@ -231,6 +231,30 @@ def test_float16_arithmetic_is_rounded_once(op: str) -> None:
     assert same_bits(run(op, a, b, reference=True), want)
 
 
+@pytest.mark.parametrize("name", ["generic", "avx2", "avx512"])
+def test_casts_of_float16_keep_every_bit(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("IPU_CPU_CLASS", name)
+    quiet = ALL_HALVES.view(np.uint16).copy()
+    quiet[np.isnan(ALL_HALVES)] |= 0x200
+    text = (
+        "block b0(%0: {0}[{2}]) {{\n"
+        "  %1 = cast(%0) {{dtype={1}}} : {1}[{2}]\n"
+        "}} -> (%1)\n"
+    )
+    widen = _core.graph_compile(text.format("float16", "float32", ALL_HALVES.size))
+    wide = np.asarray(widen.run([ALL_HALVES])[0])
+    with np.errstate(invalid="ignore"):
+        assert same_bits(wide, ALL_HALVES.astype(np.float32))
+    x = np.concatenate([wide, sweep(20_000)])
+    narrow = _core.graph_compile(text.format("float32", "float16", x.size))
+    halves = np.asarray(narrow.run([x])[0])
+    assert np.array_equal(halves[: quiet.size].view(np.uint16), quiet)
+    with np.errstate(all="ignore"):
+        assert same_bits(halves, x.astype(np.float16))
+
+
 @pytest.mark.parametrize("op", FUNCTIONS)
 def test_float16_of_a_function_is_a_neighbour_at_worst(op: str) -> None:
     """The reference kernel rounds once; the fast one to float32 in between, which is

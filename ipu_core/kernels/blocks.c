@@ -225,68 +225,106 @@ UNARY(sqrt_f32, float, float, sqrtf(x))
 RSQRT(generic, )
 RSQRT(avx2, IPU_TARGET_AVX2)
 
-void
-ipu__halves_to_floats(float *out, const uint16_t *x, int64_t n, ipu_cpu_class cpu)
+static void
+halves_to_floats_generic(float *out, const uint16_t *x, int64_t n)
 {
-    (void)cpu;
     for (int64_t i = 0; i < n; i++) {
         out[i] = ipu_float16_to_float(x[i]);
     }
 }
 
-void
-ipu__floats_to_halves(uint16_t *out, const float *x, int64_t n, ipu_cpu_class cpu)
+static void
+floats_to_halves_generic(uint16_t *out, const float *x, int64_t n)
 {
-    (void)cpu;
     for (int64_t i = 0; i < n; i++) {
         out[i] = ipu_float16_from_float(x[i]);
     }
 }
 
-static ipu__fault
-cast_f16_f32(const ipu__block *block, void *out, const void *a, const void *b,
-             const void *c, int64_t n)
+/* The instructions round, and treat NaN, as the functions do. */
+#if defined(__x86_64__)
+IPU_TARGET_AVX2 static void
+halves_to_floats_avx2(float *out, const uint16_t *x, int64_t n)
 {
-    (void)block;
-    (void)b;
-    (void)c;
-    ipu__halves_to_floats(out, a, n, IPU_CPU_GENERIC);
-    return IPU_FAULT_NONE;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m128i halves = _mm_loadu_si128((const __m128i *)(const void *)(x + i));
+        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(halves));
+    }
+    halves_to_floats_generic(out + i, x + i, n - i);
 }
 
-static ipu__fault
-cast_f32_f16(const ipu__block *block, void *out, const void *a, const void *b,
-             const void *c, int64_t n)
+IPU_TARGET_AVX2 static void
+floats_to_halves_avx2(uint16_t *out, const float *x, int64_t n)
 {
-    (void)block;
-    (void)b;
-    (void)c;
-    ipu__floats_to_halves(out, a, n, IPU_CPU_GENERIC);
-    return IPU_FAULT_NONE;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m128i halves =
+            _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(void *)(out + i), halves);
+    }
+    floats_to_halves_generic(out + i, x + i, n - i);
+}
+#else
+#define halves_to_floats_avx2 halves_to_floats_generic
+#define floats_to_halves_avx2 floats_to_halves_generic
+#endif
+
+void
+ipu__halves_to_floats(float *out, const uint16_t *x, int64_t n, ipu_cpu_class cpu)
+{
+    (cpu >= IPU_CPU_AVX2 ? halves_to_floats_avx2 : halves_to_floats_generic)(out, x, n);
 }
 
-/* Any op with a float32 function, in float16. */
-static ipu__fault
-through_f32(const ipu__block *block, void *out, const void *a, const void *b,
-            const void *c, int64_t n)
+void
+ipu__floats_to_halves(uint16_t *out, const float *x, int64_t n, ipu_cpu_class cpu)
 {
-    enum { MOST = IPU_BLOCK_BYTES / 4 };
-    float wide[3][MOST];
-    float result[MOST];
-    const void *operands[3] = {a, b, c};
-    for (int32_t k = 0; k < (int32_t)block->operands; k++) {
-        ipu__halves_to_floats(wide[k], operands[k], n, IPU_CPU_GENERIC);
-    }
-    for (int32_t k = block->operands; k < 3; k++) {
-        operands[k] = NULL;
-    }
-    if (block->out != IPU_DTYPE_FLOAT16) {
-        return block->inner(block, out, wide[0], wide[1], wide[2], n);
-    }
-    ipu__fault fault = block->inner(block, result, wide[0], wide[1], wide[2], n);
-    ipu__floats_to_halves(out, result, n, IPU_CPU_GENERIC);
-    return fault;
+    (cpu >= IPU_CPU_AVX2 ? floats_to_halves_avx2 : floats_to_halves_generic)(out, x, n);
 }
+
+/* Casts, and `through_f32`: any op with a float32 function, in float16. */
+#define HALVES(suffix) \
+    static ipu__fault cast_f16_f32_##suffix(const ipu__block *block, void *out, \
+                                            const void *a, const void *b, \
+                                            const void *c, int64_t n) \
+    { \
+        (void)block; \
+        (void)b; \
+        (void)c; \
+        halves_to_floats_##suffix(out, a, n); \
+        return IPU_FAULT_NONE; \
+    } \
+    static ipu__fault cast_f32_f16_##suffix(const ipu__block *block, void *out, \
+                                            const void *a, const void *b, \
+                                            const void *c, int64_t n) \
+    { \
+        (void)block; \
+        (void)b; \
+        (void)c; \
+        floats_to_halves_##suffix(out, a, n); \
+        return IPU_FAULT_NONE; \
+    } \
+    static ipu__fault through_f32_##suffix(const ipu__block *block, void *out, \
+                                           const void *a, const void *b, \
+                                           const void *c, int64_t n) \
+    { \
+        enum { MOST = IPU_BLOCK_BYTES / 4 }; \
+        float wide[3][MOST]; \
+        float result[MOST]; \
+        const void *operands[3] = {a, b, c}; \
+        for (int32_t k = 0; k < (int32_t)block->operands; k++) { \
+            halves_to_floats_##suffix(wide[k], operands[k], n); \
+        } \
+        if (block->out != IPU_DTYPE_FLOAT16) { \
+            return block->inner(block, out, wide[0], wide[1], wide[2], n); \
+        } \
+        ipu__fault fault = \
+            block->inner(block, result, wide[0], wide[1], wide[2], n); \
+        floats_to_halves_##suffix(out, result, n); \
+        return fault; \
+    }
+HALVES(generic)
+HALVES(avx2)
 
 /* The scalar definition, for what is rare. */
 static ipu__fault
@@ -407,8 +445,8 @@ static const row rows[] = {
     ROW(CAST, INT64, INT32, cast_i64_i32)
     ROW(CAST, FLOAT64, FLOAT32, cast_f64_f32)
     ROW(CAST, FLOAT32, FLOAT64, cast_f32_f64)
-    {IPU_OP_ID_CAST, IPU_DTYPE_FLOAT16, IPU_DTYPE_FLOAT32, cast_f16_f32, cast_f16_f32},
-    {IPU_OP_ID_CAST, IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16, cast_f32_f16, cast_f32_f16},
+    ROW(CAST, FLOAT16, FLOAT32, cast_f16_f32)
+    ROW(CAST, FLOAT32, FLOAT16, cast_f32_f16)
 };
 
 static ipu__block_fn *
@@ -450,7 +488,9 @@ ipu__block_prepare(ipu__block *block, ipu_op op, ipu_dtype in, ipu_dtype out,
         block->inner = op == IPU_OP_ID_CAST
                            ? NULL
                            : find(op, IPU_DTYPE_FLOAT32, result, avx2);
-        block->run = block->inner == NULL ? NULL : through_f32;
+        block->run = block->inner == NULL ? NULL
+                     : avx2               ? through_f32_avx2
+                                          : through_f32_generic;
     }
     if (block->run == NULL) {
         block->run = by_scalars;

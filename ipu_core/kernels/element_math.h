@@ -117,16 +117,15 @@ ipu__tanh_f32(float x)
                            | (ipu__float_bits(x) & 0x80000000u));
 }
 
-/* 1 / (1 + exp(-x)). Where exp(-x) is above the largest float, exp(x) is a number below
- * the smallest normal one: exp(-x) is taken 64 lower, which is exact, and exp(-64)
- * multiplied to the result. */
+/* 1 / (1 + exp(-x)). Where exp(-x) is above the largest float, the result is exp(x), a
+ * number below the smallest normal one: exp(-x) is taken 64 lower, which is exact and
+ * leaves it so large that the 1 is lost, and the quotient multiplied by exp(-64). */
 IPU_INLINE float
 ipu__sigmoid_f32(float x)
 {
     bool far = x < -88.7f;
     float e = ipu__exp_f32(ipu__pick(far, -x - 64.0f, -x));
-    float result = 1.0f / (ipu__pick(far, 0.0f, 1.0f) + e);
-    return result * ipu__pick(far, 1.6038109e-28f, 1.0f);
+    return 1.0f / (1.0f + e) * ipu__pick(far, 1.6038109e-28f, 1.0f);
 }
 
 /* Floats of 2^23 and more are integers already. Adding 2^23 with the sign of x rounds;
