@@ -12,7 +12,8 @@
 #include "program/verify_impl.h"
 
 /* Which stream uses something: a number, or one of these. */
-enum { NOBODY = UINT32_MAX, SEVERAL = UINT32_MAX - 1 };
+static const uint32_t NOBODY = UINT32_MAX;
+static const uint32_t SEVERAL = UINT32_MAX - 1;
 
 typedef struct owners {
     ipu_ctx *ctx;
@@ -25,7 +26,7 @@ typedef struct owners {
 static void
 note_user(uint32_t *user, uint32_t stream)
 {
-    *user = *user == (uint32_t)NOBODY || *user == stream ? stream : (uint32_t)SEVERAL;
+    *user = *user == NOBODY || *user == stream ? stream : SEVERAL;
 }
 
 static bool
@@ -74,18 +75,15 @@ check_owners(const owners *o)
     const ipu_program *program = o->program;
     for (uint32_t i = 0; i < program->resources.count; i++) {
         bool is_variable = program->resources.items[i].kind == IPU_RESOURCE_VARIABLE;
-        IPU_FAIL_IF(o->ctx, !is_variable && o->users[i] == (uint32_t)SEVERAL, INTERNAL,
+        IPU_FAIL_IF(o->ctx, !is_variable && o->users[i] == SEVERAL, INTERNAL,
                     "several streams use queue %" PRIu32 " of the program", i);
-        IPU_FAIL_IF(o->ctx,
-                    o->writers[i] != (uint32_t)NOBODY &&
-                        o->users[i] == (uint32_t)SEVERAL,
-                    INTERNAL,
+        IPU_FAIL_IF(o->ctx, o->writers[i] != NOBODY && o->users[i] == SEVERAL, INTERNAL,
                     "a stream writes variable %" PRIu32
                     " of the program, which another one uses",
                     i);
     }
     for (uint32_t i = 0; i < program->output_count; i++) {
-        IPU_FAIL_IF(o->ctx, o->outputs[i] == (uint32_t)SEVERAL, INTERNAL,
+        IPU_FAIL_IF(o->ctx, o->outputs[i] == SEVERAL, INTERNAL,
                     "several streams write output %" PRIu32 " of the program", i);
     }
     return IPU_OK;
@@ -118,7 +116,7 @@ ipu__verify_streams(ipu_ctx *ctx, const ipu_program *program)
     IPU_TRY(ipu_alloc(ctx, total * sizeof(*users), &users));
     owners o = {ctx, program, users, users + count, users + 2 * count};
     for (size_t i = 0; i < total; i++) {
-        users[i] = (uint32_t)NOBODY;
+        users[i] = NOBODY;
     }
     for (uint32_t s = 0; s < program->streams.count; s++) {
         const ipu_stream *stream = &program->streams.items[s];
