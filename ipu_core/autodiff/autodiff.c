@@ -207,7 +207,7 @@ differentiate_node(ipu__walk *w, ipu_node id)
     if (!ipu__walk_saw(w, id) || !node_depends(w, &node)) {
         return IPU_OK;
     }
-    if ((ipu_op_info_of(node.op)->flags & IPU_OP_OPAQUE) != 0) {
+    if ((ipu_node_flags(&node) & IPU_OP_OPAQUE) != 0) {
         return fail_opaque(w, &node);
     }
     return gradient_rules[node.op] == NULL ? IPU_OK : apply_rule(w, id, &node);

@@ -246,7 +246,7 @@ counter_of(const ipu__plan *p, ipu_value value)
 static bool
 is_cheap(const ipu_graph *graph, const ipu_node_data *node)
 {
-    uint32_t flags = ipu_op_info_of(node->op)->flags;
+    uint32_t flags = ipu_node_flags(node);
     switch (node->op) {
     case IPU_OP_ID_CONSTANT:
     case IPU_OP_ID_BROADCAST:
@@ -292,7 +292,7 @@ kept_for(const ipu__plan *p, ipu_value value)
     const ipu_node_data *node = ipu_producer_of(graph, value);
     while (node != NULL && node->op != IPU_OP_ID_CUSTOM_GRADIENT &&
            (node->op == IPU_OP_ID_BROADCAST ||
-            (ipu_op_info_of(node->op)->flags & IPU_OP_VIEW) != 0)) {
+            (ipu_node_flags(node) & IPU_OP_VIEW) != 0)) {
         if (!is_of_forward(p, node->inputs[0])) {
             break;
         }

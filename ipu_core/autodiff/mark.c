@@ -161,7 +161,7 @@ follow(marker *m, const use *use)
     if (ipu_node_holds_blocks(node)) {
         return follow_into_blocks(m, node, use);
     }
-    uint32_t flags = ipu_op_info_of(node->op)->flags;
+    uint32_t flags = ipu_node_flags(node);
     if ((flags & (IPU_OP_GRADIENT | IPU_OP_OPAQUE)) == 0 ||
         !ipu__walk_saw(m->w, use->node)) {
         return IPU_OK;

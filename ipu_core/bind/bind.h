@@ -208,7 +208,6 @@ bool ipu_py_is_foreign(PyObject *object);
 /* New reference to a C-contiguous ndarray of `type`'s dtype; raises if shapes differ.
  */
 PyObject *ipu_py_as_array(PyObject *object, const ipu_type *type);
-PyObject *ipu_py_new_array(const ipu_type *type, void **out_data);
 /* New reference to a C-contiguous ndarray of any shape; dtype < 0: its own. */
 PyObject *ipu_py_any_array(PyObject *object, int dtype);
 /* An ndarray or a NumPy scalar. */

@@ -137,21 +137,6 @@ ipu_py_parse_type_tuple(PyObject *object, bool allow_unknown, ipu_type *out)
 }
 
 PyObject *
-ipu_py_new_array(const ipu_type *type, void **out_data)
-{
-    npy_intp dims[IPU_MAX_RANK];
-    for (int32_t i = 0; i < type->shape.rank; i++) {
-        dims[i] = (npy_intp)type->shape.dims[i];
-    }
-    PyObject *array =
-        PyArray_SimpleNew(type->shape.rank, dims, numpy_types[type->dtype]);
-    if (array != NULL) {
-        *out_data = PyArray_DATA((PyArrayObject *)array);
-    }
-    return array;
-}
-
-PyObject *
 ipu_py_any_array(PyObject *object, int dtype)
 {
     PyArray_Descr *descr = dtype < 0 ? NULL : PyArray_DescrFromType(numpy_types[dtype]);

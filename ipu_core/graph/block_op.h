@@ -37,7 +37,7 @@ const ipu_block_op *ipu_block_op_of(ipu_op op);
 static inline bool
 ipu_node_holds_blocks(const ipu_node_data *node)
 {
-    return (ipu_op_info_of(node->op)->flags & IPU_OP_BLOCK) != 0;
+    return (ipu_node_flags(node) & IPU_OP_BLOCK) != 0;
 }
 static inline bool
 ipu_node_is_loop(const ipu_node_data *node)

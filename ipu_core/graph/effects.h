@@ -15,12 +15,12 @@ uint32_t ipu_node_resource(const ipu_node_data *node, uint32_t i);
 static inline bool
 ipu_node_reads(const ipu_node_data *node)
 {
-    return (ipu_op_info_of(node->op)->flags & IPU_OP_READS) != 0;
+    return (ipu_node_flags(node) & IPU_OP_READS) != 0;
 }
 static inline bool
 ipu_node_writes(const ipu_node_data *node)
 {
-    return (ipu_op_info_of(node->op)->flags & IPU_OP_WRITES) != 0;
+    return (ipu_node_flags(node) & IPU_OP_WRITES) != 0;
 }
 
 /* The resources that are written in each block, blocks inside included. Adding,

@@ -347,7 +347,7 @@ ipu_node_block_count(const ipu_node_data *node)
 {
     uint32_t total = 0;
     uint32_t count;
-    if ((ipu_op_info_of(node->op)->flags & IPU_OP_BLOCK) == 0) {
+    if ((ipu_node_flags(node) & IPU_OP_BLOCK) == 0) {
         return 0;
     }
     for (uint32_t a = 0; a < node->attrs.count; a++) {

@@ -134,6 +134,12 @@ ipu_block_of(const ipu_graph *graph, ipu_block block)
 {
     return &graph->blocks.items[block.index];
 }
+/* The flags of the node's op. */
+static inline uint32_t
+ipu_node_flags(const ipu_node_data *node)
+{
+    return ipu_op_info_of(node->op)->flags;
+}
 static inline ipu_value
 ipu_node_output(const ipu_node_data *node, uint32_t i)
 {

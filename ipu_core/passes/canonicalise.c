@@ -115,8 +115,8 @@ order_operands(const ipu_graph *graph, ipu_node_data *node)
         node->inputs[1] = a;
         return;
     }
-    if ((ipu__flags(node) & IPU_OP_COMMUTES) == 0 || node->op == IPU_OP_ID_MAXIMUM ||
-        node->op == IPU_OP_ID_MINIMUM) {
+    if ((ipu_node_flags(node) & IPU_OP_COMMUTES) == 0 ||
+        node->op == IPU_OP_ID_MAXIMUM || node->op == IPU_OP_ID_MINIMUM) {
         return;
     }
     bool a_last = is_constant(graph, a);
@@ -341,7 +341,7 @@ simplify(ipu__rewriter *r, ipu_node id, ipu_value *out)
     if (node->output_count != 1 || node->input_count == 0) {
         return IPU_OK;
     }
-    if ((ipu__flags(node) & IPU_OP_ELEMENTWISE) != 0 &&
+    if ((ipu_node_flags(node) & IPU_OP_ELEMENTWISE) != 0 &&
         node->op != IPU_OP_ID_FUSED_ELEMENTWISE) {
         IPU_TRY(strip_broadcasts(r, id, out));
         if (out->index != IPU_NO_INDEX) {

@@ -59,7 +59,7 @@ static bool
 can_fold(const ipu_graph *graph, const ipu_node_data *node)
 {
     const uint32_t never = IPU_OP_RANDOM | IPU_OP_READS | IPU_OP_WRITES | IPU_OP_BLOCK;
-    uint32_t flags = ipu__flags(node);
+    uint32_t flags = ipu_node_flags(node);
     if ((flags & never) != 0 || (flags & (IPU_OP_KERNEL | IPU_OP_VIEW)) == 0 ||
         node->op == IPU_OP_ID_BROADCAST || node->input_count == 0 ||
         node->input_count + node->output_count >= MOST_BUFFERS) {
@@ -105,7 +105,7 @@ compute(buffers *b, const ipu_graph *graph, const ipu_node_data *node,
         outputs[i] = ipu_value_of(graph, ipu_node_output(node, i))->type;
         IPU_TRY(buffers_add(b, ipu_type_bytes(&outputs[i]), &results[i]));
     }
-    if ((ipu__flags(node) & IPU_OP_VIEW) != 0) {
+    if ((ipu_node_flags(node) & IPU_OP_VIEW) != 0) {
         memcpy(results[0], inputs[0], ipu_type_bytes(&outputs[0]));
         return IPU_OK;
     }

@@ -44,7 +44,7 @@ typedef struct fuser {
 static bool
 cuts_segment(const ipu_node_data *node)
 {
-    uint32_t flags = ipu__flags(node);
+    uint32_t flags = ipu_node_flags(node);
     return (flags & IPU_OP_BLOCK) != 0 ||
            ((flags & IPU_OP_WRITES) != 0 && node->op != IPU_OP_ID_OUTFEED_ENQUEUE);
 }
@@ -65,7 +65,7 @@ note_block(fuser *f, ipu_block id)
             note_block(f, ipu_node_block(node, k));
         }
         f->segment += cuts_segment(node) ? 1 : 0;
-        f->stretch += (ipu__flags(node) & IPU_OP_BLOCK) != 0 ||
+        f->stretch += (ipu_node_flags(node) & IPU_OP_BLOCK) != 0 ||
                               node->op == IPU_OP_ID_INFEED_DEQUEUE
                           ? 1
                           : 0;
@@ -124,7 +124,7 @@ static bool
 is_variable(const fuser *f, ipu_value value)
 {
     const ipu_node_data *node = ipu_producer_of(f->graph, value);
-    while (node != NULL && (ipu__flags(node) & IPU_OP_VIEW) != 0) {
+    while (node != NULL && (ipu_node_flags(node) & IPU_OP_VIEW) != 0) {
         node = ipu_producer_of(f->graph, node->inputs[0]);
     }
     return node != NULL && node->op == IPU_OP_ID_VARIABLE_READ;
@@ -313,7 +313,7 @@ visit_matmul(ipu__rewriter *r, ipu_node id, bool *keep)
 static bool
 is_elementwise(const ipu_node_data *node)
 {
-    return node != NULL && (ipu__flags(node) & IPU_OP_ELEMENTWISE) != 0 &&
+    return node != NULL && (ipu_node_flags(node) & IPU_OP_ELEMENTWISE) != 0 &&
            node->op != IPU_OP_ID_FUSED_ELEMENTWISE;
 }
 

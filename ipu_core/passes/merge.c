@@ -9,6 +9,7 @@
  * that writes it moves it on before its first node and after its last one, as it may
  * run many times or never. Random nodes and empty buffers are left alone. A chained
  * hash table, whose entries of a block go when the block ends. One thread per graph. */
+#include "base/hash.h"
 #include "graph/effects.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -40,12 +41,9 @@ mix(uint64_t hash, uint64_t word)
 }
 
 static uint64_t
-mix_bytes(uint64_t hash, const unsigned char *bytes, size_t count)
+mix_bytes(uint64_t hash, const void *bytes, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return mix(hash, count);
+    return mix(ipu_hash_bytes(hash, bytes, count), count);
 }
 
 static uint64_t
@@ -61,8 +59,7 @@ hash_node(const ipu_node_data *node, uint64_t version)
         switch (ipu_attr_kind_of(attr->key)) {
         case IPU_ATTR_KIND_INTS:
         case IPU_ATTR_KIND_BLOCKS:
-            hash = mix_bytes(hash, (const unsigned char *)attr->as.ints,
-                             attr->count * sizeof(int64_t));
+            hash = mix_bytes(hash, attr->as.ints, attr->count * sizeof(int64_t));
             break;
         case IPU_ATTR_KIND_BYTES:
         case IPU_ATTR_KIND_TEXT:
@@ -75,7 +72,7 @@ hash_node(const ipu_node_data *node, uint64_t version)
             hash = mix(hash, (uint64_t)attr->as.i);
             break;
         case IPU_ATTR_KIND_FLOAT:
-            hash = mix_bytes(hash, (const unsigned char *)&attr->as.f, sizeof(double));
+            hash = mix_bytes(hash, &attr->as.f, sizeof(double));
             break;
         }
     }
@@ -132,7 +129,7 @@ visit(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     merger *m = r->state;
     const ipu_node_data *node = ipu_node_of(r->graph, id);
-    uint32_t flags = ipu__flags(node);
+    uint32_t flags = ipu_node_flags(node);
     if ((flags & (IPU_OP_WRITES | IPU_OP_BLOCK)) != 0) {
         bump_writes(m, node);
         return IPU_OK;

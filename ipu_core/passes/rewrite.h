@@ -36,10 +36,4 @@ ipu_value ipu__resolve(const ipu__rewriter *rewriter, ipu_value value);
 /* From here on `by` stands wherever `value` is used. */
 ipu_status ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by);
 
-static inline uint32_t
-ipu__flags(const ipu_node_data *node)
-{
-    return ipu_op_info_of(node->op)->flags;
-}
-
 #endif

@@ -20,6 +20,7 @@
  * Buffers have virtual numbers while instructions are made; their lifetimes are read
  * off the finished instructions, planned, checked, and only then do places get
  * offsets. */
+#include "base/hash.h"
 #include "program/lower_impl.h"
 
 #include <inttypes.h>
@@ -150,22 +151,13 @@ use_resource(lowering *l, uint32_t index, uint32_t *out)
     return IPU_OK;
 }
 
-static uint32_t
-hash_bytes(const unsigned char *bytes, size_t count)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (size_t i = 0; i < count; i++) {
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
-    return (uint32_t)(hash ^ (hash >> 32));
-}
-
 /* The offset of these bytes among the program's constants, which has them once. */
 static ipu_status
 place_constant(lowering *l, const void *data, size_t bytes, size_t *out)
 {
-    uint32_t hash = hash_bytes(data, bytes);
-    uint32_t first = ipu_id_map_get(&l->constants_by_hash, hash, 0);
+    uint64_t hash = ipu_hash_bytes(IPU_HASH_START, data, bytes);
+    uint64_t key = hash >> 1; /* below UINT64_MAX */
+    uint32_t first = ipu_id_map_get(&l->constants_by_hash, key, 0);
     for (uint32_t at = first; at != 0; at = l->constants.items[at - 1].before) {
         const constant *known = &l->constants.items[at - 1];
         if (known->bytes == bytes && memcmp(known->data, data, bytes) == 0) {
@@ -177,7 +169,7 @@ place_constant(lowering *l, const void *data, size_t bytes, size_t *out)
     constant added = {data, bytes, *out, first};
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->constants, added));
     l->program->constant_bytes += ipu_buffer_round_up(bytes);
-    return ipu_id_map_put(l->ctx, &l->constants_by_hash, hash,
+    return ipu_id_map_put(l->ctx, &l->constants_by_hash, key,
                           (uint32_t)l->constants.count);
 }
 
@@ -317,7 +309,7 @@ lower_enqueue(lowering *l, const ipu_node_data *node)
 bool
 ipu__lower_fits_in_place(lowering *l, const ipu_node_data *node, uint32_t input)
 {
-    uint32_t flags = flags_of(node);
+    uint32_t flags = ipu_node_flags(node);
     if ((flags & IPU_OP_IN_PLACE) == 0 || input >= node->input_count ||
         (input > 0 && (flags & IPU_OP_ELEMENTWISE) == 0) ||
         !ipu_type_equal(&ipu_value_of(l->graph, node->inputs[input])->type,
@@ -433,7 +425,7 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     if (spec.workspace_bytes > l->program->workspace_bytes) {
         l->program->workspace_bytes = spec.workspace_bytes;
     }
-    if (flags_of(node) & IPU_OP_RANDOM) {
+    if (ipu_node_flags(node) & IPU_OP_RANDOM) {
         l->program->uses_random = true;
     }
     return ipu__lower_emit(l, node, &instruction);
@@ -442,10 +434,10 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
 static ipu_status
 lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
 {
-    if (flags_of(node) & IPU_OP_VIEW) {
+    if (ipu_node_flags(node) & IPU_OP_VIEW) {
         return IPU_OK;
     }
-    if (flags_of(node) & IPU_OP_KERNEL) {
+    if (ipu_node_flags(node) & IPU_OP_KERNEL) {
         return lower_kernel(l, id, node);
     }
     if (ipu_node_holds_blocks(node)) {

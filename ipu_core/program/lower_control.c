@@ -158,7 +158,7 @@ can_write_over(lowering *l, int32_t buffer, int32_t last_read, ipu_value result,
     } else if (ipu_node_holds_blocks(node)) {
         *out = last_read <= l->end[id.index]; /* its branches see to it */
         return IPU_OK;
-    } else if (flags_of(node) & IPU_OP_KERNEL) {
+    } else if (ipu_node_flags(node) & IPU_OP_KERNEL) {
         while (
             same < node->input_count &&
             !same_buffer(root_of(l, node->inputs[same])->place, slab_place(buffer))) {
@@ -359,7 +359,7 @@ last_read_in(lowering *l, ipu_block id, int32_t buffer, int32_t at)
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
         int32_t time = at >= 0 ? at : l->begin[node_id.index];
         bool loops = ipu_node_is_loop(node);
-        if (flags_of(node) & IPU_OP_VIEW) {
+        if (ipu_node_flags(node) & IPU_OP_VIEW) {
             continue;
         }
         for (uint32_t k = 0; k < node->input_count; k++) {

@@ -61,17 +61,11 @@ typedef struct lowering {
      * IPU_NO_INDEX. */
     IPU_ARRAY(uint32_t) outputs;
     uint32_t loop_depth;
-    ipu_node counted;           /* whose inputs are counted, by their root */
+    ipu_node counted; /* whose inputs are counted, by their root */
     ipu_id_map input_counts;
     ipu_source last_source; /* of the graph */
     const char *last_file;  /* its copy in the program */
 } lowering;
-
-static inline uint32_t
-flags_of(const ipu_node_data *node)
-{
-    return ipu_op_info_of(node->op)->flags;
-}
 
 static inline value_info *
 root_of(lowering *l, ipu_value value)

@@ -48,11 +48,11 @@ number_block(lowering *l, ipu_block id)
         for (uint32_t k = 0; k < node->output_count; k++) {
             define(l, ipu_node_output(node, k));
         }
-        if (flags_of(node) & IPU_OP_VIEW) {
+        if (ipu_node_flags(node) & IPU_OP_VIEW) {
             l->values[ipu_node_output(node, 0).index].root =
                 l->values[node->inputs[0].index].root;
         }
-        if (flags_of(node) & IPU_OP_WRITES) {
+        if (ipu_node_flags(node) & IPU_OP_WRITES) {
             IPU_TRY(note_writes(l, node));
         }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
@@ -90,7 +90,7 @@ find_uses(lowering *l, ipu_block id)
     for (ipu_node node_id = block->first; ipu_is_node(node_id);
          node_id = ipu_node_next(l->graph, node_id)) {
         const ipu_node_data *node = ipu_node_of(l->graph, node_id);
-        if (flags_of(node) & IPU_OP_VIEW) {
+        if (ipu_node_flags(node) & IPU_OP_VIEW) {
             continue;
         }
         for (uint32_t k = 0; k < node->input_count; k++) {

@@ -28,7 +28,7 @@ is_given(const splitting *s, ipu_value value)
     const ipu_node_data *node = ipu_producer_of(s->front, value);
     while (node != NULL && node->input_count == 1 &&
            (node->op == IPU_OP_ID_BROADCAST ||
-            (ipu_op_info_of(node->op)->flags & IPU_OP_VIEW) != 0)) {
+            (ipu_node_flags(node) & IPU_OP_VIEW) != 0)) {
         node = ipu_producer_of(s->front, node->inputs[0]);
     }
     return node != NULL &&

@@ -42,8 +42,6 @@ def _row(tensor: Tensor, index: Any) -> Tensor:
     if not (isinstance(index, Tensor) and index.is_symbolic):
         return tensor[int(index)]
     shape = tensor.shape[1:]
-    if tensor.shape[0] == 0:  # in a loop that takes no turn
-        return _creation.zeros(shape, tensor.dtype)
     row = _core.apply("dynamic_slice", (tensor, index), {"size": (1, *shape)})
     return _shapes.reshape(row, shape)
 
@@ -87,10 +85,10 @@ def _counted(
         for row in rows:
             type = (row.dtype.name, (count + offset, *row.shape))
             stacked = trace.parameter(type, body)
-            if count + offset > 0:  # else no turn is taken
-                wide = _shapes.reshape(row, (1, *row.shape))
-                stacked = _core.apply("dynamic_update_slice", (stacked, wide, index))
-            outputs.append((type, stacked))
+            wide = _shapes.reshape(row, (1, *row.shape))
+            outputs.append(
+                (type, _core.apply("dynamic_update_slice", (stacked, wide, index)))
+            )
         add_results(trace, body, [turn + 1, *ends, *(rows for _, rows in outputs)])
     zeros = [trace.zeros(type) for type, _ in outputs]
     inputs = [Tensor(count), Tensor(0), *start, *zeros]
