@@ -223,8 +223,8 @@ def raised(source):
         ),
         ("import keras\nkeras.layers.LSTM(3)", "keras.layers.LSTM", "Recurrent"),
         (
-            "from tensorflow.keras import mixed_precision",
-            "tensorflow.keras.mixed_precision",
+            "from tensorflow.keras import mixed_precision\nmixed_precision.Policy",
+            "tensorflow.keras.mixed_precision.Policy",
             "Mixed precision",
         ),
         ("import tensorflow.estimator", "tensorflow.estimator", "keras.Model"),

@@ -17,15 +17,13 @@ from dataclasses import dataclass, field
 
 from ipu import _later, drop_in
 from ipu._missing import MissingModuleError
-from ipu.drop_in import _facade, _table
+from ipu.drop_in import _facade, _guards, _table
 
 __all__ = ["Report", "Use", "check_file", "check_source", "program_files"]
 
 _ROOTS = frozenset({"tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons"})
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist"})
-_GUARDS = frozenset(
-    {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"}
-)
+_GUARDS = _guards.IMPORT_ERRORS | _guards.ATTRIBUTE_ERRORS
 
 
 @dataclass
@@ -36,6 +34,7 @@ class Use:
         name: The full TensorFlow name.
         there: Whether ``ipu`` has it.
         guarded: Whether every use is in a ``try`` that expects it to fail.
+        unused: Whether a stand-in will do, since the program imports it and no more.
         lines: Where it is used.
         instead: Why it is missing and what to use, or "".
     """
@@ -43,8 +42,18 @@ class Use:
     name: str
     there: bool
     guarded: bool = True
+    unused: bool = True
     lines: list[int] = field(default_factory=list)
     instead: str = ""
+
+    @property
+    def state(self) -> str:
+        """One word: "ok", "guarded", "unused" or "missing"."""
+        if self.there:
+            return "ok"
+        if self.guarded:
+            return "guarded"
+        return "unused" if self.unused else "missing"
 
 
 @dataclass
@@ -70,9 +79,8 @@ class Report:
         width = max((len(use.name) for use in shown), default=0)
         lines = [f"{self.path}:"]
         for use in shown:
-            state = "ok" if use.there else "guarded" if use.guarded else "missing"
             where = ", ".join(map(str, use.lines))
-            line = f"  {state:<8}{use.name:<{width}}  line {where}"
+            line = f"  {use.state:<8}{use.name:<{width}}  line {where}"
             lines.append(f"{line}  {use.instead}".rstrip())
         lines.append(f"  {len(self.uses)} names, {len(missing)} missing")
         return "\n".join(lines)
@@ -138,6 +146,8 @@ def check_source(source: str | bytes, path: str = "<source>") -> list[Use]:
             use.lines = sorted({*use.lines, *(one.line for one in found)})
             use.guarded &= all(one.guarded for one in found)
             if missing:
+                use.unused &= known == name and all(one.imports for one in found)
+                use.unused &= _facade.stands_in(known)
                 later = _later.lookup(known)
                 use.instead = f"{later.topic} {later.instead}".strip()
     finally:
@@ -176,6 +186,7 @@ def _resolve(name: str) -> tuple[str, bool]:
 class _Found:
     line: int
     guarded: bool
+    imports: bool = False
 
 
 class _Finder(ast.NodeVisitor):
@@ -205,9 +216,10 @@ class _Finder(ast.NodeVisitor):
                     return scope[node.id]
         return None
 
-    def _use(self, name: str, node: ast.AST) -> None:
+    def _use(self, name: str, node: ast.AST, imports: bool = False) -> None:
         line = getattr(node, "lineno", 0)
-        self.found.setdefault(name, []).append(_Found(line, self._guards > 0))
+        found = _Found(line, self._guards > 0, imports)
+        self.found.setdefault(name, []).append(found)
 
     # --- imports
 
@@ -233,10 +245,17 @@ class _Finder(ast.NodeVisitor):
                 continue
             full = f"{module}.{alias.name}"
             if ours:
-                self._use(full, node)
+                self._use(full, node, imports=True)
             self._bind(alias.asname or alias.name, full if ours else None)
 
     # --- uses
+
+    def visit_Name(self, node: ast.Name) -> None:
+        full = self._meaning(node) if isinstance(node.ctx, ast.Load) else None
+        imports = [one for one in self.found.get(full or "", []) if one.imports]
+        # where no import was guarded; who guards an import asks for the name later
+        if full and imports and not all(one.guarded for one in imports):
+            self._use(full, node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         full = self._meaning(node)
@@ -255,13 +274,22 @@ class _Finder(ast.NodeVisitor):
                 self.visit(target)
 
     def visit_Try(self, node: ast.Try) -> None:
-        guards = any(_expects_failure(handler) for handler in node.handlers)
+        guards = _guards.catches(node, _GUARDS)
         self._guards += guards
         for statement in node.body:
             self.visit(statement)
         self._guards -= guards
         for other in (*node.handlers, *node.orelse, *node.finalbody):
             self.visit(other)
+
+    def visit_With(self, node: ast.With) -> None:
+        for item in node.items:
+            self.visit(item)
+        guards = _guards.catches(node, _GUARDS)
+        self._guards += guards
+        for statement in node.body:
+            self.visit(statement)
+        self._guards -= guards
 
     # --- scopes
 
@@ -291,18 +319,6 @@ class _Finder(ast.NodeVisitor):
     visit_FunctionDef = _function
     visit_AsyncFunctionDef = _function
     visit_Lambda = _function
-
-
-def _expects_failure(handler: ast.ExceptHandler) -> bool:
-    kinds = handler.type
-    if kinds is None:
-        return True
-    each = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
-    return any(
-        isinstance(one, (ast.Name, ast.Attribute))
-        and (one.id if isinstance(one, ast.Name) else one.attr) in _GUARDS
-        for one in each
-    )
 
 
 def _star(module: str) -> list[str]:

@@ -31,6 +31,13 @@ _LATER = (
     "gradient_accumulation_optimizer sharded_optimizer ops.experimental "
     "ops.experimental.popfloat_cast_to_gfloat keras.layer_replacement"
 ).split()
+_MESSAGES = (
+    "backend_config option_flag poplar_executable_data pipeline_config"
+).split()
+_GENERATED = (
+    "application_runtime functional pipelining popdatastream popfloat "
+    "pophash popit popnn popops poprand poputil sendrecv"
+).split()
 
 
 def _later(names: list[str], native: str) -> dict[str, Entry]:
@@ -87,7 +94,10 @@ IPU: dict[str, Entry] = {
     f"{_POPLAR}.driver.config_pb2": Entry(
         (), renamed("ipu._legacy_config", "IpuOptions")
     ),
+    f"{_POPLAR}.driver.threestate_pb2": entry(f"{_INS}.three_state"),
+    **{f"{_POPLAR}.driver.{name}_pb2": Entry() for name in _MESSAGES},
     f"{_POPLAR}.ops": Entry(),
+    **{f"{_POPLAR}.ops.gen_{name}_ops": Entry() for name in _GENERATED},
     f"{_POPLAR}.ops.gen_ipu_ops": Entry(
         (), renamed(f"{_INS}.event_trace", "ipu_event_trace")
     ),

@@ -16,6 +16,16 @@ _STAGE = {
         "FunctionalLayerPipelineStageAssignment SequentialLayerPipelineStageAssignment",
     ),
 }
+# the files of layers and policies that test files import from
+_PREPROCESSING = (
+    "category_crossing category_encoding discretization hashing image_preprocessing "
+    "index_lookup integer_lookup normalization preprocessing_stage string_lookup "
+    "text_vectorization"
+).split()
+_PRECISION = (
+    "autocast_variable device_compatibility_check get_layer_policy "
+    "loss_scale_optimizer policy experimental"
+).split()
 _REDUCTION = Entry((), renamed("ipu.keras.losses", "ReductionV2=Reduction"))
 
 
@@ -64,6 +74,10 @@ KERAS: dict[str, Entry] = {
     **_layers("batch_normalization", "advanced_activations", "noise", "experimental"),
     **_layers("experimental.preprocessing", "recurrent", "recurrent_v2", "embeddings"),
     **_layers("convolutional", "pooling"),
+    **{
+        f"keras.layers.preprocessing.{name}": entry("ipu.keras.layers.preprocessing")
+        for name in _PREPROCESSING
+    },
     **_utils("generic_utils", "np_utils", "data_utils", "layer_utils"),
     "keras.utils.losses_utils": _REDUCTION,
     "keras.losses.losses_utils": _REDUCTION,
@@ -71,6 +85,19 @@ KERAS: dict[str, Entry] = {
     "keras.testing_utils": entry(f"{_INS}.keras_testing_utils"),
     "keras.combinations": entry(f"{_INS}.keras_combinations"),
     "keras.keras_parameterized": entry(f"{_INS}.keras_parameterized"),
+    "keras.mixed_precision": Entry(),
+    **{f"keras.mixed_precision.{name}": Entry() for name in _PRECISION},
+    "keras.saving": Entry(),
+    "keras.saving.save": Entry(
+        (), renamed("ipu.keras.models", "load_model save_model")
+    ),
+    "keras.saving.model_config": Entry(
+        (), renamed("ipu.keras.models", "model_from_config model_from_json")
+    ),
+    "keras.saving.hdf5_format": Entry(),
+    "keras.saving.saved_model": Entry(),
+    "keras.saving.saved_model_experimental": Entry(),
+    "keras.saving.saving_utils": Entry(),
     "keras.ipu": Entry((), _STAGE),
     "keras.ipu.extensions": Entry((_ASSIGNMENT,), _STAGE),
     "keras.ipu.extensions.pipeline_stage_assignment": Entry((_ASSIGNMENT,), _STAGE),

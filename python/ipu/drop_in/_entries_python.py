@@ -10,6 +10,10 @@ __all__ = ["PYTHON"]
 
 _INS = "ipu.drop_in.stand_ins"
 _PY = "tensorflow.python"
+_GRAPH_MESSAGES = (
+    "attr_value function graph node_def op_def step_stats summary tensor tensor_shape "
+    "types variable"
+).split()
 _OP_SOURCES = ("ipu.tf", "ipu.tf.math", "ipu.tf.nn", "ipu.tf.linalg")
 
 
@@ -22,10 +26,44 @@ def _framework(name: str, module: str, words: str) -> dict[str, Entry]:
     return {f"{_PY}.framework.{name}": Entry((), renamed(module, words))}
 
 
+def _later(package: str, words: str) -> dict[str, Entry]:
+    """Modules whose names come later, and what is there of them already."""
+    return {f"{_PY}.{package}.{word}": Entry() for word in words.split()}
+
+
+def _modules(words: str) -> dict[str, str]:
+    """Names of ``tensorflow.python`` that stand for modules below it.
+
+    They are written as ``path``, or as ``name=path``.
+    """
+    made = {}
+    for word in words.split():
+        name, _, path = word.rpartition("=")
+        made[name or path.rpartition(".")[2]] = f"{_PY}.{path}"
+    return made
+
+
 _TESTING = entry("ipu.tf.test", f"{_INS}.test_util")
 
 PYTHON: dict[str, Entry] = {
-    _PY: Entry(),
+    _PY: Entry(
+        (*_OP_SOURCES, f"{_INS}.root"),
+        {
+            **V1_NAMES,
+            **_modules(
+                "framework.dtypes framework.ops framework.errors framework.constant_op "
+                "framework.tensor_shape framework.tensor_spec framework.test_util "
+                "framework.random_seed eager.context eager.def_function eager.backprop "
+                "ops.array_ops ops.math_ops ops.nn ops.nn_ops ops.random_ops "
+                "ops.control_flow_ops ops.variables ops.init_ops ops.state_ops "
+                "ops.standard_ops ops.variable_scope ops.metrics ops.losses "
+                "bitwise=ops.bitwise_ops image=ops.image_ops manip=ops.manip_ops "
+                "data.ops.dataset_ops platform.app platform.flags platform.gfile "
+                "platform.test logging=platform.tf_logging util.compat util.nest "
+                "feature_column client.session"
+            ),
+        },
+    ),
     # --- framework
     f"{_PY}.framework.ops": Entry(
         (f"{_INS}.framework_ops",),
@@ -105,6 +143,14 @@ PYTHON: dict[str, Entry] = {
         },
     ),
     f"{_PY}.data.ops.iterator_ops": entry("ipu.tf.data"),
+    f"{_PY}.data.ops.readers": Entry(
+        (),
+        renamed(
+            "ipu.tf.data", "FixedLengthRecordDataset TFRecordDataset TextLineDataset"
+        ),
+    ),
+    f"{_PY}.data.ops.multi_device_iterator_ops": Entry(),
+    f"{_PY}.data.ops.optional_ops": Entry(),
     f"{_PY}.data.experimental": entry("ipu.tf.data.experimental"),
     f"{_PY}.data.util": Entry(),
     f"{_PY}.data.util.nest": entry("ipu.tf.nest"),
@@ -143,20 +189,78 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.util.tf_inspect": entry(f"{_INS}.tf_inspect"),
     f"{_PY}.util.tf_export": entry(f"{_INS}.tf_export"),
     f"{_PY}.util.deprecation": entry(f"{_INS}.tf_export"),
-    # --- graphs and sessions: the modules can be imported, their names come later
+    # --- modules that can be imported, and whose names come later
     f"{_PY}.client": Entry(),
-    f"{_PY}.client.session": Entry(),
-    f"{_PY}.ops.variable_scope": Entry(),
-    f"{_PY}.ops.rnn": Entry(),
-    f"{_PY}.ops.rnn_cell": Entry(),
-    f"{_PY}.ops.rnn_cell_impl": Entry(),
-    f"{_PY}.ops.control_flow_util_v2": Entry(),
-    f"{_PY}.ops.metrics_impl": Entry(),
-    f"{_PY}.training.training_util": Entry(),
+    **_later("client", "session device_lib timeline"),
+    f"{_PY}.feature_column": Entry(),
+    **_later(
+        "feature_column",
+        "dense_features dense_features_v2 feature_column feature_column_lib "
+        "feature_column_v2 sequence_feature_column serialization",
+    ),
+    f"{_PY}.module": Entry(),
+    f"{_PY}.module.module": Entry((), renamed("ipu.tf", "Module")),
+    f"{_PY}.layers": Entry(),
+    **_later("layers", "base convolutional core layers normalization pooling utils"),
+    f"{_PY}.lib": Entry(),
+    f"{_PY}.lib.io": entry(),
+    **_later("lib.io", "file_io tf_record"),
+    f"{_PY}.profiler": Entry(),
+    f"{_PY}.saved_model": Entry(),
+    f"{_PY}.saved_model.saved_model": Entry(),
+    f"{_PY}.summary": Entry(),
+    f"{_PY}.tpu": Entry(),
+    **_later(
+        "framework",
+        "auto_control_deps composite_tensor config device func_graph "
+        "function graph_util importer kernels load_library meta_graph op_def_registry "
+        "registry smart_cond sparse_tensor type_spec versions",
+    ),
+    **_later(
+        "eager", "execute forwardprop monitoring profiler remote tape wrap_function"
+    ),
+    **_later(
+        "ops",
+        "array_grad batch_ops candidate_sampling_ops check_numerics cond_v2 "
+        "control_flow_util control_flow_util_v2 control_flow_v2_func_graphs ctc_ops "
+        "data_flow_ops distributions gen_control_flow_ops gen_data_flow_ops "
+        "gen_dataset_ops gen_image_ops gen_linalg_ops gen_logging_ops gen_random_ops "
+        "gen_resource_variable_ops gen_state_ops gen_stateless_random_ops "
+        "gen_string_ops gradient_checker gradient_checker_v2 gradients_util "
+        "histogram_ops image_grad inplace_ops io_ops linalg linalg_grad list_ops "
+        "lookup_ops math_grad metrics metrics_impl nn_grad numpy_ops parsing_ops "
+        "partitioned_variables ragged rnn rnn_cell rnn_cell_impl sets_impl "
+        "signal sparse_grad sparse_ops state_grad stateful_random_ops "
+        "summary_ops_v2 template tensor_array_grad tensor_array_ops user_ops "
+        "variable_scope while_v2",
+    ),
+    **_later("ops.linalg", "linalg linear_operator"),
+    **_later("ops.ragged", "ragged_factory_ops ragged_tensor"),
+    **_later(
+        "training",
+        "adadelta adagrad basic_session_run_hooks checkpoint_utils coordinator "
+        "evaluation ftrl input learning_rate_decay monitored_session moving_averages "
+        "optimizer_v2 py_checkpoint_reader queue_runner saver session_run_hook "
+        "slot_creator sync_replicas_optimizer training_util",
+    ),
+    f"{_PY}.training.tracking": Entry(),
+    **_later("training.tracking", "base data_structures tracking util"),
+    **_later(
+        "distribute",
+        "collective_all_reduce_strategy combinations cross_device_ops "
+        "cross_device_utils device_util input_lib mirrored_strategy multi_worker_util "
+        "numpy_dataset parameter_server_strategy strategy_combinations "
+        "strategy_test_lib tpu_strategy values",
+    ),
+    **_later("platform", "benchmark resource_loader sysconfig"),
+    **_later(
+        "util",
+        "deprecation_wrapper dispatch function_utils lazy_loader object_identity "
+        "serialization tf_contextlib tf_decorator tf_stack",
+    ),
     "tensorflow.core": Entry(),
     "tensorflow.core.framework": Entry(),
-    "tensorflow.core.framework.attr_value_pb2": Entry(),
-    "tensorflow.core.framework.types_pb2": Entry(),
+    **{f"tensorflow.core.framework.{name}_pb2": Entry() for name in _GRAPH_MESSAGES},
     "tensorflow.core.protobuf": Entry(),
     "tensorflow.core.protobuf.config_pb2": Entry(),
     "tensorflow.core.protobuf.rewriter_config_pb2": Entry(),

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ipu._missing import MissingModuleError, MissingNameError
-from ipu.drop_in import _table
+from ipu.drop_in import _absent, _table
 
-__all__ = ["Facade", "Finder", "find", "loaded"]
+__all__ = ["Facade", "Finder", "find", "loaded", "stands_in"]
 
 _ABSENT = object()
 # packages that stand-ins are built on; without them their names are missing
@@ -94,6 +94,7 @@ class Facade(types.ModuleType):
     def __init__(self, name: str, entry: _table.Entry) -> None:
         super().__init__(name, f"{name}, as ipu provides it.")
         self.__dict__["_entry"] = entry
+        self.__dict__["_stand_ins"] = {}
 
     def __getattr__(self, name: str) -> Any:
         # introspection asks every module for names such as __file__
@@ -102,10 +103,20 @@ class Facade(types.ModuleType):
             raise AttributeError(name)
         value = self._find(name)
         if value is _ABSENT:
-            full = f"{self.__name__}.{name}"
-            raise MissingNameError(full, () if name.startswith("_") else self.__all__)
+            return self._missing(name)
         self.__dict__[name] = value
         return value
+
+    def _missing(self, name: str) -> _absent.AbsentName:
+        """A stand-in for a name, where an import statement asks for it."""
+        full = f"{self.__name__}.{name}"
+        known = () if name.startswith("_") else self.__all__
+        made: dict[str, _absent.AbsentName] = self.__dict__["_stand_ins"]
+        found = _absent.stand_in(full, known, made.get(name))
+        if found is None:
+            raise MissingNameError(full, known)
+        made[name] = found
+        return found
 
     def _find(self, name: str) -> Any:
         entry: _table.Entry = self.__dict__["_entry"]
@@ -139,6 +150,17 @@ class Facade(types.ModuleType):
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r} (from ipu.drop_in)>"
+
+
+def stands_in(name: str) -> bool:
+    """Whether ``from module import name`` gives a stand-in for a missing name.
+
+    Args:
+        name: The full name.
+    """
+    path, _, last = name.rpartition(".")
+    entry = _table.entry_of(path)
+    return entry is not None and not _absent.is_slip(last, Facade(path, entry).__all__)
 
 
 class _Loader(importlib.abc.Loader):

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""``threestate_pb2``: on, off or undefined, as the port's messages spell it."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["THREESTATE_OFF", "THREESTATE_ON", "THREESTATE_UNDEFINED", "ThreeState"]
+
+
+class _State(enum.IntEnum):
+    THREESTATE_OFF = 0
+    THREESTATE_ON = 1
+    THREESTATE_UNDEFINED = 2
+
+
+THREESTATE_OFF = int(_State.THREESTATE_OFF)
+THREESTATE_ON = int(_State.THREESTATE_ON)
+THREESTATE_UNDEFINED = int(_State.THREESTATE_UNDEFINED)
+
+
+class ThreeState:
+    """Names and numbers of the states."""
+
+    THREESTATE_OFF = THREESTATE_OFF
+    THREESTATE_ON = THREESTATE_ON
+    THREESTATE_UNDEFINED = THREESTATE_UNDEFINED
+
+    @staticmethod
+    def Name(number: int) -> str:
+        """The name of a state.
+
+        Raises:
+            ValueError: There is no such state.
+
+        Example:
+            >>> ThreeState.Name(THREESTATE_ON)
+            'THREESTATE_ON'
+        """
+        return _State(number).name
+
+    @staticmethod
+    def Value(name: str) -> int:
+        """The number of a state.
+
+        Raises:
+            ValueError: There is no such state.
+
+        Example:
+            >>> ThreeState.Value("THREESTATE_UNDEFINED")
+            2
+        """
+        if name not in _State.__members__:
+            raise ValueError(f"{name!r} is none of {', '.join(_State.__members__)}.")
+        return int(_State[name])
+
+    @staticmethod
+    def keys() -> list[str]:
+        """The names."""
+        return list(_State.__members__)
+
+    @staticmethod
+    def values() -> list[int]:
+        """The numbers."""
+        return [int(state) for state in _State]

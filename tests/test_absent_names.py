@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: MIT
+"""Heads of files: what is not there is imported as a stand-in, and fails where used."""
+
+import contextlib
+import importlib
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ipu
+from ipu import drop_in
+from ipu._missing import MissingModuleError, MissingNameError, NotThereYetError
+from ipu.drop_in import _absent, _check
+
+
+@pytest.fixture
+def imported(tmp_path, monkeypatch):
+    """A function that writes modules and imports the last of them."""
+    monkeypatch.syspath_prepend(tmp_path)
+    names = []
+
+    def load(text, name="head_of_file"):
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+        names.append(name)
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+
+    drop_in.install()
+    yield load
+    drop_in.uninstall()
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """A function that writes a module which something else imports."""
+
+    def write(text, name):
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(text))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return write
+
+
+HEAD = """
+from tensorflow.python import array_ops, cast, dtypes, ones
+from tensorflow.python.data.ops import readers
+from tensorflow.compiler.plugin.poplar.driver import config_pb2, threestate_pb2
+from tensorflow.compiler.plugin.poplar.driver.threestate_pb2 import ThreeState
+from keras import saving
+from keras.saving import hdf5_format, save
+from keras.layers.preprocessing import image_preprocessing, text_vectorization
+from keras.layers.preprocessing.normalization import Normalization
+from tensorflow.python.keras.layers.preprocessing import string_lookup
+from keras import mixed_precision
+from keras.mixed_precision import policy, loss_scale_optimizer
+from tensorflow.python.ipu.eager import backprop
+from tensorflow.python.feature_column import feature_column_lib
+from tensorflow.python.framework import func_graph, sparse_tensor
+from tensorflow.python.ops import gradient_checker_v2, tensor_array_ops
+"""
+
+
+def test_old_heads_import_without_a_word(imported):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        head = imported(HEAD)
+    assert head.dtypes.float32 is ipu.tf.float32 and head.ones is ipu.tf.ones
+    assert head.cast is ipu.tf.cast and head.array_ops.ones is ipu.tf.ones
+    assert head.config_pb2.IpuOptions is type(ipu.utils.create_ipu_config())
+    on = head.threestate_pb2.THREESTATE_ON
+    assert head.ThreeState.Name(on) == "THREESTATE_ON" and on == 1
+    assert head.ThreeState.Value("THREESTATE_UNDEFINED") == 2
+    with pytest.raises(ValueError, match="THREESTATE_OFF, THREESTATE_ON"):
+        head.ThreeState.Value("ON")
+    assert head.save.load_model is ipu.keras.models.load_model
+    assert head.Normalization is ipu.keras.layers.Normalization
+    assert not hasattr(head.readers, "TFRecordDataset")
+
+
+def test_a_missing_name_is_imported_with_one_warning(imported, written):
+    written("from keras.layers import LSTM", "second_head")
+    with pytest.warns(UserWarning) as seen:
+        head = imported(
+            """
+            import second_head
+            from keras.layers import Dense, LSTM
+            from keras.layers import LSTM as again
+            """
+        )
+    assert len(seen) == 1 and seen[0].filename.endswith("second_head.py")
+    assert seen[0].lineno == 1
+    text = str(seen[0].message)
+    assert text.startswith("keras.layers.LSTM is not in ipu yet (line 1 of ")
+    assert "Recurrent layers come with a later version." in text
+    assert "stand-in" in text and "where it is used" in text
+    assert head.Dense is ipu.keras.layers.Dense
+    assert head.LSTM is head.again is head.second_head.LSTM
+
+
+USES = {
+    "call": "LSTM(3)",
+    "attribute": "LSTM.from_config",
+    "subclass": "class Mine(LSTM): pass",
+    "decorator": "@LSTM\ndef f(): pass",
+    "with": "with LSTM: pass",
+    "iteration": "for _ in LSTM: pass",
+    "item": "LSTM[0]",
+    "sum": "1 + LSTM",
+    "comparison": "LSTM < 3",
+    "assignment": "LSTM.x = 3",
+    "number": "range(LSTM)",
+}
+
+
+@pytest.mark.filterwarnings("ignore:keras.layers.LSTM is not in ipu")
+@pytest.mark.parametrize("use", USES)
+def test_using_it_gives_the_clear_error(imported, use):
+    body = textwrap.indent(USES[use], "    ")
+    head = imported(f"from keras.layers import LSTM\ndef use():\n{body}\n")
+    with pytest.raises((NotThereYetError, MissingNameError)) as caught:
+        head.use()
+    text = str(caught.value)
+    attribute = ".from_config" if use == "attribute" else ""
+    assert text.startswith(f"keras.layers.LSTM{attribute} is not in ipu yet")
+    assert "Recurrent layers" in text and "head_of_file.py" in text
+
+
+@pytest.mark.filterwarnings("ignore:keras.layers.LSTM is not in ipu")
+def test_looking_at_it_is_no_use(imported):
+    LSTM = imported("from keras.layers import LSTM").LSTM
+    assert LSTM and LSTM is not None and LSTM == LSTM and LSTM in {LSTM}
+    assert not isinstance(ipu.keras.layers.Dense(1), LSTM)
+    assert not issubclass(ipu.keras.layers.Dense, LSTM)
+    assert getattr(LSTM, "cell", None) is None and not hasattr(LSTM, "__wrapped__")
+    assert repr(LSTM) == "<keras.layers.LSTM, which is not in ipu>"
+    with pytest.raises(ValueError, match=r"keras\.layers\.LSTM"):
+        ipu.tf.constant(LSTM)
+
+
+# --- who asks is told the truth
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        """
+        try:
+            from keras.layers import LSTM
+        except ImportError:
+            LSTM = None
+        """,
+        """
+        try:
+            from keras.layers import Dense
+            from keras.layers import (
+                Flatten,
+                LSTM,
+            )
+        except (ValueError, ModuleNotFoundError):
+            LSTM = None
+        """,
+        """
+        LSTM = None
+        try:
+            if True:
+                from keras.layers import LSTM
+        except:
+            pass
+        """,
+        """
+        from contextlib import suppress
+        LSTM = None
+        with suppress(ImportError):
+            from keras.layers import LSTM
+        """,
+        """
+        def found():
+            try:
+                from keras.layers import LSTM
+            except Exception:
+                return None
+            return LSTM
+        LSTM = found()
+        """,
+        """
+        try:
+            import other_head
+            LSTM = other_head.LSTM
+        except ImportError:
+            LSTM = None
+        """,
+        """
+        import importlib
+        try:
+            LSTM = importlib.import_module("other_head").LSTM
+        except ImportError:
+            LSTM = None
+        """,
+        """
+        LSTM = None
+        try:
+            exec("from keras.layers import LSTM")
+        except ImportError:
+            pass
+        """,
+        """
+        import keras
+        LSTM = getattr(keras.layers, "LSTM", None)
+        """,
+        """
+        import importlib.util
+        LSTM = importlib.util.find_spec("keras.layers.LSTM")
+        """,
+        """
+        try:
+            LSTM = __import__("keras.layers", fromlist=["LSTM"]).LSTM
+        except ImportError:
+            LSTM = None
+        """,
+    ],
+)
+@pytest.mark.parametrize("before", ["", "from keras.layers import LSTM as wanted\n"])
+@pytest.mark.filterwarnings("ignore:keras.layers.LSTM is not in ipu")
+def test_probes_find_nothing(imported, written, source, before):
+    written("from keras.layers import Dense, LSTM", "other_head")
+    assert imported(before + textwrap.dedent(source)).LSTM is None
+
+
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        ("from keras.layers import Desne", "Did you mean 'Dense'"),
+        ("from keras.layers import dense", "Did you mean 'Dense'"),
+        ("from tensorflow import reduce_summ", "Did you mean 'reduce_sum'"),
+        ("from tensorflow.python.framework import dtyps", "Did you mean 'dtypes'"),
+        ("import tensorflow.estimator", "tensorflow.estimator is not in ipu yet"),
+        ("from tensorflow.pythn.ops import nn", "tensorflow.pythn is not in ipu"),
+        ("from keras.nonsense import Dense", "keras.nonsense is not in ipu"),
+    ],
+)
+def test_slips_and_unknown_modules_fail_at_once(imported, source, words):
+    with pytest.raises(MissingModuleError, match=words):
+        imported(source)
+
+
+def test_modules_of_the_user_fail_plainly(imported):
+    with pytest.raises(ModuleNotFoundError, match="No module named 'my_layers'"):
+        imported("from my_layers import LSTM")
+    with pytest.raises(ImportError, match="cannot import name 'LSTM'"):
+        imported("from math import LSTM", "other_head")
+
+
+NAMES = ["Dense", "Dropout", "reduce_sum", "relu", "float32"]
+word = st.sampled_from(NAMES)
+
+
+@given(word, st.integers(0, 20), st.sampled_from("abcXYZ"), st.integers(0, 3))
+def test_one_wrong_letter_is_a_slip(name, at, letter, kind):
+    at %= len(name)
+    wrong = [
+        name[:at] + letter + name[at:],
+        name[:at] + name[at + 1 :],
+        name[:at] + letter + name[at + 1 :],
+        name[:at] + name[at : at + 2][::-1] + name[at + 2 :],
+    ][kind]
+    moved = name[at : at + 2] if kind == 3 else name[at]
+    if len(wrong) > 3 and (moved.isalpha() or kind == 0):
+        assert _absent.is_slip(wrong, NAMES)
+
+
+@given(word, st.sampled_from("0123456789_"))
+def test_digits_tell_names_apart(name, digit):
+    assert not _absent.is_slip(name + digit, NAMES)
+    assert not _absent.is_slip(name + "_v2", NAMES)
+
+
+# --- the commands
+
+
+def test_check_lists_what_is_imported_and_not_used():
+    source = """
+from keras.layers import Dense, LSTM, GRU, Desne
+from tensorflow.python.framework import some_module
+import tensorflow.estimator
+GRU(3)
+try:
+    from keras.layers import Conv2D
+except ImportError:
+    Conv2D = None
+with suppress(ImportError):
+    from keras.layers import Conv3D
+if Conv3D:
+    Conv3D(3)
+for GRU in (): pass
+"""
+    states = {use.name: use.state for use in _check.check_source(source)}
+    assert states == {
+        "keras.layers.Dense": "ok",
+        "keras.layers.LSTM": "unused",
+        "keras.layers.GRU": "missing",
+        "keras.layers.Desne": "missing",
+        "keras.layers.Conv2D": "guarded",
+        "keras.layers.Conv3D": "guarded",
+        "tensorflow.python.framework.some_module": "unused",
+        "tensorflow.estimator": "missing",
+    }
+    uses = {use.name: use for use in _check.check_source(source)}
+    assert uses["keras.layers.GRU"].lines == [2, 5]
+
+
+def test_run_and_check_agree(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from tensorflow.keras.layers import Dense, LSTM\n"
+        "import tensorflow as tf\n"
+        "print(hasattr(tf.keras.layers, 'LSTM'), Dense(2)(tf.ones([1, 3])).shape)\n"
+    )
+
+    def command(word):
+        return subprocess.run(
+            [sys.executable, "-m", "ipu", word, str(program)],
+            capture_output=True,
+            text=True,
+        )
+
+    done = command("run")
+    assert done.returncode == 0 and done.stdout.startswith("False (1, 2)"), done.stderr
+    assert done.stderr.count("tensorflow.keras.layers.LSTM is not in ipu yet") == 1
+    done = command("check")
+    assert done.returncode == 0 and "unused" in done.stdout, done.stdout
+    program.write_text(program.read_text() + "\nLSTM(4)\n")
+    done = command("run")
+    assert done.returncode == 1 and "NotThereYetError" in done.stderr
+    done = command("check")
+    assert done.returncode == 1 and "missing" in done.stdout
+
+
+def test_a_stand_in_is_forgotten_when_the_names_are(imported):
+    with pytest.warns(UserWarning, match="LSTM"):
+        first = imported("from keras.layers import LSTM").LSTM
+    drop_in.uninstall()
+    assert not [name for name in sys.modules if name.startswith("keras")]
+    with contextlib.suppress(KeyError):
+        del sys.modules["head_of_file"]
+    drop_in.install()
+    with pytest.warns(UserWarning, match="LSTM"):
+        assert imported("from keras.layers import LSTM").LSTM is not first
