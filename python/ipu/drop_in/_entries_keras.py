@@ -13,7 +13,11 @@ _STAGE = {
     **renamed("ipu.keras", "PipelineStage ReplicatedMetricReductionMethod"),
     **renamed(
         _ASSIGNMENT,
-        "FunctionalLayerPipelineStageAssignment SequentialLayerPipelineStageAssignment",
+        "FunctionalLayerPipelineStageAssignment ModelLayerPipelineStageAssignment "
+        "SequentialLayerPipelineStageAssignment "
+        "FunctionalNestedModelPipelineStageAssignment "
+        "NestedModelPipelineStageAssignment "
+        "SequentialNestedModelPipelineStageAssignment",
     ),
 }
 # the files of layers and policies that test files import from

@@ -39,7 +39,11 @@ from ipu.keras.engine.pipeline_stage import PipelineStage
 from ipu.keras.engine.sequential import Sequential
 from ipu.keras.engine.stage_assignment import (
     FunctionalLayerPipelineStageAssignment,
+    FunctionalNestedModelPipelineStageAssignment,
+    ModelLayerPipelineStageAssignment,
+    NestedModelPipelineStageAssignment,
     SequentialLayerPipelineStageAssignment,
+    SequentialNestedModelPipelineStageAssignment,
 )
 from ipu.keras.layers import Input
 
@@ -48,12 +52,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",
+    "FunctionalNestedModelPipelineStageAssignment",
     "Input",
     "Model",
+    "ModelLayerPipelineStageAssignment",
+    "NestedModelPipelineStageAssignment",
     "PipelineStage",
     "ReplicatedMetricReductionMethod",
     "Sequential",
     "SequentialLayerPipelineStageAssignment",
+    "SequentialNestedModelPipelineStageAssignment",
     "activations",
     "backend",
     "callbacks",

@@ -10,15 +10,19 @@ from ipu import tf
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine import model_config
-from ipu.keras.engine.functional_graph import Graph, map_graph
+from ipu.keras.engine.functional_graph import map_graph
 from ipu.keras.engine.input_spec import InputSpec
 from ipu.keras.engine.keras_tensor import KerasTensor
 from ipu.keras.engine.layer_weights import ordered_first
 from ipu.keras.engine.model import Model
+from ipu.keras.engine.stage_calls import ModelGraph
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
 
 __all__ = ["Functional"]
+
+# whose `call` is known to run the graph and nothing else
+_OWN_CALLS = (__name__, "ipu.keras.engine.sequential")
 
 
 class Functional(Model):
@@ -72,7 +76,6 @@ class Functional(Model):
                     f"{tensor!r}, the result of another layer."
                 )
         graph = map_graph(flat_inputs, flat_outputs)
-        self._check_stages(graph)
         self._nested_inputs = inputs
         self._nested_outputs = outputs
         self._graph = graph
@@ -82,20 +85,8 @@ class Functional(Model):
         self.input_names = [t._keras_history.layer.name for t in flat_inputs]
         self.output_names = _output_names(flat_outputs)
         self.built = True
-
-    @staticmethod
-    def _check_stages(graph: Graph) -> None:
-        nodes = [node for node in graph.nodes if not node.is_input]
-        stages = [node.pipeline_stage for node in nodes]
-        if all(stage is None for stage in stages):
-            return
-        for node in nodes:
-            if node.pipeline_stage is None:
-                raise ValueError(
-                    "All layers of a pipelined model must have an associated pipeline "
-                    f"stage. However, {node.layer.name} has not been assigned to one. "
-                    "Call it inside `with ipu.keras.PipelineStage(n):`."
-                )
+        if any(node.pipeline_stage is not None for node in graph.nodes):
+            self._is_pipelined()  # whether all of them have a stage
 
     @property
     def layers(self) -> list[Layer]:
@@ -164,6 +155,28 @@ class Functional(Model):
         return tf.nest.map_structure(
             lambda symbol: values[id(symbol)], self._nested_outputs
         )
+
+    # --- pipeline stages --------------------------------------------------------------
+
+    _stage_kind = "Functional"
+
+    @property
+    def _can_have_stages(self) -> bool:
+        return type(self).call.__module__ in _OWN_CALLS
+
+    def _stage_graph(self, training: bool | None = None) -> ModelGraph:
+        def fit(index: int, tensor: Tensor) -> Tensor:
+            return conform_to_symbol(self.inputs[index], tensor, self.name)
+
+        return ModelGraph(
+            [node for node in self._graph.nodes if not node.is_input],
+            self.inputs,
+            self._nested_outputs,
+            self._flat_inputs,
+            fit,
+        )
+
+    # --- calling ----------------------------------------------------------------------
 
     def _flat_inputs(self, inputs: Nest) -> list[Tensor]:
         """The tensors for the model's inputs, in order."""

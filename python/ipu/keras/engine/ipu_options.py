@@ -7,20 +7,11 @@ keywords and the reduction method at every call, as the original does.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from ipu import tf
-from ipu.keras._types import Nest
-from ipu.keras.engine import summary
-from ipu.keras.engine.stage_assignment import (
-    FunctionalLayerPipelineStageAssignment,
-    SequentialLayerPipelineStageAssignment,
-    check_functional,
-    check_sequential,
-)
+from ipu.keras.engine.stages import Stages
 
 __all__ = ["IPUOptions", "ReplicatedMetricReductionMethod"]
 
@@ -86,7 +77,7 @@ def _refuse_keys(options: dict[str, Any], keys: Any, where: str, why: str) -> No
             raise ValueError(f"Found `{key}` key in `{where}`. {why}")
 
 
-class IPUOptions:
+class IPUOptions(Stages):
     """The methods that the IPU extensions give to a model."""
 
     def _init_ipu_options(self) -> None:
@@ -100,8 +91,7 @@ class IPUOptions:
         self._replicated_reduction = ReplicatedMetricReductionMethod.NONE
         self._infeed_options: dict[str, Any] = {}
         self._outfeed_options: dict[str, Any] = {}
-        self._assigned_stages: list[int] | None = None
-        self._stages_reset = False
+        self._init_stages()
 
     # --- options ----------------------------------------------------------------------
 
@@ -277,125 +267,6 @@ class IPUOptions:
         )
         self._outfeed_options = dict(kwargs)
 
-    # --- stages -----------------------------------------------------------------------
-
-    def _is_sequential(self) -> bool:
-        return hasattr(self, "_stack")
-
-    def _stage_nodes(self) -> list[Any]:
-        graph = getattr(self, "_graph", None)
-        if graph is None:
-            name = getattr(self, "name", "")
-            raise RuntimeError(
-                f"Cannot get pipeline stage assignments for model {name!r}: only "
-                "functional and Sequential models have them so far."
-            )
-        return [node for node in graph.nodes if not node.is_input]
-
-    def _stages(self) -> list[int | None]:
-        """The stage of each layer or call; None where there is none."""
-        if self._is_sequential():
-            layers: list[Any] = self.__dict__["_stack"]
-            if self._assigned_stages is not None:
-                return list(self._assigned_stages)
-            if self._stages_reset:
-                return [None for _ in layers]
-            return [layer._pipeline_stage for layer in layers]
-        if getattr(self, "_graph", None) is None:
-            return []
-        if self._assigned_stages is not None:
-            return list(self._assigned_stages)
-        if self._stages_reset:
-            return [None for _ in self._stage_nodes()]
-        return [node.pipeline_stage for node in self._stage_nodes()]
-
-    def _is_pipelined(self) -> bool:
-        stages = self._stages()
-        return bool(stages) and all(stage is not None for stage in stages)
-
-    def get_pipeline_stage_assignment(self) -> list[Any]:
-        """Give the stage of each layer, or of each call in a functional model.
-
-        Returns:
-            New assignment objects, in the order that ``set_...`` wants.
-
-        Raises:
-            RuntimeError: The model is neither functional nor ``Sequential``.
-        """
-        if self._is_sequential():
-            return [
-                SequentialLayerPipelineStageAssignment(layer, stage)
-                for layer, stage in zip(
-                    self.__dict__["_stack"], self._stages(), strict=True
-                )
-            ]
-        nodes = self._stage_nodes()
-        return [
-            FunctionalLayerPipelineStageAssignment(node.layer, node.index, stage)
-            for node, stage in zip(nodes, self._stages(), strict=True)
-        ]
-
-    def set_pipeline_stage_assignment(self, pipeline_stage_assignment: Any) -> None:
-        """Put layers on stages.
-
-        Args:
-            pipeline_stage_assignment: For a ``Sequential`` a list of ints, one for each
-                layer; else what ``get_pipeline_stage_assignment`` gave, with stages.
-
-        Raises:
-            ValueError: A rule is broken.
-            RuntimeError: The model is neither functional nor ``Sequential``.
-        """
-        given = pipeline_stage_assignment
-        if self._is_sequential():
-            stages = check_sequential(self.__dict__["_stack"], given)
-        else:
-            stages = check_functional(self._stage_nodes(), given)
-        self._assigned_stages = stages
-
-    def reset_pipeline_stage_assignment(self) -> None:
-        """Take all layers off their stages: the model is not pipelined any more."""
-        self._assigned_stages = None
-        self._stages_reset = True
-
-    def _forget_stages(self) -> None:
-        """A layer was added or taken away: the stages given are for another model."""
-        self._assigned_stages = None
-
-    def print_pipeline_stage_assignment_summary(
-        self,
-        line_length: int | None = None,
-        print_fn: Callable[[str], Any] | None = None,
-    ) -> None:
-        """Print a table of layers and stages.
-
-        Args:
-            line_length: The width, 60 for ``Sequential`` and 89 else by default.
-            print_fn: Gets each line; ``print`` by default.
-        """
-        entries = copy.copy(self.get_pipeline_stage_assignment())
-        if self._is_sequential():
-            head = ["Layer (type)", "Pipeline Stage"]
-            rows = [
-                [f"{e.layer.name} ({type(e.layer).__name__})", str(e.pipeline_stage)]
-                for e in entries
-            ]
-        else:
-            head = ["Layer (type) (node index)", "Input Layers", "Pipeline Stage"]
-            rows = [
-                [
-                    f"{e.layer.name} ({type(e.layer).__name__}) ({e.node_index})",
-                    ", ".join(layer.name for layer in e.inbound_layers),
-                    str(e.pipeline_stage),
-                ]
-                for e in entries
-            ]
-        length = line_length or (60 if self._is_sequential() else 89)
-        name: Nest = getattr(self, "name", "")
-        (print_fn or print)(f'Model: "{name}"')
-        for line in summary.table_lines(head, rows, length):
-            (print_fn or print)(line)
-
     # --- what is not there yet --------------------------------------------------------
 
     def _refuse_pipeline(self, what: str, per_execution: int = 1) -> None:
@@ -417,7 +288,7 @@ class IPUOptions:
                 self._check_divides(
                     "pipelined model", per_execution, self._pipelining_steps or 1
                 )
-            stages = len(set(self._stages()))
+            stages = self._stage_count()
             raise tf.errors.UnimplementedError(
                 f"`{what}` of a pipelined model is not there yet. Received: a model on "
                 f"{stages} stages. `reset_pipeline_stage_assignment()` makes it run on "

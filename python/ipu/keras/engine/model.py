@@ -12,6 +12,9 @@ from ipu.keras._names import nearest
 from ipu.keras._types import Nest
 from ipu.keras.engine import model_config, saving, summary, weights_file
 from ipu.keras.engine.layer_weights import unique
+from ipu.keras.engine.pipeline_stage import count_entries
+from ipu.keras.engine.stage_calls import ModelGraph
+from ipu.keras.engine.stage_trace import open_batch, traced_graph
 from ipu.keras.engine.trainer import Trainer
 from ipu.keras.layers.base_layer import Layer, map_shapes
 from ipu.tf import _function
@@ -55,13 +58,15 @@ class Model(Trainer):
         if _is_functional(args, kwargs):
             self._become_functional(args, kwargs)
             return
-        if args:
+        if args and args != (self,):  # some programs give the base class the model
             raise TypeError(
                 f"{type(self).__name__}() takes `inputs` and `outputs`, or keyword "
                 f"arguments only. Received: {len(args)} positional argument(s)."
             )
         super().__init__(**kwargs)
         self._init_trainer()
+        self._called_on: Nest = None  # specs of the inputs of the first call
+        self._stage_graphs: dict[bool | None, ModelGraph] = {}
 
     def _become_functional(self, args: Any, kwargs: dict[str, Any]) -> None:
         """Be functional too: a subclass gave ``super().__init__`` inputs, outputs."""
@@ -92,10 +97,33 @@ class Model(Trainer):
         )
 
     def _maybe_build(self, inputs: Nest) -> None:
+        if self._called_on is None:
+            self._called_on = tf.nest.map_structure(open_batch, inputs)
         if type(self).build is Model.build:
             self.built = True  # the call that follows builds the layers inside
         else:
             super()._maybe_build(inputs)
+
+    # --- pipeline stages --------------------------------------------------------------
+
+    def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        before = count_entries()
+        result = super()._concrete_call(args, kwargs)
+        if count_entries() != before:
+            self._enters_stages = True
+        return result
+
+    def _stage_graph(self, training: bool | None = None) -> ModelGraph:
+        """The calls in ``call``, which is run on symbolic values once for each mode."""
+        if self._called_on is None:
+            raise RuntimeError(
+                f"Cannot get pipeline stage assignments for model {self.name!r}: it is "
+                "a subclass of Model that has not been called yet. Call it on data, or "
+                "build(input_shape), first."
+            )
+        if training not in self._stage_graphs:
+            self._stage_graphs[training] = traced_graph(self, self._called_on, training)
+        return self._stage_graphs[training]
 
     # --- layers and weights -----------------------------------------------------------
 

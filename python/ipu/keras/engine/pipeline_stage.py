@@ -8,12 +8,13 @@ from types import TracebackType
 
 from ipu import _strategy_state
 
-__all__ = ["PipelineStage", "current_stage"]
+__all__ = ["PipelineStage", "count_entries", "current_stage"]
 
 
 class _Stage(threading.local):
     def __init__(self) -> None:
         self.value: int | None = None
+        self.entries = 0
 
 
 _stage = _Stage()
@@ -22,6 +23,11 @@ _stage = _Stage()
 def current_stage() -> int | None:
     """Give the stage of the open ``PipelineStage``, or None outside of one."""
     return _stage.value
+
+
+def count_entries() -> int:
+    """How often this thread has opened a ``PipelineStage``."""
+    return _stage.entries
 
 
 class PipelineStage:
@@ -68,6 +74,7 @@ class PipelineStage:
                 f"inside stage {_stage.value}. Close the outer one first."
             )
         _stage.value = self._stage
+        _stage.entries += 1
         return self
 
     def __exit__(

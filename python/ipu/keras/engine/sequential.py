@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._log import logger
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.keras_tensor import KerasTensor
 from ipu.keras.engine.layer_weights import ordered_first
 from ipu.keras.engine.model import Model
+from ipu.keras.engine.stage_calls import Unit
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import Input, InputLayer
 
@@ -98,7 +100,6 @@ class Sequential(Functional):
                 f'Name "{layer.name}" is already the name of a layer in this model. '
                 "Update the `name` argument to pass a unique name."
             )
-        self._forget_stages()
         if isinstance(layer, InputLayer):
             if self._stack or self._declared_input:
                 raise ValueError(
@@ -119,6 +120,7 @@ class Sequential(Functional):
                 self._declared_input = True
                 self._connect(symbol)
         self._stack.append(layer)
+        self._forget_stages()
         if self._is_connected:
             self._extend(layer)
         else:
@@ -141,6 +143,24 @@ class Sequential(Functional):
             self._connect(symbol)
             for layer in self._stack:
                 self._extend(layer)
+
+    # --- pipeline stages --------------------------------------------------------------
+
+    _stage_kind = "Sequential"
+
+    def _stage_units(self) -> list[Unit]:
+        if not self._is_connected:
+            return [Unit(layer, None) for layer in self._stack]
+        return super()._stage_units()
+
+    def _forget_stages(self) -> None:
+        """The stages that were given are those of a model with other layers."""
+        if self._assigned_stages is not None:
+            logger.info(
+                f"Model {self.name!r} has other layers now: its pipeline stage "
+                "assignment is cleared. Call set_pipeline_stage_assignment() again."
+            )
+        self._assigned_stages = None
 
     # --- the graph ------------------------------------------------------------------
 
