@@ -94,11 +94,11 @@ class Stages:
             return True
         if self._stages_reset:
             return False
+        inside = list(self._flatten_layers())[1:]
         return self._enters_stages or any(
             layer._pipeline_stage is not None
             or getattr(layer, "_assigned_stages", None)
-            for layer in self._flatten_layers()
-            if layer is not self
+            for layer in inside
         )
 
     def _is_pipelined(self) -> bool:
