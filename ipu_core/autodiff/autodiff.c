@@ -200,6 +200,9 @@ differentiate_node(ipu__walk *w, ipu_node id)
     if (!is_reached(w, &node)) {
         return IPU_OK;
     }
+    if (node.op == IPU_OP_ID_PIPELINE) {
+        return fail_opaque(w, &node);
+    }
     if (ipu_node_holds_blocks(&node)) {
         return ipu_node_is_loop(&node) ? ipu__control_loop(w, id)
                                        : ipu__control_switch(w, id);

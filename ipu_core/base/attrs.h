@@ -9,18 +9,19 @@
 
 /* How an attribute is stored and printed. */
 typedef enum ipu_attr_kind {
-    IPU_ATTR_KIND_INT,   /* i */
-    IPU_ATTR_KIND_BOOL,  /* i, printed true or false */
-    IPU_ATTR_KIND_FLOAT, /* f */
-    IPU_ATTR_KIND_DTYPE, /* i holds an ipu_dtype */
-    IPU_ATTR_KIND_INTS,  /* ints, count */
-    IPU_ATTR_KIND_BYTES, /* bytes, count: literal data of a constant */
-    IPU_ATTR_KIND_BLOCK, /* i holds a block's index */
+    IPU_ATTR_KIND_INT,    /* i */
+    IPU_ATTR_KIND_BOOL,   /* i, printed true or false */
+    IPU_ATTR_KIND_FLOAT,  /* f */
+    IPU_ATTR_KIND_DTYPE,  /* i holds an ipu_dtype */
+    IPU_ATTR_KIND_INTS,   /* ints, count */
+    IPU_ATTR_KIND_BYTES,  /* bytes, count: literal data of a constant */
+    IPU_ATTR_KIND_BLOCK,  /* i holds a block's index */
     IPU_ATTR_KIND_BLOCKS, /* ints, count: blocks' indices */
-    IPU_ATTR_KIND_TEXT   /* text, count */
+    IPU_ATTR_KIND_TEXT    /* text, count */
 } ipu_attr_kind;
 
-/* X(NAME, text, kind). One list for all ops: a key means the same wherever it is used. */
+/* X(NAME, text, kind). One list for all ops: a key means the same wherever it is used.
+ */
 #define IPU_ATTR_LIST(X) \
     X(AXIS, axis, INT) \
     X(AXES, axes, INTS) /* sorted, non-negative, unique */ \
@@ -28,7 +29,7 @@ typedef enum ipu_attr_kind {
     X(TRANSPOSE_A, transpose_a, BOOL) \
     X(TRANSPOSE_B, transpose_b, BOOL) \
     X(DTYPE, dtype, DTYPE) /* of the result */ \
-    X(SHAPE, shape, INTS) /* of the result */ \
+    X(SHAPE, shape, INTS)  /* of the result */ \
     X(PERM, perm, INTS) \
     X(BATCH_DIMS, batch_dims, INT) \
     X(EXCLUSIVE, exclusive, BOOL) \
@@ -36,9 +37,9 @@ typedef enum ipu_attr_kind {
     X(ASCENDING, ascending, BOOL) \
     X(LOWER, lower, BOOL) \
     X(REDUCTION, reduction, INT) /* ipu_scatter of tensor_scatter */ \
-    X(BEGIN, begin, INTS) /* slice: first element of each axis */ \
-    X(SIZE, size, INTS) /* slice: elements of each axis */ \
-    X(STRIDES, strides, INTS) /* slice: step of each axis, never 0, may be < 0 */ \
+    X(BEGIN, begin, INTS)        /* slice: first element of each axis */ \
+    X(SIZE, size, INTS)          /* slice: elements of each axis */ \
+    X(STRIDES, strides, INTS)    /* slice: step of each axis, never 0, may be < 0 */ \
     X(DEPTH, depth, INT) \
     X(ON_VALUE, on_value, FLOAT) \
     X(OFF_VALUE, off_value, FLOAT) \
@@ -52,21 +53,25 @@ typedef enum ipu_attr_kind {
     X(BETA_1, beta_1, FLOAT) \
     X(BETA_2, beta_2, FLOAT) \
     X(EPSILON, epsilon, FLOAT) \
-    X(SLOTS, slots, INTS) /* resource ids of optimizer state */ \
+    X(SLOTS, slots, INTS)          /* resource ids of optimizer state */ \
     X(CONDITION, condition, BLOCK) /* of a while loop */ \
-    X(BODY, body, BLOCK) /* of a loop */ \
-    X(BRANCHES, branches, BLOCKS) /* of a switch */ \
+    X(BODY, body, BLOCK)           /* of a loop */ \
+    X(BRANCHES, branches, BLOCKS)  /* of a switch */ \
     X(MAXIMUM_ITERATIONS, maximum_iterations, INT) /* of a loop; -1: no bound */ \
+    X(SCHEDULE, schedule, TEXT)                    /* of a pipeline: its name */ \
+    X(DEVICES, devices, INTS)      /* of a pipeline: the IPU of each stage */ \
+    X(POSITIONS, positions, INTS)  /* of its stages, where some run side by side */ \
+    X(TRAINING, training, BOOL)    /* a pipeline that has backward stages */ \
     X(ACTIVATION, activation, INT) /* ipu_activation of a fused matmul */ \
-    X(CODE, code, INTS) /* micro-program of a fused element-wise chain */ \
-    X(INDEX, index, INT) /* of a held tensor, or of a gradient function */ \
+    X(CODE, code, INTS)            /* micro-program of a fused element-wise chain */ \
+    X(INDEX, index, INT)           /* of a held tensor, or of a gradient function */ \
     X(NAME, name, TEXT)
 
 typedef enum ipu_attr_key {
 #define X(name, text, kind) IPU_ATTR_##name,
     IPU_ATTR_LIST(X)
 #undef X
-    IPU_ATTR_COUNT
+        IPU_ATTR_COUNT
 } ipu_attr_key;
 
 typedef struct ipu_attr {

@@ -10,6 +10,7 @@
 #include <structmember.h>
 
 #include "bind/py_program.h"
+#include "bind/py_trace.h"
 
 enum { MAX_ATTRS = 24, HELD_BYTES = 4096 };
 
@@ -617,36 +618,6 @@ trace_uses(PyObject *object, PyObject *args)
     return PyBool_FromLong(ipu_trace_uses(((py_trace *)object)->trace, op, kind, id));
 }
 
-static PyObject *
-trace_recompute(PyObject *object, PyObject *ordinal)
-{
-    long long first = PyLong_AsLongLong(ordinal);
-    if (first == -1 && PyErr_Occurred()) {
-        return NULL;
-    }
-    ipu_trace_mark mark = ipu_trace_recompute(((py_trace *)object)->trace, first);
-    return Py_BuildValue("(LI)", (long long)mark.next_ordinal, mark.recomputation);
-}
-
-static PyObject *
-trace_resume(PyObject *object, PyObject *args)
-{
-    long long ordinal;
-    unsigned recomputation;
-    if (!PyArg_ParseTuple(args, "LI:resume", &ordinal, &recomputation)) {
-        return NULL;
-    }
-    ipu_trace_resume(((py_trace *)object)->trace,
-                     (ipu_trace_mark){ordinal, recomputation});
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-trace_get_ordinal(PyObject *object, void *Py_UNUSED(closure))
-{
-    return PyLong_FromLongLong(((py_trace *)object)->trace->next_ordinal);
-}
-
 static PyMethodDef trace_methods[] = {
     {"__enter__", trace_enter, METH_NOARGS, "__enter__()\n--\n\nOpens the trace."},
     {"__exit__", trace_exit, METH_VARARGS, "__exit__(*args)\n--\n\nCloses the trace."},
@@ -669,11 +640,18 @@ static PyMethodDef trace_methods[] = {
     {"node", trace_node, METH_VARARGS,
      "node(op, inputs, attrs, resources)\n--\n\nA node that names resources: each "
      "(kind, id, types, name), the first one its own, the others its slots."},
-    {"recompute", trace_recompute, METH_O,
+    {"recompute", ipu_py_trace_recompute, METH_O,
      "recompute(ordinal)\n--\n\nFrom here on nodes make values a second time; the "
      "first time, `next_ordinal` was `ordinal`. What it returns goes to `resume`."},
-    {"resume", trace_resume, METH_VARARGS,
+    {"resume", ipu_py_trace_resume, METH_VARARGS,
      "resume(ordinal, recomputation)\n--\n\nEnds what `recompute` began."},
+    {"last_node", ipu_py_trace_last_node, METH_NOARGS,
+     "last_node()\n--\n\nThe last node of the innermost block, for mark_backward."},
+    {"mark_backward", ipu_py_trace_mark_backward, METH_O,
+     "mark_backward(after)\n--\n\nSays of the nodes of the innermost block behind node "
+     "`after` that they go backwards."},
+    {"stage_of", ipu_py_trace_stage_of, METH_O,
+     "stage_of(tensor)\n--\n\nThe stage of a pipeline that makes a tensor; -1: none."},
     {"uses", trace_uses, METH_VARARGS,
      "uses(op, id)\n--\n\nWhether a node of this op names the resource; blocks that "
      "were thrown away do not count."},
@@ -712,8 +690,10 @@ static PyGetSetDef trace_getset[] = {
     {"host", trace_get_host, NULL, "Whether it is for the host, with wider dtypes.",
      NULL},
     {"text", trace_get_text, NULL, "The graph's text form.", NULL},
-    {"next_ordinal", trace_get_ordinal, NULL, "The number of the next random op.",
-     NULL},
+    {"next_ordinal", ipu_py_trace_get_ordinal, NULL,
+     "The number of the next random op.", NULL},
+    {"stage", ipu_py_trace_get_stage, ipu_py_trace_set_stage,
+     "The stage of a pipeline that nodes are added to; -1: none.", NULL},
     {"node_count", trace_get_nodes, NULL, "How many nodes were made.", NULL},
     {"captured", trace_get_captured, NULL, "The eager tensors that it uses.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

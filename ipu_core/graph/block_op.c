@@ -4,6 +4,7 @@
 #include "graph/block_op.h"
 
 const ipu_block_op ipu_block_op_repeat = {IPU_BLOCK_RUNS_MANY, 1, false};
+const ipu_block_op ipu_block_op_pipeline = {IPU_BLOCK_RUNS_MANY, 1, false};
 const ipu_block_op ipu_block_op_while = {IPU_BLOCK_RUNS_MANY, 0, true};
 const ipu_block_op ipu_block_op_switch = {IPU_BLOCK_RUNS_ONE_OF, 1, false};
 

@@ -345,6 +345,7 @@ COST(adam_update, adam_update)
 COST(infeed_dequeue, movement)
 COST(outfeed_enqueue, movement)
 COST(repeat, nothing)
+COST(pipeline, nothing)
 COST(while, nothing)
 COST(switch, nothing)
 #undef COST

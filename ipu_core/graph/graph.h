@@ -29,17 +29,22 @@ static const ipu_value IPU_NO_VALUE = {IPU_NO_INDEX};
 static const ipu_node IPU_NO_NODE = {IPU_NO_INDEX};
 static const ipu_block IPU_NO_BLOCK = {IPU_NO_INDEX};
 
+/* Which part of a pipeline's stage a node belongs to. */
+typedef enum ipu_phase { IPU_PHASE_FORWARD, IPU_PHASE_BACKWARD } ipu_phase;
+
 /* Where a node runs. device -1 is the host; shard and stage -1 are "not said". */
 typedef struct ipu_placement {
     int16_t device;
     int16_t shard;
     int16_t stage;
+    int16_t phase; /* ipu_phase */
 } ipu_placement;
 
 static inline bool
 ipu_placement_equal(ipu_placement a, ipu_placement b)
 {
-    return a.device == b.device && a.shard == b.shard && a.stage == b.stage;
+    return a.device == b.device && a.shard == b.shard && a.stage == b.stage &&
+           a.phase == b.phase;
 }
 
 typedef struct ipu_value_data {

@@ -97,6 +97,35 @@ ipu_infer_repeat(ipu_infer_call *call)
     return infer_body(call, 1);
 }
 
+/* What a pipeline of several stages says of each. */
+static ipu_status
+check_stages(ipu_infer_call *call)
+{
+    uint32_t count;
+    uint32_t positions;
+    const int64_t *devices = ipu_attrs_ints(call->attrs, IPU_ATTR_DEVICES, &count);
+    (void)ipu_attrs_ints(call->attrs, IPU_ATTR_POSITIONS, &positions);
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_FAIL_IF(call->ctx, devices[i] < 0 || devices[i] > INT16_MAX,
+                    INVALID_ARGUMENT, "stage %u is mapped to IPU %" PRId64, i,
+                    devices[i]);
+    }
+    IPU_FAIL_IF(call->ctx,
+                count > 0 && ipu_attrs_find(call->attrs, IPU_ATTR_SCHEDULE) == NULL,
+                INTERNAL, "a pipeline of %u stages has no schedule", count);
+    IPU_FAIL_IF(call->ctx, positions != 0 && positions != count, INTERNAL,
+                "a pipeline of %u stages has %u positions", count, positions);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_pipeline(ipu_infer_call *call)
+{
+    IPU_TRY(check_int32_scalar(call, "number of micro-batches"));
+    IPU_TRY(check_stages(call));
+    return infer_body(call, 1);
+}
+
 ipu_status
 ipu_infer_while(ipu_infer_call *call)
 {

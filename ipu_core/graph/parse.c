@@ -338,6 +338,9 @@ parse_annotations(parser *p, ipu_node_request *request)
         } else if (accept(p, "stage")) {
             IPU_TRY(expect(p, "="));
             IPU_TRY(parse_ordinal(p, &request->placement.stage));
+        } else if (accept(p, "phase")) {
+            IPU_TRY(expect(p, "="));
+            IPU_TRY(parse_ordinal(p, &request->placement.phase));
         } else {
             int64_t number;
             IPU_TRY(expect(p, "recomputation"));

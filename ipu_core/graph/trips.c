@@ -249,7 +249,7 @@ ipu_loop_most_turns(const ipu_graph *graph, ipu_node loop)
 {
     const ipu_node_data *node = ipu_node_of(graph, loop);
     int64_t given = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1);
-    if (node->op == IPU_OP_ID_REPEAT) {
+    if (node->op == IPU_OP_ID_REPEAT || node->op == IPU_OP_ID_PIPELINE) {
         interval count = range_of(graph, node->inputs[0], DEPTH);
         return fewer(given, count.high == INT32_MAX ? -1 : larger(count.high, 0));
     }

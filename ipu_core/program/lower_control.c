@@ -264,6 +264,15 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
 {
     ipu_block body = ipu_node_body(node);
     bool has_condition = ipu_block_op_of(node->op)->has_condition;
+    if (node->op == IPU_OP_ID_PIPELINE) {
+        int64_t count = ipu_loop_most_turns(l->graph, id);
+        IPU_FAIL_IF(l->ctx, count < 0, FAILED_PRECONDITION,
+                    "the number of micro-batches must be known when the program is "
+                    "compiled: pass a Python int");
+        if (count > l->program->micro_batches) {
+            l->program->micro_batches = (uint32_t)count;
+        }
+    }
     uint32_t counter = l->stream->loop_count++;
     for (uint32_t i = 0; i < node->output_count; i++) {
         IPU_TRY(place_carried(l, id, node, i));
@@ -273,7 +282,8 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
         .loop = counter,
         .bound = ipu_loop_most_turns(l->graph, id),
         .turns = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1),
-        .is_step = l->loop_depth == 0};
+        .is_step = l->loop_depth == 0 && node->op != IPU_OP_ID_PIPELINE,
+        .is_micro_batches = node->op == IPU_OP_ID_PIPELINE};
     if (!has_condition) {
         loop.kind = IPU_INSTRUCTION_LOOP;
         IPU_TRY(set_input(l, &loop, node->inputs[0]));
@@ -292,7 +302,8 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
     ipu_instruction next = {.kind = IPU_INSTRUCTION_NEXT,
                             .loop = counter,
                             .target = first + 1,
-                            .is_step = loop.is_step};
+                            .is_step = loop.is_step,
+                            .is_micro_batches = loop.is_micro_batches};
     int32_t last = (int32_t)l->stream->instructions.count;
     IPU_TRY(ipu__lower_emit(l, node, &next));
     l->stream->instructions.items[first].target = last + 1;

@@ -79,6 +79,7 @@ typedef struct ipu_instruction {
     int32_t target;          /* the same and JUMP: instruction; SWITCH: behind it */
     int64_t turns;           /* LOOP, WHILE: the most turns; -1: any number */
     bool is_step;            /* LOOP, WHILE, TEST, NEXT: each turn is a step */
+    bool is_micro_batches;   /* LOOP, NEXT: each turn is a micro-batch of the step */
     uint32_t branch_count;   /* SWITCH */
     const int32_t *branches; /* SWITCH: the first instruction of each */
     size_t bytes;            /* COPY, RESERVE */
@@ -142,8 +143,8 @@ ipu_program_infeed_base(const ipu_program *program, uint32_t resource)
 
 /* How many elements of infeed `resource` the streams hold at most. */
 uint32_t ipu_program_holds(const ipu_program *program, uint32_t resource);
-/* Floating-point operations of one run: bodies as often as their loops can turn at most,
- * once where nothing is known of that; of branches all. */
+/* Floating-point operations of one run: bodies as often as their loops can turn at
+ * most, once where nothing is known of that; of branches all. */
 double ipu_program_flops(const ipu_program *program);
 
 typedef struct ipu_compile_options {

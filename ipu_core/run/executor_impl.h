@@ -68,6 +68,7 @@ typedef struct ipu__stream {
     bool has_written;      /* a variable, since the step began */
     uint64_t cancelled_ns; /* when an inner loop first saw the flag; 0: not yet */
     ipu_random_key step;   /* of micro-batch 0 of the step */
+    ipu_random_key batch;  /* of micro-batch 0, in a loop of micro-batches */
     ipu_kernel_call call; /* what all kernel calls have in common, and the random key */
     ipu_ctx *ctx;
     atomic_bool is_blocked; /* others tell when they send or receive */

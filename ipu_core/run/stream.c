@@ -393,19 +393,40 @@ turns_of(const ipu_instruction *instruction, void **operands)
     return trips < most ? trips : most;
 }
 
+static bool
+is_inner_loop(const ipu_instruction *instruction)
+{
+    return !instruction->is_step && !instruction->is_micro_batches;
+}
+
 static void
 enter_loop(ipu__stream *stream, const ipu_instruction *instruction)
 {
-    stream->depth += !instruction->is_step;
+    stream->depth += is_inner_loop(instruction);
+    if (instruction->is_micro_batches) {
+        stream->batch = stream->call.random;
+    }
 }
 
 static void
 leave_loop(ipu__stream *stream, const ipu_instruction *instruction)
 {
-    stream->depth -= !instruction->is_step;
+    stream->depth -= is_inner_loop(instruction);
+    if (instruction->is_micro_batches) {
+        stream->call.random = stream->batch;
+    }
     if (stream->depth == 0) {
         stream->call.random.turn = 0;
     }
+}
+
+/* The next micro-batch of the step, with random numbers of its own. */
+static void
+end_micro_batch(ipu__stream *stream)
+{
+    uint64_t step = stream->call.random.step + 1;
+    stream->call.random = stream->batch;
+    stream->call.random.step = step;
 }
 
 /* A turn of an inner loop. A run that is cancelled goes on to the end of the step,
@@ -526,7 +547,9 @@ ipu__stream_run(ipu__stream *stream)
             }
             break;
         case IPU_INSTRUCTION_NEXT:
-            if (!instruction->is_step) {
+            if (instruction->is_micro_batches) {
+                end_micro_batch(stream);
+            } else if (!instruction->is_step) {
                 TRY(end_inner_turn(stream));
             } else if (!stream->has_ended_step) {
                 progress = IPU__STEP_END;

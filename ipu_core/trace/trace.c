@@ -200,6 +200,27 @@ ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark)
     trace->recomputation = mark.recomputation;
 }
 
+static void
+mark_backward(ipu_graph *graph, ipu_node first)
+{
+    for (ipu_node n = first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
+        ipu_node_data *node = ipu_node_of(graph, n);
+        node->placement.phase = IPU_PHASE_BACKWARD;
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            mark_backward(graph, ipu_block_first(graph, ipu_node_block(node, k)));
+        }
+    }
+}
+
+void
+ipu_trace_mark_backward(ipu_trace *trace, ipu_node after)
+{
+    mark_backward(trace->graph,
+                  ipu_is_node(after)
+                      ? ipu_node_next(trace->graph, after)
+                      : ipu_block_first(trace->graph, ipu_trace_block(trace)));
+}
+
 ipu_status
 ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op, const ipu_value *inputs,
                uint32_t input_count, const ipu_attr *attrs, uint32_t attr_count,

@@ -64,6 +64,9 @@ bool ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind,
  * `ipu_trace_resume`, which ends that. */
 ipu_trace_mark ipu_trace_recompute(ipu_trace *trace, int64_t ordinal);
 void ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark);
+/* Says of the nodes of the innermost block behind node `after`, and of those in blocks
+ * that they hold, that they go backwards; IPU_NO_NODE: of all. */
+void ipu_trace_mark_backward(ipu_trace *trace, ipu_node after);
 /* Adds a node to the innermost block; random ops get their ordinal. */
 ipu_status ipu_trace_node(ipu_ctx *ctx, ipu_trace *trace, ipu_op op,
                           const ipu_value *inputs, uint32_t input_count,
