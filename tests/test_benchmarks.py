@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks import accumulate, jobs, reference, report
 from benchmarks import compile as compiling
-from benchmarks import jobs, reference, report
 from benchmarks.__main__ import parse, wrong
 from benchmarks.gemms import graph_text
 from benchmarks.runner import Comparison, Result, rotated
@@ -137,6 +137,13 @@ def test_graphs_of_the_products_compile(job: jobs.Job) -> None:
     core = pytest.importorskip("ipu._core")
     for gemm in job.gemms():
         assert "matmul." in core.graph_compile(graph_text(gemm, relu=True)).text
+
+
+def test_products_that_are_added_up() -> None:
+    core = pytest.importorskip("ipu._core")
+    kernels = [p.text.count(" kernel ") for p in accumulate.programs(core, 4).values()]
+    assert kernels[1:] == [2, 1]
+    assert set(accumulate.measure(core, 4, 2, 1)) == set(accumulate.programs(core, 4))
 
 
 def times(gradient: float, compile: float) -> compiling.Times:

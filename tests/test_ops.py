@@ -9,6 +9,7 @@ ops.def without a case fails here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -180,6 +181,57 @@ def test_products_with_what_follows_fused_into_them(
             ipu.set_num_threads(count)
             got = [np.asarray(t.numpy()) for t in program.run(values)]
             harness.same_bits(got, base, f"{(m, k, n)} on {count} threads")
+
+
+def accumulating_loop(
+    m: int, k: int, n: int, turned: tuple[bool, bool], accumulator_first: bool
+) -> str:
+    """a, b, accumulator, trips -> the accumulator after as many additions of a b."""
+    graph = Graph()
+    a = graph.param(("float32", (k, m) if turned[0] else (m, k)))
+    b = graph.param(("float32", (n, k) if turned[1] else (k, n)))
+    kind = ("float32", (m, n))
+    start = graph.param(kind)
+    trips = graph.param(("int32", ()))
+    body = graph.open_block()
+    total = graph.param(kind)
+    flags = zip(("transpose_a", "transpose_b"), turned, strict=True)
+    attrs = ", ".join(f"{name}={str(turn).lower()}" for name, turn in flags)
+    product = graph.one("matmul", [a, b], kind, attrs)
+    operands = [total, product] if accumulator_first else [product, total]
+    graph.close_block([graph.one("add", operands, kind)])
+    return graph.finish(graph.node("repeat", [trips, start], f"body=b{body}", [kind]))
+
+
+@pytest.mark.parametrize("cpu_class", ["generic", "avx2", "avx512"])
+@pytest.mark.parametrize(
+    "turned", [(False, False), (True, False), (False, True), (True, True)]
+)
+def test_a_product_added_to_what_a_loop_carries(
+    turned: tuple[bool, bool], cpu_class: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One kernel in place, with the bits of the product and then the sum."""
+    monkeypatch.setenv("IPU_CPU_CLASS", cpu_class)
+    if _core.cpu_class() != cpu_class:
+        pytest.skip(f"this processor is of class {_core.cpu_class()}")
+    rng = np.random.default_rng(3)
+    in_place = r"matmul_accumulate\.\w+\((\S+), .*\) -> \1\n"
+    sizes = [(3, 5, 7), (256, 32, 128), (1, 64, 10), (65, 1100, 33), (4, 0, 3)]
+    if turned == (True, False):
+        sizes.append((769, 768, 770))  # BLIS's, for every class
+    for m, k, n in sizes:
+        shapes = [(k, m) if turned[0] else (m, k), (n, k) if turned[1] else (k, n)]
+        values = [rng.normal(size=s).astype("f4") for s in (*shapes, (m, n))]
+        inputs = [*values, np.array(3, np.int32)]
+        base = harness.run(accumulating_loop(m, k, n, turned, True), inputs, fuse=False)
+        for first in (True, False):
+            text = accumulating_loop(m, k, n, turned, first)
+            program = _core.graph_compile(text)
+            assert re.search(in_place, program.text), program.text
+            for count in (1, 2, 3):
+                ipu.set_num_threads(count)
+                got = [np.asarray(t.numpy()) for t in program.run(inputs)]
+                harness.same_bits(got, base, f"{(m, k, n)} on {count} threads")
 
 
 # --- backward -------------------------------------------------------------------------

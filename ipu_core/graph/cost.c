@@ -126,11 +126,11 @@ fused_elementwise(const ipu_cost_call *call)
 
 /* --- products and equations ------------------------------------------------------ */
 
-/* The axis of input i that is summed over. */
+/* The axis that a product sums over; its left operand is input `left`. */
 static double
-inner_of(const ipu_cost_call *call)
+inner_of(const ipu_cost_call *call, uint32_t left)
 {
-    const ipu_shape *a = &call->inputs[0].shape;
+    const ipu_shape *a = &call->inputs[left].shape;
     bool transposed = ipu_attrs_int(call->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
     return (double)a->dims[a->rank - (transposed ? 2 : 1)];
 }
@@ -138,7 +138,14 @@ inner_of(const ipu_cost_call *call)
 static ipu_cost
 product(const ipu_cost_call *call)
 {
-    return arithmetic(call, 2.0 * inner_of(call) * elements(&call->outputs[0]));
+    return arithmetic(call, 2.0 * inner_of(call, 0) * elements(&call->outputs[0]));
+}
+
+static ipu_cost
+product_and_sum(const ipu_cost_call *call)
+{
+    return arithmetic(call,
+                      (2.0 * inner_of(call, 1) + 1.0) * elements(&call->outputs[0]));
 }
 
 /* The side of the square matrices of input 0. */
@@ -197,7 +204,7 @@ sgd_update(const ipu_cost_call *call)
 static ipu_cost
 matmul_sgd_update(const ipu_cost_call *call)
 {
-    return update(call, (2.0 * inner_of(call) + 4.0) * elements(&call->outputs[0]));
+    return update(call, (2.0 * inner_of(call, 0) + 4.0) * elements(&call->outputs[0]));
 }
 
 static ipu_cost
@@ -287,6 +294,7 @@ COST(reciprocal_grad, per_result)
 COST(fused_elementwise, fused_elementwise)
 COST(matmul, product)
 COST(fused_matmul, product)
+COST(matmul_accumulate, product_and_sum)
 COST(sum, reduction)
 COST(mean, reduction)
 COST(max, reduction)

@@ -344,6 +344,23 @@ ipu_infer_fused_matmul(ipu_infer_call *call)
     return IPU_OK;
 }
 
+ipu_status
+ipu_infer_matmul_accumulate(ipu_infer_call *call)
+{
+    const ipu_type *accumulator = &call->inputs[0];
+    ipu_infer_call product = *call;
+    char a[128];
+    char b[128];
+    product.inputs = &call->inputs[1];
+    product.input_count = 2;
+    IPU_TRY(ipu_infer_matmul(&product));
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(accumulator, &call->outputs[0]),
+                INVALID_ARGUMENT, "the accumulator is %s, but the product is %s",
+                ipu_type_print(accumulator, a, sizeof(a)),
+                ipu_type_print(&call->outputs[0], b, sizeof(b)));
+    return IPU_OK;
+}
+
 /* --- reductions ------------------------------------------------------------------ */
 
 static ipu_status

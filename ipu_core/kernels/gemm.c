@@ -13,7 +13,7 @@
 typedef struct gemm_plan {
     ipu__matmul product;
     bool own; /* our own tiles, otherwise BLIS */
-    bool updates_at_once;
+    bool at_once; /* sums go from the registers into the update or the accumulator */
     ipu__sgd_rule rule;
     ipu_cpu_class cpu;
     ipu__own_cut cut;
@@ -28,19 +28,19 @@ typedef struct gemm_plan {
 typedef struct gemm_buffers {
     const float *a;
     const float *b;
-    const float *bias;
     float *c;
-    float *workspace; /* of our own kernel */
+    /* of our own kernel: */
+    const float *accumulator; /* or NULL, as in ipu__product */
+    const ipu__sgd *update;
+    float *workspace;
 } gemm_buffers;
 
-/* `update`: the product is a gradient; only our own kernel takes one. */
 static ipu_status
 run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
-            ipu_activation activation, const ipu__sgd *update)
+            const ipu__finish *finish)
 {
     const gemm_plan *plan = call->spec->prepared;
     const ipu__matmul *product = &plan->product;
-    ipu__finish finish = {ipu__vector_f32_of(plan->cpu), buffers->bias, activation};
     if (product->m == 0 || product->n == 0 || product->batches == 0) {
         return IPU_OK;
     }
@@ -51,7 +51,7 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
             .a = buffers->a,
             .b = buffers->b,
             .c = buffers->c,
-            .finish = &finish,
+            .finish = finish,
         };
         return ipu__blis_run(&blis, call->pool, call->ctx);
     }
@@ -61,8 +61,9 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
         .a = buffers->a,
         .b = buffers->b,
         .c = buffers->c,
-        .update = update,
-        .finish = &finish,
+        .accumulator = buffers->accumulator,
+        .update = buffers->update,
+        .finish = finish,
     };
     ipu__own_run(&own, call->pool, buffers->workspace);
     return IPU_OK;
@@ -71,23 +72,28 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
 static ipu_status
 run_f32(const ipu_kernel_call *call)
 {
-    const ipu__matmul *product = &((const gemm_plan *)call->spec->prepared)->product;
+    const gemm_plan *plan = call->spec->prepared;
     gemm_buffers buffers = {
         .a = call->inputs[0],
         .b = call->inputs[1],
-        .bias = product->bias ? call->inputs[2] : NULL,
         .c = call->outputs[0],
         .workspace = call->workspace,
     };
-    return run_product(call, &buffers, product->activation, NULL);
+    ipu__finish finish = {
+        .vector = ipu__vector_f32_of(plan->cpu),
+        .bias = plan->product.bias ? call->inputs[2] : NULL,
+        .activation = plan->product.activation,
+    };
+    return run_product(call, &buffers, &finish);
 }
 
-/* Of a gradient in the workspace, with the slack that BLIS needs. */
+/* Of a product in the workspace, with the slack that BLIS needs. */
 static size_t
-gradient_floats(const ipu__matmul *product)
+product_floats(const ipu__matmul *product)
 {
     size_t slack = IPU_SLACK_BYTES / sizeof(float);
-    return ((size_t)(product->m * product->n) + 15) / 16 * 16 + slack;
+    size_t floats = (size_t)(product->batches * product->m * product->n);
+    return (floats + 15) / 16 * 16 + slack;
 }
 
 static ipu_status
@@ -96,16 +102,38 @@ run_update(const ipu_kernel_call *call)
     const gemm_plan *plan = call->spec->prepared;
     const ipu__matmul *product = &plan->product;
     ipu__sgd sgd = ipu__sgd_of(call, &plan->rule, 2);
+    ipu__finish finish = {.vector = ipu__vector_f32_of(plan->cpu)};
     gemm_buffers buffers = {
         .a = call->inputs[0], .b = call->inputs[1], .workspace = call->workspace};
-    if (plan->updates_at_once) {
-        return run_product(call, &buffers, IPU_ACTIVATION_NONE, &sgd);
+    if (plan->at_once) {
+        buffers.update = &sgd;
+        return run_product(call, &buffers, &finish);
     }
     buffers.c = call->workspace;
-    buffers.workspace = buffers.c + gradient_floats(product);
-    IPU_TRY(run_product(call, &buffers, IPU_ACTIVATION_NONE, NULL));
+    buffers.workspace = buffers.c + product_floats(product);
+    IPU_TRY(run_product(call, &buffers, &finish));
     ipu__sgd_run(call->pool, &sgd, buffers.c, product->m * product->n, plan->cpu);
     return IPU_OK;
+}
+
+static ipu_status
+run_accumulate(const ipu_kernel_call *call)
+{
+    const gemm_plan *plan = call->spec->prepared;
+    ipu__finish finish = {.vector = ipu__vector_f32_of(plan->cpu)};
+    gemm_buffers buffers = {
+        .a = call->inputs[1], .b = call->inputs[2], .workspace = call->workspace};
+    if (plan->at_once) {
+        buffers.c = call->outputs[0];
+        buffers.accumulator = call->inputs[0];
+        return run_product(call, &buffers, &finish);
+    }
+    buffers.c = call->workspace;
+    buffers.workspace = buffers.c + product_floats(&plan->product);
+    finish.product = buffers.c;
+    finish.accumulator = call->inputs[0];
+    finish.total = call->outputs[0];
+    return run_product(call, &buffers, &finish);
 }
 
 /* --- float16: both operands widened into the workspace, the product accumulated in
@@ -152,6 +180,7 @@ run_f16(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
     const gemm_plan *plan = spec->prepared;
+    ipu__finish nothing = {.vector = ipu__vector_f32_of(plan->cpu)};
     float *a = call->workspace;
     float *b = a + plan->wide_floats[0];
     float *c = b + plan->wide_floats[1];
@@ -167,7 +196,7 @@ run_f16(const ipu_kernel_call *call)
                           ipu_shape_elements(&spec->inputs[0].shape), plan->cpu);
     ipu__halves_to_floats(b, call->inputs[1],
                           ipu_shape_elements(&spec->inputs[1].shape), plan->cpu);
-    IPU_TRY(run_product(call, &buffers, IPU_ACTIVATION_NONE, NULL));
+    IPU_TRY(run_product(call, &buffers, &nothing));
     ipu_pool_run(call->pool, (int32_t)(plan->product.batches * plan->product.m),
                  half_row_task, &finish);
     return IPU_OK;
@@ -194,11 +223,11 @@ prepare_f16(gemm_plan *plan, const ipu_kernel_spec *spec)
 
 /* --- prepare ---------------------------------------------------------------------- */
 
-/* Gradients go from the registers into the update where `updates` says that this is one
- * and the sum over k is short; otherwise they are stored in the workspace. They have the
- * same bits either way: the kernel that serves an update is that of the product. */
+/* Where `consumed` says that an update or an accumulator takes the sums, they go there
+ * from the registers if the sum over k is short; otherwise they are stored in the
+ * workspace. They have the same bits either way: the kernel is that of the product. */
 static ipu_status
-prepare(const ipu__preparation *p, bool updates, gemm_plan **out)
+prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
 {
     ipu_kernel_spec *spec = p->spec;
     gemm_plan *plan;
@@ -208,13 +237,16 @@ prepare(const ipu__preparation *p, bool updates, gemm_plan **out)
     plan->own = ipu__own_serves(&plan->product, p->cpu);
     if (plan->own) {
         spec->kernel_name = "gemm_6x16";
-        plan->updates_at_once = updates && plan->product.k <= IPU_UPDATE_CHUNK;
-        plan->cut = ipu__own_cut_of(&plan->product, plan->updates_at_once);
+        plan->at_once = consumed && plan->product.k <= IPU_AT_ONCE_CHUNK;
+        plan->cut = ipu__own_cut_of(&plan->product, plan->at_once);
         spec->workspace_bytes =
-            ipu__own_workspace(&plan->product, &plan->cut, plan->updates_at_once);
+            ipu__own_workspace(&plan->product, &plan->cut, plan->at_once);
     } else {
         IPU_TRY(ipu__blis_choose(p->ctx, &plan->product, p->cpu, &plan->blis));
         spec->kernel_name = ipu__blis_name(plan->blis.context);
+    }
+    if (consumed && !plan->at_once) {
+        spec->workspace_bytes += product_floats(&plan->product) * sizeof(float);
     }
     *out = plan;
     return IPU_OK;
@@ -253,8 +285,17 @@ ipu_choose_matmul_sgd_update(const ipu__preparation *p)
     IPU_TRY(prepare(p, true, &plan));
     plan->rule = ipu__sgd_rule_of(p->spec);
     p->spec->run = run_update;
-    if (!plan->updates_at_once) {
-        p->spec->workspace_bytes += gradient_floats(&plan->product) * sizeof(float);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_matmul_accumulate(const ipu__preparation *p)
+{
+    gemm_plan *plan;
+    if (p->spec->outputs[0].dtype != IPU_DTYPE_FLOAT32) {
+        return IPU_OK;
     }
+    IPU_TRY(prepare(p, true, &plan));
+    p->spec->run = run_accumulate;
     return IPU_OK;
 }

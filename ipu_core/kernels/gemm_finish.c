@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bias and activation of a product's rows while they are in the cache, by the functions
- * that the separate ops use: fused and unfused forms have the same bits. Any thread. */
+ * Bias and activation of a product's rows, or their way into an accumulator, while they
+ * are in the cache, by the functions that the separate ops use: fused and unfused forms
+ * have the same bits. Any thread. */
 #include "kernels/gemm_finish_impl.h"
 
 void
@@ -9,6 +10,11 @@ ipu__finish_rows(const ipu__finish *finish, float *c, int64_t row, int64_t rows,
                  int64_t columns, int64_t column)
 {
     const ipu__vector_f32 *vector = finish->vector;
+    for (int64_t i = 0; finish->total != NULL && i < rows; i++) {
+        const float *sums = c + i * row;
+        int64_t at = sums - finish->product;
+        vector->add(finish->total + at, finish->accumulator + at, sums, columns);
+    }
     if (finish->bias == NULL && finish->activation == IPU_ACTIVATION_NONE) {
         return;
     }

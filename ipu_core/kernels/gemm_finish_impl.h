@@ -10,6 +10,10 @@ typedef struct ipu__finish {
     const ipu__vector_f32 *vector;
     const float *bias; /* or NULL */
     ipu_activation activation;
+    /* or: accumulator + product goes to `total`, which may be the accumulator */
+    const float *product;
+    const float *accumulator;
+    float *total;
 } ipu__finish;
 
 /* `rows` rows of `columns` at c, `row` floats apart, which are columns [column, ...) of

@@ -38,7 +38,7 @@ ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
 }
 
 ipu__own_cut
-ipu__own_cut_of(const ipu__matmul *plan, bool update)
+ipu__own_cut_of(const ipu__matmul *plan, bool at_once)
 {
     int64_t tiles = ipu__ceil_div(plan->m, IPU_TILE_ROWS);
     int64_t panels = ipu__ceil_div(plan->n, IPU_PANEL);
@@ -47,7 +47,7 @@ ipu__own_cut_of(const ipu__matmul *plan, bool update)
     ipu__own_cut cut = {.rows = 1, .columns = 1, .shared = false};
     tasks = tasks < 1 ? 1 : ipu__min(tasks, MOST_TASKS);
     cut.shared = plan->batches == 1
-                 && (update || tiles > (packs ? BLOCK_TILES : FEW_TILES));
+                 && (at_once || tiles > (packs ? BLOCK_TILES : FEW_TILES));
     if (!cut.shared) {
         cut.columns = (int32_t)ipu__min(tasks, panels);
         return cut;
@@ -70,10 +70,10 @@ tiles_at_a_time(const ipu__matmul *plan, const ipu__own_cut *cut)
 }
 
 static int64_t
-task_scratch(const ipu__matmul *plan, const ipu__own_cut *cut, bool update)
+task_scratch(const ipu__matmul *plan, const ipu__own_cut *cut, bool at_once)
 {
     bool packs = ipu__packs_a(plan->k, plan->a_col);
-    int64_t chunk = ipu__chunk_of(plan->k, update);
+    int64_t chunk = ipu__chunk_of(plan->k, at_once);
     int64_t strips =
         packs ? tiles_at_a_time(plan, cut) * IPU_TILE_ROWS * chunk + IPU_PANEL : 0;
     return ipu__ceil_div(strips, IPU_PANEL) * IPU_PANEL + IPU_PANEL * chunk
@@ -93,9 +93,9 @@ pool_tasks(const ipu__matmul *plan, const ipu__own_cut *cut)
 }
 
 size_t
-ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut, bool update)
+ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut, bool at_once)
 {
-    int64_t scratch = pool_tasks(plan, cut) * task_scratch(plan, cut, update);
+    int64_t scratch = pool_tasks(plan, cut) * task_scratch(plan, cut, at_once);
     return (size_t)(panel_floats(plan, cut) + scratch) * sizeof(float);
 }
 
@@ -143,11 +143,14 @@ multiply_part(const own_job *job, int64_t part, float *scratch)
     if (product.c != NULL) {
         product.c += batch * plan->m * plan->n;
     }
+    if (product.accumulator != NULL) {
+        product.accumulator += batch * plan->m * plan->n;
+    }
     for (int64_t i = ipu__share_of(tiles, cut->rows, row_part); i < tile_end;
          i += step) {
         int64_t end = ipu__min(i + step, tile_end);
         ipu__multiply_tiles(&product, i, end, panel, panel_end, scratch);
-        if (product.update == NULL) {
+        if (!ipu__is_at_once(&product)) {
             int64_t row = ipu__share_of(plan->m, tiles, i);
             int64_t rows = ipu__share_of(plan->m, tiles, end) - row;
             int64_t column = panel * IPU_PANEL;
@@ -175,6 +178,7 @@ ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
 {
     const ipu__matmul *plan = call->plan;
     const ipu__own_cut *cut = &call->cut;
+    bool at_once = call->accumulator != NULL || call->update != NULL;
     own_job job = {
         .call = call,
         .product = {.m = plan->m,
@@ -187,10 +191,11 @@ ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
                     .b_row = plan->b_row,
                     .b_col = plan->b_col,
                     .c = call->c,
+                    .accumulator = call->accumulator,
                     .update = call->update},
         .panels = workspace,
         .scratch = workspace + panel_floats(plan, cut),
-        .scratch_floats = task_scratch(plan, cut, call->update != NULL),
+        .scratch_floats = task_scratch(plan, cut, at_once),
         .tasks = plan->batches * cut->rows * cut->columns,
         .pool_tasks = pool_tasks(plan, cut),
     };
@@ -218,19 +223,19 @@ ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
 }
 
 ipu__own_cut
-ipu__own_cut_of(const ipu__matmul *plan, bool update)
+ipu__own_cut_of(const ipu__matmul *plan, bool at_once)
 {
     (void)plan;
-    (void)update;
+    (void)at_once;
     return (ipu__own_cut){0};
 }
 
 size_t
-ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut, bool update)
+ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut, bool at_once)
 {
     (void)plan;
     (void)cut;
-    (void)update;
+    (void)at_once;
     return 0;
 }
 

@@ -19,14 +19,16 @@ typedef struct ipu__own_call {
     const float *a;
     const float *b;
     float *c;
+    const float *accumulator; /* as in ipu__product */
     const ipu__sgd *update;
     const ipu__finish *finish;
 } ipu__own_call;
 
 bool ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu);
-ipu__own_cut ipu__own_cut_of(const ipu__matmul *plan, bool update);
+/* `at_once`: there is an accumulator or an update. */
+ipu__own_cut ipu__own_cut_of(const ipu__matmul *plan, bool at_once);
 size_t ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut,
-                          bool update);
+                          bool at_once);
 void ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace);
 
 #endif

@@ -20,7 +20,8 @@ typedef struct tile_place {
     float *c;
     int64_t row; /* floats from row to row */
     bool more;   /* go on from what c holds */
-    const ipu__sgd *update; /* or: these are gradients of the elements at `offset` */
+    const float *accumulator; /* or NULL: where c holds this and the sums */
+    const ipu__sgd *update;   /* or: these are gradients of the elements at `offset` */
     int64_t offset;
 } tile_place;
 
@@ -96,7 +97,15 @@ tile(int rows, enum tile_form form, int64_t k, const float *a, int64_t a_row,
         __asm__("" : "+r"(a), "+r"(a3), "+r"(b));
     }
     const ipu__sgd *update = place->update;
-    if (update == NULL) {
+    if (place->accumulator != NULL) {
+#pragma GCC unroll 6
+        for (int i = 0; i < rows; i++) {
+            const float *old = place->accumulator + i * place->row;
+            float *c = place->c + i * place->row;
+            _mm256_storeu_ps(c, _mm256_add_ps(_mm256_loadu_ps(old), sum[i][0]));
+            _mm256_storeu_ps(c + 8, _mm256_add_ps(_mm256_loadu_ps(old + 8), sum[i][1]));
+        }
+    } else if (update == NULL) {
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
             _mm256_storeu_ps(place->c + i * place->row, sum[i][0]);
@@ -236,6 +245,9 @@ finish_corner(const ipu__product *p, const float *corner, int64_t row, int64_t r
         if (p->update != NULL) {
             ipu__sgd_apply(p->update, at, corner + i * IPU_PANEL, columns,
                            IPU_CPU_AVX2);
+        } else if (p->accumulator != NULL) {
+            ipu__vector_f32_of(IPU_CPU_AVX2)
+                ->add(p->c + at, p->accumulator + at, corner + i * IPU_PANEL, columns);
         } else {
             for (int64_t j = 0; j < columns; j++) {
                 p->c[at + j] = corner[i * IPU_PANEL + j];
@@ -280,6 +292,9 @@ multiply_panel(const task *t, int64_t tile_begin, int64_t tile_end, int64_t pane
             place.offset = row * p->n + column;
         } else {
             place.c = p->c + row * p->n + column;
+            if (p->accumulator != NULL) {
+                place.accumulator = p->accumulator + row * p->n + column;
+            }
         }
         const float *a = t->packs_a
                              ? t->strips + (i - tile_begin) * IPU_TILE_ROWS * k
@@ -302,7 +317,7 @@ void
 ipu__multiply_tiles(const ipu__product *p, int64_t tile_begin, int64_t tile_end,
                     int64_t panel, int64_t panel_end, float *scratch)
 {
-    int64_t chunk = ipu__chunk_of(p->k, p->update != NULL);
+    int64_t chunk = ipu__chunk_of(p->k, ipu__is_at_once(p));
     task t = {.p = p,
               .tiles = ipu__ceil_div(p->m, IPU_TILE_ROWS),
               .packs_a = ipu__packs_a(p->k, p->a_col)};

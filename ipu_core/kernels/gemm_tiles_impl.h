@@ -17,8 +17,8 @@
 enum {
     IPU_TILE_ROWS = 6,
     IPU_PANEL = 16,
-    IPU_CHUNK = 512,        /* of k: a panel of it fills the first-level cache */
-    IPU_UPDATE_CHUNK = 1024 /* gradients that are not stored are not cut below that */
+    IPU_CHUNK = 512,         /* of k: a panel of it fills the first-level cache */
+    IPU_AT_ONCE_CHUNK = 1024 /* sums that are not stored are not cut below that */
 };
 
 /* C[m,n] = A[m,k] B[k,n], C with rows of n. Each element is one chain of fused
@@ -35,8 +35,16 @@ typedef struct ipu__product {
     int64_t b_col;
     const float *panels; /* all of B as [n / 16][k][16], or NULL: packed when used */
     float *c;
-    const ipu__sgd *update; /* or NULL: the product is a gradient, not stored in c */
+    /* or the sums are not stored, but at once */
+    const float *accumulator; /* added to this matrix, into c */
+    const ipu__sgd *update;   /* or gradients; c is NULL */
 } ipu__product;
+
+static inline bool
+ipu__is_at_once(const ipu__product *p)
+{
+    return p->accumulator != NULL || p->update != NULL;
+}
 
 /* Where part `part` of `parts` even ones begins. A product has m / 6 row tiles, rounded
  * up, so that none has more than 6 rows. */
@@ -56,9 +64,9 @@ ipu__packs_a(int64_t k, int64_t a_col)
 
 /* How much of k a task takes at a time. */
 static inline int64_t
-ipu__chunk_of(int64_t k, bool update)
+ipu__chunk_of(int64_t k, bool at_once)
 {
-    return update ? k : ipu__min(k, IPU_CHUNK);
+    return at_once ? k : ipu__min(k, IPU_CHUNK);
 }
 
 /* For x86-64 with AVX2 alone. Panels [first, last) of B into `panels`, at their places.

@@ -303,5 +303,11 @@ typedef struct ipu__matmul {
     bool bias;
 } ipu__matmul;
 void ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan);
+/* The input that is A; B is the next one. */
+static inline uint32_t
+ipu__matmul_left(const ipu_kernel_spec *spec)
+{
+    return spec->op == IPU_OP_ID_MATMUL_ACCUMULATE ? 1 : 0;
+}
 
 #endif

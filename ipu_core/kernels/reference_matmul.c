@@ -10,8 +10,9 @@
 void
 ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan)
 {
-    const ipu_shape *a = &spec->inputs[0].shape;
-    const ipu_shape *b = &spec->inputs[1].shape;
+    uint32_t left = ipu__matmul_left(spec);
+    const ipu_shape *a = &spec->inputs[left].shape;
+    const ipu_shape *b = &spec->inputs[left + 1].shape;
     const ipu_shape *c = &spec->outputs[0].shape;
     bool transpose_a = ipu_attrs_int(spec->attrs, IPU_ATTR_TRANSPOSE_A, 0) != 0;
     bool transpose_b = ipu_attrs_int(spec->attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0;
@@ -28,7 +29,7 @@ ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan)
         (ipu_activation)ipu_attrs_int(spec->attrs, IPU_ATTR_ACTIVATION, 0);
     plan->bias = spec->op == IPU_OP_ID_FUSED_MATMUL && spec->input_count > 2;
     /* the leading axes, as if each matrix were one element */
-    ipu_type inputs[2] = {spec->inputs[0], spec->inputs[1]};
+    ipu_type inputs[2] = {spec->inputs[left], spec->inputs[left + 1]};
     ipu_shape batch = *c;
     batch.rank -= 2;
     inputs[0].shape.rank -= 2;
@@ -111,6 +112,30 @@ ipu_status
 ipu_reference_matmul(const ipu_kernel_call *call)
 {
     return ipu_reference_fused_matmul(call);
+}
+
+ipu_status
+ipu_reference_matmul_accumulate(const ipu_kernel_call *call)
+{
+    ipu_dtype dtype = call->spec->outputs[0].dtype;
+    ipu__matmul plan;
+    ipu__matmul_plan(call->spec, &plan);
+    for (int64_t batch = 0; batch < plan.batches; batch++) {
+        int64_t a = ipu__loop_offset(&plan.batch, 0, batch);
+        int64_t b = ipu__loop_offset(&plan.batch, 1, batch);
+        for (int64_t i = 0; i < plan.m * plan.n; i++) {
+            int64_t at = batch * plan.m * plan.n + i;
+            ipu__scalar operands[3] = {{.i = 0}};
+            ipu__scalar sum;
+            operands[0] = ipu__scalar_load(dtype, call->inputs[0], at);
+            operands[1] =
+                dot(dtype, call->inputs[1], a + i / plan.n * plan.a_row, plan.a_col,
+                    call->inputs[2], b + i % plan.n * plan.b_col, plan.b_row, plan.k);
+            (void)ipu__scalar_apply(IPU_OP_ID_ADD, dtype, dtype, operands, &sum);
+            ipu__scalar_store(dtype, call->outputs[0], at, sum);
+        }
+    }
+    return IPU_OK;
 }
 
 ipu_status

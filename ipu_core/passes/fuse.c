@@ -5,6 +5,7 @@
  *   fused_matmul       matmul, + a bias of the last axis, then relu, tanh or sigmoid
  *                      (the last two may each be missing, not both)
  *   matmul_sgd_update  matmul as the gradient of sgd_update
+ *   matmul_accumulate  matmul added to what a loop carries
  *   fused_elementwise  a tree of element-wise nodes of one shape as a micro-program
  *                      (base/op.h); a value goes into it if nothing outside the
  *                      tree uses it
@@ -117,7 +118,7 @@ may_join(const fuser *f, ipu_node first, ipu_node last)
            ipu_placement_equal(a->placement, b->placement);
 }
 
-/* --- matmul, SGD update ---------------------------------------------------------- */
+/* --- matmul, SGD update or accumulator ------------------------------------------- */
 
 /* Whether the bytes of a value lie in a variable, which a write would change. */
 static bool
@@ -130,21 +131,20 @@ is_variable(const fuser *f, ipu_value value)
     return node != NULL && node->op == IPU_OP_ID_VARIABLE_READ;
 }
 
-/* The product that is this update's gradient and may be computed where it is: past the
- * writes of other variables, if it reads none. */
+/* The product that makes `value` for `user` alone and may be computed where that is:
+ * past the writes of other variables, if it reads none. */
 static const ipu_node_data *
-find_gradient(const fuser *f, const ipu_node_data *update, ipu_node id)
+find_late_product(const fuser *f, ipu_value value, ipu_node user)
 {
-    ipu_value gradient = update->inputs[0];
-    const ipu_node_data *product = ipu_producer_of(f->graph, gradient);
+    const ipu_node_data *product = ipu_producer_of(f->graph, value);
     if (product == NULL || product->op != IPU_OP_ID_MATMUL ||
-        gradient.index >= f->uses.count || f->uses.items[gradient.index] != 1) {
+        value.index >= f->uses.count || f->uses.items[value.index] != 1) {
         return NULL;
     }
-    ipu_node product_id = ipu_value_of(f->graph, gradient)->producer;
-    const ipu_type *type = &ipu_value_of(f->graph, gradient)->type;
-    if (product->block.index != update->block.index ||
-        f->notes.items[product_id.index].stretch != f->notes.items[id.index].stretch ||
+    ipu_node id = ipu_value_of(f->graph, value)->producer;
+    const ipu_type *type = &ipu_value_of(f->graph, value)->type;
+    if (product->block.index != ipu_node_of(f->graph, user)->block.index ||
+        f->notes.items[id.index].stretch != f->notes.items[user.index].stretch ||
         type->shape.rank != 2 || type->dtype != IPU_DTYPE_FLOAT32 ||
         is_variable(f, product->inputs[0]) || is_variable(f, product->inputs[1])) {
         return NULL;
@@ -156,7 +156,7 @@ static ipu_status
 visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data *update = ipu_node_of(r->graph, id);
-    const ipu_node_data *product = find_gradient(r->state, update, id);
+    const ipu_node_data *product = find_late_product(r->state, update->inputs[0], id);
     if (product == NULL) {
         return IPU_OK;
     }
@@ -185,6 +185,29 @@ visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
     *keep = false;
     return ipu_graph_add_node(r->ctx, r->graph, update->block, &request, inputs, 3,
                               &fused);
+}
+
+/* The product that `add` adds to a value which a loop carries and nothing else reads:
+ * the sum takes its place. */
+static const ipu_node_data *
+find_accumulated(const fuser *f, const ipu_node_data *add, ipu_node id,
+                 ipu_value *accumulator)
+{
+    for (uint32_t side = 0; add->op == IPU_OP_ID_ADD && side < 2; side++) {
+        const ipu_node_data *product = find_late_product(f, add->inputs[side], id);
+        const ipu_value_data *other = ipu_value_of(f->graph, add->inputs[1 - side]);
+        *accumulator = add->inputs[1 - side];
+        if (product != NULL && !ipu_is_node(other->producer) &&
+            other->block.index == add->block.index &&
+            ipu_is_node(ipu_block_of(f->graph, add->block)->owner) &&
+            f->uses.items[accumulator->index] == 1 &&
+            ipu_type_equal(&other->type,
+                           &ipu_value_of(f->graph, add->inputs[side])->type) &&
+            ipu_placement_equal(product->placement, add->placement)) {
+            return product;
+        }
+    }
+    return NULL;
 }
 
 /* --- matmul, bias, activation ---------------------------------------------------- */
@@ -284,8 +307,12 @@ visit_matmul(ipu__rewriter *r, ipu_node id, bool *keep)
     if (node->op == IPU_OP_ID_SGD_UPDATE) {
         return visit_update(r, id, keep);
     }
-    ipu_value bias;
-    const ipu_node_data *product = find_product(r->state, node, id, &bias);
+    ipu_value third; /* the accumulator or the bias */
+    const ipu_node_data *product = find_accumulated(r->state, node, id, &third);
+    bool accumulates = product != NULL;
+    if (!accumulates) {
+        product = find_product(r->state, node, id, &third);
+    }
     if (product == NULL) {
         return IPU_OK;
     }
@@ -293,17 +320,24 @@ visit_matmul(ipu__rewriter *r, ipu_node id, bool *keep)
     if (!ipu_dtype_is_float(ipu_value_of(r->graph, old)->type.dtype)) {
         return IPU_OK;
     }
-    ipu_value inputs[3] = {product->inputs[0], product->inputs[1], bias};
     ipu_attr attrs[3] = {
         {.key = IPU_ATTR_TRANSPOSE_A,
          .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0)}},
         {.key = IPU_ATTR_TRANSPOSE_B,
          .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0)}},
         {.key = IPU_ATTR_ACTIVATION, .as = {.i = (int64_t)activation_of(node->op)}}};
-    uint32_t count = bias.index == IPU_NO_INDEX ? 2 : 3;
     ipu_value fused;
-    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_FUSED_MATMUL,
-                           inputs, count, attrs, 3, &fused));
+    if (accumulates) {
+        ipu_value inputs[3] = {third, product->inputs[0], product->inputs[1]};
+        IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id,
+                               IPU_OP_ID_MATMUL_ACCUMULATE, inputs, 3, attrs, 2,
+                               &fused));
+    } else {
+        ipu_value inputs[3] = {product->inputs[0], product->inputs[1], third};
+        IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id,
+                               IPU_OP_ID_FUSED_MATMUL, inputs,
+                               third.index == IPU_NO_INDEX ? 2 : 3, attrs, 3, &fused));
+    }
     *keep = false;
     return take_place(r, old, fused);
 }

@@ -213,6 +213,82 @@ test_fused_update(void)
     }
 }
 
+/* matmul, then add to an accumulator from either side, against matmul_accumulate in place
+ * and out of it: equal to the bit. */
+static void
+accumulate_trial(int64_t m, int64_t n, int64_t k, uint32_t flags, ipu_cpu_class cpu)
+{
+    bool ta = (flags & 1) != 0;
+    bool tb = (flags & 2) != 0;
+    ipu_type a = type_of(IPU_DTYPE_FLOAT32, DIMS(ta ? k : m, ta ? m : k));
+    ipu_type b = type_of(IPU_DTYPE_FLOAT32, DIMS(tb ? n : k, tb ? k : n));
+    ipu_type c = type_of(IPU_DTYPE_FLOAT32, DIMS(m, n));
+    kernel_trial product = {.op = IPU_OP_ID_MATMUL,
+                            .input_count = 2,
+                            .output_count = 1,
+                            .low = -0.5,
+                            .high = 0.5,
+                            .inputs = {a, b},
+                            .outputs = {c}};
+    product.attrs[0] = attr_int(IPU_ATTR_TRANSPOSE_A, ta);
+    product.attrs[1] = attr_int(IPU_ATTR_TRANSPOSE_B, tb);
+    product.attr_count = 2;
+    kernel_trial add = {.op = IPU_OP_ID_ADD,
+                        .input_count = 2,
+                        .output_count = 1,
+                        .inputs = {c, c},
+                        .outputs = {c}};
+    kernel_trial fused = product;
+    fused.op = IPU_OP_ID_MATMUL_ACCUMULATE;
+    fused.input_count = 3;
+    fused.inputs[0] = c;
+    fused.inputs[1] = a;
+    fused.inputs[2] = b;
+    void *in[2] = {buffer_new(&a), buffer_new(&b)};
+    void *sum[1] = {buffer_new(&c)};
+    void *terms[2] = {buffer_new(&c), sum[0]};
+    void *operands[3] = {buffer_new(&c), in[0], in[1]};
+    void *apart[1] = {buffer_new(&c)};
+    const char *name;
+    fill(&product, &a, in[0]);
+    fill(&product, &b, in[1]);
+    fill(&product, &c, terms[0]);
+    memcpy(operands[0], terms[0], ipu_type_bytes(&c));
+    ipu_kernel_variant kind = IPU_KERNEL_FAST;
+    for (size_t trip = 0; trip < 2; trip++) {
+        CHECK_OK(&ctx, run(&product, in, sum, kind, cpu, pools[1], &name));
+        void *turned[2] = {terms[1 - trip], terms[trip]};
+        CHECK_OK(&ctx, run(&add, turned, terms, kind, cpu, pools[2], &name));
+        CHECK_OK(&ctx, run(&fused, operands, apart, kind, cpu, pools[3 - trip], &name));
+        CHECK_OK(&ctx, run(&fused, operands, operands, kind, cpu, pools[1 + trip],
+                           &name));
+        CHECK(memcmp(terms[0], apart[0], ipu_type_bytes(&c)) == 0);
+        CHECK(memcmp(terms[0], operands[0], ipu_type_bytes(&c)) == 0);
+    }
+    free(in[0]);
+    free(in[1]);
+    free(sum[0]);
+    free(terms[0]);
+    free(operands[0]);
+    free(apart[0]);
+}
+
+static void
+test_accumulate(void)
+{
+    static const int64_t sizes[][3] = {{784, 256, 32}, {32, 10, 32},   {7, 1, 5},
+                                       {1, 17, 3},     {200, 60, 700}, {31, 33, 1100},
+                                       {5, 6, 0},      {0, 4, 2}};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (uint32_t flags = 0; flags < 4; flags++) {
+            for (int cpu = 0; cpu <= (int)ipu_cpu_class_detect(); cpu++) {
+                accumulate_trial(sizes[s][0], sizes[s][1], sizes[s][2], flags,
+                                 (ipu_cpu_class)cpu);
+            }
+        }
+    }
+}
+
 /* sigmoid(x * y + 1-element z) > x ? tanh(x) : y, against the ops one by one. */
 static void
 test_fused_elementwise(void)
@@ -483,6 +559,7 @@ main(void)
     test_matmul();
     test_fused_matmul();
     test_fused_update();
+    test_accumulate();
     test_fused_elementwise();
     test_losses();
     test_random();

@@ -278,6 +278,56 @@ static const text_case text_cases[] = {
                    "  sgd_update(%4, %2) {resource=0, momentum=0.5, slots=[1]}\n"
                    "  %5 = matmul(%1, %1) : float32[3,3]\n"
                    "  sgd_update(%5, %2) {resource=2}\n} -> (%5)\n"},
+    /* a product goes into what the loop carries, from either side, past a write */
+    {"fuse prune",
+     UPDATED BLOCK "(%0: int32[], %1: float32[4,3], %2: float32[3,3]) {"
+                   " block b1(%3: float32[3,3], %4: float32[3,3]) {"
+                   " %5 = matmul(%1, %1) {transpose_a=true} : float32[3,3]"
+                   " %6 = matmul(%2, %2) {transpose_b=true} : float32[3,3]"
+                   " variable_assign(%2) {resource=2}"
+                   " %7 = add(%3, %5) : float32[3,3]"
+                   " %8 = add(%6, %4) : float32[3,3] } -> (%7, %8)"
+                   " %9, %10 = repeat(%0, %2, %2) {body=b1}"
+                   " : float32[3,3], float32[3,3] } -> (%9, %10)",
+     UPDATED BLOCK "(%0: int32[], %1: float32[4,3], %2: float32[3,3]) {\n"
+                   "  block b1(%3: float32[3,3], %4: float32[3,3]) {\n"
+                   "    variable_assign(%2) {resource=2}\n"
+                   "    %5 = matmul_accumulate(%3, %1, %1) {transpose_a=true, "
+                   "transpose_b=false} : float32[3,3]\n"
+                   "    %6 = matmul_accumulate(%4, %2, %2) {transpose_a=false, "
+                   "transpose_b=true} : float32[3,3]\n"
+                   "  } -> (%5, %6)\n"
+                   "  %7, %8 = repeat(%0, %2, %2) {body=b1}"
+                   " : float32[3,3], float32[3,3]\n} -> (%7, %8)\n"},
+    /* not where the sum of before is still needed, where it is broadcast, or where the
+     * product is needed too */
+    {"fuse prune",
+     BLOCK "(%0: int32[], %1: float32[3,3], %2: float32[3]) {"
+           " block b1(%3: float32[3,3], %4: float32[3,3], %5: float32[3],"
+           " %6: float32[3,3]) {"
+           " %7 = matmul(%1, %1) : float32[3,3]"
+           " %8 = matmul(%1, %3) : float32[3,3]"
+           " %9 = matmul(%6, %1) : float32[3,3]"
+           " %10 = add(%3, %7) : float32[3,3]"
+           " %11 = add(%4, %8) : float32[3,3]"
+           " %12 = add(%9, %5) : float32[3,3]"
+           " %13 = sum(%12) {axes=[0]} : float32[3] } -> (%10, %11, %13, %8)"
+           " %14, %15, %16, %17 = repeat(%0, %1, %1, %2, %1) {body=b1} : float32[3,3],"
+           " float32[3,3], float32[3], float32[3,3] } -> (%14, %15, %16, %17)",
+     BLOCK "(%0: int32[], %1: float32[3,3], %2: float32[3]) {\n"
+           "  block b1(%3: float32[3,3], %4: float32[3,3], %5: float32[3],"
+           " %6: float32[3,3]) {\n"
+           "    %7 = matmul(%1, %1) : float32[3,3]\n"
+           "    %8 = matmul(%1, %3) : float32[3,3]\n"
+           "    %9 = add(%3, %7) : float32[3,3]\n"
+           "    %10 = add(%4, %8) : float32[3,3]\n"
+           "    %11 = fused_matmul(%6, %1, %5) {transpose_a=false, transpose_b=false, "
+           "activation=0} : float32[3,3]\n"
+           "    %12 = sum(%11) {axes=[0]} : float32[3]\n"
+           "  } -> (%9, %10, %12, %8)\n"
+           "  %13, %14, %15, %16 = repeat(%0, %1, %1, %2, %1) {body=b1}"
+           " : float32[3,3], float32[3,3], float32[3], float32[3,3]\n"
+           "} -> (%13, %14, %15, %16)\n"},
     /* nor across a loop */
     {"fuse prune",
      UPDATED BLOCK "(%0: int32[], %1: float32[3,3], %2: float32[]) {"

@@ -13,7 +13,8 @@ TABLE = dict(_core.op_table())
 OF_FLOATS = """
 acos acosh asin asinh atan atan2 atanh ceil cos cosh cross_entropy digamma div dropout
 erf erfc erfinv exp expm1 floor fused_elementwise is_finite is_inf is_nan lgamma log
-log1p log_softmax mean random_normal random_uniform reciprocal reciprocal_grad rsqrt
+log1p log_softmax matmul_accumulate mean random_normal random_uniform reciprocal
+reciprocal_grad rsqrt
 rsqrt_grad sigmoid sigmoid_grad sin sinh softmax softplus sparse_cross_entropy sqrt
 sqrt_grad tan tanh tanh_grad trunc truncated_normal
 """

@@ -10,6 +10,7 @@ import numpy as np
 
 from .elementwise import relu, sigmoid
 from .model import (
+    FLOATS,
     NUMBERS,
     Array,
     Case,
@@ -154,6 +155,45 @@ def fused_matmul_cases() -> Iterator[Case]:
     yield fused_case(HUGE_SIZE, "float32", True, 1, slow=True)
 
 
+def accumulate_case(
+    size: tuple[int, int, int],
+    dtype: str,
+    flags: tuple[bool, bool],
+    batch: tuple[Shape, Shape] = ((), ()),
+    **more: Any,
+) -> Case:
+    base = product_case(size, dtype, flags, batch)
+    shape = (*np.broadcast_shapes(*batch), size[0], size[2])
+    accumulator = In(shape, dtype, of_kind()(dtype))
+
+    def oracle(total: Array, x: Array, y: Array) -> Array:
+        return total + base.oracle(x, y)
+
+    return case(
+        "matmul_accumulate",
+        base.label,
+        [accumulator, *base.inputs],
+        oracle,
+        attrs=base.attrs,
+        ulps=base.ulps,
+        bound=oracle,
+        **more,
+    )
+
+
+def accumulate_cases() -> Iterator[Case]:
+    for dtype in FLOATS:
+        for flags in FLAGS:
+            for size in SIZES if dtype == "float32" else FEW_SIZES:
+                yield accumulate_case(size, dtype, flags)
+    for flags in FLAGS:
+        for size in (*THREADED_SIZES, (67, 1100, 40)):
+            yield accumulate_case(size, "float32", flags)
+        yield accumulate_case((37, 21, 53), "float32", flags, ((5, 1), (3,)))
+    yield accumulate_case(HUGE_SIZE, "float32", (True, False), slow=True)
+
+
 def cases() -> Iterator[Case]:
+    yield from accumulate_cases()
     yield from matmul_cases()
     yield from fused_matmul_cases()
