@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Requests: what is legal, and who builds it. */
+#include "pipeline/schedule_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = {
+#define X(id, name) name,
+    IPU_SCHEDULE_LIST(X)
+#undef X
+};
+
+static ipu_status
+find_name(ipu_ctx *ctx, const char *name, ipu_schedule_id *out)
+{
+    for (uint32_t i = 0; i < IPU_SCHEDULE_ID_COUNT; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *out = (ipu_schedule_id)i;
+            return IPU_OK;
+        }
+    }
+#define X(id, name) " '" name "'"
+    IPU_FAIL(ctx, VALUE,
+             "there is no pipelining schedule '%s'; there are" IPU_SCHEDULE_LIST(X),
+             name);
+#undef X
+}
+
+static uint32_t
+position_of(const ipu_schedule_request *request, uint32_t stage)
+{
+    return request->positions == NULL ? stage : request->positions[stage];
+}
+
+/* Checks what does not depend on the schedule, and counts positions and IPUs. */
+static ipu_status
+count_positions(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t *positions,
+                uint32_t *ipus)
+{
+    uint32_t count = request->stage_count;
+    IPU_FAIL_IF(ctx, count == 0, VALUE, "a pipeline needs at least one stage");
+    IPU_FAIL_IF(ctx, count > IPU_SCHEDULE_MAX_STAGES, VALUE,
+                "a pipeline has at most %d stages, but got %u", IPU_SCHEDULE_MAX_STAGES,
+                count);
+    *positions = 0;
+    *ipus = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        uint32_t ipu = request->ipus[s];
+        uint32_t position = position_of(request, s);
+        IPU_FAIL_IF(ctx, ipu >= IPU_SCHEDULE_MAX_IPUS, VALUE,
+                    "stage %u is mapped to IPU %u, but there are at most %d", s, ipu,
+                    IPU_SCHEDULE_MAX_IPUS);
+        IPU_FAIL_IF(ctx, position >= count, VALUE,
+                    "stage %u stands at position %u of %u stages", s, position, count);
+        *ipus = ipu + 1 > *ipus ? ipu + 1 : *ipus;
+        *positions = position + 1 > *positions ? position + 1 : *positions;
+    }
+    bool *is_taken = NULL;
+    IPU_TRY(ipu_alloc(ctx, count * sizeof(bool), &is_taken));
+    for (uint32_t s = 0; s < count; s++) {
+        is_taken[position_of(request, s)] = true;
+    }
+    uint32_t missing = 0;
+    while (missing < *positions && is_taken[missing]) {
+        missing++;
+    }
+    ipu_free(ctx, is_taken, count * sizeof(bool));
+    IPU_FAIL_IF(ctx, missing < *positions, VALUE,
+                "no stage stands at position %u of %u", missing, *positions);
+    return IPU_OK;
+}
+
+static ipu_status
+find_overlap(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule_id *id,
+             uint32_t *out)
+{
+    uint32_t positions = 0;
+    uint32_t ipus = 0;
+    IPU_TRY(find_name(ctx, request->name, id));
+    IPU_TRY(count_positions(ctx, request, &positions, &ipus));
+    if (*id <= IPU_SCHEDULE_SEQUENTIAL) {
+        return ipu__rotation_overlap(ctx, *id, request, positions, out);
+    }
+    return ipu__lines_overlap(ctx, *id, request, positions, out);
+}
+
+ipu_status
+ipu_schedule_overlap(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t *out)
+{
+    ipu_schedule_id id;
+    return find_overlap(ctx, request, &id, out);
+}
+
+static ipu_status
+check_count(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t overlap)
+{
+    uint32_t count = request->micro_batches;
+    if (count > 0 && count % overlap == 0) {
+        return IPU_OK;
+    }
+    uint64_t below = count - count % overlap;
+    char nearest[64];
+    if (below == 0) {
+        snprintf(nearest, sizeof(nearest), "number is %u", overlap);
+    } else {
+        snprintf(nearest, sizeof(nearest), "numbers are %llu and %llu",
+                 (unsigned long long)below, (unsigned long long)(below + overlap));
+    }
+    IPU_FAIL(
+        ctx, FAILED_PRECONDITION,
+        "The number of iterations of the pipeline must be %s %u, but it is %u. This "
+        "number might be called `gradient_accumulation_count`, "
+        "`gradient_accumulation_steps_per_replica` or `steps_per_execution`. With "
+        "the schedule '%s' and %u stages in %s, the nearest legal %s.",
+        count == 0 ? "at least" : "a multiple of", overlap, count, request->name,
+        request->stage_count, request->is_training ? "training" : "inference", nearest);
+}
+
+ipu_status
+ipu_schedule_check_count(ipu_ctx *ctx, const ipu_schedule_request *request)
+{
+    uint32_t overlap;
+    IPU_TRY(ipu_schedule_overlap(ctx, request, &overlap));
+    return check_count(ctx, request, overlap);
+}
+
+ipu_status
+ipu__schedule_new(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule **out)
+{
+    uint32_t positions = 0;
+    uint32_t ipus = 0;
+    *out = NULL;
+    IPU_TRY(count_positions(ctx, request, &positions, &ipus));
+    ipu_schedule *schedule = NULL;
+    IPU_TRY(ipu_alloc(ctx, sizeof(*schedule), &schedule));
+    schedule->stage_count = request->stage_count;
+    schedule->position_count = positions;
+    schedule->micro_batches = request->micro_batches;
+    schedule->is_training = request->is_training;
+    char *name = NULL;
+    size_t per_stage = request->stage_count * sizeof(uint32_t);
+    if (ipu_alloc(ctx, strlen(request->name) + 1, &name) != IPU_OK) {
+        goto failed;
+    }
+    schedule->name = strcpy(name, request->name);
+    if (ipu_alloc(ctx, per_stage, &schedule->ipus) != IPU_OK ||
+        ipu_alloc(ctx, per_stage, &schedule->positions) != IPU_OK ||
+        ipu_alloc(ctx, per_stage, &schedule->stash_depths) != IPU_OK ||
+        ipu_alloc(ctx, ipus * sizeof(ipu_action_list), &schedule->lists) != IPU_OK) {
+        goto failed;
+    }
+    schedule->ipu_count = ipus;
+    for (uint32_t s = 0; s < request->stage_count; s++) {
+        schedule->ipus[s] = request->ipus[s];
+        schedule->positions[s] = position_of(request, s);
+    }
+    *out = schedule;
+    return IPU_OK;
+failed:
+    ipu_schedule_free(ctx, schedule);
+    return ctx->status;
+}
+
+void
+ipu_schedule_free(ipu_ctx *ctx, ipu_schedule *schedule)
+{
+    if (schedule == NULL) {
+        return;
+    }
+    size_t per_stage = schedule->stage_count * sizeof(uint32_t);
+    for (uint32_t i = 0; i < schedule->ipu_count; i++) {
+        IPU_ARRAY_FREE(ctx, &schedule->lists[i]);
+    }
+    if (schedule->name != NULL) {
+        ipu_free(ctx, (char *)(uintptr_t)schedule->name, strlen(schedule->name) + 1);
+    }
+    ipu_free(ctx, schedule->ipus, per_stage);
+    ipu_free(ctx, schedule->positions, per_stage);
+    ipu_free(ctx, schedule->stash_depths, per_stage);
+    ipu_free(ctx, schedule->lists, schedule->ipu_count * sizeof(ipu_action_list));
+    ipu_free(ctx, schedule, sizeof(*schedule));
+}
+
+/* Makes room in each IPU's list for all that its stages do. */
+static ipu_status
+reserve_lists(ipu_ctx *ctx, ipu_schedule *schedule, uint32_t per_micro_batch)
+{
+    uint64_t each = (uint64_t)per_micro_batch * schedule->micro_batches;
+    IPU_FAIL_IF(ctx, each * schedule->stage_count > IPU_SCHEDULE_MAX_ACTIONS,
+                RESOURCE_EXHAUSTED,
+                "a pipeline's schedule has at most %d actions, but %u stages and %u "
+                "micro-batches make %llu",
+                IPU_SCHEDULE_MAX_ACTIONS, schedule->stage_count,
+                schedule->micro_batches,
+                (unsigned long long)(each * schedule->stage_count));
+    for (uint32_t i = 0; i < schedule->ipu_count; i++) {
+        size_t needed = 0;
+        for (uint32_t s = 0; s < schedule->stage_count; s++) {
+            needed += schedule->ipus[s] == i ? each : 0;
+        }
+        IPU_TRY(IPU_ARRAY_RESERVE(ctx, &schedule->lists[i], needed));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+build(ipu_ctx *ctx, ipu_schedule_id id, const ipu_schedule_request *request,
+      ipu_schedule *schedule)
+{
+    uint32_t per_micro_batch = !request->is_training            ? 1
+                               : id == IPU_SCHEDULE_ZERO_BUBBLE ? 3
+                                                                : 2;
+    IPU_TRY(reserve_lists(ctx, schedule, per_micro_batch));
+    if (id <= IPU_SCHEDULE_SEQUENTIAL) {
+        IPU_TRY(ipu__rotation_build(ctx, id, request, schedule));
+    } else {
+        IPU_TRY(ipu__lines_build(ctx, id, schedule));
+    }
+    return ipu_schedule_check(ctx, schedule);
+}
+
+ipu_status
+ipu_schedule_create(ipu_ctx *ctx, const ipu_schedule_request *request,
+                    ipu_schedule **out)
+{
+    ipu_schedule_id id;
+    uint32_t overlap;
+    *out = NULL;
+    IPU_TRY(find_overlap(ctx, request, &id, &overlap));
+    IPU_TRY(check_count(ctx, request, overlap));
+    ipu_schedule *schedule;
+    IPU_TRY(ipu__schedule_new(ctx, request, &schedule));
+    if (build(ctx, id, request, schedule) != IPU_OK) {
+        ipu_schedule_free(ctx, schedule);
+        return ctx->status;
+    }
+    *out = schedule;
+    return IPU_OK;
+}
