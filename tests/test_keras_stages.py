@@ -256,7 +256,7 @@ def test_a_functional_model_with_a_call_of_its_own() -> None:
 
     x = keras.Input((3,))
     model = Own(x, Dense(1)(Dense(2)(x)))
-    with pytest.raises(RuntimeError, match="it defines `call`"):
+    with pytest.raises(RuntimeError, match="defines `call`"):
         model.get_pipeline_stage_assignment()
     assert not model._is_pipelined()
 

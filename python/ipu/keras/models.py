@@ -77,6 +77,7 @@ def clone_model(
             other.add(copy(layer))
         if model._is_connected and not other._is_connected:
             other.build(model._first_symbol.shape)
+        other._restore_options(model._options_config())
         return other
     copies = {layer: copy(layer) for layer in model._graph_layers}
     values: dict[int, Any] = {}
@@ -86,11 +87,13 @@ def clone_model(
             continue
         args, kwargs = node.fill(values)
         _note(node.outputs, copies[node.layer](*args, **kwargs), values)
-    return Functional(
+    copied = Functional(
         _filled(model._nested_inputs, values),
         _filled(model._nested_outputs, values),
         name=model.name,
     )
+    copied._restore_options(model._options_config())
+    return copied
 
 
 def _note(symbols: Any, results: Any, values: dict[int, Any]) -> None:

@@ -9,16 +9,19 @@ one serves shorter executions, and a third a last batch of fewer rows.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from ipu import loops, tf
+from ipu import tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
+from ipu.keras.engine.arrivals import Arrivals
+from ipu.keras.engine.device_steps import Steps
 from ipu.keras.engine.logits import forget_logits
 from ipu.keras.engine.masks import forget_masks
 from ipu.tf import _function
@@ -26,6 +29,8 @@ from ipu.tf import _function
 __all__ = ["DeviceLoop", "FunctionLoop", "Loop", "StepWatcher"]
 
 _REFRESH_S = 0.1
+
+Array = np.ndarray[Any, Any]
 
 
 class Loop(Protocol):
@@ -40,8 +45,14 @@ class Loop(Protocol):
     def has_more(self) -> bool:
         """Whether there is another batch, as far as that is known."""
 
-    def run(self, count: int) -> tuple[list[Nest], int]:
+    def run(
+        self, count: int, on_part: Callable[[Nest], None] | None = None
+    ) -> tuple[list[Nest], int]:
         """Execute at most ``count`` steps, fewer where the data end.
+
+        Args:
+            count: How many.
+            on_part: Called with results as they arrive, perhaps in another thread.
 
         Returns:
             The results in parts, each a nest whose leaves have a first axis of steps;
@@ -59,22 +70,25 @@ class _Program:
     """Steps over elements of an infeed.
 
     Args:
-        step: The step.
+        steps: What is done with the elements.
         infeed: Gives the elements.
         count: The usual number of steps.
         rows: Rows of an element that count; 0 for all.
         outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
+        over_replicas: Makes of a result of all replicas one for the user.
     """
 
     def __init__(
         self,
-        step: Callable[[Nest], Nest],
+        steps: Steps,
         infeed: IPUInfeedQueue,
         count: int,
         rows: int,
         outfeed_options: Mapping[str, Any],
+        over_replicas: Callable[[Array], Array],
     ) -> None:
-        self._step = step
+        self._over_replicas = over_replicas
+        self._steps = steps
         self._infeed = infeed
         self._count = count
         self._rows = rows
@@ -91,20 +105,23 @@ class _Program:
 
     def _trace(self, count: Any) -> None:
         try:
-            loops.repeat(count, self._body, [], self._infeed)
+            self._steps.build(count, self._infeed, self.outfeed, self._rows)
         finally:
             forget_logits()
             forget_masks()
 
-    def _body(self, *args: Any, **kwargs: Any) -> None:
-        is_tuple = isinstance(self._infeed._structure, (tuple, list))
-        if kwargs:
-            element: Any = (kwargs,) if is_tuple else kwargs
-        else:
-            element = args if is_tuple else args[0]
-        if self._rows:
-            element = tf.nest.map_structure(lambda leaf: leaf[: self._rows], element)
-        self.outfeed.enqueue(self._step(element))
+    def take(self) -> Nest:
+        """The results that have arrived, each leaf with a first axis of them."""
+        results = self.outfeed.dequeue()
+        arrays = tf.nest.map_structure(
+            lambda leaf: self._over_replicas(leaf.numpy()), results
+        )
+        return self._steps.unpack(arrays)
+
+    def wait(self, steps: int, timeout_s: float) -> int:
+        """Wait for the results of so many steps; how many there are by then."""
+        entries = -(-steps // self._steps.steps_of(1))
+        return self._steps.steps_of(self.outfeed._wait(entries, timeout_s))
 
     def drop(self) -> None:
         """Let go of the outfeed and of the programs."""
@@ -117,7 +134,7 @@ class DeviceLoop:
     """A loop of steps, its queues, and the thread that watches it.
 
     Args:
-        step: Takes an element of the data set, gives a nest for the outfeed; traced.
+        steps: What is done with the elements of the data set.
         dataset: What is fed; all sizes known.
         per_execution: Steps of one execution.
         of_pass: Where the last batch of each pass is filled up: the batches of a pass.
@@ -125,11 +142,13 @@ class DeviceLoop:
         infeed_options: Keyword arguments for ``IPUInfeedQueue``.
         outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
         may_end: Whether data that end are no error, but the end of the run.
+        over_replicas: Makes of a result of all replicas, the steps first, one for the
+            user.
     """
 
     def __init__(
         self,
-        step: Callable[[Nest], Nest],
+        steps: Steps,
         dataset: Any,
         per_execution: int,
         of_pass: int = 0,
@@ -137,13 +156,15 @@ class DeviceLoop:
         infeed_options: Mapping[str, Any] | None = None,
         outfeed_options: Mapping[str, Any] | None = None,
         may_end: bool = False,
+        over_replicas: Callable[[Array], Array] = lambda leaf: leaf,
     ) -> None:
         self._may_end = may_end
         self._of_pass = of_pass if tail else 0
         self._infeed = IPUInfeedQueue(dataset, **(infeed_options or {}))
         options = outfeed_options or {}
-        self._full = _Program(step, self._infeed, per_execution, 0, options)
-        self._tail = _Program(step, self._infeed, 1, tail, options)
+        rest = (options, over_replicas)
+        self._full = _Program(steps, self._infeed, per_execution, 0, *rest)
+        self._tail = _Program(steps, self._infeed, 1, tail, *rest)
         self._next = 0  # the batch that comes next, in its pass
         self._done = 0  # steps of this execution before `_running`
         self._running: tuple[_Program, int] = (self._full, 0)
@@ -162,10 +183,18 @@ class DeviceLoop:
         """Whether the data have not been seen to end."""
         return not self._ended
 
-    def run(self, count: int) -> tuple[list[Nest], int]:
+    def run(
+        self, count: int, on_part: Callable[[Nest], None] | None = None
+    ) -> tuple[list[Nest], int]:
         """Execute at most ``count`` steps; see ``Loop``."""
         parts: list[Nest] = []
         self._done = 0
+
+        def keep(part: Nest) -> None:
+            parts.append(part)
+            if on_part is not None:
+                on_part(part)
+
         while self._done < count and not self._ended:
             run, program = count - self._done, self._full
             if self._of_pass:
@@ -175,16 +204,21 @@ class DeviceLoop:
                 self._next = (self._next + run) % self._of_pass
             self._running = (program, run)
             try:
-                program.run(run)
+                if on_part is None:
+                    program.run(run)
+                else:
+                    wait = functools.partial(program.wait, 1)
+                    with Arrivals(wait, program.take, keep):
+                        program.run(run)
             except tf.errors.OutOfRangeError:
                 if not self._may_end:
                     raise
                 self._ended = True
-                run = program.outfeed._wait(1, 0.0)
+                run = program.wait(1, 0.0)
                 if run == 0:
                     break
-            results = program.outfeed.dequeue()
-            parts.append(tf.nest.map_structure(lambda leaf: leaf.numpy(), results))
+            if on_part is None:
+                keep(program.take())
             self._done += run
         return parts, self._done
 
@@ -199,7 +233,7 @@ class DeviceLoop:
     def steps_done(self, timeout_s: float) -> int:
         """Wait for the end of an execution; give the steps done so far."""
         done, (program, count) = self._done, self._running
-        return done + program.outfeed._wait(count, timeout_s)
+        return done + program.wait(count, timeout_s)
 
 
 class FunctionLoop:
@@ -237,7 +271,9 @@ class FunctionLoop:
         """What is not known: true."""
         return True
 
-    def run(self, count: int) -> tuple[list[Nest], int]:
+    def run(
+        self, count: int, on_part: Callable[[Nest], None] | None = None
+    ) -> tuple[list[Nest], int]:
         """Execute ``steps_per_execution`` steps, which ``count`` must be.
 
         Returns:
@@ -255,6 +291,8 @@ class FunctionLoop:
                 f"must return a dict of results by name. Received: {logs!r}."
             )
         values = {name: np.asarray(value)[None] for name, value in logs.items()}
+        if on_part is not None:
+            on_part({"logs": values})
         return [{"logs": values}], count
 
     def stop(self) -> None:

@@ -23,6 +23,7 @@ from ipu.keras.engine.device_loop import (
     Loop,
     StepWatcher,
 )
+from ipu.keras.engine.execution import make_steps, over_replicas, settle
 from ipu.keras.engine.host_loop import HostLoop
 from ipu.keras.engine.step_plan import UNKNOWN, StepPlan, plan_steps
 
@@ -59,6 +60,12 @@ class Run:
     ) -> None:
         self.mode = mode
         self.model = model
+        is_strict = model._is_strict(mode)
+        may_trace = not batches.is_open and not model._has_own_function(mode)
+        if is_strict and may_trace and not model.built:
+            # whether it is pipelined shows in its calls
+            model._prepare(mode, batches.dataset.element_spec)
+        self.execution = settle(model, mode, is_strict)
         self.plan: StepPlan = plan_steps(
             batches.cardinality,
             steps,
@@ -66,7 +73,8 @@ class Run:
             epochs,
             argument,
             is_endless=batches.is_endless and mode == "train",
-            is_strict=model._is_strict(mode),
+            is_strict=is_strict,
+            replicas=self.execution.replicas,
         )
         self._left = self.plan.available  # batches
         self.is_out_of_data = False
@@ -93,7 +101,7 @@ class Run:
             return FunctionLoop(own, dataset, plan.per_execution, model._infeed_options)
         model._prepare(mode, dataset.element_spec)
         return DeviceLoop(
-            model._device_step(mode, class_weight),
+            make_steps(model, mode, self.execution, plan.per_execution, class_weight),
             dataset,
             plan.per_execution,
             of_pass,
@@ -101,6 +109,7 @@ class Run:
             model._infeed_options,
             model._outfeed_options,
             may_end=not model._is_strict(mode),
+            over_replicas=over_replicas(model, mode, self.execution.replicas),
         )
 
     def _make_host_loop(self, batches: Batches, class_weight: Any) -> HostLoop:
@@ -147,12 +156,17 @@ class Run:
                 self.end_early(step)
                 break
             count = self._count(step)
-            callbacks.call(f"{hook}_begin", step, {})
-            watcher.begin(self.loop, step, count)
-            try:
-                parts, done = self.loop.run(count)
-            finally:
-                watcher.pause()
+            if self._is_asynchronous:
+                of_step = self.execution.replicas if self.mode == "predict" else 1
+                calls = _StepCalls(callbacks, hook, step, of_step)
+                parts, done = self.loop.run(count, calls)
+            else:
+                callbacks.call(f"{hook}_begin", step, {})
+                watcher.begin(self.loop, step, count)
+                try:
+                    parts, done = self.loop.run(count)
+                finally:
+                    watcher.pause()
             if self._left is not None:
                 self._left -= done
             if done == 0:
@@ -161,17 +175,23 @@ class Run:
                 results += parts
                 logs = {"outputs": _join(parts)}
             else:
-                logs = {
-                    name: _last(values) for name, values in parts[-1]["logs"].items()
-                }
-                if self.mode == "train":
-                    for part in parts:
-                        callbacks.keep_steps({**part["logs"], **part.get("loss", {})})
+                logs = _logs_at(parts[-1], -1)
+            if self.mode == "train":
+                for part in parts:
+                    callbacks.keep_steps({**part["logs"], **part.get("loss", {})})
             step += done
-            callbacks.call(f"{hook}_end", step - 1, logs)
+            if not self._is_asynchronous:
+                callbacks.call(f"{hook}_end", step - 1, logs)
             if self.mode == "train" and self.model.stop_training:
                 break
         return logs, results
+
+    @property
+    def _is_asynchronous(self) -> bool:
+        """Whether callbacks are called for each step, while later ones run."""
+        has_sums = self.execution.is_pipelined and self.mode != "predict"
+        has_sums = has_sums and bool(self.model._pipelining_accumulate_outfeed)
+        return self.model._asynchronous_callbacks and not has_sums
 
     def _count(self, step: int) -> int:
         """The steps of the execution that starts with this step."""
@@ -203,9 +223,49 @@ def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:
     return steps, 0
 
 
-def _last(values: Any) -> Any:
-    last = values[-1]
-    return last.item() if np.ndim(last) == 0 else last
+class _StepCalls:
+    """Calls the hooks of a batch for each step, as its results arrive.
+
+    Args:
+        callbacks: What is called.
+        hook: The name of the hooks, without ``_begin`` and ``_end``.
+        step: The number of the first step.
+        of_step: How many results a step has.
+    """
+
+    def __init__(
+        self, callbacks: CallbackList, hook: str, step: int, of_step: int
+    ) -> None:
+        self._callbacks = callbacks
+        self._hook = hook
+        self._first = step
+        self._of_step = of_step
+        self._done = 0  # results
+
+    def __call__(self, part: Nest) -> None:
+        is_prediction = self._hook == "on_predict_batch"
+        for i in range(len(tf.nest.flatten(part)[0])):
+            step = self._first + self._done // self._of_step
+            self._done += 1
+            if is_prediction:
+                logs = {"outputs": _of_step(part, i)}
+            else:
+                logs = _logs_at(part, i)
+            self._callbacks.call(f"{self._hook}_begin", step, {})
+            self._callbacks.call(f"{self._hook}_end", step, logs)
+
+
+def _of_step(part: Nest, index: int) -> Nest:
+    return tf.nest.map_structure(lambda leaf: leaf[index], part)
+
+
+def _logs_at(part: Nest, index: int) -> dict[str, Any]:
+    """The logs of one of the steps whose results are in a part."""
+    return {name: _number(values[index]) for name, values in part["logs"].items()}
+
+
+def _number(value: Any) -> Any:
+    return value.item() if np.ndim(value) == 0 else value
 
 
 def make_callbacks(
@@ -249,11 +309,15 @@ def run_fit(
         The history.
     """
     plan = train.plan
+    _, per_update, replicas = train.execution
     logger.debug(
-        "Training: %s steps of an epoch, %d of them in one execution; as many weight "
-        "updates.",
+        "Training: %s steps of an epoch on each of %d replica(s), %d of them in one "
+        "execution, with %d weight updates of %d batches each.",
         "not yet known how many" if plan.steps is None else plan.steps,
+        replicas,
         plan.per_execution,
+        plan.per_execution // per_update,
+        per_update * replicas,
     )
     if plan.per_execution == 1 and plan.steps != 1:
         logger.info(

@@ -204,7 +204,7 @@ class Functional(Model):
         Raises:
             ValueError: A layer calls a function without a public name.
         """
-        return model_config.functional_config(self)
+        return {**model_config.functional_config(self), **self._options_config()}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
@@ -222,6 +222,7 @@ class Functional(Model):
         model = cls(inputs, outputs, name=config.get("name"))
         if not trainable:
             model.trainable = False
+        model._restore_options(config)
         return model
 
     def compute_output_shape(self, input_shape: Any) -> Any:

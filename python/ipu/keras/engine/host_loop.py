@@ -80,8 +80,14 @@ class HostLoop:
             self._held.extend(itertools.islice(self._iterator, 1))
         return bool(self._held)
 
-    def run(self, count: int) -> tuple[list[Nest], int]:
+    def run(
+        self, count: int, on_part: Callable[[Nest], None] | None = None
+    ) -> tuple[list[Nest], int]:
         """Execute at most ``count`` steps.
+
+        Args:
+            count: How many.
+            on_part: Called with the results of each step.
 
         Returns:
             The results of each step, each leaf with a first axis of one; and how many
@@ -99,6 +105,8 @@ class HostLoop:
                     tf.nest.map_structure(lambda leaf: np.asarray(leaf)[None], results)
                 )
                 self._done += 1
+                if on_part is not None:
+                    on_part(parts[-1])
         finally:
             self._done = 0
             self._idle.set()

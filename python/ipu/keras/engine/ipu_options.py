@@ -7,10 +7,13 @@ keywords and the reduction method at every call, as the original does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from ipu import tf
+from ipu._log import logger
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu.keras.engine.stage_calls import leaves_of
 from ipu.keras.engine.stages import Stages
 
 __all__ = ["IPUOptions", "ReplicatedMetricReductionMethod"]
@@ -52,16 +55,6 @@ _SET_BY_KERAS = (
 _NOT_WITH_KERAS = ("outfeed_loss", "outfeed_mask", "batch_serialization_iterations")
 
 
-def _reduction(value: Any) -> str:
-    name = value if isinstance(value, str) else getattr(value, "name", None)
-    if isinstance(name, str) and name.lower() in ("sum", "mean", "running_mean"):
-        return name.lower()
-    raise ValueError(
-        f"Cannot parse {value!r} as one of GradientAccumulationReductionMethod. Use "
-        "'sum', 'mean' or 'running_mean'."
-    )
-
-
 def _steps(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(
@@ -83,12 +76,13 @@ class IPUOptions(Stages):
     def _init_ipu_options(self) -> None:
         self._accumulation_steps: int | None = None
         self._accumulation_kwargs: dict[str, Any] = {}
-        self._accumulation_reduction = "sum"
+        self._accumulation_reduction = Method.SUM
         self._pipelining_steps: int | None = None
         self._pipelining_device_mapping: list[int] | None = None
         self._pipelining_accumulate_outfeed: bool | None = None
         self._pipelining_kwargs: dict[str, Any] = {}
         self._replicated_reduction = ReplicatedMetricReductionMethod.NONE
+        self._asynchronous_callbacks = False
         self._infeed_options: dict[str, Any] = {}
         self._outfeed_options: dict[str, Any] = {}
         self._init_stages()
@@ -96,17 +90,18 @@ class IPUOptions(Stages):
     # --- options ----------------------------------------------------------------------
 
     def set_asynchronous_callbacks(self, asynchronous: bool = False) -> None:
-        """Choose whether callbacks run for each step while the device is busy.
+        """Choose when callbacks of batches are called.
 
-        Raises:
-            UnimplementedError: ``asynchronous`` is True.
+        By default once for each execution, after it. Asynchronous: for every step, from
+        a thread, as soon as its results arrive and while the device goes on. Where the
+        outfeed gets sums of several steps (``accumulate_outfeed``) this holds for
+        ``predict`` alone.
+
+        Args:
+            asynchronous: Whether they are called for every step.
         """
-        if asynchronous:
-            raise tf.errors.UnimplementedError(
-                "Asynchronous callbacks are not there yet. Received: "
-                "asynchronous=True. `History.steps` has the values of every step after "
-                "`fit`."
-            )
+        self._asynchronous_callbacks = bool(asynchronous)
+        self._drop_programs()
 
     def set_replication_options(
         self, replicated_metric_reduction_method: Any = "NONE"
@@ -123,6 +118,7 @@ class IPUOptions(Stages):
         self._replicated_reduction = ReplicatedMetricReductionMethod.parse(
             replicated_metric_reduction_method
         )
+        self._drop_programs()
 
     def set_gradient_accumulation_options(
         self,
@@ -136,8 +132,8 @@ class IPUOptions(Stages):
         Args:
             gradient_accumulation_steps_per_replica: Mini-batches of a weight update;
                 None keeps the value.
-            gradient_accumulation_reduction_method: ``"sum"``, ``"mean"`` or
-                ``"running_mean"``.
+            gradient_accumulation_reduction_method: ``"sum"``, ``"mean"``,
+                ``"running_mean"`` or a ``GradientAccumulationReductionMethod``.
             use_v2_gradient_accumulation_optimizer: Accepted.
             **gradient_accumulation_optimizer_kwargs: For the accumulating optimizer.
 
@@ -160,11 +156,12 @@ class IPUOptions(Stages):
             "gradient_accumulation_optimizer_kwargs",
             "Use `gradient_accumulation_reduction_method='mean'`.",
         )
-        self._accumulation_reduction = _reduction(
+        self._accumulation_reduction = Method.parse(
             gradient_accumulation_reduction_method
         )
         self._accumulation_steps = steps
         self._accumulation_kwargs = dict(options)
+        self._drop_programs()
 
     def set_pipelining_options(
         self,
@@ -227,7 +224,7 @@ class IPUOptions(Stages):
             "pipelining_kwargs",
             "Use `gradient_accumulation_reduction_method='mean'`.",
         )
-        self._accumulation_reduction = _reduction(
+        self._accumulation_reduction = Method.parse(
             gradient_accumulation_reduction_method
         )
         self._pipelining_steps = steps
@@ -238,6 +235,7 @@ class IPUOptions(Stages):
         if "schedule" in options:
             options.setdefault("pipeline_schedule", options.pop("schedule"))
         self._pipelining_kwargs = options
+        self._drop_programs()
 
     def set_infeed_queue_options(self, **kwargs: Any) -> None:
         """Set options of the infeeds, such as ``prefetch_depth``.
@@ -267,47 +265,55 @@ class IPUOptions(Stages):
         )
         self._outfeed_options = dict(kwargs)
 
-    # --- what is not there yet --------------------------------------------------------
+    # --- in files ---------------------------------------------------------------------
 
-    def _refuse_pipeline(self, what: str, per_execution: int = 1) -> None:
-        """Refuse to run what needs pipelines or accumulation.
+    def _options_config(self) -> dict[str, Any]:
+        """The options that are kept with a model, as plain data: those that differ from
+        the defaults, under one key."""
+        values = {
+            key: getattr(self, name)
+            for key, (name, default) in _KEPT.items()
+            if getattr(self, name) != default
+        }
+        for key, value in values.items():
+            if isinstance(value, Enum):
+                values[key] = value.name
+        if self._can_have_stages and (self._stage_kind != "Model" or self.built):
+            tree = self._stage_tree()
+            if any(stage is not None for stage in leaves_of(tree)):
+                values["pipeline_stage_assignment"] = tree
+        if self._pipelining_kwargs or self._accumulation_kwargs:
+            logger.info(
+                f"Keyword arguments for the pipeline and for gradient accumulation are "
+                f"not kept with model {self.name!r}. Set them again after loading."
+            )
+        return {"ipu_options": values} if values else {}
 
-        Raises:
-            RuntimeError: ``steps_per_execution`` is not divisible by the accumulation.
-            UnimplementedError: The model is pipelined, or accumulates gradients.
-            ValueError: A pipelined model without accumulation steps.
-        """
-        if self._is_pipelined():
-            if what == "fit" and self._pipelining_steps is None:
-                raise ValueError(
-                    "The model which you are attempting to train is pipelined, however "
-                    "`gradient_accumulation_steps_per_replica` has not been set "
-                    "through `set_pipelining_options()`."
-                )
-            if what == "fit":
-                self._check_divides(
-                    "pipelined model", per_execution, self._pipelining_steps or 1
-                )
-            stages = self._stage_count()
-            raise tf.errors.UnimplementedError(
-                f"`{what}` of a pipelined model is not there yet. Received: a model on "
-                f"{stages} stages. `reset_pipeline_stage_assignment()` makes it run on "
-                "one IPU."
-            )
-        steps = self._accumulation_steps or 1
-        if what == "fit" and steps > 1:
-            self._check_divides("model", per_execution, steps)
-            raise tf.errors.UnimplementedError(
-                "Gradient accumulation is not there yet. Received: "
-                f"gradient_accumulation_steps_per_replica={steps}. Set it to 1."
-            )
+    def _restore_options(self, config: Mapping[str, Any]) -> None:
+        """Take over what ``_options_config`` gave."""
+        values = dict(config.get("ipu_options") or {})
+        tree = values.pop("pipeline_stage_assignment", None)
+        for key, value in values.items():
+            name, default = _KEPT[key]
+            if isinstance(default, Enum):
+                value = type(default)[value]
+            setattr(self, name, value)
+        if tree is not None:
+            self._assigned_stages = tree
 
-    @staticmethod
-    def _check_divides(what: str, per_execution: int, steps: int) -> None:
-        if per_execution % steps != 0:
-            raise RuntimeError(
-                f"The {what} has been configured to use gradient accumulation for "
-                "training, however the current `steps_per_execution` value (set to "
-                f"{per_execution}) is not divisible by "
-                f"`gradient_accumulation_steps_per_replica` (set to {steps})."
-            )
+
+# by the key in files: the attribute and its default
+_KEPT: dict[str, tuple[str, Any]] = {
+    "gradient_accumulation_steps_per_replica": ("_accumulation_steps", None),
+    "gradient_accumulation_reduction_method": ("_accumulation_reduction", Method.SUM),
+    "pipelining_gradient_accumulation_steps_per_replica": ("_pipelining_steps", None),
+    "pipelining_device_mapping": ("_pipelining_device_mapping", None),
+    "pipelining_accumulate_outfeed": ("_pipelining_accumulate_outfeed", None),
+    "asynchronous_callbacks": ("_asynchronous_callbacks", False),
+    "replicated_metric_reduction_method": (
+        "_replicated_reduction",
+        ReplicatedMetricReductionMethod.NONE,
+    ),
+    "infeed_kwargs": ("_infeed_options", {}),
+    "outfeed_kwargs": ("_outfeed_options", {}),
+}

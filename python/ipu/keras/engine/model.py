@@ -106,6 +106,10 @@ class Model(Trainer):
 
     # --- pipeline stages --------------------------------------------------------------
 
+    @property
+    def _can_have_stages(self) -> bool:
+        return self._called_on is not None
+
     def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         before = count_entries()
         result = super()._concrete_call(args, kwargs)
@@ -115,12 +119,6 @@ class Model(Trainer):
 
     def _stage_graph(self, training: bool | None = None) -> ModelGraph:
         """The calls in ``call``, which is run on symbolic values once for each mode."""
-        if self._called_on is None:
-            raise RuntimeError(
-                f"Cannot get pipeline stage assignments for model {self.name!r}: it is "
-                "a subclass of Model that has not been called yet. Call it on data, or "
-                "build(input_shape), first."
-            )
         if training not in self._stage_graphs:
             self._stage_graphs[training] = traced_graph(self, self._called_on, training)
         return self._stage_graphs[training]

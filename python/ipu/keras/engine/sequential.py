@@ -245,7 +245,12 @@ class Sequential(Functional):
             if self._declared_input:
                 stack.insert(0, first)
         entries = [layers.serialize(layer) for layer in stack]
-        return {"name": self.name, "layers": entries, "build_input_shape": shape}
+        return {
+            "name": self.name,
+            "layers": entries,
+            "build_input_shape": shape,
+            **self._options_config(),
+        }
 
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
@@ -266,4 +271,5 @@ class Sequential(Functional):
         shape = config.get("build_input_shape")
         if shape and not model._is_connected:
             model.build(tuple(shape))
+        model._restore_options(config)
         return model

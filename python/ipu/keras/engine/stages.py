@@ -60,7 +60,7 @@ class Stages:
 
     @property
     def _can_have_stages(self) -> bool:
-        """Whether the calls of the model are known without running it."""
+        """Whether the calls of the model are known."""
         return True
 
     def _stage_units(self) -> list[Unit]:
@@ -101,6 +101,12 @@ class Stages:
             for layer in inside
         )
 
+    def _has_stages(self) -> bool:
+        """Whether any layer has a stage."""
+        if not self._may_be_pipelined() or not self._can_have_stages:
+            return False
+        return any(stage is not None for stage in leaves_of(self._stage_tree()))
+
     def _is_pipelined(self) -> bool:
         """Whether the model runs as a pipeline.
 
@@ -110,13 +116,11 @@ class Stages:
         if not self._may_be_pipelined():
             return False
         if not self._can_have_stages:
-            if self._assigned_stages is None:
-                return False
-            raise RuntimeError(
-                f"{type(self).__name__} defines `call`, which a pipelined functional "
-                "or Sequential model must not do: its stages are made of the layers "
-                "that it was given. Make it a subclass of keras.Model alone."
-            )
+            if self._stage_kind != "Model" and any(
+                layer._pipeline_stage is not None for layer in self._flatten_layers()
+            ):
+                self._assert_has_calls("use")
+            return False
         units = self._stage_units()
         tree = self._stage_tree()
         stages = list(leaves_of(tree))
@@ -162,11 +166,7 @@ class Stages:
             RuntimeError: A subclass of ``Model`` that is not built, or a functional
                 model with a ``call`` of its own.
         """
-        if not self._can_have_stages:
-            raise RuntimeError(
-                f"Cannot get pipeline stage assignments for model {self.name!r}: it "
-                "defines `call`, so its layers are not known to be all that it does."
-            )
+        self._assert_has_calls("get")
         return _assignments(self, self._stage_tree())
 
     def set_pipeline_stage_assignment(self, pipeline_stage_assignment: Any) -> None:
@@ -187,6 +187,7 @@ class Stages:
             >>> [one.pipeline_stage for one in model.get_pipeline_stage_assignment()]
             [0, 1]
         """
+        self._assert_has_calls("set")
         tree = checked_tree(self, pipeline_stage_assignment)
         if self._stage_kind == "Sequential":
             check_chain(self._stage_units(), tree)
@@ -195,6 +196,20 @@ class Stages:
         self._assigned_stages = tree
         self._stages_reset = False
         self._drop_programs()
+
+    def _assert_has_calls(self, verb: str) -> None:
+        if self._can_have_stages:
+            return
+        why = "it is a subclass of Model that has not been called yet. Call it on data"
+        why += ", or build(input_shape), first."
+        if self._stage_kind != "Model":
+            why = (
+                f"{type(self).__name__} defines `call`, so its layers are not known to "
+                "be all that it does. Make it a subclass of keras.Model alone."
+            )
+        raise RuntimeError(
+            f"Cannot {verb} pipeline stage assignments for model {self.name!r}: {why}"
+        )
 
     def reset_pipeline_stage_assignment(self) -> None:
         """Take all layers off their stages: the model is not pipelined any more."""

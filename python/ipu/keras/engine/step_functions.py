@@ -7,7 +7,8 @@ device's loop by ``fit``, ``evaluate`` and ``predict``, or into a program of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.data_adapter import as_batches, unpack
 from ipu.tf import _function
 from ipu.tf.autograph import convert_call
-from ipu.tf.data import Iterator
+from ipu.tf.data import Iterator as DataIterator
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -50,6 +51,8 @@ class StepFunctions:
         self.test_function: Any = None
         self.predict_function: Any = None
         self._step_loss: Any = None
+        # gets what `train_step` would minimise where somebody else does it
+        self._sink: Callable[[Tensor], None] | None = None
         self._batch_programs: dict[Any, Any] = {}
 
     # --- steps ------------------------------------------------------------------------
@@ -70,17 +73,22 @@ class StepFunctions:
         x, y, weight = unpack(expand(data))
         y_pred = self(x, training=True)
         loss = self.compiled_loss(y, y_pred, weight, self.losses)
+        self._assert_has_loss()
+        self._step_loss = tf.reduce_mean(loss) if loss.shape else loss
+        variables = self.trainable_variables
+        if variables and self._sink is not None:
+            self._sink(loss)
+        elif variables:
+            self.optimizer.minimize(loss, variables)
+        self.compiled_metrics.update_state(y, y_pred, weight)
+        return {metric.name: metric.result() for metric in self.metrics}
+
+    def _assert_has_loss(self) -> None:
         if self.compiled_loss.is_missing:
             raise ValueError(
                 "The model cannot be trained because it has no loss to optimize. Give "
                 "`compile` a loss, or use `add_loss` in a layer."
             )
-        self._step_loss = tf.reduce_mean(loss) if loss.shape else loss
-        variables = self.trainable_variables
-        if variables:
-            self.optimizer.minimize(loss, variables)
-        self.compiled_metrics.update_state(y, y_pred, weight)
-        return {metric.name: metric.result() for metric in self.metrics}
 
     def test_step(self, data: Nest) -> dict[str, Tensor]:
         """One step of evaluation, traced; a subclass may override it.
@@ -140,6 +148,15 @@ class StepFunctions:
             return convert_call(self.predict_step)(element)
 
         return {"train": train, "test": test, "predict": predict}[mode]
+
+    @contextmanager
+    def _minimising(self, sink: Callable[[Tensor], None]) -> Iterator[None]:
+        """Give what ``train_step`` would minimise to ``sink``; nothing is updated."""
+        self._sink = sink
+        try:
+            yield
+        finally:
+            self._sink = None
 
     # --- functions of an iterator -----------------------------------------------------
 
@@ -302,7 +319,7 @@ class StepFunctions:
             leaf = tf.nest.flatten(parts[0])[0]
             size = len(leaf) if np.ndim(leaf) else 1
             dataset = as_batches(*parts, batch_size=size).dataset
-            element = next(Iterator(dataset._impl, dataset.element_spec))
+            element = next(DataIterator(dataset._impl, dataset.element_spec))
             weights = tuple(sorted(class_weight.items())) if class_weight else None
             version = getattr(self.optimizer, "_version", 0)
             key = (mode, version, weights)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """How many steps an epoch has, and how many of them an execution.
 
-In the scope of a strategy the rules are those of the IPU extensions of Keras, with one
-replica: the number of steps of an execution must divide that of an epoch, and the data
-must have enough batches. Elsewhere they are Keras's: the last execution of an epoch may
-be shorter, and a run ends with a warning where its data do.
+In the scope of a strategy the rules are those of the IPU extensions of Keras: replicas
+share the steps of an epoch out, the number of steps of an execution must divide what
+each of them gets, and the data must have enough batches. Elsewhere they are Keras's:
+the last execution of an epoch may be shorter, and a run ends with a warning where its
+data do.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def plan_steps(
     argument: str = "steps_per_epoch",
     is_endless: bool = False,
     is_strict: bool = True,
+    replicas: int = 1,
 ) -> StepPlan:
     """Settle the steps of a run.
 
@@ -54,6 +56,8 @@ def plan_steps(
         is_endless: Whether the data, arrays, start again at their end: epochs of fewer
             steps go on where the last one ended.
         is_strict: Whether the IPU's rules hold.
+        replicas: Replicas of the model, which share the batches out: the plan is that
+            of each of them. 1 where the IPU's rules do not hold.
 
     Returns:
         The plan.
@@ -61,7 +65,8 @@ def plan_steps(
     Raises:
         ValueError: The data are empty, or infinite and ``steps`` is None. Where the
             IPU's rules hold also: data of unknown size and ``steps`` is None, there are
-            too few batches, or ``per_execution`` does not divide the steps.
+            too few batches, fewer steps than replicas, or ``per_execution`` does not
+            divide the steps.
     """
     if steps is not None and (
         isinstance(steps, bool) or int(steps) != steps or steps <= 0
@@ -95,9 +100,8 @@ def plan_steps(
         assert wanted is not None
         once = restarts or is_endless
         _check_enough(cardinality, wanted, 1 if once else epochs, epochs, argument)
-        return StepPlan(
-            wanted, _dividing(wanted, per_execution), restarts or is_endless, None
-        )
+        wanted = _share(wanted, replicas)
+        return StepPlan(wanted, _dividing(wanted, per_execution), once, None)
     available = None
     if cardinality >= 0 and not restarts:
         available = cardinality * max(epochs, 1) if is_endless else cardinality
@@ -116,6 +120,24 @@ def _check_enough(
             f"{cardinality} batches for {argument}={wanted} and {epochs} epoch(s). You "
             "may need to use the repeat() function when building your dataset."
         )
+
+
+def _share(steps: int, replicas: int) -> int:
+    """The steps of one replica."""
+    share, rest = divmod(steps, replicas)
+    if share == 0:
+        raise ValueError(
+            f"The provided dataset contains {steps} items, but all {replicas} replicas "
+            f"are requested to run at least one each. Give at least {replicas} steps, "
+            "or configure fewer IPUs."
+        )
+    if rest:
+        warnings.warn(
+            f"The number of steps ({steps}) is no multiple of the number of replicas "
+            f"({replicas}): the last {rest} of them are left out.",
+            stacklevel=5,
+        )
+    return share
 
 
 def _dividing(wanted: int, k: int) -> int:

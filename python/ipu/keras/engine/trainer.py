@@ -150,7 +150,12 @@ class Trainer(StepFunctions, IPUOptions, Layer):
 
     def _is_strict(self, mode: str) -> bool:
         """Whether the IPU's rules on steps and batches hold, and not Keras's."""
-        return _strategy_state.has_strategy() or self._has_own_function(mode)
+        return (
+            _strategy_state.has_strategy()
+            or self._has_own_function(mode)
+            or self._has_stages()
+            or (mode == "train" and (self._accumulation_steps or 1) > 1)
+        )
 
     def _assert_compiled(self) -> None:
         if not self._is_compiled:
@@ -332,7 +337,6 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 "steps_per_epoch",
                 class_weight=class_weight,
             )
-            self._refuse_pipeline("fit", train.plan.per_execution)
             test: fit_loops.Run | None = None
             if validation_data is not None:
                 size = validation_batch_size or batch_size
@@ -401,7 +405,6 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         """
         del max_queue_size, workers, use_multiprocessing
         self._assert_compiled()
-        self._refuse_pipeline("evaluate")
         with self._scope():
             call = "evaluate" if self._is_strict("test") else None
             batches = as_batches(
@@ -447,7 +450,6 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             ValueError: Data that do not fit, or a number of steps that does not.
         """
         del max_queue_size, workers, use_multiprocessing
-        self._refuse_pipeline("predict")
         with self._scope():
             call = "predict" if self._is_strict("predict") else None
             batches = as_batches(x, batch_size=batch_size, steps=steps, call=call)

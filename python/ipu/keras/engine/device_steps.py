@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT
+"""What a device program does with the elements of an infeed: steps of a model.
+
+One after another; with gradients that are accumulated over several of them; or in a
+pipeline. All three give the outfeed the results of each step, and the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ipu import _accumulation, loops, tf
+from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.staged_step import StagedStep
+from ipu.ops import pipelining_ops
+
+if TYPE_CHECKING:
+    from ipu.keras.engine.trainer import Trainer
+
+__all__ = ["AccumulatedSteps", "Pipeline", "PipelinedSteps", "PlainSteps", "Steps"]
+
+
+class Steps(Protocol):
+    """The body of a device program."""
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace ``count`` steps, with the first ``rows`` rows of elements; 0: all."""
+
+    def unpack(self, results: Nest) -> Nest:
+        """Arrange what the outfeed gave by name, or as the model's outputs."""
+
+    def steps_of(self, results: int) -> int:
+        """How many steps so many entries of the outfeed are the results of."""
+
+
+def _element(
+    infeed: IPUInfeedQueue, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Nest:
+    """The element of a data set that a body was called with."""
+    is_tuple = isinstance(infeed._structure, (tuple, list))
+    if kwargs:
+        return (kwargs,) if is_tuple else kwargs
+    return args if is_tuple else args[0]
+
+
+class PlainSteps:
+    """Steps one after another.
+
+    Args:
+        step: Takes an element of the data, gives a nest for the outfeed.
+    """
+
+    def __init__(self, step: Callable[[Nest], Nest]) -> None:
+        self._step = step
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace the steps; see ``Steps``."""
+
+        def body(*args: Any, **kwargs: Any) -> None:
+            element = _element(infeed, args, kwargs)
+            if rows:
+                element = tf.nest.map_structure(lambda leaf: leaf[:rows], element)
+            outfeed.enqueue(self._step(element))
+
+        loops.repeat(count, body, [], infeed)
+
+    def unpack(self, results: Nest) -> Nest:
+        """The results as the step gave them."""
+        return results
+
+    def steps_of(self, results: int) -> int:
+        """One entry, one step."""
+        return results
+
+
+class AccumulatedSteps(PlainSteps):
+    """Steps of training with an update of weights after every few of them.
+
+    Args:
+        model: The model.
+        step: As ``PlainSteps``; it hands what it would minimise to the model's
+            ``_objective`` and updates nothing.
+        per_update: Steps of an update.
+        reduction_method: How the gradients of an update become one.
+        dtype: Of the accumulators; None for the variables'.
+    """
+
+    def __init__(
+        self,
+        model: Trainer,
+        step: Callable[[Nest], Nest],
+        per_update: int,
+        reduction_method: Any,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(step)
+        self._model = model
+        self._per_update = per_update
+        self._method = reduction_method
+        self._dtype = dtype
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace the steps; see ``Steps``."""
+        del rows
+        optimizer, variables = self._model.optimizer, self._model.trainable_variables
+        missing: list[Any] = []
+
+        def micro_batch() -> tuple[list[tuple[Any, Any]], list[Any]]:
+            args, kwargs = infeed._dequeue_arguments()
+            objectives: list[Tensor] = []
+            with self._model._minimising(objectives.append):
+                results = self._step(_element(infeed, args, kwargs))
+            outfeed.enqueue(results)
+            pairs = optimizer._compute_gradients(objectives[0], variables)
+            missing.extend(pair for pair in pairs if pair[0] is None)
+            return pairs, []
+
+        def update() -> None:
+            pairs, _ = _accumulation.accumulate(
+                self._per_update,
+                micro_batch,
+                reduction_method=self._method,
+                dtype=self._dtype,
+            )
+            optimizer.apply_gradients([*pairs, *missing])
+
+        loops.repeat(count // self._per_update, update, [])
+
+
+class Pipeline(NamedTuple):
+    """How a model is pipelined.
+
+    Attributes:
+        of_update: Steps of an update, or of an execution where nothing is trained.
+        device_mapping: The IPU of each stage, or None.
+        accumulate_outfeed: Whether the outfeed gets sums.
+        reduction_method: How the gradients of an update become one.
+        options: More keyword arguments for ``pipelining_ops.pipeline``.
+    """
+
+    of_update: int
+    device_mapping: list[int] | None
+    accumulate_outfeed: bool
+    reduction_method: Any
+    options: dict[str, Any]
+
+
+class PipelinedSteps:
+    """Steps of a pipelined model.
+
+    Args:
+        model: The model.
+        mode: ``"train"``, ``"test"`` or ``"predict"``.
+        pipeline: How it is pipelined.
+        class_weight: A weight for each class, in training.
+    """
+
+    def __init__(
+        self, model: Trainer, mode: str, pipeline: Pipeline, class_weight: Any = None
+    ) -> None:
+        self._model = model
+        self._mode = mode
+        self._pipeline = pipeline
+        self._class_weight = class_weight
+        self._step: StagedStep | None = None
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace the pipeline; see ``Steps``."""
+        del rows
+        of_update, mapping, accumulates, method, options = self._pipeline
+        step = self._step = StagedStep(
+            self._model,
+            self._mode,
+            lambda args, kwargs: _element(infeed, args, kwargs),
+            self._class_weight,
+            parts=of_update if accumulates else 1,
+        )
+        arguments: dict[str, Any] = dict(options)
+        if mapping is not None:
+            arguments["device_mapping"] = mapping
+        if accumulates:
+            arguments["accumulate_outfeed"] = True
+        if self._mode == "train":
+            arguments["optimizer_function"] = self._optimizer_function
+            arguments["reduction_method"] = method
+            # what is minimised stays; the loss and the metrics' results go out
+            shown = 1 + len(self._model.metrics)
+            arguments["outfeed_mask"] = [True] + [False] * shown
+        pipelining_ops.pipeline(
+            step.functions,
+            gradient_accumulation_count=of_update,
+            repeat_count=count // of_update,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            name=self._model.name,
+            **arguments,
+        )
+
+    def _optimizer_function(
+        self, objective: Tensor, *results: Tensor
+    ) -> pipelining_ops.OptimizerFunctionOutput:
+        del results
+        return pipelining_ops.OptimizerFunctionOutput(
+            self._model.optimizer,
+            objective,
+            variables=self._model.trainable_variables,
+        )
+
+    def unpack(self, results: Nest) -> Nest:
+        """Arrange results by name, or as the model's outputs."""
+        assert self._step is not None
+        return self._step.unpack(results)
+
+    def steps_of(self, results: int) -> int:
+        """One entry for each step, or for as many as are added up."""
+        return results * (
+            self._pipeline.of_update if self._pipeline.accumulate_outfeed else 1
+        )
