@@ -89,6 +89,12 @@ def check_training(got):
     assert got["losses"][-1] < got["losses"][0]
 
 
+def check_first_sequential(got):
+    losses = got["losses"]
+    assert len(losses) == 4 and losses == sorted(losses, reverse=True)
+    assert got["updates"] == 4 * 2000 and got["keys"] == ["loss"]
+
+
 def check_epochs(report, epochs, elements):
     assert list(report) == ["epochs"] and len(report["epochs"]) == epochs
     for one in report["epochs"]:
@@ -141,6 +147,7 @@ CHECKS = {
     "second_loop": check_second_loop,
     "third_loop": check_third_loop,
     "first_training": check_training,
+    "first_sequential": check_first_sequential,
     "first_benchmark": check_benchmark,
     "second_benchmark": check_benchmark,
     "second_optimizer": check_second_optimizer,

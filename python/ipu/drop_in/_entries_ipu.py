@@ -63,7 +63,9 @@ IPU: dict[str, Entry] = {
         },
     ),
     f"{_ROOT}.utils": entry("ipu.utils", f"{_INS}.event_trace"),
-    f"{_ROOT}.keras": entry("ipu.keras"),
+    f"{_ROOT}.keras": Entry(
+        ("ipu.keras",), renamed("ipu.drop_in.first_keras", "Model Sequential")
+    ),
     f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.keras.optimizers": Entry(),
     f"{_ROOT}.keras.losses": entry("ipu.keras.losses"),

@@ -1,0 +1,606 @@
+# SPDX-License-Identifier: MIT
+"""`tensorflow.python.ipu.keras` of the first generation: `Model` and `Sequential`."""
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import drop_in, keras, tf
+from ipu.drop_in import first_keras
+from ipu.drop_in.first_keras import runs
+from ipu.drop_in.first_keras.feeds import Feed
+from ipu.drop_in.first_keras.steps import plan_steps
+from ipu.ipu_strategy import IPUStrategy
+from ipu.keras.engine.step_plan import INFINITE, UNKNOWN
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(48, 4)).astype(np.float32)
+Y = X @ np.array([[1.0], [-1.0], [0.5], [2.0]], np.float32)
+BATCH = 4
+RATE = 0.05
+
+
+@pytest.fixture(autouse=True)
+def strategy():
+    with IPUStrategy().scope() as one:
+        yield one
+
+
+def functional(optimizer=None, metrics=None, **kwargs):
+    inputs = keras.Input((4,))
+    outputs = keras.layers.Dense(1, kernel_initializer="ones")(inputs)
+    model = first_keras.Model(inputs, outputs, **kwargs)
+    model.compile(optimizer or keras.optimizers.SGD(RATE), "mse", metrics=metrics)
+    return model
+
+
+def stacked(optimizer=None, metrics=None, units=1, **kwargs):
+    layer = keras.layers.Dense(units, kernel_initializer="ones")
+    model = first_keras.Sequential([layer], **kwargs)
+    model.compile(optimizer or keras.optimizers.SGD(RATE), "mse", metrics=metrics)
+    return model
+
+
+BOTH = pytest.mark.parametrize("make", [functional, stacked])
+
+
+def batches(x=X, y=Y, size=BATCH):
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(size, drop_remainder=True)
+
+
+class Oracle:
+    """The same layer and SGD in float64 NumPy."""
+
+    def __init__(self):
+        self.w, self.b = np.ones((4, 1)), np.zeros(1)
+
+    def loss(self, x, y):
+        return float(np.mean((x @ self.w + self.b - y) ** 2))
+
+    def train(self, x, y, steps, start=0):
+        """The losses of so many mini-batches from a place in the data on."""
+        losses = []
+        for i in range(start, start + steps):
+            at = i * BATCH % len(x)
+            xs, ys = x[at : at + BATCH], y[at : at + BATCH]
+            losses.append(self.loss(xs, ys))
+            error = 2 * (xs @ self.w + self.b - ys) / BATCH
+            self.w = self.w - RATE * xs.T @ error
+            self.b = self.b - RATE * error.sum(0)
+        return losses
+
+
+# --- where they are
+
+
+def test_they_are_served_to_old_programs_only():
+    drop_in.install()
+    try:
+        from tensorflow.python import ipu as served
+        from tensorflow.python.ipu.keras import Sequential
+
+        assert served.keras.Model is first_keras.Model
+        assert Sequential is first_keras.Sequential
+        assert served.keras.layers is not keras.layers
+    finally:
+        drop_in.uninstall()
+    assert ipu.keras.Model is not first_keras.Model
+    assert issubclass(first_keras.Model, keras.Model)
+    assert issubclass(first_keras.Sequential, keras.Sequential)
+
+
+# --- numbers
+
+
+@BOTH
+def test_fit_trains_like_numpy(make):
+    model, oracle = make(metrics=["mae"]), Oracle()
+    history = model.fit(batches(), epochs=3, verbose=0)
+    means = [np.mean(oracle.train(X, Y, 12)) for _ in range(3)]
+    np.testing.assert_allclose(history.history["loss"], means, rtol=1e-5)
+    assert list(history.history) == ["loss", "mae"] and history.epoch == [0, 1, 2]
+    assert all(type(v) is float for values in history.history.values() for v in values)
+    np.testing.assert_allclose(model.get_weights()[0], oracle.w, rtol=1e-5)
+    assert model.history is history and int(model.optimizer.iterations) == 36
+
+
+@BOTH
+@pytest.mark.parametrize("per_run", [None, 1, 3, 12])
+def test_the_calls_of_the_device_change_no_number(make, per_run):
+    model, other = make(metrics=["mae"]), make(metrics=["mae"])
+    ours = model.fit(batches(), epochs=2, steps_per_run=per_run, verbose=0)
+    theirs = other.fit(batches(), epochs=2, verbose=0)
+    assert ours.history == theirs.history
+    for one, two in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_the_loss_is_a_mean_and_metrics_are_the_last_value():
+    model = functional(keras.optimizers.SGD(0.0), metrics=["mae"])
+    got = model.fit(batches(), steps_per_epoch=5, verbose=0).history
+    errors = (X.sum(1, keepdims=True) - Y)[: 5 * BATCH]
+    np.testing.assert_allclose(got["loss"], [np.mean(errors**2)], rtol=1e-5)
+    np.testing.assert_allclose(got["mae"], [np.mean(np.abs(errors))], rtol=1e-5)
+    values = model.evaluate(batches(), verbose=0)
+    errors = X.sum(1, keepdims=True) - Y
+    expected = [np.mean(errors**2), np.mean(np.abs(errors))]
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+
+def test_evaluate_gives_a_list_for_the_loss_alone():
+    model = stacked()
+    (loss,) = model.evaluate(X, Y, batch_size=BATCH, verbose=0)
+    np.testing.assert_allclose(loss, Oracle().loss(X, Y), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["infinite", "finite", "arrays", "unknown"])
+def test_where_an_epoch_starts(kind):
+    model, oracle = functional(), Oracle()
+    data = {
+        "infinite": (batches().repeat(),),
+        "finite": (batches(),),
+        "arrays": (X, Y),
+        "unknown": (batches().filter(lambda x, y: True),),
+    }[kind]
+    size = {"batch_size": BATCH} if kind == "arrays" else {}
+    got = model.fit(*data, epochs=3, steps_per_epoch=5, verbose=0, **size)
+    starts = [0, 5, 10] if kind == "infinite" else [0, 0, 0]
+    means = [np.mean(oracle.train(X, Y, 5, start)) for start in starts]
+    np.testing.assert_allclose(got.history["loss"], means, rtol=1e-5)
+
+
+def test_data_sets_that_shuffle_do_so_in_every_epoch():
+    rows = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(48, seed=5)
+    model = functional(keras.optimizers.SGD(0.0), metrics=["mae"])
+    data = rows.batch(BATCH, drop_remainder=True)
+    history = model.fit(data, epochs=3, steps_per_epoch=5, verbose=0).history
+    assert len(set(history["loss"])) == 3
+
+
+def test_arrays_keep_their_order_and_drop_a_rest():
+    model, oracle = functional(), Oracle()
+    got = model.fit(X[:47], Y[:47], batch_size=BATCH, epochs=2, shuffle=True, verbose=0)
+    means = [np.mean(oracle.train(X[:44], Y[:44], 11)) for _ in range(2)]
+    np.testing.assert_allclose(got.history["loss"], means, rtol=1e-5)
+
+
+def test_fit_twice_goes_on():
+    model, oracle = functional(), Oracle()
+    expected = [np.mean(oracle.train(X, Y, 12)) for _ in range(2)]
+    losses = [
+        model.fit(batches(), verbose=0).history["loss"][0],
+        model.fit(batches(), verbose=0).history["loss"][0],
+    ]
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+
+
+def test_rates_that_change_need_no_new_weights():
+    model = functional()
+    seen = []
+
+    def schedule(epoch):
+        seen.append(epoch)
+        return [RATE, 0.0, RATE][epoch]
+
+    callback = keras.callbacks.LearningRateScheduler(schedule)
+    history = model.fit(batches(), epochs=3, verbose=0, callbacks=[callback])
+    oracle = Oracle()
+    first = np.mean(oracle.train(X, Y, 12))
+    rest = oracle.loss(X, Y)
+    np.testing.assert_allclose(history.history["loss"][:2], [first, rest], rtol=1e-4)
+    model.optimizer.learning_rate = 0.0
+    before = model.get_weights()
+    model.fit(batches(), verbose=0)
+    np.testing.assert_array_equal(model.get_weights()[0], before[0])
+    assert seen == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_wide_data_are_narrowed(kind):
+    data = batches(X.astype(kind), Y.astype(kind))
+    losses = functional().fit(data, verbose=0).history["loss"]
+    np.testing.assert_allclose(losses, [np.mean(Oracle().train(X, Y, 12))], rtol=1e-5)
+
+
+# --- results of predict
+
+
+def test_what_predict_returns():
+    rows = X.sum(1)
+    got = functional().predict(X, batch_size=BATCH)
+    assert got.shape == (48,)
+    np.testing.assert_allclose(got, rows, rtol=1e-4, atol=1e-5)
+    (got,) = stacked(units=2).predict(X, batch_size=BATCH)
+    assert got.shape == (48, 2)
+    (got,) = stacked().predict(tf.data.Dataset.from_tensor_slices(X).batch(8, True))
+    assert got.shape == (48, 1)
+    inputs = keras.Input((4,))
+    sums = keras.layers.Dense(1, kernel_initializer="ones")(inputs)
+    wide = keras.layers.Dense(3)(inputs)
+    model = first_keras.Model(inputs, [sums, wide])
+    got = model.predict(X[:47], batch_size=BATCH, steps=7, steps_per_run=7)
+    assert isinstance(got, tuple) and [a.shape for a in got] == [(28,), (28, 3)]
+    np.testing.assert_allclose(got[0], rows[:28], rtol=1e-4, atol=1e-5)
+
+
+def test_several_inputs_and_outputs():
+    one, two = keras.Input((4,)), keras.Input((4,))
+    both = keras.layers.Concatenate()([one, two])
+    outputs = [keras.layers.Dense(1)(both), keras.layers.Dense(1)(both)]
+    model = first_keras.Model([one, two], outputs)
+    model.compile("sgd", ["mse", "mae"], metrics=["mse"], loss_weights=[1.0, 0.5])
+    history = model.fit([X, X], [Y, Y], batch_size=BATCH, verbose=0).history
+    assert next(iter(history)) == "loss" and len(history) == 5
+    assert list(history)[1:3] == ["output_0_loss", "output_1_loss"]
+    values = model.evaluate([X, X], [Y, Y], batch_size=BATCH, verbose=0)
+    np.testing.assert_allclose(values[0], values[1] + 0.5 * values[2], rtol=1e-5)
+    data = tf.data.Dataset.from_tensor_slices(((X, X),)).batch(BATCH, True)
+    assert len(model.predict(data)) == 2
+
+
+def test_outputs_by_name_keep_their_names():
+    x = keras.Input((4,))
+    outputs = [keras.layers.Dense(1, name=n)(x) for n in ("left", "right")]
+    model = first_keras.Model(x, outputs)
+    model.compile("sgd", {"left": "mse", "right": "mse"})
+    history = model.fit(X, [Y, Y], batch_size=BATCH, verbose=0).history
+    assert list(history) == ["loss", "left_loss", "right_loss"]
+
+
+# --- what they do not do
+
+
+@BOTH
+def test_they_cannot_be_called(make):
+    model = make()
+    name = type(model).__name__
+    for call in (model, model.call, model.predict_on_batch):
+        with pytest.raises(ValueError, match=f"{name} can only be called through the"):
+            call(X)
+    with pytest.raises(ValueError, match="can only be called through the"):
+        keras.Sequential([model, keras.layers.Dense(1)])(X)
+    model.predict(X, batch_size=BATCH)
+    with pytest.raises(ValueError, match="can only be called through the"):
+        model(X)
+
+
+@BOTH
+@pytest.mark.parametrize("call", ["compile", "fit", "evaluate", "predict"])
+def test_arguments_of_keras_that_are_refused(make, call):
+    model = make()
+    words = rf"do not support these parameters to {call}\(\): class_weight, workers"
+    with pytest.raises(NotImplementedError, match=words):
+        getattr(model, call)(X, workers=1, class_weight=None)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bach_size'"):
+        getattr(model, call)(X, bach_size=1)
+
+
+def test_compile_is_checked():
+    model = functional()
+    with pytest.raises(ValueError, match="native Tensorflow optimizer, or a Keras V2"):
+        model.compile(object(), "mse")
+    with pytest.raises(ValueError, match="can only be specified as a list"):
+        model.compile("sgd", "mse", loss_weights=0.5)
+    fresh = first_keras.Sequential([keras.layers.Dense(1)])
+    for call in (fresh.fit, fresh.evaluate):
+        with pytest.raises(RuntimeError, match="You must compile your model before"):
+            call(X, Y, batch_size=BATCH)
+    assert fresh.predict(X, batch_size=BATCH)[0].shape == (48, 1)
+
+
+def test_optimizers_of_tensorflow_1():
+    drop_in.install()
+    try:
+        from tensorflow.python.training import gradient_descent
+
+        model, oracle = (
+            functional(gradient_descent.GradientDescentOptimizer(RATE)),
+            Oracle(),
+        )
+    finally:
+        drop_in.uninstall()
+    model.fit(batches(), verbose=0)
+    oracle.train(X, Y, 12)
+    np.testing.assert_allclose(model.get_weights()[0], oracle.w, rtol=1e-5)
+
+
+def test_constructors_are_checked():
+    x = keras.Input((4,))
+    y = keras.layers.Dense(1)(x)
+    for wrong in ((), (x,)):
+        with pytest.raises(ValueError, match="was not provided with 'inputs' and"):
+            first_keras.Model(*wrong)
+    with pytest.raises(TypeError, match="unexpected argument 'inputz'"):
+        first_keras.Model(inputz=x, outputs=y)
+    with pytest.raises(ValueError, match="`accumulation_count` must be a positive"):
+        first_keras.Model(x, y, accumulation_count=0)
+    named = first_keras.Model(inputs=x, outputs=y, name="mine", trainable=False)
+    assert named.name == "mine" and named.trainable_variables == []
+    for wrong in (None, (keras.layers.Dense(1),), keras.layers.Dense(1)):
+        with pytest.raises(ValueError, match="requires a list of Layers"):
+            first_keras.Sequential(wrong)
+    with pytest.raises(ValueError, match="may only contain Keras Layers"):
+        first_keras.Sequential([keras.layers.Dense(1), "relu"])
+    with pytest.raises(TypeError, match="'name'"):
+        first_keras.Sequential([keras.layers.Dense(1)], name="mine")
+    model = first_keras.Sequential([keras.layers.Dense(1)])
+    assert not hasattr(model, "add") and not hasattr(model, "pop")
+
+
+def test_a_model_without_weights_is_not_trained():
+    model = first_keras.Sequential([keras.layers.Flatten()])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="Sequential must have at least one trainable"):
+        model.fit(X, X, batch_size=BATCH)
+    assert model.evaluate(X, X, batch_size=BATCH, verbose=0) == [0.0]
+    x = keras.Input((4,))
+    model = first_keras.Model(x, keras.layers.Flatten()(x))
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="Model must have at least one trainable"):
+        model.fit(X, X, batch_size=BATCH)
+
+
+def test_a_stack_has_no_variables_before_it_is_built():
+    model = stacked()
+    assert model.weights == [] == model.trainable_variables
+    with pytest.raises(ValueError, match="has not yet been built"):
+        model.summary()
+    model.build((BATCH, 4))
+    assert [tuple(v.shape) for v in model.trainable_variables] == [(4, 1), (1,)]
+    model.summary(print_fn=lambda line: None)
+    before = model.get_weights()
+    model.set_weights([2 * w for w in before])
+    np.testing.assert_array_equal(model.get_weights()[0], 2 * before[0])
+
+
+def test_files(tmp_path):
+    model = functional()
+    with pytest.raises(
+        NotImplementedError, match="do not support the `save` interface"
+    ):
+        model.save(tmp_path / "all")
+    with pytest.raises(tf.errors.NotFoundError, match="nothing"):
+        model.load_weights(str(tmp_path / "nothing"))
+    path = str(tmp_path / "w")
+    weights = keras.callbacks.ModelCheckpoint(path, save_weights_only=True)
+    model.fit(batches(), callbacks=[weights], verbose=0)
+    other = functional()
+    other.load_weights(path)
+    np.testing.assert_array_equal(other.get_weights()[0], model.get_weights()[0])
+
+
+def test_they_belong_to_an_ipu():
+    model = functional()
+    assert model.replication_factor == 1 and model.shard_count == 1
+    with (
+        tf.device("cpu"),
+        pytest.raises(ValueError, match="Model can only be used on an"),
+    ):
+        _ = model.replication_factor
+
+
+# --- data
+
+
+def test_data_are_checked():
+    model = functional()
+    rows = tf.data.Dataset.from_tensor_slices((X, Y))
+    with pytest.raises(ValueError, match=r"Do not specify `batch_size` in Model\.fit"):
+        model.fit(batches(), batch_size=4)
+    with pytest.raises(ValueError, match="`batch_size` or `steps` is required for"):
+        model.fit(X, Y)
+    for wrong in (
+        X,
+        batches().map(lambda x, y: (x, y, y)),
+        batches().map(lambda x, y: x),
+    ):
+        size = {"batch_size": 4} if wrong is X else {}
+        with pytest.raises(
+            ValueError, match=r"fit\(\) requires .* a tuple of 2 elements"
+        ):
+            model.fit(wrong, **size)
+    with pytest.raises(ValueError, match=r"predict\(\) .* a tuple of 1 elements"):
+        model.predict(batches())
+    with pytest.raises(ValueError, match="drop_remainder=True"):
+        model.fit(rows.batch(5))
+    with pytest.raises(ValueError, match="multiple of the accumulated batch size"):
+        model.fit(X, Y, batch_size=100)
+    model.fit(X, Y, steps_per_epoch=6, verbose=0)
+    assert model.predict(X, steps=3).shape == (48,)
+
+
+def test_data_of_unknown_size_that_end_too_early():
+    model = functional()
+    few = batches().filter(lambda x, y: True).take(3)
+    with pytest.raises(tf.errors.OutOfRangeError):
+        model.fit(few, steps_per_epoch=5, verbose=0)
+    before = model.get_weights()
+    model.fit(batches(), epochs=2, verbose=0)
+    assert not np.array_equal(model.get_weights()[0], before[0])
+
+
+# --- the arithmetic of steps
+
+
+def plan(size, steps=None, a=1, r=1, per_run=None, dropped=False):
+    feed = Feed(None, size, dropped)
+    got = plan_steps("Model", feed, steps, "steps_per_epoch", a, r, per_run)
+    return got.steps, got.per_run, got.restarts
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        ({"size": 12}, (12, 12, True)),
+        ({"size": 12, "a": 4}, (3, 3, True)),
+        ({"size": 12, "a": 4, "steps": 2}, (2, 2, True)),
+        ({"size": 11, "a": 4, "dropped": True}, (2, 2, True)),
+        ({"size": UNKNOWN, "steps": 6}, (6, 6, True)),
+        ({"size": INFINITE, "steps": 768, "a": 16}, (768, 768, False)),
+        ({"size": INFINITE, "steps": 768, "a": 16, "per_run": 256}, (768, 256, False)),
+        ({"size": INFINITE, "steps": 768, "a": 16, "r": 2}, (384, 384, False)),
+        ({"size": 24, "a": 2, "r": 2, "per_run": 3}, (6, 3, True)),
+    ],
+)
+def test_steps(arguments, expected):
+    assert plan(**arguments) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"size": INFINITE}, "must provide the number of steps per epoch"),
+        ({"size": UNKNOWN}, "must provide the number of steps per epoch"),
+        (
+            {"size": 12, "steps": 4, "a": 4},
+            r"Steps per epoch times accumulation count \(4 x 4\) is greater",
+        ),
+        (
+            {"size": 10, "a": 4},
+            r"number of batches in the dataset \(10\) to be a multiple of the "
+            r"accumulated batch size \(4\).*take\(8\)",
+        ),
+        ({"size": 3, "a": 4}, "to be a multiple of the accumulated batch size"),
+        ({"size": 0}, "to be a multiple of the accumulated batch size"),
+        ({"size": 12, "per_run": 5}, r"'steps_per_run' \(5\) to divide .* \(12\)"),
+        ({"size": 12, "per_run": 0}, "`steps_per_run` must be a positive integer"),
+        ({"size": 12, "steps": 2.5}, "`steps_per_epoch` must be a positive integer"),
+        ({"size": 9, "r": 2}, "2 must divide steps_per_epoch"),
+    ],
+)
+def test_steps_that_do_not_go_together(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        plan(**arguments)
+
+
+# --- callbacks
+
+
+class Recorder(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __getattribute__(self, name):
+        if not name.startswith("on_") or name.count("_") < 2:
+            return super().__getattribute__(name)
+        return lambda *args: self.calls.append((name[3:], *args))
+
+
+def test_what_callbacks_see():
+    recorder = Recorder()
+    model = functional(metrics=["mae"])
+    model.fit(
+        batches().repeat(),
+        steps_per_epoch=6,
+        steps_per_run=3,
+        epochs=3,
+        initial_epoch=1,
+        callbacks=[recorder],
+        verbose=0,
+    )
+    names = [call[0] for call in recorder.calls]
+    epoch = ["epoch_begin", *["train_batch_begin", "train_batch_end"] * 2, "epoch_end"]
+    assert names == ["train_begin", *epoch * 2, "train_end"]
+    logs = [{"batch": n, "size": 1, "num_steps": 3} for n in (0, 3)]
+    begins = [call[1:] for call in recorder.calls if call[0] == "train_batch_begin"]
+    assert begins == [(0, logs[0]), (3, logs[1])] * 2
+    ends = [call[1:] for call in recorder.calls if call[0] == "train_batch_end"]
+    assert ends == begins
+    epochs = [call for call in recorder.calls if call[0] == "epoch_end"]
+    assert [call[1] for call in epochs] == [1, 2]
+    assert [list(call[2]) for call in epochs] == [["loss", "mae"]] * 2
+
+
+def test_evaluate_and_predict_call_back_too():
+    recorder = Recorder()
+    model = functional()
+    model.evaluate(batches(), callbacks=[recorder], verbose=0, steps_per_run=6)
+    model.predict(X, batch_size=BATCH, callbacks=[recorder])
+    names = [call[0] for call in recorder.calls]
+    assert names == [
+        "test_begin",
+        *["test_batch_begin", "test_batch_end"] * 2,
+        "test_end",
+        "predict_begin",
+        "predict_batch_begin",
+        "predict_batch_end",
+        "predict_end",
+    ]
+
+
+def test_training_stops_at_the_end_of_an_epoch():
+    class Stop(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            self.model.stop_training = True
+
+    model = functional()
+    data = batches()
+    history = model.fit(data, epochs=4, steps_per_run=3, callbacks=[Stop()], verbose=0)
+    assert history.epoch == [0] and int(model.optimizer.iterations) == 12
+    assert model.fit(data, epochs=2, verbose=0).epoch == [0, 1]
+
+
+def test_the_bar_counts_steps(capsys):
+    pytest.importorskip("tqdm")
+    model = functional()
+    model.fit(batches(), epochs=2, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and all(" - 12/12 - " in line for line in lines)
+    moves = []
+    model.fit(batches(), steps_per_run=4, verbose=0)
+    assert capsys.readouterr().out == ""
+    bar = runs._StepBar()
+    bar._show = lambda step, logs: moves.append(step)
+    model.fit(batches(), steps_per_run=4, callbacks=[bar], verbose=1)
+    assert moves == [3, 7, 11]
+
+
+def test_an_exception_in_a_callback_leaves_the_model_usable():
+    class Fail(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            raise KeyboardInterrupt
+
+    model = functional()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(batches(), epochs=2, callbacks=[Fail()], verbose=0)
+    assert int(model.optimizer.iterations) == 12
+    with pytest.raises(ValueError, match="can only be called"):
+        model(X)
+    model.fit(batches(), verbose=0)
+    assert int(model.optimizer.iterations) == 24
+
+
+# --- layers replaced
+
+
+def test_layers_are_replaced():
+    x = keras.Input((3,), dtype="int32")
+    embedding = keras.layers.Embedding(5, 2)
+    y = keras.layers.Dense(1)(keras.layers.Flatten()(embedding(x)))
+    plain = first_keras.Model(x, y)
+    replaced = first_keras.Model(x, y, layer_replacement=True)
+    kinds = [type(layer) for layer in replaced.layers]
+    assert ipu.layers.Embedding in kinds and keras.layers.Embedding not in kinds
+    for one, two in zip(plain.get_weights(), replaced.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, two)
+    rows = np.arange(12, dtype=np.int32).reshape(4, 3) % 5
+    np.testing.assert_array_equal(
+        plain.predict(rows, batch_size=2), replaced.predict(rows, batch_size=2)
+    )
+    stack = [keras.layers.Embedding(5, 2), keras.layers.Dense(1)]
+    model = first_keras.Sequential(stack, layer_replacement=True)
+    assert type(model.layers[0]) is ipu.layers.Embedding
+    assert model.layers[1] is stack[1]
+    with pytest.raises(NotImplementedError, match="mask_zero"):
+        layers = [keras.layers.Embedding(5, 2, mask_zero=True)]
+        first_keras.Sequential(layers, layer_replacement=True)
+
+
+def test_arguments_that_a_replacement_does_not_take():
+    class LayerNormalization(keras.layers.Layer):
+        def get_config(self):
+            return {**super().get_config(), "strange": 1}
+
+    with pytest.raises(RuntimeError, match="Could not substitute Keras LayerNorm"):
+        first_keras.Sequential([LayerNormalization()], layer_replacement=True)
