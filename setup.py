@@ -252,7 +252,7 @@ def named_for_archives() -> list[str]:
     """What a source archive holds beside the sources of the extension."""
     patterns = {
         "ipu_core": ("**/*.h", "**/*.def", "**/*.md"),
-        "tests": ("**/*.py", "**/*.c", "**/*.h"),
+        "tests": ("**/*.py", "**/*.c", "**/*.h", "golden/**/*.txt"),
         "benchmarks": ("**/*.py", "**/*.c", "**/*.md"),
     }
     return sorted(

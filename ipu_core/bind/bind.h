@@ -25,7 +25,8 @@
     X(outfeed) \
     X(dataset) \
     X(dataset_iterator) \
-    X(feeder)
+    X(feeder) \
+    X(schedule)
 
 enum { IPU_PY_MAX_THREADS = 256 };
 

@@ -109,7 +109,9 @@ typedef struct ipu_routine {
     uint32_t stage;
 } ipu_routine;
 
-/* How many slots a ring needs which `writer` fills and `reader` empties, a slot for
+/* This and what follows wants schedules that were checked.
+ *
+ * How many slots a ring needs which `writer` fills and `reader` empties, a slot for
  * each micro-batch, when the slot of micro-batch m is m mod *out. No deadlock comes
  * from rings of this size: every step of the timetable finds room in them, so the IPUs'
  * lists get through in whatever order IPUs go on. */
