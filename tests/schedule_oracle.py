@@ -2,9 +2,9 @@
 """Runs schedules as an engine does, in Python, and compares with a plain loop.
 
 IPUs go on in random order, each along its own list, and talk through rings of exactly
-as many slots as `Schedule.slots` says. A ring whose slot is taken makes its writer wait;
-so a deadlock, a value that was overwritten, and a gradient that is added out of order
-all show.
+as many slots as `Schedule.slots` says. A ring whose slot is taken makes its writer
+wait; so a deadlock, a value that was overwritten, and a gradient that is added out of
+order all show.
 """
 
 from __future__ import annotations
