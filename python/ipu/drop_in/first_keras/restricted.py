@@ -17,9 +17,11 @@ from ipu._placement import current_device, on_host
 from ipu.drop_in.first_keras import runs
 from ipu.drop_in.first_keras.feeds import feed_of
 from ipu.drop_in.first_keras.steps import plan_steps
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras import _names
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.history import History
+from ipu.keras.engine.device_steps import AccumulatedSteps, PlainSteps, Steps
 from ipu.keras.engine.model import Model
 from ipu.keras.optimizers import Optimizer
 
@@ -49,11 +51,13 @@ class FirstGeneration(Model):
 
     Attributes:
         _accumulated: Mini-batches of a step.
+        _accumulation_dtype: Dtype of the sums of gradients; see :class:`Model`.
         _extra: Keyword arguments of ``fit``, ``evaluate`` and ``predict`` that the
             class takes beside the named ones.
     """
 
     _accumulated = 1
+    _accumulation_dtype: Any = None
     _extra: Iterable[str] = ()
     _is_running = False
 
@@ -377,16 +381,19 @@ class FirstGeneration(Model):
             self.replication_factor,
             steps_per_run,
         )
-        if mode == "train" and self._accumulated > 1:
-            raise tf.errors.UnimplementedError(
-                "Gradient accumulation is not there yet. Received: "
-                f"accumulation_count={self._accumulated}. Set it to 1."
-            )
         self._prepare(mode, feed.dataset.element_spec)
         if mode == "train" and not self.trainable_variables:
             kind = "Sequential" if hasattr(self, "_stack") else "Model"
             raise ValueError(f"{kind} must have at least one trainable parameter.")
         return runs.run(self, mode, feed, plan, **options)
+
+    def _steps(self, mode: str) -> Steps:
+        """What a call of the device does with mini-batches."""
+        step = self._device_step(mode)
+        if mode != "train" or self._accumulated == 1:
+            return PlainSteps(step)
+        dtype = self._accumulation_dtype
+        return AccumulatedSteps(self, step, self._accumulated, Method.SUM, dtype)
 
     @contextlib.contextmanager
     def _running(self) -> Iterator[None]:

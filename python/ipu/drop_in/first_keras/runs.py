@@ -51,6 +51,15 @@ class _Loop(DeviceLoop):
         _ = self._infeed.initializer
 
 
+def _as_it_is(values: Any) -> Any:
+    return values
+
+
+def _in_line(values: Any) -> Any:
+    """The results of all replicas, (mini-batches, replicas, ...), one after another."""
+    return values.reshape(-1, *values.shape[2:])
+
+
 def run(
     model: FirstGeneration,
     mode: str,
@@ -87,7 +96,11 @@ def run(
     options = {} if prefetch_depth is None else {"prefetch_depth": prefetch_depth}
     per_call = plan.per_run * model._accumulated
     loop = _Loop(
-        model._device_step(mode), feed.dataset, per_call, infeed_options=options
+        model._steps(mode),
+        feed.dataset,
+        per_call,
+        infeed_options=options,
+        over_replicas=_in_line if model.replication_factor > 1 else _as_it_is,
     )
     results: Nest = {}
     try:
