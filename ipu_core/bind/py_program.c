@@ -329,7 +329,13 @@ program_get_stats(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *
 program_get_flops(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyFloat_FromDouble(ipu_program_flops(((py_program *)object)->program));
+    return PyFloat_FromDouble(ipu_program_cost(((py_program *)object)->program).flops);
+}
+
+static PyObject *
+program_get_bytes(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyFloat_FromDouble(ipu_program_cost(((py_program *)object)->program).bytes);
 }
 
 static PyObject *
@@ -379,6 +385,9 @@ static PyGetSetDef program_getset[] = {
     {"flops", program_get_flops, NULL,
      "Operations of one run: bodies as often as their loops turn at most, once where "
      "that is not known.",
+     NULL},
+    {"bytes", program_get_bytes, NULL,
+     "Bytes that the operations of one run read and write, counted as for flops.",
      NULL},
     {"input_types", program_get_inputs, NULL, "(dtype, shape) of each input.", NULL},
     {"has_queues", program_get_queues, NULL, "Whether it uses an infeed or outfeed.",

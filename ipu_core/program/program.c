@@ -20,10 +20,10 @@ ipu_program_holds(const ipu_program *program, uint32_t resource)
     return holds;
 }
 
-static double
-flops_of_stream(const ipu_stream *stream)
+static ipu_cost
+cost_of_stream(const ipu_stream *stream)
 {
-    double total = 0.0;
+    ipu_cost total = {0.0, 0.0};
     double turns = 1.0; /* of the loops around the instruction, multiplied */
     for (size_t i = 0; i < stream->instructions.count; i++) {
         const ipu_instruction *instruction = &stream->instructions.items[i];
@@ -36,17 +36,20 @@ flops_of_stream(const ipu_stream *stream)
         }
         double bound = loop->bound > 0 ? (double)loop->bound : 1.0;
         turns = begins ? turns * bound : ends ? turns / bound : turns;
-        total += turns * instruction->cost.flops;
+        total.flops += turns * instruction->cost.flops;
+        total.bytes += turns * instruction->cost.bytes;
     }
     return total;
 }
 
-double
-ipu_program_flops(const ipu_program *program)
+ipu_cost
+ipu_program_cost(const ipu_program *program)
 {
-    double total = 0.0;
+    ipu_cost total = {0.0, 0.0};
     for (size_t s = 0; s < program->streams.count; s++) {
-        total += flops_of_stream(&program->streams.items[s]);
+        ipu_cost cost = cost_of_stream(&program->streams.items[s]);
+        total.flops += cost.flops;
+        total.bytes += cost.bytes;
     }
     return total;
 }

@@ -143,9 +143,9 @@ ipu_program_infeed_base(const ipu_program *program, uint32_t resource)
 
 /* How many elements of infeed `resource` the streams hold at most. */
 uint32_t ipu_program_holds(const ipu_program *program, uint32_t resource);
-/* Floating-point operations of one run: bodies as often as their loops can turn at
- * most, once where nothing is known of that; of branches all. */
-double ipu_program_flops(const ipu_program *program);
+/* What one run costs: bodies as often as their loops can turn at most, once where
+ * nothing is known of that; of branches all. */
+ipu_cost ipu_program_cost(const ipu_program *program);
 
 typedef struct ipu_compile_options {
     ipu_kernel_variant variant;

@@ -39,10 +39,12 @@ if TYPE_CHECKING:
         tf,
         utils,
     )
+    from ipu.keras.engine.auto_stages import auto_stages
     from ipu.ops import pipelining_ops
 
 __all__ = [
     "__version__",
+    "auto_stages",
     "autoshard",
     "config",
     "dataset_benchmark",
@@ -72,7 +74,13 @@ _core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
 _BELOW = {"pipelining_ops": "ipu.ops.pipelining_ops"}
 
 
+# names that are no modules
+_FUNCTIONS = {"auto_stages": "ipu.keras.engine.auto_stages"}
+
+
 def __getattr__(name: str) -> object:
+    if name in _FUNCTIONS:
+        return getattr(_importlib.import_module(_FUNCTIONS[name]), name)
     if name in __all__:
         return _importlib.import_module(_BELOW.get(name, f"ipu.{name}"))
     if name.startswith("_"):

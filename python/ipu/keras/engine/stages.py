@@ -193,6 +193,9 @@ class Stages:
             check_chain(self._stage_units(), tree)
         if self._stage_kind != "Sequential" or self.built:
             check_dependencies(flatten(self, tree))
+        self._assign_stages(tree)
+
+    def _assign_stages(self, tree: StageTree) -> None:
         self._assigned_stages = tree
         self._stages_reset = False
         self._drop_programs()
