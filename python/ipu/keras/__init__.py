@@ -35,6 +35,7 @@ from ipu.keras import (
 )
 from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
 from ipu.keras.engine.model import Model
+from ipu.keras.engine.pipeline_models import PipelineModel, SequentialPipelineModel
 from ipu.keras.engine.pipeline_stage import PipelineStage
 from ipu.keras.engine.sequential import Sequential
 from ipu.keras.engine.stage_assignment import (
@@ -57,11 +58,13 @@ __all__ = [
     "Model",
     "ModelLayerPipelineStageAssignment",
     "NestedModelPipelineStageAssignment",
+    "PipelineModel",
     "PipelineStage",
     "ReplicatedMetricReductionMethod",
     "Sequential",
     "SequentialLayerPipelineStageAssignment",
     "SequentialNestedModelPipelineStageAssignment",
+    "SequentialPipelineModel",
     "activations",
     "backend",
     "callbacks",

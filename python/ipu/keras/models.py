@@ -12,6 +12,7 @@ from ipu.keras import _names
 from ipu.keras.engine import saving
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.model import Model
+from ipu.keras.engine.pipeline_models import PipelineModel, SequentialPipelineModel
 from ipu.keras.engine.sequential import Sequential
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
@@ -19,7 +20,9 @@ from ipu.keras.layers.input_layer import InputLayer
 __all__ = [
     "Functional",
     "Model",
+    "PipelineModel",
     "Sequential",
+    "SequentialPipelineModel",
     "clone_model",
     "load_model",
     "model_from_config",
@@ -27,7 +30,13 @@ __all__ = [
     "save_model",
 ]
 
-CLASSES = ("Functional", "Model", "Sequential")
+CLASSES = (
+    "Functional",
+    "Model",
+    "PipelineModel",
+    "Sequential",
+    "SequentialPipelineModel",
+)
 
 
 def clone_model(
@@ -77,6 +86,8 @@ def clone_model(
             other.add(copy(layer))
         if model._is_connected and not other._is_connected:
             other.build(model._first_symbol.shape)
+        if isinstance(model, SequentialPipelineModel):
+            return type(model)._made_of(other, model.get_config())
         other._restore_options(model._options_config())
         return other
     copies = {layer: copy(layer) for layer in model._graph_layers}
@@ -87,11 +98,11 @@ def clone_model(
             continue
         args, kwargs = node.fill(values)
         _note(node.outputs, copies[node.layer](*args, **kwargs), values)
-    copied = Functional(
-        _filled(model._nested_inputs, values),
-        _filled(model._nested_outputs, values),
-        name=model.name,
-    )
+    inputs = _filled(model._nested_inputs, values)
+    outputs = _filled(model._nested_outputs, values)
+    if isinstance(model, PipelineModel):
+        return type(model)._made_of(inputs, outputs, model.get_config())
+    copied = Functional(inputs, outputs, name=model.name)
     copied._restore_options(model._options_config())
     return copied
 

@@ -145,6 +145,8 @@ class Pipeline(NamedTuple):
         accumulate_outfeed: Whether the outfeed gets sums.
         reduction_method: How the gradients of an update become one.
         options: More keyword arguments for ``pipelining_ops.pipeline``.
+        serialized: How many steps a stage loops over at a time; ``of_update`` counts
+            such groups.
     """
 
     of_update: int
@@ -152,6 +154,7 @@ class Pipeline(NamedTuple):
     accumulate_outfeed: bool
     reduction_method: Any
     options: dict[str, Any]
+    serialized: int = 1
 
 
 class PipelinedSteps:
@@ -178,19 +181,21 @@ class PipelinedSteps:
     ) -> None:
         """Trace the pipeline; see ``Steps``."""
         del rows
-        of_update, mapping, accumulates, method, options = self._pipeline
+        of_update, mapping, accumulates, method, options, serialized = self._pipeline
         step = self._step = StagedStep(
             self._model,
             self._mode,
             lambda args, kwargs: _element(infeed, args, kwargs),
             self._class_weight,
-            parts=of_update if accumulates else 1,
+            parts=of_update * serialized if accumulates else 1,
         )
         arguments: dict[str, Any] = dict(options)
         if mapping is not None:
             arguments["device_mapping"] = mapping
         if accumulates:
             arguments["accumulate_outfeed"] = True
+        if serialized > 1:
+            arguments["batch_serialization_iterations"] = serialized
         if self._mode == "train":
             arguments["optimizer_function"] = self._optimizer_function
             arguments["reduction_method"] = method
@@ -200,7 +205,7 @@ class PipelinedSteps:
         pipelining_ops.pipeline(
             step.functions,
             gradient_accumulation_count=of_update,
-            repeat_count=count // of_update,
+            repeat_count=count // (of_update * serialized),
             infeed_queue=infeed,
             outfeed_queue=outfeed,
             name=self._model.name,
@@ -224,6 +229,6 @@ class PipelinedSteps:
 
     def steps_of(self, results: int) -> int:
         """One entry for each step, or for as many as are added up."""
-        return results * (
-            self._pipeline.of_update if self._pipeline.accumulate_outfeed else 1
-        )
+        if not self._pipeline.accumulate_outfeed:
+            return results
+        return results * self._pipeline.of_update * self._pipeline.serialized

@@ -192,12 +192,21 @@ def make_steps(
     _check_divides(execution, per_execution)
     if execution.is_pipelined:
         sums = bool(model._pipelining_accumulate_outfeed) and mode != "predict"
+        of_run = per_update if mode == "train" else per_execution
+        serialized = model._serialized
+        if of_run % serialized != 0:
+            raise ValueError(
+                f"An execution of {of_run} steps cannot be cut into groups of "
+                f"batch_serialization_iterations={serialized}. Give `compile` a "
+                "steps_per_execution that can."
+            )
         pipeline = Pipeline(
-            per_update if mode == "train" else per_execution,
+            of_run // serialized,
             model._pipelining_device_mapping,
             sums,
             model._accumulation_reduction,
             model._pipelining_kwargs,
+            serialized,
         )
         return PipelinedSteps(model, mode, pipeline, class_weight)
     step = model._device_step(mode, class_weight)

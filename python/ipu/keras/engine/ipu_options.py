@@ -81,6 +81,7 @@ class IPUOptions(Stages):
         self._pipelining_device_mapping: list[int] | None = None
         self._pipelining_accumulate_outfeed: bool | None = None
         self._pipelining_kwargs: dict[str, Any] = {}
+        self._serialized = 1  # batches that a stage loops over at a time
         self._replicated_reduction = ReplicatedMetricReductionMethod.NONE
         self._asynchronous_callbacks = False
         self._infeed_options: dict[str, Any] = {}
@@ -264,6 +265,10 @@ class IPUOptions(Stages):
             "It is set automatically by Keras.",
         )
         self._outfeed_options = dict(kwargs)
+
+    def _default_execution(self) -> int:
+        """``steps_per_execution`` where ``compile`` is not told one."""
+        return 1
 
     # --- in files ---------------------------------------------------------------------
 

@@ -90,7 +90,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 "Keras models cannot run eagerly when using `IPUStrategy`. Set "
                 "`run_eagerly=False` when calling `compile`."
             )
-        k = 1 if steps_per_execution is None else steps_per_execution
+        k = steps_per_execution
+        k = self._default_execution() if k is None else k
         if isinstance(k, bool) or int(k) != k or k < 1:
             raise ValueError(
                 "`steps_per_execution` must be a positive integer. "
