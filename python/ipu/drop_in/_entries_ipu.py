@@ -64,7 +64,12 @@ IPU: dict[str, Entry] = {
     ),
     f"{_ROOT}.utils": entry("ipu.utils", f"{_INS}.event_trace"),
     f"{_ROOT}.keras": Entry(
-        ("ipu.keras",), renamed("ipu.drop_in.first_keras", "Model Sequential")
+        ("ipu.keras",),
+        renamed(
+            "ipu.drop_in.first_keras",
+            "Model Sequential PipelineModel SequentialPipelineModel "
+            "PipelineSequential PipelinedModel",
+        ),
     ),
     f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.keras.optimizers": Entry(),

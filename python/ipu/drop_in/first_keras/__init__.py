@@ -8,5 +8,18 @@ the originals did. They are served to old programs only.
 from __future__ import annotations
 
 from ipu.drop_in.first_keras.models import Model, Sequential
+from ipu.drop_in.first_keras.pipelines import (
+    PipelinedModel,
+    PipelineModel,
+    PipelineSequential,
+    SequentialPipelineModel,
+)
 
-__all__ = ["Model", "Sequential"]
+__all__ = [
+    "Model",
+    "PipelineModel",
+    "PipelineSequential",
+    "PipelinedModel",
+    "Sequential",
+    "SequentialPipelineModel",
+]

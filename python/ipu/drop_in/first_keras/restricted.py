@@ -8,6 +8,7 @@ cannot be called, saved whole or given validation data.
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -41,9 +42,9 @@ def checked_count(name: str, value: Any) -> int:
     Raises:
         ValueError: It is no positive integer.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
-    return value
+    return operator.index(value)
 
 
 class FirstGeneration(Model):
@@ -73,14 +74,21 @@ class FirstGeneration(Model):
         """How many replicas run on the current device.
 
         Raises:
-            ValueError: The current device is no IPU.
+            ValueError: The current device is no IPU, or has too few.
         """
         if not _strategy_state.has_strategy() or on_host():
             raise ValueError(
                 f"{type(self).__name__} can only be used on an IPU device. Make it, "
                 "and call it, inside `with strategy.scope():` of an IPUStrategy."
             )
-        return max(current_device().num_ipus // self.shard_count, 1)
+        ipus, needed = current_device().num_ipus, self.shard_count
+        if ipus < needed:
+            raise ValueError(
+                f"Current device has {ipus} IPUs attached, however the current model "
+                f"requires a multiple of {needed} IPUs. Select that many in the "
+                "configuration, or map several stages to one IPU: device_mapping=..."
+            )
+        return ipus // needed
 
     # --- what it does not do ----------------------------------------------------------
 
@@ -368,7 +376,6 @@ class FirstGeneration(Model):
         extra: dict[str, Any],
         **options: Any,
     ) -> tuple[History, Nest]:
-        del extra
         owner = type(self).__name__
         mode = {"fit": "train", "evaluate": "test", "predict": "predict"}[call]
         feed = feed_of(owner, call, x, y, batch_size, steps)
@@ -385,10 +392,16 @@ class FirstGeneration(Model):
         if mode == "train" and not self.trainable_variables:
             kind = "Sequential" if hasattr(self, "_stack") else "Model"
             raise ValueError(f"{kind} must have at least one trainable parameter.")
-        return runs.run(self, mode, feed, plan, **options)
+        return runs.run(self, mode, feed, plan, self._steps(mode, extra), **options)
 
-    def _steps(self, mode: str) -> Steps:
-        """What a call of the device does with mini-batches."""
+    def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
+        """What a call of the device does with mini-batches.
+
+        Args:
+            mode: ``"train"``, ``"test"`` or ``"predict"``.
+            extra: What ``fit`` and its like got beside their own arguments.
+        """
+        del extra
         step = self._device_step(mode)
         if mode != "train" or self._accumulated == 1:
             return PlainSteps(step)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ipu.drop_in.first_keras.feeds import Feed
     from ipu.drop_in.first_keras.restricted import FirstGeneration
     from ipu.drop_in.first_keras.steps import StepPlan
+    from ipu.keras.engine.device_steps import Steps
 
 __all__ = ["run"]
 
@@ -65,6 +66,7 @@ def run(
     mode: str,
     feed: Feed,
     plan: StepPlan,
+    steps: Steps,
     callbacks: Any,
     verbose: Any,
     prefetch_depth: int | None = None,
@@ -78,6 +80,7 @@ def run(
         mode: ``"train"``, ``"test"`` or ``"predict"``.
         feed: The data.
         plan: The steps.
+        steps: What a call of the device does.
         callbacks: What the user gave.
         verbose: 0 for silence.
         prefetch_depth: For the infeed.
@@ -96,7 +99,7 @@ def run(
     options = {} if prefetch_depth is None else {"prefetch_depth": prefetch_depth}
     per_call = plan.per_run * model._accumulated
     loop = _Loop(
-        model._steps(mode),
+        steps,
         feed.dataset,
         per_call,
         infeed_options=options,

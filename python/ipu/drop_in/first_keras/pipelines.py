@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT
+"""``PipelineModel`` and ``SequentialPipelineModel`` of ``ipu.keras`` in SDK 1."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple, NoReturn
+
+from ipu.drop_in.first_keras import replacement
+from ipu.drop_in.first_keras.models import Sequential, symbols
+from ipu.drop_in.first_keras.restricted import FirstGeneration, checked_count
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu.keras.engine.device_steps import Pipeline, PipelinedSteps, Steps
+from ipu.keras.engine.functional import Functional
+from ipu.keras.layers.base_layer import Layer
+from ipu.ops import pipelining_ops
+
+__all__ = [
+    "PipelineModel",
+    "PipelineSequential",
+    "PipelinedModel",
+    "SequentialPipelineModel",
+]
+
+# what the models say to `pipelining_ops.pipeline` by themselves
+_SETTLED = frozenset(
+    "computational_stages gradient_accumulation_count repeat_count infeed_queue inputs "
+    "outfeed_queue optimizer_function device_mapping batch_serialization_iterations "
+    "outfeed_loss outfeed_mask accumulate_outfeed reduction_method name".split()
+)
+
+
+class _SerializedSteps(PipelinedSteps):
+    """A pipeline whose stages each loop over several mini-batches at a time.
+
+    Args:
+        iterations: How many; what is counted are mini-batches.
+        **arguments: As for ``PipelinedSteps``.
+    """
+
+    def __init__(self, iterations: int, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._iterations = iterations
+
+    def build(
+        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
+    ) -> None:
+        """Trace the pipeline; see ``Steps``."""
+        super().build(count // self._iterations, infeed, outfeed, rows)
+
+
+class PipelineOptions(NamedTuple):
+    """The arguments of both models, in their order.
+
+    Attributes:
+        gradient_accumulation_count: Mini-batches of a run of the pipeline, after which
+            weights are updated with the sums of their gradients.
+        gradient_accumulation_dtype: Dtype of the sums: None for the variables', a
+            dtype, or a function of the variable.
+        batch_serialization_iterations: How many mini-batches a stage loops over at a
+            time; a run has as many times more of them.
+        device_mapping: The IPU of each stage; None for one each.
+        pipeline_schedule: A ``PipelineSchedule``; None for Grouped.
+        recomputation_mode: A ``RecomputationMode``.
+        forward_propagation_stages_poplar_options: This and the next eight go to
+            ``pipelining_ops.pipeline`` as they are.
+        layer_replacement: Whether layers of Keras become the IPU's of the same name.
+    """
+
+    gradient_accumulation_count: int
+    gradient_accumulation_dtype: Any = None
+    batch_serialization_iterations: int = 1
+    device_mapping: list[int] | None = None
+    pipeline_schedule: Any = None
+    recomputation_mode: Any = None
+    forward_propagation_stages_poplar_options: Any = None
+    backward_propagation_stages_poplar_options: Any = None
+    weight_update_poplar_options: Any = None
+    replicated_optimizer_state_sharding: bool = False
+    offload_activations: bool | None = None
+    offload_gradient_accumulation_buffers: bool | None = None
+    replicated_weight_sharding: bool | None = None
+    offload_weights: bool | None = None
+    layer_replacement: bool = False
+
+    @classmethod
+    def taken(cls, owner: str, *args: Any, **kwargs: Any) -> PipelineOptions:
+        """The options that a model of class ``owner`` was given.
+
+        Raises:
+            TypeError: One is missing or not known.
+            ValueError: A count is no positive integer.
+        """
+        try:
+            options = cls(*args, **kwargs)
+        except TypeError as error:
+            text = str(error).partition("() ")[2]
+            raise TypeError(f"{owner}() {text}") from None
+        for name in ("gradient_accumulation_count", "batch_serialization_iterations"):
+            checked_count(name, getattr(options, name))
+        return options
+
+    def for_pipeline(self) -> dict[str, Any]:
+        """What ``pipelining_ops.pipeline`` is told beside counts and stages."""
+        own = ("gradient_accumulation_count", "device_mapping", "layer_replacement")
+        return {
+            name: value
+            for name, value in self._asdict().items()
+            if name not in own and value is not None
+        }
+
+
+class _Pipelined(FirstGeneration):
+    """What the two have in common."""
+
+    def _init_pipeline(self, stages: list[int], options: PipelineOptions) -> None:
+        """Settle the stage of each layer, or of each call, and the options."""
+        self._assigned_stages = list(stages)
+        self._options = options
+        serialized = options.batch_serialization_iterations
+        self._accumulated = options.gradient_accumulation_count * serialized
+
+    @property
+    def shard_count(self) -> int:
+        """How many IPUs a replica takes: a power of two."""
+        mapping = self._options.device_mapping
+        last = max(mapping) if mapping else self._stage_count() - 1
+        return 1 << last.bit_length()
+
+    def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
+        options = self._options
+        return _SerializedSteps(
+            options.batch_serialization_iterations,
+            model=self,
+            mode=mode,
+            pipeline=Pipeline(
+                options.gradient_accumulation_count,
+                options.device_mapping,
+                False,
+                Method.SUM,
+                {**options.for_pipeline(), **extra},
+            ),
+        )
+
+    @property
+    def _extra(self) -> list[str]:  # type: ignore[override]
+        parameters = inspect.signature(pipelining_ops.pipeline).parameters
+        return [name for name in parameters if name not in _SETTLED]
+
+
+class PipelineModel(_Pipelined, Functional):
+    """A functional model in stages on several IPUs.
+
+    Layers are on the stage of the ``PipelineStage`` in which they are made.
+
+    Args:
+        *args: ``inputs, outputs``, and ``name``.
+        **kwargs: The same by name, ``trainable``; and the fields of
+            :class:`PipelineOptions`, of which ``gradient_accumulation_count`` is
+            required.
+
+    Raises:
+        TypeError: An argument is missing or not known.
+        ValueError: Inputs or outputs are missing, a layer has no stage, a stage no
+            layer, or a layer runs after one of a later stage.
+
+    Source: ``ipu.keras.PipelineModel`` of SDK 1.4.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        fields = PipelineOptions._fields
+        named = {name: kwargs.pop(name) for name in fields if name in kwargs}
+        options = PipelineOptions.taken(type(self).__name__, **named)
+        given = symbols(args, kwargs)
+        if options.layer_replacement:
+            given.update(replacement.in_graph(given["inputs"], given["outputs"]))
+        Functional.__init__(self, **given)
+        self._init_pipeline(self._checked_stages(), options)
+
+    def _checked_stages(self) -> list[int]:
+        """The stages of the layers, in the order in which these run."""
+        stages: list[int] = []
+        for place, unit in enumerate(self._stage_units()):
+            stage, name = unit.layer._pipeline_stage, unit.layer.name
+            if stage is None:
+                raise ValueError(
+                    "All layers of a pipelined model must have an associated pipeline "
+                    f"stage. However, {name} has not been assigned to one. Make it "
+                    "inside `with ipu.keras.PipelineStage(n):`."
+                )
+            if stages and stage < stages[-1]:
+                raise ValueError(
+                    f"Post order execution node #{place} has stage {stage}, but "
+                    f"previous node had stage {stages[-1]}. Layers run in the order of "
+                    f"their depth, and {name} would go back to an earlier stage."
+                )
+            stages.append(stage)
+        _check_no_gap(stages, max(stages, default=0) + 1)
+        return stages
+
+
+class SequentialPipelineModel(_Pipelined, Sequential):
+    """A stack of layers in stages on several IPUs.
+
+    Args:
+        stages: A list of lists of layers, one for each stage.
+        *args: The fields of :class:`PipelineOptions` in their order, of which
+            ``gradient_accumulation_count`` is required.
+        name: A name.
+        **kwargs: The same by name.
+
+    Raises:
+        TypeError: An argument is missing or not known.
+        ValueError: ``stages`` is no list of lists of layers.
+
+    Source: ``ipu.keras.SequentialPipelineModel`` of SDK 1.4; SDK 2.0 calls it
+    ``PipelineSequential``.
+    """
+
+    def __init__(
+        self,
+        stages: list[list[Layer]],
+        *args: Any,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        options = PipelineOptions.taken(type(self).__name__, *args, **kwargs)
+        if not isinstance(stages, list) or not stages:
+            raise ValueError(
+                "An IPU pipeline must take a non-empty list of stages, each a list of "
+                f"layers. Received: {stages!r}."
+            )
+        for stage in stages:
+            if not isinstance(stage, list):
+                raise ValueError(
+                    "An IPU pipeline may only contain lists of stages, each a list of "
+                    f"layers. Received: {stage!r} ({type(stage).__name__})."
+                )
+            for layer in stage:
+                if not isinstance(layer, Layer):
+                    raise ValueError(
+                        "A stage of an IPU pipeline must contain only Keras Layers. "
+                        f"Received: {layer!r} ({type(layer).__name__})."
+                    )
+        numbers = [number for number, stage in enumerate(stages) for _ in stage]
+        _check_no_gap(numbers, len(stages))
+        layers = [layer for stage in stages for layer in stage]
+        if options.layer_replacement:
+            layers = [replacement.of(layer) for layer in layers]
+        self._fill(layers, name)
+        self._init_pipeline(numbers, options)
+
+
+PipelineSequential = SequentialPipelineModel
+
+
+def _check_no_gap(stages: list[int], count: int) -> None:
+    missing = sorted(set(range(count)) - set(stages))
+    if missing:
+        raise ValueError(
+            "Stages must be numbered 0, 1, 2, ... without a gap, and each needs a "
+            f"layer. Received: {count} stages, with no layer on stage {missing[0]}."
+        )
+
+
+def PipelinedModel(*args: Any, **kwargs: Any) -> NoReturn:
+    """The name of an early release.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    del args, kwargs
+    raise NotImplementedError(
+        "ipu.keras.PipelinedModel is no more: use ipu.keras.PipelineModel, or "
+        "ipu.keras.SequentialPipelineModel for a stack of layers."
+    )

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: MIT
+"""Pipelines of `tensorflow.python.ipu.keras` in the first generation."""
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import drop_in, keras
+from ipu.drop_in import first_keras
+from ipu.drop_in.first_keras.pipelines import PipelineOptions
+from ipu.ipu_strategy import IPUStrategy
+from ipu.keras import PipelineStage
+
+RNG = np.random.default_rng(7)
+X = RNG.normal(size=(64, 6)).astype(np.float32)
+Y = (X[:, :1] > 0).astype(np.float32)
+BATCH = 2
+Dense = keras.layers.Dense
+
+
+def configure(ipus):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+@pytest.fixture(autouse=True)
+def one_ipu():
+    yield
+    configure(1)
+
+
+def scope(ipus=1):
+    configure(ipus)
+    return IPUStrategy().scope()
+
+
+def layers():
+    units = [8, 7, 5]
+    return [*(Dense(n, activation="tanh") for n in units), Dense(1)]
+
+
+def stacked(mapping=None, count=4, **kwargs):
+    """Four stages, or with no count the same layers in one loop."""
+    keras.utils.set_random_seed(3)
+    if count is None:
+        return first_keras.Sequential(layers(), **kwargs)
+    stages = [[layer] for layer in layers()]
+    return first_keras.SequentialPipelineModel(
+        stages, count, device_mapping=mapping, **kwargs
+    )
+
+
+def branched(mapping=None, count=4, **kwargs):
+    """Four stages with a branch in each of the middle ones."""
+    keras.utils.set_random_seed(3)
+    inputs = keras.Input((6,))
+    with PipelineStage(0):
+        x = Dense(8, activation="tanh")(inputs)
+    with PipelineStage(1):
+        a = Dense(5, activation="relu")(x)
+    with PipelineStage(2):
+        b = Dense(5, activation="relu")(x)
+    with PipelineStage(3):
+        x = keras.layers.Concatenate()([a, b])
+        x = Dense(1)(x)
+    if count is None:
+        return first_keras.Model(inputs, x, **kwargs)
+    return first_keras.PipelineModel(
+        inputs, x, gradient_accumulation_count=count, device_mapping=mapping, **kwargs
+    )
+
+
+# --- where they are
+
+
+def test_they_are_served_to_old_programs_only():
+    drop_in.install()
+    try:
+        from tensorflow.python import ipu as served
+
+        for name in (
+            "PipelineModel",
+            "SequentialPipelineModel",
+            "PipelineSequential",
+            "PipelinedModel",
+        ):
+            assert getattr(served.keras, name) is getattr(first_keras, name)
+        assert served.keras.PipelineStage is PipelineStage
+    finally:
+        drop_in.uninstall()
+    assert first_keras.PipelineSequential is first_keras.SequentialPipelineModel
+    with pytest.raises(
+        NotImplementedError, match=r"PipelineModel.*SequentialPipelineM"
+    ):
+        first_keras.PipelinedModel([], 3)
+
+
+# --- constructors
+
+
+def test_the_order_of_arguments():
+    names = """
+        gradient_accumulation_count gradient_accumulation_dtype
+        batch_serialization_iterations device_mapping pipeline_schedule
+        recomputation_mode forward_propagation_stages_poplar_options
+        backward_propagation_stages_poplar_options weight_update_poplar_options
+        replicated_optimizer_state_sharding offload_activations
+        offload_gradient_accumulation_buffers replicated_weight_sharding
+        offload_weights layer_replacement
+        """
+    assert list(PipelineOptions._fields) == names.split()
+
+
+def test_stacks_are_checked():
+    kind = first_keras.SequentialPipelineModel
+    with scope():
+        for wrong in ([], None, Dense(1)):
+            with pytest.raises(
+                ValueError, match="must take a non-empty list of stages"
+            ):
+                kind(wrong, 4)
+        with pytest.raises(ValueError, match="may only contain lists of stages,"):
+            kind([[Dense(1)], Dense(1)], 4)
+        with pytest.raises(ValueError, match="must contain only Keras Layers"):
+            kind([[Dense(1)], ["relu"]], 4)
+        with pytest.raises(ValueError, match="no layer on stage 1"):
+            kind([[Dense(1)], [], [Dense(1)]], 4)
+        with pytest.raises(TypeError, match=r"SequentialPipelineModel\(\) missing 1"):
+            kind([[Dense(1)], [Dense(1)]])
+        with pytest.raises(TypeError, match=r"Model\(\) got an unexpected .* 'depth'"):
+            kind([[Dense(1)], [Dense(1)]], 4, depth=3)
+        with pytest.raises(ValueError, match="`gradient_accumulation_count` must be a"):
+            kind([[Dense(1)], [Dense(1)]], 0)
+        model = kind(
+            [[Dense(1)], [Dense(2), Dense(3)]], 4, None, 2, [0, 0], name="mine"
+        )
+        assert model.name == "mine" and model._accumulated == 8
+        assert [e.pipeline_stage for e in model.get_pipeline_stage_assignment()] == [
+            0,
+            1,
+            1,
+        ]
+        assert not hasattr(model, "add")
+
+
+def test_networks_are_checked():
+    kind = first_keras.PipelineModel
+    with scope():
+        x = keras.Input((4,))
+        early = Dense(1)
+        with PipelineStage(0):
+            a = Dense(4)(x)
+            b = early(a)
+        with PipelineStage(1):
+            c = Dense(3)(a)
+        with pytest.raises(TypeError, match="gradient_accumulation_count"):
+            kind(x, c)
+        with pytest.raises(ValueError, match="was not provided with 'inputs' and"):
+            kind(x, gradient_accumulation_count=4)
+        words = "All layers of a pipelined model must have an associated pipeline stage"
+        for outputs in (b, Dense(1)(c)):
+            with pytest.raises(ValueError, match=words):
+                kind(x, outputs, gradient_accumulation_count=4)
+        with PipelineStage(0):
+            back = Dense(2)(c)
+        words = (
+            "Post order execution node #2 has stage 0, but previous node had stage 1"
+        )
+        with pytest.raises(ValueError, match=words):
+            kind(x, back, gradient_accumulation_count=4)
+        with PipelineStage(3):
+            far = Dense(2)(c)
+        with pytest.raises(ValueError, match="no layer on stage 2"):
+            kind(x, far, gradient_accumulation_count=4)
+        model = kind(inputs=x, outputs=c, gradient_accumulation_count=4, name="mine")
+        assert model.name == "mine" and model._accumulated == 4
+
+
+def test_a_layer_that_is_called_twice_has_one_stage():
+    with scope():
+        x = keras.Input((4,))
+        with PipelineStage(0):
+            twice = Dense(4)
+            a = twice(twice(x))
+        with PipelineStage(1):
+            b = Dense(1)(a)
+        model = first_keras.PipelineModel(x, b, gradient_accumulation_count=4)
+        stages = [e.pipeline_stage for e in model.get_pipeline_stage_assignment()]
+        assert stages == [0, 0, 1]
+        with PipelineStage(1):
+            again = twice(a)
+        model = first_keras.PipelineModel(x, [a, again], gradient_accumulation_count=4)
+        stages = [e.pipeline_stage for e in model.get_pipeline_stage_assignment()]
+        assert stages == [0, 0, 0]
+
+
+def test_stages_outside_of_a_strategy():
+    with pytest.raises(RuntimeError, match="from within an IPUStrategy context"):
+        PipelineStage(0).__enter__()
+    with pytest.raises(ValueError, match="`stage` of PipelineStage"):
+        PipelineStage(-1)
+    with scope(), PipelineStage(0), pytest.raises(RuntimeError, match="be nested"):
+        PipelineStage(1).__enter__()
+
+
+@pytest.mark.parametrize(
+    "ipus, mapping, shards, replicas",
+    [
+        (4, None, 4, 1),
+        (8, None, 4, 2),
+        (2, [0, 1, 1, 0], 2, 1),
+        (4, [0, 1, 2, 0], 4, 1),
+    ],
+)
+def test_how_many_ipus_and_replicas(ipus, mapping, shards, replicas):
+    with scope(ipus):
+        model = stacked(mapping)
+        assert (model.shard_count, model.replication_factor) == (shards, replicas)
+
+
+def test_too_few_ipus():
+    with scope(2):
+        model = stacked()
+        model.compile("sgd", "mse")
+        words = "Current device has 2 IPUs attached, .* requires a multiple of 4 IPUs"
+        with pytest.raises(ValueError, match=words):
+            model.fit(X, Y, batch_size=BATCH)
+
+
+# --- what they do not do
+
+
+def test_the_restrictions_hold_here_too(tmp_path):
+    with scope():
+        model = branched([0] * 4)
+        model.compile("sgd", "mse")
+        with pytest.raises(
+            ValueError, match="PipelineModel can only be called through"
+        ):
+            model(X)
+        with pytest.raises(NotImplementedError, match="`save` interface"):
+            model.save(tmp_path)
+        with pytest.raises(NotImplementedError, match=r"to fit\(\): validation_data"):
+            model.fit(X, Y, batch_size=BATCH, validation_data=(X, Y))
+        with pytest.raises(
+            TypeError, match="unexpected keyword argument 'infeed_queue'"
+        ):
+            model.fit(X, Y, batch_size=BATCH, infeed_queue=None)
+        with pytest.raises(
+            ValueError, match="to be a multiple of the accumulated batch"
+        ):
+            model.fit(X, Y, batch_size=32)
+        with pytest.raises(
+            ValueError, match="to be a multiple of the accumulated batch"
+        ):
+            model.predict(X, batch_size=32)
+
+
+def test_a_pipeline_without_weights_is_not_trained():
+    with scope():
+        stages = [[keras.layers.Flatten()], [keras.layers.Activation("tanh")]]
+        model = first_keras.SequentialPipelineModel(stages, 4, device_mapping=[0, 0])
+        model.compile("sgd", "mse")
+        with pytest.raises(ValueError, match="Sequential must have at least one train"):
+            model.fit(X, X, batch_size=BATCH)
+
+
+# --- layers replaced
+
+
+def test_layers_are_replaced_in_their_stages():
+    with scope():
+        x = keras.Input((3,), dtype="int32")
+        with PipelineStage(0):
+            y = keras.layers.Embedding(5, 2)(x)
+        with PipelineStage(1):
+            y = Dense(1)(keras.layers.Flatten()(y))
+        model = first_keras.PipelineModel(
+            x, y, gradient_accumulation_count=4, layer_replacement=True
+        )
+        found = model.get_pipeline_stage_assignment()
+        assert type(found[0].layer) is ipu.layers.Embedding
+        assert [e.pipeline_stage for e in found] == [0, 1, 1]
+        stages = [[keras.layers.Embedding(5, 2)], [Dense(1)]]
+        stack = first_keras.SequentialPipelineModel(stages, 4, layer_replacement=True)
+        assert type(stack.layers[0]) is ipu.layers.Embedding
