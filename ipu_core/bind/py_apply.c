@@ -52,6 +52,22 @@ parse_ints(PyObject *object, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out)
 }
 
 static int
+parse_text(PyObject *object, ipu_ctx *ctx, ipu_arena *arena, ipu_attr *out)
+{
+    Py_ssize_t length;
+    const char *given = PyUnicode_AsUTF8AndSize(object, &length);
+    if (given == NULL) {
+        return -1;
+    }
+    out->count = (uint32_t)length;
+    if (ipu_arena_text(ctx, arena, given, (size_t)length, &out->as.text) != IPU_OK) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static int
 parse_attr(PyObject *key, PyObject *value, ipu_ctx *ctx, ipu_arena *arena,
            ipu_attr *out)
 {
@@ -86,8 +102,9 @@ parse_attr(PyObject *key, PyObject *value, ipu_ctx *ctx, ipu_arena *arena,
     case IPU_ATTR_KIND_INTS:
     case IPU_ATTR_KIND_BLOCKS:
         return parse_ints(value, ctx, arena, out);
-    case IPU_ATTR_KIND_BYTES:
     case IPU_ATTR_KIND_TEXT:
+        return parse_text(value, ctx, arena, out);
+    case IPU_ATTR_KIND_BYTES:
         break;
     }
     PyErr_Format(PyExc_ValueError, "attribute %R cannot be given from Python", key);

@@ -441,8 +441,11 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
         return lower_kernel(l, id, node);
     }
     if (ipu_node_holds_blocks(node)) {
-        return ipu_node_is_loop(node) ? ipu__lower_loop(l, id, node)
-                                      : ipu__lower_switch(l, id, node);
+        uint32_t stages;
+        (void)ipu_attrs_ints(node->attrs, IPU_ATTR_DEVICES, &stages);
+        return stages > 0               ? ipu__lower_pipeline(l, id, node)
+               : ipu_node_is_loop(node) ? ipu__lower_loop(l, id, node)
+                                        : ipu__lower_switch(l, id, node);
     }
     switch (node->op) {
     case IPU_OP_ID_CONSTANT:
@@ -465,18 +468,22 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
 }
 
 ipu_status
+ipu__lower_node(lowering *l, ipu_node id)
+{
+    const ipu_node_data *node = ipu_node_of(l->graph, id);
+    ipu_status status = lower_node(l, id, node);
+    if (status != IPU_OK && l->ctx->source.file == NULL) {
+        l->ctx->source = node->source;
+    }
+    return status;
+}
+
+ipu_status
 ipu__lower_block(lowering *l, ipu_block id)
 {
-    for (ipu_node node_id = ipu_block_first(l->graph, id); ipu_is_node(node_id);
-         node_id = ipu_node_next(l->graph, node_id)) {
-        const ipu_node_data *node = ipu_node_of(l->graph, node_id);
-        ipu_status status = lower_node(l, node_id, node);
-        if (status != IPU_OK) {
-            if (l->ctx->source.file == NULL) {
-                l->ctx->source = node->source;
-            }
-            return status;
-        }
+    for (ipu_node node = ipu_block_first(l->graph, id); ipu_is_node(node);
+         node = ipu_node_next(l->graph, node)) {
+        IPU_TRY(ipu__lower_node(l, node));
     }
     return IPU_OK;
 }
@@ -504,6 +511,7 @@ can_be_output(const lowering *l, ipu_place place, size_t bytes)
 {
     return place.space == IPU_SPACE_SLAB && bytes > 0 &&
            l->buffers.items[place.index].bytes == bytes &&
+           l->homes.items[place.index].stream == 0 &&
            l->outputs.items[place.index] == IPU_NO_INDEX;
 }
 
@@ -575,13 +583,13 @@ lower(lowering *l)
         l->resource_map[i] = IPU_NO_INDEX;
     }
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->streams, (ipu_stream){0}));
-    l->stream = &l->program->streams.items[0];
+    ipu__lower_enter_stream(l, 0);
     l->program->micro_batches = 1;
     IPU_TRY(ipu__lower_find_uses(l));
     IPU_TRY(lower_main(l));
     IPU_TRY(store_constants(l));
     IPU_TRY(copy_held(l));
-    return ipu__lower_plan_slab(l);
+    return ipu__lower_plan_slabs(l);
 }
 
 ipu_status
@@ -614,6 +622,7 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     ipu_id_map_free(ctx, &l.input_counts);
     IPU_ARRAY_FREE(ctx, &l.constants);
     IPU_ARRAY_FREE(ctx, &l.buffers);
+    IPU_ARRAY_FREE(ctx, &l.homes);
     IPU_ARRAY_FREE(ctx, &l.reserved);
     IPU_ARRAY_FREE(ctx, &l.loops);
     IPU_ARRAY_FREE(ctx, &l.outputs);

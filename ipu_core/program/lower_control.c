@@ -77,9 +77,9 @@ emit_moves(lowering *l, const ipu_node_data *node, move *moves, size_t count)
     return IPU_OK;
 }
 
-/* The results of a block to where the node's outputs lie. */
-static ipu_status
-move_results(lowering *l, const ipu_node_data *node, ipu_block id)
+ipu_status
+ipu__lower_move_results(lowering *l, const ipu_node_data *node, ipu_block id,
+                        const bool *which)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, id);
     size_t count = 0;
@@ -92,7 +92,8 @@ move_results(lowering *l, const ipu_node_data *node, ipu_block id)
         move m = {.from = root_of(l, block->results.items[i])->place,
                   .to = l->values[output.index].place,
                   .bytes = bytes_of(l, output)};
-        if (!same_buffer(m.from, m.to) && m.bytes > 0) {
+        bool is_asked = which == NULL || which[i];
+        if (is_asked && !same_buffer(m.from, m.to) && m.bytes > 0) {
             moves[count++] = m;
         }
     }
@@ -101,10 +102,8 @@ move_results(lowering *l, const ipu_node_data *node, ipu_block id)
     return status;
 }
 
-/* Behind the node the buffers of its outputs are free for any heir, unless a loop
- * around it wants an output to stay in one. */
-static void
-release_outputs(lowering *l, const ipu_node_data *node)
+void
+ipu__lower_release_outputs(lowering *l, const ipu_node_data *node)
 {
     for (uint32_t i = 0; i < node->output_count; i++) {
         uint32_t output = ipu_node_output(node, i).index;
@@ -174,14 +173,24 @@ can_write_over(lowering *l, int32_t buffer, int32_t last_read, ipu_value result,
     return IPU_OK;
 }
 
-static void
-want(lowering *l, value_info *result, int32_t buffer)
+void
+ipu__lower_want(lowering *l, value_info *result, int32_t buffer)
 {
     result->wanted = buffer;
     l->reserved.items[buffer] = (uint32_t)(result - l->values);
 }
 
 /* --- loops ----------------------------------------------------------------------- */
+
+void
+ipu__lower_place_params(lowering *l, const ipu_node_data *node, uint32_t i)
+{
+    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
+        ipu_value param =
+            ipu_block_of(l->graph, ipu_node_block(node, b))->params.items[i];
+        l->values[param.index].place = l->values[ipu_node_output(node, i).index].place;
+    }
+}
 
 /* The buffer of carried value i: that of its initial value, one that an outer loop
  * wants the final value in, or a new one. */
@@ -204,18 +213,12 @@ place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
                                     bytes_of(l, output)));
         }
     }
-    for (uint32_t b = 0; b < ipu_node_block_count(node); b++) {
-        ipu_value param =
-            ipu_block_of(l->graph, ipu_node_block(node, b))->params.items[i];
-        l->values[param.index].place = final->place;
-    }
+    ipu__lower_place_params(l, node, i);
     return IPU_OK;
 }
 
-/* Has the nodes that make the next values write them straight into the carried buffers.
- */
-static ipu_status
-want_next_values(lowering *l, ipu_block body)
+ipu_status
+ipu__lower_want_next_values(lowering *l, ipu_block body)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, body);
     for (size_t i = 0; i < block->params.count; i++) {
@@ -226,7 +229,7 @@ want_next_values(lowering *l, ipu_block body)
         bool can;
         IPU_TRY(can_write_over(l, buffer, param->last_use, root, body, &can));
         if (can && result->wanted == IPU__NO_BUFFER) {
-            want(l, result, buffer);
+            ipu__lower_want(l, result, buffer);
         }
     }
     return IPU_OK;
@@ -295,9 +298,9 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
     if (has_condition) {
         IPU_TRY(lower_condition(l, node, &loop, &test));
     }
-    IPU_TRY(want_next_values(l, body));
+    IPU_TRY(ipu__lower_want_next_values(l, body));
     IPU_TRY(ipu__lower_block(l, body));
-    IPU_TRY(move_results(l, node, body));
+    IPU_TRY(ipu__lower_move_results(l, node, body, NULL));
     l->loop_depth--;
     ipu_instruction next = {.kind = IPU_INSTRUCTION_NEXT,
                             .loop = counter,
@@ -310,8 +313,8 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
     if (test >= 0) {
         l->stream->instructions.items[test].target = last + 1;
     }
-    release_outputs(l, node);
-    loop_span span = {first, last};
+    ipu__lower_release_outputs(l, node);
+    loop_span span = {l->number, first, last};
     return IPU_ARRAY_PUSH(l->ctx, &l->loops, span);
 }
 
@@ -397,7 +400,7 @@ last_read_in(lowering *l, ipu_block id, int32_t buffer, int32_t at)
 static ipu_status
 lower_branch(lowering *l, const ipu_node_data *node, ipu_block id)
 {
-    release_outputs(l, node);
+    ipu__lower_release_outputs(l, node);
     for (uint32_t i = 0; i < node->output_count; i++) {
         value_info *result = root_of(l, ipu_block_of(l->graph, id)->results.items[i]);
         ipu_value root = {(uint32_t)(result - l->values)};
@@ -408,11 +411,11 @@ lower_branch(lowering *l, const ipu_node_data *node, ipu_block id)
                                    &can));
         }
         if (can && result->wanted == IPU__NO_BUFFER) {
-            want(l, result, buffer);
+            ipu__lower_want(l, result, buffer);
         }
     }
     IPU_TRY(ipu__lower_block(l, id));
-    return move_results(l, node, id);
+    return ipu__lower_move_results(l, node, id, NULL);
 }
 
 ipu_status
@@ -443,6 +446,6 @@ ipu__lower_switch(lowering *l, ipu_node id, const ipu_node_data *node)
     for (uint32_t b = 1; b < count; b++) {
         l->stream->instructions.items[branches[b] - 1].target = end;
     }
-    release_outputs(l, node);
+    ipu__lower_release_outputs(l, node);
     return IPU_OK;
 }

@@ -2,7 +2,7 @@
  *
  * The state of one lowering, shared by the files that do it: uses.c reads times and
  * last uses off the graph, lower.c makes the instructions, lower_control.c those of
- * loops and branches, slab.c plans the buffers. */
+ * loops and branches, lower_pipeline.c those of pipelines, slab.c plans the buffers. */
 #ifndef IPU_PROGRAM_LOWER_IMPL_H
 #define IPU_PROGRAM_LOWER_IMPL_H
 
@@ -33,16 +33,25 @@ typedef struct constant {
 } constant;
 
 typedef struct loop_span {
+    uint32_t stream;
     int32_t first; /* LOOP, WHILE */
     int32_t last;  /* NEXT */
 } loop_span;
+
+/* Whose slab a buffer lies in. */
+typedef struct buffer_home {
+    uint32_t stream;
+    uint32_t depth; /* of a ring: the number of its slots; else 0 */
+    bool stays;     /* it is nothing else's, from the stream's beginning to its end */
+} buffer_home;
 
 typedef struct lowering {
     ipu_ctx *ctx;
     const ipu_graph *graph;
     const ipu_compile_options *options;
     ipu_program *program;
-    ipu_stream *stream; /* the one that is made: so far a program has one */
+    ipu_stream *stream; /* the one that instructions go to */
+    uint32_t number;    /* its number */
     value_info *values;
     int32_t *begin;     /* per node: its time */
     int32_t *end;       /* per node: the time of its last block's end; else as begin */
@@ -54,6 +63,7 @@ typedef struct lowering {
     IPU_ARRAY(constant) constants;
     ipu_id_map constants_by_hash; /* the last one of each hash, plus 1 */
     IPU_ARRAY(ipu_buffer) buffers;
+    IPU_ARRAY(buffer_home) homes; /* per buffer */
     /* Per buffer: the one root that may take the buffer over, or IPU_NO_INDEX: any. */
     IPU_ARRAY(uint32_t) reserved;
     IPU_ARRAY(loop_span) loops; /* inner before outer */
@@ -108,16 +118,46 @@ ipu_status ipu__lower_copy(lowering *l, const ipu_node_data *node, ipu_place fro
                            ipu_place to, size_t bytes);
 ipu_status ipu__lower_block(lowering *l, ipu_block id);
 
+/* From here on instructions go to stream `number`. */
+static inline void
+ipu__lower_enter_stream(lowering *l, uint32_t number)
+{
+    l->number = number;
+    l->stream = &l->program->streams.items[number];
+}
+ipu_status ipu__lower_node(lowering *l, ipu_node id);
+
 /* --- lower_control.c ------------------------------------------------------------- */
+
+/* Where value i that a loop carries lies, for the loop's parameters. */
+void ipu__lower_place_params(lowering *l, const ipu_node_data *node, uint32_t i);
+/* Has the nodes that make the next values write them straight into the carried buffers.
+ */
+ipu_status ipu__lower_want_next_values(lowering *l, ipu_block body);
+/* Has the node that makes `result` write into `buffer`. */
+void ipu__lower_want(lowering *l, value_info *result, int32_t buffer);
+/* The results of a block to where the node's outputs lie: those for which which[i] is
+ * set; NULL: all. */
+ipu_status ipu__lower_move_results(lowering *l, const ipu_node_data *node, ipu_block id,
+                                   const bool *which);
+/* Behind the node the buffers of its outputs are free for any heir, unless a loop
+ * around it wants an output to stay in one. */
+void ipu__lower_release_outputs(lowering *l, const ipu_node_data *node);
 
 ipu_status ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node);
 ipu_status ipu__lower_switch(lowering *l, ipu_node id, const ipu_node_data *node);
+
+/* --- lower_pipeline.c ------------------------------------------------------------ */
+
+ipu_status ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node);
 
 /* --- slab.c ---------------------------------------------------------------------- */
 
 /* A slab buffer of its own; *out is its number. */
 ipu_status ipu__lower_new_buffer(lowering *l, size_t bytes, int32_t *out);
+/* A buffer that nothing else shares its bytes with, of `depth` slots. */
+ipu_status ipu__lower_new_ring(lowering *l, size_t bytes, uint32_t depth, int32_t *out);
 /* Lifetimes from the finished instructions, offsets into their places. */
-ipu_status ipu__lower_plan_slab(lowering *l);
+ipu_status ipu__lower_plan_slabs(lowering *l);
 
 #endif

@@ -65,6 +65,7 @@ ipu_program_free(ipu_ctx *ctx, ipu_program *program)
     }
     IPU_ARRAY_FREE(ctx, &program->streams);
     IPU_ARRAY_FREE(ctx, &program->channels);
+    IPU_ARRAY_FREE(ctx, &program->rings);
     IPU_ARRAY_FREE(ctx, &program->specs);
     IPU_ARRAY_FREE(ctx, &program->resources);
     ipu_arena_free(ctx, &program->arena);

@@ -4,9 +4,12 @@
  * immutable once built and holds no pointer into the graph, so that many executors can
  * share it.
  *
- * A program is streams, one for each simulated IPU. A stream has instructions, a slab
- * and loop counters of its own, and touches no other stream's. Streams meet at two
- * places only:
+ * A program is streams: the first one, and for each pipeline one for each of its IPUs.
+ * A stream has instructions, a slab and loop counters of its own. A pipeline is one
+ * instruction of the stream around it, which starts the pipeline's streams and waits
+ * for their end; so these two may touch each other's slabs, and no others do. A
+ * pipeline's stream is a list of actions, each a micro-batch and the routine that it
+ * goes through. Streams that run at the same time meet at two places only:
  *
  *   - a channel, a bounded ring of messages from one stream to another: `send` waits
  * for room, `receive` for a message. A channel without types carries tokens: it is a
@@ -24,7 +27,9 @@
 
 /* Where an operand lives. */
 typedef enum ipu_space {
-    IPU_SPACE_SLAB,     /* offset into the program's slab */
+    IPU_SPACE_SLAB,     /* offset into the stream's slab */
+    IPU_SPACE_FOREIGN,  /* offset into the slab of stream `index` */
+    IPU_SPACE_RING,     /* the slot of ring `index` that the micro-batch has */
     IPU_SPACE_CONSTANT, /* offset into the program's constants */
     IPU_SPACE_HELD,     /* index of bytes that the program does not own */
     IPU_SPACE_INPUT,    /* index of a run's input buffer */
@@ -35,8 +40,8 @@ typedef enum ipu_space {
 
 typedef struct ipu_place {
     ipu_space space;
-    uint32_t index; /* HELD, INPUT, OUTPUT, VARIABLE, INFEED */
-    size_t offset;  /* SLAB, CONSTANT; INFEED: which hold */
+    uint32_t index; /* FOREIGN, RING, HELD, INPUT, OUTPUT, VARIABLE, INFEED */
+    size_t offset;  /* SLAB, FOREIGN, CONSTANT; INFEED: which hold */
 } ipu_place;
 
 /* X(NAME, text, what it does) */
@@ -49,6 +54,9 @@ typedef struct ipu_place {
     X(ENQUEUE, enqueue, "waits for room in the outfeed, copies the inputs there") \
     X(SEND, send, "waits for room in the channel, copies the inputs there") \
     X(RECEIVE, receive, "waits for the channel's next message, copies it out") \
+    X(PIPELINE, pipeline, "starts streams and waits until they have halted") \
+    X(ACTION, action, "runs the routine at `target` for `micro_batch`") \
+    X(RETURN, return, "end of a routine; goes on behind the action") \
     X(MICRO_BATCH, batch, "what follows is micro-batch (input 0) of the step") \
     X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
     X(WHILE, while, "begins a loop of at most `turns`; jumps to `target` when none") \
@@ -80,6 +88,11 @@ typedef struct ipu_instruction {
     int64_t turns;           /* LOOP, WHILE: the most turns; -1: any number */
     bool is_step;            /* LOOP, WHILE, TEST, NEXT: each turn is a step */
     bool is_micro_batches;   /* LOOP, NEXT: each turn is a micro-batch of the step */
+    uint32_t first_stream;   /* PIPELINE */
+    uint32_t stream_count;   /* PIPELINE */
+    uint32_t micro_batch;    /* ACTION */
+    uint32_t action;         /* ACTION: ipu_action_kind */
+    int32_t end;             /* ACTION: behind the routine */
     uint32_t branch_count;   /* SWITCH */
     const int32_t *branches; /* SWITCH: the first instruction of each */
     size_t bytes;            /* COPY, RESERVE */
@@ -96,9 +109,22 @@ enum { IPU_MAX_HOLDS = 64 };
 /* What one simulated IPU does. */
 typedef struct ipu_stream {
     IPU_ARRAY(ipu_instruction) instructions;
+    uint32_t entry; /* where it begins: behind its routines */
+    bool is_child;  /* a pipeline instruction starts it */
+    uint32_t ipu;   /* of a child: which of the pipeline's */
     uint32_t loop_count;
     ipu_memory_report memory; /* of its slab */
 } ipu_stream;
+
+/* Slots in a stream's slab for a value that several routines use: micro-batch m has
+ * slot m mod depth. */
+typedef struct ipu_ring {
+    uint32_t stream;
+    uint32_t depth;
+    size_t offset; /* of slot 0 */
+    size_t stride;
+    size_t bytes; /* of a slot's value */
+} ipu_ring;
 
 typedef struct ipu_channel {
     uint32_t from; /* streams */
@@ -112,6 +138,7 @@ typedef struct ipu_program {
     ipu_arena arena;
     IPU_ARRAY(ipu_stream) streams;
     IPU_ARRAY(ipu_channel) channels;
+    IPU_ARRAY(ipu_ring) rings;
     IPU_ARRAY(ipu_kernel_spec) specs;
     IPU_ARRAY(ipu_resource) resources;
     uint32_t input_count;

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 #include "base/text.h"
+#include "pipeline/schedule.h"
 #include "program/program.h"
 
 /* Which of several elements; a stream that holds one at a time has hold 0. */
@@ -28,6 +29,12 @@ print_place(ipu_text *out, ipu_place place)
     switch (place.space) {
     case IPU_SPACE_SLAB:
         ipu_text_print(out, "slab+%zu", place.offset);
+        break;
+    case IPU_SPACE_FOREIGN:
+        ipu_text_print(out, "stream %" PRIu32 ".slab+%zu", place.index, place.offset);
+        break;
+    case IPU_SPACE_RING:
+        ipu_text_print(out, "ring[%" PRIu32 "]", place.index);
         break;
     case IPU_SPACE_CONSTANT:
         ipu_text_print(out, "constant+%zu", place.offset);
@@ -131,6 +138,14 @@ print_head(ipu_text *out, const ipu_program *program)
     for (uint32_t i = 0; i < program->channels.count; i++) {
         print_channel(out, &program->channels.items[i], i);
     }
+    for (uint32_t i = 0; i < program->rings.count; i++) {
+        const ipu_ring *ring = &program->rings.items[i];
+        ipu_text_print(out,
+                       "ring %" PRIu32 " stream %" PRIu32 ", %" PRIu32
+                       " slots of %zu bytes from slab+%zu, each +%zu\n",
+                       i, ring->stream, ring->depth, ring->bytes, ring->offset,
+                       ring->stride);
+    }
 }
 
 static bool
@@ -138,6 +153,12 @@ opens_level(ipu_instruction_kind kind)
 {
     return kind == IPU_INSTRUCTION_LOOP || kind == IPU_INSTRUCTION_WHILE;
 }
+
+static const char *const action_names[IPU_ACTION_KIND_COUNT] = {
+    [IPU_ACTION_FORWARD] = " forward",
+    [IPU_ACTION_BACKWARD] = " backward",
+    [IPU_ACTION_BACKWARD_INPUT] = " backward input",
+    [IPU_ACTION_BACKWARD_WEIGHT] = " backward weight"};
 
 static void
 print_operands(ipu_text *out, const ipu_program *program,
@@ -184,6 +205,16 @@ print_operands(ipu_text *out, const ipu_program *program,
         ipu_text_print(out, "channel %" PRIu32 " -> ", instruction->channel);
         print_places(out, outputs, instruction->output_count);
         break;
+    case IPU_INSTRUCTION_PIPELINE:
+        ipu_text_print(out, "stream %" PRIu32 " to %" PRIu32, instruction->first_stream,
+                       instruction->first_stream + instruction->stream_count - 1);
+        break;
+    case IPU_INSTRUCTION_ACTION:
+        ipu_text_print(out, "stage %d%s(%" PRIu32 ") -> %" PRId32,
+                       (int)instruction->placement.stage,
+                       action_names[instruction->action], instruction->micro_batch,
+                       instruction->target);
+        break;
     case IPU_INSTRUCTION_MICRO_BATCH:
         print_places(out, inputs, instruction->input_count);
         break;
@@ -219,6 +250,7 @@ print_operands(ipu_text *out, const ipu_program *program,
     case IPU_INSTRUCTION_JUMP:
         ipu_text_print(out, "-> %" PRId32, instruction->target);
         break;
+    case IPU_INSTRUCTION_RETURN:
     case IPU_INSTRUCTION_HALT:
     case IPU_INSTRUCTION_COUNT:
         break;
@@ -255,7 +287,9 @@ print_stream(ipu_text *out, const ipu_program *program, size_t number)
 {
     const ipu_stream *stream = &program->streams.items[number];
     int indent = 0;
-    if (program->streams.count != 1) {
+    if (stream->is_child) {
+        ipu_text_print(out, "stream %zu (IPU %" PRIu32 "): ", number, stream->ipu);
+    } else if (program->streams.count != 1) {
         ipu_text_print(out, "stream %zu: ", number);
     }
     ipu_text_print(out, "slab %zu bytes, peak live %zu bytes at %" PRId32 "\n",

@@ -12,237 +12,16 @@
  *   - that a kernel's outputs overlap neither each other nor its inputs, but for one
  *     input of an IN_PLACE op; and that an infeed's element is read while it is held.
  *
- * Each stream is followed alone, since it touches no other one's slab; verify_streams.c
- * checks that. The written ranges are kept sorted by offset and never overlap. */
+ * Each stream is followed alone, since it touches the slab of no other one that runs at
+ * the same time. At a pipeline its streams are followed one after the other, action by
+ * action, with the slots of the rings that the micro-batch has. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "program/verify_impl.h"
 
-typedef struct range {
-    size_t begin;
-    size_t end;
-} range;
-
-typedef struct checker {
-    ipu_ctx *ctx;
-    const ipu_program *program;
-    const ipu_stream *stream;
-    size_t number; /* of the stream */
-    size_t usable_slab;
-    uint32_t infeed_components;
-    size_t dequeued_bytes;
-    size_t *output_offsets; /* behind the largest slab */
-    size_t at;              /* instruction, for messages */
-    size_t inside;          /* the WHILE of the loop that is followed; SIZE_MAX: none */
-    uint32_t depth;         /* of loops */
-    IPU_ARRAY(range) written;
-    uint8_t *dequeued; /* per hold and infeed component */
-} checker;
-
-#define REQUIRE(c, condition, ...) \
-    do { \
-        if (!(condition)) { \
-            return wrong((c), __VA_ARGS__); \
-        } \
-    } while (0)
-
 static ipu_status
-wrong(checker *c, const char *what)
-{
-    if (c->program->streams.count == 1) {
-        IPU_FAIL(c->ctx, INTERNAL, "instruction %zu of the program: %s", c->at, what);
-    }
-    IPU_FAIL(c->ctx, INTERNAL, "instruction %zu of stream %zu of the program: %s",
-             c->at, c->number, what);
-}
-
-/* --- the written part of the slab ------------------------------------------------ */
-
-static bool
-overlap(range a, range b)
-{
-    return a.begin < b.end && b.begin < a.end;
-}
-
-/* The first range that ends behind `offset`. */
-static size_t
-find_range(const checker *c, size_t offset)
-{
-    size_t low = 0;
-    size_t high = c->written.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (c->written.items[middle].end <= offset) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-static ipu_status
-note_written(checker *c, range r)
-{
-    if (r.begin == r.end) {
-        return IPU_OK;
-    }
-    IPU_TRY(IPU_ARRAY_RESERVE(c->ctx, &c->written, 1));
-    size_t first = find_range(c, r.begin);
-    size_t end = first;
-    while (end < c->written.count && overlap(c->written.items[end], r)) {
-        end++;
-    }
-    memmove(&c->written.items[first + 1], &c->written.items[end],
-            (c->written.count - end) * sizeof(range));
-    c->written.items[first] = r;
-    c->written.count = c->written.count - (end - first) + 1;
-    return IPU_OK;
-}
-
-static bool
-is_written(const checker *c, range r)
-{
-    size_t at = find_range(c, r.begin);
-    return r.begin == r.end ||
-           (at < c->written.count && c->written.items[at].begin <= r.begin &&
-            r.end <= c->written.items[at].end);
-}
-
-/* --- operands -------------------------------------------------------------------- */
-
-static const ipu_resource *
-resource_at(const checker *c, uint32_t index, ipu_resource_kind kind)
-{
-    if (index >= c->program->resources.count ||
-        c->program->resources.items[index].kind != kind) {
-        return NULL;
-    }
-    return &c->program->resources.items[index];
-}
-
-/* The bytes of one component of the infeeds; the index is in range. */
-static size_t
-infeed_bytes(const ipu_program *program, uint32_t index)
-{
-    for (uint32_t i = 0; i < program->resources.count; i++) {
-        uint32_t base = ipu_program_infeed_base(program, i);
-        if (index < ipu_program_infeed_base(program, i + 1)) {
-            return ipu_type_bytes(&program->resources.items[i].types[index - base]);
-        }
-    }
-    return 0;
-}
-
-/* Whether a component of an infeed was dequeued into a hold; both are in range. */
-static uint8_t *
-dequeued_at(const checker *c, ipu_place place)
-{
-    return &c->dequeued[place.offset * c->infeed_components + place.index];
-}
-
-static ipu_status
-check_place(checker *c, ipu_place place, size_t bytes, bool is_output)
-{
-    const ipu_program *program = c->program;
-    const ipu_resource *variable;
-    switch (place.space) {
-    case IPU_SPACE_SLAB:
-        REQUIRE(c, place.offset % IPU_BUFFER_ALIGNMENT == 0,
-                "an operand in the slab is not aligned");
-        REQUIRE(
-            c, place.offset <= c->usable_slab && bytes <= c->usable_slab - place.offset,
-            "an operand ends past the slab");
-        break;
-    case IPU_SPACE_CONSTANT:
-        REQUIRE(c, !is_output, "it writes a constant");
-        REQUIRE(c, place.offset % IPU_BUFFER_ALIGNMENT == 0,
-                "a constant is not aligned");
-        REQUIRE(c,
-                place.offset <= program->constant_bytes &&
-                    bytes <= program->constant_bytes - place.offset,
-                "an operand ends past the constants");
-        break;
-    case IPU_SPACE_HELD:
-        REQUIRE(c,
-                !is_output && place.index < program->held_count &&
-                    bytes == program->held[place.index].bytes,
-                "a held tensor is not as the program says");
-        break;
-    case IPU_SPACE_INPUT:
-        REQUIRE(c,
-                !is_output && place.index < program->input_count &&
-                    bytes == ipu_type_bytes(&program->inputs[place.index]),
-                "an input is not as the program says");
-        break;
-    case IPU_SPACE_OUTPUT:
-        REQUIRE(c,
-                place.index < program->output_count &&
-                    bytes == ipu_type_bytes(&program->outputs[place.index]),
-                "an output is not as the program says");
-        break;
-    case IPU_SPACE_VARIABLE:
-        variable = resource_at(c, place.index, IPU_RESOURCE_VARIABLE);
-        REQUIRE(c, variable != NULL && bytes == ipu_type_bytes(&variable->types[0]),
-                "a variable is not as the program says");
-        break;
-    case IPU_SPACE_INFEED:
-        REQUIRE(c,
-                !is_output && place.index < c->infeed_components &&
-                    place.offset < IPU_MAX_HOLDS,
-                "an infeed's tensor does not exist");
-        REQUIRE(c, *dequeued_at(c, place), "an infeed is read before its dequeue");
-        REQUIRE(c, bytes == infeed_bytes(program, place.index),
-                "an infeed's tensor is not as the program says");
-        break;
-    }
-    return IPU_OK;
-}
-
-/* Outputs are followed like the slab, as if they lay behind it. */
-static range
-range_of(const checker *c, ipu_place place, size_t bytes)
-{
-    size_t begin = place.offset;
-    if (place.space == IPU_SPACE_OUTPUT) {
-        begin = c->output_offsets[place.index];
-    } else if (place.space != IPU_SPACE_SLAB) {
-        return (range){0, 0};
-    }
-    return (range){begin, begin + bytes};
-}
-
-static ipu_status
-check_read(checker *c, ipu_place place, size_t bytes)
-{
-    IPU_TRY(check_place(c, place, bytes, false));
-    REQUIRE(c, is_written(c, range_of(c, place, bytes)),
-            "it reads a part of the slab that was not written or is lost by then");
-    return IPU_OK;
-}
-
-static bool
-same_place(ipu_place a, ipu_place b)
-{
-    return a.space == b.space && a.index == b.index && a.offset == b.offset;
-}
-
-/* Whether two operands share bytes, wherever they are. */
-static bool
-share(const checker *c, ipu_place a, size_t a_bytes, ipu_place b, size_t b_bytes)
-{
-    if (a_bytes == 0 || b_bytes == 0 || a.space != b.space) {
-        return false;
-    }
-    if (a.space == IPU_SPACE_SLAB) {
-        return overlap(range_of(c, a, a_bytes), range_of(c, b, b_bytes));
-    }
-    return same_place(a, b);
-}
-
-static ipu_status
-check_kernel_overlap(checker *c, const ipu_instruction *instruction,
+check_kernel_overlap(ipu__checker *c, const ipu_instruction *instruction,
                      const ipu_kernel_spec *spec)
 {
     uint32_t flags = ipu_op_info_of(spec->op)->flags;
@@ -252,19 +31,19 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
         size_t bytes = ipu_type_bytes(&spec->outputs[i]);
         for (uint32_t k = 0; k < i; k++) {
             REQUIRE(c,
-                    !share(c, out, bytes, instruction->outputs[k],
-                           ipu_type_bytes(&spec->outputs[k])),
+                    !ipu__verify_share(c, out, bytes, instruction->outputs[k],
+                                       ipu_type_bytes(&spec->outputs[k])),
                     "two outputs share memory");
         }
         for (uint32_t k = 0; k < spec->input_count; k++) {
             bool allowed = (flags & IPU_OP_IN_PLACE) != 0 && i == 0 && !used &&
                            (k == 0 || (flags & IPU_OP_ELEMENTWISE) != 0) &&
-                           same_place(out, instruction->inputs[k]) &&
+                           ipu__verify_same_place(out, instruction->inputs[k]) &&
                            ipu_type_equal(&spec->inputs[k], &spec->outputs[0]);
             used |= allowed;
             REQUIRE(c,
-                    allowed || !share(c, out, bytes, instruction->inputs[k],
-                                      ipu_type_bytes(&spec->inputs[k])),
+                    allowed || !ipu__verify_share(c, out, bytes, instruction->inputs[k],
+                                                  ipu_type_bytes(&spec->inputs[k])),
                     "an output shares memory with an input");
         }
     }
@@ -274,7 +53,7 @@ check_kernel_overlap(checker *c, const ipu_instruction *instruction,
 /* --- instructions ---------------------------------------------------------------- */
 
 static ipu_status
-check_kernel(checker *c, const ipu_instruction *instruction)
+check_kernel(ipu__checker *c, const ipu_instruction *instruction)
 {
     REQUIRE(c, instruction->spec < c->program->specs.count, "it has no kernel");
     const ipu_kernel_spec *spec = &c->program->specs.items[instruction->spec];
@@ -285,46 +64,49 @@ check_kernel(checker *c, const ipu_instruction *instruction)
     REQUIRE(c, spec->workspace_bytes <= c->program->workspace_bytes,
             "its workspace is too small");
     for (uint32_t i = 0; i < spec->input_count; i++) {
-        IPU_TRY(
-            check_read(c, instruction->inputs[i], ipu_type_bytes(&spec->inputs[i])));
+        IPU_TRY(ipu__verify_check_read(c, instruction->inputs[i],
+                                       ipu_type_bytes(&spec->inputs[i])));
     }
     IPU_TRY(check_kernel_overlap(c, instruction, spec));
     for (uint32_t i = 0; i < spec->output_count; i++) {
         size_t bytes = ipu_type_bytes(&spec->outputs[i]);
-        IPU_TRY(check_place(c, instruction->outputs[i], bytes, true));
-        IPU_TRY(note_written(c, range_of(c, instruction->outputs[i], bytes)));
+        IPU_TRY(ipu__verify_check_place(c, instruction->outputs[i], bytes, true));
+        IPU_TRY(ipu__verify_note_written(
+            c, ipu__verify_range_of(c, instruction->outputs[i], bytes)));
     }
     return IPU_OK;
 }
 
 static ipu_status
-check_reserve(checker *c, const ipu_instruction *instruction)
+check_reserve(ipu__checker *c, const ipu_instruction *instruction)
 {
     REQUIRE(c, instruction->input_count == 0 && instruction->output_count == 1,
             "a reservation has one output and no input");
-    IPU_TRY(check_place(c, instruction->outputs[0], instruction->bytes, true));
-    return note_written(c, range_of(c, instruction->outputs[0], instruction->bytes));
+    IPU_TRY(
+        ipu__verify_check_place(c, instruction->outputs[0], instruction->bytes, true));
+    return ipu__verify_note_written(
+        c, ipu__verify_range_of(c, instruction->outputs[0], instruction->bytes));
 }
 
 static ipu_status
-check_copy(checker *c, const ipu_instruction *instruction)
+check_copy(ipu__checker *c, const ipu_instruction *instruction)
 {
     REQUIRE(c, instruction->input_count == 1 && instruction->output_count == 1,
             "a copy has one input and one output");
     ipu_place from = instruction->inputs[0];
     ipu_place to = instruction->outputs[0];
     size_t bytes = instruction->bytes;
-    IPU_TRY(check_read(c, from, bytes));
-    IPU_TRY(check_place(c, to, bytes, true));
-    REQUIRE(c, !share(c, from, bytes, to, bytes), "it copies onto itself");
-    return note_written(c, range_of(c, to, bytes));
+    IPU_TRY(ipu__verify_check_read(c, from, bytes));
+    IPU_TRY(ipu__verify_check_place(c, to, bytes, true));
+    REQUIRE(c, !ipu__verify_share(c, from, bytes, to, bytes), "it copies onto itself");
+    return ipu__verify_note_written(c, ipu__verify_range_of(c, to, bytes));
 }
 
 static ipu_status
-check_dequeue(checker *c, const ipu_instruction *instruction)
+check_dequeue(ipu__checker *c, const ipu_instruction *instruction)
 {
     const ipu_resource *queue =
-        resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
+        ipu__verify_resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
     REQUIRE(c, queue != NULL && queue->type_count == instruction->output_count,
             "it dequeues what is no infeed");
     REQUIRE(c, instruction->hold < IPU_MAX_HOLDS, "it holds too many elements");
@@ -335,30 +117,31 @@ check_dequeue(checker *c, const ipu_instruction *instruction)
                 place.space == IPU_SPACE_INFEED && place.index == base + i &&
                     place.offset == instruction->hold,
                 "its tensors are misplaced");
-        *dequeued_at(c, place) = 1;
+        *ipu__verify_dequeued_at(c, place) = 1;
     }
     return IPU_OK;
 }
 
 static ipu_status
-check_release(checker *c, const ipu_instruction *instruction)
+check_release(ipu__checker *c, const ipu_instruction *instruction)
 {
     const ipu_resource *queue =
-        resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
+        ipu__verify_resource_at(c, instruction->resource, IPU_RESOURCE_INFEED);
     REQUIRE(c, queue != NULL && instruction->hold < IPU_MAX_HOLDS,
             "it releases what is no infeed's element");
     ipu_place place = {.space = IPU_SPACE_INFEED, .offset = instruction->hold};
     uint32_t base = ipu_program_infeed_base(c->program, instruction->resource);
     for (uint32_t i = 0; i < queue->type_count; i++) {
         place.index = base + i;
-        REQUIRE(c, *dequeued_at(c, place), "it releases what it does not hold");
-        *dequeued_at(c, place) = 0;
+        REQUIRE(c, *ipu__verify_dequeued_at(c, place),
+                "it releases what it does not hold");
+        *ipu__verify_dequeued_at(c, place) = 0;
     }
     return IPU_OK;
 }
 
 static ipu_status
-check_send(checker *c, const ipu_instruction *instruction)
+check_send(ipu__checker *c, const ipu_instruction *instruction)
 {
     REQUIRE(c, instruction->channel < c->program->channels.count,
             "it sends to no channel");
@@ -368,14 +151,14 @@ check_send(checker *c, const ipu_instruction *instruction)
                 channel->type_count == instruction->input_count,
             "it sends what is not the channel's");
     for (uint32_t i = 0; i < channel->type_count; i++) {
-        IPU_TRY(
-            check_read(c, instruction->inputs[i], ipu_type_bytes(&channel->types[i])));
+        IPU_TRY(ipu__verify_check_read(c, instruction->inputs[i],
+                                       ipu_type_bytes(&channel->types[i])));
     }
     return IPU_OK;
 }
 
 static ipu_status
-check_receive(checker *c, const ipu_instruction *instruction)
+check_receive(ipu__checker *c, const ipu_instruction *instruction)
 {
     REQUIRE(c, instruction->channel < c->program->channels.count,
             "it receives from no channel");
@@ -386,36 +169,37 @@ check_receive(checker *c, const ipu_instruction *instruction)
     for (uint32_t i = 0; i < channel->type_count; i++) {
         ipu_place place = instruction->outputs[i];
         size_t bytes = ipu_type_bytes(&channel->types[i]);
-        IPU_TRY(check_place(c, place, bytes, true));
+        IPU_TRY(ipu__verify_check_place(c, place, bytes, true));
         for (uint32_t k = 0; k < i; k++) {
             REQUIRE(c,
-                    !share(c, place, bytes, instruction->outputs[k],
-                           ipu_type_bytes(&channel->types[k])),
+                    !ipu__verify_share(c, place, bytes, instruction->outputs[k],
+                                       ipu_type_bytes(&channel->types[k])),
                     "two outputs share memory");
         }
-        IPU_TRY(note_written(c, range_of(c, place, bytes)));
+        IPU_TRY(ipu__verify_note_written(c, ipu__verify_range_of(c, place, bytes)));
     }
     return IPU_OK;
 }
 
 static ipu_status
-check_enqueue(checker *c, const ipu_instruction *instruction)
+check_enqueue(ipu__checker *c, const ipu_instruction *instruction)
 {
     const ipu_resource *queue =
-        resource_at(c, instruction->resource, IPU_RESOURCE_OUTFEED);
+        ipu__verify_resource_at(c, instruction->resource, IPU_RESOURCE_OUTFEED);
     REQUIRE(c, queue != NULL && queue->type_count == instruction->input_count,
             "it enqueues to what is no outfeed");
     for (uint32_t i = 0; i < queue->type_count; i++) {
-        IPU_TRY(
-            check_read(c, instruction->inputs[i], ipu_type_bytes(&queue->types[i])));
+        IPU_TRY(ipu__verify_check_read(c, instruction->inputs[i],
+                                       ipu_type_bytes(&queue->types[i])));
     }
     return IPU_OK;
 }
 
-static ipu_status check_range(checker *c, size_t begin, size_t end);
+static ipu_status check_range(ipu__checker *c, size_t begin, size_t end);
+static ipu_status check_pipeline(ipu__checker *c, const ipu_instruction *pipeline);
 
 static void
-copy_held(const checker *c, uint8_t *to, const uint8_t *from)
+copy_held(const ipu__checker *c, uint8_t *to, const uint8_t *from)
 {
     if (c->dequeued_bytes > 0) {
         memcpy(to, from, c->dequeued_bytes);
@@ -424,7 +208,7 @@ copy_held(const checker *c, uint8_t *to, const uint8_t *from)
 
 /* Keeps in `kept` what is held now, too. */
 static void
-keep_held(const checker *c, uint8_t *kept)
+keep_held(const ipu__checker *c, uint8_t *kept)
 {
     for (size_t i = 0; i < c->dequeued_bytes; i++) {
         kept[i] &= c->dequeued[i];
@@ -433,12 +217,12 @@ keep_held(const checker *c, uint8_t *kept)
 
 /* A copy of what is written; the caller frees its `count` ranges. */
 static ipu_status
-copy_written(checker *c, range **out, size_t *count)
+copy_written(ipu__checker *c, ipu__range **out, size_t *count)
 {
     size_t bytes;
     *count = 0;
     *out = NULL;
-    IPU_TRY(ipu_mul_size(c->ctx, c->written.count, sizeof(range), &bytes));
+    IPU_TRY(ipu_mul_size(c->ctx, c->written.count, sizeof(ipu__range), &bytes));
     IPU_TRY(ipu_alloc(c->ctx, bytes, out));
     if (bytes > 0) {
         memcpy(*out, c->written.items, bytes);
@@ -451,14 +235,14 @@ copy_written(checker *c, range **out, size_t *count)
  * behind may read is what was there before, less what the body spoils. The body's own
  * writes to ranges that were there before count (carried values). */
 static ipu_status
-check_loop(checker *c, size_t begin)
+check_loop(ipu__checker *c, size_t begin)
 {
     const ipu_instruction *loop = &c->stream->instructions.items[begin];
     bool counted = loop->kind == IPU_INSTRUCTION_LOOP;
     REQUIRE(c, loop->input_count == counted && loop->loop < c->stream->loop_count,
             "a loop without a trip count or a counter");
     if (counted) {
-        IPU_TRY(check_read(c, loop->inputs[0], sizeof(int32_t)));
+        IPU_TRY(ipu__verify_check_read(c, loop->inputs[0], sizeof(int32_t)));
     }
     REQUIRE(c,
             loop->target > (int32_t)begin + 1 &&
@@ -473,7 +257,7 @@ check_loop(checker *c, size_t begin)
     REQUIRE(c, next->is_step == loop->is_step && (c->depth == 0 || !loop->is_step),
             "a step that is a part of another one, or ends where it does not begin");
     size_t count;
-    range *before;
+    ipu__range *before;
     uint8_t *held;
     size_t around = c->inside;
     IPU_TRY(ipu_alloc(c->ctx, c->dequeued_bytes, &held));
@@ -489,12 +273,12 @@ check_loop(checker *c, size_t begin)
     }
     size_t kept = 0;
     for (size_t i = 0; status == IPU_OK && i < count; i++) {
-        if (is_written(c, before[i])) {
+        if (ipu__verify_is_written(c, before[i])) {
             before[kept++] = before[i];
         }
     }
     if (status == IPU_OK && count > 0) {
-        memcpy(c->written.items, before, kept * sizeof(range));
+        memcpy(c->written.items, before, kept * sizeof(ipu__range));
         c->written.count = kept;
     }
     c->written.count = status == IPU_OK ? kept : c->written.count;
@@ -503,12 +287,12 @@ check_loop(checker *c, size_t begin)
     c->inside = around;
     c->depth--;
     ipu_free(c->ctx, held, c->dequeued_bytes);
-    ipu_free(c->ctx, before, count * sizeof(range));
+    ipu_free(c->ctx, before, count * sizeof(ipu__range));
     return status;
 }
 
 static ipu_status
-check_test(checker *c, const ipu_instruction *test)
+check_test(ipu__checker *c, const ipu_instruction *test)
 {
     REQUIRE(c, c->inside != SIZE_MAX, "it leaves no loop");
     const ipu_instruction *loop = &c->stream->instructions.items[c->inside];
@@ -517,22 +301,22 @@ check_test(checker *c, const ipu_instruction *test)
                 test->is_step == loop->is_step,
             "it leaves another loop than the one around it");
     REQUIRE(c, test->input_count == 1, "it tests nothing");
-    return check_read(c, test->inputs[0], sizeof(uint8_t));
+    return ipu__verify_check_read(c, test->inputs[0], sizeof(uint8_t));
 }
 
 /* Keeps what is written after one branch (`other`) and after another one (c->written):
  * of two ranges that contain each other the smaller one. */
 static ipu_status
-keep_common(checker *c, const range *other, size_t other_count)
+keep_common(ipu__checker *c, const ipu__range *other, size_t other_count)
 {
-    IPU_ARRAY(range) common = {0};
-    const range *own = c->written.items;
+    IPU_ARRAY(ipu__range) common = {0};
+    const ipu__range *own = c->written.items;
     size_t i = 0;
     size_t k = 0;
     ipu_status status = IPU_OK;
     while (status == IPU_OK && i < c->written.count && k < other_count) {
-        range a = own[i];
-        range b = other[k];
+        ipu__range a = own[i];
+        ipu__range b = other[k];
         if (b.begin <= a.begin && a.end <= b.end) {
             status = IPU_ARRAY_PUSH(c->ctx, &common, a);
         } else if (a.begin <= b.begin && b.end <= a.end) {
@@ -550,12 +334,13 @@ keep_common(checker *c, const range *other, size_t other_count)
 
 /* Sets what is written and dequeued back to what it was before the branches. */
 static ipu_status
-restore(checker *c, const range *written, size_t count, const uint8_t *dequeued)
+restore(ipu__checker *c, const ipu__range *written, size_t count,
+        const uint8_t *dequeued)
 {
     c->written.count = 0;
     IPU_TRY(IPU_ARRAY_RESERVE(c->ctx, &c->written, count));
     if (count > 0) {
-        memcpy(c->written.items, written, count * sizeof(range));
+        memcpy(c->written.items, written, count * sizeof(ipu__range));
     }
     c->written.count = count;
     copy_held(c, c->dequeued, dequeued);
@@ -564,7 +349,7 @@ restore(checker *c, const range *written, size_t count, const uint8_t *dequeued)
 
 /* The instructions of branch b: up to its jump, or up to the end of the switch. */
 static ipu_status
-branch_end(checker *c, const ipu_instruction *choose, uint32_t b, size_t *end)
+branch_end(ipu__checker *c, const ipu_instruction *choose, uint32_t b, size_t *end)
 {
     *end = (size_t)choose->target;
     if (b + 1 == choose->branch_count) {
@@ -582,10 +367,10 @@ branch_end(checker *c, const ipu_instruction *choose, uint32_t b, size_t *end)
 }
 
 static ipu_status
-check_branches(checker *c, const ipu_instruction *choose, const range *before,
+check_branches(ipu__checker *c, const ipu_instruction *choose, const ipu__range *before,
                size_t count, const uint8_t *dequeued, uint8_t *kept)
 {
-    range *merged = NULL; /* what all branches so far leave */
+    ipu__range *merged = NULL; /* what all branches so far leave */
     size_t merged_count = 0;
     ipu_status status = IPU_OK;
     for (uint32_t b = 0; status == IPU_OK && b < choose->branch_count; b++) {
@@ -601,29 +386,29 @@ check_branches(checker *c, const ipu_instruction *choose, const range *before,
         if (status == IPU_OK && b > 0) {
             status = keep_common(c, merged, merged_count);
         }
-        ipu_free(c->ctx, merged, merged_count * sizeof(range));
+        ipu_free(c->ctx, merged, merged_count * sizeof(ipu__range));
         merged = NULL;
         merged_count = 0;
         if (status == IPU_OK) {
             status = copy_written(c, &merged, &merged_count);
         }
     }
-    ipu_free(c->ctx, merged, merged_count * sizeof(range));
+    ipu_free(c->ctx, merged, merged_count * sizeof(ipu__range));
     return status;
 }
 
 /* Behind the switch there is what every branch leaves, and is held what was held before
  * and in no branch given back. */
 static ipu_status
-check_switch(checker *c, size_t begin)
+check_switch(ipu__checker *c, size_t begin)
 {
     const ipu_instruction *choose = &c->stream->instructions.items[begin];
     size_t count;
-    range *before;
+    ipu__range *before;
     uint8_t *dequeued;
     REQUIRE(c, choose->input_count == 1 && choose->branch_count > 0,
             "a switch without an index or branches");
-    IPU_TRY(check_read(c, choose->inputs[0], sizeof(int32_t)));
+    IPU_TRY(ipu__verify_check_read(c, choose->inputs[0], sizeof(int32_t)));
     REQUIRE(c,
             choose->branches[0] == (int32_t)begin + 1 &&
                 (size_t)choose->target < c->stream->instructions.count &&
@@ -639,12 +424,12 @@ check_switch(checker *c, size_t begin)
         copy_held(c, c->dequeued, kept);
         ipu_free(c->ctx, dequeued, 2 * c->dequeued_bytes);
     }
-    ipu_free(c->ctx, before, count * sizeof(range));
+    ipu_free(c->ctx, before, count * sizeof(ipu__range));
     return status;
 }
 
 static ipu_status
-check_range(checker *c, size_t begin, size_t end)
+check_range(ipu__checker *c, size_t begin, size_t end)
 {
     for (size_t i = begin; i < end; i++) {
         const ipu_instruction *instruction = &c->stream->instructions.items[i];
@@ -674,9 +459,13 @@ check_range(checker *c, size_t begin, size_t end)
         case IPU_INSTRUCTION_RECEIVE:
             IPU_TRY(check_receive(c, instruction));
             break;
+        case IPU_INSTRUCTION_PIPELINE:
+            IPU_TRY(check_pipeline(c, instruction));
+            c->at = i;
+            break;
         case IPU_INSTRUCTION_MICRO_BATCH:
             REQUIRE(c, instruction->input_count == 1, "it names no micro-batch");
-            IPU_TRY(check_read(c, instruction->inputs[0], sizeof(int32_t)));
+            IPU_TRY(ipu__verify_check_read(c, instruction->inputs[0], sizeof(int32_t)));
             break;
         case IPU_INSTRUCTION_TEST:
             IPU_TRY(check_test(c, instruction));
@@ -697,15 +486,68 @@ check_range(checker *c, size_t begin, size_t end)
         case IPU_INSTRUCTION_NEXT:
         case IPU_INSTRUCTION_JUMP:
         case IPU_INSTRUCTION_HALT:
+        case IPU_INSTRUCTION_ACTION:
+        case IPU_INSTRUCTION_RETURN:
         case IPU_INSTRUCTION_COUNT:
-            return wrong(c, "it does not belong here");
+            return ipu__verify_wrong(c, "it does not belong here");
         }
     }
     return IPU_OK;
 }
 
+/* The actions of a pipeline's stream, in their order. */
 static ipu_status
-check_stream(checker *c, size_t number)
+check_actions(ipu__checker *c)
+{
+    const ipu_instruction *instructions = c->stream->instructions.items;
+    size_t count = c->stream->instructions.count;
+    for (size_t i = c->stream->entry; i + 1 < count; i++) {
+        const ipu_instruction *action = &instructions[i];
+        c->at = i;
+        REQUIRE(c, action->kind == IPU_INSTRUCTION_ACTION,
+                "a pipeline's stream is more than a list of actions");
+        REQUIRE(c,
+                action->target >= 0 && action->target < action->end &&
+                    (size_t)action->end <= c->stream->entry &&
+                    instructions[action->end - 1].kind == IPU_INSTRUCTION_RETURN,
+                "an action without a routine");
+        c->micro_batch = action->micro_batch;
+        IPU_TRY(check_range(c, (size_t)action->target, (size_t)action->end - 1));
+    }
+    return IPU_OK;
+}
+
+/* Its streams begin with what the stream around has written, and leave what they
+ * have. */
+static ipu_status
+check_pipeline(ipu__checker *c, const ipu_instruction *pipeline)
+{
+    size_t number = c->number;
+    size_t inside = c->inside;
+    uint32_t around = c->around;
+    size_t end = (size_t)pipeline->first_stream + pipeline->stream_count;
+    REQUIRE(c, !c->stream->is_child && end <= c->program->streams.count,
+            "a pipeline in a pipeline, or without streams");
+    for (size_t i = pipeline->first_stream; i < end; i++) {
+        REQUIRE(c, c->program->streams.items[i].is_child,
+                "a pipeline starts a stream that is none of its own");
+        c->around = (uint32_t)number;
+        c->number = i;
+        c->stream = &c->program->streams.items[i];
+        c->inside = SIZE_MAX;
+        c->depth++;
+        IPU_TRY(check_actions(c));
+        c->depth--;
+        c->number = number;
+        c->stream = &c->program->streams.items[number];
+    }
+    c->inside = inside;
+    c->around = around;
+    return IPU_OK;
+}
+
+static ipu_status
+check_stream(ipu__checker *c, size_t number)
 {
     c->number = number;
     c->stream = &c->program->streams.items[number];
@@ -716,28 +558,30 @@ check_stream(checker *c, size_t number)
                 count == 0 || c->stream->instructions.items[count - 1].kind !=
                                   IPU_INSTRUCTION_HALT,
                 INTERNAL, "the program does not end with halt");
-    IPU_FAIL_IF(c->ctx, c->stream->memory.slab_bytes < IPU_SLACK_BYTES, INTERNAL,
-                "the slab has no slack");
-    c->usable_slab = c->stream->memory.slab_bytes - IPU_SLACK_BYTES;
+    IPU_FAIL_IF(c->ctx, c->stream->entry >= count, INTERNAL,
+                "the program has no beginning");
     if (c->dequeued_bytes > 0) {
         memset(c->dequeued, 0, c->dequeued_bytes);
     }
-    return check_range(c, 0, count - 1);
+    return c->stream->is_child ? IPU_OK : check_range(c, c->stream->entry, count - 1);
 }
 
+/* The slabs and outputs, one behind the other. */
 static ipu_status
-place_outputs(checker *c)
+lay_out(ipu__checker *c)
 {
     const ipu_program *program = c->program;
     size_t next = 0;
-    IPU_TRY(
-        ipu_alloc(c->ctx, program->output_count * sizeof(size_t), &c->output_offsets));
+    IPU_TRY(ipu_alloc(c->ctx, program->streams.count * sizeof(size_t), &c->slabs));
+    IPU_TRY(ipu_alloc(c->ctx, program->output_count * sizeof(size_t), &c->outputs));
     for (size_t i = 0; i < program->streams.count; i++) {
         size_t bytes = program->streams.items[i].memory.slab_bytes;
-        next = bytes > next ? bytes : next;
+        IPU_FAIL_IF(c->ctx, bytes < IPU_SLACK_BYTES, INTERNAL, "the slab has no slack");
+        c->slabs[i] = next;
+        next += bytes;
     }
     for (uint32_t i = 0; i < program->output_count; i++) {
-        c->output_offsets[i] = next;
+        c->outputs[i] = next;
         next += ipu_type_bytes(&program->outputs[i]);
     }
     return IPU_OK;
@@ -746,19 +590,20 @@ place_outputs(checker *c)
 ipu_status
 ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
 {
-    checker c = {.ctx = ctx, .program = program};
+    ipu__checker c = {.ctx = ctx, .program = program};
     IPU_FAIL_IF(ctx, program->micro_batches == 0, INTERNAL,
                 "the program's steps have no micro-batch");
     c.infeed_components =
         ipu_program_infeed_base(program, (uint32_t)program->resources.count);
     c.dequeued_bytes = (size_t)c.infeed_components * IPU_MAX_HOLDS;
     IPU_TRY(ipu_alloc(ctx, c.dequeued_bytes, &c.dequeued));
-    ipu_status status = place_outputs(&c);
+    ipu_status status = lay_out(&c);
     for (size_t i = 0; status == IPU_OK && i < program->streams.count; i++) {
         status = check_stream(&c, i);
     }
     IPU_ARRAY_FREE(ctx, &c.written);
     ipu_free(ctx, c.dequeued, c.dequeued_bytes);
-    ipu_free(ctx, c.output_offsets, program->output_count * sizeof(size_t));
+    ipu_free(ctx, c.slabs, program->streams.count * sizeof(size_t));
+    ipu_free(ctx, c.outputs, program->output_count * sizeof(size_t));
     return status == IPU_OK ? ipu__verify_streams(ctx, program) : status;
 }

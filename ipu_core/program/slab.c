@@ -1,31 +1,71 @@
 /* SPDX-License-Identifier: MIT
  *
- * The slab of a stream. Buffers have virtual numbers while instructions are made. Here
- * their lifetimes are read off the finished instructions, planned and checked, and only
- * then do places get offsets. */
+ * The slabs of the streams. Buffers have virtual numbers while instructions are made.
+ * Here their lifetimes are read off the finished instructions, planned and checked, and
+ * only then do places get offsets.
+ *
+ * A buffer lies in the slab of its home. What a pipeline's streams use of the slab of
+ * the stream around, they use while that one is at its pipeline instruction; what that
+ * one uses of theirs stays there from their beginning to their end. */
 #include "program/lower_impl.h"
 
-ipu_status
-ipu__lower_new_buffer(lowering *l, size_t bytes, int32_t *out)
+static ipu_status
+add_buffer(lowering *l, size_t bytes, buffer_home home, int32_t *out)
 {
     ipu_buffer buffer = {.bytes = bytes, .first = INT32_MAX, .last = -1};
     IPU_FAIL_IF(l->ctx, l->buffers.count >= INT32_MAX, OUT_OF_MEMORY,
                 "out of memory: more than 2^31 buffers");
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->buffers, buffer));
+    IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->homes, home));
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->reserved, IPU_NO_INDEX));
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->outputs, IPU_NO_INDEX));
     *out = (int32_t)l->buffers.count - 1;
     return IPU_OK;
 }
 
+ipu_status
+ipu__lower_new_buffer(lowering *l, size_t bytes, int32_t *out)
+{
+    return add_buffer(l, bytes, (buffer_home){.stream = l->number}, out);
+}
+
+ipu_status
+ipu__lower_new_ring(lowering *l, size_t bytes, uint32_t depth, int32_t *out)
+{
+    buffer_home home = {.stream = l->number, .depth = depth, .stays = true};
+    return add_buffer(l, bytes, home, out);
+}
+
+/* --- lifetimes -------------------------------------------------------------------- */
+
 static void
-note_live(lowering *l, const ipu_place *places, uint32_t count, int32_t at)
+note_live(lowering *l, uint32_t stream, const ipu_place *places, uint32_t count,
+          int32_t at)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (places[i].space == IPU_SPACE_SLAB) {
+        if (places[i].space == IPU_SPACE_SLAB &&
+            l->homes.items[places[i].index].stream == stream) {
             ipu_buffer *buffer = &l->buffers.items[places[i].index];
             buffer->first = at < buffer->first ? at : buffer->first;
             buffer->last = at > buffer->last ? at : buffer->last;
+        }
+    }
+}
+
+/* What the instructions of stream `user` use of `stream`'s slab; at >= 0: there. */
+static void
+note_uses(lowering *l, uint32_t stream, uint32_t user, int32_t at)
+{
+    const ipu_stream *code = &l->program->streams.items[user];
+    for (size_t i = 0; i < code->instructions.count; i++) {
+        const ipu_instruction *instruction = &code->instructions.items[i];
+        int32_t time = at >= 0 ? at : (int32_t)i;
+        note_live(l, stream, instruction->inputs, instruction->input_count, time);
+        note_live(l, stream, instruction->outputs, instruction->output_count, time);
+        if (at < 0 && instruction->kind == IPU_INSTRUCTION_PIPELINE) {
+            for (uint32_t k = 0; k < instruction->stream_count; k++) {
+                note_uses(l, stream, instruction->first_stream + k, time);
+            }
         }
     }
 }
@@ -39,12 +79,14 @@ typedef struct nesting {
 } nesting;
 
 static void
-find_nesting(const lowering *l, nesting *n)
+find_nesting(const lowering *l, uint32_t stream, nesting *n)
 {
-    size_t count = l->stream->instructions.count;
+    size_t count = l->program->streams.items[stream].instructions.count;
     uint32_t open = 0;
     for (uint32_t i = 0; i < l->loops.count; i++) { /* noted at its first instruction */
-        n->innermost[l->loops.items[i].first] = i + 1;
+        if (l->loops.items[i].stream == stream) {
+            n->innermost[l->loops.items[i].first] = i + 1;
+        }
     }
     for (size_t i = 0; i < count; i++) {
         uint32_t begins = n->innermost[i];
@@ -62,11 +104,12 @@ find_nesting(const lowering *l, nesting *n)
 /* A buffer that is filled before a loop and used inside is needed until the loop
  * ends. */
 static void
-extend_over_loops(lowering *l, const nesting *n)
+extend_over_loops(lowering *l, uint32_t stream, const nesting *n)
 {
     for (size_t k = 0; k < l->buffers.count; k++) {
         ipu_buffer *buffer = &l->buffers.items[k];
-        uint32_t loop = buffer->last < 0 ? 0 : n->innermost[buffer->last];
+        bool is_ours = l->homes.items[k].stream == stream;
+        uint32_t loop = !is_ours || buffer->last < 0 ? 0 : n->innermost[buffer->last];
         while (loop != 0 && l->loops.items[loop - 1].first > buffer->first) {
             buffer->last = l->loops.items[loop - 1].last;
             loop = n->around[loop - 1];
@@ -75,36 +118,94 @@ extend_over_loops(lowering *l, const nesting *n)
 }
 
 static ipu_status
-find_lifetimes(lowering *l)
+find_lifetimes(lowering *l, uint32_t stream)
 {
-    size_t count = l->stream->instructions.count;
-    for (size_t i = 0; i < count; i++) {
-        const ipu_instruction *instruction = &l->stream->instructions.items[i];
-        note_live(l, instruction->inputs, instruction->input_count, (int32_t)i);
-        note_live(l, instruction->outputs, instruction->output_count, (int32_t)i);
-    }
+    size_t count = l->program->streams.items[stream].instructions.count;
+    note_uses(l, stream, stream, -1);
     nesting n = {0};
     size_t around_bytes = l->loops.count * sizeof(uint32_t);
     IPU_TRY(ipu_alloc(l->ctx, count * sizeof(uint32_t), &n.innermost));
     ipu_status status = ipu_alloc(l->ctx, around_bytes, &n.around);
     if (status == IPU_OK) {
-        find_nesting(l, &n);
-        extend_over_loops(l, &n);
+        find_nesting(l, stream, &n);
+        extend_over_loops(l, stream, &n);
     }
     ipu_free(l->ctx, n.around, n.around == NULL ? 0 : around_bytes);
     ipu_free(l->ctx, n.innermost, count * sizeof(uint32_t));
-    for (size_t k = 0; k < l->buffers.count; k++) {
-        bool is_output = l->outputs.items[k] != IPU_NO_INDEX;
-        bool is_untouched = l->buffers.items[k].last < 0; /* or without bytes */
-        if (is_output || is_untouched) {
-            l->buffers.items[k] = (ipu_buffer){0};
-        }
-    }
     return status;
 }
 
+/* --- planning --------------------------------------------------------------------- */
+
+static size_t
+stride_of(const lowering *l, size_t buffer)
+{
+    return ipu_buffer_round_up(l->buffers.items[buffer].bytes);
+}
+
+/* The buffer as the planner sees it. */
+static ipu_status
+planned_buffer(const lowering *l, uint32_t stream, size_t k, ipu_buffer *out)
+{
+    const ipu_buffer *buffer = &l->buffers.items[k];
+    const buffer_home *home = &l->homes.items[k];
+    size_t end = l->program->streams.items[stream].instructions.count;
+    bool is_output = l->outputs.items[k] != IPU_NO_INDEX;
+    *out = (ipu_buffer){0};
+    if (home->stays && home->stream == stream) {
+        *out =
+            (ipu_buffer){.bytes = buffer->bytes, .first = 0, .last = (int32_t)end - 1};
+        if (home->depth > 1) {
+            return ipu_mul_size(l->ctx, stride_of(l, k), home->depth, &out->bytes);
+        }
+    } else if (home->stream == stream && !is_output && buffer->last >= 0) {
+        *out = *buffer; /* else untouched, or without bytes */
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+plan_stream(lowering *l, uint32_t stream, ipu_buffer *planned)
+{
+    ipu_stream *code = &l->program->streams.items[stream];
+    IPU_TRY(find_lifetimes(l, stream));
+    for (size_t k = 0; k < l->buffers.count; k++) {
+        IPU_TRY(planned_buffer(l, stream, k, &planned[k]));
+    }
+    IPU_TRY(ipu_memory_plan(l->ctx, planned, l->buffers.count, &code->memory));
+    IPU_TRY(
+        ipu_memory_check(l->ctx, planned, l->buffers.count, code->memory.slab_bytes));
+    for (size_t k = 0; k < l->buffers.count; k++) {
+        if (l->homes.items[k].stream == stream) {
+            l->buffers.items[k].offset = planned[k].offset;
+        }
+    }
+    return IPU_OK;
+}
+
+/* --- places ----------------------------------------------------------------------- */
+
+static ipu_status
+make_rings(lowering *l)
+{
+    for (size_t k = 0; k < l->buffers.count; k++) {
+        buffer_home *home = &l->homes.items[k];
+        if (home->depth > 1) {
+            ipu_ring ring = {.stream = home->stream,
+                             .depth = home->depth,
+                             .offset = l->buffers.items[k].offset,
+                             .stride = stride_of(l, k),
+                             .bytes = l->buffers.items[k].bytes};
+            /* the buffer leads to the ring from here on */
+            l->buffers.items[k].offset = l->program->rings.count;
+            IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->rings, ring));
+        }
+    }
+    return IPU_OK;
+}
+
 static void
-resolve(lowering *l, const ipu_place *places, uint32_t count)
+resolve(lowering *l, uint32_t stream, const ipu_place *places, uint32_t count)
 {
     ipu_place *own = (ipu_place *)places; /* ours: made by new_places */
     for (uint32_t i = 0; i < count; i++) {
@@ -113,25 +214,40 @@ resolve(lowering *l, const ipu_place *places, uint32_t count)
         }
         uint32_t output = l->outputs.items[own[i].index];
         size_t offset = l->buffers.items[own[i].index].offset;
-        own[i] = output != IPU_NO_INDEX
-                     ? (ipu_place){.space = IPU_SPACE_OUTPUT, .index = output}
-                     : (ipu_place){.space = IPU_SPACE_SLAB, .offset = offset};
+        buffer_home home = l->homes.items[own[i].index];
+        if (output != IPU_NO_INDEX) {
+            own[i] = (ipu_place){.space = IPU_SPACE_OUTPUT, .index = output};
+        } else if (home.depth > 1) {
+            own[i] = (ipu_place){.space = IPU_SPACE_RING, .index = (uint32_t)offset};
+        } else if (home.stream != stream) {
+            own[i] = (ipu_place){
+                .space = IPU_SPACE_FOREIGN, .index = home.stream, .offset = offset};
+        } else {
+            own[i] = (ipu_place){.space = IPU_SPACE_SLAB, .offset = offset};
+        }
     }
 }
 
 ipu_status
-ipu__lower_plan_slab(lowering *l)
+ipu__lower_plan_slabs(lowering *l)
 {
-    ipu_stream *stream = l->stream;
-    IPU_TRY(find_lifetimes(l));
-    IPU_TRY(
-        ipu_memory_plan(l->ctx, l->buffers.items, l->buffers.count, &stream->memory));
-    IPU_TRY(ipu_memory_check(l->ctx, l->buffers.items, l->buffers.count,
-                             stream->memory.slab_bytes));
-    for (size_t i = 0; i < stream->instructions.count; i++) {
-        const ipu_instruction *instruction = &stream->instructions.items[i];
-        resolve(l, instruction->inputs, instruction->input_count);
-        resolve(l, instruction->outputs, instruction->output_count);
+    size_t bytes = l->buffers.count * sizeof(ipu_buffer);
+    ipu_buffer *planned;
+    IPU_TRY(ipu_alloc(l->ctx, bytes, &planned));
+    ipu_status status = IPU_OK;
+    for (uint32_t s = 0; status == IPU_OK && s < l->program->streams.count; s++) {
+        status = plan_stream(l, s, planned);
+    }
+    ipu_free(l->ctx, planned, bytes);
+    IPU_TRY(status);
+    IPU_TRY(make_rings(l));
+    for (uint32_t s = 0; s < l->program->streams.count; s++) {
+        const ipu_stream *code = &l->program->streams.items[s];
+        for (size_t i = 0; i < code->instructions.count; i++) {
+            const ipu_instruction *instruction = &code->instructions.items[i];
+            resolve(l, s, instruction->inputs, instruction->input_count);
+            resolve(l, s, instruction->outputs, instruction->output_count);
+        }
     }
     return IPU_OK;
 }

@@ -1,11 +1,67 @@
 /* SPDX-License-Identifier: MIT
  *
- * The two parts of the program's checker: program_verify.c follows each stream alone,
- * verify_streams.c checks what they have in common. */
+ * The parts of the program's checker: program_verify.c follows each stream alone,
+ * verify_places.c asks of operands that they exist and were written, verify_streams.c
+ * checks what streams have in common. */
 #ifndef IPU_PROGRAM_VERIFY_IMPL_H
 #define IPU_PROGRAM_VERIFY_IMPL_H
 
 #include "program/program.h"
+
+/* Bytes of slabs and outputs, which lie one behind the other on one line. */
+typedef struct ipu__range {
+    size_t begin;
+    size_t end;
+} ipu__range;
+
+typedef struct ipu__checker {
+    ipu_ctx *ctx;
+    const ipu_program *program;
+    const ipu_stream *stream;
+    size_t number; /* of the stream */
+    uint32_t infeed_components;
+    size_t dequeued_bytes;
+    size_t *slabs;        /* per stream: where its slab begins on the line */
+    size_t *outputs;      /* where the program's outputs begin, behind the slabs */
+    uint32_t micro_batch; /* of the action that is followed */
+    uint32_t around;      /* the stream whose pipeline is followed */
+    size_t at;            /* instruction, for messages */
+    size_t inside;        /* the WHILE of the loop that is followed; SIZE_MAX: none */
+    uint32_t depth;       /* of loops */
+    IPU_ARRAY(ipu__range) written;
+    uint8_t *dequeued; /* per hold and infeed component */
+} ipu__checker;
+
+#define REQUIRE(c, condition, ...) \
+    do { \
+        if (!(condition)) { \
+            return ipu__verify_wrong((c), __VA_ARGS__); \
+        } \
+    } while (0)
+
+/* An INTERNAL error that says where it is. */
+ipu_status ipu__verify_wrong(ipu__checker *c, const char *what);
+
+/* --- verify_places.c -------------------------------------------------------------- */
+
+const ipu_resource *ipu__verify_resource_at(const ipu__checker *c, uint32_t index,
+                                            ipu_resource_kind kind);
+/* Whether a component of an infeed was dequeued into a hold; both are in range. */
+uint8_t *ipu__verify_dequeued_at(const ipu__checker *c, ipu_place place);
+ipu_status ipu__verify_check_place(ipu__checker *c, ipu_place place, size_t bytes,
+                                   bool is_output);
+/* Where a checked place lies on the line; what is in no slab and no output: nowhere. */
+ipu__range ipu__verify_range_of(const ipu__checker *c, ipu_place place, size_t bytes);
+ipu_status ipu__verify_note_written(ipu__checker *c, ipu__range r);
+bool ipu__verify_is_written(const ipu__checker *c, ipu__range r);
+/* Checks the place, and that it was written. */
+ipu_status ipu__verify_check_read(ipu__checker *c, ipu_place place, size_t bytes);
+bool ipu__verify_same_place(ipu_place a, ipu_place b);
+/* Whether two operands share bytes, wherever they are. */
+bool ipu__verify_share(const ipu__checker *c, ipu_place a, size_t a_bytes, ipu_place b,
+                       size_t b_bytes);
+
+/* --- verify_streams.c ------------------------------------------------------------- */
 
 /* Operands, indices and channels are in range. */
 ipu_status ipu__verify_streams(ipu_ctx *ctx, const ipu_program *program);

@@ -21,6 +21,7 @@ typedef struct owners {
     uint32_t *users;   /* per resource */
     uint32_t *writers; /* per resource */
     uint32_t *outputs; /* per output of the program */
+    size_t total;      /* of the three together */
 } owners;
 
 static void
@@ -89,6 +90,24 @@ check_owners(const owners *o)
     return IPU_OK;
 }
 
+/* The streams of pipelines, or all others: these run at the same time. */
+static ipu_status
+check_together(owners *o, bool are_children)
+{
+    const ipu_program *program = o->program;
+    for (size_t i = 0; i < o->total; i++) {
+        o->users[i] = NOBODY;
+    }
+    for (uint32_t s = 0; s < program->streams.count; s++) {
+        const ipu_stream *stream = &program->streams.items[s];
+        for (size_t i = 0;
+             stream->is_child == are_children && i < stream->instructions.count; i++) {
+            note_instruction(o, &stream->instructions.items[i], s);
+        }
+    }
+    return check_owners(o);
+}
+
 static ipu_status
 check_channels(ipu_ctx *ctx, const ipu_program *program)
 {
@@ -114,17 +133,11 @@ ipu__verify_streams(ipu_ctx *ctx, const ipu_program *program)
         return IPU_OK;
     }
     IPU_TRY(ipu_alloc(ctx, total * sizeof(*users), &users));
-    owners o = {ctx, program, users, users + count, users + 2 * count};
-    for (size_t i = 0; i < total; i++) {
-        users[i] = NOBODY;
+    owners o = {ctx, program, users, users + count, users + 2 * count, total};
+    ipu_status status = check_together(&o, false);
+    if (status == IPU_OK) {
+        status = check_together(&o, true);
     }
-    for (uint32_t s = 0; s < program->streams.count; s++) {
-        const ipu_stream *stream = &program->streams.items[s];
-        for (size_t i = 0; i < stream->instructions.count; i++) {
-            note_instruction(&o, &stream->instructions.items[i], s);
-        }
-    }
-    ipu_status status = check_owners(&o);
     ipu_free(ctx, users, total * sizeof(*users));
     return status;
 }

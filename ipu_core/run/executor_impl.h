@@ -19,6 +19,12 @@ typedef struct ipu__patch {
     size_t operand;
 } ipu__patch;
 
+/* An operand that lies in a ring, and moves with the micro-batch. */
+typedef struct ipu__ring_use {
+    uint32_t ring;
+    size_t operand;
+} ipu__ring_use;
+
 /* An operand that is an input or an output of the program. */
 typedef struct ipu__buffer_use {
     uint32_t index;
@@ -39,6 +45,7 @@ typedef struct ipu__channel {
 typedef enum ipu__progress {
     IPU__HALTED,
     IPU__STEP_END,    /* at a NEXT, once; then has_ended_step lets it pass */
+    IPU__FORKED,      /* at a PIPELINE, once; then it would block until that is over */
     IPU__WOULD_BLOCK, /* at an instruction that waits for something */
     IPU__FAILED       /* the stream's context says why */
 } ipu__progress;
@@ -55,6 +62,9 @@ typedef struct ipu__stream {
     ipu__patch *patches; /* by resource */
     size_t patch_count;
     size_t *first_patch; /* per resource, and one more */
+    ipu__ring_use *ring_uses;
+    size_t ring_use_count;
+    size_t *first_ring_use; /* per instruction, and one more */
     ipu__buffer_use *buffers;
     size_t buffer_count;
     uint8_t *writes_variable;     /* per instruction */
@@ -63,7 +73,11 @@ typedef struct ipu__stream {
 
     /* the position in a run */
     size_t at;
-    uint32_t depth; /* of loops inside of a step */
+    size_t back;                /* behind the action whose routine it is in */
+    uint32_t depth;             /* of loops inside of a step */
+    struct ipu__stream *parent; /* whose pipeline it belongs to */
+    atomic_uint children;       /* of its pipeline, that have not halted */
+    bool has_forked;            /* its pipeline has been started */
     bool has_ended_step;
     bool has_written;      /* a variable, since the step began */
     uint64_t cancelled_ns; /* when an inner loop first saw the flag; 0: not yet */

@@ -4,11 +4,11 @@
  * a worker takes one that can go on, runs it until it would block, and looks for the
  * next. No worker waits while it has a stream, so two threads run sixteen streams.
  *
- * A stream is READY, RUNNING, BLOCKED, at the END of a step, or OVER (halted or
- * failed). The lock protects the states. A worker that looks for work asks each blocked
- * stream whether it can go on; a thread that unblocks one (it sent, received, fed or
- * drained) announces that to the pool. When no stream runs and none can go on, the
- * worker that finds this settles it:
+ * A stream is READY, RUNNING, BLOCKED, at the END of a step, or OVER (halted, failed,
+ * or of a pipeline that is not under way). The lock protects the states. A worker that
+ * looks for work asks each blocked stream whether it can go on; a thread that unblocks
+ * one (it sent, received, fed or drained) announces that to the pool. When no stream
+ * runs and none can go on, the worker that finds this settles it:
  *
  *   - all streams that are not over are at the end of a step: it ends the step;
  *   - a stream has failed: it ends the run. The others have come as far as they can
@@ -96,6 +96,20 @@ take_workspace_locked(schedule *s)
     return workspace;
 }
 
+/* A stream has come to its pipeline: the pipeline's streams can run, and it waits. */
+static void
+start_children_locked(schedule *s, uint32_t i)
+{
+    ipu__stream *stream = &s->executor->streams[i];
+    const ipu_instruction *pipeline = &stream->code->instructions.items[stream->at];
+    for (uint32_t k = 0; k < pipeline->stream_count; k++) {
+        s->states[pipeline->first_stream + k] = READY;
+    }
+    atomic_store(&stream->children, pipeline->stream_count);
+    stream->has_forked = true;
+    s->states[i] = BLOCKED;
+}
+
 static void
 run_stream_locked(schedule *s, uint32_t i)
 {
@@ -124,12 +138,18 @@ run_stream_locked(schedule *s, uint32_t i)
     case IPU__STEP_END:
         s->states[i] = END;
         break;
+    case IPU__FORKED:
+        start_children_locked(s, i);
+        break;
     case IPU__FAILED:
         s->has_failed = true;
         s->states[i] = OVER;
         break;
     case IPU__HALTED:
         s->states[i] = OVER;
+        if (stream->parent != NULL) {
+            atomic_fetch_sub(&stream->parent->children, 1);
+        }
         break;
     }
 }
@@ -256,8 +276,8 @@ look_for_cancel(void *state)
 {
     schedule *s = state;
     ipu_lock_take(s->lock);
-    if (s->waits_since != 0 && !atomic_load(&s->is_over) &&
-        find_ready_locked(s) < 0 && ipu__is_cancelled(s->executor->cancel)) {
+    if (s->waits_since != 0 && !atomic_load(&s->is_over) && find_ready_locked(s) < 0 &&
+        ipu__is_cancelled(s->executor->cancel)) {
         (void)ipu_ctx_fail(s->ctx, IPU_STATUS_INTERRUPTED,
                            "interrupted while waiting for the infeed's next element");
         finish_locked(s);
@@ -314,7 +334,7 @@ ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor)
                   .lock = &executor->lock,
                   .states = executor->states};
     for (uint32_t i = 0; i < s.count; i++) {
-        s.states[i] = READY;
+        s.states[i] = executor->streams[i].code->is_child ? OVER : READY;
         executor->streams[i].ctx = &executor->contexts[i];
         executor->streams[i].call.ctx = &executor->contexts[i];
         ipu_ctx_init(&executor->contexts[i], ctx->allocator);

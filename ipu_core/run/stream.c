@@ -36,9 +36,11 @@ count_operands(ipu__stream *stream)
             stream->patch_count += instruction->inputs[k].space == IPU_SPACE_INFEED;
             stream->buffer_count += instruction->inputs[k].space == IPU_SPACE_INPUT ||
                                     instruction->inputs[k].space == IPU_SPACE_OUTPUT;
+            stream->ring_use_count += instruction->inputs[k].space == IPU_SPACE_RING;
         }
         for (uint32_t k = 0; k < instruction->output_count; k++) {
             stream->buffer_count += instruction->outputs[k].space == IPU_SPACE_OUTPUT;
+            stream->ring_use_count += instruction->outputs[k].space == IPU_SPACE_RING;
         }
     }
 }
@@ -61,6 +63,28 @@ find_buffers(ipu__stream *stream)
             }
         }
     }
+}
+
+/* Which operands lie in rings. */
+static void
+find_ring_uses(ipu__stream *stream)
+{
+    size_t found = 0;
+    size_t count = stream->code->instructions.count;
+    for (size_t i = 0; i < count; i++) {
+        const ipu_instruction *instruction = &stream->code->instructions.items[i];
+        size_t operand = stream->first_operand[i];
+        uint32_t inputs = instruction->input_count;
+        stream->first_ring_use[i] = found;
+        for (uint32_t k = 0; k < inputs + instruction->output_count; k++) {
+            ipu_place place =
+                k < inputs ? instruction->inputs[k] : instruction->outputs[k - inputs];
+            if (place.space == IPU_SPACE_RING) {
+                stream->ring_uses[found++] = (ipu__ring_use){place.index, operand + k};
+            }
+        }
+    }
+    stream->first_ring_use[count] = found;
 }
 
 /* Which operands lie in which infeed's elements. */
@@ -124,6 +148,9 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
     IPU_TRY(ipu_alloc(ctx, (resources + 1) * sizeof(size_t), &stream->first_patch));
     IPU_TRY(ipu_alloc(ctx, stream->buffer_count * sizeof(ipu__buffer_use),
                       &stream->buffers));
+    IPU_TRY(ipu_alloc(ctx, stream->ring_use_count * sizeof(ipu__ring_use),
+                      &stream->ring_uses));
+    IPU_TRY(ipu_alloc(ctx, (count + 1) * sizeof(size_t), &stream->first_ring_use));
     IPU_TRY(ipu_alloc(ctx, count, &stream->writes_variable));
     IPU_TRY(ipu_alloc(ctx, resources * IPU_MAX_HOLDS * sizeof(ipu_infeed_element),
                       &stream->elements));
@@ -136,6 +163,7 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
         stream->writes_variable[i] = writes_variable(program, instruction);
     }
     find_patches(stream);
+    find_ring_uses(stream);
     find_buffers(stream);
     for (size_t i = 0; i < stream->buffer_count; i++) {
         const ipu__buffer_use *use = &stream->buffers[i];
@@ -160,6 +188,8 @@ ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream)
     ipu_free(ctx, stream->patches, stream->patch_count * sizeof(ipu__patch));
     ipu_free(ctx, stream->first_patch, (resources + 1) * sizeof(size_t));
     ipu_free(ctx, stream->buffers, stream->buffer_count * sizeof(ipu__buffer_use));
+    ipu_free(ctx, stream->ring_uses, stream->ring_use_count * sizeof(ipu__ring_use));
+    ipu_free(ctx, stream->first_ring_use, (count + 1) * sizeof(size_t));
     ipu_free(ctx, stream->writes_variable, count);
     ipu_free(ctx, stream->elements,
              resources * IPU_MAX_HOLDS * sizeof(ipu_infeed_element));
@@ -175,6 +205,8 @@ resolve(const ipu__stream *stream, ipu_place place)
     switch (place.space) {
     case IPU_SPACE_SLAB:
         return stream->slab + place.offset;
+    case IPU_SPACE_FOREIGN:
+        return executor->streams[place.index].slab + place.offset;
     case IPU_SPACE_CONSTANT: /* read only: the verifier lets nothing write here */
         return (char *)executor->program->constants + place.offset;
     case IPU_SPACE_HELD: /* read only, too */
@@ -184,6 +216,7 @@ resolve(const ipu__stream *stream, ipu_place place)
     case IPU_SPACE_INPUT:
     case IPU_SPACE_OUTPUT:
     case IPU_SPACE_INFEED:
+    case IPU_SPACE_RING:
         break;
     }
     return NULL; /* known later */
@@ -193,7 +226,7 @@ static bool
 is_known_later(ipu_place place)
 {
     return place.space == IPU_SPACE_INPUT || place.space == IPU_SPACE_OUTPUT ||
-           place.space == IPU_SPACE_INFEED;
+           place.space == IPU_SPACE_INFEED || place.space == IPU_SPACE_RING;
 }
 
 void
@@ -226,8 +259,9 @@ ipu__stream_reset(ipu__stream *stream)
                                              ? executor->outputs[use->index].data
                                              : executor->inputs[use->index].data;
     }
-    stream->at = 0;
+    stream->at = stream->code->entry;
     stream->depth = 0;
+    stream->has_forked = false;
     stream->has_ended_step = false;
     stream->has_written = false;
     stream->cancelled_ns = 0;
@@ -368,6 +402,44 @@ run_receive(ipu__stream *stream, const ipu_instruction *instruction, void **oper
     atomic_store(&channel->received, received + 1);
     tell(stream, channel->code->from);
     return true;
+}
+
+/* Starts a pipeline's streams, the first time; whether they have all halted. */
+static bool
+run_pipeline(ipu__stream *stream, const ipu_instruction *instruction)
+{
+    if (stream->has_forked) {
+        bool are_over = atomic_load(&stream->children) == 0;
+        stream->has_forked = !are_over;
+        return are_over;
+    }
+    for (uint32_t i = 0; i < instruction->stream_count; i++) {
+        ipu__stream *child = &stream->executor->streams[instruction->first_stream + i];
+        child->parent = stream;
+        child->at = child->code->entry;
+        child->depth = stream->depth;
+        child->batch = stream->call.random;
+    }
+    return false;
+}
+
+/* Goes to an action's routine, with the operands of its micro-batch. */
+static size_t
+begin_action(ipu__stream *stream, size_t at, const ipu_instruction *action)
+{
+    const ipu_ring *rings = stream->executor->program->rings.items;
+    stream->back = at + 1;
+    stream->call.random = stream->batch;
+    stream->call.random.step += action->micro_batch;
+    size_t end = stream->first_ring_use[action->end];
+    for (size_t i = stream->first_ring_use[action->target]; i < end; i++) {
+        const ipu__ring_use *use = &stream->ring_uses[i];
+        const ipu_ring *ring = &rings[use->ring];
+        stream->operands[use->operand] =
+            stream->slab + ring->offset +
+            (size_t)(action->micro_batch % ring->depth) * ring->stride;
+    }
+    return (size_t)action->target;
 }
 
 static void
@@ -526,6 +598,18 @@ ipu__stream_run(ipu__stream *stream)
                 stream->has_written = true;
             }
             break;
+        case IPU_INSTRUCTION_PIPELINE:
+            if (!run_pipeline(stream, instruction)) {
+                progress = stream->has_forked ? IPU__WOULD_BLOCK : IPU__FORKED;
+                goto stop;
+            }
+            break;
+        case IPU_INSTRUCTION_ACTION:
+            next = begin_action(stream, at, instruction);
+            break;
+        case IPU_INSTRUCTION_RETURN:
+            next = stream->back;
+            break;
         case IPU_INSTRUCTION_MICRO_BATCH:
             begin_micro_batch(stream, operands[0]);
             break;
@@ -608,6 +692,8 @@ ipu__stream_can_go_on(ipu__stream *stream)
         return has_room(&stream->executor->channels[instruction->channel]);
     case IPU_INSTRUCTION_RECEIVE:
         return has_message(&stream->executor->channels[instruction->channel]);
+    case IPU_INSTRUCTION_PIPELINE:
+        return !stream->has_forked || atomic_load(&stream->children) == 0;
     default:
         return true;
     }

@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""``ipu.ops.pipelining_ops``, also ``ipu.pipelining_ops``: pipelines over several IPUs.
-
-Pipelines come with a later version. The names are here because programs import them at
-the top and name schedules in options; calling :func:`pipeline` says that it is missing.
-"""
+"""Pipelines over several IPUs: ``ipu.pipelining_ops``, ``ipu.ops.pipelining_ops``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Enum
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ipu._missing import refuse
+from ipu import _core, tf
+from ipu._core import Tensor
+from ipu._errors import FailedPreconditionError
+from ipu._log import logger
+from ipu._schedules import PipelineSchedule
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu.ops import _pipeline_arguments as arguments
+from ipu.ops._pipeline_options import (
+    OptimizerFunctionOutput,
+    PipelineStageOptions,
+    RecomputationMode,
+)
+from ipu.ops._pipeline_trace import Options, TracedPipeline
+from ipu.tf import nest
+from ipu.tf._blocks import block
+from ipu.tf._operation import Operation
+from ipu.tf._tracing import current_build
 
 __all__ = [
     "OptimizerFunctionOutput",
@@ -23,67 +34,269 @@ __all__ = [
 ]
 
 
-class PipelineSchedule(Enum):
-    """In which order the stages of a pipeline run.
+def recomputation_checkpoint(tensors: Any, name: str | None = None) -> Any:
+    """Mark values of a stage that a recomputing pipeline keeps.
 
-    ``Grouped``: all forward stages together, then all backward ones. ``Interleaved``:
-    forward and backward in turn. ``Sequential``: one stage at a time.
+    With ``RecomputationMode.RecomputeAndBackpropagateInterleaved`` the backward pass
+    computes anew from one checkpoint to the next, so that only the values between two
+    of them exist at a time. Without recomputation nothing changes.
+
+    Args:
+        tensors: A tensor or a nest of them, in a stage.
+        name: Accepted and not used.
+
+    Returns:
+        The same values.
+
+    Source: ``ipu.pipelining_ops.recomputation_checkpoint``.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(recomputation_checkpoint(tf.constant(2.0)))
+        2.0
     """
-
-    Grouped = 0
-    Interleaved = 1
-    Sequential = 2
+    del name
+    return nest.map_structure(_checkpoint, tensors)
 
 
-class RecomputationMode(Enum):
-    """How a pipeline recomputes activations instead of keeping them."""
-
-    Auto = 0
-    RecomputeThenBackpropagate = 1
-    RecomputeAndBackpropagateInterleaved = 2
-
-
-class OptimizerFunctionOutput:
-    """What the optimizer function of a pipeline returns.
-
-    Raises:
-        NotThereYetError: Always: pipelines come with a later version.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        del args, kwargs
-        refuse("ipu.pipelining_ops.OptimizerFunctionOutput")
+def _checkpoint(value: Any) -> Tensor:
+    tensor = Tensor(value)
+    trace = _core.open_trace()
+    if trace is None or not tensor.is_symbolic:
+        return tensor
+    marked = trace.node("identity", [tensor], None, ())
+    assert isinstance(marked, Tensor)
+    return marked
 
 
-class PipelineStageOptions:
-    """Options of one stage of a pipeline.
-
-    Raises:
-        NotThereYetError: Always: pipelines come with a later version.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        del args, kwargs
-        refuse("ipu.pipelining_ops.PipelineStageOptions")
+def _inputs_of(inputs: Any) -> list[Tensor]:
+    if inputs is None:
+        return []
+    if not isinstance(inputs, (list, tuple)):
+        inputs = [inputs]
+    result = []
+    for value in nest.flatten(list(inputs)):
+        if isinstance(value, tf.Variable):
+            logger.warning(
+                "The variable %s is passed to a pipeline as an input: the stages get "
+                "its value and cannot train it. Use it in a stage instead.",
+                value.name,
+            )
+        result.append(Tensor(value))
+    return result
 
 
 def pipeline(
-    computational_stages: list[Callable[..., Any]], *args: Any, **kwargs: Any
-) -> NoReturn:
-    """Run stages on several IPUs at the same time.
+    computational_stages: Sequence[Any],
+    gradient_accumulation_count: Any = None,
+    gradient_accumulation_dtype: Any = None,
+    gradient_accumulation_for_captured_grads: bool = True,
+    repeat_count: int = 1,
+    batch_serialization_iterations: int = 1,
+    inputs: Any = None,
+    infeed_queue: Any = None,
+    outfeed_queue: Any = None,
+    optimizer_function: Callable[..., OptimizerFunctionOutput] | None = None,
+    device_mapping: Sequence[Any] | None = None,
+    pipeline_schedule: PipelineSchedule | None = None,
+    recomputation_mode: RecomputationMode | None = None,
+    forward_propagation_stages_poplar_options: Any = None,
+    backward_propagation_stages_poplar_options: Any = None,
+    weight_update_poplar_options: Any = None,
+    offload_weight_update_variables: bool | None = None,
+    replicated_optimizer_state_sharding: bool | None = False,
+    offload_activations: bool | None = None,
+    offload_gradient_accumulation_buffers: bool | None = None,
+    replicated_weight_sharding: bool | None = None,
+    offload_weights: bool | None = None,
+    continuous_weight_updates: bool = False,
+    outfeed_loss: bool = False,
+    accumulate_outfeed: bool = False,
+    accumulate_outfeed_dtype: Any = None,
+    outfeed_mask: Sequence[bool] | None = None,
+    reduction_method: Any = GradientAccumulationReductionMethod.SUM,
+    name: str | None = None,
+    pipeline_depth: Any = None,
+) -> Operation:
+    """Run stages on several IPUs at the same time, each on another micro-batch.
+
+    Only inside a function that is compiled for the device. Whatever the schedule, the
+    mapping and the options, outfeed and variables get the values, to the bit, of a
+    plain loop: for each micro-batch in order outputs and gradients with the weights as
+    they were, accumulated, then one update.
+
+    Args:
+        computational_stages: At least two functions. The first is called with
+            ``inputs`` and then the infeed's element, each other one with what the one
+            before returned. An element may be a list of functions, which run side by
+            side: each gets the same arguments, the next stage all of their results.
+        gradient_accumulation_count: Micro-batches of an execution, hence of an update.
+            Grouped takes multiples of twice the number of stages (of the number,
+            without an optimizer), Interleaved of the number of stages, Sequential any.
+        gradient_accumulation_dtype: Of the accumulators: None for the variable's, a
+            dtype, or ``callable(variable) -> dtype``. ``apply_gradients`` gets it.
+        gradient_accumulation_for_captured_grads: Whether captured gradients are
+            accumulated; else the last micro-batch's are handed on.
+        repeat_count: Executions of a call.
+        batch_serialization_iterations: Above 1: each stage goes through so many
+            micro-batches at a time; on one IPU with the Sequential schedule. An update
+            then belongs to ``gradient_accumulation_count`` times as many.
+        inputs: Tensors for the first stage that stay the same during the call.
+        infeed_queue: An ``IPUInfeedQueue``; one element for each micro-batch.
+        outfeed_queue: An ``IPUOutfeedQueue`` for what the last stage returns.
+        optimizer_function: Called with what the last stage returns; gives an
+            ``OptimizerFunctionOutput``. Without it nothing is trained.
+        device_mapping: The IPU of each stage; None: 0, 1, 2, ... A stage's backward
+            pass runs where the stage does.
+        pipeline_schedule: A ``PipelineSchedule``; None is Grouped, or Sequential with
+            batch serialization.
+        recomputation_mode: A ``RecomputationMode``; None keeps all activations.
+        forward_propagation_stages_poplar_options: A ``PipelineStageOptions`` for each
+            stage; checked, and without effect here, as are the next two.
+        backward_propagation_stages_poplar_options: The same.
+        weight_update_poplar_options: A ``PipelineStageOptions``.
+        offload_weight_update_variables: Whether the optimizer's state lies in remote
+            memory between updates.
+        replicated_optimizer_state_sharding: Whether replicas share it out.
+        offload_activations: Whether stored activations lie in remote memory.
+        offload_gradient_accumulation_buffers: Whether accumulators do.
+        replicated_weight_sharding: Whether replicas share out the weights.
+        offload_weights: Whether weights lie in remote memory.
+        continuous_weight_updates: Must be False.
+        outfeed_loss: Enqueue the loss alone.
+        accumulate_outfeed: Enqueue sums over an execution, once.
+        accumulate_outfeed_dtype: Of those sums, as for gradients.
+        outfeed_mask: For each output of the last stage whether it is *not* enqueued.
+        reduction_method: A ``GradientAccumulationReductionMethod`` or its name.
+        name: Of the operation.
+        pipeline_depth: The first generation's name of gradient_accumulation_count.
+
+    Returns:
+        An operation. Results leave by the outfeed and in variables.
 
     Raises:
-        NotThereYetError: Always: pipelines come with a later version.
+        TypeError: An argument of a wrong type.
+        ValueError: Arguments that do not go together; no count; tensors that leave the
+            last stage without an outfeed; a stage that uses a tensor from outside.
+        NotImplementedError: What the API has a name for and does not do.
+        FailedPreconditionError: A count that the schedule cannot run; more IPUs than
+            the device has; a second pipeline.
+        UnimplementedError: Stages on different IPUs that share a variable.
+        RuntimeError: No function is being compiled.
+
+    Source: ``ipu.pipelining_ops.pipeline``.
+
+    Example:
+        >>> import ipu
+        >>> from ipu import tf
+        >>> config = ipu.config.IPUConfig()
+        >>> config.auto_select_ipus = 2
+        >>> config.configure_ipu_system()
+        >>> data = tf.data.Dataset.from_tensor_slices([1.0, 2.0]).repeat()
+        >>> infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(data)
+        >>> outfeed = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+        >>> @tf.function(jit_compile=True)
+        ... def run():
+        ...     return pipeline(
+        ...         [lambda x: x * 10.0, lambda x: x + 1.0],
+        ...         gradient_accumulation_count=4,
+        ...         infeed_queue=infeed,
+        ...         outfeed_queue=outfeed,
+        ...     )
+        >>> infeed.initializer
+        >>> _ = run()
+        >>> outfeed.dequeue().numpy().tolist()
+        [11.0, 21.0, 11.0, 21.0]
     """
-    del computational_stages, args, kwargs
-    refuse("ipu.pipelining_ops.pipeline")
-
-
-def recomputation_checkpoint(tensors: Any, name: str | None = None) -> NoReturn:
-    """Mark values that a recomputing pipeline keeps.
-
-    Raises:
-        NotThereYetError: Always: pipelines come with a later version.
-    """
-    del tensors, name
-    refuse("ipu.pipelining_ops.recomputation_checkpoint")
+    trace = _core.open_trace()
+    if trace is None:
+        raise RuntimeError(
+            "pipelining_ops.pipeline builds a device program: call it inside a "
+            "function that is compiled for the device."
+        )
+    if pipeline_depth is not None:
+        logger.warning("pipeline_depth is the old name of gradient_accumulation_count.")
+        if gradient_accumulation_count is None:
+            gradient_accumulation_count = pipeline_depth
+    is_serialized = batch_serialization_iterations > 1
+    stages = arguments.stages_of(computational_stages, device_mapping, is_serialized)
+    count = arguments.count_of(
+        "gradient_accumulation_count", gradient_accumulation_count, trace
+    )
+    repeats = arguments.count_of("repeat_count", repeat_count, trace)
+    schedule = arguments.schedule_of(pipeline_schedule, batch_serialization_iterations)
+    if is_serialized and len({stage.device for stage in stages}) > 1:
+        raise NotImplementedError(
+            "With batch_serialization_iterations > 1 all stages must be mapped to one "
+            f"IPU. Received: device_mapping={device_mapping!r}."
+        )
+    if continuous_weight_updates:
+        raise NotImplementedError("continuous_weight_updates=True is not supported.")
+    mode = arguments.recomputation_of(recomputation_mode)
+    arguments.check_queues(infeed_queue, outfeed_queue)
+    if optimizer_function is not None and not callable(optimizer_function):
+        raise TypeError(
+            f"optimizer_function must be callable. Received: {optimizer_function!r}."
+        )
+    for option, value in (
+        (
+            "forward_propagation_stages_poplar_options",
+            forward_propagation_stages_poplar_options,
+        ),
+        (
+            "backward_propagation_stages_poplar_options",
+            backward_propagation_stages_poplar_options,
+        ),
+    ):
+        arguments.check_stage_options(option, value, len(computational_stages))
+    arguments.check_enum(
+        "weight_update_poplar_options",
+        weight_update_poplar_options,
+        PipelineStageOptions,
+    )
+    arguments.check_outfeed(
+        outfeed_queue,
+        optimizer_function,
+        outfeed_loss,
+        accumulate_outfeed,
+        outfeed_mask,
+    )
+    method = arguments.method_of(
+        reduction_method, optimizer_function, batch_serialization_iterations
+    )
+    del mode, gradient_accumulation_for_captured_grads
+    build = current_build()
+    if build.notes.setdefault("pipeline", trace) is not trace or "pipelines" in (
+        build.notes
+    ):
+        raise FailedPreconditionError("only one pipeline")
+    build.notes["pipelines"] = 1
+    build.shards = max(build.shards, 1 + max(stage.device for stage in stages))
+    attrs: dict[str, Any] = {
+        "schedule": schedule.core_name,
+        "devices": [stage.device for stage in stages],
+        "training": optimizer_function is not None,
+    }
+    if len({stage.position for stage in stages}) < len(stages):
+        attrs["positions"] = [stage.position for stage in stages]
+    options = Options(
+        inputs=_inputs_of(inputs),
+        infeed_queue=infeed_queue,
+        outfeed_queue=outfeed_queue,
+        optimizer_function=optimizer_function,
+        method=method,
+        dtype=gradient_accumulation_dtype,
+        outfeed_loss=outfeed_loss,
+        outfeed_mask=outfeed_mask,
+        accumulate_outfeed=accumulate_outfeed,
+        outfeed_dtype=accumulate_outfeed_dtype,
+    )
+    micro_batches = count * batch_serialization_iterations
+    traced = TracedPipeline(trace, stages, micro_batches, options, attrs)
+    if repeats == 1:
+        traced.run()
+    else:
+        with block(trace) as body:
+            traced.run()
+        trace.node("repeat", [tf.constant(repeats, "int32")], {"body": body}, ())
+    return Operation("PipelineStage", name or "pipeline")

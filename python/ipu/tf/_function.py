@@ -349,8 +349,6 @@ class DeviceFunction:
         host: bool,
         recorder: Any,
     ) -> _Entry:
-        if not host:
-            _devices.check_shards(device)
         names = list(self.function_spec.parameters)
         keys = {
             names[i] if i < len(names) else f"argument {i}": key_of(arg)
@@ -386,6 +384,8 @@ class DeviceFunction:
         finally:
             _active.calls.pop()
         self._has_created = True
+        if not host:
+            _devices.check_shards(device, build.shards)
         if any(variable() is None for variable in build.variables):
             raise ValueError(
                 f"{self._name} creates a tf.Variable in each call: tf.function-"

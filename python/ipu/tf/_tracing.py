@@ -63,6 +63,7 @@ class Build:
             is raised, unless the run has failed.
         variables: Those that the function created; weak.
         lookups: Reads of variables, while the function is traced.
+        shards: How many IPUs the program uses.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Build:
         self.after: list[Callable[[], None]] = []
         self.variables: list[weakref.ref[Any]] = []
         self.lookups = Lookups()
+        self.shards = 1
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
 

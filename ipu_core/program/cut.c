@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Cuts the body of a pipeline. In: nodes with stages and phases. Out: for each node the
+ * routine that it belongs to, and what crosses from one routine to another. Nothing of
+ * the graph is changed.
+ *
+ * A node that nobody placed belongs where it is used first. Where a backward stage is
+ * in two parts, its input part is what another stage waits for, with all that this
+ * needs. Constants belong nowhere, and variables that are read where they lie do not
+ * cross. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "program/pipe_impl.h"
+
+/* --- which routine a node belongs to ---------------------------------------------- */
+
+ipu_status
+ipu__pipe_for_each_use(ipu__pipe *p, ipu_node user, ipu_node id, ipu__use_fn *visit)
+{
+    const ipu_graph *graph = p->l->graph;
+    const ipu_node_data *node = ipu_node_of(graph, id);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        IPU_TRY(visit(p, user, node->inputs[i]));
+    }
+    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+        ipu_block held = ipu_node_block(node, k);
+        const ipu_block_data *block = ipu_block_of(graph, held);
+        for (ipu_node n = block->first; ipu_is_node(n); n = ipu_node_next(graph, n)) {
+            IPU_TRY(ipu__pipe_for_each_use(p, user, n, visit));
+        }
+        for (size_t i = 0; i < block->results.count; i++) {
+            IPU_TRY(visit(p, user, block->results.items[i]));
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+note_consumer(ipu__pipe *p, ipu_node user, ipu_value value)
+{
+    int32_t by = p->routine_of[user.index];
+    ipu__consumers *known = &p->used_by[value.index];
+    known->first = known->last == IPU__NOWHERE || by < known->first ? by : known->first;
+    known->last = by > known->last ? by : known->last;
+    return IPU_OK;
+}
+
+static bool
+makes_nothing(const ipu_node_data *node)
+{
+    return node->op == IPU_OP_ID_CONSTANT || node->op == IPU_OP_ID_HELD;
+}
+
+/* A node that nobody placed belongs where it is used first; what nobody uses, where
+ * what it uses was made. */
+static int32_t
+routine_of_unplaced(const ipu__pipe *p, const ipu_node_data *node)
+{
+    int32_t found = IPU__NOWHERE;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const ipu__consumers *by = &p->used_by[node->outputs[i].index];
+        if (by->last != IPU__NOWHERE && (found == IPU__NOWHERE || by->first < found)) {
+            found = by->first;
+        }
+    }
+    return found;
+}
+
+static int32_t
+routine_of_placed(const ipu__pipe *p, const ipu_node_data *node)
+{
+    uint32_t stage = (uint32_t)node->placement.stage;
+    return (int32_t)(node->placement.phase == IPU_PHASE_FORWARD
+                         ? ipu__forward_routine(stage)
+                         : ipu__backward_routine(p, stage, p->is_split));
+}
+
+static int32_t
+last_maker(const ipu__pipe *p, const ipu_node_data *node)
+{
+    int32_t found = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        ipu_node maker = ipu_value_of(p->l->graph, node->inputs[i])->producer;
+        if (ipu_is_node(maker) && p->routine_of[maker.index] > found) {
+            found = p->routine_of[maker.index];
+        }
+    }
+    return found;
+}
+
+/* Of a backward stage in two parts, all lies in the weight part so far. What another
+ * stage waits for, and what that needs, moves to the input part. */
+static void
+split_backward(ipu__pipe *p, ipu_node id)
+{
+    const ipu_node_data *node = ipu_node_of(p->l->graph, id);
+    int32_t own = p->routine_of[id.index];
+    if (p->routines[own].what.kind != IPU_ACTION_BACKWARD_WEIGHT) {
+        return;
+    }
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const ipu__consumers *by = &p->used_by[node->outputs[i].index];
+        if (by->last != IPU__NOWHERE && (by->first != own || by->last != own)) {
+            p->routine_of[id.index] = own - 1;
+        }
+    }
+}
+
+/* What is not placed yet because nobody uses it, in program order. */
+static void
+place_unused(ipu__pipe *p)
+{
+    const ipu_graph *graph = p->l->graph;
+    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
+         n = ipu_node_next(graph, n)) {
+        const ipu_node_data *node = ipu_node_of(graph, n);
+        if (p->routine_of[n.index] == IPU__NOWHERE && !makes_nothing(node)) {
+            p->routine_of[n.index] = last_maker(p, node);
+        }
+    }
+}
+
+ipu_status
+ipu__pipe_place_nodes(ipu__pipe *p)
+{
+    const ipu_graph *graph = p->l->graph;
+    for (ipu_node n = ipu_block_of(graph, p->body)->last; ipu_is_node(n);
+         n = ipu_node_of(graph, n)->previous) {
+        const ipu_node_data *node = ipu_node_of(graph, n);
+        bool is_placed = node->placement.stage >= 0 &&
+                         (uint32_t)node->placement.stage < p->stage_count;
+        int32_t found =
+            is_placed ? routine_of_placed(p, node) : routine_of_unplaced(p, node);
+        if (makes_nothing(node) || found == IPU__NOWHERE) {
+            continue;
+        }
+        p->routine_of[n.index] = found;
+        split_backward(p, n);
+        IPU_TRY(ipu__pipe_for_each_use(p, n, n, note_consumer));
+    }
+    place_unused(p);
+    return IPU_OK;
+}
+
+/* --- variables -------------------------------------------------------------------- */
+
+typedef struct owner {
+    ipu_node node; /* that uses the variable; IPU_NO_NODE: none so far */
+    uint32_t stream;
+} owner;
+
+static ipu_status
+check_variables_of(ipu__pipe *p, ipu_node user, ipu_node id, owner *owners)
+{
+    const ipu_graph *graph = p->l->graph;
+    const ipu_node_data *node = ipu_node_of(graph, id);
+    uint32_t stream = p->routines[p->routine_of[user.index]].stream;
+    for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
+        uint32_t number = ipu_node_resource(node, i);
+        const ipu_resource *resource = &graph->resources.items[number];
+        owner *known = &owners[number];
+        if (!ipu_is_node(known->node)) {
+            *known = (owner){user, stream};
+        }
+        const ipu_node_data *first = ipu_node_of(graph, known->node);
+        p->l->ctx->source = node->source;
+        IPU_FAIL_IF(
+            p->l->ctx, known->stream != stream, UNIMPLEMENTED,
+            "%s '%s' is used by stage %d on IPU %" PRIu32 " and by stage %d on IPU "
+            "%" PRIu32 ": an input can only be used by pipeline stages on the same "
+            "IPU. Map the stages that share it to one IPU with device_mapping",
+            resource->kind == IPU_RESOURCE_VARIABLE ? "the variable" : "the queue",
+            resource->name == NULL ? "" : resource->name, (int)first->placement.stage,
+            p->l->program->streams.items[known->stream].ipu, (int)node->placement.stage,
+            p->l->program->streams.items[stream].ipu);
+        p->l->ctx->source = (ipu_source){0};
+    }
+    for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+        for (ipu_node n = ipu_block_first(graph, ipu_node_block(node, k));
+             ipu_is_node(n); n = ipu_node_next(graph, n)) {
+            IPU_TRY(check_variables_of(p, user, n, owners));
+        }
+    }
+    return IPU_OK;
+}
+
+/* A variable, or a queue, belongs to one IPU. */
+ipu_status
+ipu__pipe_check_variables(ipu__pipe *p)
+{
+    const ipu_graph *graph = p->l->graph;
+    size_t bytes = graph->resources.count * sizeof(owner);
+    owner *owners;
+    IPU_TRY(ipu_alloc(p->l->ctx, bytes, &owners));
+    for (size_t i = 0; i < graph->resources.count; i++) {
+        owners[i] = (owner){IPU_NO_NODE, 0};
+    }
+    ipu_status status = IPU_OK;
+    for (ipu_node n = ipu_block_first(graph, p->body);
+         status == IPU_OK && ipu_is_node(n); n = ipu_node_next(graph, n)) {
+        if (p->routine_of[n.index] != IPU__NOWHERE) {
+            status = check_variables_of(p, n, n, owners);
+        }
+    }
+    ipu_free(p->l->ctx, owners, bytes);
+    return status;
+}
+
+/* --- crossings -------------------------------------------------------------------- */
+
+/* Whether every routine of the stream finds a value where it is: a variable that is
+ * read in place. */
+static bool
+is_read_in_place(const ipu__pipe *p, uint32_t root)
+{
+    const ipu_node_data *node = ipu_producer_of(p->l->graph, (ipu_value){root});
+    ipu_node id = ipu_value_of(p->l->graph, (ipu_value){root})->producer;
+    return node->op == IPU_OP_ID_VARIABLE_READ &&
+           !ipu__lower_written_before_last_use(p->l, ipu_node_resource(node, 0),
+                                               &p->l->values[root],
+                                               p->l->begin[id.index]);
+}
+
+static ipu_status
+fail_backwards(const ipu__pipe *p, uint32_t from, ipu_node user)
+{
+    p->l->ctx->source = ipu_node_of(p->l->graph, user)->source;
+    IPU_FAIL(p->l->ctx, INVALID_ARGUMENT,
+             "stage %" PRIu32 " of the pipeline uses a tensor of stage %" PRIu32
+             ", which runs later; pass it on from an earlier stage",
+             p->routines[p->routine_of[user.index]].what.stage,
+             p->routines[from].what.stage);
+}
+
+static ipu_status
+note_crossing(ipu__pipe *p, ipu_node user, ipu_value value)
+{
+    lowering *l = p->l;
+    uint32_t root = l->values[value.index].root;
+    const ipu_value_data *data = ipu_value_of(l->graph, (ipu_value){root});
+    int32_t to = p->routine_of[user.index];
+    if (data->block.index != p->body.index || !ipu_is_node(data->producer)) {
+        return IPU_OK;
+    }
+    int32_t from = p->routine_of[data->producer.index];
+    if (from == IPU__NOWHERE || from == to) {
+        return IPU_OK;
+    }
+    if (from > to) {
+        return fail_backwards(p, (uint32_t)from, user);
+    }
+    if (p->routines[from].stream == p->routines[to].stream &&
+        is_read_in_place(p, root)) {
+        return IPU_OK;
+    }
+    uint64_t key = (uint64_t)root * p->routine_count + (uint64_t)to;
+    if (ipu_id_map_has(&p->known, key)) {
+        return IPU_OK;
+    }
+    ipu__crossing found = {(uint32_t)from, root, (uint32_t)to, IPU__NO_BUFFER, -1};
+    IPU_TRY(ipu_id_map_put(l->ctx, &p->known, key, 0));
+    return IPU_ARRAY_PUSH(l->ctx, &p->crossings, found);
+}
+
+static int
+by_root(const void *left, const void *right)
+{
+    const ipu__crossing *a = left;
+    const ipu__crossing *b = right;
+    if (a->from != b->from) {
+        return a->from < b->from ? -1 : 1;
+    }
+    if (a->root != b->root) {
+        return a->root < b->root ? -1 : 1;
+    }
+    return a->to < b->to ? -1 : a->to > b->to;
+}
+
+ipu_status
+ipu__pipe_find_crossings(ipu__pipe *p)
+{
+    const ipu_graph *graph = p->l->graph;
+    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
+         n = ipu_node_next(graph, n)) {
+        const ipu_node_data *node = ipu_node_of(graph, n);
+        if (p->routine_of[n.index] != IPU__NOWHERE &&
+            (ipu_node_flags(node) & IPU_OP_VIEW) == 0) {
+            IPU_TRY(ipu__pipe_for_each_use(p, n, n, note_crossing));
+        }
+    }
+    if (p->crossings.count > 0) {
+        qsort(p->crossings.items, p->crossings.count, sizeof(ipu__crossing), by_root);
+    }
+    return IPU_OK;
+}

@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A pipeline as streams. In: a `pipeline` node, whose body says what one micro-batch
+ * does, in stages and phases. Out: one instruction of the stream around, and a stream
+ * for each IPU:
+ *
+ *     routines   once each: the nodes of one stage and phase
+ *     actions    the schedule's list: a micro-batch and the routine it goes through
+ *     halt
+ *
+ * The body is cut, not changed. What one routine makes and another one uses crosses:
+ *
+ *   - on the same IPU in a ring of the slab, a slot for each micro-batch between the
+ *     two;
+ *   - to another IPU in a message: all that routine A makes and routine B is the first
+ *     there to use. If others there use it as well, B receives it into a ring.
+ *
+ * Constants, and variables that are read where they lie, do not cross. A value that is
+ * carried from micro-batch to micro-batch lies in the slab of the IPU that changes it,
+ * where the stream around puts the first one and finds the last one.
+ *
+ * Routines are numbered in the order in which a micro-batch goes through them: forward
+ * stages, then backward ones from the last on, each with its input part before its
+ * weight part. What is used comes from a routine of a smaller number. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/trips.h"
+#include "program/pipe_impl.h"
+
+/* --- routines --------------------------------------------------------------------- */
+
+static uint32_t
+routine_for(const ipu__pipe *p, ipu_routine what)
+{
+    return what.kind == IPU_ACTION_FORWARD
+               ? ipu__forward_routine(what.stage)
+               : ipu__backward_routine(p, what.stage,
+                                       what.kind == IPU_ACTION_BACKWARD_WEIGHT);
+}
+
+static bool
+has_kind(const ipu_schedule *schedule, ipu_action_kind kind)
+{
+    for (uint32_t i = 0; i < schedule->ipu_count; i++) {
+        for (size_t k = 0; k < schedule->lists[i].count; k++) {
+            if (schedule->lists[i].items[k].kind == kind) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static ipu_status
+make_schedule(ipu__pipe *p)
+{
+    ipu_ctx *ctx = p->l->ctx;
+    uint32_t position_count;
+    const int64_t *given =
+        ipu_attrs_ints(p->node->attrs, IPU_ATTR_POSITIONS, &position_count);
+    const ipu_attr *name = ipu_attrs_find(p->node->attrs, IPU_ATTR_SCHEDULE);
+    int64_t count = ipu_loop_most_turns(p->l->graph, p->id);
+    IPU_FAIL_IF(ctx, count < 1 || count > INT32_MAX, FAILED_PRECONDITION,
+                "the number of micro-batches of a pipeline must be known when the "
+                "program is compiled, and be 1 or more: pass a Python int");
+    char text[64];
+    snprintf(text, sizeof(text), "%.*s", (int)name->count, name->as.text);
+    uint32_t *numbers;
+    size_t bytes = 2 * (size_t)p->stage_count * sizeof(*numbers);
+    IPU_TRY(ipu_alloc(ctx, bytes, &numbers));
+    for (uint32_t i = 0; i < p->stage_count; i++) {
+        numbers[i] = (uint32_t)p->devices[i];
+        numbers[p->stage_count + i] = given == NULL ? i : (uint32_t)given[i];
+    }
+    ipu_schedule_request request = {
+        .name = text,
+        .stage_count = p->stage_count,
+        .ipus = numbers,
+        .positions = &numbers[p->stage_count],
+        .micro_batches = (uint32_t)count,
+        .is_training = ipu_attrs_int(p->node->attrs, IPU_ATTR_TRAINING, 0) != 0};
+    ipu_status status = ipu_schedule_create(ctx, &request, &p->schedule);
+    ipu_free(ctx, numbers, bytes);
+    if (status == IPU_OK && request.micro_batches > p->l->program->micro_batches) {
+        p->l->program->micro_batches = request.micro_batches;
+    }
+    return status;
+}
+
+/* A stream for each IPU that has a stage. */
+static ipu_status
+make_streams(ipu__pipe *p)
+{
+    lowering *l = p->l;
+    uint32_t first = (uint32_t)l->program->streams.count;
+    for (uint32_t ipu = 0; ipu < p->schedule->ipu_count; ipu++) {
+        ipu_stream stream = {.is_child = true, .ipu = ipu};
+        IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->streams, stream));
+    }
+    ipu__lower_enter_stream(l, p->around); /* the array may have moved */
+    p->is_split = has_kind(p->schedule, IPU_ACTION_BACKWARD_WEIGHT);
+    for (uint32_t stage = 0; stage < p->stage_count; stage++) {
+        uint32_t stream = first + (uint32_t)p->devices[stage];
+        ipu__pipe_routine *forward = &p->routines[ipu__forward_routine(stage)];
+        ipu__pipe_routine *back = &p->routines[ipu__backward_routine(p, stage, false)];
+        *forward = (ipu__pipe_routine){{IPU_ACTION_FORWARD, stage}, stream, 0, 0};
+        back[0] = (ipu__pipe_routine){
+            {p->is_split ? IPU_ACTION_BACKWARD_INPUT : IPU_ACTION_BACKWARD, stage},
+            stream,
+            0,
+            0};
+        back[1] =
+            (ipu__pipe_routine){{IPU_ACTION_BACKWARD_WEIGHT, stage}, stream, 0, 0};
+    }
+    return IPU_OK;
+}
+
+/* How many micro-batches of what one routine makes wait at most for the other one. */
+static ipu_status
+slots_between(const ipu__pipe *p, uint32_t from, uint32_t to, uint32_t *out)
+{
+    return ipu_schedule_slots(p->l->ctx, p->schedule, p->routines[from].what,
+                              p->routines[to].what, out);
+}
+
+static ipu_status
+new_ring(ipu__pipe *p, uint32_t root, uint32_t from, uint32_t to, int32_t *out)
+{
+    lowering *l = p->l;
+    uint32_t depth;
+    IPU_TRY(slots_between(p, from, to, &depth));
+    ipu__lower_enter_stream(l, p->routines[to].stream);
+    ipu_status status =
+        ipu__lower_new_ring(l, bytes_of(l, (ipu_value){root}), depth, out);
+    ipu__lower_enter_stream(l, p->around);
+    IPU_TRY(status);
+    l->reserved.items[*out] = root; /* nothing may be written over it in its place */
+    return IPU_OK;
+}
+
+static ipu_status
+message_between(ipu__pipe *p, uint32_t from, uint32_t to, int64_t *out)
+{
+    for (size_t i = 0; i < p->messages.count; i++) {
+        if (p->messages.items[i].from == from && p->messages.items[i].to == to) {
+            *out = (int64_t)i;
+            return IPU_OK;
+        }
+    }
+    *out = (int64_t)p->messages.count;
+    ipu__message added = {.from = from, .to = to};
+    return IPU_ARRAY_PUSH(p->l->ctx, &p->messages, added);
+}
+
+/* The crossings of one value, of which first[0] is the first and there are `count`. */
+static ipu_status
+plan_value(ipu__pipe *p, ipu__crossing *first, size_t count)
+{
+    uint32_t home = p->routines[first->from].stream;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t stream = p->routines[first[i].to].stream;
+        size_t earlier = 0;
+        size_t last = i;
+        while (p->routines[first[earlier].to].stream != stream) {
+            earlier++;
+        }
+        for (size_t k = i; k < count; k++) {
+            last = p->routines[first[k].to].stream == stream ? k : last;
+        }
+        if (earlier < i) { /* an earlier one has seen to it */
+            first[i].buffer = first[earlier].buffer;
+            continue;
+        }
+        uint32_t writer = first->from;
+        if (stream != home) {
+            IPU_TRY(message_between(p, first->from, first[i].to, &first[i].message));
+            p->messages.items[first[i].message].count++;
+            writer = first[i].to;
+        }
+        if (stream == home || last > i) {
+            IPU_TRY(new_ring(p, first->root, writer, first[last].to, &first[i].buffer));
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+plan_crossings(ipu__pipe *p)
+{
+    size_t count;
+    for (size_t i = 0; i < p->crossings.count; i += count) {
+        ipu__crossing *first = &p->crossings.items[i];
+        count = 1;
+        while (i + count < p->crossings.count && first[count].root == first->root) {
+            count++;
+        }
+        IPU_TRY(plan_value(p, first, count));
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+make_channels(ipu__pipe *p)
+{
+    lowering *l = p->l;
+    for (size_t i = 0; i < p->messages.count; i++) {
+        ipu__message *m = &p->messages.items[i];
+        ipu_channel channel = {.from = p->routines[m->from].stream,
+                               .to = p->routines[m->to].stream,
+                               .type_count = m->count};
+        ipu_type *types;
+        uint32_t next = 0;
+        IPU_TRY(slots_between(p, m->from, m->to, &channel.depth));
+        IPU_TRY(ipu_arena_alloc(l->ctx, &l->program->arena, m->count * sizeof(ipu_type),
+                                &types));
+        for (size_t k = 0; k < p->crossings.count; k++) {
+            if (p->crossings.items[k].message == (int64_t)i) {
+                ipu_value root = {p->crossings.items[k].root};
+                types[next++] = ipu_value_of(l->graph, root)->type;
+            }
+        }
+        channel.types = types;
+        m->channel = (uint32_t)l->program->channels.count;
+        IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->channels, channel));
+    }
+    return IPU_OK;
+}
+
+/* --- carried values --------------------------------------------------------------- */
+
+/* The routine that makes the next one of carried value i; IPU__NOWHERE: none does. */
+static int32_t
+changes_carried(const ipu__pipe *p, uint32_t i)
+{
+    const lowering *l = p->l;
+    ipu_value result = ipu_block_of(l->graph, p->body)->results.items[i];
+    const ipu_value_data *root =
+        ipu_value_of(l->graph, (ipu_value){l->values[result.index].root});
+    return root->block.index == p->body.index && ipu_is_node(root->producer)
+               ? p->routine_of[root->producer.index]
+               : IPU__NOWHERE;
+}
+
+static ipu_status
+check_carried_use(ipu__pipe *p, ipu_node user, ipu_value value)
+{
+    const lowering *l = p->l;
+    uint32_t root = l->values[value.index].root;
+    const ipu_value_data *data = ipu_value_of(l->graph, (ipu_value){root});
+    bool is_param = data->block.index == p->body.index && !ipu_is_node(data->producer);
+    IPU_FAIL_IF(l->ctx,
+                is_param &&
+                    changes_carried(p, data->position) != p->routine_of[user.index],
+                UNIMPLEMENTED,
+                "value %" PRIu32 " is carried from micro-batch to micro-batch, but is "
+                "used by another stage than the one that changes it",
+                data->position);
+    return IPU_OK;
+}
+
+static ipu_status
+check_carried(ipu__pipe *p)
+{
+    const ipu_graph *graph = p->l->graph;
+    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
+         n = ipu_node_next(graph, n)) {
+        if (p->routine_of[n.index] != IPU__NOWHERE) {
+            IPU_TRY(ipu__pipe_for_each_use(p, n, n, check_carried_use));
+        }
+    }
+    return IPU_OK;
+}
+
+/* Each has a place of its own, where the stream around puts the first one. */
+static ipu_status
+place_carried(ipu__pipe *p)
+{
+    lowering *l = p->l;
+    for (uint32_t i = 0; i < p->node->output_count; i++) {
+        ipu_value output = ipu_node_output(p->node, i);
+        const value_info *initial =
+            root_of(l, p->node->inputs[ipu_node_entering(p->node, i)]);
+        int32_t by = changes_carried(p, i);
+        int32_t buffer;
+        ipu__lower_enter_stream(l, by == IPU__NOWHERE ? p->around
+                                                      : p->routines[by].stream);
+        ipu_status status = ipu__lower_new_ring(l, bytes_of(l, output), 1, &buffer);
+        ipu__lower_enter_stream(l, p->around);
+        IPU_TRY(status);
+        l->values[output.index].place = slab_place(buffer);
+        ipu__lower_place_params(l, p->node, i);
+        IPU_TRY(ipu__lower_copy(l, p->node, initial->place, slab_place(buffer),
+                                bytes_of(l, output)));
+    }
+    return ipu__lower_want_next_values(l, p->body);
+}
+
+/* --- making routines -------------------------------------------------------------- */
+
+/* The places of a message's values. */
+static ipu_status
+message_places(ipu__pipe *p, int64_t number, ipu_place **out)
+{
+    lowering *l = p->l;
+    uint32_t next = 0;
+    IPU_TRY(ipu__lower_new_places(l, p->messages.items[number].count, out));
+    for (size_t k = 0; k < p->crossings.count; k++) {
+        const ipu__crossing *c = &p->crossings.items[k];
+        if (c->message == number) {
+            (*out)[next++] = l->values[c->root].place;
+        }
+    }
+    return IPU_OK;
+}
+
+/* Where this routine finds what other ones have made. */
+static ipu_status
+place_arrivals(ipu__pipe *p, uint32_t r)
+{
+    lowering *l = p->l;
+    for (size_t k = 0; k < p->crossings.count; k++) {
+        const ipu__crossing *c = &p->crossings.items[k];
+        int32_t buffer = c->buffer;
+        if (c->to != r) {
+            continue;
+        }
+        if (buffer == IPU__NO_BUFFER) {
+            IPU_TRY(
+                ipu__lower_new_buffer(l, bytes_of(l, (ipu_value){c->root}), &buffer));
+        }
+        l->values[c->root].place = slab_place(buffer);
+    }
+    for (size_t i = 0; i < p->messages.count; i++) {
+        const ipu__message *m = &p->messages.items[i];
+        if (m->to == r) {
+            ipu_place *places;
+            IPU_TRY(message_places(p, (int64_t)i, &places));
+            ipu_instruction receive = {.kind = IPU_INSTRUCTION_RECEIVE,
+                                       .channel = m->channel,
+                                       .output_count = m->count,
+                                       .outputs = places};
+            IPU_TRY(ipu__lower_emit(l, NULL, &receive));
+        }
+    }
+    return IPU_OK;
+}
+
+/* The ring of its own IPU that a value goes to; IPU__NO_BUFFER: none. */
+static int32_t
+home_ring(const ipu__pipe *p, const ipu__crossing *c)
+{
+    bool is_home = p->routines[c->from].stream == p->routines[c->to].stream;
+    return is_home ? c->buffer : IPU__NO_BUFFER;
+}
+
+/* Has the nodes that make values which others on this IPU use write them straight into
+ * their rings. */
+static void
+want_departures(ipu__pipe *p, uint32_t r)
+{
+    for (size_t k = 0; k < p->crossings.count; k++) {
+        const ipu__crossing *c = &p->crossings.items[k];
+        value_info *info = &p->l->values[c->root];
+        int32_t ring = home_ring(p, c);
+        if (c->from == r && ring != IPU__NO_BUFFER && info->wanted == IPU__NO_BUFFER) {
+            ipu__lower_want(p->l, info, ring);
+        }
+    }
+}
+
+/* What was not made there is copied. */
+static ipu_status
+fill_rings(ipu__pipe *p, uint32_t r)
+{
+    lowering *l = p->l;
+    int32_t filled = IPU__NO_BUFFER;
+    for (size_t k = 0; k < p->crossings.count; k++) {
+        const ipu__crossing *c = &p->crossings.items[k];
+        int32_t ring = home_ring(p, c);
+        ipu_place place = l->values[c->root].place;
+        bool is_there = place.space == IPU_SPACE_SLAB && (int32_t)place.index == ring;
+        if (c->from == r && ring != IPU__NO_BUFFER && !is_there && ring != filled) {
+            IPU_TRY(ipu__lower_copy(l, NULL, place, slab_place(ring),
+                                    bytes_of(l, (ipu_value){c->root})));
+            filled = ring;
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+send_messages(ipu__pipe *p, uint32_t r)
+{
+    lowering *l = p->l;
+    for (size_t i = 0; i < p->messages.count; i++) {
+        const ipu__message *m = &p->messages.items[i];
+        if (m->from == r) {
+            ipu_place *places;
+            IPU_TRY(message_places(p, (int64_t)i, &places));
+            ipu_instruction send = {.kind = IPU_INSTRUCTION_SEND,
+                                    .channel = m->channel,
+                                    .input_count = m->count,
+                                    .inputs = places};
+            IPU_TRY(ipu__lower_emit(l, NULL, &send));
+        }
+    }
+    return IPU_OK;
+}
+
+/* The next values of what is carried, where they were not made in place. */
+static ipu_status
+move_carried(ipu__pipe *p, int32_t r)
+{
+    ipu_ctx *ctx = p->l->ctx;
+    size_t bytes = p->node->output_count * sizeof(bool);
+    bool *which;
+    IPU_TRY(ipu_alloc(ctx, bytes, &which));
+    for (uint32_t i = 0; i < p->node->output_count; i++) {
+        which[i] = changes_carried(p, i) == r;
+    }
+    ipu_status status = ipu__lower_move_results(p->l, p->node, p->body, which);
+    ipu_free(ctx, which, bytes);
+    return status;
+}
+
+static ipu_status
+lower_routine(ipu__pipe *p, uint32_t r)
+{
+    lowering *l = p->l;
+    ipu__pipe_routine *own = &p->routines[r];
+    ipu_instruction end = {.kind = IPU_INSTRUCTION_RETURN};
+    ipu__lower_enter_stream(l, own->stream);
+    own->begin = (int32_t)l->stream->instructions.count;
+    IPU_TRY(place_arrivals(p, r));
+    want_departures(p, r);
+    for (ipu_node n = ipu_block_first(l->graph, p->body); ipu_is_node(n);
+         n = ipu_node_next(l->graph, n)) {
+        if (p->routine_of[n.index] == (int32_t)r) {
+            IPU_TRY(ipu__lower_node(l, n));
+        }
+    }
+    IPU_TRY(fill_rings(p, r));
+    IPU_TRY(send_messages(p, r));
+    IPU_TRY(move_carried(p, (int32_t)r));
+    IPU_TRY(ipu__lower_emit(l, NULL, &end));
+    own->end = (int32_t)l->stream->instructions.count;
+    return IPU_OK;
+}
+
+static ipu_status
+lower_routines(ipu__pipe *p)
+{
+    lowering *l = p->l;
+    for (ipu_node n = ipu_block_first(l->graph, p->body); ipu_is_node(n);
+         n = ipu_node_next(l->graph, n)) {
+        if (p->routine_of[n.index] == IPU__NOWHERE) {
+            IPU_TRY(ipu__lower_node(l, n));
+        }
+    }
+    for (uint32_t r = 0; r < p->routine_count; r++) {
+        bool is_run =
+            p->is_split || p->routines[r].what.kind != IPU_ACTION_BACKWARD_WEIGHT;
+        if (is_run) {
+            IPU_TRY(lower_routine(p, r));
+        }
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+lower_actions(ipu__pipe *p)
+{
+    lowering *l = p->l;
+    ipu_instruction halt = {.kind = IPU_INSTRUCTION_HALT};
+    uint32_t first = p->routines[0].stream - (uint32_t)p->devices[0];
+    for (uint32_t ipu = 0; ipu < p->schedule->ipu_count; ipu++) {
+        const ipu_action_list *list = &p->schedule->lists[ipu];
+        ipu__lower_enter_stream(l, first + ipu);
+        l->stream->entry = (uint32_t)l->stream->instructions.count;
+        for (size_t i = 0; i < list->count; i++) {
+            const ipu_action *action = &list->items[i];
+            ipu_routine what = {action->kind, action->stage};
+            const ipu__pipe_routine *run = &p->routines[routine_for(p, what)];
+            bool is_forward = action->kind == IPU_ACTION_FORWARD;
+            ipu_instruction instruction = {
+                .kind = IPU_INSTRUCTION_ACTION,
+                .target = run->begin,
+                .end = run->end,
+                .micro_batch = action->micro_batch,
+                .action = (uint32_t)action->kind,
+                .placement = {.stage = (int16_t)action->stage,
+                              .shard = -1,
+                              .phase =
+                                  is_forward ? IPU_PHASE_FORWARD : IPU_PHASE_BACKWARD}};
+            IPU_TRY(ipu__lower_emit(l, NULL, &instruction));
+        }
+        IPU_TRY(ipu__lower_emit(l, NULL, &halt));
+    }
+    ipu__lower_enter_stream(l, p->around);
+    ipu_instruction start = {.kind = IPU_INSTRUCTION_PIPELINE,
+                             .first_stream = first,
+                             .stream_count = p->schedule->ipu_count};
+    return ipu__lower_emit(l, p->node, &start);
+}
+
+/* --- the whole -------------------------------------------------------------------- */
+
+static ipu_status
+lower_into_streams(ipu__pipe *p)
+{
+    lowering *l = p->l;
+    IPU_TRY(make_schedule(p));
+    IPU_TRY(make_streams(p));
+    IPU_TRY(ipu__pipe_place_nodes(p));
+    IPU_TRY(ipu__pipe_check_variables(p));
+    IPU_TRY(check_carried(p));
+    IPU_TRY(ipu__pipe_find_crossings(p));
+    IPU_TRY(plan_crossings(p));
+    IPU_TRY(make_channels(p));
+    IPU_TRY(place_carried(p));
+    l->loop_depth++; /* what is inside is no loop of steps */
+    ipu_status status = lower_routines(p);
+    ipu__lower_enter_stream(l, p->around);
+    l->loop_depth--;
+    IPU_TRY(status);
+    IPU_TRY(lower_actions(p));
+    IPU_TRY(move_carried(p, IPU__NOWHERE));
+    ipu__lower_release_outputs(l, p->node);
+    return IPU_OK;
+}
+
+ipu_status
+ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node)
+{
+    ipu_ctx *ctx = l->ctx;
+    ipu__pipe p = {.l = l,
+                   .id = id,
+                   .node = node,
+                   .body = ipu_node_body(node),
+                   .around = l->number};
+    p.devices = ipu_attrs_ints(node->attrs, IPU_ATTR_DEVICES, &p.stage_count);
+    p.routine_count = 3 * p.stage_count;
+    size_t routine_bytes = p.routine_count * sizeof(ipu__pipe_routine);
+    size_t node_bytes = l->graph->nodes.count * sizeof(int32_t);
+    size_t value_bytes = l->graph->values.count * sizeof(ipu__consumers);
+    ipu_status status = ipu_alloc(ctx, routine_bytes, &p.routines);
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, node_bytes, &p.routine_of);
+    }
+    if (status == IPU_OK) {
+        status = ipu_alloc(ctx, value_bytes, &p.used_by);
+    }
+    if (status == IPU_OK) {
+        memset(p.routine_of, 0xff, node_bytes); /* IPU__NOWHERE */
+        memset(p.used_by, 0xff, value_bytes);   /* IPU__NOWHERE */
+        status = lower_into_streams(&p);
+    }
+    ipu_free(ctx, p.used_by, p.used_by == NULL ? 0 : value_bytes);
+    ipu_free(ctx, p.routine_of, p.routine_of == NULL ? 0 : node_bytes);
+    ipu_free(ctx, p.routines, p.routines == NULL ? 0 : routine_bytes);
+    IPU_ARRAY_FREE(ctx, &p.crossings);
+    IPU_ARRAY_FREE(ctx, &p.messages);
+    ipu_id_map_free(ctx, &p.known);
+    ipu_schedule_free(ctx, p.schedule);
+    return status;
+}

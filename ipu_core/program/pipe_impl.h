@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A pipeline while it is lowered: cut.c says what belongs to which routine and what
+ * crosses between them, lower_pipeline.c makes the streams. */
+#ifndef IPU_PROGRAM_PIPE_IMPL_H
+#define IPU_PROGRAM_PIPE_IMPL_H
+
+#include "pipeline/schedule.h"
+#include "program/lower_impl.h"
+
+typedef struct ipu__pipe_routine {
+    ipu_routine what;
+    uint32_t stream;
+    int32_t begin; /* instructions */
+    int32_t end;
+} ipu__pipe_routine;
+
+/* A value that one routine makes and another one uses. */
+typedef struct ipu__crossing {
+    uint32_t from; /* routines */
+    uint32_t root;
+    uint32_t to;
+    int32_t buffer;  /* a ring in which `to` finds it, or IPU__NO_BUFFER */
+    int64_t message; /* that `to` receives it in; -1: none */
+} ipu__crossing;
+
+typedef struct ipu__message {
+    uint32_t from; /* routines */
+    uint32_t to;
+    uint32_t channel;
+    uint32_t count; /* of values */
+} ipu__message;
+
+/* The routines that use a value. */
+typedef struct ipu__consumers {
+    int32_t first;
+    int32_t last; /* IPU__NOWHERE: none does */
+} ipu__consumers;
+
+typedef struct ipu__pipe {
+    lowering *l;
+    ipu_node id;
+    const ipu_node_data *node;
+    ipu_block body;
+    uint32_t stage_count;
+    const int64_t *devices;
+    ipu_schedule *schedule;
+    bool is_split; /* backward stages are in two parts */
+    ipu__pipe_routine *routines;
+    uint32_t routine_count;
+    uint32_t around;         /* the stream of the node */
+    int32_t *routine_of;     /* per node of the graph; IPU__NOWHERE: none */
+    ipu__consumers *used_by; /* per value */
+    IPU_ARRAY(ipu__crossing) crossings;
+    ipu_id_map known; /* crossings that are there already */
+    IPU_ARRAY(ipu__message) messages;
+} ipu__pipe;
+
+enum { IPU__NOWHERE = -1 };
+
+static inline uint32_t
+ipu__forward_routine(uint32_t stage)
+{
+    return stage;
+}
+
+static inline uint32_t
+ipu__backward_routine(const ipu__pipe *p, uint32_t stage, bool is_weight_part)
+{
+    return p->stage_count + 2 * (p->stage_count - 1 - stage) + is_weight_part;
+}
+
+/* --- cut.c ------------------------------------------------------------------------ */
+
+typedef ipu_status ipu__use_fn(ipu__pipe *p, ipu_node user, ipu_value value);
+/* Calls `visit` for each value of the graph that a node uses, or a node in a block that
+ * it holds. */
+ipu_status ipu__pipe_for_each_use(ipu__pipe *p, ipu_node user, ipu_node id,
+                                  ipu__use_fn *visit);
+/* Says of each node of the body which routine it belongs to. */
+ipu_status ipu__pipe_place_nodes(ipu__pipe *p);
+/* A variable, or a queue, belongs to one IPU: UNIMPLEMENTED where several use it. */
+ipu_status ipu__pipe_check_variables(ipu__pipe *p);
+/* Finds what one routine makes and another one uses, sorted by maker and value. */
+ipu_status ipu__pipe_find_crossings(ipu__pipe *p);
+
+#endif

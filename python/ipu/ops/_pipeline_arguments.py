@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""The arguments of :func:`ipu.pipelining_ops.pipeline`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ipu import _core
+from ipu._core import Tensor
+from ipu._schedules import PipelineSchedule
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
+from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from ipu.ops._pipeline_options import PipelineStageOptions, RecomputationMode
+
+__all__ = [
+    "Stage",
+    "check_enum",
+    "check_outfeed",
+    "check_queues",
+    "check_stage_options",
+    "count_of",
+    "stages_of",
+]
+
+
+class Stage(NamedTuple):
+    """One stage.
+
+    Attributes:
+        function: What it computes.
+        position: Its place in the pipeline; concurrent stages share one.
+        device: The IPU that it is on.
+    """
+
+    function: Callable[..., Any]
+    position: int
+    device: int
+
+
+def _members(stage: Any) -> list[Any]:
+    return list(stage) if isinstance(stage, (list, tuple)) else [stage]
+
+
+def stages_of(
+    computational_stages: Any, device_mapping: Any, is_on_one_ipu: bool
+) -> list[Stage]:
+    """The stages in order, concurrent ones beside each other.
+
+    Raises:
+        TypeError: What is no list of functions.
+        ValueError: Fewer than two stages, or a mapping that does not fit them.
+    """
+    if not isinstance(computational_stages, (list, tuple)):
+        raise TypeError(
+            "computational_stages argument needs to be a list or a tuple. Received: "
+            f"{computational_stages!r}."
+        )
+    if len(computational_stages) < 2:
+        raise ValueError("Pipeline requires at least two computational stages.")
+    if device_mapping is not None and not isinstance(device_mapping, (list, tuple)):
+        raise TypeError(
+            "device_mapping argument needs to be a list or a tuple. Received: "
+            f"{device_mapping!r}."
+        )
+    if device_mapping is None:
+        device_mapping = _default_mapping(computational_stages, is_on_one_ipu)
+    if len(device_mapping) != len(computational_stages):
+        raise ValueError(
+            f"Each stage must be mapped to an IPU: {len(device_mapping)} mappings != "
+            f"{len(computational_stages)} stages."
+        )
+    result: list[Stage] = []
+    for position, (stage, mapping) in enumerate(
+        zip(computational_stages, device_mapping, strict=True)
+    ):
+        functions = _members(stage)
+        devices = _members(mapping)
+        if len(functions) != len(devices) or not functions:
+            raise ValueError(
+                "Each stage must be mapped to an IPU: stage "
+                f"{position} has {len(functions)} concurrent stages, but device_mapping"
+                f"[{position}] is {mapping!r}."
+            )
+        for function, device in zip(functions, devices, strict=True):
+            if not callable(function):
+                raise TypeError(
+                    f"Stage {position} of computational_stages must be a function or a "
+                    f"list of functions. Received: {function!r}."
+                )
+            if isinstance(device, bool) or not isinstance(device, int) or device < 0:
+                raise ValueError(
+                    f"device_mapping[{position}] must be the number of an IPU, from 0 "
+                    f"on. Received: {device!r}."
+                )
+            result.append(Stage(function, position, device))
+    return result
+
+
+def _default_mapping(stages: Sequence[Any], is_on_one_ipu: bool) -> list[Any]:
+    mapping: list[Any] = []
+    next_ipu = 0
+    for stage in stages:
+        members = _members(stage)
+        devices = [0 if is_on_one_ipu else next_ipu + i for i in range(len(members))]
+        next_ipu += len(members)
+        mapping.append(devices if isinstance(stage, (list, tuple)) else devices[0])
+    return mapping
+
+
+def count_of(name: str, value: Any, trace: _core.Trace) -> int:
+    """A number of micro-batches or executions: a Python number, or a constant tensor.
+
+    Raises:
+        ValueError: None, or not from 1 to 2^31 - 1.
+    """
+    if value is None:
+        raise ValueError(f"{name} must be specified.")
+    if isinstance(value, Tensor):
+        value = int(trace.evaluate(value, None)) if value.is_symbolic else int(value)
+    try:
+        count = int(value)
+    except (TypeError, ValueError):
+        count = -1
+    if count != value or not 0 < count < 2**31:
+        raise ValueError(
+            f"{name} must be a positive integer below 2^31. Received: {value!r}."
+        )
+    return count
+
+
+def check_enum(name: str, value: Any, kind: type) -> None:
+    """Refuse what is neither None nor a member of ``kind``."""
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(
+            f"{name} must be of type {kind.__name__}, such as "
+            f"{kind.__name__}.{next(iter(kind)).name}. "  # type: ignore[call-overload]
+            f"Received: {value!r}."
+        )
+
+
+def check_queues(infeed_queue: Any, outfeed_queue: Any) -> None:
+    """Refuse queues of another type."""
+    for name, value, kind in (
+        ("infeed_queue", infeed_queue, IPUInfeedQueue),
+        ("outfeed_queue", outfeed_queue, IPUOutfeedQueue),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(
+                f"{name} is not an instance of {kind.__name__}. Received: {value!r}."
+            )
+
+
+def check_stage_options(name: str, value: Any, stages: int) -> None:
+    """Refuse options of stages that are not a list of one for each."""
+    if value is None:
+        return
+    said = f"{name} must be a list or a tuple of PipelineStageOptions objects"
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{said}. Received: {value!r}.")
+    if len(value) != stages:
+        raise ValueError(
+            f"{said}, one for each of the {stages} stages. Received {len(value)}."
+        )
+    for one in value:
+        if not isinstance(one, PipelineStageOptions):
+            raise TypeError(
+                f"{name}: expected every element to be of type PipelineStageOptions. "
+                f"Received: {one!r}."
+            )
+
+
+def check_outfeed(
+    outfeed_queue: Any,
+    optimizer_function: Any,
+    outfeed_loss: bool,
+    accumulate_outfeed: bool,
+    outfeed_mask: Any,
+) -> None:
+    """Refuse options of the outfeed that do not go with each other."""
+    if outfeed_loss and outfeed_mask is not None:
+        raise ValueError("Only one of `outfeed_loss` and `outfeed_mask` can be set.")
+    for name, asked in (
+        ("outfeed_loss", outfeed_loss),
+        ("outfeed_mask", outfeed_mask is not None),
+    ):
+        if asked and optimizer_function is None:
+            raise ValueError(
+                f"An optimizer_function must be provided when {name} is given."
+            )
+    needs_queue = outfeed_loss or accumulate_outfeed
+    if needs_queue and outfeed_queue is None:
+        name = "outfeed_loss" if outfeed_loss else "accumulate_outfeed"
+        raise ValueError(f"An outfeed_queue must be provided when {name} is True.")
+    if accumulate_outfeed and outfeed_queue.outfeed_mode is not IPUOutfeedMode.ALL:
+        raise ValueError("To accumulate the outfeed, it must be in IPUOutfeedMode ALL.")
+
+
+def schedule_of(value: Any, batch_serialization_iterations: int) -> PipelineSchedule:
+    """The schedule, or the default one.
+
+    Raises:
+        TypeError: It is no PipelineSchedule.
+        NotImplementedError: It does not go with batch serialization.
+    """
+    check_enum("pipeline_schedule", value, PipelineSchedule)
+    if batch_serialization_iterations > 1:
+        if value not in (None, PipelineSchedule.Sequential):
+            raise NotImplementedError(
+                "Batch serialization is only supported with the Sequential schedule. "
+                f"Received: {value}."
+            )
+        return PipelineSchedule.Sequential
+    return PipelineSchedule.Grouped if value is None else value
+
+
+def method_of(
+    value: Any, optimizer_function: Any, batch_serialization_iterations: int
+) -> Method:
+    """How gradients are accumulated.
+
+    Raises:
+        ValueError: It is no such method, or does not go with batch serialization.
+    """
+    if optimizer_function is None:
+        return Method.SUM
+    method = Method.parse(value)
+    if method is not Method.SUM and batch_serialization_iterations > 1:
+        raise ValueError(
+            "With batch_serialization_iterations > 1 the reduction_method must be SUM. "
+            f"Received: {method}."
+        )
+    return method
+
+
+def recomputation_of(value: Any) -> RecomputationMode | None:
+    """The recomputation mode.
+
+    Raises:
+        TypeError: It is no RecomputationMode.
+    """
+    check_enum("recomputation_mode", value, RecomputationMode)
+    return value  # type: ignore[no-any-return]

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""A pipeline as a part of a traced program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ipu import _core, tf
+from ipu._accumulation import MicroBatches, accumulator_dtype, at_stage
+from ipu._core import Tensor
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu.ops._pipeline_arguments import Stage
+from ipu.ops._pipeline_options import OptimizerFunctionOutput, is_optimizer_v2
+from ipu.tf import nest
+from ipu.tf._operation import Operation
+
+__all__ = ["Options", "TracedPipeline"]
+
+
+class Options(NamedTuple):
+    """What a pipeline is asked for; see :func:`ipu.pipelining_ops.pipeline`."""
+
+    inputs: list[Tensor]
+    infeed_queue: Any
+    outfeed_queue: Any
+    optimizer_function: Callable[..., Any] | None
+    method: GradientAccumulationReductionMethod
+    dtype: Any
+    outfeed_loss: bool
+    outfeed_mask: Sequence[bool] | None
+    accumulate_outfeed: bool
+    outfeed_dtype: Any
+
+
+class TracedPipeline:
+    """One pipeline, while it is traced.
+
+    Args:
+        trace: The open trace.
+        stages: The stages in order.
+        count: The number of micro-batches of an execution.
+        options: What it is asked for.
+        attrs: Of its node.
+    """
+
+    def __init__(
+        self,
+        trace: _core.Trace,
+        stages: Sequence[Stage],
+        count: int,
+        options: Options,
+        attrs: dict[str, Any],
+    ) -> None:
+        self._trace = trace
+        self._stages = stages
+        self._count = count
+        self._options = options
+        self._attrs = attrs
+        self._last = max(stage.position for stage in stages)
+
+    def run(self) -> None:
+        """Trace one execution: the micro-batches, then the update."""
+        batches = MicroBatches(self._trace, self._count)
+        tape = tf.GradientTape()
+        sums: list[tuple[int, Any]] = []
+        pending: list[int] = []
+        output: OptimizerFunctionOutput | None = None
+        structure: Any = None
+        with batches.open():
+            with tape:
+                results, structure = self._forward()
+                if self._options.optimizer_function is not None:
+                    with at_stage(self._trace, self._last_stage()):
+                        output = _checked_output(
+                            self._options.optimizer_function(*results)
+                        )
+            loss = None if output is None else Tensor(output.loss)
+            outfed = self._outfed(results, structure, loss)
+            if outfed is not None and self._options.accumulate_outfeed:
+                pending = self._accumulated(batches, nest.flatten(outfed))
+            elif outfed is not None:
+                with at_stage(self._trace, self._last_stage()):
+                    self._options.outfeed_queue.enqueue(outfed)
+            if output is not None:
+                sums = self._backward(batches, output, tape.watched_variables())
+        finals = batches.finish(self._attrs)
+        if output is not None:
+            pairs = [(finals[number], variable) for number, variable in sums]
+            output.opt.apply_gradients(
+                pairs, *output.apply_gradients_args, **output.apply_gradients_kwargs
+            )
+        if pending:
+            values = [finals[number] for number in pending]
+            self._options.outfeed_queue.enqueue(
+                values[0] if self._options.outfeed_loss else values
+            )
+
+    def _last_stage(self) -> int:
+        return next(i for i, s in enumerate(self._stages) if s.position == self._last)
+
+    def _forward(self) -> tuple[list[Tensor], Any]:
+        """The results of the last stage: flat, and as it returned them."""
+        args: tuple[Any, ...] = tuple(self._options.inputs)
+        keywords: dict[str, Any] = {}
+        with at_stage(self._trace, 0):
+            if self._options.infeed_queue is not None:
+                fed, keywords = self._options.infeed_queue._dequeue_arguments()
+                args += fed
+        results: list[Tensor] = []
+        structure: Any = None
+        for position in range(self._last + 1):
+            results = []
+            for number, stage in enumerate(self._stages):
+                if stage.position != position:
+                    continue
+                with at_stage(self._trace, number):
+                    structure = stage.function(*args, **keywords)
+                    results.extend(_tensors_of(structure))
+            args = tuple(results)
+            keywords = {}
+        is_concurrent = sum(s.position == self._last for s in self._stages) > 1
+        return results, results if is_concurrent else structure
+
+    # --- the outfeed -----------------------------------------------------------------
+
+    def _outfed(
+        self, results: Sequence[Tensor], structure: Any, loss: Tensor | None
+    ) -> Any:
+        """What is enqueued; None for nothing."""
+        if self._options.outfeed_loss:
+            return loss
+        if not results:
+            return None
+        kept = list(results)
+        if self._options.outfeed_mask is not None:
+            if len(self._options.outfeed_mask) != len(results):
+                raise ValueError(
+                    f"The last computational stage has {len(results)} outputs, but "
+                    f"outfeed_mask has {len(self._options.outfeed_mask)} entries: give "
+                    "one for each output."
+                )
+            kept = [
+                r
+                for r, is_masked in zip(
+                    results, self._options.outfeed_mask, strict=True
+                )
+                if not is_masked
+            ]
+            if not kept:
+                return None
+        if self._options.outfeed_queue is None:
+            raise ValueError(
+                f"The last computational stage has tensor outputs: {kept}, but no "
+                "outfeed_queue has been provided. Pass an IPUOutfeedQueue, or return "
+                "nothing."
+            )
+        if (
+            self._options.optimizer_function is not None
+            or self._options.accumulate_outfeed
+        ):
+            return kept
+        flat = nest.flatten(structure)
+        is_plain = len(flat) == len(results) and not isinstance(structure, tuple)
+        if not is_plain:
+            return kept
+        return nest.pack_sequence_as(structure, list(results))
+
+    def _accumulated(
+        self, batches: MicroBatches, values: Sequence[Tensor]
+    ) -> list[int]:
+        def dtype_of(value: Tensor) -> str:
+            chosen = self._options.outfeed_dtype
+            if callable(chosen) and not isinstance(chosen, (type, tf.DType)):
+                chosen = chosen(value)
+            return tf.as_dtype(value.dtype if chosen is None else chosen).name
+
+        total = GradientAccumulationReductionMethod.SUM
+        return [batches.add(value, total, dtype_of(value)) for value in values]
+
+    # --- the way back ----------------------------------------------------------------
+
+    def _backward(
+        self,
+        batches: MicroBatches,
+        output: OptimizerFunctionOutput,
+        watched: Sequence[Any],
+    ) -> list[tuple[int, Any]]:
+        """Accumulate the gradients; their numbers among what is carried."""
+        after = self._trace.last_node()
+        pairs = _gradients(output, watched)
+        sums = [
+            (
+                batches.add(
+                    gradient,
+                    self._options.method,
+                    accumulator_dtype(self._options.dtype, variable),
+                ),
+                variable,
+            )
+            for gradient, variable in pairs
+            if gradient is not None
+        ]
+        self._trace.mark_backward(after)
+        return sums
+
+
+def _checked_output(value: Any) -> OptimizerFunctionOutput:
+    if not isinstance(value, OptimizerFunctionOutput):
+        raise TypeError(
+            "optimizer_function must return an OptimizerFunctionOutput, such as "
+            f"OptimizerFunctionOutput(optimizer, loss). Received: {value!r}."
+        )
+    return value
+
+
+def _gradients(
+    output: OptimizerFunctionOutput, watched: Sequence[Any]
+) -> list[tuple[Any, Any]]:
+    """Pairs of a gradient and a variable."""
+    if is_optimizer_v2(output.opt):
+        variables = output.variables
+        if variables is None and output.tape is not None:
+            variables = output.tape.watched_variables()
+        if not variables:
+            raise RuntimeError(
+                "No variables to optimize. With an optimizer of Keras's, say which to "
+                "train: OptimizerFunctionOutput(opt, loss, variables=model."
+                "trainable_variables), or a tape that has watched them."
+            )
+        variables = list(nest.flatten(variables))
+        return list(zip(tf.gradients(output.loss, variables), variables, strict=True))
+    keywords = dict(output.compute_gradients_kwargs)
+    args = output.compute_gradients_args
+    if "var_list" not in keywords and not args:
+        keywords["var_list"] = list(watched)
+    if not args and not keywords["var_list"]:
+        raise ValueError("No variables to optimize.")
+    return list(output.opt.compute_gradients(output.loss, *args, **keywords))
+
+
+def _tensors_of(returned: Any) -> list[Tensor]:
+    """The tensors in what a stage returned, flat."""
+    if returned is None:
+        return []
+    return [
+        Tensor(leaf)
+        for leaf in nest.flatten(returned)
+        if leaf is not None and not isinstance(leaf, Operation)
+    ]

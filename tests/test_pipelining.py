@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""Pipelines give, to the bit, what a plain loop with accumulation gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import keras, loops, tf
+from ipu._accumulation import accumulate
+from ipu.ops.pipelining_ops import (
+    OptimizerFunctionOutput,
+    PipelineSchedule,
+    pipeline,
+)
+
+SCHEDULES = list(PipelineSchedule)
+ONE_STAGE_EACH = [
+    s for s in SCHEDULES if s is not PipelineSchedule.InterleavedOneForwardOneBackward
+]
+
+
+@pytest.fixture(autouse=True)
+def _one_ipu_again() -> Iterator[None]:
+    yield
+    attach(1)
+
+
+def attach(ipus: int) -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+class Model(NamedTuple):
+    """Stages, the variables that they train, and the others that they change."""
+
+    stages: Sequence[Any]
+    variables: list[Any]
+    others: list[Any]
+
+
+def dense(rng: np.random.Generator, rows: int, columns: int) -> Any:
+    values = rng.normal(size=(rows, columns), scale=rows**-0.5)
+    return tf.Variable(values.astype("float32"))
+
+
+def chain(stages: int) -> Model:
+    """Dense layers; the labels go through all stages."""
+    rng = np.random.default_rng(3)
+    weights = [dense(rng, 16, 16 if i < stages - 1 else 4) for i in range(stages)]
+    biases = [tf.Variable(np.zeros(int(w.shape[1]), "float32")) for w in weights]
+
+    def stage(i: int) -> Callable[..., Any]:
+        def first_ones(x: Any, y: Any) -> Any:
+            return tf.tanh(x @ weights[i] + biases[i]), y
+
+        def last_one(x: Any, y: Any) -> Any:
+            return tf.reduce_mean((x @ weights[i] + biases[i] - y) ** 2)
+
+        return first_ones if i < stages - 1 else last_one
+
+    return Model([stage(i) for i in range(stages)], weights + biases, [])
+
+
+def skips_dropout_and_statistics() -> Model:
+    """Four stages: a skip from the first to the last one, dropout in two, a moving mean
+    that a stage keeps, a loop in another one."""
+    rng = np.random.default_rng(4)
+    a, b, c, d = (dense(rng, 16, 16) for _ in range(4))
+    out = dense(rng, 32, 4)
+    mean = tf.Variable(np.zeros(16, "float32"), trainable=False)
+
+    def first(x: Any, y: Any) -> Any:
+        return tf.nn.relu(x @ a), x, y
+
+    def second(h: Any, x: Any, y: Any) -> Any:
+        batch = tf.reduce_mean(h, 0)
+        mean.assign(mean * 0.9 + batch * 0.1)
+        h = tf.nn.dropout((h - batch) @ b, 0.25)
+        return {"h": h, "x": x, "y": y}
+
+    def third(h: Any, x: Any, y: Any) -> Any:
+        for _ in tf.range(3):
+            h = tf.tanh(h @ c) + h
+        return h, x, y
+
+    def last(h: Any, x: Any, y: Any) -> Any:
+        h = tf.concat([tf.nn.dropout(tf.tanh(h @ d), 0.5), x], 1) @ out
+        return tf.reduce_mean(tf.abs(h - y))
+
+    return Model([first, second, third, last], [a, b, c, d, out], [mean])
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "two": lambda: chain(2),
+    "four": lambda: chain(4),
+    "skips": skips_dropout_and_statistics,
+}
+
+
+def feed() -> Any:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(24, 16)).astype("float32")
+    y = rng.normal(size=(24, 4)).astype("float32")
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(3, drop_remainder=True)
+    return ipu.ipu_infeed_queue.IPUInfeedQueue(data.repeat())
+
+
+def values(model: Model, losses: Any) -> list[np.ndarray]:
+    return [v.numpy() for v in (*model.variables, *model.others)] + [losses.numpy()]
+
+
+def train(
+    make: Callable[[], Model],
+    count: int,
+    repeats: int,
+    optimizer: Callable[[], Any],
+    **options: Any,
+) -> list[np.ndarray]:
+    """What a pipeline leaves."""
+    tf.random.set_seed(11)
+    model = make()
+    infeed, outfeed = feed(), ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    opt = optimizer()
+
+    def optimize(loss: Any) -> OptimizerFunctionOutput:
+        return OptimizerFunctionOutput(opt, loss, variables=model.variables)
+
+    @tf.function(jit_compile=True)
+    def run() -> Any:
+        return pipeline(
+            model.stages,
+            gradient_accumulation_count=count,
+            repeat_count=repeats,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=optimize,
+            **options,
+        )
+
+    assert infeed.initializer is None
+    run()
+    run()
+    return values(model, outfeed.dequeue()[0])
+
+
+def plain(
+    make: Callable[[], Model], count: int, repeats: int, optimizer: Callable[[], Any]
+) -> list[np.ndarray]:
+    """The same without a pipeline."""
+    tf.random.set_seed(11)
+    model = make()
+    infeed, outfeed = feed(), ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+    opt = optimizer()
+
+    def micro_batch() -> Any:
+        args, keywords = infeed._dequeue_arguments()
+        for stage in model.stages:
+            result = stage(*args, **keywords)
+            args = tuple(tf.nest.flatten(result))
+            keywords = {}
+        outfeed.enqueue(list(args))
+        gradients = tf.gradients(args[0], model.variables)
+        return list(zip(gradients, model.variables, strict=True)), []
+
+    def step() -> None:
+        opt.apply_gradients(accumulate(count, micro_batch)[0])
+
+    @tf.function(jit_compile=True)
+    def run() -> None:
+        loops.repeat(repeats, step)
+
+    assert infeed.initializer is None
+    run()
+    run()
+    return values(model, outfeed.dequeue()[0])
+
+
+def same(a: list[np.ndarray], b: list[np.ndarray]) -> None:
+    assert len(a) == len(b)
+    for left, right in zip(a, b, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def adam() -> Any:
+    return keras.optimizers.Adam(0.01)
+
+
+@pytest.mark.parametrize("schedule", ONE_STAGE_EACH, ids=lambda s: s.name)
+@pytest.mark.parametrize("model", MODELS)
+def test_bits_of_a_plain_loop(model: str, schedule: PipelineSchedule) -> None:
+    attach(1)
+    expected = plain(MODELS[model], 8, 3, adam)
+    attach(2 if model == "two" else 4)
+    same(train(MODELS[model], 8, 3, adam, pipeline_schedule=schedule), expected)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "mapping"),
+    [
+        ("Grouped", [0, 1, 1, 0]),
+        ("Grouped", [0, 0, 0, 0]),
+        ("Sequential", [1, 1, 0, 0]),
+        ("GPipe", [0, 1, 0, 1]),
+        ("InterleavedOneForwardOneBackward", [0, 1, 0, 1]),
+        ("OneForwardOneBackward", [0, 1, 2, 3]),
+    ],
+)
+def test_bits_under_any_mapping(schedule: str, mapping: list[int]) -> None:
+    attach(1)
+    expected = plain(skips_dropout_and_statistics, 8, 2, adam)
+    attach(1 + max(mapping))
+    result = train(
+        skips_dropout_and_statistics,
+        8,
+        2,
+        adam,
+        pipeline_schedule=PipelineSchedule[schedule],
+        device_mapping=mapping,
+    )
+    same(result, expected)
