@@ -64,6 +64,14 @@ from tensorflow.python.ipu.eager import backprop
 from tensorflow.python.feature_column import feature_column_lib
 from tensorflow.python.framework import func_graph, sparse_tensor
 from tensorflow.python.ops import gradient_checker_v2, tensor_array_ops
+from tensorflow.python.ops.losses import losses
+from tensorflow.compiler.xla import xla_data_pb2
+from tensorflow.compiler.plugin.poplar.ops import gen_functional_ops, gen_poputil_ops
+from tensorflow.core.framework import attr_value_pb2, graph_pb2
+from tensorflow.python.training.tracking import base as trackable
+from tensorflow.python.ipu.keras.extensions import functional_extensions
+from keras.ipu.extensions.functional_extensions import PipelineStage
+from keras.optimizer_v2 import adam as adam_v2
 """
 
 
@@ -82,6 +90,8 @@ def test_old_heads_import_without_a_word(imported):
     assert head.save.load_model is ipu.keras.models.load_model
     assert head.Normalization is ipu.keras.layers.Normalization
     assert not hasattr(head.readers, "TFRecordDataset")
+    assert head.PipelineStage is ipu.keras.PipelineStage
+    assert head.functional_extensions.FunctionalExtension is ipu.keras.models.Functional
 
 
 def test_a_missing_name_is_imported_with_one_warning(imported, written):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
+from ipu.drop_in._entries_keras import extensions
 
 __all__ = ["IPU"]
 
@@ -35,7 +36,7 @@ _MESSAGES = (
     "backend_config option_flag poplar_executable_data pipeline_config"
 ).split()
 _GENERATED = (
-    "application_runtime functional pipelining popdatastream popfloat "
+    "application_runtime functional grad_util pipelining popdatastream popfloat "
     "pophash popit popnn popops poprand poputil sendrecv"
 ).split()
 
@@ -74,15 +75,7 @@ IPU: dict[str, Entry] = {
     f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.keras.optimizers": Entry(),
     f"{_ROOT}.keras.losses": entry("ipu.keras.losses"),
-    f"{_ROOT}.keras.extensions": Entry(
-        (), renamed("ipu.keras", "PipelineStage ReplicatedMetricReductionMethod")
-    ),
-    **{
-        f"{_ROOT}.keras.extensions.{name.lower()}_extensions": Entry(
-            (), {f"{name}Extension": f"ipu.keras.models:{name}"}
-        )
-        for name in ("Model", "Functional", "Sequential")
-    },
+    **extensions(f"{_ROOT}.keras.extensions"),
     f"{_ROOT}.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.ops": entry("ipu.ops"),
     f"{_ROOT}.ops.summary_ops": entry("ipu.ops.summary_ops", f"{_INS}.event_trace"),
@@ -103,6 +96,8 @@ IPU: dict[str, Entry] = {
     ),
     f"{_POPLAR}.driver.threestate_pb2": entry(f"{_INS}.three_state"),
     **{f"{_POPLAR}.driver.{name}_pb2": Entry() for name in _MESSAGES},
+    f"{_POPLAR}.tools": Entry(),
+    f"{_POPLAR}.tools.tensorflow_weights_extractor": Entry(),
     f"{_POPLAR}.ops": Entry(),
     **{f"{_POPLAR}.ops.gen_{name}_ops": Entry() for name in _GENERATED},
     f"{_POPLAR}.ops.gen_ipu_ops": Entry(

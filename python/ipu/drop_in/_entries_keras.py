@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
 
-__all__ = ["KERAS"]
+__all__ = ["KERAS", "extensions"]
 
 _INS = "ipu.drop_in.stand_ins"
 _ASSIGNMENT = "ipu.keras.engine.stage_assignment"
@@ -26,10 +26,26 @@ _PREPROCESSING = (
     "index_lookup integer_lookup normalization preprocessing_stage string_lookup "
     "text_vectorization"
 ).split()
+_UTILS = "control_flow_util mode_keys tf_contextlib tf_inspect version_utils".split()
 _PRECISION = (
     "autocast_variable device_compatibility_check get_layer_policy "
     "loss_scale_optimizer policy experimental"
 ).split()
+
+
+def extensions(root: str) -> dict[str, Entry]:
+    """The modules of the IPU extensions of models, below ``root``."""
+    modules = {
+        root: Entry((_ASSIGNMENT,), _STAGE),
+        f"{root}.pipeline_stage_assignment": Entry((_ASSIGNMENT,), _STAGE),
+    }
+    for name in ("Functional", "Model", "Sequential"):
+        modules[f"{root}.{name.lower()}_extensions"] = Entry(
+            (), {**_STAGE, f"{name}Extension": f"ipu.keras.models:{name}"}
+        )
+    return modules
+
+
 _REDUCTION = Entry((), renamed("ipu.keras.losses", "ReductionV2=Reduction"))
 
 
@@ -86,6 +102,7 @@ KERAS: dict[str, Entry] = {
     "keras.utils.losses_utils": _REDUCTION,
     "keras.losses.losses_utils": _REDUCTION,
     **_utils("tf_utils", "vis_utils"),
+    **{f"keras.utils.{name}": Entry() for name in _UTILS},
     "keras.testing_utils": entry(f"{_INS}.keras_testing_utils"),
     "keras.combinations": entry(f"{_INS}.keras_combinations"),
     "keras.keras_parameterized": entry(f"{_INS}.keras_parameterized"),
@@ -103,8 +120,7 @@ KERAS: dict[str, Entry] = {
     "keras.saving.saved_model_experimental": Entry(),
     "keras.saving.saving_utils": Entry(),
     "keras.ipu": Entry((), _STAGE),
-    "keras.ipu.extensions": Entry((_ASSIGNMENT,), _STAGE),
-    "keras.ipu.extensions.pipeline_stage_assignment": Entry((_ASSIGNMENT,), _STAGE),
+    **extensions("keras.ipu.extensions"),
     "keras.ipu.layers": Entry(),
     "keras.ipu.optimizers": Entry(),
     "keras.ipu.losses": Entry(),

@@ -150,7 +150,11 @@ PYTHON: dict[str, Entry] = {
         ),
     ),
     f"{_PY}.data.ops.multi_device_iterator_ops": Entry(),
-    f"{_PY}.data.ops.optional_ops": Entry(),
+    **_later("data.ops", "optional_ops options"),
+    f"{_PY}.data.experimental.ops": Entry(),
+    f"{_PY}.data.kernel_tests": Entry(),
+    f"{_PY}.data.kernel_tests.test_base": Entry(),
+    f"{_PY}.data.util.structure": Entry(),
     f"{_PY}.data.experimental": entry("ipu.tf.data.experimental"),
     f"{_PY}.data.util": Entry(),
     f"{_PY}.data.util.nest": entry("ipu.tf.nest"),
@@ -212,7 +216,7 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.tpu": Entry(),
     **_later(
         "framework",
-        "auto_control_deps composite_tensor config device func_graph "
+        "auto_control_deps combinations composite_tensor config device func_graph "
         "function graph_util importer kernels load_library meta_graph op_def_registry "
         "registry smart_cond sparse_tensor type_spec versions",
     ),
@@ -261,11 +265,18 @@ PYTHON: dict[str, Entry] = {
     "tensorflow.core": Entry(),
     "tensorflow.core.framework": Entry(),
     **{f"tensorflow.core.framework.{name}_pb2": Entry() for name in _GRAPH_MESSAGES},
+    "tensorflow.core.example": Entry(),
+    "tensorflow.core.example.example_pb2": Entry(),
+    "tensorflow.core.example.feature_pb2": Entry(),
+    "tensorflow.core.util": Entry(),
+    "tensorflow.core.util.event_pb2": Entry(),
     "tensorflow.core.protobuf": Entry(),
     "tensorflow.core.protobuf.config_pb2": Entry(),
     "tensorflow.core.protobuf.rewriter_config_pb2": Entry(),
     # --- compiler
     "tensorflow.compiler": Entry(),
+    "tensorflow.compiler.xla": Entry(),
+    "tensorflow.compiler.xla.xla_data_pb2": Entry(),
     "tensorflow.compiler.tests": Entry(),
     "tensorflow.compiler.tests.xla_test": Entry(),
 }
