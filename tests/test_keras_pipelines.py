@@ -142,6 +142,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def train(
     make: Callable[[], tuple[Any, list[int]]],
     prepare: Callable[[Any, list[int]], None],
+    k: int = 8,
     **kwargs: Any,
 ) -> SimpleNamespace:
     """Train a model from the same start; what came of it."""
@@ -152,19 +153,21 @@ def train(
             keras.optimizers.SGD(0.02, momentum=0.9),
             "sparse_categorical_crossentropy",
             metrics=["accuracy"],
-            steps_per_execution=8,
+            steps_per_execution=k,
         )
         if not model.built:
             model.build((None, 6))
         prepare(model, stages)
         oracle.plain_pipeline.variables = model.trainable_variables  # type: ignore[attr-defined]
         arguments = {"batch_size": 4, "epochs": 2, "shuffle": False, **kwargs}
-        history = model.fit(X, Y, verbose=0, **arguments)
+        samples = 4 * k * (64 // (4 * k))
+        x, y = X[:samples], Y[:samples]
+        history = model.fit(x, y, verbose=0, **arguments)
         return SimpleNamespace(
             history=history.history,
             steps=history.steps,
-            results=model.evaluate(X, Y, batch_size=4, verbose=0),
-            outputs=model.predict(X, batch_size=4),
+            results=model.evaluate(x, y, batch_size=4, verbose=0),
+            outputs=model.predict(x, batch_size=4),
             weights=model.get_weights(),
         )
 
@@ -272,6 +275,263 @@ def test_pipelining_options_do_nothing_without_stages() -> None:
     assert int(model.optimizer.iterations.numpy()) == 4
 
 
+# --- pipelines ------------------------------------------------------------------------
+
+Schedule = ipu.pipelining_ops.PipelineSchedule
+
+
+def ipus_of(make: Any) -> int:
+    configure(1)
+    stages = max(make()[1]) + 1
+    return 1 << (stages - 1).bit_length()
+
+
+@pytest.mark.parametrize("make", MODELS)
+@pytest.mark.parametrize(
+    "schedule", [Schedule.Grouped, Schedule.Interleaved, Schedule.Sequential]
+)
+def test_every_schedule_gives_the_weights_of_accumulation(
+    make: Any, schedule: Any
+) -> None:
+    steps = 8 if make in (chain, shared, subclass) else 6
+    arguments = {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}
+    one = train(make, accumulated(steps=steps), k=steps, **arguments)
+    configure(ipus_of(make))
+    options: dict[str, Any] = {"pipeline_schedule": schedule}
+    if make is shared:
+        if schedule is Schedule.Interleaved:
+            pytest.skip("stages that share weights are on one IPU")
+        configure(1)
+        options["device_mapping"] = [0, 0]
+    other = train(make, staged(steps=steps, **options), k=steps, **arguments)
+    assert_same(one, other)
+
+
+def dropout() -> tuple[Any, list[int]]:
+    layers: list[Any] = [Dense(8, "relu"), keras.layers.Dropout(0.5), Dense(8, "relu")]
+    layers += [keras.layers.Dropout(0.5), Dense(3, "softmax")]
+    return keras.Sequential(layers), [0, 0, 1, 1, 1]
+
+
+def test_random_layers_draw_the_same_numbers() -> None:
+    one = train(dropout, accumulated(steps=4))
+    configure(2)
+    for schedule in (Schedule.Grouped, Schedule.Interleaved, Schedule.Sequential):
+        assert_same(one, train(dropout, staged(steps=4, pipeline_schedule=schedule)))
+
+
+@pytest.mark.parametrize("method", ["mean", "running_mean"])
+def test_reductions_in_a_pipeline(method: str) -> None:
+    one = train(chain, accumulated(method))
+    configure(2)
+    assert_same(one, train(chain, staged(method)))
+
+
+def test_a_pipeline_on_one_ipu() -> None:
+    one = train(chain, accumulated())
+    assert_same(one, train(chain, staged(device_mapping=[0, 0])))
+
+
+def test_a_model_outside_of_a_scope() -> None:
+    def fit(stages: bool) -> list[Any]:
+        configure(2 if stages else 1)
+        keras.utils.set_random_seed(2)
+        model = small(stages)
+        if not stages:
+            model.set_gradient_accumulation_options(4)
+        fit_small(model, shuffle=False, epochs=2)
+        assert int(model.optimizer.iterations.numpy()) == 8
+        return model.get_weights()
+
+    for one, other in zip(fit(False), fit(True), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_validation_and_several_outputs() -> None:
+    def fit(stages: bool) -> Any:
+        configure(2 if stages else 1)
+        keras.utils.set_random_seed(2)
+        x = keras.Input((6,))
+        h = Dense(5, "relu", name="hidden")(x)
+        early = Dense(2, name="early")(h)
+        late = Dense(3, "softmax", name="late")(Dense(4, name="middle")(h))
+        model = keras.Model(x, {"early": early, "late": late})
+        model.compile(
+            keras.optimizers.Adam(0.01, clipnorm=1.0),
+            {"early": "mse", "late": "sparse_categorical_crossentropy"},
+            metrics={"late": "accuracy"},
+            loss_weights={"early": 0.5},
+            steps_per_execution=8,
+        )
+        if stages:
+            entries = model.get_pipeline_stage_assignment()
+            for entry in entries:
+                entry.pipeline_stage = int(entry.layer.name in ("middle", "late"))
+            model.set_pipeline_stage_assignment(entries)
+            model.set_pipelining_options(4)
+        else:
+            model.set_gradient_accumulation_options(4)
+        y = {"early": Z, "late": Y}
+        history = model.fit(
+            X, y, batch_size=4, epochs=3, validation_data=(X[:32], {
+                "early": Z[:32], "late": Y[:32]}), verbose=0, shuffle=False,
+        )  # fmt: skip
+        outputs = model.predict(X, batch_size=8)
+        assert set(outputs) == {"early", "late"}
+        return history.history, outputs["late"], model.get_weights()
+
+    (history, outputs, weights), (history_2, outputs_2, weights_2) = fit(0), fit(1)
+    assert history == history_2 and len(history["val_late_accuracy"]) == 3
+    np.testing.assert_array_equal(outputs, outputs_2)
+    for one, other in zip(weights, weights_2, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_sums_of_results() -> None:
+    """``accumulate_outfeed``: one entry an update, the mean of its batches."""
+    plain = train(chain, accumulated())
+    configure(2)
+    sums = train(chain, staged(accumulate_outfeed=True))
+    for one, other in zip(plain.weights, sums.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+    losses = np.array(plain.steps["loss"], np.float32).reshape(-1, 4)
+    np.testing.assert_allclose(sums.steps["loss"], losses.mean(1), rtol=1e-5)
+    accuracy = np.array(plain.steps["accuracy"], np.float32).reshape(-1, 4)
+    np.testing.assert_allclose(sums.steps["accuracy"], accuracy.mean(1), rtol=1e-5)
+    last = sums.steps["accuracy"][3]
+    assert sums.history["accuracy"][0] == last
+    np.testing.assert_array_equal(plain.outputs, sums.outputs)
+
+
+def test_the_tutorial_counts_batches() -> None:
+    """500 steps of an epoch and an execution, 4 of an update."""
+    configure(2)
+    notes = Batches()
+    data = tf.data.Dataset.from_tensor_slices((X, Z))
+    data = data.batch(4, drop_remainder=True).repeat()
+    with IPUStrategy().scope():
+        model = small(k=500)
+        history = model.fit(
+            data, steps_per_epoch=500, epochs=4, verbose=0, callbacks=[notes]
+        )
+    assert notes.calls == [("begin", 0), ("end", 499)] * 4
+    assert int(model.optimizer.iterations.numpy()) == 4 * 125
+    assert len(history.history["loss"]) == 4
+    assert len(history.steps["loss"]) == 2000
+
+
+def test_evaluation_takes_an_execution_as_its_count() -> None:
+    configure(2)
+    model = small(k=2)
+    assert model.evaluate(X, Z, batch_size=1, verbose=0) >= 0.0  # 2: as many as stages
+    message = "The number of iterations of the pipeline must be a multiple of 2"
+    model.compile("sgd", "mse", steps_per_execution=1)
+    with pytest.raises(tf.errors.FailedPreconditionError, match=r"must be .* 2"):
+        model.evaluate(X, Z, batch_size=1, verbose=0)
+    model.compile("sgd", "mse", steps_per_execution=3)
+    with pytest.raises(tf.errors.FailedPreconditionError, match=message):
+        model.predict(X[:63], batch_size=1)
+    del model
+
+
+def test_predictions_without_compile() -> None:
+    model = keras.Sequential([Dense(4, input_shape=(6,)), Dense(2)])
+    expected = model(X).numpy()
+    model.set_pipeline_stage_assignment([0, 1])
+    model.set_pipelining_options(
+        pipeline_schedule=Schedule.Sequential, device_mapping=[0, 0]
+    )
+    np.testing.assert_array_equal(model.predict(X, batch_size=64), expected)
+
+
+def test_asynchronous_callbacks_of_a_pipeline() -> None:
+    configure(2)
+    notes = Batches()
+    model = small(k=8)
+    model.set_asynchronous_callbacks(True)
+    history = fit_small(model, callbacks=[notes])
+    expected = [(what, step) for step in range(16) for what in ("begin", "end")]
+    assert notes.calls == expected
+    assert notes.losses[-1] == history.history["loss"][0]
+    # sums come once an update: callbacks are those of an execution again
+    model.set_pipelining_options(accumulate_outfeed=True)
+    notes.calls.clear()
+    fit_small(model, callbacks=[notes])
+    assert notes.calls == [("begin", 0), ("end", 7), ("begin", 8), ("end", 15)]
+    notes.calls.clear()
+    model.predict(X, batch_size=4, callbacks=[notes])
+    assert notes.calls == [("predict", step) for step in range(16)]
+
+
+@pytest.mark.parametrize("make", ["functional", "sequential"])
+def test_models_that_are_made_as_pipelines(make: str) -> None:
+    configure(2)
+    with IPUStrategy().scope():
+        if make == "functional":
+            x = inputs = keras.Input((6,))
+            with keras.PipelineStage(0):
+                x = Dense(5, "relu")(x)
+            with keras.PipelineStage(1):
+                x = Dense(2)(x)
+            model: Any = keras.PipelineModel(inputs, x, gradient_accumulation_count=8)
+        else:
+            model = keras.SequentialPipelineModel(
+                [[Dense(5, "relu")], [Dense(2)]],
+                gradient_accumulation_count=2,
+                batch_serialization_iterations=4,
+                device_mapping=[0, 1],
+                pipeline_schedule=Schedule.Sequential,
+            )
+        model.compile("sgd", "mse")
+        if make == "sequential":
+            with pytest.raises(NotImplementedError, match="mapped to one"):
+                fit_small(model)
+            configure(1)
+    if make == "sequential":
+        return
+    history = fit_small(model, validation_data=(X, Z), validation_batch_size=4)
+    assert list(history.history) == ["loss", "val_loss"]
+    assert int(model.optimizer.iterations.numpy()) == 2
+
+
+def test_serialized_batches() -> None:
+    def fit(serialized: int) -> Any:
+        keras.utils.set_random_seed(2)
+        model = keras.SequentialPipelineModel(
+            [[Dense(5, "relu")], [Dense(2)]],
+            gradient_accumulation_count=8 // serialized,
+            batch_serialization_iterations=serialized,
+            device_mapping=[0, 0],
+            pipeline_schedule=Schedule.Sequential,
+        )
+        model.compile("sgd", "mse")
+        history = fit_small(model, shuffle=False)
+        assert int(model.optimizer.iterations.numpy()) == 2
+        return history.steps, model.predict(X, batch_size=8)
+
+    (steps, outputs), (steps_4, outputs_4) = fit(1), fit(4)
+    assert steps == steps_4
+    np.testing.assert_array_equal(outputs, outputs_4)
+
+
+def test_the_next_fit_works_after_data_that_end() -> None:
+    configure(2)
+
+    def few() -> Iterator[Any]:
+        for _ in range(5):
+            yield X[:4], Z[:4]
+
+    spec = (tf.TensorSpec((4, 6), tf.float32), tf.TensorSpec((4, 2), tf.float32))
+    data = tf.data.Dataset.from_generator(few, output_signature=spec)
+    model = small(k=8)
+    before = model.get_weights()
+    with pytest.raises(tf.errors.OutOfRangeError):
+        model.fit(data, steps_per_epoch=8, verbose=0)
+    assert int(model.optimizer.iterations.numpy()) <= 1
+    assert all(np.isfinite(w).all() for w in model.get_weights()) and before
+    fit_small(model)
+
+
 # --- what is refused ------------------------------------------------------------------
 
 
@@ -354,6 +614,41 @@ def test_an_own_minimize_is_refused(stages: bool, plainly: None) -> None:
     model.compile(Own(), "mse", steps_per_execution=4)
     model.set_gradient_accumulation_options(2)
     with pytest.raises(ValueError, match=r"must not override OptimizerV2\.minimize"):
+        fit_small(model)
+
+
+def test_options_that_the_pipeline_does_not_have() -> None:
+    configure(2)
+    model = small()
+    model.set_pipelining_options(pipeline_shedule=Schedule.Sequential)
+    with pytest.raises(TypeError, match="pipeline_shedule"):
+        fit_small(model)
+    model.set_pipelining_options(schedule=Schedule.Interleaved)
+    model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+    assert model._pipelining_kwargs == {}  # each call replaces them
+    fit_small(model)
+    model.set_pipelining_options(device_mapping=[0])
+    with pytest.raises(ValueError, match=r"Each stage must be mapped"):
+        fit_small(model)
+
+
+def test_weights_that_two_ipus_share() -> None:
+    configure(2)
+    twice = Dense(6)
+    x = inputs = keras.Input((6,))
+    model = keras.Model(inputs, Dense(2)(twice(twice(x))))
+    model.compile("sgd", "mse", steps_per_execution=4)
+    assign(model, [0, 1, 1])
+    model.set_pipelining_options(4)
+    message = "can only be used by pipeline stages on the same IPU"
+    with pytest.raises(tf.errors.UnimplementedError, match=message):
+        fit_small(model)
+
+
+def test_one_stage_is_no_pipeline() -> None:
+    model = small()
+    model.set_pipeline_stage_assignment([0, 0])
+    with pytest.raises(ValueError, match="Pipeline requires at least two"):
         fit_small(model)
 
 

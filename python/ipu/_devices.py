@@ -470,10 +470,11 @@ def check_shards(device: Device, shards: int = 1) -> None:
         shards: How many IPUs the program uses: its largest shard number + 1.
 
     Raises:
-        UnimplementedError: The device has more IPUs than the program uses.
+        UnimplementedError: The device has more IPUs than the program uses, when their
+            number is rounded up to a power of two.
         FailedPreconditionError: The device has fewer.
     """
-    if shards == device.num_ipus:
+    if device.num_ipus in (shards, 1 << (shards - 1).bit_length()):
         return
     if shards > device.num_ipus:
         raise FailedPreconditionError(

@@ -193,7 +193,7 @@ def check_outfeed(
     if needs_queue and outfeed_queue is None:
         name = "outfeed_loss" if outfeed_loss else "accumulate_outfeed"
         raise ValueError(f"An outfeed_queue must be provided when {name} is True.")
-    if accumulate_outfeed and outfeed_queue.outfeed_mode is not IPUOutfeedMode.ALL:
+    if accumulate_outfeed and outfeed_queue._mode is not IPUOutfeedMode.ALL:
         raise ValueError("To accumulate the outfeed, it must be in IPUOutfeedMode ALL.")
 
 
