@@ -20,6 +20,9 @@ _NATIVE = {
     "from tensorflow import keras": "from ipu import keras",
     "import keras": "from ipu import keras",
     "from tensorflow.python import ipu": "import ipu",
+    "from tensorflow.python.keras.engine.sequential import Sequential": (
+        "from ipu.keras import Sequential"
+    ),
 }
 
 
@@ -28,7 +31,8 @@ def native(text):
     lines = []
     for line in text.splitlines():
         line = _NATIVE.get(line, line)
-        lines.append(line.replace("from tensorflow.python.ipu", "from ipu"))
+        line = line.replace("from tensorflow.python.ipu", "from ipu")
+        lines.append(line.replace("from tensorflow.keras", "from ipu.keras"))
     assert not any("tensorflow" in line for line in lines if "import " in line)
     text = "\n".join(lines)
     return text.replace("keras.optimizer_v2.gradient_descent.", "keras.optimizers.")
@@ -135,6 +139,22 @@ def check_third_optimizer(got):
     assert got["weight"] == [0.25, -0.125]
 
 
+def check_second_pipeline(got):
+    staged = {"two", "two_stack", "dropped", "interleaved"}
+    for name, one in got.items():
+        assert len(one["losses"]) == 3 and one["losses"][-1] < one["losses"][0]
+        # 40 batches of an execution; without stages nothing is accumulated
+        assert one["updates"] == 3 * (10 if name in staged else 40)
+        assert one["batches"] == [0, 39] * 3
+    assert got["one"]["stages"] == got["stack"]["stages"] == [None] * 4
+    assert all(got[name]["stages"] == [0, 0, 1, 1] for name in staged)
+    # softmax or not, the loss is that of the logits; and a schedule changes nothing
+    assert got["one"]["losses"] == got["stack"]["losses"]
+    losses = got["two"]["losses"]
+    assert all(got[name]["losses"] == losses for name in staged)
+    assert losses != got["one"]["losses"]
+
+
 CHECKS = {
     "first_counter": check_counter,
     "second_counter": check_counter,
@@ -150,6 +170,7 @@ CHECKS = {
     "first_sequential": check_first_sequential,
     "first_benchmark": check_benchmark,
     "second_benchmark": check_benchmark,
+    "second_pipeline": check_second_pipeline,
     "second_optimizer": check_second_optimizer,
     "third_optimizer": check_third_optimizer,
 }
