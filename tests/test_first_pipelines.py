@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Pipelines of `tensorflow.python.ipu.keras` in the first generation."""
+"""Pipelines of `tensorflow.python.ipu.keras` in the first generation.
+
+What a pipeline gives is what the same layers give on one IPU, with as many mini-batches
+accumulated: the bits of it.
+"""
 
 import numpy as np
 import pytest
 
 import ipu
-from ipu import drop_in, keras
+from ipu import drop_in, keras, tf
 from ipu.drop_in import first_keras
 from ipu.drop_in.first_keras.pipelines import PipelineOptions
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras import PipelineStage
+from ipu.ops.pipelining_ops import PipelineSchedule
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(64, 6)).astype(np.float32)
@@ -69,6 +74,27 @@ def branched(mapping=None, count=4, **kwargs):
     return first_keras.PipelineModel(
         inputs, x, gradient_accumulation_count=count, device_mapping=mapping, **kwargs
     )
+
+
+def trained(model, **kwargs):
+    """What came of training, evaluation and prediction."""
+    model.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"])
+    history = model.fit(X, Y, batch_size=BATCH, epochs=3, verbose=0, **kwargs)
+    return {
+        "history": history.history,
+        "values": model.evaluate(X, Y, batch_size=BATCH, verbose=0),
+        "outputs": model.predict(X, batch_size=BATCH),
+        "weights": model.get_weights(),
+        "updates": int(model.optimizer.iterations),
+    }
+
+
+def assert_same(one, other):
+    assert one["history"] == other["history"] and one["values"] == other["values"]
+    assert one["updates"] == other["updates"]
+    for key in ("outputs", "weights"):
+        for a, b in zip(one[key], other[key], strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 # --- where they are
@@ -264,6 +290,91 @@ def test_a_pipeline_without_weights_is_not_trained():
         model.compile("sgd", "mse")
         with pytest.raises(ValueError, match="Sequential must have at least one train"):
             model.fit(X, X, batch_size=BATCH)
+
+
+# --- numbers
+
+
+BOTH = pytest.mark.parametrize("make", [stacked, branched])
+
+
+@BOTH
+@pytest.mark.parametrize("per_run", [None, 2])
+def test_a_pipeline_gives_what_one_ipu_gives(make, per_run):
+    with scope():
+        plain = trained(make(count=None, accumulation_count=8), steps_per_run=per_run)
+        assert plain["updates"] == 12
+        one_ipu = trained(make([0] * 4, count=8), steps_per_run=per_run)
+    assert_same(plain, one_ipu)
+    with scope(4):
+        assert_same(plain, trained(make(count=8), steps_per_run=per_run))
+
+
+@pytest.mark.parametrize("schedule", ["Grouped", "Interleaved", "Sequential"])
+def test_every_schedule_gives_the_same(schedule):
+    with scope():
+        plain = trained(branched(count=None, accumulation_count=8))
+    mapping = None if schedule == "Interleaved" else [0, 1, 1, 0]
+    with scope(4 if mapping is None else 2):
+        chosen = PipelineSchedule[schedule]
+        model = branched(mapping, count=8, pipeline_schedule=chosen)
+        assert_same(plain, trained(model))
+
+
+def test_options_of_a_call_reach_the_pipeline():
+    with scope(4):
+        model = branched(count=8)
+        model.compile("sgd", "mse")
+        with pytest.raises(TypeError):
+            model.fit(X, Y, batch_size=BATCH, verbose=0, pipeline_schedule="wrong")
+        model.fit(
+            X,
+            Y,
+            batch_size=BATCH,
+            verbose=0,
+            pipeline_schedule=PipelineSchedule.Sequential,
+        )
+        assert int(model.optimizer.iterations) == 4
+
+
+def test_serialized_batches_count_as_mini_batches():
+    with scope():
+        plain = trained(stacked(count=None, accumulation_count=8))
+        model = stacked([0] * 4, count=4, batch_serialization_iterations=2)
+        assert_same(plain, trained(model))
+
+
+def test_epochs_updates_and_the_bar(capsys):
+    """The worked numbers: an epoch is `steps_per_epoch` weight updates."""
+    begins = []
+
+    class Watch(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            begins.append((batch, logs["num_steps"]))
+
+    rows = tf.data.Dataset.from_tensor_slices((X, Y)).repeat()
+    data = rows.batch(BATCH, drop_remainder=True)
+    with scope(2):
+        stages = [[Dense(4)], [Dense(1)]]
+        model = first_keras.SequentialPipelineModel(
+            stages, gradient_accumulation_count=16
+        )
+        model.compile("sgd", "mse")
+        history = model.fit(data, steps_per_epoch=12, verbose=1)
+        model.fit(data, steps_per_epoch=12, steps_per_run=4, callbacks=[Watch()])
+    assert history.epoch == [0] and len(history.history["loss"]) == 1
+    assert int(model.optimizer.iterations) == 24
+    assert begins == [(0, 4), (4, 4), (8, 4)]
+    assert all("12/12" in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_counts_that_the_schedule_does_not_have():
+    with scope(4):
+        model = branched(count=4)
+        model.compile("sgd", "mse")
+        words = "number of iterations of the pipeline must be a multiple of"
+        with pytest.raises(tf.errors.FailedPreconditionError, match=words):
+            model.fit(X, Y, batch_size=BATCH, verbose=0)
 
 
 # --- layers replaced

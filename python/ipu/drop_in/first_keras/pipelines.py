@@ -10,8 +10,6 @@ from ipu.drop_in.first_keras import replacement
 from ipu.drop_in.first_keras.models import Sequential, symbols
 from ipu.drop_in.first_keras.restricted import FirstGeneration, checked_count
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
-from ipu.ipu_infeed_queue import IPUInfeedQueue
-from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras.engine.device_steps import Pipeline, PipelinedSteps, Steps
 from ipu.keras.engine.functional import Functional
 from ipu.keras.layers.base_layer import Layer
@@ -32,23 +30,12 @@ _SETTLED = frozenset(
 )
 
 
-class _SerializedSteps(PipelinedSteps):
-    """A pipeline whose stages each loop over several mini-batches at a time.
-
-    Args:
-        iterations: How many; what is counted are mini-batches.
-        **arguments: As for ``PipelinedSteps``.
-    """
-
-    def __init__(self, iterations: int, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self._iterations = iterations
-
-    def build(
-        self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
-    ) -> None:
-        """Trace the pipeline; see ``Steps``."""
-        super().build(count // self._iterations, infeed, outfeed, rows)
+_BY_KERAS = (
+    "gradient_accumulation_count",
+    "batch_serialization_iterations",
+    "device_mapping",
+    "layer_replacement",
+)
 
 
 class PipelineOptions(NamedTuple):
@@ -104,11 +91,10 @@ class PipelineOptions(NamedTuple):
 
     def for_pipeline(self) -> dict[str, Any]:
         """What ``pipelining_ops.pipeline`` is told beside counts and stages."""
-        own = ("gradient_accumulation_count", "device_mapping", "layer_replacement")
         return {
             name: value
             for name, value in self._asdict().items()
-            if name not in own and value is not None
+            if name not in _BY_KERAS and value is not None
         }
 
 
@@ -131,18 +117,15 @@ class _Pipelined(FirstGeneration):
 
     def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
         options = self._options
-        return _SerializedSteps(
+        pipeline = Pipeline(
+            options.gradient_accumulation_count,
+            options.device_mapping,
+            False,
+            Method.SUM,
+            {**options.for_pipeline(), **extra},
             options.batch_serialization_iterations,
-            model=self,
-            mode=mode,
-            pipeline=Pipeline(
-                options.gradient_accumulation_count,
-                options.device_mapping,
-                False,
-                Method.SUM,
-                {**options.for_pipeline(), **extra},
-            ),
         )
+        return PipelinedSteps(self, mode, pipeline)
 
     @property
     def _extra(self) -> list[str]:  # type: ignore[override]
