@@ -396,6 +396,8 @@ def test_constructors_are_checked():
         first_keras.Sequential([keras.layers.Dense(1), "relu"])
     with pytest.raises(TypeError, match="'name'"):
         first_keras.Sequential([keras.layers.Dense(1)], name="mine")
+    with pytest.raises(ValueError, match="should have unique names"):
+        first_keras.Sequential([keras.layers.Dense(1, name="a")] * 2)
     model = first_keras.Sequential([keras.layers.Dense(1)])
     assert not hasattr(model, "add") and not hasattr(model, "pop")
 
@@ -414,6 +416,8 @@ def test_a_model_without_weights_is_not_trained():
 
 
 def test_a_stack_has_no_variables_before_it_is_built():
+    declared = keras.layers.Dense(1, input_shape=(4,))
+    assert first_keras.Sequential([declared]).weights == []
     model = stacked()
     assert model.weights == [] == model.trainable_variables
     with pytest.raises(ValueError, match="has not yet been built"):

@@ -344,6 +344,23 @@ def test_serialized_batches_count_as_mini_batches():
         assert_same(plain, trained(model))
 
 
+def test_a_stack_is_built_for_the_shape_of_the_data():
+    words = RNG.integers(0, 9, (64, 5)).astype(np.int32)
+    with scope(2):
+        source = keras.layers.InputLayer((None,), dtype="int32")
+        stages = [
+            [source, keras.layers.Embedding(9, 3)],
+            [keras.layers.Flatten(), Dense(1)],
+        ]
+        model = first_keras.SequentialPipelineModel(stages, 4)
+        model.compile("adam", "mse")
+        history = model.fit(words, Y, batch_size=BATCH, epochs=3, verbose=0).history
+        assert [w.shape for w in model.get_weights()] == [(9, 3), (15, 1), (1,)]
+        assert history["loss"][2] < history["loss"][0]
+        (rows,) = model.predict(words, batch_size=BATCH)
+        assert rows.shape == (64, 1)
+
+
 def test_epochs_updates_and_the_bar(capsys):
     """The worked numbers: an epoch is `steps_per_epoch` weight updates."""
     begins = []

@@ -99,6 +99,26 @@ def check_first_sequential(got):
     assert got["updates"] == 4 * 2000 and got["keys"] == ["loss"]
 
 
+def check_pipelined(got, stages):
+    losses = got["losses"]
+    assert len(losses) == 3 and losses[0] > losses[1] > losses[2]
+    assert got["stages"] == stages
+    # the first generation counts weight updates, every other model mini-batches
+    if got["made_by"] == "ipu.drop_in.first_keras.pipelines":
+        assert got["updates"] == 3 * 48
+    else:
+        assert got["made_by"].startswith("ipu.keras.")
+        assert got["updates"] == 3 * 48 // 16
+
+
+def check_first_pipeline(got):
+    check_pipelined(got, [0, 0, 1, 2, 3, 3])
+
+
+def check_first_pipelined_stack(got):
+    check_pipelined(got, [0, 1, 1, 1])
+
+
 def check_epochs(report, epochs, elements):
     assert list(report) == ["epochs"] and len(report["epochs"]) == epochs
     for one in report["epochs"]:
@@ -168,6 +188,8 @@ CHECKS = {
     "third_loop": check_third_loop,
     "first_training": check_training,
     "first_sequential": check_first_sequential,
+    "first_pipeline": check_first_pipeline,
+    "first_pipelined_stack": check_first_pipelined_stack,
     "first_benchmark": check_benchmark,
     "second_benchmark": check_benchmark,
     "second_pipeline": check_second_pipeline,

@@ -10,6 +10,7 @@ from ipu.drop_in.first_keras.restricted import FirstGeneration, checked_count
 from ipu.keras.engine import sequential
 from ipu.keras.engine.functional import Functional
 from ipu.keras.layers.base_layer import Layer
+from ipu.keras.layers.input_layer import InputLayer
 
 __all__ = ["Model", "Sequential", "checked_layers", "symbols"]
 
@@ -155,9 +156,15 @@ class Sequential(FirstGeneration, sequential.Sequential):
         self._accumulation_dtype = dtype
 
     def _fill(self, layers: list[Layer], name: str | None = None) -> None:
+        """Take the layers; they are built for the first data, whatever they declare."""
         sequential.Sequential.__init__(self, name=name)
-        for layer in layers:
-            sequential.Sequential.add(self, layer)
+        names = [layer.name for layer in layers]
+        if len(set(names)) < len(names):
+            raise ValueError(
+                "All layers of a Sequential model should have unique names. Received: "
+                f"{names}. Pass `name` to those that are named alike."
+            )
+        self._stack = [one for one in layers if not isinstance(one, InputLayer)]
 
     add = _Absent("IPU Sequential models have no `add`: give all layers at once.")
     pop = _Absent("IPU Sequential models have no `pop`: give all layers at once.")

@@ -13,6 +13,7 @@ from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Met
 from ipu.keras.engine.device_steps import Pipeline, PipelinedSteps, Steps
 from ipu.keras.engine.functional import Functional
 from ipu.keras.layers.base_layer import Layer
+from ipu.keras.layers.input_layer import InputLayer
 from ipu.ops import pipelining_ops
 
 __all__ = [
@@ -227,9 +228,15 @@ class SequentialPipelineModel(_Pipelined, Sequential):
                         "A stage of an IPU pipeline must contain only Keras Layers. "
                         f"Received: {layer!r} ({type(layer).__name__})."
                     )
-        numbers = [number for number, stage in enumerate(stages) for _ in stage]
+        placed = [
+            (number, layer)
+            for number, stage in enumerate(stages)
+            for layer in stage
+            if not isinstance(layer, InputLayer)
+        ]
+        numbers = [number for number, _ in placed]
         _check_no_gap(numbers, len(stages))
-        layers = [layer for stage in stages for layer in stage]
+        layers = [layer for _, layer in placed]
         if options.layer_replacement:
             layers = [replacement.of(layer) for layer in layers]
         self._fill(layers, name)
