@@ -39,10 +39,12 @@ if TYPE_CHECKING:
         tf,
         utils,
     )
+    from ipu._timetable import Timetable
     from ipu.keras.engine.auto_stages import auto_stages
     from ipu.ops import pipelining_ops
 
 __all__ = [
+    "Timetable",
     "__version__",
     "auto_stages",
     "autoshard",
@@ -75,12 +77,15 @@ _BELOW = {"pipelining_ops": "ipu.ops.pipelining_ops"}
 
 
 # names that are no modules
-_FUNCTIONS = {"auto_stages": "ipu.keras.engine.auto_stages"}
+_MEMBERS = {
+    "Timetable": "ipu._timetable",
+    "auto_stages": "ipu.keras.engine.auto_stages",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name in _FUNCTIONS:
-        return getattr(_importlib.import_module(_FUNCTIONS[name]), name)
+    if name in _MEMBERS:
+        return getattr(_importlib.import_module(_MEMBERS[name]), name)
     if name in __all__:
         return _importlib.import_module(_BELOW.get(name, f"ipu.{name}"))
     if name.startswith("_"):
