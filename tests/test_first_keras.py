@@ -3,6 +3,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ipu
 from ipu import drop_in, keras, tf
@@ -446,6 +448,13 @@ def test_files(tmp_path):
     np.testing.assert_array_equal(other.get_weights()[0], model.get_weights()[0])
 
 
+def test_the_history_keeps_every_mini_batch():
+    model, oracle = functional(accumulation_count=3), Oracle()
+    steps = model.fit(batches(), epochs=2, steps_per_run=2, verbose=0).steps
+    expected = [loss for _ in range(2) for loss in oracle.accumulate(X, Y, 12, 3)]
+    np.testing.assert_allclose(steps["loss"], expected, rtol=1e-4)
+
+
 def test_they_belong_to_an_ipu():
     model = functional()
     assert model.replication_factor == 1 and model.shard_count == 1
@@ -548,6 +557,30 @@ def test_steps(arguments, expected):
 def test_steps_that_do_not_go_together(arguments, words):
     with pytest.raises(ValueError, match=words):
         plan(**arguments)
+
+
+@given(
+    size=st.one_of(st.integers(0, 60), st.sampled_from([INFINITE, UNKNOWN])),
+    steps=st.one_of(st.none(), st.integers(1, 30)),
+    a=st.integers(1, 6),
+    r=st.integers(1, 4),
+    per_run=st.one_of(st.none(), st.integers(1, 8)),
+)
+def test_steps_of_any_data(size, steps, a, r, per_run):
+    wanted = steps * a if steps else size
+    legal = (
+        wanted > 0
+        and wanted % (a * r) == 0
+        and (size < 0 or wanted <= size)
+        and (per_run is None or wanted // (a * r) % per_run == 0)
+    )
+    if not legal:
+        with pytest.raises(ValueError):
+            plan(size, steps, a, r, per_run)
+        return
+    of_epoch, of_run, restarts = plan(size, steps, a, r, per_run)
+    assert of_epoch * a * r == wanted and of_epoch % of_run == 0
+    assert of_run == (per_run or of_epoch) and restarts == (size != INFINITE)
 
 
 # --- callbacks

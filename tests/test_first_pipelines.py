@@ -11,6 +11,7 @@ import pytest
 import ipu
 from ipu import drop_in, keras, tf
 from ipu.drop_in import first_keras
+from ipu.drop_in.first_keras import runs
 from ipu.drop_in.first_keras.pipelines import PipelineOptions
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras import PipelineStage
@@ -361,28 +362,44 @@ def test_a_stack_is_built_for_the_shape_of_the_data():
         assert rows.shape == (64, 1)
 
 
-def test_epochs_updates_and_the_bar(capsys):
-    """The worked numbers: an epoch is `steps_per_epoch` weight updates."""
-    begins = []
+@pytest.mark.parametrize(
+    "per_run, moves", [(None, [768]), (256, [256, 512, 768])], ids=["epoch", "runs"]
+)
+def test_epochs_updates_and_the_bar(per_run, moves):
+    """The guide's numbers: 768 steps of 16 mini-batches are 768 weight updates."""
+    begins, bar_at = [], []
+    bar = runs._StepBar()
+    bar._show = lambda step, logs: bar_at.append(step + 1)
 
     class Watch(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
-            begins.append((batch, logs["num_steps"]))
+            begins.append(batch)
 
-    rows = tf.data.Dataset.from_tensor_slices((X, Y)).repeat()
-    data = rows.batch(BATCH, drop_remainder=True)
+    x = RNG.normal(size=(64, 3)).astype(np.float32)
+    rows = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).repeat()
+    data = rows.batch(32, drop_remainder=True)
     with scope(2):
-        stages = [[Dense(4)], [Dense(1)]]
+        stages = [[Dense(2)], [Dense(1)]]
         model = first_keras.SequentialPipelineModel(
             stages, gradient_accumulation_count=16
         )
-        model.compile("sgd", "mse")
-        history = model.fit(data, steps_per_epoch=12, verbose=1)
-        model.fit(data, steps_per_epoch=12, steps_per_run=4, callbacks=[Watch()])
+        model.compile(keras.optimizers.SGD(1e-4), "mse")
+        history = model.fit(
+            data,
+            steps_per_epoch=768,
+            steps_per_run=per_run,
+            callbacks=[Watch(), bar],
+            verbose=0,
+        )
     assert history.epoch == [0] and len(history.history["loss"]) == 1
-    assert int(model.optimizer.iterations) == 24
-    assert begins == [(0, 4), (4, 4), (8, 4)]
-    assert all("12/12" in line for line in capsys.readouterr().out.splitlines())
+    assert int(model.optimizer.iterations) == 768
+    assert begins == [0, *moves[:-1]] and bar_at == moves
+    assert bar.params["steps"] == 768
+    mini_batches = history.steps["loss"]
+    assert len(mini_batches) == 768 * 16
+    np.testing.assert_allclose(
+        history.history["loss"], [np.mean(mini_batches, dtype=np.float64)], rtol=1e-12
+    )
 
 
 def test_counts_that_the_schedule_does_not_have():

@@ -98,12 +98,13 @@ def run(
     history = next(one for one in listed.callbacks if isinstance(one, History))
     options = {} if prefetch_depth is None else {"prefetch_depth": prefetch_depth}
     per_call = plan.per_run * model._accumulated
+    replicas = model.replication_factor
     loop = _Loop(
         steps,
         feed.dataset,
         per_call,
         infeed_options=options,
-        over_replicas=_in_line if model.replication_factor > 1 else _as_it_is,
+        over_replicas=_as_it_is if replicas == 1 else _in_line,
     )
     results: Nest = {}
     try:
@@ -116,8 +117,9 @@ def run(
             if mode == "train":
                 listed.call("on_epoch_begin", epoch, {})
             outputs = _execute(loop, mode, plan, per_call, listed)
-            results = outputs if mode == "predict" else _results(outputs)
+            results = outputs if mode == "predict" else _results(outputs, replicas)
             if mode == "train":
+                listed.keep_steps({**outputs["logs"], **outputs["loss"]})
                 listed.call("on_epoch_end", epoch, dict(results))
                 if model.stop_training:
                     break
@@ -143,12 +145,10 @@ def _execute(
     return tf.nest.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
 
 
-def _results(outputs: Nest) -> dict[str, Any]:
-    """The mean of the mini-batches' losses, and the last values of the rest.
-
-    In an evaluation the last value of the loss is that mean.
-    """
+def _results(outputs: Nest, replicas: int) -> dict[str, Any]:
+    """The mean of the mini-batches' losses, and the last values of the rest."""
     results = {name: values[-1].item() for name, values in outputs["logs"].items()}
-    if "loss" in outputs:
-        results["loss"] = float(np.mean(outputs["loss"]["loss"], dtype=np.float64))
+    # an evaluation gives running means, of each replica its own
+    losses = outputs.get("loss", {"loss": outputs["logs"]["loss"][-replicas:]})["loss"]
+    results["loss"] = float(np.mean(losses, dtype=np.float64))
     return results
