@@ -36,6 +36,13 @@ def test_no_split_is_better() -> None:
             heaviest(weights, c) for c in itertools.combinations(allowed, n - 1)
         )
         assert heaviest(weights, cuts) == least
+        ends = [0, *cuts, count]
+        squares = sum(sum(weights[a:b]) ** 2 for a, b in itertools.pairwise(ends))
+        assert squares == min(
+            sum(sum(weights[a:b]) ** 2 for a, b in itertools.pairwise([0, *c, count]))
+            for c in itertools.combinations(allowed, n - 1)
+            if heaviest(weights, c) == least
+        )
 
 
 def test_costs_are_those_of_forward_and_backward() -> None:
@@ -50,6 +57,15 @@ def test_costs_are_those_of_forward_and_backward() -> None:
     assert ipu.auto_stages(wide, 2).calls[0].flops == pytest.approx(
         2 * first.flops, rel=0.05
     )
+
+
+def test_views_cost_nothing() -> None:
+    model = keras.Sequential(
+        [keras.layers.Flatten(input_shape=(8, 8)), Dense(64), Dense(64)]
+    )
+    split = ipu.auto_stages(model, 2)
+    assert split.calls[0].flops == split.calls[0].bytes == 0.0
+    assert split.stages == [0, 0, 1]
 
 
 def test_the_split_is_set_and_compared() -> None:

@@ -288,7 +288,15 @@ def ipus_of(make: Any) -> int:
 
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize(
-    "schedule", [Schedule.Grouped, Schedule.Interleaved, Schedule.Sequential]
+    "schedule",
+    [
+        Schedule.Grouped,
+        Schedule.Interleaved,
+        Schedule.Sequential,
+        Schedule.GPipe,
+        Schedule.OneForwardOneBackward,
+        Schedule.ZeroBubble,
+    ],
 )
 def test_every_schedule_gives_the_weights_of_accumulation(
     make: Any, schedule: Any
@@ -299,8 +307,8 @@ def test_every_schedule_gives_the_weights_of_accumulation(
     configure(ipus_of(make))
     options: dict[str, Any] = {"pipeline_schedule": schedule}
     if make is shared:
-        if schedule is Schedule.Interleaved:
-            pytest.skip("stages that share weights are on one IPU")
+        if schedule in (Schedule.Interleaved, Schedule.ZeroBubble):
+            pytest.skip("not for stages that share weights on one IPU")
         configure(1)
         options["device_mapping"] = [0, 0]
     other = train(make, staged(steps=steps, **options), k=steps, **arguments)
@@ -530,6 +538,25 @@ def test_the_next_fit_works_after_data_that_end() -> None:
     assert int(model.optimizer.iterations.numpy()) <= 1
     assert all(np.isfinite(w).all() for w in model.get_weights()) and before
     fit_small(model)
+
+
+def test_the_timetable_of_a_model() -> None:
+    model = small(k=8)
+    table = model.pipeline_schedule()
+    assert (table.schedule, table.micro_batches, table.training) == ("Grouped", 4, True)
+    assert table.names == [layer.name for layer in model.layers]
+    model.set_pipelining_options(
+        device_mapping=[1, 0], schedule=Schedule.OneForwardOneBackward
+    )
+    table = model.pipeline_schedule(training=False)
+    assert (table.micro_batches, table.ipus) == (8, [1, 0])
+    assert table.schedule == "1F1B" and not table.training
+    model.set_pipelining_options(3)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="multiple of 4"):
+        model.pipeline_schedule()
+    model.reset_pipeline_stage_assignment()
+    with pytest.raises(ValueError, match="is not pipelined"):
+        model.pipeline_schedule()
 
 
 # --- what is refused ------------------------------------------------------------------

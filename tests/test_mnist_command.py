@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ipu.__main__ import main
+from ipu.config import reset_ipu_configuration
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,38 @@ def test_an_epoch_shorter_than_an_execution_needs_no_option(images: Path) -> Non
     assert "Warning" not in done.stderr
 
 
+def losses(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """The loss of each epoch, in the table at the end."""
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    rows = lines[lines.index(next(la for la in lines if "epoch  " in la)) + 1 : -1]
+    return [row.split()[1] for row in rows]
+
+
+def test_mnist_in_a_pipeline(images: Path) -> None:
+    words = ["mnist", "--data", str(images), "--epochs", "2", "--batch-size", "16"]
+    words += ["--steps-per-epoch", "16"]
+    found = []
+    for more, grid in [
+        (["--accumulate", "4"], ""),
+        (["--pipeline", "2"], "IPU 1    F0 F1 F2 F3"),
+        (
+            ["--pipeline", "2", "--schedule", "interleaved"],
+            "IPU 1    F0 B0 F1 B1 F2 B2 F3 B3",
+        ),
+        (
+            ["--pipeline", "4", "--schedule", "Interleaved1F1B", "--accumulate", "4"],
+            "Interleaved1F1B: training of 4 stages on 2 IPUs",
+        ),
+    ]:
+        done = run(*words, *more)
+        found.append(losses(done))
+        assert grid in done.stdout
+        if grid:
+            assert "The slowest stage costs" in done.stdout
+    assert len(found[0]) == 2 and found[0] == found[1] == found[2] == found[3]
+
+
 def test_wrong_usage(capsys: pytest.CaptureFixture[str], images: Path) -> None:
     assert main([]) == 0
     assert "mnist" in capsys.readouterr().out
@@ -89,5 +122,14 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str], images: Path) -> None:
     words = ["mnist", "--data", str(images), "--steps-per-epoch", "10"]
     assert main([*words, "--steps-per-execution", "3"]) == 1
     assert "must be a divisor" in capsys.readouterr().err
+    for more, message in [
+        (["--pipeline", "9", "--steps-per-epoch", "18"], "into 6 stages at most"),
+        (["--pipeline", "2", "--schedule", "none"], "no pipeline schedule 'none'"),
+        (["--pipeline", "2", "--accumulate", "3"], "must be a multiple of 4"),
+        (["--pipeline", "2"], "must be a multiple of the 4 batches of an update"),
+    ]:
+        assert main([*words, *more]) == 1
+        assert message in capsys.readouterr().err
+    reset_ipu_configuration()
     assert main([*words, "--batch-size", "1000"]) == 1
     assert "--batch-size must be at most" in capsys.readouterr().err

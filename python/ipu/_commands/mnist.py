@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -45,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps-per-epoch",
         type=_positive,
-        default=500,
+        default=None,
         metavar="N",
-        help="batches of an epoch (500)",
+        help="batches of an epoch (500; with --pipeline whole updates)",
     )
     parser.add_argument(
         "--batch-size", type=_positive, default=32, metavar="N", help="images (32)"
@@ -59,6 +59,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="batches of one device program; must divide those of an epoch "
         "(500, or an epoch where that is shorter)",
+    )
+    parser.add_argument(
+        "--pipeline",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="stages, each on an IPU of its own (1: no pipeline)",
+    )
+    parser.add_argument(
+        "--schedule",
+        default="Grouped",
+        metavar="NAME",
+        help="of the pipeline: Grouped (the default), Interleaved, Sequential, GPipe, "
+        "1F1B, Interleaved1F1B or ZeroBubble",
+    )
+    parser.add_argument(
+        "--accumulate",
+        type=_positive,
+        default=None,
+        metavar="N",
+        help="batches of an update of the weights (1; with --pipeline as many as the "
+        "schedule needs)",
     )
     parser.add_argument(
         "--threads", type=_positive, default=None, metavar="N", help="threads (cores)"
@@ -88,9 +110,82 @@ def _scaled(images: Any) -> Any:
     return images
 
 
-def _default_execution(steps: int) -> int:
-    """The longest program of 500 steps or less that divides an epoch."""
-    return max(k for k in range(1, min(500, steps) + 1) if steps % k == 0)
+class _Plan(NamedTuple):
+    """How the model is trained.
+
+    Attributes:
+        stages: The number of its stages; 1: it is no pipeline.
+        schedule: Of the pipeline.
+        device_mapping: The IPU of each stage.
+        per_update: Batches of an update.
+        steps: Batches of an epoch.
+        per_execution: Batches of a program.
+    """
+
+    stages: int
+    schedule: Any
+    device_mapping: list[int]
+    per_update: int
+    steps: int
+    per_execution: int
+
+    @property
+    def ipus(self) -> int:
+        """How many IPUs a device must have."""
+        return 1 << max(self.device_mapping).bit_length()
+
+
+def _plan(options: argparse.Namespace) -> _Plan:
+    """Settle what was not said."""
+    from ipu._errors import OpError
+    from ipu._schedules import PipelineSchedule
+    from ipu._timetable import Timetable
+
+    stages = options.pipeline
+    schedule = PipelineSchedule.parse(options.schedule)
+    mapping = list(range(stages))
+    if schedule is PipelineSchedule.InterleavedOneForwardOneBackward:
+        mapping = [stage % max(stages // 2, 1) for stage in mapping]
+    per_update = options.accumulate
+    if stages > 1:
+        try:
+            table = Timetable(schedule, stages, mapping, per_update)
+        except OpError as error:
+            raise ValueError(f"--pipeline {stages}: {error.message}") from None
+        per_update = table.micro_batches
+    per_update = per_update or 1
+    steps = options.steps_per_epoch or max(500 // per_update, 1) * per_update
+    k = options.steps_per_execution or _default_execution(steps, per_update)
+    return _Plan(stages, schedule, mapping, per_update, steps, k)
+
+
+def _default_execution(steps: int, per_update: int) -> int:
+    """The longest program of 500 steps or less that divides an epoch into updates."""
+    if steps % per_update != 0:
+        raise ValueError(
+            f"--steps-per-epoch must be a multiple of the {per_update} batches of an "
+            f"update. Received: {steps}. Choose for example "
+            f"{max(steps // per_update, 1) * per_update}."
+        )
+    updates = steps // per_update
+    most = max(500 // per_update, 1)
+    return per_update * max(
+        k for k in range(1, min(most, updates) + 1) if updates % k == 0
+    )
+
+
+def _prepare(model: Any, plan: _Plan) -> None:
+    """Give the model its stages, and say what they are and when they run."""
+    import ipu
+
+    if plan.stages == 1:
+        model.set_gradient_accumulation_options(plan.per_update)
+        return
+    print(f"\n{ipu.auto_stages(model, plan.stages)}\n")
+    model.set_pipelining_options(
+        plan.per_update, plan.device_mapping, pipeline_schedule=plan.schedule
+    )
+    print(f"{model.pipeline_schedule()}\n", flush=True)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -121,8 +216,9 @@ def run(options: argparse.Namespace) -> int:
             f"Received: {options.batch_size}."
         )
 
+    plan = _plan(options)
     config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1
+    config.auto_select_ipus = plan.ipus
     config.configure_ipu_system()
 
     # the images are scaled once, so that a batch needs nothing but copying
@@ -131,19 +227,25 @@ def run(options: argparse.Namespace) -> int:
     data = tf.data.Dataset.from_tensor_slices((x_train, y_train))
     data = data.shuffle(10000).batch(options.batch_size, drop_remainder=True).repeat()
 
-    steps = options.steps_per_epoch
-    k = options.steps_per_execution or _default_execution(steps)
     strategy = ipu.ipu_strategy.IPUStrategy()
     with strategy.scope():
         model = _model(keras)
         optimizer = keras.optimizers.SGD(_LEARNING_RATE, momentum=_MOMENTUM)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        model.compile(optimizer, loss, metrics=["accuracy"], steps_per_execution=k)
+        model.compile(
+            optimizer,
+            loss,
+            metrics=["accuracy"],
+            steps_per_execution=plan.per_execution,
+        )
         model.summary()
+        _prepare(model, plan)
         started = time.perf_counter()
-        history = model.fit(data, steps_per_epoch=steps, epochs=options.epochs)
+        history = model.fit(data, steps_per_epoch=plan.steps, epochs=options.epochs)
         seconds = time.perf_counter() - started
 
+        if plan.stages > 1:  # one batch after another: any number of them is legal
+            model.set_pipelining_options(schedule=type(plan.schedule).Sequential)
         # the largest batch up to 1000 that leaves no test image out
         batch = max(n for n in range(1, 1001) if len(x_test) % n == 0)
         model.compile(
@@ -154,7 +256,7 @@ def run(options: argparse.Namespace) -> int:
         )
         _, accuracy = model.evaluate(x_test, y_test, batch_size=batch, verbose=0)
     print(history)
-    rate = options.epochs * steps * options.batch_size / seconds
+    rate = options.epochs * plan.steps * options.batch_size / seconds
     digits = max(0, 2 - math.floor(math.log10(rate)))
     print(
         f"test accuracy {accuracy:.4f}  samples/s {rate:.{digits}f}  dataset {name}",

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ipu.keras.engine import summary
@@ -85,12 +87,13 @@ class StageSplit:
                 for at, call in zip(self.stages, self.calls, strict=True)
                 if at == stage
             ]
-            flops, size = sum(c.flops for c in calls), sum(c.bytes for c in calls)
+            flops = _short(sum(call.flops for call in calls))
+            size = _short(sum(call.bytes for call in calls))
             names = calls[0].name
             if len(calls) > 1:
                 names += f" ... {calls[-1].name}"
             share = f"{100 * cost / total:.1f} %"
-            rows.append([str(stage), names, f"{flops:.3g}", f"{size:.3g}", share])
+            rows.append([str(stage), names, flops, size, share])
         return ["Stage", "Layers", "Operations", "Bytes", "Share"], rows
 
     def __str__(self) -> str:
@@ -115,6 +118,14 @@ class StageSplit:
 
         body = "".join(line(row, "td") for row in rows)
         return f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+def _short(value: float) -> str:
+    """A number of three digits and a unit."""
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
 
 
 def auto_stages(
@@ -211,7 +222,10 @@ def _kept_together(flat: FlatModel) -> set[int]:
 
 
 def _best_split(weights: list[float], n: int, together: set[int]) -> list[int]:
-    """Cut a list into ``n`` parts so that the heaviest is as light as can be."""
+    """Cut a list into ``n`` parts so that the heaviest is as light as can be.
+
+    Among such ways it is the one with the smallest squares: the other parts are even.
+    """
     count = len(weights)
     cuts = [place for place in range(1, count) if place not in together]
     if n > len(cuts) + 1:
@@ -221,20 +235,51 @@ def _best_split(weights: list[float], n: int, together: set[int]) -> list[int]:
             f"Received: n={n}."
         )
     sums = [0.0, *itertools.accumulate(weights)]
+    heaviest, _ = _cuts(sums, cuts, n, max, lambda part: part)
+    _, chosen = _cuts(
+        sums,
+        cuts,
+        n,
+        operator.add,
+        lambda part: part**2 if part <= heaviest else math.inf,
+    )
+    return [sum(cut <= place for cut in chosen) for place in range(count)]
+
+
+_Cuts = tuple[float, tuple[int, ...]]
+
+
+def _cuts(
+    sums: list[float],
+    cuts: list[int],
+    n: int,
+    join: Callable[[float, float], float],
+    cost: Callable[[float], float],
+) -> _Cuts:
+    """The best way to cut a list into ``n`` parts, by dynamic programming.
+
+    Args:
+        sums: The weight of what is before each place.
+        cuts: The places where cuts may be.
+        n: The number of parts.
+        join: Makes of the costs of two groups of parts that of both.
+        cost: Makes of a part's weight its cost.
+
+    Returns:
+        The cost and the cuts.
+    """
+    count = len(sums) - 1
     ends = [*cuts, count]
-    # best[end]: the heaviest of the parts of what is before `end`, and their cuts
-    best: dict[int, tuple[float, tuple[int, ...]]] = {
-        end: (sums[end], ()) for end in ends
-    }
+    # for each end the cost of the parts of what is before it, and their cuts
+    best: dict[int, _Cuts] = {end: (cost(sums[end]), ()) for end in ends}
     for _ in range(1, n):
         best = {
             end: min(
-                (max(heaviest, sums[end] - sums[cut]), (*before, cut))
-                for cut, (heaviest, before) in best.items()
+                (join(before, cost(sums[end] - sums[cut])), (*taken, cut))
+                for cut, (before, taken) in best.items()
                 if cut < end
             )
             for end in ends
             if any(cut < end for cut in best)
         }
-    _, chosen = best[count]
-    return [sum(cut <= place for cut in chosen) for place in range(count)]
+    return best[count]

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu._log import logger
+from ipu._schedules import PipelineSchedule
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras.engine.stage_calls import leaves_of
 from ipu.keras.engine.stages import Stages
+
+if TYPE_CHECKING:
+    from ipu._timetable import Timetable
 
 __all__ = ["IPUOptions", "ReplicatedMetricReductionMethod"]
 
@@ -72,6 +76,9 @@ def _refuse_keys(options: dict[str, Any], keys: Any, where: str, why: str) -> No
 
 class IPUOptions(Stages):
     """The methods that the IPU extensions give to a model."""
+
+    if TYPE_CHECKING:
+        _steps_per_execution: int
 
     def _init_ipu_options(self) -> None:
         self._accumulation_steps: int | None = None
@@ -269,6 +276,51 @@ class IPUOptions(Stages):
     def _default_execution(self) -> int:
         """``steps_per_execution`` where ``compile`` is not told one."""
         return 1
+
+    def pipeline_schedule(self, training: bool = True) -> Timetable:
+        """Give the timetable that the model's options make: what each IPU runs, when.
+
+        Args:
+            training: Whether it is that of ``fit``; else that of ``evaluate`` and
+                ``predict``, with ``steps_per_execution`` batches.
+
+        Returns:
+            A timetable, which prints as a grid and draws itself in a notebook.
+
+        Raises:
+            ValueError: No layer has a stage, or some have none.
+            RuntimeError: A stage has no layer.
+            FailedPreconditionError: The number of batches is not legal for the
+                schedule.
+
+        Example:
+            >>> from ipu import keras
+            >>> model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(2)])
+            >>> model.set_pipeline_stage_assignment([0, 1])
+            >>> model.set_pipelining_options(4)
+            >>> model.pipeline_schedule().time_steps
+            7
+        """
+        if not self._is_pipelined():
+            raise ValueError(
+                f"Model {self.name!r} is not pipelined: its layers have no stages. "
+                "Call set_pipeline_stage_assignment() first."
+            )
+        from ipu._timetable import Timetable
+
+        count = self._pipelining_steps if training else self._steps_per_execution
+        schedule = self._pipelining_kwargs.get("pipeline_schedule")
+        if schedule is None:
+            is_serialized = self._serialized > 1
+            kinds = PipelineSchedule
+            schedule = kinds.Sequential if is_serialized else kinds.Grouped
+        return Timetable(
+            schedule,
+            self._stage_titles(),
+            self._pipelining_device_mapping,
+            None if count is None else max(count // self._serialized, 1),
+            training,
+        )
 
     # --- in files ---------------------------------------------------------------------
 

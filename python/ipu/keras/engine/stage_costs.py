@@ -80,4 +80,6 @@ def _cost(flat: FlatModel, call: StageCall, batch_size: int) -> CallCost:
         return [*results, *(g for g in gradients if g is not None)]
 
     program = _function.trace_program(body, specs, device=current_device()).program
-    return CallCost(str(layer.name), program.flops, program.bytes)
+    # a view, such as Flatten, is copied here alone, since it is a result
+    is_view = " kernel " not in program.text
+    return CallCost(str(layer.name), program.flops, 0.0 if is_view else program.bytes)

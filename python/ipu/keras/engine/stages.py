@@ -153,6 +153,16 @@ class Stages:
             )
         return count
 
+    def _stage_titles(self) -> list[str]:
+        """For each stage of a pipelined model the names of its layers in short."""
+        names: list[list[str]] = [[] for _ in range(self._stage_count())]
+        for unit, entry in zip(self._stage_units(), self._stage_tree(), strict=True):
+            for stage in dict.fromkeys(leaves_of([entry])):
+                names[stage].append(str(unit.layer.name))
+        return [
+            some[0] if len(some) == 1 else f"{some[0]} ... {some[-1]}" for some in names
+        ]
+
     # --- what users call --------------------------------------------------------------
 
     def get_pipeline_stage_assignment(self) -> list[Any]:
