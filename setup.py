@@ -253,6 +253,7 @@ def named_for_archives() -> list[str]:
     patterns = {
         "ipu_core": ("**/*.h", "**/*.def", "**/*.md"),
         "tests": ("**/*.py", "**/*.c", "**/*.h", "golden/**/*.txt"),
+        "docs": ("**/*.md", "**/*.svg"),
         "benchmarks": ("**/*.py", "**/*.c", "**/*.md"),
     }
     return sorted(

@@ -6,6 +6,7 @@ IPU_UPDATE_GOLDEN=1 writes the golden files anew.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from pathlib import Path
@@ -135,6 +136,29 @@ def test_concurrent_stages_count_as_one() -> None:
     assert "F1(0)" in table[1][1] and "F2(0)" in table[2][1]
     assert "B1(0)" in table[1][6] and "B2(0)" in table[2][6]
     assert _core.Schedule.overlap("Interleaved", mapping, False, positions) == 2
+
+
+def test_with_io_overlap_any_number_from_two_more_on_is_legal() -> None:
+    for count in range(20):
+        if count >= 4 + 2:
+            schedule = _core.Schedule("Grouped", [0, 1], count, overlaps_io=True)
+            assert schedule.time_steps == count + 3
+            assert run(schedule, count) == plain_loop(schedule)
+        else:
+            with pytest.raises(
+                errors.FailedPreconditionError,
+                match=f"must be at least 6, but it is {count}.* legal number is 6",
+            ):
+                _core.Schedule("Grouped", [0, 1], count, overlaps_io=True)
+    with pytest.raises(errors.FailedPreconditionError, match="a multiple of 2"):
+        _core.Schedule("Interleaved", [0, 1], 7, overlaps_io=True)
+
+
+def test_a_skip_needs_a_slot_for_each_stage_it_passes() -> None:
+    """Of depth (gap - 1), beside the micro-batches that its two ends are at."""
+    grouped = _core.Schedule("Grouped", range(8), 32)
+    for a, b in itertools.combinations(range(8), 2):
+        assert grouped.slots(("F", a), ("F", b)) == 2 + (b - a - 1)
 
 
 def test_errors_name_the_rule_and_what_would_be_legal() -> None:

@@ -7,6 +7,7 @@ import doctest
 import importlib
 import itertools
 import json
+import os
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -324,3 +325,38 @@ def test_the_core_is_called_with_the_exceptions_of_the_api() -> None:
 
     with pytest.raises(NotImplementedError, match="not for these"):
         _schedules.call_core(fail)
+
+
+# --- the page about schedules ---------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+EXAMPLE = re.compile(r"```\n>>> print\(([^\n]*)\)\n(.*?)```", re.DOTALL)
+
+
+def test_the_page_shows_what_is_printed() -> None:
+    """IPU_UPDATE_GOLDEN=1 writes it anew."""
+    page = DOCS / "schedules.md"
+
+    def shown(match: re.Match[str]) -> str:
+        text = str(eval(match[1], {"ipu": ipu})).rstrip("\n")
+        return f"```\n>>> print({match[1]})\n{text}\n```"
+
+    text = EXAMPLE.sub(shown, page.read_text())
+    if os.environ.get("IPU_UPDATE_GOLDEN") == "1":
+        page.write_text(text)
+    assert page.read_text() == text
+    assert len(EXAMPLE.findall(text)) == 8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pictures_of_the_page(name: str) -> None:
+    arguments = next(
+        call
+        for call, _ in EXAMPLE.findall((DOCS / "schedules.md").read_text())
+        if f'"{name}"' in call
+    )
+    path = DOCS / "schedules" / f"{name}.svg"
+    svg = eval(arguments, {"ipu": ipu}).to_svg() + "\n"
+    if os.environ.get("IPU_UPDATE_GOLDEN") == "1":
+        path.write_text(svg)
+    assert path.read_text() == svg

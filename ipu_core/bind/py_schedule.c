@@ -154,19 +154,21 @@ wrap(ipu_py_state *state, ipu_ctx *ctx, ipu_schedule *schedule)
 static PyObject *
 schedule_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"name",     "ipus",      "micro_batches",
-                            "training", "positions", NULL};
+    static char *names[] = {
+        "name", "ipus", "micro_batches", "training", "positions", "overlaps_io", NULL};
     const char *name;
     PyObject *ipus;
     PyObject *micro_batches;
     int is_training = 1;
     PyObject *positions = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO|pO:Schedule", names, &name,
-                                     &ipus, &micro_batches, &is_training, &positions)) {
+    int overlaps_io = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sOO|pOp:Schedule", names, &name,
+                                     &ipus, &micro_batches, &is_training, &positions,
+                                     &overlaps_io)) {
         return NULL;
     }
     PyObject *result = NULL;
-    arguments arguments = {0};
+    arguments arguments = {.request = {.overlaps_io = overlaps_io != 0}};
     if (fill_arguments(&arguments, name, ipus, micro_batches, is_training, positions) ==
         0) {
         ipu_ctx ctx = ipu_py_ctx();
@@ -440,9 +442,9 @@ static PyGetSetDef schedule_getset[] = {
 };
 
 static PyType_Slot schedule_slots_of_type[] = {
-    {Py_tp_doc, "Schedule(name, ipus, micro_batches, training=True, positions=None)\n"
-                "--\n\nA pipeline's schedule: what each IPU runs, in order. Its text "
-                "is a grid."},
+    {Py_tp_doc, "Schedule(name, ipus, micro_batches, training=True, positions=None, "
+                "overlaps_io=False)\n--\n\nA pipeline's schedule: what each IPU runs, "
+                "in order. Its text is a grid."},
     {Py_tp_new, schedule_new},
     {Py_tp_dealloc, schedule_dealloc},
     {Py_tp_str, schedule_str},

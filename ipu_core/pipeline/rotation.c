@@ -166,18 +166,19 @@ fill_list(ipu_ctx *ctx, ipu_schedule *schedule, uint32_t ipu, const uint32_t *of
     }
     qsort(turns->items, turns->count, sizeof(turn), compare_turns);
     ipu_action_list *list = &schedule->lists[ipu];
-    uint32_t rounds = schedule->micro_batches / overlap;
+    uint32_t rounds = (schedule->micro_batches + overlap - 1) / overlap;
     for (uint32_t round = 0; round <= rounds; round++) {
         for (size_t i = 0; i < turns->count; i++) {
             const turn *t = &turns->items[i];
-            if (round < t->late || round - t->late >= rounds) {
+            uint32_t micro_batch = (round - t->late) * overlap + t->order;
+            if (round < t->late || micro_batch >= schedule->micro_batches) {
                 continue;
             }
             list->items[list->count++] = (ipu_action){
                 .kind = t->pass < schedule->position_count ? IPU_ACTION_FORWARD
                                                            : IPU_ACTION_BACKWARD,
                 .stage = t->stage,
-                .micro_batch = (round - t->late) * overlap + t->order,
+                .micro_batch = micro_batch,
                 .time = round * passes + t->within};
         }
     }
@@ -212,9 +213,9 @@ ipu__rotation_build(ipu_ctx *ctx, ipu_schedule_id id,
     if (find_offsets(ctx, id, request, passes, offsets, &overlap) != IPU_OK) {
         goto done;
     }
-    uint32_t rounds = schedule->micro_batches / overlap;
+    uint32_t last = schedule->micro_batches - 1;
     schedule->is_one_at_a_time = id != IPU_SCHEDULE_GROUPED;
-    schedule->time_steps = (rounds - 1) * passes + offsets[overlap - 1] + passes;
+    schedule->time_steps = last / overlap * passes + offsets[last % overlap] + passes;
     for (uint32_t s = 0; schedule->is_training && s < schedule->stage_count; s++) {
         schedule->stash_depths[s] = stash_depth(id, schedule, schedule->positions[s]);
     }

@@ -56,6 +56,9 @@ typedef struct ipu_schedule_request {
                                   stages share one; NULL: 0, 1, 2, ... */
     uint32_t micro_batches;
     bool is_training;
+    /* Data go in and out while tiles compute. Under Grouped two more micro-batches are
+     * on their way then, and any number from the overlap length + 2 on is legal. */
+    bool overlaps_io;
 } ipu_schedule_request;
 
 /* Owns copies of everything. */
@@ -93,8 +96,8 @@ ipu_status ipu_schedule_create(ipu_ctx *ctx, const ipu_schedule_request *request
                                ipu_schedule **out);
 void ipu_schedule_free(ipu_ctx *ctx, ipu_schedule *schedule);
 
-/* Legal numbers of micro-batches are the multiples of *out from *out on: the schedule's
- * overlap length. The request's own number is not looked at. */
+/* The schedule's overlap length. Legal numbers of micro-batches are its multiples, but
+ * see overlaps_io. The request's own number is not looked at. */
 ipu_status ipu_schedule_overlap(ipu_ctx *ctx, const ipu_schedule_request *request,
                                 uint32_t *out);
 /* FAILED_PRECONDITION, with the nearest legal numbers, where the request's is not. */

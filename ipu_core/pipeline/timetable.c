@@ -93,20 +93,30 @@ ipu_schedule_overlap(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t
     return find_overlap(ctx, request, &id, out);
 }
 
+static bool
+takes_any_count(const ipu_schedule_request *request, ipu_schedule_id id)
+{
+    return request->overlaps_io && id == IPU_SCHEDULE_GROUPED;
+}
+
 static ipu_status
-check_count(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t overlap)
+check_count(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule_id id,
+            uint32_t overlap)
 {
     uint32_t count = request->micro_batches;
-    if (count > 0 && count % overlap == 0) {
+    bool is_any = takes_any_count(request, id);
+    uint32_t least = is_any ? overlap + 2 : overlap;
+    if (count >= least && (is_any || count % overlap == 0)) {
         return IPU_OK;
     }
-    uint64_t below = count - count % overlap;
+    uint32_t below = is_any ? 0 : count - count % overlap;
+    uint64_t above = is_any ? least : (uint64_t)below + overlap;
     char nearest[64];
     if (below == 0) {
-        snprintf(nearest, sizeof(nearest), "number is %u", overlap);
+        snprintf(nearest, sizeof(nearest), "number is %llu", (unsigned long long)above);
     } else {
-        snprintf(nearest, sizeof(nearest), "numbers are %llu and %llu",
-                 (unsigned long long)below, (unsigned long long)(below + overlap));
+        snprintf(nearest, sizeof(nearest), "numbers are %u and %llu", below,
+                 (unsigned long long)above);
     }
     IPU_FAIL(
         ctx, FAILED_PRECONDITION,
@@ -114,16 +124,18 @@ check_count(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t overlap)
         "number might be called `gradient_accumulation_count`, "
         "`gradient_accumulation_steps_per_replica` or `steps_per_execution`. With "
         "the schedule '%s' and %u stages in %s, the nearest legal %s.",
-        count == 0 ? "at least" : "a multiple of", overlap, count, request->name,
-        request->stage_count, request->is_training ? "training" : "inference", nearest);
+        is_any || count == 0 ? "at least" : "a multiple of", least, count,
+        request->name, request->stage_count,
+        request->is_training ? "training" : "inference", nearest);
 }
 
 ipu_status
 ipu_schedule_check_count(ipu_ctx *ctx, const ipu_schedule_request *request)
 {
+    ipu_schedule_id id;
     uint32_t overlap;
-    IPU_TRY(ipu_schedule_overlap(ctx, request, &overlap));
-    return check_count(ctx, request, overlap);
+    IPU_TRY(find_overlap(ctx, request, &id, &overlap));
+    return check_count(ctx, request, id, overlap);
 }
 
 ipu_status
@@ -229,7 +241,7 @@ ipu_schedule_create(ipu_ctx *ctx, const ipu_schedule_request *request,
     uint32_t overlap;
     *out = NULL;
     IPU_TRY(find_overlap(ctx, request, &id, &overlap));
-    IPU_TRY(check_count(ctx, request, overlap));
+    IPU_TRY(check_count(ctx, request, id, overlap));
     ipu_schedule *schedule;
     IPU_TRY(ipu__schedule_new(ctx, request, &schedule));
     if (build(ctx, id, request, schedule) != IPU_OK) {

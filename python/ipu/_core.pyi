@@ -181,6 +181,7 @@ class Schedule:
         micro_batches: int,
         training: bool = True,
         positions: Sequence[int] | None = None,
+        overlaps_io: bool = False,
     ) -> None: ...
     @classmethod
     def parse(cls, text: str, /) -> Schedule: ...
