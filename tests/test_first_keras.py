@@ -116,7 +116,8 @@ def test_fit_trains_like_numpy(make):
     means = [np.mean(oracle.train(X, Y, 12)) for _ in range(3)]
     np.testing.assert_allclose(history.history["loss"], means, rtol=1e-5)
     assert list(history.history) == ["loss", "mae"] and history.epoch == [0, 1, 2]
-    assert all(type(v) is float for values in history.history.values() for v in values)
+    assert {type(value) for value in history.history["loss"]} == {np.float64}
+    assert {type(value) for value in history.history["mae"]} == {np.float32}
     np.testing.assert_allclose(model.get_weights()[0], oracle.w, rtol=1e-4)
     assert model.history is history and int(model.optimizer.iterations) == 36
 
@@ -453,6 +454,30 @@ def test_the_history_keeps_every_mini_batch():
     steps = model.fit(batches(), epochs=2, steps_per_run=2, verbose=0).steps
     expected = [loss for _ in range(2) for loss in oracle.accumulate(X, Y, 12, 3)]
     np.testing.assert_allclose(steps["loss"], expected, rtol=1e-4)
+
+
+def test_models_outlive_a_configuration():
+    """Old programs make a model first and configure then."""
+    model, oracle = functional(metrics=["mae"]), Oracle()
+    losses = [model.fit(batches(), verbose=0).history["loss"][0]]
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.configure_ipu_system()
+    losses += [model.fit(batches(), verbose=0).history["loss"][0]]
+    expected = [np.mean(oracle.train(X, Y, 12)) for _ in range(2)]
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    np.testing.assert_allclose(model.get_weights()[0], oracle.w, rtol=1e-4)
+    assert int(model.optimizer.iterations) == 24
+
+
+def test_names_of_keras_that_programs_look_at():
+    inputs = [keras.Input((2,)), keras.Input((2,))]
+    x = keras.layers.Concatenate()(inputs)
+    model = first_keras.Model(inputs, keras.layers.Dense(3)(x))
+    shapes = [one.get_output_at(0).get_shape() for one in model._input_layers]
+    assert [shape.as_list() for shape in shapes] == [[None, 2]] * 2
+    (output,) = model._output_layers
+    assert output.get_output_at(0).get_shape().as_list() == [None, 3]
 
 
 def test_they_belong_to_an_ipu():

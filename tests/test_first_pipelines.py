@@ -116,7 +116,14 @@ def test_they_are_served_to_old_programs_only():
         assert served.keras.PipelineStage is PipelineStage
     finally:
         drop_in.uninstall()
-    assert first_keras.PipelineSequential is first_keras.SequentialPipelineModel
+    drop_in.install()
+    try:
+        from tensorflow.python.ipu.keras import model, pipeline
+
+        assert model.Sequential is first_keras.Sequential
+        assert pipeline.PipelineModel is first_keras.PipelineModel
+    finally:
+        drop_in.uninstall()
     with pytest.raises(
         NotImplementedError, match=r"PipelineModel.*SequentialPipelineM"
     ):
@@ -336,6 +343,40 @@ def test_options_of_a_call_reach_the_pipeline():
             pipeline_schedule=PipelineSchedule.Sequential,
         )
         assert int(model.optimizer.iterations) == 4
+
+
+@pytest.mark.parametrize("make", [stacked, branched])
+def test_sums_in_the_outfeed_change_no_result(make):
+    def results(**options):
+        with scope(4):
+            model = make(count=8)
+            model.compile("sgd", "mse", metrics=["mae"])
+            history = model.fit(X, Y, batch_size=BATCH, verbose=0, **options).history
+            values = model.evaluate(X, Y, batch_size=BATCH, verbose=0, **options)
+            return [*history["loss"], values[0]], model.get_weights()
+
+    losses, weights = results()
+    others, same = results(accumulate_outfeed=True)
+    np.testing.assert_allclose(losses, others, rtol=1e-5)
+    for one, two in zip(weights, same, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_what_the_next_release_calls_a_pipeline():
+    with scope(2):
+        model = first_keras.PipelineSequential([[Dense(2)], [Dense(1)]], 4)
+        with pytest.raises(ValueError, match="PipelineSequential can only be called"):
+            model(X)
+        assert model.predict(X, batch_size=BATCH).shape == (64, 1)
+
+
+def test_a_pipeline_is_made_before_its_ipus_are_configured():
+    with scope(1):
+        stack, net = stacked(count=8), branched(count=8)
+        configure(4)
+        for model in (stack, net):
+            model.compile("sgd", "mse")
+            assert len(model.fit(X, Y, batch_size=4, verbose=0).history["loss"]) == 1
 
 
 def test_serialized_batches_count_as_mini_batches():

@@ -39,6 +39,10 @@ _GENERATED = (
     "application_runtime functional grad_util pipelining popdatastream popfloat "
     "pophash popit popnn popops poprand poputil sendrecv"
 ).split()
+_FIRST_PIPELINES = renamed(
+    "ipu.drop_in.first_keras",
+    "PipelineModel SequentialPipelineModel PipelineSequential PipelinedModel",
+)
 
 
 def _later(names: list[str], native: str) -> dict[str, Entry]:
@@ -66,11 +70,16 @@ IPU: dict[str, Entry] = {
     f"{_ROOT}.utils": entry("ipu.utils", f"{_INS}.event_trace"),
     f"{_ROOT}.keras": Entry(
         ("ipu.keras",),
-        renamed(
-            "ipu.drop_in.first_keras",
-            "Model Sequential PipelineModel SequentialPipelineModel "
-            "PipelineSequential PipelinedModel",
-        ),
+        {
+            **renamed("ipu.drop_in.first_keras", "Model Sequential"),
+            **_FIRST_PIPELINES,
+        },
+    ),
+    f"{_ROOT}.keras.model": Entry(
+        (), renamed("ipu.drop_in.first_keras", "Model Sequential")
+    ),
+    f"{_ROOT}.keras.pipeline": Entry(
+        (), {**renamed("ipu.keras", "PipelineStage"), **_FIRST_PIPELINES}
     ),
     f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.keras.optimizers": Entry(),

@@ -11,6 +11,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._devices import Device
 from ipu._errors import FailedPreconditionError
 from ipu._placement import current_device
 from ipu.tf import _tapes
@@ -106,16 +107,24 @@ class Variable:
             raise ValueError(
                 f"The initial value's shape {tensor.shape} is not the given {shape}."
             )
-        device = current_device()
-        self._device = device.core
-        self.device = device.full_name
         self._type: tuple[str, TensorShape] = (tensor.dtype.name, tensor.shape)
-        self._id = self._device.variable_add(*self._type)
         self.trainable = bool(trainable)
         base = name if name else "Variable"
         self.name = base if ":" in base else f"{base}:0"
+        self._place(current_device(), tensor)
+
+    def _place(self, device: Device, value: Tensor) -> None:
+        self._device = device.core
+        self.device = device.full_name
+        self._id = self._device.variable_add(*self._type)
         self._finalizer = weakref.finalize(self, _remove, self._device, self._id)
-        self._device.variable_write(self._id, self._type, tensor)
+        self._device.variable_write(self._id, self._type, value)
+
+    def _move_to(self, device: Device) -> None:
+        """Keep the value on another device; compiled functions do not follow."""
+        value = self._device.variable_read(self._id, self._type)
+        self._finalizer()
+        self._place(device, value)
 
     # --- what it is -----------------------------------------------------------------
 

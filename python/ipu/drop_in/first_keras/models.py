@@ -39,7 +39,7 @@ def symbols(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-class Model(FirstGeneration, Functional):
+class Model(FirstGeneration):
     """A functional model that is trained in a loop on one IPU.
 
     Args:

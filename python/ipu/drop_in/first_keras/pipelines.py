@@ -27,7 +27,7 @@ __all__ = [
 _SETTLED = frozenset(
     "computational_stages gradient_accumulation_count repeat_count infeed_queue inputs "
     "outfeed_queue optimizer_function device_mapping batch_serialization_iterations "
-    "outfeed_loss outfeed_mask accumulate_outfeed reduction_method name".split()
+    "outfeed_loss outfeed_mask reduction_method name".split()
 )
 
 
@@ -118,13 +118,16 @@ class _Pipelined(FirstGeneration):
 
     def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
         options = self._options
+        rest = {**options.for_pipeline(), **extra}
+        # an evaluation takes the last of running means: there is nothing to add up
+        sums = rest.pop("accumulate_outfeed", False) and mode == "train"
         pipeline = Pipeline(
-            options.gradient_accumulation_count,
-            options.device_mapping,
-            False,
-            Method.SUM,
-            {**options.for_pipeline(), **extra},
-            options.batch_serialization_iterations,
+            of_update=options.gradient_accumulation_count,
+            device_mapping=options.device_mapping,
+            accumulate_outfeed=sums,
+            reduction_method=Method.SUM,
+            options=rest,
+            serialized=options.batch_serialization_iterations,
         )
         return PipelinedSteps(self, mode, pipeline)
 
@@ -134,7 +137,7 @@ class _Pipelined(FirstGeneration):
         return [name for name in parameters if name not in _SETTLED]
 
 
-class PipelineModel(_Pipelined, Functional):
+class PipelineModel(_Pipelined):
     """A functional model in stages on several IPUs.
 
     Layers are on the stage of the ``PipelineStage`` in which they are made.
@@ -199,8 +202,7 @@ class SequentialPipelineModel(_Pipelined, Sequential):
         TypeError: An argument is missing or not known.
         ValueError: ``stages`` is no list of lists of layers.
 
-    Source: ``ipu.keras.SequentialPipelineModel`` of SDK 1.4; SDK 2.0 calls it
-    ``PipelineSequential``.
+    Source: ``ipu.keras.SequentialPipelineModel`` of SDK 1.4.
     """
 
     def __init__(
@@ -243,7 +245,14 @@ class SequentialPipelineModel(_Pipelined, Sequential):
         self._init_pipeline(numbers, options)
 
 
-PipelineSequential = SequentialPipelineModel
+class PipelineSequential(SequentialPipelineModel):
+    """What SDK 2.0 made of :class:`SequentialPipelineModel`.
+
+    ``predict`` gives an array, and not a tuple of one.
+    """
+
+    def _returned(self, arrays: list[Any]) -> Any:
+        return arrays[0]
 
 
 def _check_no_gap(stages: list[int], count: int) -> None:

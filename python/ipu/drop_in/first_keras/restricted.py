@@ -23,7 +23,8 @@ from ipu.keras import _names
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine.device_steps import AccumulatedSteps, PlainSteps, Steps
-from ipu.keras.engine.model import Model
+from ipu.keras.engine.functional import Functional
+from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers import Optimizer
 
 __all__ = ["FirstGeneration", "checked_count"]
@@ -47,7 +48,7 @@ def checked_count(name: str, value: Any) -> int:
     return operator.index(value)
 
 
-class FirstGeneration(Model):
+class FirstGeneration(Functional):
     """A model with the restrictions, the counting and the results of SDK 1.
 
     Attributes:
@@ -89,6 +90,15 @@ class FirstGeneration(Model):
                 "configuration, or map several stages to one IPU: device_mapping=..."
             )
         return ipus // needed
+
+    # names of Keras's own that programs look at
+    @property
+    def _input_layers(self) -> list[Layer]:
+        return [symbol._keras_history.layer for symbol in self.inputs]
+
+    @property
+    def _output_layers(self) -> list[Layer]:
+        return [symbol._keras_history.layer for symbol in self.outputs]
 
     # --- what it does not do ----------------------------------------------------------
 
@@ -393,6 +403,17 @@ class FirstGeneration(Model):
             kind = "Sequential" if hasattr(self, "_stack") else "Model"
             raise ValueError(f"{kind} must have at least one trainable parameter.")
         return runs.run(self, mode, feed, plan, self._steps(mode, extra), **options)
+
+    def _check_device(self) -> None:
+        """Take the variables along where the devices were configured anew.
+
+        The originals kept variables on the host between runs, so programs make a model
+        first and configure then.
+        """
+        device = current_device()
+        for variable in self._made_variables():
+            if variable._device is not device.core:
+                variable._move_to(device)
 
     def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
         """What a call of the device does with mini-batches.

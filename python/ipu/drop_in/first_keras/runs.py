@@ -30,6 +30,9 @@ class _StepBar(ProgbarLogger):
     def _move(self, batch: int, logs: Logs | None) -> None:
         self._show(batch + (logs or {}).get("num_steps", 1) - 1, None)
 
+    def _close(self, logs: Logs | None) -> None:
+        super()._close({name: float(value) for name, value in (logs or {}).items()})
+
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Move the bar."""
         self._move(batch, logs)
@@ -146,9 +149,12 @@ def _execute(
 
 
 def _results(outputs: Nest, replicas: int) -> dict[str, Any]:
-    """The mean of the mini-batches' losses, and the last values of the rest."""
-    results = {name: values[-1].item() for name, values in outputs["logs"].items()}
+    """The mean of the mini-batches' losses, and the last values of the rest.
+
+    They are NumPy's numbers: float64 the loss, what the device gave the rest.
+    """
+    results = {name: values[-1] for name, values in outputs["logs"].items()}
     # an evaluation gives running means, of each replica its own
     losses = outputs.get("loss", {"loss": outputs["logs"]["loss"][-replicas:]})["loss"]
-    results["loss"] = float(np.mean(losses, dtype=np.float64))
+    results["loss"] = np.mean(losses, dtype=np.float64)
     return results

@@ -231,14 +231,18 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                     "loss and metrics, and changes nothing."
                 )
 
-    def _check_device(self) -> None:
-        """Refuse variables that the current device does not have."""
-        device = current_device().core
+    def _made_variables(self) -> list[tf.Variable]:
+        """The variables of the layers, the metrics and the optimizer, so far."""
         owned = [v for layer in self._flatten_layers() for v in layer._own_variables()]
         owned += [v for metric in self.metrics for v in metric.variables]
         if self.optimizer is not None:
             owned += self.optimizer._made_variables()
-        for variable in owned:
+        return owned
+
+    def _check_device(self) -> None:
+        """Refuse variables that the current device does not have."""
+        device = current_device().core
+        for variable in self._made_variables():
             if variable._device is not device:
                 raise tf.errors.FailedPreconditionError(
                     f"Model {self.name!r} has variables on another device than the one "
