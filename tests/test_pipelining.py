@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 import ipu
-from ipu import keras, loops, tf
+from ipu import _flags, keras, loops, tf
 from ipu._accumulation import accumulate
 from ipu.ops.pipelining_ops import (
     OptimizerFunctionOutput,
     PipelineSchedule,
+    RecomputationMode,
     pipeline,
+    recomputation_checkpoint,
 )
 
 SCHEDULES = list(PipelineSchedule)
@@ -25,14 +27,20 @@ ONE_STAGE_EACH = [
 
 
 @pytest.fixture(autouse=True)
-def _one_ipu_again() -> Iterator[None]:
+def _one_ipu_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Graphs and programs are verified; afterwards there is one IPU again."""
+    monkeypatch.setenv("TF_POPLAR_FLAGS", "--enable_hlo_verifier")
+    _flags._forget()
     yield
+    monkeypatch.undo()
+    _flags._forget()
     attach(1)
 
 
-def attach(ipus: int) -> None:
+def attach(ipus: int, allow_recompute: bool = False) -> None:
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = ipus
+    config.allow_recompute = allow_recompute
     config.configure_ipu_system()
 
 
@@ -115,6 +123,9 @@ def values(model: Model, losses: Any) -> list[np.ndarray]:
     return [v.numpy() for v in (*model.variables, *model.others)] + [losses.numpy()]
 
 
+programs: list[Any] = []  # that `train` has run
+
+
 def train(
     make: Callable[[], Model],
     count: int,
@@ -146,6 +157,7 @@ def train(
     assert infeed.initializer is None
     run()
     run()
+    programs.append(next(iter(run._cache.values())).traced.program)
     return values(model, outfeed.dequeue()[0])
 
 
@@ -224,3 +236,51 @@ def test_bits_under_any_mapping(schedule: str, mapping: list[int]) -> None:
         device_mapping=mapping,
     )
     same(result, expected)
+
+
+def checkpointed(stages: int) -> Model:
+    """Stages of eight layers with a checkpoint in their middle, and dropout."""
+    rng = np.random.default_rng(6)
+    weights = [dense(rng, 16, 16) for _ in range(8 * stages)]
+    out = dense(rng, 16, 4)
+
+    def stage(i: int) -> Callable[..., Any]:
+        def run(x: Any, y: Any) -> Any:
+            for k in range(8 * i, 8 * i + 8):
+                x = tf.tanh(tf.nn.dropout(x, 0.1) @ weights[k])
+                if k == 8 * i + 3:
+                    x = recomputation_checkpoint(x)
+            return (x, y) if i < stages - 1 else tf.reduce_mean((x @ out - y) ** 2)
+
+        return run
+
+    return Model([stage(i) for i in range(stages)], [*weights, out], [])
+
+
+@pytest.mark.parametrize("mode", list(RecomputationMode), ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "make",
+    [skips_dropout_and_statistics, lambda: checkpointed(4)],
+    ids=["skips", "deep"],
+)
+def test_bits_under_recomputation(
+    make: Callable[[], Model], mode: RecomputationMode
+) -> None:
+    attach(1)
+    expected = plain(make, 8, 2, adam)
+    attach(4, allow_recompute=True)
+    same(train(make, 8, 2, adam, recomputation_mode=mode), expected)
+
+
+def test_recomputation_saves_memory() -> None:
+    def most_bytes(mode: RecomputationMode | None) -> tuple[int, int]:
+        attach(4, allow_recompute=mode is not None)
+        train(lambda: checkpointed(4), 8, 1, adam, recomputation_mode=mode)
+        first = programs[-1].streams[1]
+        return first["ring_bytes"], first["slab_bytes"]
+
+    kept = most_bytes(None)
+    at_once = most_bytes(RecomputationMode.RecomputeThenBackpropagate)
+    in_turn = most_bytes(RecomputationMode.RecomputeAndBackpropagateInterleaved)
+    assert at_once[0] < in_turn[0] < kept[0] / 2
+    assert at_once[1] < kept[1] and in_turn[1] < kept[1]

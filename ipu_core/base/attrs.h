@@ -61,6 +61,7 @@ typedef enum ipu_attr_kind {
     X(SCHEDULE, schedule, TEXT)                    /* of a pipeline: its name */ \
     X(DEVICES, devices, INTS)      /* of a pipeline: the IPU of each stage */ \
     X(POSITIONS, positions, INTS)  /* of its stages, where some run side by side */ \
+    X(RECOMPUTE, recompute, INTS)  /* of its stages: 0 keeps, 1 at once, 2 in turn */ \
     X(TRAINING, training, BOOL)    /* a pipeline that has backward stages */ \
     X(ACTIVATION, activation, INT) /* ipu_activation of a fused matmul */ \
     X(CODE, code, INTS)            /* micro-program of a fused element-wise chain */ \

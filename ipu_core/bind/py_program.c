@@ -318,6 +318,27 @@ program_get_memory(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyObject *
+program_get_streams(PyObject *object, void *Py_UNUSED(closure))
+{
+    const ipu_program *program = ((py_program *)object)->program;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && i < program->streams.count; i++) {
+        const ipu_stream *stream = &program->streams.items[i];
+        ipu_stream_bytes bytes = ipu_program_stream_bytes(program, i);
+        PyObject *one = Py_BuildValue(
+            "{s:i,s:n,s:n,s:n,s:n}", "ipu", stream->is_child ? (int)stream->ipu : -1,
+            "slab_bytes", (Py_ssize_t)bytes.slab, "peak_live_bytes",
+            (Py_ssize_t)bytes.peak, "ring_bytes", (Py_ssize_t)bytes.rings,
+            "message_bytes", (Py_ssize_t)bytes.messages);
+        if (one == NULL || PyList_Append(list, one) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
+static PyObject *
 program_get_stats(PyObject *object, void *Py_UNUSED(closure))
 {
     const ipu_run_stats *s = &((py_program *)object)->stats;
@@ -377,6 +398,11 @@ static PyGetSetDef program_getset[] = {
     {"memory_report", program_get_memory, NULL,
      "A dict: slab_bytes, peak_live_bytes, peak_at (instruction of the first stream), "
      "constant_bytes, workspace_bytes (of each worker).",
+     NULL},
+    {"streams", program_get_streams, NULL,
+     "A dict for each stream: ipu (of a pipeline's stream; else -1), slab_bytes, "
+     "peak_live_bytes, ring_bytes (of it: what routines keep for others), "
+     "message_bytes.",
      NULL},
     {"stats", program_get_stats, NULL,
      "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, "

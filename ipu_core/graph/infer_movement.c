@@ -68,6 +68,12 @@ ipu_infer_identity(ipu_infer_call *call)
 }
 
 ipu_status
+ipu_infer_checkpoint(ipu_infer_call *call)
+{
+    return ipu_infer_identity(call);
+}
+
+ipu_status
 ipu_infer_stop_gradient(ipu_infer_call *call)
 {
     return ipu_infer_identity(call);
@@ -234,8 +240,7 @@ slice_bounds(ipu_infer_call *call, const ipu_shape *whole, ipu_shape *part)
     *part = ipu_shape_make(whole->rank, size);
     for (uint32_t i = 0; i < rank; i++) {
         int64_t stride = n_strides == 0 ? 1 : strides[i];
-        IPU_FAIL_IF(call->ctx,
-                    !stays_inside(begin[i], size[i], stride, whole->dims[i]),
+        IPU_FAIL_IF(call->ctx, !stays_inside(begin[i], size[i], stride, whole->dims[i]),
                     INVALID_ARGUMENT,
                     "slice of axis %u (begin %" PRId64 ", size %" PRId64
                     ", stride %" PRId64 ") leaves its %" PRId64 " elements",

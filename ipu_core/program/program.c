@@ -20,12 +20,45 @@ ipu_program_holds(const ipu_program *program, uint32_t resource)
     return holds;
 }
 
+static void
+add_cost(ipu_cost *total, double times, ipu_cost cost)
+{
+    total->flops += times * cost.flops;
+    total->bytes += times * cost.bytes;
+}
+
+/* Of the instructions from `begin` to before `end`. */
+static ipu_cost cost_of_range(const ipu_program *program, const ipu_stream *stream,
+                              size_t begin, size_t end);
+
+/* Of one execution; actions of the same routine come close together. */
 static ipu_cost
-cost_of_stream(const ipu_stream *stream)
+cost_of_actions(const ipu_program *program, const ipu_stream *stream)
+{
+    ipu_cost total = {0.0, 0.0};
+    for (size_t r = 0; r < stream->entry;) {
+        double times = 0.0;
+        size_t end = stream->entry;
+        for (size_t i = stream->entry; i < stream->instructions.count; i++) {
+            const ipu_instruction *action = &stream->instructions.items[i];
+            bool is_one =
+                action->kind == IPU_INSTRUCTION_ACTION && (size_t)action->target == r;
+            times += is_one;
+            end = is_one ? (size_t)action->end : end;
+        }
+        add_cost(&total, times, cost_of_range(program, stream, r, end));
+        r = end;
+    }
+    return total;
+}
+
+static ipu_cost
+cost_of_range(const ipu_program *program, const ipu_stream *stream, size_t begin,
+              size_t end)
 {
     ipu_cost total = {0.0, 0.0};
     double turns = 1.0; /* of the loops around the instruction, multiplied */
-    for (size_t i = 0; i < stream->instructions.count; i++) {
+    for (size_t i = begin; i < end; i++) {
         const ipu_instruction *instruction = &stream->instructions.items[i];
         const ipu_instruction *loop = instruction;
         bool ends = instruction->kind == IPU_INSTRUCTION_NEXT;
@@ -36,8 +69,12 @@ cost_of_stream(const ipu_stream *stream)
         }
         double bound = loop->bound > 0 ? (double)loop->bound : 1.0;
         turns = begins ? turns * bound : ends ? turns / bound : turns;
-        total.flops += turns * instruction->cost.flops;
-        total.bytes += turns * instruction->cost.bytes;
+        add_cost(&total, turns, instruction->cost);
+        for (uint32_t k = 0; k < instruction->stream_count; k++) {
+            const ipu_stream *child =
+                &program->streams.items[instruction->first_stream + k];
+            add_cost(&total, turns, cost_of_actions(program, child));
+        }
     }
     return total;
 }
@@ -47,11 +84,34 @@ ipu_program_cost(const ipu_program *program)
 {
     ipu_cost total = {0.0, 0.0};
     for (size_t s = 0; s < program->streams.count; s++) {
-        ipu_cost cost = cost_of_stream(&program->streams.items[s]);
-        total.flops += cost.flops;
-        total.bytes += cost.bytes;
+        const ipu_stream *stream = &program->streams.items[s];
+        if (!stream->is_child) {
+            add_cost(&total, 1.0,
+                     cost_of_range(program, stream, 0, stream->instructions.count));
+        }
     }
     return total;
+}
+
+ipu_stream_bytes
+ipu_program_stream_bytes(const ipu_program *program, uint32_t number)
+{
+    const ipu_stream *stream = &program->streams.items[number];
+    ipu_stream_bytes out = {.slab = stream->memory.slab_bytes,
+                            .peak = stream->memory.peak_live_bytes};
+    for (size_t i = 0; i < program->rings.count; i++) {
+        const ipu_ring *ring = &program->rings.items[i];
+        out.rings += ring->stream == number ? ring->depth * ring->stride : 0;
+    }
+    for (size_t i = 0; i < program->channels.count; i++) {
+        const ipu_channel *channel = &program->channels.items[i];
+        size_t message = 0;
+        for (uint32_t k = 0; k < channel->type_count; k++) {
+            message += ipu_buffer_round_up(ipu_type_bytes(&channel->types[k]));
+        }
+        out.messages += channel->to == number ? channel->depth * message : 0;
+    }
+    return out;
 }
 
 void

@@ -174,6 +174,16 @@ uint32_t ipu_program_holds(const ipu_program *program, uint32_t resource);
  * nothing is known of that; of branches all. */
 ipu_cost ipu_program_cost(const ipu_program *program);
 
+/* What a stream takes of its IPU's memory, beside variables. */
+typedef struct ipu_stream_bytes {
+    size_t slab;     /* with the rings */
+    size_t peak;     /* the most of it that is live at one instruction */
+    size_t rings;    /* what is kept from one routine to another */
+    size_t messages; /* that wait to be received */
+} ipu_stream_bytes;
+
+ipu_stream_bytes ipu_program_stream_bytes(const ipu_program *program, uint32_t number);
+
 typedef struct ipu_compile_options {
     ipu_kernel_variant variant;
     ipu_cpu_class cpu;

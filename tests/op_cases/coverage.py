@@ -18,10 +18,9 @@ reciprocal_grad rsqrt
 rsqrt_grad sigmoid sigmoid_grad sin sinh softmax softplus sparse_cross_entropy sqrt
 sqrt_grad tan tanh tanh_grad trunc truncated_normal
 """
-OF_ANY = """equal not_equal select cast identity stop_gradient custom_gradient reshape
-transpose
-broadcast concat slice slice_grad dynamic_slice dynamic_update_slice gather gather_nd
-tensor_scatter constant"""
+OF_ANY = """equal not_equal select cast identity checkpoint stop_gradient
+custom_gradient reshape transpose broadcast concat slice slice_grad dynamic_slice
+dynamic_update_slice gather gather_nd tensor_scatter constant"""
 OF_INTS = """bitwise_not bitwise_and bitwise_or bitwise_xor left_shift right_shift
 random_integer"""
 LINEAR = "cholesky triangular_solve solve det slogdet"
@@ -39,6 +38,7 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     "variable_add": tuple(d for d in DEVICE if d != "bool"),
     "one_hot": INTS,
     **dict.fromkeys(("repeat", "while", "switch"), ("float32",)),
+    "pipeline": (),  # tests/test_pipelining.py
     "bitcast": NUMBERS,
     "empty": (),  # of loops that keep rows: tests/test_control_flow.py
     "held": (),  # of tensors that the front end captures: tests/test_function.py

@@ -59,6 +59,7 @@ def view_cases() -> Iterator[Case]:
         for shape in ((), (0,), (5, 3)):
             one = [source(shape, dtype)]
             yield move("identity", shape_label(shape), one, lambda x: x)
+            yield move("checkpoint", shape_label(shape), one, lambda x: x)
             stop = move("stop_gradient", shape_label(shape), one, lambda x: x)
             yield Case(**{**stop.__dict__, "smooth": False})
             own = move("custom_gradient", shape_label(shape), one, lambda x: x)

@@ -10,6 +10,7 @@ from ipu import _core, tf
 from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError
 from ipu._log import logger
+from ipu._placement import current_device
 from ipu._schedules import PipelineSchedule
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ops import _pipeline_arguments as arguments
@@ -64,7 +65,7 @@ def _checkpoint(value: Any) -> Tensor:
     trace = _core.open_trace()
     if trace is None or not tensor.is_symbolic:
         return tensor
-    marked = trace.node("identity", [tensor], None, ())
+    marked = trace.node("checkpoint", [tensor], None, ())
     assert isinstance(marked, Tensor)
     return marked
 
@@ -84,6 +85,29 @@ def _inputs_of(inputs: Any) -> list[Tensor]:
             )
         result.append(Tensor(value))
     return result
+
+
+def _recomputes(mode: RecomputationMode | None) -> bool:
+    """Whether the device's configuration allows recomputation."""
+    options = current_device().options or {}
+    is_allowed = bool(options.get("allow_recompute", False))
+    if mode is not None and not is_allowed:
+        logger.warning(
+            "recomputation_mode=%s has no effect: set config.allow_recompute = True in "
+            "the IPUConfig.",
+            mode,
+        )
+    return is_allowed
+
+
+def _recomputation(
+    stages: Sequence[arguments.Stage], mode: RecomputationMode | None
+) -> list[int]:
+    """The attribute of each stage; the backward pass of the last one follows at
+    once, so that it keeps its values."""
+    last = max(stage.position for stage in stages)
+    in_turn = mode is RecomputationMode.RecomputeAndBackpropagateInterleaved
+    return [0 if s.position == last else 2 if in_turn else 1 for s in stages]
 
 
 def pipeline(
@@ -264,7 +288,7 @@ def pipeline(
     method = arguments.method_of(
         reduction_method, optimizer_function, batch_serialization_iterations
     )
-    del mode, gradient_accumulation_for_captured_grads
+    del gradient_accumulation_for_captured_grads
     build = current_build()
     if build.notes.setdefault("pipeline", trace) is not trace or "pipelines" in (
         build.notes
@@ -277,6 +301,8 @@ def pipeline(
         "devices": [stage.device for stage in stages],
         "training": optimizer_function is not None,
     }
+    if optimizer_function is not None and _recomputes(mode):
+        attrs["recompute"] = _recomputation(stages, mode)
     if len({stage.position for stage in stages}) < len(stages):
         attrs["positions"] = [stage.position for stage in stages]
     options = Options(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ipu import _core, _devices
 from ipu._core import Tensor
+from ipu._flags import flags
 from ipu.tf import nest
 from ipu.tf._operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
@@ -278,7 +279,10 @@ def trace_program(
     trace, structure, results, output_specs = _trace(
         fn, tuple(specs), host, build, then
     )
-    program = trace.compile(device=None if device is None else device.core)
+    program = trace.compile(
+        device=None if device is None else device.core,
+        verify=flags().enable_hlo_verifier,
+    )
     return TracedProgram(program, structure, output_specs, results, build)
 
 
