@@ -799,6 +799,31 @@ def test_steps_of_replicas() -> None:
         assert plan_steps(7, None, 1, replicas=2).steps == 3
 
 
+def test_a_pipeline_on_twice_its_ipus() -> None:
+    """Two replicas: 250 steps each, which are no whole number of updates."""
+    configure(4)
+    data = tf.data.Dataset.from_tensor_slices((X, Z))
+    data = data.batch(4, drop_remainder=True).repeat()
+    model = small(k=500)
+    message = r"\(set to 250\) is not divisible by"
+    with (
+        pytest.warns(UserWarning, match="larger than the number"),
+        pytest.raises(RuntimeError, match=message),
+    ):
+        model.fit(data, steps_per_epoch=500, verbose=0)
+    with pytest.raises(ValueError, match="all 2 replicas are requested to run"):
+        model.fit(data, steps_per_epoch=1, verbose=0)
+
+
+def test_updates_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    model = small(stages=False, k=8)
+    model.set_gradient_accumulation_options(4)
+    with caplog.at_level("INFO", logger="ipu"):
+        fit_small(model)
+    assert "batch size is 4 x 4 accumulated x 1 replica(s)" in caplog.text
+    assert "2 weight updates in an execution and 4 in an epoch" in caplog.text
+
+
 @pytest.mark.parametrize(
     "method, expected",
     [

@@ -249,6 +249,56 @@ def test_an_inner_model_on_one_stage() -> None:
     assert open_model._is_pipelined()
 
 
+class Sizes(keras.Model):
+    """Its ``call`` needs the size of the batch as a number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Dense(3)
+
+    def call(self, inputs: Any) -> Any:
+        return self.inner(inputs) + np.zeros((inputs.shape[0], 3), np.float32)
+
+
+def test_a_call_that_does_not_run_on_symbols() -> None:
+    model = Sizes()
+    model.build((4, 3))
+    message = "its `call` does not run on symbolic values"
+    with pytest.raises(RuntimeError, match=message):
+        model.get_pipeline_stage_assignment()
+    assert not model._is_pipelined()
+    # as a part of another model it is one layer
+    outer = make("functional", [Dense(3), Sizes(), Dense(2)], 3)
+    entries = outer.get_pipeline_stage_assignment()
+    assert [entry.is_nested_model for entry in entries] == [False] * 3
+    assert number(entries) == 3
+    outer.set_pipeline_stage_assignment(entries)
+    with IPUStrategy().scope():
+        with keras.PipelineStage(0):
+            staged = Dense(3)
+        model = Sizes()
+        model.inner = staged
+        model.build((4, 3))
+        with pytest.raises(RuntimeError, match=f"Cannot use pipeline .*{message}"):
+            model._is_pipelined()
+
+
+def test_models_without_stages_are_not_looked_into() -> None:
+    traced = []
+
+    class Noted(Chain):
+        def call(self, inputs: Any) -> Any:
+            traced.append(type(inputs).__name__)
+            return super().call(inputs)
+
+    inputs = keras.Input((3,))
+    model = keras.Model(inputs, Noted([Dense(2)])(inputs))
+    model.compile("sgd", "mse")
+    x = np.ones((4, 3), np.float32)
+    model.fit(x, x[:, :2], verbose=0)
+    assert "KerasTensor" not in traced and traced
+
+
 def test_a_functional_model_with_a_call_of_its_own() -> None:
     class Own(keras.Model):
         def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:

@@ -172,12 +172,13 @@ def auto_stages(
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"`n` must be a positive number of stages. Received: n={n!r}.")
-    if not getattr(model, "built", False) or not model._can_have_stages:
+    if not getattr(model, "built", False):
         raise RuntimeError(
-            "auto_stages needs a model that is built, of layers that it is known to "
-            f"call. Received: {getattr(model, 'name', model)!r}. Call it on data, or "
+            "auto_stages needs a model that is built. Received: "
+            f"{getattr(model, 'name', model)!r}. Call it on data, or "
             "build(input_shape), first."
         )
+    model._assert_has_calls("make")
     with model._scope():
         flat = flatten(model, _tree_of(model, itertools.repeat(0)), True)
         first = flat.graph.inputs[0].shape[0] if flat.graph.inputs else None

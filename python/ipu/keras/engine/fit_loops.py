@@ -60,6 +60,7 @@ class Run:
     ) -> None:
         self.mode = mode
         self.model = model
+        self.batch_size = _batch_size(batches.dataset.element_spec)
         is_strict = model._is_strict(mode)
         may_trace = not batches.is_open and not model._has_own_function(mode)
         if is_strict and may_trace and not model.built:
@@ -216,6 +217,11 @@ class Run:
 _NAMES = {"train": "training", "test": "the evaluation", "predict": "the prediction"}
 
 
+def _batch_size(spec: Nest) -> Any:
+    shape = tf.nest.flatten(spec)[0].shape
+    return shape[0] if shape else None
+
+
 def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:
     """Batches of a pass, and rows of its last one, of the first so many batches."""
     if steps is None or not tail or steps >= of_pass:
@@ -309,16 +315,7 @@ def run_fit(
         The history.
     """
     plan = train.plan
-    _, per_update, replicas = train.execution
-    logger.debug(
-        "Training: %s steps of an epoch on each of %d replica(s), %d of them in one "
-        "execution, with %d weight updates of %d batches each.",
-        "not yet known how many" if plan.steps is None else plan.steps,
-        replicas,
-        plan.per_execution,
-        plan.per_execution // per_update,
-        per_update * replicas,
-    )
+    _log_counts(train)
     if plan.per_execution == 1 and plan.steps != 1:
         logger.info(
             "steps_per_execution is 1: Python runs between any two steps. Give "
@@ -361,6 +358,30 @@ def run_fit(
         if held is not None:
             held.loop.stop()
     return history
+
+
+def _log_counts(train: Run) -> None:
+    """Tell how large an update of the weights is, and how many there are."""
+    _, per_update, replicas = train.execution
+    steps, per_execution = train.plan.steps, train.plan.per_execution
+    logger.debug(
+        "Training: %s steps of an epoch on each of %d replica(s), %d of them in one "
+        "execution.",
+        "not yet known how many" if steps is None else steps,
+        replicas,
+        per_execution,
+    )
+    if per_update * replicas == 1 or steps is None:
+        return
+    logger.info(
+        "The effective batch size is %s x %d accumulated x %d replica(s). There are %d "
+        "weight updates in an execution and %d in an epoch.",
+        train.batch_size,
+        per_update,
+        replicas,
+        per_execution // per_update,
+        steps // per_update,
+    )
 
 
 def _test_once(

@@ -16,6 +16,7 @@ from ipu.keras.engine.keras_tensor import KerasTensor
 from ipu.keras.engine.layer_weights import ordered_first
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.stage_calls import ModelGraph
+from ipu.keras.engine.stages import Stages
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
 
@@ -163,6 +164,9 @@ class Functional(Model):
     @property
     def _can_have_stages(self) -> bool:
         return type(self).call.__module__ in _OWN_CALLS
+
+    def _why_no_calls(self) -> str:
+        return Stages._why_no_calls(self)
 
     def _stage_graph(self, training: bool | None = None) -> ModelGraph:
         def fit(index: int, tensor: Tensor) -> Tensor:

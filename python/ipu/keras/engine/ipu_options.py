@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipu._log import logger
+from ipu._missing import refuse
 from ipu._schedules import PipelineSchedule
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras.engine.stage_calls import leaves_of
@@ -272,6 +273,15 @@ class IPUOptions(Stages):
             "It is set automatically by Keras.",
         )
         self._outfeed_options = dict(kwargs)
+
+    def export_for_ipu_serving(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Write a program for the IPU's server.
+
+        Raises:
+            NotThereYetError: Always: serving comes with a later version.
+        """
+        del args, kwargs
+        refuse("ipu.serving.export_keras")
 
     def _default_execution(self) -> int:
         """``steps_per_execution`` where ``compile`` is not told one."""

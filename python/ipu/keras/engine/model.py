@@ -67,6 +67,7 @@ class Model(Trainer):
         self._init_trainer()
         self._called_on: Nest = None  # specs of the inputs of the first call
         self._stage_graphs: dict[bool | None, ModelGraph] = {}
+        self._untraceable: Exception | None = None  # why there is no graph
 
     def _become_functional(self, args: Any, kwargs: dict[str, Any]) -> None:
         """Be functional too: a subclass gave ``super().__init__`` inputs, outputs."""
@@ -108,7 +109,22 @@ class Model(Trainer):
 
     @property
     def _can_have_stages(self) -> bool:
-        return self._called_on is not None
+        if self._called_on is None:
+            return False
+        if self._untraceable is None and not self._stage_graphs:
+            try:
+                self._stage_graph()
+            except Exception as error:
+                self._untraceable = error
+        return self._untraceable is None
+
+    def _why_no_calls(self) -> str:
+        if self._untraceable is not None:
+            return f"its `call` does not run on symbolic values. {self._untraceable}"
+        return (
+            "it is a subclass of Model that has not been called yet. Call it on data, "
+            "or build(input_shape), first."
+        )
 
     def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         before = count_entries()

@@ -90,16 +90,12 @@ class Stages:
 
     def _may_be_pipelined(self) -> bool:
         """Whether there is any sign of stages, without looking at ``call``."""
-        if self._assigned_stages is not None or self._stage_kind != "Model":
+        if self._assigned_stages is not None:
             return True
         if self._stages_reset:
             return False
         inside = list(self._flatten_layers())[1:]
-        return self._enters_stages or any(
-            layer._pipeline_stage is not None
-            or getattr(layer, "_assigned_stages", None)
-            for layer in inside
-        )
+        return self._enters_stages or any(_mentions_stages(la) for la in inside)
 
     def _has_stages(self) -> bool:
         """Whether any layer has a stage."""
@@ -112,13 +108,12 @@ class Stages:
 
         Raises:
             ValueError: Some layers have a stage and others not.
+            RuntimeError: Layers have stages, but it is not known how they are called.
         """
         if not self._may_be_pipelined():
             return False
         if not self._can_have_stages:
-            if self._stage_kind != "Model" and any(
-                layer._pipeline_stage is not None for layer in self._flatten_layers()
-            ):
+            if self.built:
                 self._assert_has_calls("use")
             return False
         units = self._stage_units()
@@ -210,16 +205,17 @@ class Stages:
         self._stages_reset = False
         self._drop_programs()
 
+    def _why_no_calls(self) -> str:
+        """Why the calls of the model are not known."""
+        return (
+            f"{type(self).__name__} defines `call`, so its layers are not known to be "
+            "all that it does. Make it a subclass of keras.Model alone."
+        )
+
     def _assert_has_calls(self, verb: str) -> None:
         if self._can_have_stages:
             return
-        why = "it is a subclass of Model that has not been called yet. Call it on data"
-        why += ", or build(input_shape), first."
-        if self._stage_kind != "Model":
-            why = (
-                f"{type(self).__name__} defines `call`, so its layers are not known to "
-                "be all that it does. Make it a subclass of keras.Model alone."
-            )
+        why = self._why_no_calls()
         raise RuntimeError(
             f"Cannot {verb} pipeline stage assignments for model {self.name!r}: {why}"
         )
@@ -255,6 +251,16 @@ class Stages:
         length = line_length or _WIDTHS[self._stage_kind]
         for line in summary.table_lines(head, rows, length):
             show(line)
+
+
+def _mentions_stages(layer: Layer) -> bool:
+    """Whether a layer inside a model was given any stage."""
+    return (
+        layer._pipeline_stage is not None
+        or any(node.pipeline_stage is not None for node in layer._inbound_nodes)
+        or getattr(layer, "_assigned_stages", None) is not None
+        or getattr(layer, "_enters_stages", False)
+    )
 
 
 def _without_stages(tree: StageTree) -> StageTree:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.extensions``: what the IPU adds to models, by the names of its parts.
+
+All models of ``ipu.keras`` have the methods, in the scope of a strategy and outside.
+
+Example:
+    >>> from ipu import keras
+    >>> model = keras.Sequential([keras.layers.Dense(2)])
+    >>> isinstance(model, ModelExtension), isinstance(model, FunctionalExtension)
+    (True, True)
+"""
+
+from __future__ import annotations
+
+from ipu.keras.engine.functional import Functional as FunctionalExtension
+from ipu.keras.engine.ipu_options import IPUOptions as ModelExtension
+from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
+from ipu.keras.engine.pipeline_stage import PipelineStage
+from ipu.keras.engine.sequential import Sequential as SequentialExtension
+from ipu.keras.engine.stage_assignment import (
+    FunctionalLayerPipelineStageAssignment,
+    FunctionalNestedModelPipelineStageAssignment,
+    ModelLayerPipelineStageAssignment,
+    NestedModelPipelineStageAssignment,
+    SequentialLayerPipelineStageAssignment,
+    SequentialNestedModelPipelineStageAssignment,
+)
+
+__all__ = [
+    "FunctionalExtension",
+    "FunctionalLayerPipelineStageAssignment",
+    "FunctionalNestedModelPipelineStageAssignment",
+    "ModelExtension",
+    "ModelLayerPipelineStageAssignment",
+    "NestedModelPipelineStageAssignment",
+    "PipelineStage",
+    "ReplicatedMetricReductionMethod",
+    "SequentialExtension",
+    "SequentialLayerPipelineStageAssignment",
+    "SequentialNestedModelPipelineStageAssignment",
+]
