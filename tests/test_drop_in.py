@@ -105,6 +105,15 @@ def load(path):
         ("tensorflow.python.data.ops.dataset_ops.DatasetV2", "tf.data.Dataset"),
         ("ipu_tensorflow_addons.keras.layers.Dropout", "keras.layers.Dropout"),
         (
+            "ipu_tensorflow_addons.keras.layers.RecomputationCheckpoint",
+            "layers.RecomputationCheckpoint",
+        ),
+        (
+            "tensorflow.python.ipu.optimizers.gradient_accumulation_optimizer"
+            ".GradientAccumulationReductionMethod",
+            "gradient_accumulation.GradientAccumulationReductionMethod",
+        ),
+        (
             "tensorflow.python.ipu.keras.extensions.sequential_extensions"
             ".SequentialExtension",
             "keras.Sequential",

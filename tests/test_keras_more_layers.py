@@ -506,3 +506,28 @@ def test_the_ipus_own_layers_have_its_restrictions() -> None:
     dense(X), serial(X)
     serial.set_weights(dense.get_weights())
     near(serial(X), dense(X).numpy())
+
+
+def test_a_checkpoint_changes_no_number() -> None:
+    from ipu import ipu_strategy, layers, pipelining_ops
+
+    def weights(recomputes: bool) -> list[Any]:
+        keras.utils.set_random_seed(1)
+        kept = [layers.RecomputationCheckpoint()] if recomputes else []
+        first = [L.Dense(4, "tanh"), *kept, L.Dense(4, "tanh")]
+        mode = pipelining_ops.RecomputationMode.RecomputeAndBackpropagateInterleaved
+        with ipu_strategy.IPUStrategy().scope():
+            model = keras.SequentialPipelineModel(
+                [first, [L.Dense(1)]],
+                4,
+                device_mapping=[0, 0],
+                recomputation_mode=mode if recomputes else None,
+            )
+            model.compile("sgd", "mse")
+            model.fit(X, X[:, :1], batch_size=1, epochs=2, verbose=0, steps_per_epoch=4)
+            return model.get_weights()
+
+    for one, other in zip(weights(True), weights(False), strict=True):
+        np.testing.assert_array_equal(one, other)
+    layer = layers.RecomputationCheckpoint(name="kept")
+    assert type(layer).from_config(layer.get_config()).name == "kept"

@@ -53,9 +53,9 @@ _SHARDING = Later(
     "Programs that are sharded over several IPUs come with a later version.",
     "Set auto_select_ipus = 1 and leave the sharding out.",
 )
-_PIPELINE = Later(
-    "Pipelines come with a later version.",
-    "Train the model on one IPU, with keras.Sequential or keras.Model.",
+_ACCUMULATION = Later(
+    "Optimizers that accumulate gradients come with a later version.",
+    "Use Model.set_gradient_accumulation_options, or a pipeline.",
 )
 _ESTIMATOR = Later(
     "Estimators come with a later version.", "Use keras.Model and its fit()."
@@ -122,12 +122,10 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (
         _words(
-            r"pipelining_ops pipeline PipelineModel SequentialPipelineModel "
-            r"PipelineSequential PipelinedModel gradient_accumulation_optimizer "
-            r"gradient_accumulation GradientAccumulation\w+ recomputation_checkpoint "
-            r"RecomputationCheckpoint"
+            r"gradient_accumulation_optimizer gradient_accumulation "
+            r"GradientAccumulation\w+"
         ),
-        _PIPELINE,
+        _ACCUMULATION,
     ),
     (
         _words(

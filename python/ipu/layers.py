@@ -15,9 +15,11 @@ from ipu.keras.layers import (
     GroupNormalization,
     InstanceNorm,
     InstanceNormalization,
+    Layer,
     SerialDense,
 )
 from ipu.keras.layers import Embedding as _Embedding
+from ipu.ops.pipelining_ops import recomputation_checkpoint
 
 __all__ = [
     "Dropout",
@@ -28,6 +30,7 @@ __all__ = [
     "InstanceNormalization",
     "LayerNorm",
     "LayerNormalization",
+    "RecomputationCheckpoint",
     "SerialDense",
 ]
 
@@ -186,6 +189,27 @@ class LayerNormalization(GroupNormalization):
 
 
 LayerNorm = LayerNormalization
+
+
+class RecomputationCheckpoint(Layer):
+    """Gives its inputs as they are; a recomputing pipeline keeps them.
+
+    Args:
+        **kwargs: What ``Layer`` takes.
+
+    Source: ``ipu.keras.layers.RecomputationCheckpoint`` of SDK 2.4 to 3.4; see
+    ``pipelining_ops.recomputation_checkpoint``.
+
+    Example:
+        >>> import numpy as np
+        >>> RecomputationCheckpoint()(np.ones(2)).numpy().tolist()
+        [1.0, 1.0]
+    """
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Mark the inputs."""
+        del args, kwargs
+        return recomputation_checkpoint(inputs)
 
 
 __getattr__ = _names.missing(__name__, __all__)

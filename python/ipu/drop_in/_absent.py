@@ -11,7 +11,6 @@ out is told the truth: ``hasattr``, ``importlib``, ``import a.b``, and statement
 from __future__ import annotations
 
 import dis
-import sys
 import types
 from collections.abc import Iterable
 from typing import Any, NoReturn
@@ -110,9 +109,12 @@ def _one_slip(a: str, b: str) -> bool:
     return letters and (swapped or left[1:] == right[1:])
 
 
-def _importer() -> types.FrameType | None:
-    """The frame whose import statement asks a module for a name, or None."""
-    frame: types.FrameType | None = sys._getframe(4)
+def _importer(frame: types.FrameType | None) -> types.FrameType | None:
+    """The frame whose import statement asks a module for a name, or None.
+
+    Args:
+        frame: The one that asks: that of the statement, or of the import system.
+    """
     while frame is not None and frame.f_code.co_filename.startswith("<frozen imp"):
         frame = frame.f_back
     if frame is None or frame.f_lasti < 0:
@@ -122,19 +124,23 @@ def _importer() -> types.FrameType | None:
 
 
 def stand_in(
-    name: str, known: Iterable[str], made: AbsentName | None = None
+    name: str,
+    known: Iterable[str],
+    asking: types.FrameType | None,
+    made: AbsentName | None = None,
 ) -> AbsentName | None:
-    """The stand-in for a name, where who asks ``Facade.__getattr__`` shall have one.
+    """The stand-in for a name, where who asks a module for it shall have one.
 
     Args:
         name: The full name, which is not there.
         known: The names that its module has.
+        asking: The frame that asks.
         made: The stand-in of an earlier import.
 
     Returns:
         The stand-in, with a warning at the first import; None where the lookup fails.
     """
-    importer = _importer()
+    importer = _importer(asking)
     if importer is None or expects_import_error(importer):
         return None
     if made is not None:

@@ -39,6 +39,7 @@ _GENERATED = (
     "application_runtime functional grad_util pipelining popdatastream popfloat "
     "pophash popit popnn popops poprand poputil sendrecv"
 ).split()
+_REDUCTION = renamed("ipu.gradient_accumulation", "GradientAccumulationReductionMethod")
 _FIRST_PIPELINES = renamed(
     "ipu.drop_in.first_keras",
     "PipelineModel SequentialPipelineModel PipelineSequential PipelinedModel",
@@ -75,6 +76,14 @@ IPU: dict[str, Entry] = {
             **_FIRST_PIPELINES,
         },
     ),
+    **{
+        f"{_ROOT}.{name}": Entry((f"ipu.{name.rpartition('.')[2]}",), _REDUCTION)
+        for name in (
+            "optimizers",
+            "optimizers.gradient_accumulation_optimizer",
+            "gradient_accumulation_optimizer",
+        )
+    },
     f"{_ROOT}.keras.model": Entry(
         (), renamed("ipu.drop_in.first_keras", "Model Sequential")
     ),

@@ -103,16 +103,16 @@ class Facade(types.ModuleType):
             raise AttributeError(name)
         value = self._find(name)
         if value is _ABSENT:
-            return self._missing(name)
+            return self._missing(name, sys._getframe().f_back)
         self.__dict__[name] = value
         return value
 
-    def _missing(self, name: str) -> _absent.AbsentName:
+    def _missing(self, name: str, asking: types.FrameType | None) -> _absent.AbsentName:
         """A stand-in for a name, where an import statement asks for it."""
         full = f"{self.__name__}.{name}"
         known = () if name.startswith("_") else self.__all__
         made: dict[str, _absent.AbsentName] = self.__dict__["_stand_ins"]
-        found = _absent.stand_in(full, known, made.get(name))
+        found = _absent.stand_in(full, known, asking, made.get(name))
         if found is None:
             raise MissingNameError(full, known)
         made[name] = found
