@@ -292,6 +292,20 @@ def test_a_trace_of_recorded_times(tmp_path: Path) -> None:
     ]
 
 
+def test_arrows_of_a_trace_stay_in_their_run(tmp_path: Path) -> None:
+    """A pipeline that ran twice has two ways of each micro-batch."""
+    once = recorded(ipu.Timetable("1F1B", 2, micro_batches=3))
+    again = [(*row[:4], row[4] + 10**9, row[5] + 10**9) for row in once]
+    table = ipu.Timetable("1F1B", 2, micro_batches=3, recorded=[*once, *again])
+    arrows = [e for e in load_trace(table, tmp_path) if e["ph"] in "stf"]
+    ways: dict[int, list[float]] = {}
+    for arrow in arrows:
+        ways.setdefault(arrow["id"], []).append(arrow["ts"])
+    assert len(ways) == 6
+    assert all(max(times) - min(times) < 5e5 for times in ways.values())
+    assert sum(arrow["ph"] == "s" for arrow in arrows) == 6
+
+
 # --- matplotlib -----------------------------------------------------------------------
 
 

@@ -17,12 +17,6 @@ typedef struct py_schedule {
 
 _Static_assert(sizeof(ipu_action) == 4 * sizeof(uint32_t), "a row of four numbers");
 
-static const char letters[] = {
-#define X(name, letter) letter,
-    IPU_ACTION_LIST(X)
-#undef X
-};
-
 static ipu_py_state *
 state_of(PyObject *self)
 {
@@ -277,13 +271,11 @@ schedule_actions(PyObject *self, PyObject *argument)
 static int
 parse_routine(int letter, PyObject *stage, ipu_routine *out)
 {
-    const char *found = memchr(letters, letter, sizeof(letters));
-    if (found == NULL) {
+    if (letter > 127 || !ipu_action_of_letter((char)letter, &out->kind)) {
         PyErr_Format(PyExc_ValueError, "an action is 'F', 'B', 'I' or 'W', not '%c'",
                      letter);
         return -1;
     }
-    out->kind = (ipu_action_kind)(found - letters);
     return parse_number(stage, "a stage", &out->stage);
 }
 

@@ -46,34 +46,23 @@ is_alone_in_turn(const ipu_schedule_request *request, uint32_t ipus, uint32_t *s
 {
     for (uint32_t s = 0; s < request->stage_count; s++) {
         *stage = s;
-        if (request->ipus[s] != s % ipus ||
-            (request->positions != NULL && request->positions[s] != s)) {
+        if (request->ipus[s] != s % ipus || ipu__schedule_position(request, s) != s) {
             return false;
         }
     }
     return true;
 }
 
-static uint32_t
-count_ipus(const ipu_schedule_request *request)
-{
-    uint32_t count = 0;
-    for (uint32_t s = 0; s < request->stage_count; s++) {
-        count = request->ipus[s] + 1 > count ? request->ipus[s] + 1 : count;
-    }
-    return count;
-}
-
 ipu_status
 ipu__lines_overlap(ipu_ctx *ctx, ipu_schedule_id id,
-                   const ipu_schedule_request *request, uint32_t position_count,
+                   const ipu_schedule_request *request, ipu__schedule_size size,
                    uint32_t *out)
 {
     *out = 1;
     if (id != IPU_SCHEDULE_INTERLEAVED_ONE_FORWARD_ONE_BACKWARD) {
         return IPU_OK;
     }
-    uint32_t ipus = count_ipus(request);
+    uint32_t ipus = size.ipus;
     uint32_t stage;
     IPU_FAIL_IF(
         ctx, !is_alone_in_turn(request, ipus, &stage), FAILED_PRECONDITION,
@@ -82,16 +71,14 @@ ipu__lines_overlap(ipu_ctx *ctx, ipu_schedule_id id,
         "%u, but it is on IPU %u%s. Change the device mapping, or use the "
         "schedule '1F1B'.",
         ipus, stage, stage % ipus, request->ipus[stage],
-        request->positions != NULL && request->positions[stage] != stage
-            ? ", beside another one"
-            : "");
+        ipu__schedule_position(request, stage) == stage ? "" : ", beside another one");
     IPU_FAIL_IF(
-        ctx, position_count % ipus != 0, FAILED_PRECONDITION,
+        ctx, size.positions % ipus != 0, FAILED_PRECONDITION,
         "The pipelining schedule 'Interleaved1F1B' needs as many stages on each "
         "IPU, but got %u stages for %u IPUs. Change the number of stages, or use "
         "the schedule '1F1B'.",
-        position_count, ipus);
-    *out = position_count > ipus ? ipus : 1;
+        size.positions, ipus);
+    *out = size.positions > ipus ? ipus : 1;
     return IPU_OK;
 }
 

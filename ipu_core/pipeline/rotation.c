@@ -12,12 +12,6 @@
 
 #include <stdlib.h>
 
-static uint32_t
-position_of(const ipu_schedule_request *request, uint32_t stage)
-{
-    return request->positions == NULL ? stage : request->positions[stage];
-}
-
 /* Marks the distances of passes that one IPU makes: micro-batches so far apart would
  * meet there. */
 static ipu_status
@@ -35,8 +29,8 @@ mark_conflicts(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t passe
                 "stages on one IPU, but stages %u and %u are both on IPU %u. Map "
                 "each stage to an IPU of its own, or use the schedule 'Grouped'.",
                 a, b, request->ipus[a]);
-            uint32_t from = position_of(request, a);
-            uint32_t to = position_of(request, b);
+            uint32_t from = ipu__schedule_position(request, a);
+            uint32_t to = ipu__schedule_position(request, b);
             is_conflict[(to + passes - from) % passes] = true;
             if (request->is_training) {
                 uint32_t back = passes - 1 - to;
@@ -89,10 +83,10 @@ find_offsets(ipu_ctx *ctx, ipu_schedule_id id, const ipu_schedule_request *reque
 
 ipu_status
 ipu__rotation_overlap(ipu_ctx *ctx, ipu_schedule_id id,
-                      const ipu_schedule_request *request, uint32_t position_count,
+                      const ipu_schedule_request *request, ipu__schedule_size size,
                       uint32_t *out)
 {
-    uint32_t passes = ipu__schedule_passes(position_count, request->is_training);
+    uint32_t passes = ipu__schedule_passes(size.positions, request->is_training);
     uint32_t *offsets = NULL;
     IPU_TRY(ipu_alloc(ctx, passes * sizeof(uint32_t), &offsets));
     ipu_status status = find_offsets(ctx, id, request, passes, offsets, out);

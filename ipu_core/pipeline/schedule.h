@@ -29,6 +29,10 @@ typedef enum ipu_action_kind {
         IPU_ACTION_KIND_COUNT
 } ipu_action_kind;
 
+/* The letter of a kind, and the kind of a letter: false where it is none. */
+char ipu_action_letter(ipu_action_kind kind);
+bool ipu_action_of_letter(char letter, ipu_action_kind *out);
+
 /* X(ID, "name") */
 #define IPU_SCHEDULE_LIST(X) \
     X(GROUPED, "Grouped") \

@@ -30,17 +30,11 @@ typedef struct proof {
     uint32_t woken_count;
 } proof;
 
-static const char letters[] = {
-#define X(name, letter) letter,
-    IPU_ACTION_LIST(X)
-#undef X
-};
-
 static const char *
 action_text(const ipu_action *action, char *text)
 {
-    snprintf(text, ACTION_TEXT, "%c%u(%u)", letters[action->kind], action->stage,
-             action->micro_batch);
+    snprintf(text, ACTION_TEXT, "%c%u(%u)", ipu_action_letter(action->kind),
+             action->stage, action->micro_batch);
     return text;
 }
 
@@ -204,7 +198,8 @@ check_counts(ipu_ctx *ctx, const proof *proof)
             }
             uint32_t done = *done_of(proof, s, (ipu_action_kind)kind);
             IPU_FAIL_IF(ctx, done < schedule->micro_batches, INVALID_ARGUMENT,
-                        "%c%u(%u) is missing", letters[kind], s, done);
+                        "%c%u(%u) is missing", ipu_action_letter((ipu_action_kind)kind),
+                        s, done);
         }
     }
     return IPU_OK;

@@ -25,11 +25,23 @@ ipu__schedule_passes(uint32_t position_count, bool is_training)
     return is_training ? 2 * position_count : position_count;
 }
 
+static inline uint32_t
+ipu__schedule_position(const ipu_schedule_request *request, uint32_t stage)
+{
+    return request->positions == NULL ? stage : request->positions[stage];
+}
+
+/* How many positions stages stand at, and the highest IPU, plus 1. */
+typedef struct ipu__schedule_size {
+    uint32_t positions;
+    uint32_t ipus;
+} ipu__schedule_size;
+
 /* Grouped, Interleaved and Sequential (rotation.c): a micro-batch makes one pass in
  * each time step and never waits. */
 ipu_status ipu__rotation_overlap(ipu_ctx *ctx, ipu_schedule_id id,
                                  const ipu_schedule_request *request,
-                                 uint32_t position_count, uint32_t *out);
+                                 ipu__schedule_size size, uint32_t *out);
 ipu_status ipu__rotation_build(ipu_ctx *ctx, ipu_schedule_id id,
                                const ipu_schedule_request *request,
                                ipu_schedule *schedule);
@@ -37,7 +49,7 @@ ipu_status ipu__rotation_build(ipu_ctx *ctx, ipu_schedule_id id,
 /* The others (lines.c): stages work through sequences of their own as data comes. */
 ipu_status ipu__lines_overlap(ipu_ctx *ctx, ipu_schedule_id id,
                               const ipu_schedule_request *request,
-                              uint32_t position_count, uint32_t *out);
+                              ipu__schedule_size size, uint32_t *out);
 ipu_status ipu__lines_build(ipu_ctx *ctx, ipu_schedule_id id, ipu_schedule *schedule);
 
 #endif

@@ -30,6 +30,22 @@ static const char letters[] = {
 #undef X
 };
 
+char
+ipu_action_letter(ipu_action_kind kind)
+{
+    return letters[kind];
+}
+
+bool
+ipu_action_of_letter(char letter, ipu_action_kind *out)
+{
+    const char *found = memchr(letters, letter, sizeof(letters));
+    if (found != NULL) {
+        *out = (ipu_action_kind)(found - letters);
+    }
+    return found != NULL;
+}
+
 /* --- printing -------------------------------------------------------------------- */
 
 static uint32_t
@@ -303,12 +319,12 @@ parse_header(parser *parser, header *header)
 static ipu_status
 parse_action(parser *parser, uint32_t time, ipu_action *out)
 {
-    const char *letter = memchr(letters, *parser->at, sizeof(letters));
-    IPU_FAIL_IF(parser->ctx, letter == NULL, INVALID_ARGUMENT,
+    *out = (ipu_action){.time = time};
+    IPU_FAIL_IF(parser->ctx, !ipu_action_of_letter(*parser->at, &out->kind),
+                INVALID_ARGUMENT,
                 "line %u of the schedule: expected an action at '%.20s'", parser->line,
                 parser->at);
     parser->at++;
-    *out = (ipu_action){.kind = (ipu_action_kind)(letter - letters), .time = time};
     IPU_TRY(parse_number(parser, UINT32_MAX, &out->stage));
     IPU_TRY(expect(parser, "("));
     IPU_TRY(parse_number(parser, UINT32_MAX, &out->micro_batch));

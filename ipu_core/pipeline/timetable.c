@@ -28,47 +28,40 @@ find_name(ipu_ctx *ctx, const char *name, ipu_schedule_id *out)
 #undef X
 }
 
-static uint32_t
-position_of(const ipu_schedule_request *request, uint32_t stage)
-{
-    return request->positions == NULL ? stage : request->positions[stage];
-}
-
-/* Checks what does not depend on the schedule, and counts positions and IPUs. */
+/* Checks what does not depend on the schedule. */
 static ipu_status
-count_positions(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t *positions,
-                uint32_t *ipus)
+measure_request(ipu_ctx *ctx, const ipu_schedule_request *request,
+                ipu__schedule_size *out)
 {
     uint32_t count = request->stage_count;
     IPU_FAIL_IF(ctx, count == 0, VALUE, "a pipeline needs at least one stage");
     IPU_FAIL_IF(ctx, count > IPU_SCHEDULE_MAX_STAGES, VALUE,
                 "a pipeline has at most %d stages, but got %u", IPU_SCHEDULE_MAX_STAGES,
                 count);
-    *positions = 0;
-    *ipus = 0;
+    *out = (ipu__schedule_size){0, 0};
     for (uint32_t s = 0; s < count; s++) {
         uint32_t ipu = request->ipus[s];
-        uint32_t position = position_of(request, s);
+        uint32_t position = ipu__schedule_position(request, s);
         IPU_FAIL_IF(ctx, ipu >= IPU_SCHEDULE_MAX_IPUS, VALUE,
                     "stage %u is mapped to IPU %u, but there are at most %d", s, ipu,
                     IPU_SCHEDULE_MAX_IPUS);
         IPU_FAIL_IF(ctx, position >= count, VALUE,
                     "stage %u stands at position %u of %u stages", s, position, count);
-        *ipus = ipu + 1 > *ipus ? ipu + 1 : *ipus;
-        *positions = position + 1 > *positions ? position + 1 : *positions;
+        out->ipus = ipu + 1 > out->ipus ? ipu + 1 : out->ipus;
+        out->positions = position + 1 > out->positions ? position + 1 : out->positions;
     }
     bool *is_taken = NULL;
     IPU_TRY(ipu_alloc(ctx, count * sizeof(bool), &is_taken));
     for (uint32_t s = 0; s < count; s++) {
-        is_taken[position_of(request, s)] = true;
+        is_taken[ipu__schedule_position(request, s)] = true;
     }
     uint32_t missing = 0;
-    while (missing < *positions && is_taken[missing]) {
+    while (missing < out->positions && is_taken[missing]) {
         missing++;
     }
     ipu_free(ctx, is_taken, count * sizeof(bool));
-    IPU_FAIL_IF(ctx, missing < *positions, VALUE,
-                "no stage stands at position %u of %u", missing, *positions);
+    IPU_FAIL_IF(ctx, missing < out->positions, VALUE,
+                "no stage stands at position %u of %u", missing, out->positions);
     return IPU_OK;
 }
 
@@ -76,14 +69,13 @@ static ipu_status
 find_overlap(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule_id *id,
              uint32_t *out)
 {
-    uint32_t positions = 0;
-    uint32_t ipus = 0;
+    ipu__schedule_size size = {0, 0};
     IPU_TRY(find_name(ctx, request->name, id));
-    IPU_TRY(count_positions(ctx, request, &positions, &ipus));
+    IPU_TRY(measure_request(ctx, request, &size));
     if (*id <= IPU_SCHEDULE_SEQUENTIAL) {
-        return ipu__rotation_overlap(ctx, *id, request, positions, out);
+        return ipu__rotation_overlap(ctx, *id, request, size, out);
     }
-    return ipu__lines_overlap(ctx, *id, request, positions, out);
+    return ipu__lines_overlap(ctx, *id, request, size, out);
 }
 
 ipu_status
@@ -141,14 +133,13 @@ ipu_schedule_check_count(ipu_ctx *ctx, const ipu_schedule_request *request)
 ipu_status
 ipu__schedule_new(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule **out)
 {
-    uint32_t positions = 0;
-    uint32_t ipus = 0;
+    ipu__schedule_size size = {0, 0};
     *out = NULL;
-    IPU_TRY(count_positions(ctx, request, &positions, &ipus));
+    IPU_TRY(measure_request(ctx, request, &size));
     ipu_schedule *schedule = NULL;
     IPU_TRY(ipu_alloc(ctx, sizeof(*schedule), &schedule));
     schedule->stage_count = request->stage_count;
-    schedule->position_count = positions;
+    schedule->position_count = size.positions;
     schedule->micro_batches = request->micro_batches;
     schedule->is_training = request->is_training;
     char *name = NULL;
@@ -160,13 +151,14 @@ ipu__schedule_new(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedul
     if (ipu_alloc(ctx, per_stage, &schedule->ipus) != IPU_OK ||
         ipu_alloc(ctx, per_stage, &schedule->positions) != IPU_OK ||
         ipu_alloc(ctx, per_stage, &schedule->stash_depths) != IPU_OK ||
-        ipu_alloc(ctx, ipus * sizeof(ipu_action_list), &schedule->lists) != IPU_OK) {
+        ipu_alloc(ctx, size.ipus * sizeof(ipu_action_list), &schedule->lists) !=
+            IPU_OK) {
         goto failed;
     }
-    schedule->ipu_count = ipus;
+    schedule->ipu_count = size.ipus;
     for (uint32_t s = 0; s < request->stage_count; s++) {
         schedule->ipus[s] = request->ipus[s];
-        schedule->positions[s] = position_of(request, s);
+        schedule->positions[s] = ipu__schedule_position(request, s);
     }
     *out = schedule;
     return IPU_OK;

@@ -85,11 +85,15 @@ def _passes(timetable: Timetable, boxes: Iterable[Box]) -> Iterator[_Event]:
 
 def _arrows(timetable: Timetable, boxes: Iterable[Box]) -> Iterator[_Event]:
     """From each pass of a micro-batch to the next one, weight parts left aside."""
-    ways: dict[int, list[Box]] = {}
+    ways: dict[tuple[int, int], list[Box]] = {}
+    runs: dict[tuple[str, int, int], int] = {}
     for box in boxes:
         if box.kind != "W":
-            ways.setdefault(box.micro_batch, []).append(box)
-    for micro_batch, way in ways.items():
+            # a recorded pipeline may have run several times
+            this = (box.kind, box.stage, box.micro_batch)
+            runs[this] = runs.get(this, -1) + 1
+            ways.setdefault((runs[this], box.micro_batch), []).append(box)
+    for number, ((_, micro_batch), way) in enumerate(ways.items()):
         way.sort(key=lambda box: (box.begin, box.stage))
         for i, box in enumerate(way):
             phase = "s" if i == 0 else "f" if i == len(way) - 1 else "t"
@@ -97,7 +101,7 @@ def _arrows(timetable: Timetable, boxes: Iterable[Box]) -> Iterator[_Event]:
                 "ph": phase,
                 "pid": 1,
                 "tid": box.ipu,
-                "id": micro_batch,
+                "id": number,
                 "name": f"micro-batch {micro_batch}",
                 "cat": "micro-batch",
                 "ts": box.begin,
