@@ -540,6 +540,26 @@ def test_the_next_fit_works_after_data_that_end() -> None:
     fit_small(model)
 
 
+@pytest.mark.parametrize("mapping", [[0, 0, 0, 0], [0, 0, 1, 1], [0, 1, 0, 1]])
+@pytest.mark.parametrize("schedule", list(Schedule))
+def test_several_stages_on_an_ipu(schedule: Any, mapping: list[int]) -> None:
+    """A value may be read last by what comes first in the order of stages."""
+    if schedule is Schedule.Interleaved:
+        pytest.skip("not for several stages on one IPU")
+    deals_out = schedule is Schedule.InterleavedOneForwardOneBackward
+    if deals_out and mapping == [0, 0, 1, 1]:
+        pytest.skip("stages are dealt out in turn")
+
+    def deep() -> tuple[Any, list[int]]:
+        layers = [Dense(5, "tanh") for _ in range(3)]
+        return keras.Sequential([*layers, Dense(3, "softmax")]), [0, 1, 2, 3]
+
+    one = train(deep, accumulated(steps=8))
+    configure(max(mapping) + 1)
+    options = {"device_mapping": mapping, "pipeline_schedule": schedule}
+    assert_same(one, train(deep, staged(steps=8, **options)))
+
+
 def test_the_timetable_of_a_model() -> None:
     model = small(k=8)
     table = model.pipeline_schedule()

@@ -125,13 +125,23 @@ slots_between(const ipu__pipe *p, uint32_t from, uint32_t to, uint32_t *out)
                               p->routines[to].what, out);
 }
 
+/* A ring for a value that routine `from` writes and those of `count` crossings read
+ * which are on stream `stream`. */
 static ipu_status
-new_ring(ipu__pipe *p, uint32_t root, uint32_t from, uint32_t to, int32_t *out)
+new_ring(ipu__pipe *p, uint32_t from, uint32_t stream, const ipu__crossing *first,
+         size_t count, int32_t *out)
 {
     lowering *l = p->l;
-    uint32_t depth;
-    IPU_TRY(slots_between(p, from, to, &depth));
-    ipu__lower_enter_stream(l, p->routines[to].stream);
+    uint32_t root = first->root;
+    uint32_t depth = 1;
+    for (size_t i = 0; i < count; i++) { /* any of them may be the last to read */
+        uint32_t slots = 0;
+        if (p->routines[first[i].to].stream == stream && first[i].to != from) {
+            IPU_TRY(slots_between(p, from, first[i].to, &slots));
+        }
+        depth = slots > depth ? slots : depth;
+    }
+    ipu__lower_enter_stream(l, stream);
     ipu_status status =
         ipu__lower_new_ring(l, bytes_of(l, (ipu_value){root}), depth, out);
     ipu__lower_enter_stream(l, p->around);
@@ -180,7 +190,7 @@ plan_value(ipu__pipe *p, ipu__crossing *first, size_t count)
             writer = first[i].to;
         }
         if (stream == home || last > i) {
-            IPU_TRY(new_ring(p, first->root, writer, first[last].to, &first[i].buffer));
+            IPU_TRY(new_ring(p, writer, stream, first, count, &first[i].buffer));
         }
     }
     return IPU_OK;
