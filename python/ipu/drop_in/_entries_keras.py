@@ -8,18 +8,8 @@ from ipu.drop_in._entries import Entry, entry, renamed
 __all__ = ["KERAS", "extensions"]
 
 _INS = "ipu.drop_in.stand_ins"
-_ASSIGNMENT = "ipu.keras.engine.stage_assignment"
-_STAGE = {
-    **renamed("ipu.keras", "PipelineStage ReplicatedMetricReductionMethod"),
-    **renamed(
-        _ASSIGNMENT,
-        "FunctionalLayerPipelineStageAssignment ModelLayerPipelineStageAssignment "
-        "SequentialLayerPipelineStageAssignment "
-        "FunctionalNestedModelPipelineStageAssignment "
-        "NestedModelPipelineStageAssignment "
-        "SequentialNestedModelPipelineStageAssignment",
-    ),
-}
+_EXTENSIONS = entry("ipu.keras.extensions")
+_REDUCTION = Entry((), renamed("ipu.keras.losses", "ReductionV2=Reduction"))
 # the files of layers and policies that test files import from
 _PREPROCESSING = (
     "category_crossing category_encoding discretization hashing image_preprocessing "
@@ -35,18 +25,11 @@ _PRECISION = (
 
 def extensions(root: str) -> dict[str, Entry]:
     """The modules of the IPU extensions of models, below ``root``."""
-    modules = {
-        root: Entry((_ASSIGNMENT,), _STAGE),
-        f"{root}.pipeline_stage_assignment": Entry((_ASSIGNMENT,), _STAGE),
-    }
-    for name in ("Functional", "Model", "Sequential"):
-        modules[f"{root}.{name.lower()}_extensions"] = Entry(
-            (), {**_STAGE, f"{name}Extension": f"ipu.keras.models:{name}"}
-        )
-    return modules
-
-
-_REDUCTION = Entry((), renamed("ipu.keras.losses", "ReductionV2=Reduction"))
+    names = (
+        "functional_extensions model_extensions sequential_extensions "
+        "pipeline_stage_assignment"
+    ).split()
+    return {root: _EXTENSIONS, **{f"{root}.{name}": _EXTENSIONS for name in names}}
 
 
 def _layers(*names: str) -> dict[str, Entry]:
@@ -80,7 +63,12 @@ KERAS: dict[str, Entry] = {
     "keras.optimizer_v2.gradient_descent": Entry(
         (), renamed("ipu.keras.optimizers", "SGD")
     ),
-    "keras.optimizer_v2.adam": Entry((), renamed("ipu.keras.optimizers", "Adam")),
+    **{
+        f"keras.optimizer_v2.{name.lower()}": Entry(
+            (), renamed("ipu.keras.optimizers", name)
+        )
+        for name in ("Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam")
+    },
     "keras.optimizer_v2.rmsprop": Entry(
         (), renamed("ipu.keras.optimizers", "RMSprop RMSProp=RMSprop")
     ),
@@ -119,7 +107,7 @@ KERAS: dict[str, Entry] = {
     "keras.saving.saved_model": Entry(),
     "keras.saving.saved_model_experimental": Entry(),
     "keras.saving.saving_utils": Entry(),
-    "keras.ipu": Entry((), _STAGE),
+    "keras.ipu": _EXTENSIONS,
     **extensions("keras.ipu.extensions"),
     "keras.ipu.layers": Entry(),
     "keras.ipu.optimizers": Entry(),
