@@ -29,14 +29,14 @@ def small_data(monkeypatch):
 
 
 def test_cells_run_in_order(small_data, tmp_path, capsys):
-    assert len(CELLS) == 6
+    assert len(CELLS) == 7
     printed, names = [], {"__name__": "__main__"}
     for number, cell in enumerate(CELLS):
         file = tmp_path / f"cell_{number}.py"
         file.write_text(cell)
         exec(compile(cell, str(file), "exec"), names)
         printed.append(capsys.readouterr().out)
-    first, loop, function, tape, thread, speed = printed
+    first, loop, function, tape, thread, speed, pipeline = printed
     assert first.count("Epoch") == 2 and names["history"].history["loss"][-1] < 1
     losses = [float(line.removeprefix("loss ")) for line in loop.splitlines()]
     assert len(losses) == 5 and losses[-1] < losses[0] / 2
@@ -45,3 +45,5 @@ def test_cells_run_in_order(small_data, tmp_path, capsys):
     assert float(tape) == pytest.approx(6 + np.cos(3.0), rel=1e-6)
     assert thread.startswith("1000 losses, the last ")
     assert float(speed) > 0
+    assert "The slowest stage costs" in pipeline and "Epoch 1/1" in pipeline
+    assert "Interleaved: training of 2 stages on 2 IPUs, 8 micro-batches" in pipeline

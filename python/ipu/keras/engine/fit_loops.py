@@ -219,7 +219,7 @@ _NAMES = {"train": "training", "test": "the evaluation", "predict": "the predict
 
 def _batch_size(spec: Nest) -> Any:
     shape = tf.nest.flatten(spec)[0].shape
-    return shape[0] if shape else None
+    return shape[0] if shape is not None and shape.rank else None
 
 
 def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:

@@ -76,12 +76,11 @@ class Stages:
         """The stage of a unit that none was assigned to: that of its call, else that
         in which the layer was made."""
         layer, node = unit
-        is_call = node is not None and self._stage_kind != "Sequential"
-        stage = node.pipeline_stage if is_call and node else layer._pipeline_stage
-        if self._stages_reset:
-            stage = None
+        stage = layer._pipeline_stage
+        if node is not None and self._stage_kind != "Sequential":
+            stage = node.pipeline_stage
         if not is_nested(unit):
-            return stage
+            return None if self._stages_reset else stage
         inner: Stages = layer  # type: ignore[assignment]
         tree = inner._stage_tree()
         return (
