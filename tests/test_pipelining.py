@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -131,6 +132,7 @@ def train(
     count: int,
     repeats: int,
     optimizer: Callable[[], Any],
+    records: bool = False,
     **options: Any,
 ) -> list[np.ndarray]:
     """What a pipeline leaves."""
@@ -156,8 +158,9 @@ def train(
 
     assert infeed.initializer is None
     run()
-    run()
     programs.append(next(iter(run._cache.values())).traced.program)
+    programs[-1].records = records
+    run()
     return values(model, outfeed.dequeue()[0])
 
 
@@ -270,6 +273,26 @@ def test_bits_under_recomputation(
     expected = plain(make, 8, 2, adam)
     attach(4, allow_recompute=True)
     same(train(make, 8, 2, adam, recomputation_mode=mode), expected)
+
+
+def test_what_ran_is_recorded() -> None:
+    attach(2)
+    train(MODELS["two"], 8, 2, adam)
+    assert programs[-1].recorded == []
+    train(MODELS["two"], 8, 2, adam, records=True)
+    actions = programs[-1].recorded
+    assert len(actions) == 2 * 2 * 8
+    for ipu_number in range(2):
+        own = [a for a in actions if a[0] == ipu_number]
+        assert all(a[4] <= a[5] for a in own)
+        assert all(a[5] <= b[4] for a, b in itertools.pairwise(own))
+    ends = {a[1:4]: a[5] for a in actions}
+    assert all(ends["F", 0, m] < ends["F", 1, m] for m in range(8))
+    table = ipu.Timetable(
+        PipelineSchedule.Grouped, 2, [0, 1], 8, training=True, recorded=actions
+    )
+    assert table.recorded_idle_share is not None
+    assert 0 <= table.recorded_idle_share < 1
 
 
 def test_recomputation_saves_memory() -> None:

@@ -9,6 +9,7 @@
 
 #include "base/lock.h"
 #include "passes/passes.h"
+#include "pipeline/schedule.h"
 
 typedef struct py_program {
     PyObject_HEAD
@@ -19,6 +20,7 @@ typedef struct py_program {
     ipu_lock lock;          /* protects: is_running */
     pthread_cond_t ended;
     bool is_running;     /* by a thread, which executor and stats belong to */
+    bool records;        /* when actions run */
     ipu_run_stats stats; /* of the last run */
 } py_program;
 
@@ -265,6 +267,9 @@ program_run(PyObject *object, PyObject *inputs)
         status = ipu_executor_set_pool(&ctx, self->executor, pool);
         ipu_executor_set_slack(self->executor, buffers.is_tensor, true);
         if (status == IPU_OK) {
+            status = ipu_executor_record(&ctx, self->executor, self->records);
+        }
+        if (status == IPU_OK) {
             status = ipu_executor_run(&ctx, self->executor, buffers.input_data,
                                       buffers.output_data, cancel, &self->stats);
         }
@@ -339,6 +344,64 @@ program_get_streams(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyObject *
+program_get_records(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(((py_program *)object)->records);
+}
+
+static int
+program_set_records(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    int on = value == NULL ? 0 : PyObject_IsTrue(value);
+    ((py_program *)object)->records = on > 0;
+    return on < 0 ? -1 : 0;
+}
+
+#define X(name, letter) [IPU_ACTION_##name] = letter,
+static const int letters[IPU_ACTION_KIND_COUNT] = {IPU_ACTION_LIST(X)};
+#undef X
+
+/* The actions of one stream, behind those that the list has. */
+static int
+append_actions(const py_program *self, uint32_t number, PyObject *list)
+{
+    const ipu_stream *stream = &self->program->streams.items[number];
+    const ipu_span *spans =
+        self->executor == NULL ? NULL : ipu_executor_spans(self->executor, number);
+    for (size_t i = stream->entry; spans != NULL && i < stream->instructions.count;
+         i++) {
+        const ipu_instruction *action = &stream->instructions.items[i];
+        if (action->kind != IPU_INSTRUCTION_ACTION) {
+            continue;
+        }
+        const ipu_span *span = &spans[i - stream->entry];
+        PyObject *one = Py_BuildValue(
+            "(ICiIKK)", (unsigned)stream->ipu, letters[action->action],
+            (int)action->placement.stage, (unsigned)action->micro_batch,
+            (unsigned long long)span->begin_ns, (unsigned long long)span->end_ns);
+        int appended = one == NULL ? -1 : PyList_Append(list, one);
+        Py_XDECREF(one);
+        if (appended < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static PyObject *
+program_get_recorded(PyObject *object, void *Py_UNUSED(closure))
+{
+    const py_program *self = (const py_program *)object;
+    PyObject *list = PyList_New(0);
+    for (uint32_t i = 0; list != NULL && i < self->program->streams.count; i++) {
+        if (append_actions(self, i, list) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *
 program_get_stats(PyObject *object, void *Py_UNUSED(closure))
 {
     const ipu_run_stats *s = &((py_program *)object)->stats;
@@ -398,6 +461,12 @@ static PyGetSetDef program_getset[] = {
     {"memory_report", program_get_memory, NULL,
      "A dict: slab_bytes, peak_live_bytes, peak_at (instruction of the first stream), "
      "constant_bytes, workspace_bytes (of each worker).",
+     NULL},
+    {"records", program_get_records, program_set_records,
+     "Whether the next runs record when a pipeline's actions ran.", NULL},
+    {"recorded", program_get_recorded, NULL,
+     "What the last execution of a pipeline recorded: (ipu, kind, stage, micro-batch, "
+     "begin, end) of each action, times in ns; empty where nothing was.",
      NULL},
     {"streams", program_get_streams, NULL,
      "A dict for each stream: ipu (of a pipeline's stream; else -1), slab_bytes, "

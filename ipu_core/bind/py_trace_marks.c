@@ -93,3 +93,114 @@ ipu_py_trace_get_ordinal(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyLong_FromLongLong(ipu_py_trace_of(object)->next_ordinal);
 }
+
+/* --- what a block captures -------------------------------------------------------- */
+
+typedef struct captures {
+    const ipu_graph *graph;
+    ipu_block block;
+    const ipu_value *allowed;
+    uint32_t allowed_count;
+} captures;
+
+/* Whether a value comes from outside of the block and is no constant. */
+static bool
+is_captured(const captures *c, ipu_value value)
+{
+    const ipu_value_data *data = ipu_value_of(c->graph, value);
+    const ipu_node_data *node = ipu_producer_of(c->graph, value);
+    ipu_block at = data->block;
+    while (at.index != c->block.index &&
+           ipu_is_node(ipu_block_of(c->graph, at)->owner)) {
+        at = ipu_node_of(c->graph, ipu_block_of(c->graph, at)->owner)->block;
+    }
+    if (at.index == c->block.index) {
+        return false;
+    }
+    while (node != NULL && node->op == IPU_OP_ID_BROADCAST) {
+        node = ipu_producer_of(c->graph, node->inputs[0]);
+    }
+    if (node != NULL &&
+        (node->op == IPU_OP_ID_CONSTANT || node->op == IPU_OP_ID_HELD)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < c->allowed_count; i++) {
+        if (c->allowed[i].index == value.index) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The first such value that a node of `block`, or of a block in it, uses. */
+static ipu_value
+find_captured(const captures *c, ipu_block block)
+{
+    for (ipu_node n = ipu_block_first(c->graph, block); ipu_is_node(n);
+         n = ipu_node_next(c->graph, n)) {
+        const ipu_node_data *node = ipu_node_of(c->graph, n);
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            if (is_captured(c, node->inputs[i])) {
+                return node->inputs[i];
+            }
+        }
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            ipu_value found = find_captured(c, ipu_node_block(node, k));
+            if (found.index != IPU_NO_INDEX) {
+                return found;
+            }
+        }
+    }
+    return IPU_NO_VALUE;
+}
+
+static PyObject *
+describe(const ipu_graph *graph, ipu_value value)
+{
+    const ipu_node_data *node = ipu_producer_of(graph, value);
+    char type[128];
+    ipu_type_print(&ipu_value_of(graph, value)->type, type, sizeof(type));
+    if (node == NULL) {
+        return PyUnicode_FromFormat("(an argument, %s)", type);
+    }
+    return PyUnicode_FromFormat(
+        "(%s, %s, made at %s:%d)", ipu_op_info_of(node->op)->name, type,
+        node->source.file == NULL ? "an unknown line" : node->source.file,
+        (int)node->source.line);
+}
+
+PyObject *
+ipu_py_trace_captured(PyObject *object, PyObject *args)
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(object));
+    const ipu_graph *graph = ipu_py_trace_of(object)->graph;
+    unsigned block;
+    PyObject *sequence;
+    PyObject *result = NULL;
+    captures c = {.graph = graph};
+    if (!PyArg_ParseTuple(args, "IO:captured", &block, &sequence)) {
+        return NULL;
+    }
+    if (block >= graph->blocks.count) {
+        PyErr_SetString(PyExc_ValueError, "there is no such block");
+        return NULL;
+    }
+    c.block = (ipu_block){block};
+    ipu_py_tensor **tensors = ipu_py_tensors(state, sequence, &c.allowed_count);
+    ipu_value *allowed =
+        tensors == NULL ? NULL : PyMem_Malloc((c.allowed_count + 1) * sizeof(*allowed));
+    c.allowed = allowed;
+    if (tensors == NULL) {
+        return NULL;
+    }
+    if (allowed == NULL) {
+        PyErr_NoMemory();
+    } else if (ipu_py_trace_values(state, tensors, c.allowed_count, allowed) == 0) {
+        ipu_value found = find_captured(&c, c.block);
+        result =
+            found.index == IPU_NO_INDEX ? Py_NewRef(Py_None) : describe(graph, found);
+    }
+    PyMem_Free(allowed);
+    ipu_py_tensors_release(tensors, c.allowed_count);
+    return result;
+}

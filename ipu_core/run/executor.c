@@ -272,6 +272,26 @@ ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs)
     }
 }
 
+ipu_status
+ipu_executor_record(ipu_ctx *ctx, ipu_executor *executor, bool on)
+{
+    ipu_status status = IPU_OK;
+    for (size_t i = 0; status == IPU_OK && i < executor->program->streams.count; i++) {
+        if (on) {
+            status = ipu__stream_record(ctx, &executor->streams[i]);
+        } else {
+            ipu__stream_forget_spans(ctx, &executor->streams[i]);
+        }
+    }
+    return status;
+}
+
+const ipu_span *
+ipu_executor_spans(const ipu_executor *executor, uint32_t stream)
+{
+    return executor->streams[stream].spans;
+}
+
 /* --- steps ------------------------------------------------------------------------ */
 
 static void

@@ -70,6 +70,7 @@ typedef struct ipu__stream {
     uint8_t *writes_variable;     /* per instruction */
     ipu_infeed_element *elements; /* per resource and hold */
     int64_t *counters;            /* per loop: turns left */
+    ipu_span *spans;              /* per action; NULL: they are not recorded */
 
     /* the position in a run */
     size_t at;
@@ -132,6 +133,9 @@ struct ipu_executor {
 
 ipu_status ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number);
 void ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream);
+/* Makes room for the times of its actions. */
+ipu_status ipu__stream_record(ipu_ctx *ctx, ipu__stream *stream);
+void ipu__stream_forget_spans(ipu_ctx *ctx, ipu__stream *stream);
 /* Resolves all operands but those in elements of infeeds, inputs and outputs. */
 void ipu__stream_bind(ipu__stream *stream);
 /* To the first instruction, with the inputs and outputs of a run. */

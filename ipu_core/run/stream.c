@@ -194,6 +194,42 @@ ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream)
     ipu_free(ctx, stream->elements,
              resources * IPU_MAX_HOLDS * sizeof(ipu_infeed_element));
     ipu_free(ctx, stream->counters, code->loop_count * sizeof(int64_t));
+    ipu__stream_forget_spans(ctx, stream);
+}
+
+ipu_status
+ipu__stream_record(ipu_ctx *ctx, ipu__stream *stream)
+{
+    size_t actions = stream->code->instructions.count - stream->code->entry;
+    return stream->code->is_child && stream->spans == NULL
+               ? ipu_alloc(ctx, actions * sizeof(ipu_span), &stream->spans)
+               : IPU_OK;
+}
+
+void
+ipu__stream_forget_spans(ipu_ctx *ctx, ipu__stream *stream)
+{
+    size_t actions = stream->code->instructions.count - stream->code->entry;
+    ipu_free(ctx, stream->spans,
+             stream->spans == NULL ? 0 : actions * sizeof(ipu_span));
+    stream->spans = NULL;
+}
+
+/* Of the action that the stream is in. */
+static void
+note_begin(ipu__stream *stream)
+{
+    if (stream->spans != NULL) {
+        stream->spans[stream->back - 1 - stream->code->entry].begin_ns = ipu__now_ns();
+    }
+}
+
+static void
+note_end(ipu__stream *stream)
+{
+    if (stream->spans != NULL) {
+        stream->spans[stream->back - 1 - stream->code->entry].end_ns = ipu__now_ns();
+    }
 }
 
 /* --- operands --------------------------------------------------------------------- */
@@ -597,6 +633,9 @@ ipu__stream_run(ipu__stream *stream)
             if (done && writes[at]) {
                 stream->has_written = true;
             }
+            if (done) {
+                note_begin(stream);
+            }
             break;
         case IPU_INSTRUCTION_PIPELINE:
             if (!run_pipeline(stream, instruction)) {
@@ -606,8 +645,10 @@ ipu__stream_run(ipu__stream *stream)
             break;
         case IPU_INSTRUCTION_ACTION:
             next = begin_action(stream, at, instruction);
+            note_begin(stream);
             break;
         case IPU_INSTRUCTION_RETURN:
+            note_end(stream);
             next = stream->back;
             break;
         case IPU_INSTRUCTION_MICRO_BATCH:

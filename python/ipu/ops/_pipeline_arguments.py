@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 from ipu import _core
@@ -17,6 +18,9 @@ from ipu.ops._pipeline_options import PipelineStageOptions, RecomputationMode
 __all__ = [
     "Stage",
     "check_enum",
+    "check_mapping",
+    "check_offloading",
+    "check_options",
     "check_outfeed",
     "check_queues",
     "check_stage_options",
@@ -130,13 +134,12 @@ def count_of(name: str, value: Any, trace: _core.Trace) -> int:
     return count
 
 
-def check_enum(name: str, value: Any, kind: type) -> None:
+def check_enum(name: str, value: Any, kind: type[Enum]) -> None:
     """Refuse what is neither None nor a member of ``kind``."""
     if value is not None and not isinstance(value, kind):
         raise TypeError(
             f"{name} must be of type {kind.__name__}, such as "
-            f"{kind.__name__}.{next(iter(kind)).name}. "  # type: ignore[call-overload]
-            f"Received: {value!r}."
+            f"{next(iter(kind))}. Received: {value!r}."
         )
 
 
@@ -164,11 +167,42 @@ def check_stage_options(name: str, value: Any, stages: int) -> None:
             f"{said}, one for each of the {stages} stages. Received {len(value)}."
         )
     for one in value:
-        if not isinstance(one, PipelineStageOptions):
-            raise TypeError(
-                f"{name}: expected every element to be of type PipelineStageOptions. "
-                f"Received: {one!r}."
-            )
+        check_options(name, one)
+
+
+def check_options(name: str, value: Any) -> None:
+    """Refuse what is neither None nor a PipelineStageOptions."""
+    if value is not None and not isinstance(value, PipelineStageOptions):
+        raise TypeError(
+            f"{name}: expected a value to be of type PipelineStageOptions. Received: "
+            f"{value!r}."
+        )
+
+
+def check_offloading(
+    offload_weight_update_variables: bool | None,
+    replicated_optimizer_state_sharding: bool | None,
+) -> None:
+    """Refuse to share out a state that stays on the IPU."""
+    if replicated_optimizer_state_sharding and offload_weight_update_variables is False:
+        raise ValueError(
+            "When replicated_optimizer_state_sharding is True the optimizer state must "
+            "be offloaded, but offload_weight_update_variables is False."
+        )
+
+
+def check_mapping(schedule: PipelineSchedule, stages: Sequence[Stage]) -> None:
+    """Refuse to train several stages on one IPU where the schedule does not."""
+    positions: dict[int, set[int]] = {}
+    for stage in stages:
+        positions.setdefault(stage.device, set()).add(stage.position)
+    shared = [ipu for ipu, places in positions.items() if len(places) > 1]
+    if schedule is PipelineSchedule.Interleaved and shared:
+        raise NotImplementedError(
+            "The pipelining schedule 'Interleaved' does not train several stages on "
+            f"one IPU, but device_mapping puts {sorted(positions[shared[0]])} on IPU "
+            f"{shared[0]}. Map each stage to an IPU of its own, or use Grouped."
+        )
 
 
 def check_outfeed(

@@ -14,6 +14,7 @@ from ipu.ops._pipeline_arguments import Stage
 from ipu.ops._pipeline_options import OptimizerFunctionOutput, is_optimizer_v2
 from ipu.tf import nest
 from ipu.tf._operation import Operation
+from ipu.tf._tracing import current_build
 
 __all__ = ["Options", "TracedPipeline"]
 
@@ -75,6 +76,7 @@ class TracedPipeline:
                         output = _checked_output(
                             self._options.optimizer_function(*results)
                         )
+            self._check_captures(batches.body)
             loss = None if output is None else Tensor(output.loss)
             outfed = self._outfed(results, structure, loss)
             if outfed is not None and self._options.accumulate_outfeed:
@@ -86,6 +88,8 @@ class TracedPipeline:
                 sums = self._backward(batches, output, tape.watched_variables())
         finals = batches.finish(self._attrs)
         if output is not None:
+            # its variables live as long as the program
+            current_build().notes["pipeline"] = output.opt
             pairs = [(finals[number], variable) for number, variable in sums]
             output.opt.apply_gradients(
                 pairs, *output.apply_gradients_args, **output.apply_gradients_kwargs
@@ -94,6 +98,16 @@ class TracedPipeline:
             values = [finals[number] for number in pending]
             self._options.outfeed_queue.enqueue(
                 values[0] if self._options.outfeed_loss else values
+            )
+
+    def _check_captures(self, body: int) -> None:
+        found = self._trace.captures(body, self._options.inputs)
+        if found is not None:
+            raise ValueError(
+                f"Trying to capture the tensor {found} which is not a resource. Stages "
+                "and the optimizer function may use variables and what they are called "
+                "with: pass the tensor through the `inputs` argument or the infeed, and "
+                "make constants inside of the stage."
             )
 
     def _last_stage(self) -> int:

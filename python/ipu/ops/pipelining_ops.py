@@ -273,11 +273,14 @@ def pipeline(
         ),
     ):
         arguments.check_stage_options(option, value, len(computational_stages))
-    arguments.check_enum(
-        "weight_update_poplar_options",
-        weight_update_poplar_options,
-        PipelineStageOptions,
+    arguments.check_options(
+        "weight_update_poplar_options", weight_update_poplar_options
     )
+    arguments.check_offloading(
+        offload_weight_update_variables, replicated_optimizer_state_sharding
+    )
+    if optimizer_function is not None:
+        arguments.check_mapping(schedule, stages)
     arguments.check_outfeed(
         outfeed_queue,
         optimizer_function,
@@ -290,11 +293,12 @@ def pipeline(
     )
     del gradient_accumulation_for_captured_grads
     build = current_build()
-    if build.notes.setdefault("pipeline", trace) is not trace or "pipelines" in (
-        build.notes
-    ):
-        raise FailedPreconditionError("only one pipeline")
-    build.notes["pipelines"] = 1
+    if "pipeline" in build.notes:
+        raise FailedPreconditionError(
+            "Only one pipeline is supported in a program. Compile the other one in a "
+            "function of its own."
+        )
+    build.notes["pipeline"] = None
     build.shards = max(build.shards, 1 + max(stage.device for stage in stages))
     attrs: dict[str, Any] = {
         "schedule": schedule.core_name,

@@ -1,0 +1,629 @@
+# SPDX-License-Identifier: MIT
+"""The arguments of ``pipelining_ops.pipeline``: what each does, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import keras, loops, tf
+from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from ipu.ops.pipelining_ops import (
+    OptimizerFunctionOutput,
+    PipelineSchedule,
+    PipelineStageOptions,
+    pipeline,
+)
+from ipu.tf import errors
+
+Stage = Callable[..., Any]
+
+
+def attach(ipus: int) -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+@pytest.fixture(autouse=True)
+def _two_ipus() -> Iterator[None]:
+    attach(2)
+    yield
+    attach(1)
+
+
+def numbers(count: int | None = None) -> IPUInfeedQueue:
+    """1.0, 2.0, 3.0, ..., for ever or so many of them."""
+    data = tf.data.Dataset.range(1, 10**6 if count is None else count + 1)
+    queue = IPUInfeedQueue(data.map(lambda i: tf.cast(i, tf.float32)))
+    assert queue.initializer is None
+    return queue
+
+
+def run(stages: Any, count: Any = 4, **options: Any) -> Any:
+    """Run a pipeline once; what it enqueued, or None."""
+    outfeed = options.pop("outfeed_queue", None)
+    outfeed = IPUOutfeedQueue() if outfeed is None else outfeed
+    if options.get("infeed_queue", 0) == 0:
+        options["infeed_queue"] = numbers()
+
+    @tf.function(jit_compile=True)
+    def program() -> Any:
+        return pipeline(
+            stages,
+            gradient_accumulation_count=count,
+            outfeed_queue=outfeed or None,
+            **options,
+        )
+
+    program()
+    return outfeed.dequeue() if outfeed and outfeed.enqueued else None
+
+
+TWO: list[Stage] = [lambda x: x * 10.0, lambda x: x + 1.0]
+
+
+def trained(
+    v: Any, optimizer: Any = None, **keywords: Any
+) -> tuple[list[Stage], Callable[..., OptimizerFunctionOutput]]:
+    """Two stages whose loss is x * v, and their optimizer function."""
+    if optimizer is None:
+        optimizer = keras.optimizers.SGD(1.0)
+        keywords.setdefault("variables", [v])
+    return [
+        lambda x: (x, x * v),
+        lambda x, y: (x, y),
+    ], lambda _, y: OptimizerFunctionOutput(optimizer, y, **keywords)
+
+
+# --- inference ------------------------------------------------------------------------
+
+
+def test_inference_gives_what_the_last_stage_returns() -> None:
+    assert run(TWO).numpy().tolist() == [11.0, 21.0, 31.0, 41.0]
+    as_dict = run([TWO[0], lambda x: {"a": x, "b": (x + 1.0, x + 2.0)}], 2)
+    assert as_dict["a"].numpy().tolist() == [10.0, 20.0]
+    assert as_dict["b"][1].numpy().tolist() == [12.0, 22.0]
+    as_list = run([TWO[0], lambda x: (x, x + 1.0)], 2)
+    assert isinstance(as_list, list) and as_list[1].numpy().tolist() == [11.0, 21.0]
+
+
+def test_inputs_come_before_the_infeed_and_stay_the_same() -> None:
+    result = run([lambda a, b, x: (x * a, b), lambda x, b: x + b], inputs=[10.0, 1.0])
+    assert result.numpy().tolist() == [11.0, 21.0, 31.0, 41.0]
+    no_feed = run(
+        [lambda a: a * 2.0, lambda a: a + 1.0], 2, inputs=3.0, infeed_queue=None
+    )
+    assert no_feed.numpy().tolist() == [7.0, 7.0]
+
+
+def test_repeat_count_runs_whole_executions() -> None:
+    result = run(TWO, 2, repeat_count=3)
+    assert result.numpy().tolist() == [11.0, 21.0, 31.0, 41.0, 51.0, 61.0]
+
+
+def test_elements_with_names_become_keyword_arguments() -> None:
+    data = tf.data.Dataset.from_tensors({"a": 1.0, "b": 2.0}).repeat()
+    queue = IPUInfeedQueue(data)
+    assert queue.initializer is None
+    result = run([lambda b, a: a - b, lambda x: x], 2, infeed_queue=queue)
+    assert result.numpy().tolist() == [-1.0, -1.0]
+
+
+def test_stages_that_return_nothing() -> None:
+    seen = tf.Variable(0.0)
+
+    def last(x: Any) -> None:
+        seen.assign_add(x)
+
+    assert run([lambda x: x, last], outfeed_queue=False) is None
+    assert float(seen) == 10.0
+
+
+def test_a_pipeline_inside_of_a_loop_and_a_function() -> None:
+    outfeed, infeed = IPUOutfeedQueue(), numbers()
+
+    def inner() -> Any:
+        return pipeline(
+            TWO,
+            gradient_accumulation_count=2,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+        )
+
+    @tf.function(jit_compile=True)
+    def program(n: Any) -> Any:
+        def body(total: Any) -> Any:
+            inner()
+            return total + 1.0
+
+        return loops.repeat(n, body, [tf.constant(0.0)])
+
+    assert float(program(tf.constant(3))) == 3.0
+    assert outfeed.dequeue().numpy().tolist() == [11.0, 21.0, 31.0, 41.0, 51.0, 61.0]
+
+
+def test_concurrent_stages() -> None:
+    attach(4)
+    result = run(
+        [
+            lambda x: x,
+            [lambda x: x * 2.0, lambda x: (x * 3.0, x)],
+            lambda a, b, x: a + b + x,
+        ],
+        3,
+        device_mapping=[0, [1, 2], 3],
+    )
+    assert result.numpy().tolist() == [6.0, 12.0, 18.0]
+
+
+def test_concurrent_stages_train() -> None:
+    attach(4)
+    u, v = tf.Variable(2.0), tf.Variable(3.0)
+    opt = keras.optimizers.SGD(0.5)
+    run(
+        [lambda x: x, [lambda x: x * u, lambda x: x * v], lambda a, b: a + b],
+        6,
+        device_mapping=[0, [1, 2], 3],
+        optimizer_function=lambda y: OptimizerFunctionOutput(opt, y, variables=[u, v]),
+    )
+    assert [float(u), float(v)] == [2.0 - 10.5, 3.0 - 10.5]
+
+
+# --- training -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"), [("sum", 10.0), ("MEAN", 2.5), ("running_mean", 2.5)]
+)
+def test_reduction_methods(method: str, expected: float) -> None:
+    v = tf.Variable(0.0)
+    stages, optimize = trained(v)
+    run(stages, optimizer_function=optimize, reduction_method=method)
+    assert float(v) == -expected
+
+
+def test_outfed_values_of_training() -> None:
+    v = tf.Variable(2.0)
+    stages, optimize = trained(v)
+
+    def outfed(**options: Any) -> Any:
+        v.assign(2.0)
+        return run(stages, optimizer_function=optimize, **options)
+
+    x, y = outfed()
+    assert x.numpy().tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert y.numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
+    assert outfed(outfeed_loss=True).numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
+    (only,) = outfed(outfeed_mask=[True, False])
+    assert only.numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
+    assert outfed(outfeed_mask=[True, True], outfeed_queue=False) is None
+    sums = outfed(accumulate_outfeed=True)
+    assert [s.numpy().tolist() for s in sums] == [[10.0], [20.0]]
+    assert outfed(accumulate_outfeed=True, outfeed_loss=True).numpy().tolist() == [20.0]
+    (single,) = run(
+        [lambda x: x * v, lambda y: y],
+        optimizer_function=lambda y: OptimizerFunctionOutput(
+            keras.optimizers.SGD(0.0), y, variables=[v]
+        ),
+    )
+    assert single.shape == (4,)
+
+
+def test_outfeed_sums_of_inference_and_their_dtype() -> None:
+    result = run(
+        [lambda x: tf.cast(x, "float16"), lambda x: x],
+        accumulate_outfeed=True,
+        accumulate_outfeed_dtype=lambda tensor: tf.float32,
+    )
+    assert [r.numpy().tolist() for r in result] == [[10.0]]
+    assert result[0].dtype == tf.float32
+
+
+def test_what_a_tape_has_watched_is_trained() -> None:
+    v, w = tf.Variable(2.0), tf.Variable(5.0)
+    tape = tf.GradientTape()
+    opt = keras.optimizers.SGD(1.0)
+
+    def second(x: Any) -> Any:
+        with tape:
+            return x * v
+
+    run(
+        [lambda x: x * w, second],
+        optimizer_function=lambda y: OptimizerFunctionOutput(opt, y, tape=tape),
+    )
+    assert (float(v), float(w)) == (2.0 - 50.0, 5.0)
+
+
+def test_accumulators_of_another_dtype() -> None:
+    v = tf.Variable(np.float16(0.0))
+    got: list[Any] = []
+
+    class Own(keras.optimizers.SGD):
+        def apply_gradients(self, grads_and_vars: Any, *args: Any, **kw: Any) -> Any:
+            pairs = list(grads_and_vars)
+            got.extend((g.dtype, args, kw) for g, _ in pairs)
+            super().apply_gradients([(tf.cast(g, v.dtype), v) for g, v in pairs])
+
+    run(
+        [lambda x: tf.cast(x, "float16") * v, lambda y: y],
+        gradient_accumulation_dtype=tf.float32,
+        optimizer_function=lambda y: OptimizerFunctionOutput(
+            Own(0.5),
+            y,
+            variables=[v],
+            apply_gradients_args=("a name",),
+            apply_gradients_kwargs={"experimental_aggregate_gradients": False},
+        ),
+    )
+    assert float(v) == -5.0
+    assert got == [
+        (tf.float32, ("a name",), {"experimental_aggregate_gradients": False})
+    ]
+
+
+def test_batch_serialization() -> None:
+    attach(1)
+    v = tf.Variable(0.0)
+    stages, optimize = trained(v)
+    _, y = run(stages, 2, batch_serialization_iterations=3, optimizer_function=optimize)
+    assert y.shape == (6,)
+    assert float(v) == -21.0
+
+
+def test_shared_variables_on_one_ipu() -> None:
+    v = tf.Variable(3.0)
+    opt = keras.optimizers.SGD(1.0)
+    attach(2)
+    run(
+        [lambda x: x * v, lambda x: x + 1.0, lambda x: x * v],
+        6,
+        device_mapping=[0, 1, 0],
+        optimizer_function=lambda y: OptimizerFunctionOutput(opt, y, variables=[v]),
+    )
+    # d/dv (x v + 1) v = 2 x v + 1
+    assert float(v) == 3.0 - (6.0 * 21.0 + 6.0)
+
+
+def test_clipping_by_the_norm_of_all_gradients() -> None:
+    """The update needs gradients of several IPUs at once."""
+    u, v = tf.Variable(1.0), tf.Variable(1.0)
+    opt = keras.optimizers.SGD(1.0, global_clipnorm=5.0)
+    run(
+        [lambda x: 3.0 * u + 0.0 * x, lambda y: y + 4.0 * v],
+        optimizer_function=lambda y: OptimizerFunctionOutput(opt, y, variables=[u, v]),
+    )
+    np.testing.assert_allclose([float(u), float(v)], [1 - 3.0, 1 - 4.0], rtol=1e-6)
+
+
+# --- what is refused ------------------------------------------------------------------
+
+
+def _fails(kind: type[BaseException], text: str, *args: Any, **options: Any) -> None:
+    with pytest.raises(kind, match=text):
+        run(*args, **options)
+
+
+def _train(**options: Any) -> dict[str, Any]:
+    stages, optimize = trained(tf.Variable(0.0))
+    return {"stages": stages, "optimizer_function": optimize, **options}
+
+
+BAD: dict[str, tuple[type[BaseException], str, dict[str, Any]]] = {
+    "stages of another type": (TypeError, "list or a tuple", {"stages": TWO[0]}),
+    "one stage": (ValueError, "Pipeline requires at least two", {"stages": TWO[:1]}),
+    "a stage that is none": (TypeError, "must be a function", {"stages": [TWO[0], 3]}),
+    "no count": (
+        ValueError,
+        "gradient_accumulation_count must be specified",
+        {"count": None},
+    ),
+    "a negative count": (ValueError, "positive integer below", {"count": -4}),
+    "a huge count": (ValueError, "positive integer below", {"count": 2**31}),
+    "half a count": (ValueError, "positive integer below", {"count": 2.5}),
+    "a count that the schedule cannot run": (
+        errors.FailedPreconditionError,
+        "The number of iterations of the pipeline must be a multiple of 2",
+        {"count": 3},
+    ),
+    "a mapping of another type": (
+        TypeError,
+        "device_mapping argument needs to be a list or a tuple",
+        {"device_mapping": 1},
+    ),
+    "a short mapping": (
+        ValueError,
+        "Each stage must be mapped to an IPU: 1 mappings != 2 stages",
+        {"device_mapping": [0]},
+    ),
+    "a mapping to no IPU": (ValueError, "from 0 on", {"device_mapping": [0, -1]}),
+    "more IPUs than there are": (
+        errors.FailedPreconditionError,
+        "uses .* IPUs",
+        {"device_mapping": [0, 7]},
+    ),
+    "an infeed of another type": (
+        TypeError,
+        "infeed_queue is not an instance of IPUInfeedQueue",
+        {"infeed_queue": [1.0]},
+    ),
+    "an optimizer function that is none": (
+        TypeError,
+        "optimizer_function must be callable",
+        {"optimizer_function": 1},
+    ),
+    "a result that is no output": (
+        TypeError,
+        "must return an OptimizerFunctionOutput",
+        {"optimizer_function": lambda x: x},
+    ),
+    "a schedule of another type": (
+        TypeError,
+        "pipeline_schedule must be of type PipelineSchedule",
+        {"pipeline_schedule": "Grouped"},
+    ),
+    "a recomputation mode of another type": (
+        TypeError,
+        "recomputation_mode must be of type RecomputationMode",
+        {"recomputation_mode": True},
+    ),
+    "stage options of another type": (
+        TypeError,
+        "forward_propagation_stages_poplar_options must be a list or a tuple",
+        {"forward_propagation_stages_poplar_options": 3},
+    ),
+    "too few stage options": (
+        ValueError,
+        "forward_propagation_stages_poplar_options must be a list or a tuple",
+        {"forward_propagation_stages_poplar_options": [PipelineStageOptions()]},
+    ),
+    "options of a stage that are none": (
+        TypeError,
+        "to be of type PipelineStageOptions",
+        {"backward_propagation_stages_poplar_options": [1, 2]},
+    ),
+    "options of the update that are none": (
+        TypeError,
+        "to be of type PipelineStageOptions",
+        {"weight_update_poplar_options": {}},
+    ),
+    "tensors without an outfeed": (
+        ValueError,
+        "The last computational stage has tensor outputs: .*no outfeed_queue has been",
+        {"outfeed_queue": False},
+    ),
+    "the loss of no optimizer": (
+        ValueError,
+        "An optimizer_function must be provided",
+        {"outfeed_loss": True},
+    ),
+    "the mask of no optimizer": (
+        ValueError,
+        "An optimizer_function must be provided",
+        {"outfeed_mask": [True]},
+    ),
+    "sums of the newest element": (
+        ValueError,
+        "To accumulate the outfeed, it must be in IPUOutfeedMode ALL",
+        {
+            "accumulate_outfeed": True,
+            "outfeed_queue": IPUOutfeedQueue(IPUOutfeedMode.LAST),
+        },
+    ),
+    "updates all the time": (
+        NotImplementedError,
+        "continuous_weight_updates",
+        {"continuous_weight_updates": True},
+    ),
+    "serialized batches with another schedule": (
+        NotImplementedError,
+        "only supported with the Sequential",
+        {
+            "batch_serialization_iterations": 2,
+            "pipeline_schedule": PipelineSchedule.Grouped,
+        },
+    ),
+    "serialized batches on two IPUs": (
+        NotImplementedError,
+        "all stages must be mapped to one IPU",
+        {"batch_serialization_iterations": 2, "device_mapping": [0, 1]},
+    ),
+    "state that is shared out and stays": (
+        ValueError,
+        "optimizer state must be offloaded",
+        {
+            "replicated_optimizer_state_sharding": True,
+            "offload_weight_update_variables": False,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_arguments(name: str) -> None:
+    kind, text, options = BAD[name]
+    _fails(kind, text, **{"stages": TWO, **options})
+
+
+BAD_TRAINING: dict[str, tuple[type[BaseException], str, dict[str, Any]]] = {
+    "loss and mask": (
+        ValueError,
+        "Only one of `outfeed_loss` and `outfeed_mask` can be set",
+        {"outfeed_loss": True, "outfeed_mask": [True, False]},
+    ),
+    "a mask of another length": (
+        ValueError,
+        "has 2 outputs, but outfeed_mask has 1",
+        {"outfeed_mask": [True]},
+    ),
+    "a method that is none": (
+        ValueError,
+        "Cannot parse None as one of GradientAccumulationReductionMethod",
+        {"reduction_method": None},
+    ),
+    "the mean of serialized batches": (
+        ValueError,
+        "must be SUM",
+        {"reduction_method": "mean", "batch_serialization_iterations": 2},
+    ),
+    "too small a count": (
+        errors.FailedPreconditionError,
+        "The number of iterations of the pipeline must be a multiple of 4",
+        {"count": 2},
+    ),
+    "Interleaved on one IPU": (
+        NotImplementedError,
+        "The pipelining schedule 'Interleaved'",
+        {
+            "device_mapping": [0, 0],
+            "pipeline_schedule": PipelineSchedule.Interleaved,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TRAINING)
+def test_bad_arguments_of_training(name: str) -> None:
+    kind, text, options = BAD_TRAINING[name]
+    _fails(kind, text, **_train(**options))
+
+
+def test_outside_of_a_function() -> None:
+    with pytest.raises(RuntimeError, match="builds a device program"):
+        pipeline(TWO, 4)
+
+
+def test_a_stage_captures_a_tensor() -> None:
+    @tf.function(jit_compile=True)
+    def program(outside: Any) -> Any:
+        return pipeline(
+            [lambda: outside * 2.0, lambda x: x],
+            2,
+            outfeed_queue=IPUOutfeedQueue(),
+        )
+
+    with pytest.raises(
+        ValueError, match=r"Trying to capture the tensor \(an argument, float32"
+    ):
+        program(tf.constant(1.0))
+
+
+def test_a_variable_of_two_ipus() -> None:
+    v = tf.Variable(3.0, name="shared")
+    with pytest.raises(
+        errors.UnimplementedError,
+        match=r"'shared.*an input can only be used by pipeline stages on the same IPU",
+    ):
+        run([lambda x: x * v, lambda x: x + v])
+
+
+def test_two_pipelines() -> None:
+    a, b = IPUOutfeedQueue(), IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def program() -> None:
+        pipeline([lambda x: x, lambda x: x], 2, inputs=[1.0], outfeed_queue=a)
+        pipeline([lambda x: x, lambda x: x], 2, inputs=[1.0], outfeed_queue=b)
+
+    with pytest.raises(errors.FailedPreconditionError, match="Only one pipeline"):
+        program()
+
+
+def test_optimizers_with_nothing_to_train() -> None:
+    stages, optimize = trained(tf.Variable(0.0), keras.optimizers.SGD(1.0))
+    _fails(
+        RuntimeError, "No variables to optimize", stages, optimizer_function=optimize
+    )
+
+
+def test_output_of_an_optimizer_function() -> None:
+    v, opt = tf.Variable(0.0), keras.optimizers.SGD(1.0)
+    with pytest.raises(TypeError, match="`tape` must be a GradientTape"):
+        OptimizerFunctionOutput(opt, 1.0, tape=3)
+    with pytest.raises(ValueError, match="Only one of `tape` and `variables`"):
+        OptimizerFunctionOutput(opt, 1.0, tape=tf.GradientTape(), variables=[v])
+    with pytest.raises(ValueError, match="may not be used with OptimizerV2 instances"):
+        OptimizerFunctionOutput(opt, 1.0, compute_gradients_kwargs={"var_list": [v]})
+    with pytest.raises(TypeError, match="must be a tuple"):
+        OptimizerFunctionOutput(opt, 1.0, apply_gradients_args=[1])
+    with pytest.raises(TypeError, match="must be a dict"):
+        OptimizerFunctionOutput(opt, 1.0, apply_gradients_kwargs=[1])
+    output = OptimizerFunctionOutput(opt, 1.0, variables=[v])
+    with pytest.raises(ValueError, match="Only one of"):
+        output.tape = tf.GradientTape()
+    with pytest.raises(TypeError, match="must be a dict"):
+        PipelineStageOptions(matmul_options=3)  # type: ignore[arg-type]
+
+
+# --- runs that end early --------------------------------------------------------------
+
+
+def test_a_data_set_that_ends_in_a_pipeline() -> None:
+    v = tf.Variable(0.0)
+    stages, optimize = trained(v)
+    outfeed, infeed = IPUOutfeedQueue(), numbers(6)
+
+    @tf.function(jit_compile=True)
+    def program() -> Any:
+        return pipeline(
+            stages,
+            4,
+            repeat_count=2,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=optimize,
+        )
+
+    with pytest.raises(errors.OutOfRangeError):
+        program()
+    assert float(v) == -10.0  # one update, and not a part of the second
+    assert outfeed.dequeue()[0].shape[0] >= 4
+
+
+def test_an_exception_in_the_middle_of_a_pipeline() -> None:
+    v = tf.Variable(0.0)
+    stages, optimize = trained(v)
+    failing = [True]
+
+    def elements() -> Iterator[float]:
+        for i in range(1, 100):
+            if i == 7 and failing[0]:
+                raise ValueError("the seventh element")
+            yield float(i)
+
+    def make() -> IPUInfeedQueue:
+        data = tf.data.Dataset.from_generator(
+            elements, output_signature=tf.TensorSpec((), tf.float32)
+        )
+        return IPUInfeedQueue(data)
+
+    outfeed, infeed = IPUOutfeedQueue(), make()
+
+    @tf.function(jit_compile=True)
+    def program() -> Any:
+        return pipeline(
+            stages,
+            4,
+            repeat_count=2,
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=optimize,
+        )
+
+    assert infeed.initializer is None
+    with pytest.raises(Exception, match="the seventh element"):
+        program()
+    assert float(v) == -10.0
+    failing[0] = False
+    outfeed.dequeue()
+    assert infeed.deleter is None
+    assert infeed.initializer is None
+    program()
+    assert float(v) == -10.0 - 36.0
+    assert outfeed.dequeue()[0].shape == (8,)
