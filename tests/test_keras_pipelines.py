@@ -838,10 +838,10 @@ def test_a_pipeline_on_twice_its_ipus() -> None:
 def test_updates_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     model = small(stages=False, k=8)
     model.set_gradient_accumulation_options(4)
-    with caplog.at_level("INFO", logger="ipu"):
+    with caplog.at_level("DEBUG", logger="ipu"):
         fit_small(model)
     assert "batch size is 4 x 4 accumulated x 1 replica(s)" in caplog.text
-    assert "2 weight updates in an execution and 4 in an epoch" in caplog.text
+    assert "Weight updates in an execution: 2, in an epoch: 4." in caplog.text
 
 
 @pytest.mark.parametrize(

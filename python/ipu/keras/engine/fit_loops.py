@@ -364,23 +364,19 @@ def _log_counts(train: Run) -> None:
     """Tell how large an update of the weights is, and how many there are."""
     _, per_update, replicas = train.execution
     steps, per_execution = train.plan.steps, train.plan.per_execution
+    updates = per_execution // per_update
     logger.debug(
         "Training: %s steps of an epoch on each of %d replica(s), %d of them in one "
-        "execution.",
+        "execution. The effective batch size is %s x %d accumulated x %d replica(s). "
+        "Weight updates in an execution: %d, in an epoch: %s.",
         "not yet known how many" if steps is None else steps,
         replicas,
         per_execution,
-    )
-    if per_update * replicas == 1 or steps is None:
-        return
-    logger.info(
-        "The effective batch size is %s x %d accumulated x %d replica(s). There are %d "
-        "weight updates in an execution and %d in an epoch.",
         train.batch_size,
         per_update,
         replicas,
-        per_execution // per_update,
-        steps // per_update,
+        updates,
+        "not yet known" if steps is None else steps // per_update,
     )
 
 
