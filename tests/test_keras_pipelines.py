@@ -102,7 +102,25 @@ def subclass() -> tuple[Any, list[int]]:
     return model, [0, 0, 1, 1, 1]
 
 
-MODELS = [branches, chain, shared, masks, subclass]
+class Noting(keras.layers.Layer):
+    """Keeps a metric of what passes, and adds to the loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = keras.metrics.Mean("passed")
+
+    def call(self, inputs: Any) -> Any:
+        self.mean.update_state(inputs)
+        self.add_loss(0.1 * tf.reduce_mean(tf.square(inputs)))
+        return inputs
+
+
+def noting() -> tuple[Any, list[int]]:
+    layers = [Dense(8, "relu"), Noting(), Dense(3, "softmax")]
+    return keras.Sequential(layers), [0, 0, 1]
+
+
+MODELS = [noting, branches, chain, shared, masks, subclass]
 
 
 def assign(model: Any, stages: list[int]) -> None:
@@ -301,7 +319,7 @@ def ipus_of(make: Any) -> int:
 def test_every_schedule_gives_the_weights_of_accumulation(
     make: Any, schedule: Any
 ) -> None:
-    steps = 8 if make in (chain, shared, subclass) else 6
+    steps = 6 if make in (branches, masks) else 8
     arguments = {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}
     one = train(make, accumulated(steps=steps), k=steps, **arguments)
     configure(ipus_of(make))

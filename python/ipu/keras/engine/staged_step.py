@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ipu import tf
+from ipu.keras import metrics
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.call_context import call_scope
 from ipu.keras.engine.data_adapter import unpack
@@ -41,17 +42,19 @@ class _State:
         values: Results of layers and inputs of the model.
         data: Leaves of targets and sample weights.
         terms: Terms of the loss that layers add, and penalties of weights.
+        results: Results of metrics that layers hold, by name.
     """
 
     def __init__(self) -> None:
         self.values: dict[Key, Tensor] = {}
         self.data: list[Tensor] = []
         self.terms: dict[_Term, Tensor] = {}
+        self.results: dict[str, Tensor] = {}
 
 
 class _Item(NamedTuple):
-    """What a tensor is that travels: ``kind`` is value, mask, data, term, or the kind
-    of an activation whose logits it is."""
+    """What a tensor is that travels: ``kind`` is value, mask, data, term, result, or
+    the kind of an activation whose logits it is."""
 
     kind: str
     of: Any
@@ -95,7 +98,9 @@ class StagedStep:
             for stage in range(count)
         ]
         self._needed = self._needed_after()
+        self._last_use = self._last_uses()
         self._penalties = [] if mode == "predict" else self._stages_of_penalties()
+        self._metrics = [] if mode == "predict" else self._metrics_of_layers()
         self._handed: list[list[_Item]] = [[] for _ in range(count)]
         self._targets: Nest = None  # the form of targets and weights
         self._names: list[str] = []
@@ -120,19 +125,38 @@ class StagedStep:
             for stage in range(len(self._calls))
         ]
 
-    def _stages_of_penalties(self) -> list[tuple[_Term, int, Any, Any]]:
-        """Penalties of weights, each in the last stage that uses its layer: there the
-        weight is at hand."""
+    def _last_uses(self) -> dict[int, int]:
+        """The last stage that calls a layer, by the layer's id. Its variables are at
+        hand there, and have been changed by all calls."""
         uses: dict[int, int] = {}
         for call in self._flat.calls:
             for layer in call.node.layer._flatten_layers():
                 uses[id(layer)] = max(call.stage, uses.get(id(layer), 0))
+        return uses
+
+    def _stages_of_penalties(self) -> list[tuple[_Term, int, Any, Any]]:
+        """Penalties of weights: their place, stage, function and weight."""
         last = len(self._calls) - 1
         return [
-            ((place, 1, i), uses.get(id(layer), last), penalty, variable)
+            ((place, 1, i), self._last_use.get(id(layer), last), penalty, variable)
             for place, layer in enumerate(self._model._flatten_layers())
             for i, (variable, penalty) in enumerate(layer._regularized)
         ]
+
+    def _metrics_of_layers(self) -> list[tuple[int, Any]]:
+        """Metrics that layers hold and update by themselves, with their stage."""
+        last = len(self._calls) - 1
+        compiled = self._model.compiled_loss.metrics
+        compiled = compiled + self._model.compiled_metrics.metrics
+        found: dict[int, tuple[int, Any]] = {}
+        for layer in self._model._flatten_layers():
+            for value in layer.__dict__.values():
+                if any(value is metric for metric in compiled):
+                    continue
+                if isinstance(value, metrics.Metric):
+                    at = self._last_use.get(id(layer), last)
+                    found.setdefault(id(value), (at, value))
+        return list(found.values())
 
     # --- a stage ----------------------------------------------------------------------
 
@@ -194,6 +218,7 @@ class StagedStep:
             state.values[call.key(symbol)] = result
 
     def _collect_terms(self, stage: int, state: _State) -> None:
+        """Take what layers add to the loss, and what belongs to this stage."""
         for place, layer in enumerate(self._model._flatten_layers()):
             before = sum(1 for p, kind, _ in state.terms if p == place and kind == 0)
             for i, term in enumerate(layer._losses):
@@ -202,6 +227,9 @@ class StagedStep:
         for name, at, penalty, variable in self._penalties:
             if at == stage:
                 state.terms[name] = penalty(variable)
+        for at, metric in self._metrics:
+            if at == stage:
+                state.results[metric.name] = metric.result()
 
     # --- between stages ---------------------------------------------------------------
 
@@ -232,8 +260,10 @@ class StagedStep:
         for i, tensor in enumerate(state.data):
             add("data", i, tensor)
         if self._mode != "predict":
-            for name, term in state.terms.items():
-                add("term", name, term)
+            for place_of_term, term in state.terms.items():
+                add("term", place_of_term, term)
+            for name, result in state.results.items():
+                add("result", name, result)
         self._handed[stage] = items
         return tensors
 
@@ -247,6 +277,8 @@ class StagedStep:
                 state.data.append(tensor)
             elif kind == "term":
                 state.terms[of] = tensor
+            elif kind == "result":
+                state.results[of] = tensor
             elif kind == "mask":
                 set_mask(state.values[of], tensor)
             else:
@@ -270,7 +302,12 @@ class StagedStep:
         terms = [state.terms[name] for name in sorted(state.terms)]
         loss = model.compiled_loss(y, outputs, weight, terms)
         model.compiled_metrics.update_state(y, outputs, weight)
-        logs = {metric.name: metric.result() for metric in model.metrics}
+        logs = {
+            metric.name: state.results[metric.name]
+            if metric.name in state.results
+            else metric.result()
+            for metric in model.metrics
+        }
         self._names = list(logs)
         if self._mode == "test":
             return self._divided(list(logs.values()))
