@@ -388,6 +388,10 @@ def test_constructors_are_checked():
             first_keras.Model(*wrong)
     with pytest.raises(TypeError, match="unexpected argument 'inputz'"):
         first_keras.Model(inputz=x, outputs=y)
+    with pytest.raises(TypeError, match="additional argument 'inputs'"):
+        first_keras.Model(x, y, inputs=x)
+    with pytest.raises(TypeError, match="Received: 5 arguments"):
+        first_keras.Model(x, y, "name", True, 3)
     with pytest.raises(ValueError, match="`accumulation_count` must be a positive"):
         first_keras.Model(x, y, accumulation_count=0)
     named = first_keras.Model(inputs=x, outputs=y, name="mine", trainable=False)
@@ -551,6 +555,7 @@ def plan(size, steps=None, a=1, r=1, per_run=None, dropped=False):
         ({"size": INFINITE, "steps": 768, "a": 16, "per_run": 256}, (768, 256, False)),
         ({"size": INFINITE, "steps": 768, "a": 16, "r": 2}, (384, 384, False)),
         ({"size": 24, "a": 2, "r": 2, "per_run": 3}, (6, 3, True)),
+        ({"size": 12, "steps": 48 / 4, "per_run": np.int64(3)}, (12, 3, True)),
     ],
 )
 def test_steps(arguments, expected):
@@ -576,6 +581,8 @@ def test_steps(arguments, expected):
         ({"size": 12, "per_run": 5}, r"'steps_per_run' \(5\) to divide .* \(12\)"),
         ({"size": 12, "per_run": 0}, "`steps_per_run` must be a positive integer"),
         ({"size": 12, "steps": 2.5}, "`steps_per_epoch` must be a positive integer"),
+        ({"size": 12, "steps": "a"}, "`steps_per_epoch` must be a positive integer"),
+        ({"size": 12, "steps": True}, "`steps_per_epoch` must be a positive integer"),
         ({"size": 9, "r": 2}, "2 must divide steps_per_epoch"),
     ],
 )

@@ -262,6 +262,15 @@ def test_too_few_ipus():
             model.fit(X, Y, batch_size=BATCH)
 
 
+@pytest.mark.parametrize("wrong", [3, "01", ["0", "1"], [0, 1.5]])
+def test_a_mapping_that_is_none(wrong):
+    with scope(4):
+        model = stacked(wrong)
+        model.compile("sgd", "mse")
+        with pytest.raises(TypeError):
+            model.fit(X, Y, batch_size=4, verbose=0)
+
+
 # --- what they do not do
 
 

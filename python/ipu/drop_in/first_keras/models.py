@@ -24,12 +24,14 @@ def symbols(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """
     names = ("inputs", "outputs", "name", "trainable")
     if len(args) > len(names):
-        raise TypeError(f"Model takes {', '.join(names)}. Received: {len(args)} more.")
+        raise TypeError(
+            f"A model takes {', '.join(names)}. Received: {len(args)} arguments."
+        )
     given = dict(zip(names, args, strict=False))
     for key, value in kwargs.items():
         if key not in names or key in given:
-            what = "unexpected" if key not in names else "second"
-            raise TypeError(f"Model got an {what} argument {key!r}.")
+            what = "unexpected" if key not in names else "additional"
+            raise TypeError(f"A model got an {what} argument {key!r}.")
         given[key] = value
     if given.get("inputs") is None or given.get("outputs") is None:
         raise ValueError(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from typing import Any, NamedTuple, NoReturn
 
 from ipu.drop_in.first_keras import replacement
@@ -29,9 +30,8 @@ _SETTLED = frozenset(
     "outfeed_queue optimizer_function device_mapping batch_serialization_iterations "
     "outfeed_loss outfeed_mask reduction_method name".split()
 )
-
-
-_BY_KERAS = (
+# arguments of the models that `pipelining_ops.pipeline` gets in another way
+_OWN = (
     "gradient_accumulation_count",
     "batch_serialization_iterations",
     "device_mapping",
@@ -52,8 +52,8 @@ class PipelineOptions(NamedTuple):
         device_mapping: The IPU of each stage; None for one each.
         pipeline_schedule: A ``PipelineSchedule``; None for Grouped.
         recomputation_mode: A ``RecomputationMode``.
-        forward_propagation_stages_poplar_options: This and the next eight go to
-            ``pipelining_ops.pipeline`` as they are.
+        forward_propagation_stages_poplar_options: This and the next seven are those of
+            ``pipelining_ops.pipeline``.
         layer_replacement: Whether layers of Keras become the IPU's of the same name.
     """
 
@@ -95,7 +95,7 @@ class PipelineOptions(NamedTuple):
         return {
             name: value
             for name, value in self._asdict().items()
-            if name not in _BY_KERAS and value is not None
+            if name not in _OWN and value is not None
         }
 
 
@@ -112,15 +112,17 @@ class _Pipelined(FirstGeneration):
     @property
     def shard_count(self) -> int:
         """How many IPUs a replica takes: a power of two."""
-        mapping = self._options.device_mapping
-        last = max(mapping) if mapping else self._stage_count() - 1
+        ipus: Any = self._options.device_mapping
+        if not isinstance(ipus, (list, tuple)) or not ipus:
+            ipus = range(self._stage_count())  # the pipeline refuses what is no list
+        last = max(operator.index(ipu) for ipu in ipus)
         return 1 << last.bit_length()
 
     def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
         options = self._options
         rest = {**options.for_pipeline(), **extra}
         # an evaluation takes the last of running means: there is nothing to add up
-        sums = rest.pop("accumulate_outfeed", False) and mode == "train"
+        sums = bool(rest.pop("accumulate_outfeed", False)) and mode == "train"
         pipeline = Pipeline(
             of_update=options.gradient_accumulation_count,
             device_mapping=options.device_mapping,

@@ -7,6 +7,7 @@ for each replica. Numbers that users give are for all replicas together.
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, NamedTuple
 
 from ipu.drop_in.first_keras.feeds import Feed
@@ -55,8 +56,8 @@ def plan_steps(
 
     Source: section "Keras" of the guide of SDK 1.4.
     """
-    _check_positive(argument, steps)
-    _check_positive("steps_per_run", per_run)
+    steps = _positive(argument, steps)
+    per_run = _positive("steps_per_run", per_run)
     size = feed.cardinality
     if steps is None and feed.dropped:
         steps = size // accumulated
@@ -104,8 +105,11 @@ def plan_steps(
     return StepPlan(own, per_run or own, restarts=size != INFINITE)
 
 
-def _check_positive(name: str, value: Any) -> None:
+def _positive(name: str, value: Any) -> int | None:
+    """A number of steps, which programs also give as a quotient such as 12.0."""
     if value is None:
-        return
-    if isinstance(value, bool) or int(value) != value or value < 1:
+        return None
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or int(value) != value or value < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {value!r}.")
+    return int(value)
