@@ -106,8 +106,8 @@ class TracedPipeline:
             raise ValueError(
                 f"Trying to capture the tensor {found} which is not a resource. Stages "
                 "and the optimizer function may use variables and what they are called "
-                "with: pass the tensor through the `inputs` argument or the infeed, and "
-                "make constants inside of the stage."
+                "with: pass the tensor through the `inputs` argument or the infeed, "
+                "and make constants inside of the stage."
             )
 
     def _last_stage(self) -> int:
