@@ -209,17 +209,29 @@ ipu__pipe_check_variables(ipu__pipe *p)
 
 /* --- crossings -------------------------------------------------------------------- */
 
+/* Whether the body writes the resource. */
+static bool
+is_written(const ipu__pipe *p, uint32_t resource)
+{
+    const lowering *l = p->l;
+    for (uint32_t at = l->last_write[resource]; at != 0;
+         at = l->writes.items[at - 1].before) {
+        int32_t time = l->writes.items[at - 1].time;
+        if (time > l->begin[p->id.index] && time <= l->end[p->id.index]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether every routine of the stream finds a value where it is: a variable that is
- * read in place. */
+ * read in place, and that no later micro-batch changes meanwhile. */
 static bool
 is_read_in_place(const ipu__pipe *p, uint32_t root)
 {
     const ipu_node_data *node = ipu_producer_of(p->l->graph, (ipu_value){root});
-    ipu_node id = ipu_value_of(p->l->graph, (ipu_value){root})->producer;
     return node->op == IPU_OP_ID_VARIABLE_READ &&
-           !ipu__lower_written_before_last_use(p->l, ipu_node_resource(node, 0),
-                                               &p->l->values[root],
-                                               p->l->begin[id.index]);
+           !is_written(p, ipu_node_resource(node, 0));
 }
 
 static ipu_status

@@ -233,7 +233,8 @@ lower_variable_read(lowering *l, ipu_node id, const ipu_node_data *node)
     value_info *info = &l->values[output.index];
     ipu_place variable = {.space = IPU_SPACE_VARIABLE};
     IPU_TRY(use_resource(l, index, &variable.index));
-    if (!ipu__lower_written_before_last_use(l, index, info, l->begin[id.index])) {
+    if (info->wanted == IPU__NO_BUFFER &&
+        !ipu__lower_written_before_last_use(l, index, info, l->begin[id.index])) {
         info->place = variable;
         return IPU_OK;
     }
