@@ -116,6 +116,7 @@ def test_stages_have_names_and_can_be_concurrent() -> None:
     assert table.ipus == [0, 1, 2, 3]
     assert table.positions == [0, 1, 1, 2]
     assert "text   1    5 micro-batches" in str(table)
+    assert max(map(len, str(ipu.Timetable("GPipe", ["a" * 99, "b"])).split("\n"))) <= 80
     table = ipu.Timetable("Grouped", device_mapping=[0, [1, 2], 2, 3])
     assert table.names == [f"stage {k}" for k in range(5)]
     assert table.ipus == [0, 1, 2, 2, 3]

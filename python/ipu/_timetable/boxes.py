@@ -20,6 +20,7 @@ __all__ = [
     "colour",
     "ink",
     "lanes_of",
+    "shortened",
     "unit_of",
 ]
 
@@ -154,6 +155,11 @@ def bands(schedule: _core.Schedule) -> list[tuple[str, int, int]]:
         turn = min(backwards)
         return [("forward passes", 0, turn), ("backward passes", turn, steps)]
     return []
+
+
+def shortened(name: str) -> str:
+    """A stage's name for a table or legend: 40 characters at most."""
+    return name if len(name) <= 40 else name[:39] + "…"
 
 
 def unit_of(nanoseconds: float) -> tuple[str, float]:

@@ -16,6 +16,7 @@ from ipu._timetable.boxes import (
     colour,
     ink,
     lanes_of,
+    shortened,
     unit_of,
 )
 
@@ -108,7 +109,8 @@ def _add_legend(
     kinds = sorted({box.kind for box in boxes}, key=KINDS.index)
     handles = [
         patches.Patch(
-            facecolor=colour(stage, kind), label=f"{name}, {LETTERS[kind][2:]}"
+            facecolor=colour(stage, kind),
+            label=f"{shortened(name)}, {LETTERS[kind][2:]}",
         )
         for stage, name in enumerate(timetable.names[:8])
         for kind in kinds

@@ -30,6 +30,7 @@ from ipu._timetable.boxes import (
     colour,
     ink,
     lanes_of,
+    shortened,
     unit_of,
 )
 
@@ -312,7 +313,7 @@ def _legend(
     top = picture.bottom + 36
     x, y = _LEFT, top
     parts = []
-    for stage, name in enumerate(timetable.names):
+    for stage, name in enumerate(map(shortened, timetable.names)):
         chips, label = 20.0 * len(kinds), 7.0 * len(name) + 24
         if x > _LEFT and x + chips + label > right:
             x, y = _LEFT, y + 22

@@ -10,7 +10,7 @@ from typing import Any
 from ipu import _core
 from ipu._schedules import PipelineSchedule, call_core
 from ipu._timetable import text, trace
-from ipu._timetable.boxes import Box, unit_of
+from ipu._timetable.boxes import Box, shortened, unit_of
 
 __all__ = ["Timetable"]
 
@@ -292,7 +292,7 @@ class Timetable:
     def _stage_lines(self) -> list[str]:
         rows = [("stage", "IPU", "keeps the activations of" if self.training else "")]
         for stage in range(self.stages):
-            name = self.names[stage].removeprefix("stage ")
+            name = shortened(self.names[stage]).removeprefix("stage ")
             keeps = _count(self.fifo_depths[stage], "micro-batch")
             ipu = str(self.ipus[stage])
             rows.append((name, ipu, keeps if self.training else ""))
