@@ -597,6 +597,31 @@ def test_the_timetable_of_a_model() -> None:
         model.pipeline_schedule()
 
 
+def test_what_ran_is_recorded() -> None:
+    configure(2)
+    recorder = keras.callbacks.PipelineRecorder()
+    model = small(k=8)
+    model.set_pipelining_options(4, schedule=Schedule.OneForwardOneBackward)
+    fit_small(model, callbacks=[recorder], validation_data=(X, Z), epochs=2)
+    table: Any = recorder.timetable
+    assert (table.schedule, table.micro_batches, table.training) == ("1F1B", 4, True)
+    passes = {
+        (ipu, kind, stage, batch) for ipu, kind, stage, batch, *_ in table.recorded
+    }
+    assert passes == {(i, k, i, m) for i in (0, 1) for k in "FB" for m in range(4)}
+    assert all(begin <= end for *_, begin, end in table.recorded)
+    assert 0.0 <= table.recorded_idle_share < 1.0
+    recorder = keras.callbacks.PipelineRecorder()
+    model.evaluate(X, Z, batch_size=4, verbose=0, callbacks=[recorder])
+    table = recorder.timetable
+    assert (table.micro_batches, table.training) == (8, False)
+    assert len(table.recorded) == 16
+    model.predict(X, batch_size=4, callbacks=[recorder])
+    assert len(recorder.timetable.recorded) == 16  # type: ignore[union-attr]
+    with pytest.raises(ValueError, match="PipelineRecorder needs a model in stages"):
+        fit_small(small(stages=False), callbacks=[recorder])
+
+
 # --- what is refused ------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from ipu.keras.callbacks.checkpoint import ModelCheckpoint
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.plateau import ReduceLROnPlateau
 from ipu.keras.callbacks.progbar import ProgbarLogger
+from ipu.keras.callbacks.recorder import PipelineRecorder
 from ipu.keras.callbacks.simple import (
     CSVLogger,
     LambdaCallback,
@@ -25,6 +26,7 @@ __all__ = [
     "LambdaCallback",
     "LearningRateScheduler",
     "ModelCheckpoint",
+    "PipelineRecorder",
     "ProgbarLogger",
     "ReduceLROnPlateau",
     "TerminateOnNaN",

@@ -154,6 +154,10 @@ class CallbackList:
         """The callbacks that want to know of steps while they are executed."""
         return [cb for cb in self.callbacks if hasattr(cb, "_on_steps_executed")]
 
+    def recorders(self) -> list[Any]:
+        """The callbacks that want to know when actions of a pipeline ran."""
+        return [cb for cb in self.callbacks if hasattr(cb, "_on_recorded")]
+
     def keep_steps(self, results: dict[str, Any]) -> None:
         """Hand the values of every step of an execution to those who keep them."""
         for callback in self.callbacks:

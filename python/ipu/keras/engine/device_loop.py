@@ -93,11 +93,14 @@ class _Program:
         self._count = count
         self._rows = rows
         self.outfeed = IPUOutfeedQueue(**outfeed_options)
+        self.records = False  # whether it notes when actions of a pipeline run
         self._usual: Any = _function.DeviceFunction(lambda: self._trace(count))
         self._any: Any = _function.DeviceFunction(self._trace)
 
     def run(self, count: int) -> None:
         """Run so many steps."""
+        if self.records:
+            self._usual.traced().program.records = True
         if count == self._count:
             self._usual()
         else:
@@ -109,6 +112,11 @@ class _Program:
         finally:
             forget_logits()
             forget_masks()
+
+    def recorded(self) -> list[Any]:
+        """When the actions of the last run of a pipeline ran."""
+        actions: list[Any] = self._usual.traced().program.recorded
+        return actions
 
     def take(self) -> Nest:
         """The results that have arrived, each leaf with a first axis of them."""
@@ -170,6 +178,14 @@ class DeviceLoop:
         self._running: tuple[_Program, int] = (self._full, 0)
         self._started = False
         self._ended = False
+
+    def record(self) -> None:
+        """From here on note when the actions of a pipeline run."""
+        self._full.records = True
+
+    def recorded(self) -> list[Any]:
+        """When the actions of the last run of a pipeline ran."""
+        return self._full.recorded()
 
     def start(self) -> None:
         """Start to feed."""

@@ -152,6 +152,10 @@ class Run:
         results: list[Nest] = []
         step = 0
         steps = self.plan.steps
+        recorders = callbacks.recorders() if self.execution.is_pipelined else []
+        loop = self.loop
+        if recorders and isinstance(loop, DeviceLoop):
+            loop.record()
         while steps is None or step < steps:
             if not self._has_more():
                 self.end_early(step)
@@ -170,6 +174,8 @@ class Run:
                     watcher.pause()
             if self._left is not None:
                 self._left -= done
+            if recorders and isinstance(loop, DeviceLoop):
+                self._tell_recorded(recorders, loop.recorded())
             if done == 0:
                 continue
             if self.mode == "predict":
@@ -186,6 +192,14 @@ class Run:
             if self.mode == "train" and self.model.stop_training:
                 break
         return logs, results
+
+    def _tell_recorded(self, recorders: list[Any], actions: list[Any]) -> None:
+        """Hand on when the actions of the last pipeline ran."""
+        count = self.plan.per_execution
+        if self.mode == "train":
+            count = self.execution.per_update
+        for recorder in recorders:
+            recorder._on_recorded(self.mode == "train", count, actions)
 
     @property
     def _is_asynchronous(self) -> bool:

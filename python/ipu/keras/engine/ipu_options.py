@@ -316,9 +316,14 @@ class IPUOptions(Stages):
                 f"Model {self.name!r} is not pipelined: its layers have no stages. "
                 "Call set_pipeline_stage_assignment() first."
             )
+        count = self._pipelining_steps if training else self._steps_per_execution
+        return self._timetable(training, count)
+
+    def _timetable(
+        self, training: bool, count: int | None, recorded: Any = None
+    ) -> Timetable:
         from ipu._timetable import Timetable
 
-        count = self._pipelining_steps if training else self._steps_per_execution
         schedule = self._pipelining_kwargs.get("pipeline_schedule")
         if schedule is None:
             is_serialized = self._serialized > 1
@@ -328,8 +333,9 @@ class IPUOptions(Stages):
             schedule,
             self._stage_titles(),
             self._pipelining_device_mapping,
-            None if count is None else max(count // self._serialized, 1),
+            count,
             training,
+            recorded=recorded,
         )
 
     # --- in files ---------------------------------------------------------------------
