@@ -422,39 +422,47 @@ find_members(proof *proof)
     }
 }
 
+static ipu_status
+make_room(ipu_ctx *ctx, ipu_arena *arena, proof *proof)
+{
+    size_t stages = proof->schedule->stage_count;
+    size_t ipus = proof->schedule->ipu_count;
+    size_t per_stage = stages * sizeof(uint32_t);
+    IPU_TRY(
+        ipu_arena_alloc(ctx, arena, IPU_ACTION_KIND_COUNT * per_stage, &proof->done));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, per_stage, &proof->live));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, per_stage, &proof->member));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, per_stage, &proof->before));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, stages * sizeof(bool), &proof->is_split));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, ipus * sizeof(size_t), &proof->next));
+    IPU_TRY(ipu_arena_alloc(ctx, arena, ipus * sizeof(uint32_t), &proof->woken));
+    return ipu_arena_alloc(ctx, arena, ipus * sizeof(bool), &proof->is_woken);
+}
+
+/* Only once all actions are known to be there: their number is not taken on trust. */
+static ipu_status
+make_room_for_times(ipu_ctx *ctx, ipu_arena *arena, proof *proof)
+{
+    size_t bytes;
+    IPU_TRY(ipu_mul_size(ctx, 2 * (size_t)proof->schedule->stage_count,
+                         proof->schedule->micro_batches * sizeof(uint32_t), &bytes));
+    return ipu_arena_alloc(ctx, arena, bytes, &proof->times);
+}
+
 ipu_status
 ipu_schedule_check(ipu_ctx *ctx, const ipu_schedule *schedule)
 {
     IPU_TRY(check_shape(ctx, schedule));
     proof proof = {.schedule = schedule};
     ipu_arena arena = {0};
-    size_t stages = schedule->stage_count;
-    size_t ipus = schedule->ipu_count;
-    size_t rows;
-    size_t cells;
-    if (ipu_mul_size(ctx, 2 * stages, schedule->micro_batches, &rows) != IPU_OK ||
-        ipu_mul_size(ctx, rows, sizeof(uint32_t), &cells) != IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, cells, &proof.times) != IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, stages * IPU_ACTION_KIND_COUNT * sizeof(uint32_t),
-                        &proof.done) != IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, stages * sizeof(uint32_t), &proof.live) !=
-            IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, stages * sizeof(bool), &proof.is_split) !=
-            IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, stages * sizeof(uint32_t), &proof.member) !=
-            IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, stages * sizeof(uint32_t), &proof.before) !=
-            IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, ipus * sizeof(size_t), &proof.next) != IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, ipus * sizeof(uint32_t), &proof.woken) != IPU_OK ||
-        ipu_arena_alloc(ctx, &arena, ipus * sizeof(bool), &proof.is_woken) != IPU_OK) {
-        goto done;
+    if (make_room(ctx, &arena, &proof) == IPU_OK) {
+        find_members(&proof);
+        if (check_lists(ctx, &proof) == IPU_OK &&
+            check_stashes(ctx, &proof) == IPU_OK &&
+            make_room_for_times(ctx, &arena, &proof) == IPU_OK) {
+            run_lists(ctx, &proof);
+        }
     }
-    find_members(&proof);
-    if (check_lists(ctx, &proof) == IPU_OK && check_stashes(ctx, &proof) == IPU_OK) {
-        run_lists(ctx, &proof);
-    }
-done:
     ipu_arena_free(ctx, &arena);
     return ctx->status;
 }

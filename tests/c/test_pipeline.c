@@ -568,6 +568,34 @@ test_random(ipu_ctx *ctx)
     CHECK(built > 1500);
 }
 
+/* Text that somebody has scribbled in is refused, or is a schedule; nothing else. */
+static void
+test_scribbled_text(ipu_ctx *ctx)
+{
+    static const char marks[] = "0123456789FBIW()|: \n\tipustag\xff-";
+    uint64_t state = 1234567;
+    int read = 0;
+    for (int round = 0; round < 20000; round++) {
+        char text[sizeof(interleaved_text)];
+        memcpy(text, interleaved_text, sizeof(text));
+        for (uint32_t n = 1 + next_random(&state, 3); n > 0; n--) {
+            text[next_random(&state, sizeof(text) - 1)] =
+                marks[next_random(&state, sizeof(marks) - 1)];
+        }
+        ipu_schedule *schedule = NULL;
+        if (ipu_schedule_parse(ctx, text, &schedule) == IPU_OK &&
+            ipu_schedule_check(ctx, schedule) == IPU_OK) {
+            check_round_trip(ctx, schedule);
+            ipu_schedule_measures measures;
+            CHECK_OK(ctx, ipu_schedule_measure(ctx, schedule, &measures));
+            read++;
+        }
+        ipu_ctx_clear(ctx);
+        ipu_schedule_free(ctx, schedule);
+    }
+    CHECK(read > 100);
+}
+
 /* --- memory ----------------------------------------------------------------------- */
 
 typedef struct failing {
@@ -646,6 +674,7 @@ main(void)
     test_broken_schedules(&ctx);
     test_deadlock(&ctx);
     test_random(&ctx);
+    test_scribbled_text(&ctx);
     test_failed_allocations();
     return CHECK_DONE();
 }
