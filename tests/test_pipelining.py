@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import ipu
-from ipu import _flags, keras, loops, tf
+from ipu import _core, _flags, keras, loops, tf
 from ipu._accumulation import accumulate
 from ipu.ops.pipelining_ops import (
     OptimizerFunctionOutput,
@@ -125,6 +126,7 @@ def values(model: Model, losses: Any) -> list[np.ndarray]:
 
 
 programs: list[Any] = []  # that `train` has run
+texts: list[str] = []  # of their graphs
 
 
 def train(
@@ -146,7 +148,7 @@ def train(
 
     @tf.function(jit_compile=True)
     def run() -> Any:
-        return pipeline(
+        operation = pipeline(
             model.stages,
             gradient_accumulation_count=count,
             repeat_count=repeats,
@@ -155,6 +157,10 @@ def train(
             optimizer_function=optimize,
             **options,
         )
+        trace = _core.open_trace()
+        assert trace is not None
+        texts.append(trace.text)
+        return operation
 
     assert infeed.initializer is None
     run()
@@ -275,6 +281,16 @@ def test_bits_under_recomputation(
     same(train(make, 8, 2, adam, recomputation_mode=mode), expected)
 
 
+def test_a_pipeline_is_printed_and_parsed() -> None:
+    attach(4, allow_recompute=True)
+    train(skips_dropout_and_statistics, 8, 2, adam, offload_weights=True)
+    text = texts[-1]
+    assert "pipeline(" in text and 'schedule="Grouped"' in text
+    assert "devices=[0,1,2,3]" in text.replace(" ", "")
+    assert "phase=1" in text and "stage=3" in text and " remote " in text
+    assert _core.graph_round_trip(text) == re.sub("  # .*", "", text)
+
+
 def test_what_ran_is_recorded() -> None:
     attach(2)
     train(MODELS["two"], 8, 2, adam)
@@ -307,3 +323,47 @@ def test_recomputation_saves_memory() -> None:
     in_turn = most_bytes(RecomputationMode.RecomputeAndBackpropagateInterleaved)
     assert at_once[0] < in_turn[0] < kept[0] / 2
     assert at_once[1] < kept[1] and in_turn[1] < kept[1]
+
+
+OFFLOADS = {
+    "activations": {"offload_activations": True},
+    "accumulators": {"offload_gradient_accumulation_buffers": True},
+    "state": {"offload_weight_update_variables": True},
+    "weights": {"offload_weights": True},
+}
+
+
+@pytest.mark.parametrize("what", [*OFFLOADS, "all"])
+@pytest.mark.parametrize("model", ["four", "skips"])
+def test_bits_under_offloading(model: str, what: str) -> None:
+    attach(1)
+    expected = plain(MODELS[model], 8, 2, adam)
+    options: dict[str, Any] = {}
+    for name, own in OFFLOADS.items():
+        options.update(own if what in (name, "all") else {})
+    attach(4)
+    same(train(MODELS[model], 8, 2, adam, **options), expected)
+
+
+def test_what_is_offloaded_leaves_the_slab() -> None:
+    def first(**options: Any) -> tuple[dict[str, int], str]:
+        attach(4)
+        train(lambda: checkpointed(4), 8, 1, adam, **options)
+        return programs[-1].streams[1], programs[-1].text
+
+    kept, text = first()
+    assert kept["remote_bytes"] == 0 and "remote" not in text
+    less, _ = first(**OFFLOADS["activations"])
+    assert less["ring_bytes"] == 0
+    assert less["remote_bytes"] >= kept["ring_bytes"]
+    assert less["slab_bytes"] < kept["slab_bytes"] - kept["ring_bytes"] / 2
+    less, _ = first(**OFFLOADS["accumulators"])
+    assert less["remote_bytes"] >= 8 * 16 * 16 * 4
+    assert less["slab_bytes"] <= kept["slab_bytes"] - 7 * 16 * 16 * 4
+    _, text = first(**OFFLOADS["state"])
+    adam_updates = [line for line in text.splitlines() if "adam_update" in line]
+    assert adam_updates and all("-> variable" in line for line in adam_updates)
+    assert all(line.split("->")[1].count("variable") == 1 for line in adam_updates)
+    _, text = first(**OFFLOADS["weights"])
+    products = [line for line in text.splitlines() if "matmul" in line]
+    assert products and not any("variable" in line for line in products)

@@ -3,7 +3,8 @@
 
 A case is a seed. It says how many stages there are, what each computes of the values
 that the one before hands on, which of its variables it shares with another stage of the
-same IPU, and the schedule, mapping, count, reduction, recomputation and threads. In
+same IPU, and the schedule, mapping, count, reduction, recomputation, offloading and
+threads. In
 ``tests``, ``python -m test_random_pipelines SEED`` prints a case.
 """
 
@@ -46,6 +47,7 @@ class Case(NamedTuple):
     recompute: RecomputationMode | None
     training: bool
     threads: int
+    offload: tuple[bool, bool, bool, bool]
 
 
 KINDS = (
@@ -100,6 +102,7 @@ def case_of(seed: int) -> Case:
         rng.choice([None, None, *RecomputationMode]),
         training,
         rng.randint(1, 4),
+        tuple(rng.random() < 0.25 for _ in range(4)),  # type: ignore[arg-type]
     )
 
 
@@ -235,6 +238,10 @@ def in_a_pipeline(model: Model, infeed: Any, outfeed: Any, optimizer: Any) -> No
         pipeline_schedule=case.schedule,
         recomputation_mode=case.recompute,
         reduction_method=case.method,
+        offload_activations=case.offload[0],
+        offload_gradient_accumulation_buffers=case.offload[1],
+        offload_weight_update_variables=case.offload[2],
+        offload_weights=case.offload[3],
     )
 
 

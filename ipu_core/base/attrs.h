@@ -62,11 +62,18 @@ typedef enum ipu_attr_kind {
     X(DEVICES, devices, INTS)      /* of a pipeline: the IPU of each stage */ \
     X(POSITIONS, positions, INTS)  /* of its stages, where some run side by side */ \
     X(RECOMPUTE, recompute, INTS)  /* of its stages: 0 keeps, 1 at once, 2 in turn */ \
+    X(OFFLOAD, offload, INT)       /* of a pipeline: bits of ipu_offload */ \
     X(TRAINING, training, BOOL)    /* a pipeline that has backward stages */ \
     X(ACTIVATION, activation, INT) /* ipu_activation of a fused matmul */ \
     X(CODE, code, INTS)            /* micro-program of a fused element-wise chain */ \
     X(INDEX, index, INT)           /* of a held tensor, or of a gradient function */ \
     X(NAME, name, TEXT)
+
+/* What of a pipeline lies in remote memory while no routine uses it. */
+typedef enum ipu_offload {
+    IPU_OFFLOAD_ACTIVATIONS = 1, /* what is kept from one routine to another */
+    IPU_OFFLOAD_ACCUMULATORS = 2 /* what is carried from micro-batch to micro-batch */
+} ipu_offload;
 
 typedef enum ipu_attr_key {
 #define X(name, text, kind) IPU_ATTR_##name,

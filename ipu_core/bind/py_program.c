@@ -331,10 +331,11 @@ program_get_streams(PyObject *object, void *Py_UNUSED(closure))
         const ipu_stream *stream = &program->streams.items[i];
         ipu_stream_bytes bytes = ipu_program_stream_bytes(program, i);
         PyObject *one = Py_BuildValue(
-            "{s:i,s:n,s:n,s:n,s:n}", "ipu", stream->is_child ? (int)stream->ipu : -1,
+            "{s:i,s:n,s:n,s:n,s:n,s:n}", "ipu", stream->is_child ? (int)stream->ipu : -1,
             "slab_bytes", (Py_ssize_t)bytes.slab, "peak_live_bytes",
             (Py_ssize_t)bytes.peak, "ring_bytes", (Py_ssize_t)bytes.rings,
-            "message_bytes", (Py_ssize_t)bytes.messages);
+            "message_bytes", (Py_ssize_t)bytes.messages, "remote_bytes",
+            (Py_ssize_t)bytes.remote);
         if (one == NULL || PyList_Append(list, one) < 0) {
             Py_CLEAR(list);
         }
@@ -471,7 +472,7 @@ static PyGetSetDef program_getset[] = {
     {"streams", program_get_streams, NULL,
      "A dict for each stream: ipu (of a pipeline's stream; else -1), slab_bytes, "
      "peak_live_bytes, ring_bytes (of it: what routines keep for others), "
-     "message_bytes.",
+     "message_bytes, remote_bytes.",
      NULL},
     {"stats", program_get_stats, NULL,
      "A dict about the last run: steps, allocations, run_ns, infeed_wait_ns, "

@@ -650,8 +650,13 @@ static PyMethodDef trace_methods[] = {
     {"mark_backward", ipu_py_trace_mark_backward, METH_O,
      "mark_backward(after)\n--\n\nSays of the nodes of the innermost block behind node "
      "`after` that they go backwards."},
+    {"move_to_remote", ipu_py_trace_move_to_remote, METH_O,
+     "move_to_remote(id)\n--\n\nPuts a variable that the trace uses into remote "
+     "memory: "
+     "nodes work on copies."},
     {"captures", ipu_py_trace_captured, METH_VARARGS,
-     "captures(block, allowed)\n--\n\nDescribes a tensor from outside that a node of the "
+     "captures(block, allowed)\n--\n\nDescribes a tensor from outside that a node of "
+     "the "
      "block uses, and that is no constant and not `allowed`; None: there is none."},
     {"stage_of", ipu_py_trace_stage_of, METH_O,
      "stage_of(tensor)\n--\n\nThe stage of a pipeline that makes a tensor; -1: none."},

@@ -94,6 +94,23 @@ ipu_py_trace_get_ordinal(PyObject *object, void *Py_UNUSED(closure))
     return PyLong_FromLongLong(ipu_py_trace_of(object)->next_ordinal);
 }
 
+PyObject *
+ipu_py_trace_move_to_remote(PyObject *object, PyObject *id)
+{
+    const ipu_graph *graph = ipu_py_trace_of(object)->graph;
+    long long wanted = PyLong_AsLongLong(id);
+    if (wanted == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    for (size_t i = 0; i < graph->resources.count; i++) {
+        ipu_resource *resource = &graph->resources.items[i];
+        if (resource->kind == IPU_RESOURCE_VARIABLE && resource->id == wanted) {
+            resource->is_remote = true;
+        }
+    }
+    Py_RETURN_NONE;
+}
+
 /* --- what a block captures -------------------------------------------------------- */
 
 typedef struct captures {

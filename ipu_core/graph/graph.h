@@ -100,6 +100,7 @@ typedef struct ipu_resource {
     uint32_t type_count;
     const ipu_type *types;
     const char *name;
+    bool is_remote; /* a variable that lies in remote memory, not in the IPU's */
 } ipu_resource;
 
 /* Bytes that the graph and its programs read but do not own: whoever added them keeps
@@ -269,6 +270,7 @@ ipu_status ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs 
 /* --- text form (print.c, parse.c) and verifier (verify.c) ---------------------------
  *
  *   resource v0 variable id=3 "dense/kernel" float32[784,256]
+ *   resource v1 variable id=4 remote "dense/kernel/m" float32[784,256]
  *   block b0(%0: float32[32,784]) {
  *     %1 = variable_read() {resource=0} : float32[784,256]
  *     %2 = matmul(%0, %1) {transpose_a=false} : float32[32,256]   # train.py:12

@@ -189,8 +189,9 @@ print_resources(printer *p)
     static const char *const kinds[] = {"variable", "infeed", "outfeed"};
     for (size_t i = 0; i < p->graph->resources.count; i++) {
         const ipu_resource *resource = &p->graph->resources.items[i];
-        ipu_text_print(&p->text, "resource r%zu %s id=%" PRId64 " ", i,
-                       kinds[resource->kind], resource->id);
+        ipu_text_print(&p->text, "resource r%zu %s id=%" PRId64 " %s", i,
+                       kinds[resource->kind], resource->id,
+                       resource->is_remote ? "remote " : "");
         const char *name = resource->name == NULL ? "" : resource->name;
         ipu_text_quote(&p->text, name, strlen(name));
         for (uint32_t k = 0; k < resource->type_count; k++) {

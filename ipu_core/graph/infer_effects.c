@@ -32,8 +32,8 @@ fits_variable(ipu_infer_call *call, const ipu_resource *variable, const ipu_type
 {
     char a[128];
     char b[128];
-    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&variable->types[0], type),
-                INVALID_ARGUMENT, "variable '%s' is %s, but the %s is %s",
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(&variable->types[0], type), INVALID_ARGUMENT,
+                "variable '%s' is %s, but the %s is %s",
                 variable->name == NULL ? "" : variable->name,
                 ipu_type_print(&variable->types[0], a, sizeof(a)), what,
                 ipu_type_print(type, b, sizeof(b)));

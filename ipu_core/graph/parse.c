@@ -492,6 +492,7 @@ parse_resource(parser *p)
     IPU_TRY(expect(p, "id"));
     IPU_TRY(expect(p, "="));
     IPU_TRY(parse_int(p, &resource.id));
+    resource.is_remote = accept(p, "remote");
     IPU_TRY(parse_text(p, &resource.name, &length));
     p->types.count = 0;
     do {

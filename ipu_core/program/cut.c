@@ -234,6 +234,14 @@ is_read_in_place(const ipu__pipe *p, uint32_t root)
            !is_written(p, ipu_node_resource(node, 0));
 }
 
+static bool
+is_remote_read(const lowering *l, uint32_t root)
+{
+    const ipu_node_data *node = ipu_producer_of(l->graph, (ipu_value){root});
+    return node->op == IPU_OP_ID_VARIABLE_READ &&
+           l->graph->resources.items[ipu_node_resource(node, 0)].is_remote;
+}
+
 static ipu_status
 fail_backwards(const ipu__pipe *p, uint32_t from, ipu_node user)
 {
@@ -262,15 +270,17 @@ note_crossing(ipu__pipe *p, ipu_node user, ipu_value value)
     if (from > to) {
         return fail_backwards(p, (uint32_t)from, user);
     }
-    if (p->routines[from].stream == p->routines[to].stream &&
-        is_read_in_place(p, root)) {
+    bool is_at_hand =
+        p->routines[from].stream == p->routines[to].stream && is_read_in_place(p, root);
+    if (is_at_hand && !is_remote_read(l, root)) {
         return IPU_OK;
     }
     uint64_t key = (uint64_t)root * p->routine_count + (uint64_t)to;
     if (ipu_id_map_has(&p->known, key)) {
         return IPU_OK;
     }
-    ipu__crossing found = {(uint32_t)from, root, (uint32_t)to, IPU__NO_BUFFER, -1};
+    ipu__crossing found = {(uint32_t)from, root, (uint32_t)to,
+                           IPU__NO_BUFFER, -1,   is_at_hand};
     IPU_TRY(ipu_id_map_put(l->ctx, &p->known, key, 0));
     return IPU_ARRAY_PUSH(l->ctx, &p->crossings, found);
 }

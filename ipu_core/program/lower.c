@@ -233,7 +233,7 @@ lower_variable_read(lowering *l, ipu_node id, const ipu_node_data *node)
     value_info *info = &l->values[output.index];
     ipu_place variable = {.space = IPU_SPACE_VARIABLE};
     IPU_TRY(use_resource(l, index, &variable.index));
-    if (info->wanted == IPU__NO_BUFFER &&
+    if (info->wanted == IPU__NO_BUFFER && !l->graph->resources.items[index].is_remote &&
         !ipu__lower_written_before_last_use(l, index, info, l->begin[id.index])) {
         info->place = variable;
         return IPU_OK;
@@ -397,6 +397,34 @@ output_places(lowering *l, ipu_node id, const ipu_node_data *node,
     return IPU_OK;
 }
 
+/* The buffers of a kernel that writes variables in remote memory: copies that the
+ * kernel works on; or, with `back`, what it has made of them. */
+static ipu_status
+copy_remote_variables(lowering *l, const ipu_node_data *node,
+                      const ipu_instruction *instruction, bool back)
+{
+    ipu_place *places = (ipu_place *)instruction->outputs; /* ours */
+    for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
+        uint32_t index = ipu_node_resource(node, i);
+        const ipu_resource *resource = &l->graph->resources.items[index];
+        ipu_place variable = {.space = IPU_SPACE_VARIABLE,
+                              .index = l->resource_map[index]};
+        size_t bytes = ipu_type_bytes(&resource->types[0]);
+        int32_t buffer;
+        if (!resource->is_remote) {
+            continue;
+        }
+        if (back) {
+            IPU_TRY(ipu__lower_copy(l, node, places[i], variable, bytes));
+            continue;
+        }
+        IPU_TRY(ipu__lower_new_buffer(l, bytes, &buffer));
+        places[i] = slab_place(buffer);
+        IPU_TRY(ipu__lower_copy(l, node, variable, places[i], bytes));
+    }
+    return IPU_OK;
+}
+
 static ipu_status
 lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
 {
@@ -429,7 +457,9 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     if (ipu_node_flags(node) & IPU_OP_RANDOM) {
         l->program->uses_random = true;
     }
-    return ipu__lower_emit(l, node, &instruction);
+    IPU_TRY(copy_remote_variables(l, node, &instruction, false));
+    IPU_TRY(ipu__lower_emit(l, node, &instruction));
+    return copy_remote_variables(l, node, &instruction, true);
 }
 
 static ipu_status

@@ -218,7 +218,7 @@ place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
 }
 
 ipu_status
-ipu__lower_want_next_values(lowering *l, ipu_block body)
+ipu__lower_want_next_values(lowering *l, ipu_block body, const bool *which)
 {
     const ipu_block_data *block = ipu_block_of(l->graph, body);
     for (size_t i = 0; i < block->params.count; i++) {
@@ -226,8 +226,10 @@ ipu__lower_want_next_values(lowering *l, ipu_block body)
         value_info *result = root_of(l, block->results.items[i]);
         ipu_value root = {(uint32_t)(result - l->values)};
         int32_t buffer = (int32_t)param->place.index;
-        bool can;
-        IPU_TRY(can_write_over(l, buffer, param->last_use, root, body, &can));
+        bool can = false;
+        if (which == NULL || which[i]) {
+            IPU_TRY(can_write_over(l, buffer, param->last_use, root, body, &can));
+        }
         if (can && result->wanted == IPU__NO_BUFFER) {
             ipu__lower_want(l, result, buffer);
         }
@@ -298,7 +300,7 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
     if (has_condition) {
         IPU_TRY(lower_condition(l, node, &loop, &test));
     }
-    IPU_TRY(ipu__lower_want_next_values(l, body));
+    IPU_TRY(ipu__lower_want_next_values(l, body, NULL));
     IPU_TRY(ipu__lower_block(l, body));
     IPU_TRY(ipu__lower_move_results(l, node, body, NULL));
     l->loop_depth--;

@@ -43,6 +43,7 @@ typedef struct buffer_home {
     uint32_t stream;
     uint32_t depth; /* of a ring: the number of its slots; else 0 */
     bool stays;     /* it is nothing else's, from the stream's beginning to its end */
+    bool is_remote; /* it lies in remote memory: only copies lead there and back */
 } buffer_home;
 
 typedef struct lowering {
@@ -131,9 +132,9 @@ ipu_status ipu__lower_node(lowering *l, ipu_node id);
 
 /* Where value i that a loop carries lies, for the loop's parameters. */
 void ipu__lower_place_params(lowering *l, const ipu_node_data *node, uint32_t i);
-/* Has the nodes that make the next values write them straight into the carried buffers.
- */
-ipu_status ipu__lower_want_next_values(lowering *l, ipu_block body);
+/* Has the nodes that make the next values write them straight into the carried buffers:
+ * those for which which[i] is set; NULL: all. */
+ipu_status ipu__lower_want_next_values(lowering *l, ipu_block body, const bool *which);
 /* Has the node that makes `result` write into `buffer`. */
 void ipu__lower_want(lowering *l, value_info *result, int32_t buffer);
 /* The results of a block to where the node's outputs lie: those for which which[i] is

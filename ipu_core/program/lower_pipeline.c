@@ -19,6 +19,9 @@
  * carried from micro-batch to micro-batch lies in the slab of the IPU that changes it,
  * where the stream around puts the first one and finds the last one.
  *
+ * What lies in remote memory is copied into a buffer by each routine that uses it, and
+ * back by those that change it.
+ *
  * Routines are numbered in the order in which a micro-batch goes through them: forward
  * stages, then backward ones from the last on, each with its input part before its
  * weight part. What is used comes from a routine of a smaller number. */
@@ -146,6 +149,7 @@ new_ring(ipu__pipe *p, uint32_t from, uint32_t stream, const ipu__crossing *firs
         ipu__lower_new_ring(l, bytes_of(l, (ipu_value){root}), depth, out);
     ipu__lower_enter_stream(l, p->around);
     IPU_TRY(status);
+    l->homes.items[*out].is_remote = (p->offload & IPU_OFFLOAD_ACTIVATIONS) != 0;
     l->reserved.items[*out] = root; /* nothing may be written over it in its place */
     return IPU_OK;
 }
@@ -173,6 +177,9 @@ plan_value(ipu__pipe *p, ipu__crossing *first, size_t count)
         uint32_t stream = p->routines[first[i].to].stream;
         size_t earlier = 0;
         size_t last = i;
+        if (first[i].is_read_again) {
+            continue;
+        }
         while (p->routines[first[earlier].to].stream != stream) {
             earlier++;
         }
@@ -283,28 +290,128 @@ check_carried(ipu__pipe *p)
     return IPU_OK;
 }
 
+static bool
+is_remote(const ipu__pipe *p, int32_t buffer)
+{
+    return buffer != IPU__NO_BUFFER && p->l->homes.items[buffer].is_remote;
+}
+
+static int32_t
+carried_buffer(const ipu__pipe *p, uint32_t i)
+{
+    ipu_value output = ipu_node_output(p->node, i);
+    return (int32_t)p->l->values[output.index].place.index;
+}
+
 /* Each has a place of its own, where the stream around puts the first one. */
 static ipu_status
+place_carried_value(ipu__pipe *p, uint32_t i)
+{
+    lowering *l = p->l;
+    ipu_value output = ipu_node_output(p->node, i);
+    const value_info *initial =
+        root_of(l, p->node->inputs[ipu_node_entering(p->node, i)]);
+    int32_t by = changes_carried(p, i);
+    int32_t buffer;
+    ipu__lower_enter_stream(l, by == IPU__NOWHERE ? p->around : p->routines[by].stream);
+    ipu_status status = ipu__lower_new_ring(l, bytes_of(l, output), 1, &buffer);
+    ipu__lower_enter_stream(l, p->around);
+    IPU_TRY(status);
+    l->homes.items[buffer].is_remote =
+        by != IPU__NOWHERE && (p->offload & IPU_OFFLOAD_ACCUMULATORS) != 0;
+    l->values[output.index].place = slab_place(buffer);
+    ipu__lower_place_params(l, p->node, i);
+    return ipu__lower_copy(l, p->node, initial->place, slab_place(buffer),
+                           bytes_of(l, output));
+}
+
+static ipu_status
 place_carried(ipu__pipe *p)
+{
+    for (uint32_t i = 0; i < p->node->output_count; i++) {
+        IPU_TRY(place_carried_value(p, i));
+        p->which[i] = !is_remote(p, carried_buffer(p, i));
+    }
+    return ipu__lower_want_next_values(p->l, p->body, p->which);
+}
+
+static void
+choose_carried(ipu__pipe *p, uint32_t only)
+{
+    for (uint32_t i = 0; i < p->node->output_count; i++) {
+        p->which[i] = i == only;
+    }
+}
+
+/* Brings a carried value that lies in remote memory into a buffer, for its first
+ * user. */
+static ipu_status
+bring_carried(ipu__pipe *p, ipu_node user, ipu_value value)
+{
+    lowering *l = p->l;
+    ipu_value root = {l->values[value.index].root};
+    const ipu_value_data *data = ipu_value_of(l->graph, root);
+    int32_t buffer;
+    (void)user;
+    if (data->block.index != p->body.index || ipu_is_node(data->producer)) {
+        return IPU_OK;
+    }
+    ipu_place remote = slab_place(carried_buffer(p, data->position));
+    if (l->values[root.index].place.index != remote.index ||
+        !is_remote(p, (int32_t)remote.index)) {
+        return IPU_OK;
+    }
+    IPU_TRY(ipu__lower_new_buffer(l, bytes_of(l, root), &buffer));
+    l->values[root.index].place = slab_place(buffer);
+    IPU_TRY(ipu__lower_copy(l, NULL, remote, slab_place(buffer), bytes_of(l, root)));
+    choose_carried(p, data->position);
+    return ipu__lower_want_next_values(l, p->body, p->which);
+}
+
+/* Takes the next values that a node has made back to remote memory. */
+static ipu_status
+store_carried(ipu__pipe *p, ipu_node maker)
+{
+    lowering *l = p->l;
+    const ipu_block_data *body = ipu_block_of(l->graph, p->body);
+    for (uint32_t i = 0; i < p->node->output_count; i++) {
+        ipu_value root = {l->values[body->results.items[i].index].root};
+        bool is_its = ipu_value_of(l->graph, root)->producer.index == maker.index;
+        if (is_its && is_remote(p, carried_buffer(p, i))) {
+            choose_carried(p, i);
+            IPU_TRY(ipu__lower_move_results(l, p->node, p->body, p->which));
+        }
+    }
+    return IPU_OK;
+}
+
+/* The next values of what is carried, where they were not made in place. */
+static ipu_status
+move_carried(ipu__pipe *p, int32_t r)
+{
+    for (uint32_t i = 0; i < p->node->output_count; i++) {
+        p->which[i] = changes_carried(p, i) == r && !is_remote(p, carried_buffer(p, i));
+    }
+    return ipu__lower_move_results(p->l, p->node, p->body, p->which);
+}
+
+/* Brings the last values out of remote memory, for what follows. */
+static ipu_status
+bring_last_values(ipu__pipe *p)
 {
     lowering *l = p->l;
     for (uint32_t i = 0; i < p->node->output_count; i++) {
         ipu_value output = ipu_node_output(p->node, i);
-        const value_info *initial =
-            root_of(l, p->node->inputs[ipu_node_entering(p->node, i)]);
-        int32_t by = changes_carried(p, i);
+        int32_t remote = carried_buffer(p, i);
         int32_t buffer;
-        ipu__lower_enter_stream(l, by == IPU__NOWHERE ? p->around
-                                                      : p->routines[by].stream);
-        ipu_status status = ipu__lower_new_ring(l, bytes_of(l, output), 1, &buffer);
-        ipu__lower_enter_stream(l, p->around);
-        IPU_TRY(status);
-        l->values[output.index].place = slab_place(buffer);
-        ipu__lower_place_params(l, p->node, i);
-        IPU_TRY(ipu__lower_copy(l, p->node, initial->place, slab_place(buffer),
-                                bytes_of(l, output)));
+        if (is_remote(p, remote)) {
+            IPU_TRY(ipu__lower_new_buffer(l, bytes_of(l, output), &buffer));
+            IPU_TRY(ipu__lower_copy(l, p->node, slab_place(remote), slab_place(buffer),
+                                    bytes_of(l, output)));
+            l->values[output.index].place = slab_place(buffer);
+        }
     }
-    return ipu__lower_want_next_values(l, p->body);
+    return IPU_OK;
 }
 
 /* --- making routines -------------------------------------------------------------- */
@@ -325,6 +432,24 @@ message_places(ipu__pipe *p, int64_t number, ipu_place **out)
     return IPU_OK;
 }
 
+/* Between remote memory and the buffer that a routine works on. */
+static ipu_status
+copy_arrival(ipu__pipe *p, const ipu__crossing *c)
+{
+    lowering *l = p->l;
+    ipu_value root = {c->root};
+    ipu_place here = l->values[c->root].place;
+    ipu_place there = slab_place(c->buffer);
+    size_t bytes = bytes_of(l, root);
+    if (c->is_read_again) {
+        const ipu_node_data *read = ipu_producer_of(l->graph, root);
+        there = (ipu_place){.space = IPU_SPACE_VARIABLE,
+                            .index = l->resource_map[ipu_node_resource(read, 0)]};
+    }
+    return c->message >= 0 ? ipu__lower_copy(l, NULL, here, there, bytes)
+                           : ipu__lower_copy(l, NULL, there, here, bytes);
+}
+
 /* Where this routine finds what other ones have made. */
 static ipu_status
 place_arrivals(ipu__pipe *p, uint32_t r)
@@ -336,7 +461,7 @@ place_arrivals(ipu__pipe *p, uint32_t r)
         if (c->to != r) {
             continue;
         }
-        if (buffer == IPU__NO_BUFFER) {
+        if (buffer == IPU__NO_BUFFER || is_remote(p, buffer)) {
             IPU_TRY(
                 ipu__lower_new_buffer(l, bytes_of(l, (ipu_value){c->root}), &buffer));
         }
@@ -352,6 +477,12 @@ place_arrivals(ipu__pipe *p, uint32_t r)
                                        .output_count = m->count,
                                        .outputs = places};
             IPU_TRY(ipu__lower_emit(l, NULL, &receive));
+        }
+    }
+    for (size_t k = 0; k < p->crossings.count; k++) {
+        const ipu__crossing *c = &p->crossings.items[k];
+        if (c->to == r && (c->is_read_again || is_remote(p, c->buffer))) {
+            IPU_TRY(copy_arrival(p, c));
         }
     }
     return IPU_OK;
@@ -374,7 +505,8 @@ want_departures(ipu__pipe *p, uint32_t r)
         const ipu__crossing *c = &p->crossings.items[k];
         value_info *info = &p->l->values[c->root];
         int32_t ring = home_ring(p, c);
-        if (c->from == r && ring != IPU__NO_BUFFER && info->wanted == IPU__NO_BUFFER) {
+        if (c->from == r && ring != IPU__NO_BUFFER && !is_remote(p, ring) &&
+            info->wanted == IPU__NO_BUFFER) {
             ipu__lower_want(p->l, info, ring);
         }
     }
@@ -419,22 +551,6 @@ send_messages(ipu__pipe *p, uint32_t r)
     return IPU_OK;
 }
 
-/* The next values of what is carried, where they were not made in place. */
-static ipu_status
-move_carried(ipu__pipe *p, int32_t r)
-{
-    ipu_ctx *ctx = p->l->ctx;
-    size_t bytes = p->node->output_count * sizeof(bool);
-    bool *which;
-    IPU_TRY(ipu_alloc(ctx, bytes, &which));
-    for (uint32_t i = 0; i < p->node->output_count; i++) {
-        which[i] = changes_carried(p, i) == r;
-    }
-    ipu_status status = ipu__lower_move_results(p->l, p->node, p->body, which);
-    ipu_free(ctx, which, bytes);
-    return status;
-}
-
 static ipu_status
 lower_routine(ipu__pipe *p, uint32_t r)
 {
@@ -448,7 +564,9 @@ lower_routine(ipu__pipe *p, uint32_t r)
     for (ipu_node n = ipu_block_first(l->graph, p->body); ipu_is_node(n);
          n = ipu_node_next(l->graph, n)) {
         if (p->routine_of[n.index] == (int32_t)r) {
+            IPU_TRY(ipu__pipe_for_each_use(p, n, n, bring_carried));
             IPU_TRY(ipu__lower_node(l, n));
+            IPU_TRY(store_carried(p, n));
         }
     }
     IPU_TRY(fill_rings(p, r));
@@ -537,6 +655,7 @@ lower_into_streams(ipu__pipe *p)
     IPU_TRY(status);
     IPU_TRY(lower_actions(p));
     IPU_TRY(move_carried(p, IPU__NOWHERE));
+    IPU_TRY(bring_last_values(p));
     ipu__lower_release_outputs(l, p->node);
     return IPU_OK;
 }
@@ -550,11 +669,13 @@ ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node)
                    .node = node,
                    .body = ipu_node_body(node),
                    .around = l->number};
+    p.offload = ipu_attrs_int(node->attrs, IPU_ATTR_OFFLOAD, 0);
     p.devices = ipu_attrs_ints(node->attrs, IPU_ATTR_DEVICES, &p.stage_count);
     p.routine_count = 3 * p.stage_count;
     size_t routine_bytes = p.routine_count * sizeof(ipu__pipe_routine);
     size_t node_bytes = l->graph->nodes.count * sizeof(int32_t);
     size_t value_bytes = l->graph->values.count * sizeof(ipu__consumers);
+    size_t which_bytes = node->output_count * sizeof(bool);
     ipu_status status = ipu_alloc(ctx, routine_bytes, &p.routines);
     if (status == IPU_OK) {
         status = ipu_alloc(ctx, node_bytes, &p.routine_of);
@@ -563,10 +684,14 @@ ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node)
         status = ipu_alloc(ctx, value_bytes, &p.used_by);
     }
     if (status == IPU_OK) {
+        status = ipu_alloc(ctx, which_bytes, &p.which);
+    }
+    if (status == IPU_OK) {
         memset(p.routine_of, 0xff, node_bytes); /* IPU__NOWHERE */
         memset(p.used_by, 0xff, value_bytes);   /* IPU__NOWHERE */
         status = lower_into_streams(&p);
     }
+    ipu_free(ctx, p.which, p.which == NULL ? 0 : which_bytes);
     ipu_free(ctx, p.used_by, p.used_by == NULL ? 0 : value_bytes);
     ipu_free(ctx, p.routine_of, p.routine_of == NULL ? 0 : node_bytes);
     ipu_free(ctx, p.routines, p.routines == NULL ? 0 : routine_bytes);

@@ -20,8 +20,9 @@ typedef struct ipu__crossing {
     uint32_t from; /* routines */
     uint32_t root;
     uint32_t to;
-    int32_t buffer;  /* a ring in which `to` finds it, or IPU__NO_BUFFER */
-    int64_t message; /* that `to` receives it in; -1: none */
+    int32_t buffer;     /* a ring in which `to` finds it, or IPU__NO_BUFFER */
+    int64_t message;    /* that `to` receives it in; -1: none */
+    bool is_read_again; /* of a variable in remote memory, by each routine itself */
 } ipu__crossing;
 
 typedef struct ipu__message {
@@ -45,7 +46,8 @@ typedef struct ipu__pipe {
     uint32_t stage_count;
     const int64_t *devices;
     ipu_schedule *schedule;
-    bool is_split; /* backward stages are in two parts */
+    bool is_split;   /* backward stages are in two parts */
+    int64_t offload; /* bits of ipu_offload */
     ipu__pipe_routine *routines;
     uint32_t routine_count;
     uint32_t around;         /* the stream of the node */
@@ -53,6 +55,7 @@ typedef struct ipu__pipe {
     ipu__consumers *used_by; /* per value */
     IPU_ARRAY(ipu__crossing) crossings;
     ipu_id_map known; /* crossings that are there already */
+    bool *which;      /* scratch: of the carried values */
     IPU_ARRAY(ipu__message) messages;
 } ipu__pipe;
 

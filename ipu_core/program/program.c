@@ -98,10 +98,12 @@ ipu_program_stream_bytes(const ipu_program *program, uint32_t number)
 {
     const ipu_stream *stream = &program->streams.items[number];
     ipu_stream_bytes out = {.slab = stream->memory.slab_bytes,
-                            .peak = stream->memory.peak_live_bytes};
+                            .peak = stream->memory.peak_live_bytes,
+                            .remote = stream->remote_bytes};
     for (size_t i = 0; i < program->rings.count; i++) {
         const ipu_ring *ring = &program->rings.items[i];
-        out.rings += ring->stream == number ? ring->depth * ring->stride : 0;
+        bool is_here = ring->stream == number && !ring->is_remote;
+        out.rings += is_here ? ring->depth * ring->stride : 0;
     }
     for (size_t i = 0; i < program->channels.count; i++) {
         const ipu_channel *channel = &program->channels.items[i];

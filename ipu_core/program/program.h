@@ -29,6 +29,7 @@
 typedef enum ipu_space {
     IPU_SPACE_SLAB,     /* offset into the stream's slab */
     IPU_SPACE_FOREIGN,  /* offset into the slab of stream `index` */
+    IPU_SPACE_REMOTE,   /* offset into the remote memory of stream `index` */
     IPU_SPACE_RING,     /* the slot of ring `index` that the micro-batch has */
     IPU_SPACE_CONSTANT, /* offset into the program's constants */
     IPU_SPACE_HELD,     /* index of bytes that the program does not own */
@@ -40,8 +41,8 @@ typedef enum ipu_space {
 
 typedef struct ipu_place {
     ipu_space space;
-    uint32_t index; /* FOREIGN, RING, HELD, INPUT, OUTPUT, VARIABLE, INFEED */
-    size_t offset;  /* SLAB, FOREIGN, CONSTANT; INFEED: which hold */
+    uint32_t index; /* FOREIGN, REMOTE, RING, HELD, INPUT, OUTPUT, VARIABLE, INFEED */
+    size_t offset;  /* SLAB, FOREIGN, REMOTE, CONSTANT; INFEED: which hold */
 } ipu_place;
 
 /* X(NAME, text, what it does) */
@@ -114,13 +115,15 @@ typedef struct ipu_stream {
     uint32_t ipu;   /* of a child: which of the pipeline's */
     uint32_t loop_count;
     ipu_memory_report memory; /* of its slab */
+    size_t remote_bytes;      /* beside it; only copies lead there and back */
 } ipu_stream;
 
-/* Slots in a stream's slab for a value that several routines use: micro-batch m has
- * slot m mod depth. */
+/* Slots in a stream's slab, or its remote memory, for a value that several routines
+ * use: micro-batch m has slot m mod depth. */
 typedef struct ipu_ring {
     uint32_t stream;
     uint32_t depth;
+    bool is_remote;
     size_t offset; /* of slot 0 */
     size_t stride;
     size_t bytes; /* of a slot's value */
@@ -180,6 +183,7 @@ typedef struct ipu_stream_bytes {
     size_t peak;     /* the most of it that is live at one instruction */
     size_t rings;    /* what is kept from one routine to another */
     size_t messages; /* that wait to be received */
+    size_t remote;   /* in remote memory */
 } ipu_stream_bytes;
 
 ipu_stream_bytes ipu_program_stream_bytes(const ipu_program *program, uint32_t number);

@@ -33,6 +33,9 @@ print_place(ipu_text *out, ipu_place place)
     case IPU_SPACE_FOREIGN:
         ipu_text_print(out, "stream %" PRIu32 ".slab+%zu", place.index, place.offset);
         break;
+    case IPU_SPACE_REMOTE:
+        ipu_text_print(out, "stream %" PRIu32 ".remote+%zu", place.index, place.offset);
+        break;
     case IPU_SPACE_RING:
         ipu_text_print(out, "ring[%" PRIu32 "]", place.index);
         break;
@@ -142,9 +145,9 @@ print_head(ipu_text *out, const ipu_program *program)
         const ipu_ring *ring = &program->rings.items[i];
         ipu_text_print(out,
                        "ring %" PRIu32 " stream %" PRIu32 ", %" PRIu32
-                       " slots of %zu bytes from slab+%zu, each +%zu\n",
-                       i, ring->stream, ring->depth, ring->bytes, ring->offset,
-                       ring->stride);
+                       " slots of %zu bytes from %s+%zu, each +%zu\n",
+                       i, ring->stream, ring->depth, ring->bytes,
+                       ring->is_remote ? "remote" : "slab", ring->offset, ring->stride);
     }
 }
 

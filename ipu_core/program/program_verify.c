@@ -573,12 +573,15 @@ lay_out(ipu__checker *c)
     const ipu_program *program = c->program;
     size_t next = 0;
     IPU_TRY(ipu_alloc(c->ctx, program->streams.count * sizeof(size_t), &c->slabs));
+    IPU_TRY(ipu_alloc(c->ctx, program->streams.count * sizeof(size_t), &c->remotes));
     IPU_TRY(ipu_alloc(c->ctx, program->output_count * sizeof(size_t), &c->outputs));
     for (size_t i = 0; i < program->streams.count; i++) {
         size_t bytes = program->streams.items[i].memory.slab_bytes;
         IPU_FAIL_IF(c->ctx, bytes < IPU_SLACK_BYTES, INTERNAL, "the slab has no slack");
         c->slabs[i] = next;
         next += bytes;
+        c->remotes[i] = next;
+        next += program->streams.items[i].remote_bytes;
     }
     for (uint32_t i = 0; i < program->output_count; i++) {
         c->outputs[i] = next;
@@ -604,6 +607,7 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
     IPU_ARRAY_FREE(ctx, &c.written);
     ipu_free(ctx, c.dequeued, c.dequeued_bytes);
     ipu_free(ctx, c.slabs, program->streams.count * sizeof(size_t));
+    ipu_free(ctx, c.remotes, program->streams.count * sizeof(size_t));
     ipu_free(ctx, c.outputs, program->output_count * sizeof(size_t));
     return status == IPU_OK ? ipu__verify_streams(ctx, program) : status;
 }

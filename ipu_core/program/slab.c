@@ -152,6 +152,9 @@ planned_buffer(const lowering *l, uint32_t stream, size_t k, ipu_buffer *out)
     size_t end = l->program->streams.items[stream].instructions.count;
     bool is_output = l->outputs.items[k] != IPU_NO_INDEX;
     *out = (ipu_buffer){0};
+    if (home->is_remote) {
+        return IPU_OK;
+    }
     if (home->stays && home->stream == stream) {
         *out =
             (ipu_buffer){.bytes = buffer->bytes, .first = 0, .last = (int32_t)end - 1};
@@ -176,11 +179,26 @@ plan_stream(lowering *l, uint32_t stream, ipu_buffer *planned)
     IPU_TRY(
         ipu_memory_check(l->ctx, planned, l->buffers.count, code->memory.slab_bytes));
     for (size_t k = 0; k < l->buffers.count; k++) {
-        if (l->homes.items[k].stream == stream) {
+        if (l->homes.items[k].stream == stream && !l->homes.items[k].is_remote) {
             l->buffers.items[k].offset = planned[k].offset;
         }
     }
     return IPU_OK;
+}
+
+/* What stays in remote memory lies there side by side. */
+static void
+plan_remote(lowering *l)
+{
+    for (size_t k = 0; k < l->buffers.count; k++) {
+        const buffer_home *home = &l->homes.items[k];
+        if (home->is_remote) {
+            ipu_stream *code = &l->program->streams.items[home->stream];
+            size_t slots = home->depth > 1 ? home->depth : 1;
+            l->buffers.items[k].offset = code->remote_bytes;
+            code->remote_bytes += slots * stride_of(l, k);
+        }
+    }
 }
 
 /* --- places ----------------------------------------------------------------------- */
@@ -193,6 +211,7 @@ make_rings(lowering *l)
         if (home->depth > 1) {
             ipu_ring ring = {.stream = home->stream,
                              .depth = home->depth,
+                             .is_remote = home->is_remote,
                              .offset = l->buffers.items[k].offset,
                              .stride = stride_of(l, k),
                              .bytes = l->buffers.items[k].bytes};
@@ -219,6 +238,9 @@ resolve(lowering *l, uint32_t stream, const ipu_place *places, uint32_t count)
             own[i] = (ipu_place){.space = IPU_SPACE_OUTPUT, .index = output};
         } else if (home.depth > 1) {
             own[i] = (ipu_place){.space = IPU_SPACE_RING, .index = (uint32_t)offset};
+        } else if (home.is_remote) {
+            own[i] = (ipu_place){
+                .space = IPU_SPACE_REMOTE, .index = home.stream, .offset = offset};
         } else if (home.stream != stream) {
             own[i] = (ipu_place){
                 .space = IPU_SPACE_FOREIGN, .index = home.stream, .offset = offset};
@@ -240,6 +262,7 @@ ipu__lower_plan_slabs(lowering *l)
     }
     ipu_free(l->ctx, planned, bytes);
     IPU_TRY(status);
+    plan_remote(l);
     IPU_TRY(make_rings(l));
     for (uint32_t s = 0; s < l->program->streams.count; s++) {
         const ipu_stream *code = &l->program->streams.items[s];

@@ -22,6 +22,7 @@ typedef struct ipu__checker {
     uint32_t infeed_components;
     size_t dequeued_bytes;
     size_t *slabs;        /* per stream: where its slab begins on the line */
+    size_t *remotes;      /* per stream: its remote memory */
     size_t *outputs;      /* where the program's outputs begin, behind the slabs */
     uint32_t micro_batch; /* of the action that is followed */
     uint32_t around;      /* the stream whose pipeline is followed */

@@ -116,6 +116,18 @@ check_in_slab(ipu__checker *c, uint32_t stream, size_t offset, size_t bytes)
 }
 
 static ipu_status
+check_in_remote(ipu__checker *c, uint32_t stream, size_t offset, size_t bytes)
+{
+    size_t room = c->program->streams.items[stream].remote_bytes;
+    const ipu_instruction *instruction = &c->stream->instructions.items[c->at];
+    REQUIRE(c, instruction->kind == IPU_INSTRUCTION_COPY,
+            "it is no copy, and uses remote memory");
+    REQUIRE(c, offset <= room && bytes <= room - offset,
+            "an operand ends past the remote memory");
+    return IPU_OK;
+}
+
+static ipu_status
 check_in_ring(ipu__checker *c, uint32_t index, size_t bytes)
 {
     REQUIRE(c, index < c->program->rings.count, "there is no such ring");
@@ -124,8 +136,9 @@ check_in_ring(ipu__checker *c, uint32_t index, size_t bytes)
             "a ring of another stream");
     REQUIRE(c, bytes == ring->bytes && bytes <= ring->stride,
             "an operand is not as its ring says");
-    return check_in_slab(c, c->number, ring->offset + (ring->depth - 1) * ring->stride,
-                         bytes);
+    size_t last = ring->offset + (ring->depth - 1) * ring->stride;
+    return ring->is_remote ? check_in_remote(c, c->number, last, bytes)
+                           : check_in_slab(c, c->number, last, bytes);
 }
 
 ipu_status
@@ -143,6 +156,10 @@ ipu__verify_check_place(ipu__checker *c, ipu_place place, size_t bytes, bool is_
                                     : program->streams.items[place.index].is_child,
                 "it uses the slab of a stream that runs at the same time");
         return check_in_slab(c, place.index, place.offset, bytes);
+    case IPU_SPACE_REMOTE:
+        REQUIRE(c, place.index < program->streams.count,
+                "there is no such remote memory");
+        return check_in_remote(c, place.index, place.offset, bytes);
     case IPU_SPACE_RING:
         return check_in_ring(c, place.index, bytes);
     case IPU_SPACE_CONSTANT:
@@ -203,9 +220,12 @@ ipu__verify_range_of(const ipu__checker *c, ipu_place place, size_t bytes)
     case IPU_SPACE_FOREIGN:
         begin = c->slabs[place.index] + place.offset;
         break;
+    case IPU_SPACE_REMOTE:
+        begin = c->remotes[place.index] + place.offset;
+        break;
     case IPU_SPACE_RING:
         ring = &c->program->rings.items[place.index];
-        begin = c->slabs[c->number] + ring->offset +
+        begin = (ring->is_remote ? c->remotes : c->slabs)[c->number] + ring->offset +
                 (size_t)(c->micro_batch % ring->depth) * ring->stride;
         break;
     case IPU_SPACE_OUTPUT:

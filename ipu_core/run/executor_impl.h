@@ -56,6 +56,7 @@ typedef struct ipu__stream {
     ipu_executor *executor;
     uint32_t number;
     char *slab;
+    char *remote;          /* its remote memory */
     size_t *first_operand; /* per instruction */
     void **operands; /* inputs, then outputs, of one instruction after the other */
     size_t operand_count;

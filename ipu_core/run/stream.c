@@ -142,6 +142,7 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
     count_operands(stream);
     IPU_TRY(ipu_alloc(ctx, code->memory.slab_bytes, &stream->slab));
     ipu__advise_huge(stream->slab, code->memory.slab_bytes);
+    IPU_TRY(ipu_alloc(ctx, code->remote_bytes, &stream->remote));
     IPU_TRY(ipu_alloc(ctx, count * sizeof(size_t), &stream->first_operand));
     IPU_TRY(ipu_alloc(ctx, stream->operand_count * sizeof(void *), &stream->operands));
     IPU_TRY(ipu_alloc(ctx, stream->patch_count * sizeof(ipu__patch), &stream->patches));
@@ -183,6 +184,7 @@ ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream)
     size_t count = code->instructions.count;
     size_t resources = stream->executor->program->resources.count;
     ipu_free(ctx, stream->slab, code->memory.slab_bytes);
+    ipu_free(ctx, stream->remote, code->remote_bytes);
     ipu_free(ctx, stream->first_operand, count * sizeof(size_t));
     ipu_free(ctx, stream->operands, stream->operand_count * sizeof(void *));
     ipu_free(ctx, stream->patches, stream->patch_count * sizeof(ipu__patch));
@@ -243,6 +245,8 @@ resolve(const ipu__stream *stream, ipu_place place)
         return stream->slab + place.offset;
     case IPU_SPACE_FOREIGN:
         return executor->streams[place.index].slab + place.offset;
+    case IPU_SPACE_REMOTE:
+        return executor->streams[place.index].remote + place.offset;
     case IPU_SPACE_CONSTANT: /* read only: the verifier lets nothing write here */
         return (char *)executor->program->constants + place.offset;
     case IPU_SPACE_HELD: /* read only, too */
@@ -472,7 +476,7 @@ begin_action(ipu__stream *stream, size_t at, const ipu_instruction *action)
         const ipu__ring_use *use = &stream->ring_uses[i];
         const ipu_ring *ring = &rings[use->ring];
         stream->operands[use->operand] =
-            stream->slab + ring->offset +
+            (ring->is_remote ? stream->remote : stream->slab) + ring->offset +
             (size_t)(action->micro_batch % ring->depth) * ring->stride;
     }
     return (size_t)action->target;

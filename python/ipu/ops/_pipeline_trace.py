@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ipu import _core, tf
 from ipu._accumulation import MicroBatches, accumulator_dtype, at_stage
 from ipu._core import Tensor
+from ipu._placement import current_device
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ops._pipeline_arguments import Stage
 from ipu.ops._pipeline_options import OptimizerFunctionOutput, is_optimizer_v2
@@ -32,6 +34,8 @@ class Options(NamedTuple):
     outfeed_mask: Sequence[bool] | None
     accumulate_outfeed: bool
     outfeed_dtype: Any
+    offload_state: bool
+    offload_weights: bool
 
 
 class TracedPipeline:
@@ -94,6 +98,7 @@ class TracedPipeline:
             output.opt.apply_gradients(
                 pairs, *output.apply_gradients_args, **output.apply_gradients_kwargs
             )
+            self._offload(output.opt, [variable for _, variable in sums])
         if pending:
             values = [finals[number] for number in pending]
             self._options.outfeed_queue.enqueue(
@@ -109,6 +114,22 @@ class TracedPipeline:
                 "with: pass the tensor through the `inputs` argument or the infeed, "
                 "and make constants inside of the stage."
             )
+
+    def _offload(self, optimizer: Any, weights: Sequence[Any]) -> None:
+        """Move variables to remote memory, but for small ones."""
+        moved: list[Any] = []
+        if self._options.offload_weights:
+            moved.extend(weights)
+        if self._options.offload_state:
+            trained = {id(variable) for variable in weights}
+            state = optimizer.variables
+            state = state() if callable(state) else state
+            moved.extend(one for one in state if id(one) not in trained)
+        options = current_device().options or {}
+        least = int(options.get("optimizations.minimum_remote_tensor_size", 128))
+        for variable in moved:
+            if variable.dtype.size * math.prod(variable.shape) >= least:
+                self._trace.move_to_remote(variable._id)
 
     def _last_stage(self) -> int:
         return next(i for i, s in enumerate(self._stages) if s.position == self._last)

@@ -307,6 +307,9 @@ def pipeline(
     }
     if optimizer_function is not None and _recomputes(mode):
         attrs["recompute"] = _recomputation(stages, mode)
+    attrs["offload"] = (1 if offload_activations else 0) + (
+        2 if offload_gradient_accumulation_buffers else 0
+    )
     if len({stage.position for stage in stages}) < len(stages):
         attrs["positions"] = [stage.position for stage in stages]
     options = Options(
@@ -320,6 +323,10 @@ def pipeline(
         outfeed_mask=outfeed_mask,
         accumulate_outfeed=accumulate_outfeed,
         outfeed_dtype=accumulate_outfeed_dtype,
+        offload_state=bool(offload_weight_update_variables),
+        offload_weights=bool(
+            replicated_weight_sharding if offload_weights is None else offload_weights
+        ),
     )
     micro_batches = count * batch_serialization_iterations
     traced = TracedPipeline(trace, stages, micro_batches, options, attrs)
