@@ -87,7 +87,7 @@ def clone_model(
         if model._is_connected and not other._is_connected:
             other.build(model._first_symbol.shape)
         if isinstance(model, SequentialPipelineModel):
-            return type(model)._made_of(other, model.get_config())
+            return type(model)._copy_of(other, model._options_config())
         other._restore_options(model._options_config())
         return other
     copies = {layer: copy(layer) for layer in model._graph_layers}
@@ -100,11 +100,9 @@ def clone_model(
         _note(node.outputs, copies[node.layer](*args, **kwargs), values)
     inputs = _filled(model._nested_inputs, values)
     outputs = _filled(model._nested_outputs, values)
-    if isinstance(model, PipelineModel):
-        return type(model)._made_of(inputs, outputs, model.get_config())
-    copied = Functional(inputs, outputs, name=model.name)
-    copied._restore_options(model._options_config())
-    return copied
+    kind = type(model) if isinstance(model, PipelineModel) else Functional
+    config = {"name": model.name, **model._options_config()}
+    return kind._made_of(inputs, outputs, config)
 
 
 def _note(symbols: Any, results: Any, values: dict[int, Any]) -> None:

@@ -222,10 +222,15 @@ class Functional(Model):
 
         with _serialization.CustomObjectScope(custom_objects or {}):
             inputs, outputs = model_config.connect(config, layers.deserialize)
-        trainable = config.get("trainable", True)
-        model = cls(inputs, outputs, name=config.get("name"))
-        if not trainable:
+        model = cls._made_of(inputs, outputs, config)
+        if not config.get("trainable", True):
             model.trainable = False
+        return model
+
+    @classmethod
+    def _made_of(cls, inputs: Nest, outputs: Nest, config: dict[str, Any]) -> Any:
+        """Make a model of a network, with the name and options of a configuration."""
+        model = cls(inputs, outputs, name=config.get("name"))
         model._restore_options(config)
         return model
 

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ipu.keras import _serialization
 from ipu.keras._types import Nest
-from ipu.keras.engine import model_config
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.ipu_options import IPUOptions
 from ipu.keras.engine.sequential import Sequential
@@ -79,15 +77,16 @@ class _Pipelined(IPUOptions):
     def _default_execution(self) -> int:
         return self._pipelining_steps or 1
 
-    def _arguments_config(self) -> dict[str, Any]:
-        """The arguments as plain data; those that are objects are left out."""
-        config: dict[str, Any] = {}
+    def _options_config(self) -> dict[str, Any]:
+        """The options and arguments as plain data; arguments that are objects are left
+        out."""
+        arguments: dict[str, Any] = {}
         for name, value in self._pipeline_arguments.items():
             if isinstance(value, Enum):
-                config[name] = value.name
+                arguments[name] = value.name
             elif name not in _OBJECTS and value is not None:
-                config[name] = value
-        return config
+                arguments[name] = value
+        return {**super()._options_config(), "pipeline": arguments}
 
 
 def _arguments_of(config: dict[str, Any]) -> dict[str, Any]:
@@ -186,25 +185,6 @@ class PipelineModel(_Pipelined, Functional):
             gradient_accumulation_count, batch_serialization_iterations, options
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the layers, how they are connected, and the pipeline, as plain data."""
-        config = super().get_config()
-        return {**config, "pipeline": self._arguments_config()}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """Make a model from what ``get_config`` gave, with new weights.
-
-        Args:
-            config: The configuration.
-            custom_objects: A user's own layers and functions by name.
-        """
-        from ipu.keras import layers
-
-        with _serialization.CustomObjectScope(custom_objects or {}):
-            inputs, outputs = model_config.connect(config, layers.deserialize)
-        return cls._made_of(inputs, outputs, config)
-
     @classmethod
     def _made_of(cls, inputs: Nest, outputs: Nest, config: dict[str, Any]) -> Any:
         model = cls(
@@ -214,8 +194,6 @@ class PipelineModel(_Pipelined, Functional):
             stages=config["ipu_options"]["pipeline_stage_assignment"],
             **_arguments_of(config["pipeline"]),
         )
-        if not config.get("trainable", True):
-            model.trainable = False
         model._restore_options(config)
         return model
 
@@ -286,10 +264,6 @@ class SequentialPipelineModel(_Pipelined, Sequential):
             gradient_accumulation_count, batch_serialization_iterations, options
         )
 
-    def get_config(self) -> dict[str, Any]:
-        """Give the layers' configurations and the pipeline."""
-        return {**super().get_config(), "pipeline": self._arguments_config()}
-
     @classmethod
     def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
         """Make a model from what ``get_config`` gave, with new weights.
@@ -298,10 +272,10 @@ class SequentialPipelineModel(_Pipelined, Sequential):
             config: The configuration.
             custom_objects: A user's own layers and functions by name.
         """
-        return cls._made_of(Sequential.from_config(config, custom_objects), config)
+        return cls._copy_of(Sequential.from_config(config, custom_objects), config)
 
     @classmethod
-    def _made_of(cls, plain: Any, config: dict[str, Any]) -> Any:
+    def _copy_of(cls, plain: Any, config: dict[str, Any]) -> Any:
         """Make a model of the layers of another one, which is not used any more."""
         arguments = _arguments_of(config["pipeline"])
         model = cls([[la] for la in plain.layers], name=plain.name, **arguments)
