@@ -80,6 +80,7 @@ _BELOW = {"pipelining_ops": "ipu.ops.pipelining_ops"}
 _MEMBERS = {
     "Timetable": "ipu._timetable",
     "auto_stages": "ipu.keras.engine.auto_stages",
+    "compare_schedules": "ipu._compare",
 }
 
 

@@ -20,6 +20,9 @@ class PipelineRecorder(Callback):
         timetable: The last run of the pipeline, the one before the last update of the
             weights in ``fit``: an ``ipu.Timetable`` with the times that were measured;
             None before.
+        streams: A dict for each stream of the program: ``ipu`` (-1: what surrounds the
+            pipeline), ``slab_bytes``, ``peak_live_bytes``, ``ring_bytes`` (what is kept
+            of one pass for a later one), ``message_bytes``, ``remote_bytes``.
 
     Raises:
         ValueError: At the start of a run, where the model is not pipelined.
@@ -41,6 +44,7 @@ class PipelineRecorder(Callback):
     def __init__(self) -> None:
         super().__init__()
         self.timetable: Timetable | None = None
+        self.streams: list[dict[str, int]] = []
         self._in_fit = False
 
     def _begin(self) -> None:

@@ -118,6 +118,11 @@ class _Program:
         actions: list[Any] = self._usual.traced().program.recorded
         return actions
 
+    def streams(self) -> list[dict[str, int]]:
+        """What the streams of the program take."""
+        streams: list[dict[str, int]] = self._usual.traced().program.streams
+        return streams
+
     def take(self) -> Nest:
         """The results that have arrived, each leaf with a first axis of them."""
         results = self.outfeed.dequeue()
@@ -186,6 +191,10 @@ class DeviceLoop:
     def recorded(self) -> list[Any]:
         """When the actions of the last run of a pipeline ran."""
         return self._full.recorded()
+
+    def streams(self) -> list[dict[str, int]]:
+        """What the streams of the program take."""
+        return self._full.streams()
 
     def start(self) -> None:
         """Start to feed."""

@@ -175,7 +175,7 @@ class Run:
             if self._left is not None:
                 self._left -= done
             if recorders and isinstance(loop, DeviceLoop):
-                self._tell_recorded(recorders, loop.recorded())
+                self._tell_recorded(recorders, loop)
             if done == 0:
                 continue
             if self.mode == "predict":
@@ -193,13 +193,14 @@ class Run:
                 break
         return logs, results
 
-    def _tell_recorded(self, recorders: list[Any], actions: list[Any]) -> None:
+    def _tell_recorded(self, recorders: list[Any], loop: DeviceLoop) -> None:
         """Hand on when the actions of the last pipeline ran."""
         count = self.plan.per_execution
         if self.mode == "train":
             count = self.execution.per_update
         for recorder in recorders:
-            recorder._on_recorded(self.mode == "train", count, actions)
+            recorder.streams = loop.streams()
+            recorder._on_recorded(self.mode == "train", count, loop.recorded())
 
     @property
     def _is_asynchronous(self) -> bool:

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.compare_schedules``: other times and bytes, the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import _compare, keras, tf
+from ipu.ops.pipelining_ops import PipelineSchedule
+
+
+@pytest.fixture(autouse=True)
+def _four_ipus() -> Iterator[None]:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 4
+    config.configure_ipu_system()
+    yield
+    ipu.config.reset_ipu_configuration()
+
+
+def model_of(count: int = 8) -> Any:
+    layers = [
+        keras.layers.Dense(8, "relu"),
+        keras.layers.Dropout(0.5),
+        keras.layers.Dense(8, "tanh"),
+        keras.layers.Dense(4),
+    ]
+    model = keras.Sequential(layers)
+    model.set_pipeline_stage_assignment([0, 1, 2, 3])
+    model.set_pipelining_options(count)
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    return model
+
+
+def data_of(batches: int) -> Any:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(4 * batches, 6)).astype("float32")
+    y = rng.normal(size=(4 * batches, 4)).astype("float32")
+    return tf.data.Dataset.from_tensor_slices((x, y)).batch(4, drop_remainder=True)
+
+
+def test_every_schedule_in_a_strategy() -> None:
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = model_of()
+        found = ipu.compare_schedules(model, data_of(16))
+    assert [row.schedule for row in found] == [s.core_name for s in PipelineSchedule]
+    assert all(row.seconds is not None and row.seconds > 0 for row in found)
+    by_name = {row.schedule: row for row in found}
+    assert by_name["Sequential"].stash_bytes == [0, 0, 0, 0]
+    assert by_name["GPipe"].stash_bytes[0] > by_name["1F1B"].stash_bytes[0] > 0
+    assert by_name["ZeroBubble"].idle_share < by_name["1F1B"].idle_share
+    assert by_name["Grouped"].legal_counts[:2] == range(8, 24, 8)
+    assert all(len(row.peak_bytes) == 4 for row in found)
+    lines = str(found).splitlines()
+    assert lines[0].startswith("schedule") and lines[1].startswith("Grouped")
+    assert "the same weights, to the bit, after 2 updates" in lines[-1]
+    page = found._repr_html_()
+    assert page.count("<tr>") == 8 and "ZeroBubble" in page
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = model_of()
+        model.compile(keras.optimizers.Adam(0.01), "mse", steps_per_execution=8)
+        model.build((4, 6))
+        before = [w.copy() for w in model.get_weights()]
+        ipu.compare_schedules(model, data_of(8), ["Grouped", "1F1B"], updates=1)
+        for a, b in zip(model.get_weights(), before, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert model.optimizer.iterations.numpy() == 0
+        assert model.pipeline_schedule().schedule == "Grouped"
+        model.fit(data_of(8), epochs=1, verbose=0, steps_per_epoch=8)
+
+
+def test_schedules_that_cannot_run_it_say_why() -> None:
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = model_of(6)
+        found = ipu.compare_schedules(model, data_of(12), ["Grouped", "Sequential"])
+    assert found[0].seconds is None and "must be a multiple of 8" in found[0].reason
+    assert found[1].seconds is not None
+    assert "must be a multiple of 8" in str(found)
+    assert "must be a multiple of 8" in found._repr_html_()
+
+
+def test_other_weights_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = _compare._run
+
+    def spoilt(model: Any, schedule: Any, *rest: Any) -> Any:
+        row = run(model, schedule, *rest)
+        if schedule is PipelineSchedule.GPipe:
+            model.layers[0].bias.assign_add(np.full(8, 1e-6, "float32"))
+        return row
+
+    monkeypatch.setattr(_compare, "_run", spoilt)
+    with (
+        ipu.ipu_strategy.IPUStrategy().scope(),
+        pytest.raises(AssertionError, match="Grouped and GPipe gave other values"),
+    ):
+        ipu.compare_schedules(model_of(), data_of(16), ["Grouped", "GPipe"])
+
+
+def test_bad_input() -> None:
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        plain = keras.Sequential([keras.layers.Dense(2)])
+        plain.compile("sgd", "mse")
+        with pytest.raises(ValueError, match="is not pipelined"):
+            ipu.compare_schedules(plain, data_of(4))
+        with pytest.raises(
+            ValueError, match="The data has 3 batches, but 16 are needed"
+        ):
+            ipu.compare_schedules(model_of(), data_of(3))
