@@ -133,11 +133,22 @@ def train(seed: int, pipeline: dict[str, Any] | None) -> tuple[Any, ...] | None:
     return history.steps, results, model.get_weights()
 
 
+OFFLOADED = (
+    "offload_activations",
+    "offload_gradient_accumulation_buffers",
+    "offload_weight_update_variables",
+    "offload_weights",
+)
+
+
 def check(seed: int) -> bool:
-    recomputation = random.Random(seed).choice(
+    rng = random.Random(seed)
+    recomputation = rng.choice(
         [None, None, Recomputation.Auto, Recomputation.RecomputeThenBackpropagate]
     )
-    options = {} if recomputation is None else {"recomputation_mode": recomputation}
+    options: dict[str, Any] = {name: True for name in OFFLOADED if rng.random() < 0.2}
+    if recomputation is not None:
+        options["recomputation_mode"] = recomputation
     found = train(seed, options)
     if found is None:
         return False
