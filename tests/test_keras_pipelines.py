@@ -96,6 +96,30 @@ class Subclass(keras.Model):
         return self.c(tf.concat([self.b(x), x], -1))
 
 
+class InCodeOrder(keras.Model):
+    """Branches in another order than that of their depths, and a call for its loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = Dense(8, "relu"), Dense(3, "softmax")
+        self.drops = [keras.layers.Dropout(0.4) for _ in range(3)]
+        self.penalty = Dense(1, activity_regularizer="l2")
+
+    def call(self, inputs: Any) -> Any:
+        x = self.first(inputs)
+        short = self.drops[0](x)
+        long = self.drops[1](x)
+        self.penalty(x)
+        long = self.drops[2](long)
+        return self.last(tf.concat([long, short, x], -1))
+
+
+def in_code_order() -> tuple[Any, list[int]]:
+    model = InCodeOrder()
+    model.build((4, 6))
+    return model, [0, 0, 0, 0, 1, 1, 1]
+
+
 def subclass() -> tuple[Any, list[int]]:
     model = Subclass()
     model.build((4, 6))
@@ -331,6 +355,17 @@ def test_every_schedule_gives_the_weights_of_accumulation(
         options["device_mapping"] = [0, 0]
     other = train(make, staged(steps=steps, **options), k=steps, **arguments)
     assert_same(one, other)
+
+
+def test_a_subclass_runs_in_the_order_of_its_code() -> None:
+    model, stages = in_code_order()
+    names = [entry.layer.name for entry in model.get_pipeline_stage_assignment()]
+    drops = [layer.name for layer in model.drops]
+    assert names[1:5] == [drops[0], drops[1], model.penalty.name, drops[2]]
+    assert len(names) == len(stages)
+    one = train(in_code_order, accumulated(steps=4))
+    configure(2)
+    assert_same(one, train(in_code_order, staged(steps=4)))
 
 
 def dropout() -> tuple[Any, list[int]]:

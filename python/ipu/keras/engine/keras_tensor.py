@@ -9,8 +9,10 @@ from the outputs of a model gives its graph.
 from __future__ import annotations
 
 import operator
+import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu import tf
@@ -22,7 +24,13 @@ from ipu.tf.tensor_shape import TensorShape
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
 
-__all__ = ["KerasHistory", "KerasTensor", "Node", "contains_symbolic"]
+__all__ = [
+    "KerasHistory",
+    "KerasTensor",
+    "Node",
+    "contains_symbolic",
+    "recorded_nodes",
+]
 
 
 class KerasHistory(NamedTuple):
@@ -179,6 +187,8 @@ class Node:
         self.pipeline_stage = pipeline_stage
         self.index = len(layer._inbound_nodes)
         layer._inbound_nodes.append(self)
+        for nodes in _recorder.lists:
+            nodes.append(self)
         self.keras_inputs: list[KerasTensor] = [
             leaf
             for leaf in tf.nest.flatten((self.args, self.kwargs))
@@ -234,6 +244,25 @@ class Node:
 
         args, kwargs = tf.nest.map_structure(real, (self.args, self.kwargs))
         return args, kwargs
+
+
+class _Recorder(threading.local):
+    def __init__(self) -> None:
+        self.lists: list[list[Node]] = []
+
+
+_recorder = _Recorder()
+
+
+@contextmanager
+def recorded_nodes() -> Iterator[list[Node]]:
+    """Collect the calls on symbolic values of this thread, in their order."""
+    nodes: list[Node] = []
+    _recorder.lists.append(nodes)
+    try:
+        yield nodes
+    finally:
+        _recorder.lists.pop()
 
 
 def _shapes(nest: Nest) -> Nest:

@@ -8,8 +8,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.call_context import call_scope
-from ipu.keras.engine.functional_graph import map_graph
-from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.keras.engine.keras_tensor import KerasTensor, recorded_nodes
 from ipu.keras.engine.stage_calls import ModelGraph
 from ipu.tf.autograph import convert_call
 
@@ -31,7 +30,7 @@ def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
         training: What ``call`` is told.
 
     Returns:
-        The calls of layers in it.
+        The calls of layers in it, in the order of its code.
 
     Raises:
         RuntimeError: It gives something that is no result of layers on its inputs, or
@@ -43,7 +42,7 @@ def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
         lambda spec: Input(batch_shape=tuple(spec.shape), dtype=spec.dtype), specs
     )
     _, args, kwargs = model._with_training((symbols,), {"training": training})
-    with call_scope(training):
+    with call_scope(training), recorded_nodes() as nodes:
         outputs = convert_call(model.call)(*args, **kwargs)
     for value in tf.nest.flatten(outputs):
         if not isinstance(value, KerasTensor):
@@ -52,8 +51,6 @@ def traced_graph(model: Any, specs: Nest, training: bool | None) -> ModelGraph:
                 f"results of layers that it calls on its inputs. Received: {value!r}."
             )
     inputs = tf.nest.flatten(symbols)
-    graph = map_graph(inputs, tf.nest.flatten(outputs))
-    nodes = [node for node in graph.nodes if not node.is_input]
     other = next(iter(model._stage_graphs.values()), None)
     if other is not None and [n.layer for n in other.nodes] != [n.layer for n in nodes]:
         # operators and functions are layers made anew
