@@ -49,13 +49,12 @@ class Execution(NamedTuple):
     replicas: int
 
 
-def settle(model: Trainer, mode: str, is_strict: bool) -> Execution:
+def settle(model: Trainer, mode: str) -> Execution:
     """Find out how a mode of a model runs.
 
     Args:
         model: A model that is built.
         mode: ``"train"``, ``"test"`` or ``"predict"``.
-        is_strict: Whether the model fills all IPUs of its device.
 
     Returns:
         What an execution is.
@@ -87,8 +86,7 @@ def settle(model: Trainer, mode: str, is_strict: bool) -> Execution:
         _check_minimize(model, mode)
     if per_update > 1 and not is_pipelined:
         _check_own_functions(model, "trained with gradient accumulation", "train")
-    replicas = _replicas(shards) if is_strict else 1
-    return Execution(is_pipelined, per_update, replicas)
+    return Execution(is_pipelined, per_update, _replicas(shards))
 
 
 def over_replicas(

@@ -66,7 +66,7 @@ class Run:
         if is_strict and may_trace and not model.built:
             # whether it is pipelined shows in its calls
             model._prepare(mode, batches.dataset.element_spec)
-        self.execution = settle(model, mode, is_strict)
+        self.execution = settle(model, mode)
         self.plan: StepPlan = plan_steps(
             batches.cardinality,
             steps,

@@ -153,6 +153,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         """Whether the IPU's rules on steps and batches hold, and not Keras's."""
         return (
             _strategy_state.has_strategy()
+            or current_device().num_ipus > 1
             or self._has_own_function(mode)
             or self._has_stages()
             or (mode == "train" and (self._accumulation_steps or 1) > 1)
