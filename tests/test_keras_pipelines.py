@@ -5,6 +5,8 @@ The oracle of a pipeline is ``plain_pipeline``: its stages in plain loops.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -655,6 +657,85 @@ def test_what_ran_is_recorded() -> None:
     assert len(recorder.timetable.recorded) == 16  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="PipelineRecorder needs a model in stages"):
         fit_small(small(stages=False), callbacks=[recorder])
+
+
+INTERRUPTED = """
+import os, signal
+import numpy as np
+import ipu
+from ipu import keras, tf
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 2
+config.configure_ipu_system()
+rng = np.random.default_rng(0)
+x = rng.normal(size=(64, 32)).astype(np.float32)
+data = tf.data.Dataset.from_tensor_slices((x, x))
+data = data.batch(16, drop_remainder=True).repeat()
+
+def make(steps):
+    keras.utils.set_random_seed(3)
+    layers = [keras.layers.Dense(32, "tanh", input_shape=(32,)) for _ in range(2)]
+    model = keras.Sequential(layers)
+    model.set_pipeline_stage_assignment([0, 1])
+    model.set_pipelining_options(4)
+    model.compile(keras.optimizers.SGD(1e-3), "mse", steps_per_execution=steps)
+    return model
+
+def stop(batch, logs):
+    if batch == 100:  # of which the device is well ahead
+        os.kill(os.getpid(), signal.SIGINT)
+
+model = make(40_000_000)
+model.set_asynchronous_callbacks(True)
+stopper = keras.callbacks.LambdaCallback(on_batch_end=stop)
+try:
+    model.fit(data, steps_per_epoch=40_000_000, verbose=0, callbacks=[stopper])
+except KeyboardInterrupt:
+    done = int(model.optimizer.iterations.numpy())
+    assert 0 < done < 10_000_000, done
+    other = make(4 * done)
+    other.fit(data, steps_per_epoch=4 * done, verbose=0)
+    for a, b in zip(model.get_weights(), other.get_weights()):
+        np.testing.assert_array_equal(a, b)
+    model.set_asynchronous_callbacks(False)
+    model.compile("sgd", "mse", steps_per_execution=8)
+    model.fit(data, steps_per_epoch=8, verbose=0)
+    print("usable after", done, "updates")
+"""
+
+
+def test_ctrl_c_stops_all_ipus_after_the_same_update() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "usable after" in done.stdout
+
+
+@pytest.mark.parametrize("schedule", [Schedule.Grouped, Schedule.ZeroBubble])
+def test_an_error_leaves_the_weights_of_the_last_update(schedule: Any) -> None:
+    configure(2)
+
+    def make(k: int) -> Any:
+        keras.utils.set_random_seed(3)
+        model = keras.Sequential([Dense(4, "relu", input_shape=(6,)), Dense(3)])
+        model.set_pipeline_stage_assignment([0, 1])
+        model.set_pipelining_options(4, schedule=schedule)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile("adam", loss, steps_per_execution=k)
+        return model
+
+    labels = Y.copy()
+    labels[4 * 10 + 1] = 7  # in the third update
+    model = make(16)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="outside the 3 classes"):
+        model.fit(X, labels, batch_size=4, shuffle=False, verbose=0)
+    assert int(model.optimizer.iterations.numpy()) == 2
+    other = make(8)
+    other.fit(X[:32], Y[:32], batch_size=4, shuffle=False, verbose=0)
+    for one, two in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert np.isfinite(model.fit(X, Y, batch_size=4, verbose=0).history["loss"]).all()
 
 
 # --- what is refused ------------------------------------------------------------------
