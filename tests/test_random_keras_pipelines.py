@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from staged_models import configure
 
 import ipu
 from ipu import keras
@@ -22,12 +23,6 @@ Recomputation = ipu.pipelining_ops.RecomputationMode
 KINDS = (
     "dense dense add concatenate activation dropout batch layer operators inner shared"
 ).split()
-
-
-def configure(ipus: int) -> None:
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = ipus
-    config.configure_ipu_system()
 
 
 @pytest.fixture(autouse=True)
