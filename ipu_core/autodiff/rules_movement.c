@@ -91,6 +91,21 @@ ipu_gradient_identity(ipu_rule *r)
     return r->status;
 }
 
+/* Each replica's result depends on the inputs of all of its group, so each input's
+ * gradient is the sum, or mean, of the gradients of all of their results. */
+ipu_status
+ipu_gradient_all_reduce(ipu_rule *r)
+{
+    ipu_attr attrs[2] = {
+        ipu__attr_int(IPU_ATTR_REDUCTION,
+                      ipu_attrs_int(r->attrs, IPU_ATTR_REDUCTION, IPU_ALL_REDUCE_SUM)),
+        ipu__attr_int(IPU_ATTR_GROUP_SIZE,
+                      ipu_attrs_int(r->attrs, IPU_ATTR_GROUP_SIZE, 0))};
+    ipu__rule_give(
+        r, 0, ipu__rule_emit(r, IPU_OP_ID_ALL_REDUCE, &r->grads[0], 1, attrs, 2));
+    return r->status;
+}
+
 ipu_status
 ipu_gradient_checkpoint(ipu_rule *r)
 {

@@ -36,7 +36,8 @@ typedef enum ipu_attr_kind {
     X(REVERSE, reverse, BOOL) \
     X(ASCENDING, ascending, BOOL) \
     X(LOWER, lower, BOOL) \
-    X(REDUCTION, reduction, INT) /* ipu_scatter of tensor_scatter */ \
+    X(REDUCTION, reduction, INT) /* ipu_scatter or ipu_all_reduce, by op */ \
+    X(GROUP_SIZE, group_size, INT) /* replicas of a collective; 0: all */ \
     X(BEGIN, begin, INTS)        /* slice: first element of each axis */ \
     X(SIZE, size, INTS)          /* slice: elements of each axis */ \
     X(STRIDES, strides, INTS)    /* slice: step of each axis, never 0, may be < 0 */ \

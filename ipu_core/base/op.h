@@ -25,7 +25,8 @@ enum ipu_op_flag {
     IPU_OP_BLOCK = 1 << 7,
     IPU_OP_VIEW = 1 << 8,
     IPU_OP_IN_PLACE = 1 << 9,
-    IPU_OP_OPAQUE = 1 << 10
+    IPU_OP_OPAQUE = 1 << 10,
+    IPU_OP_COLLECTIVE = 1 << 11
 };
 
 typedef struct ipu_op_info {
@@ -69,6 +70,13 @@ typedef enum ipu_scatter {
     IPU_SCATTER_MAX = 4,
     IPU_SCATTER_COUNT
 } ipu_scatter;
+
+/* Attribute `reduction` of all_reduce. Values are part of the text form. */
+typedef enum ipu_all_reduce {
+    IPU_ALL_REDUCE_SUM = 0,
+    IPU_ALL_REDUCE_MEAN = 1,
+    IPU_ALL_REDUCE_COUNT
+} ipu_all_reduce;
 
 /* Attribute `code` of fused_elementwise, a micro-program: instructions of
  * IPU_FUSED_WORDS integers each, { op, dtype, a, b, c }. `op` is an ELEMENTWISE ipu_op,

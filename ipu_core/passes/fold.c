@@ -5,11 +5,11 @@
  * the constants that they came from stay for the prune pass.
  *
  * The kernel that would have run is the one that folds, so that folding changes no bit.
- * Nodes with effects, random numbers or blocks are left, results above MOST_BYTES too
- * (they would only move work from the program into its size), and broadcasts, which
- * element-wise kernels take as they are. Where the kernel fails, for instance in a
- * division by zero, the node stays, and the error comes when the program runs. One
- * thread per graph. */
+ * Nodes with effects, random numbers or blocks and collectives are left, results above
+ * MOST_BYTES too (they would only move work from the program into its size), and
+ * broadcasts, which element-wise kernels take as they are. Where the kernel fails, for
+ * instance in a division by zero, the node stays, and the error comes when the program
+ * runs. One thread per graph. */
 #include <string.h>
 
 #include "kernels/kernel.h"
@@ -58,7 +58,8 @@ literal(const ipu_graph *graph, ipu_value value)
 static bool
 can_fold(const ipu_graph *graph, const ipu_node_data *node)
 {
-    const uint32_t never = IPU_OP_RANDOM | IPU_OP_READS | IPU_OP_WRITES | IPU_OP_BLOCK;
+    const uint32_t never =
+        IPU_OP_RANDOM | IPU_OP_READS | IPU_OP_WRITES | IPU_OP_BLOCK | IPU_OP_COLLECTIVE;
     uint32_t flags = ipu_node_flags(node);
     if ((flags & never) != 0 || (flags & (IPU_OP_KERNEL | IPU_OP_VIEW)) == 0 ||
         node->op == IPU_OP_ID_BROADCAST || node->input_count == 0 ||

@@ -2,6 +2,7 @@
 """The cases of every op in the table, by room."""
 
 from . import (
+    collectives,
     elementwise,
     functions,
     linear,
@@ -23,5 +24,6 @@ CASES: tuple[Case, ...] = (
     *windows.window_cases(),
     *linear.cases(),
     *random_ops.cases(),
+    *collectives.cases(),
 )
 SCENARIOS: tuple[resources.Scenario, ...] = resources.scenarios()

@@ -40,6 +40,7 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     **dict.fromkeys(("repeat", "while", "switch"), ("float32",)),
     "pipeline": (),  # tests/test_pipelining.py
     "bitcast": NUMBERS,
+    "replica_index": ("int32",),
     "empty": (),  # of loops that keep rows: tests/test_control_flow.py
     "held": (),  # of tensors that the front end captures: tests/test_function.py
 }
