@@ -15,7 +15,14 @@ ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "ipu_core"
 PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))
 # rooms where several threads meet: these run under ThreadSanitizer
-THREADED = {"test_service", "test_run", "test_data", "test_threads", "test_streams"}
+THREADED = {
+    "test_service",
+    "test_run",
+    "test_data",
+    "test_threads",
+    "test_streams",
+    "test_replicas",
+}
 BLIS_PLACES = [
     Path("/usr/lib") / triplet / "blis-serial" / "libblis.a"
     for triplet in ("x86_64-linux-gnu", "aarch64-linux-gnu")

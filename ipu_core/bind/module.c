@@ -6,6 +6,7 @@
 #include <numpy/arrayobject.h>
 
 #include "base/cores.h"
+#include "run/executor.h"
 
 static int module_exec(PyObject *module);
 static struct PyModuleDef module_def;
@@ -106,7 +107,26 @@ set_package_dir(PyObject *module, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+static PyObject *
+replication_factor(PyObject *module, PyObject *args)
+{
+    int ipus;
+    unsigned int shards;
+    uint32_t factor;
+    if (!PyArg_ParseTuple(args, "iI:replication_factor", &ipus, &shards)) {
+        return NULL;
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    if (ipu_replication_factor(&ctx, ipus, shards, &factor) != IPU_OK) {
+        return ipu_py_raise(ipu_py_state_of_module(module), &ctx);
+    }
+    return PyLong_FromUnsignedLong(factor);
+}
+
 static PyMethodDef module_methods[] = {
+    {"replication_factor", replication_factor, METH_VARARGS,
+     "replication_factor(ipus, shards)\n--\n\nHow many replicas of a program for so many "
+     "shards fill a device of so many IPUs."},
     {"set_package_dir", set_package_dir, METH_O,
      "set_package_dir(path)\n--\n\nFrames of files below it are not the user's."},
     {"set_num_threads", set_num_threads, METH_O,

@@ -24,9 +24,9 @@ state_of(PyObject *self)
 static PyObject *
 device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"replicas", NULL};
-    int replicas = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:Device", names, &replicas)) {
+    static char *names[] = {"ipus", NULL};
+    int ipus = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:Device", names, &ipus)) {
         return NULL;
     }
     py_device *self = (py_device *)cls->tp_alloc(cls, 0);
@@ -34,7 +34,7 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_device_create(&ctx, replicas, &self->device) != IPU_OK) {
+    if (ipu_device_create(&ctx, ipus, &self->device) != IPU_OK) {
         Py_DECREF(self);
         return ipu_py_raise(ipu_py_state_of_type(cls), &ctx);
     }
@@ -188,7 +188,7 @@ static PyGetSetDef device_getset[] = {
 
 static PyType_Slot device_slots[] = {
     {Py_tp_doc,
-     "Device(replicas=1)\n--\n\nA simulated device: variables, queues, seed."},
+     "Device(ipus=1)\n--\n\nA simulated device: variables, queues, seed."},
     {Py_tp_new, device_new},
     {Py_tp_dealloc, device_dealloc},
     {Py_tp_methods, device_methods},

@@ -457,7 +457,24 @@ program_get_queues(PyObject *self, void *Py_UNUSED(closure))
     return PyBool_FromLong(found);
 }
 
+static PyObject *
+program_get_replicas(PyObject *object, void *Py_UNUSED(closure))
+{
+    const py_program *self = (const py_program *)object;
+    const ipu_device *device =
+        self->device == Py_None ? NULL : ipu_py_device_of(self->device);
+    ipu_ctx ctx = ipu_py_ctx();
+    uint32_t replicas;
+    if (ipu_program_replicas(&ctx, self->program, device, &replicas) != IPU_OK) {
+        return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(object)), &ctx);
+    }
+    return PyLong_FromUnsignedLong(replicas);
+}
+
 static PyGetSetDef program_getset[] = {
+    {"replicas", program_get_replicas, NULL,
+     "How many replicas of it fill its device; an error where that is no whole number.",
+     NULL},
     {"text", program_get_text, NULL, "The disassembly.", NULL},
     {"memory_report", program_get_memory, NULL,
      "A dict: slab_bytes, peak_live_bytes, peak_at (instruction of the first stream), "

@@ -75,7 +75,9 @@ infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_infeed_create(&ctx, types, count, depth, &self->infeed) != IPU_OK ||
+    if (ipu_infeed_create(&ctx, types, count, depth,
+                          ipu_device_ipus(ipu_py_device_of(device)),
+                          &self->infeed) != IPU_OK ||
         ipu_device_infeed_add(&ctx, ipu_py_device_of(device), self->infeed,
                               &self->id) != IPU_OK) {
         Py_DECREF(self);
@@ -214,26 +216,42 @@ outfeed_wait(PyObject *object, PyObject *args)
     return PyLong_FromLongLong(available);
 }
 
+static bool
+add_first_axis(ipu_type *type, int64_t size)
+{
+    if (type->shape.rank == IPU_MAX_RANK) {
+        PyErr_SetString(PyExc_ValueError, "no room for the first axis");
+        return false;
+    }
+    type->shape.rank++;
+    memmove(&type->shape.dims[1], &type->shape.dims[0],
+            (size_t)(type->shape.rank - 1) * sizeof(type->shape.dims[0]));
+    type->shape.dims[0] = size;
+    return true;
+}
+
+/* What an element has of a component: of several replicas, all of theirs. */
+static bool
+element_type(const ipu_type *component, uint32_t replicas, ipu_type *out)
+{
+    *out = *component;
+    return replicas == 1 || add_first_axis(out, replicas);
+}
+
 /* Tensors for `count` elements ([count, ...] each), or for one without the first axis;
  * their memory in `data`. */
 static PyObject *
-new_tensors(py_queue *self, int64_t count, bool last, void **data)
+new_tensors(py_queue *self, uint32_t replicas, int64_t count, bool last, void **data)
 {
     const ipu_type *types;
     uint32_t type_count = ipu_outfeed_types(self->outfeed, &types);
     PyObject *list = PyList_New(type_count);
     for (uint32_t i = 0; list != NULL && i < type_count; i++) {
-        ipu_type type = types[i];
-        if (!last && type.shape.rank == IPU_MAX_RANK) {
-            PyErr_SetString(PyExc_ValueError, "no room for the first axis");
+        ipu_type type;
+        if (!element_type(&types[i], replicas, &type) ||
+            (!last && !add_first_axis(&type, count))) {
             Py_CLEAR(list);
             break;
-        }
-        if (!last) {
-            type.shape.rank++;
-            memmove(&type.shape.dims[1], &type.shape.dims[0],
-                    (size_t)(type.shape.rank - 1) * sizeof(type.shape.dims[0]));
-            type.shape.dims[0] = count;
         }
         ipu_py_tensor *tensor =
             ipu_py_tensor_new(ipu_py_state_of_type(Py_TYPE(self)), &type);
@@ -249,14 +267,14 @@ new_tensors(py_queue *self, int64_t count, bool last, void **data)
 
 /* The first `taken` elements of tensors that had room for more. */
 static PyObject *
-shortened(py_queue *self, int64_t taken, void *const *full)
+shortened(py_queue *self, uint32_t replicas, int64_t taken, void *const *full)
 {
     const ipu_type *types;
     uint32_t type_count = ipu_outfeed_types(self->outfeed, &types);
     void *data[MAX_COMPONENTS];
-    PyObject *list = new_tensors(self, taken, false, data);
+    PyObject *list = new_tensors(self, replicas, taken, false, data);
     for (uint32_t i = 0; list != NULL && i < type_count; i++) {
-        size_t bytes = (size_t)taken * ipu_type_bytes(&types[i]);
+        size_t bytes = (size_t)taken * replicas * ipu_type_bytes(&types[i]);
         if (bytes > 0) {
             memcpy(data[i], full[i], bytes);
         }
@@ -270,12 +288,13 @@ static PyObject *
 take(py_queue *self, int64_t limit, bool last)
 {
     void *data[MAX_COMPONENTS];
+    uint32_t replicas = ipu_outfeed_replicas(self->outfeed);
     int64_t available = ipu_outfeed_wait(self->outfeed, 0, UINT64_MAX, 0);
     int64_t count = limit < 0 || limit > available ? available : limit;
     if (last && count == 0) {
         Py_RETURN_NONE;
     }
-    PyObject *list = new_tensors(self, count, last, data);
+    PyObject *list = new_tensors(self, replicas, count, last, data);
     if (list == NULL) {
         return NULL;
     }
@@ -283,7 +302,7 @@ take(py_queue *self, int64_t limit, bool last)
     int64_t taken = 0;
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = ipu_outfeed_take(&ctx, self->outfeed, count, data, &taken);
+    status = ipu_outfeed_take(&ctx, self->outfeed, count, replicas, data, &taken);
     Py_END_ALLOW_THREADS
     if (status == IPU_OK && taken == count) {
         return list;
@@ -293,7 +312,7 @@ take(py_queue *self, int64_t limit, bool last)
     if (status != IPU_OK) {
         ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
     } else {
-        result = last ? Py_NewRef(Py_None) : shortened(self, taken, data);
+        result = last ? Py_NewRef(Py_None) : shortened(self, replicas, taken, data);
     }
     Py_DECREF(list);
     return result;
@@ -315,13 +334,16 @@ static PyObject *
 row_of(py_queue *self, PyObject *whole, int64_t row)
 {
     ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
-    const ipu_type *types;
-    uint32_t count = ipu_outfeed_types(self->outfeed, &types);
-    PyObject *tuple = PyTuple_New((Py_ssize_t)count);
-    for (uint32_t i = 0; tuple != NULL && i < count; i++) {
+    Py_ssize_t count = PyList_GET_SIZE(whole);
+    PyObject *tuple = PyTuple_New(count);
+    for (Py_ssize_t i = 0; tuple != NULL && i < count; i++) {
         ipu_py_tensor *from = (ipu_py_tensor *)PyList_GET_ITEM(whole, i);
-        ipu_py_tensor *tensor = ipu_py_tensor_new(state, &types[i]);
-        size_t bytes = ipu_type_bytes(&types[i]);
+        ipu_type type = from->type; /* [n, ...] */
+        type.shape.rank--;
+        memmove(&type.shape.dims[0], &type.shape.dims[1],
+                (size_t)type.shape.rank * sizeof(type.shape.dims[0]));
+        ipu_py_tensor *tensor = ipu_py_tensor_new(state, &type);
+        size_t bytes = ipu_type_bytes(&type);
         if (tensor == NULL) {
             Py_CLEAR(tuple);
             break;
@@ -330,7 +352,7 @@ row_of(py_queue *self, PyObject *whole, int64_t row)
             memcpy(ipu_py_tensor_data(tensor),
                    (const char *)ipu_py_tensor_data(from) + (size_t)row * bytes, bytes);
         }
-        PyTuple_SET_ITEM(tuple, (Py_ssize_t)i, (PyObject *)tensor);
+        PyTuple_SET_ITEM(tuple, i, (PyObject *)tensor);
     }
     return tuple;
 }

@@ -457,6 +457,10 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     if (ipu_node_flags(node) & IPU_OP_RANDOM) {
         l->program->uses_random = true;
     }
+    if (ipu_node_flags(node) & IPU_OP_COLLECTIVE) {
+        instruction.kind = IPU_INSTRUCTION_COLLECTIVE;
+        instruction.meeting = l->program->meeting_count++;
+    }
     IPU_TRY(copy_remote_variables(l, node, &instruction, false));
     IPU_TRY(ipu__lower_emit(l, node, &instruction));
     return copy_remote_variables(l, node, &instruction, true);
@@ -616,6 +620,7 @@ lower(lowering *l)
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->streams, (ipu_stream){0}));
     ipu__lower_enter_stream(l, 0);
     l->program->micro_batches = 1;
+    l->program->is_host = graph->host;
     IPU_TRY(ipu__lower_find_uses(l));
     IPU_TRY(lower_main(l));
     IPU_TRY(store_constants(l));

@@ -4,6 +4,21 @@
 #include "program/program.h"
 
 uint32_t
+ipu_program_shards(const ipu_program *program)
+{
+    uint32_t shards = 1;
+    for (size_t s = 0; s < program->streams.count; s++) {
+        const ipu_stream *stream = &program->streams.items[s];
+        shards = stream->is_child && stream->ipu >= shards ? stream->ipu + 1 : shards;
+        for (size_t i = 0; i < stream->instructions.count; i++) {
+            int32_t shard = stream->instructions.items[i].placement.shard;
+            shards = shard >= (int32_t)shards ? (uint32_t)shard + 1 : shards;
+        }
+    }
+    return shards;
+}
+
+uint32_t
 ipu_program_holds(const ipu_program *program, uint32_t resource)
 {
     uint32_t holds = 0;

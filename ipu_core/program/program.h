@@ -4,6 +4,9 @@
  * immutable once built and holds no pointer into the graph, so that many executors can
  * share it.
  *
+ * It is what one replica does: how many run, the engine decides. Replicas meet at
+ * collectives and at the end of a step.
+ *
  * A program is streams: the first one, and for each pipeline one for each of its IPUs.
  * A stream has instructions, a slab and loop counters of its own. A pipeline is one
  * instruction of the stream around it, which starts the pipeline's streams and waits
@@ -58,6 +61,7 @@ typedef struct ipu_place {
     X(PIPELINE, pipeline, "starts streams and waits until they have halted") \
     X(ACTION, action, "runs the routine at `target` for `micro_batch`") \
     X(RETURN, return, "end of a routine; goes on behind the action") \
+    X(COLLECTIVE, meet, "waits for the other replicas; the last runs `spec` for all") \
     X(MICRO_BATCH, batch, "what follows is micro-batch (input 0) of the step") \
     X(LOOP, loop, "reads the trip count (input 0); jumps to `target` when it is <= 0") \
     X(WHILE, while, "begins a loop of at most `turns`; jumps to `target` when none") \
@@ -80,7 +84,8 @@ typedef struct ipu_instruction {
     uint32_t output_count;
     const ipu_place *inputs;
     const ipu_place *outputs;
-    uint32_t spec;           /* KERNEL: index into specs */
+    uint32_t spec;           /* KERNEL, COLLECTIVE: index into specs */
+    uint32_t meeting;        /* COLLECTIVE: its number among all of the program */
     uint32_t resource;       /* DEQUEUE, RELEASE, ENQUEUE: index into resources */
     uint32_t hold;           /* DEQUEUE, RELEASE: one of the stream's IPU_MAX_HOLDS */
     uint32_t channel;        /* SEND, RECEIVE: index into channels */
@@ -154,7 +159,9 @@ typedef struct ipu_program {
     size_t constant_bytes;
     size_t workspace_bytes; /* the largest of any kernel; each worker has its own */
     uint32_t micro_batches; /* of a step: so far the step counter moves on */
+    uint32_t meeting_count; /* COLLECTIVE instructions */
     bool uses_random;
+    bool is_host; /* it uses no IPU, though variables of a device */
 } ipu_program;
 
 /* Components of all infeeds are numbered one after the other, in the order of the
@@ -171,6 +178,9 @@ ipu_program_infeed_base(const ipu_program *program, uint32_t resource)
     return base;
 }
 
+/* How many IPUs the program was written for: what its streams and the shards of its
+ * nodes name. */
+uint32_t ipu_program_shards(const ipu_program *program);
 /* How many elements of infeed `resource` the streams hold at most. */
 uint32_t ipu_program_holds(const ipu_program *program, uint32_t resource);
 /* What one run costs: bodies as often as their loops can turn at most, once where

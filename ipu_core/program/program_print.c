@@ -173,7 +173,8 @@ print_operands(ipu_text *out, const ipu_program *program,
         ipu_text_print(out, "at most %" PRId64 " ", instruction->turns);
     }
     switch (instruction->kind) {
-    case IPU_INSTRUCTION_KERNEL: {
+    case IPU_INSTRUCTION_KERNEL:
+    case IPU_INSTRUCTION_COLLECTIVE: {
         const ipu_kernel_spec *spec = &program->specs.items[instruction->spec];
         ipu_text_print(out, "%s.%s(", ipu_op_info_of(spec->op)->name,
                        spec->kernel_name);

@@ -438,6 +438,11 @@ check_range(ipu__checker *c, size_t begin, size_t end)
         case IPU_INSTRUCTION_KERNEL:
             IPU_TRY(check_kernel(c, instruction));
             break;
+        case IPU_INSTRUCTION_COLLECTIVE:
+            REQUIRE(c, instruction->meeting < c->program->meeting_count,
+                    "a collective that is not among the program's");
+            IPU_TRY(check_kernel(c, instruction));
+            break;
         case IPU_INSTRUCTION_COPY:
             IPU_TRY(check_copy(c, instruction));
             break;

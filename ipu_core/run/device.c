@@ -9,9 +9,10 @@
  * through that had arrived by then, and goes on. Hosts that come later wait for the
  * next boundary, so that hosts which poll cannot stop a program.
  *
- * A variable is one block for all replicas: each copy is 64-byte aligned and has the
- * slack that kernels may read behind a matrix. Removing one never waits: while a step
- * is on its way the memory is kept on a list until the next boundary.
+ * A variable has a block for each replica that was ever bound to it, 64-byte aligned
+ * and with the slack that kernels may read behind a matrix. Blocks never move. Removing
+ * a variable never waits: while a step is on its way the memory is kept on a list until
+ * the next boundary.
  *
  * Memory of variables and tables comes from the allocator of the context that created
  * the device. After fork() the child finds the device idle (base/lock.h). */
@@ -26,9 +27,10 @@
 typedef struct variable {
     int64_t id;
     ipu_type type;
-    size_t bytes;        /* of one copy */
-    size_t stride_bytes; /* from one replica's copy to the next */
-    char *data;
+    size_t bytes;
+    size_t block_bytes; /* with slack */
+    uint32_t copy_count;
+    char **copies; /* by replica */
 } variable;
 
 typedef struct queue_entry {
@@ -39,7 +41,7 @@ typedef struct queue_entry {
 } queue_entry;
 
 struct ipu_device {
-    int32_t replicas;
+    int32_t ipus;
     ipu_lock lock; /* protects all below but the atomics */
     pthread_cond_t changed;
     bool running;
@@ -53,6 +55,8 @@ struct ipu_device {
     uint64_t seed;         /* the run's while one has the device */
     _Atomic uint64_t step; /* the same */
     int64_t next_id;
+    uint64_t last_runner;
+    _Atomic uint64_t runners;
     ipu_allocator allocator;
     IPU_ARRAY(variable) variables; /* by id */
     IPU_ARRAY(variable) removed;   /* memory that a step may still use */
@@ -75,15 +79,14 @@ forget_threads(void *owner)
 }
 
 ipu_status
-ipu_device_create(ipu_ctx *ctx, int32_t replicas, ipu_device **out)
+ipu_device_create(ipu_ctx *ctx, int32_t ipus, ipu_device **out)
 {
     *out = NULL;
-    IPU_FAIL_IF(ctx, replicas < 1 || replicas > 4096, VALUE,
-                "the number of replicas must be from 1 to 4096, but got %" PRId32,
-                replicas);
+    IPU_FAIL_IF(ctx, ipus < 1 || ipus > 4096, VALUE,
+                "the number of IPUs must be from 1 to 4096, but got %" PRId32, ipus);
     ipu_device *device;
     IPU_TRY(ipu_alloc(ctx, sizeof(*device), &device));
-    device->replicas = replicas;
+    device->ipus = ipus;
     device->allocator = ctx->allocator;
     ipu_lock_init(&device->lock, forget_threads, device);
     ipu_cond_init(&device->changed);
@@ -91,17 +94,41 @@ ipu_device_create(ipu_ctx *ctx, int32_t replicas, ipu_device **out)
     return IPU_OK;
 }
 
-static size_t
-block_bytes(const ipu_device *device, const variable *v)
-{
-    return v->stride_bytes * (size_t)device->replicas;
-}
-
+/* Tables and blocks have the allocator of the device, which may be another one than
+ * that of the caller's context. */
 static void
 free_memory(ipu_device *device, const variable *v)
 {
-    device->allocator.resize(device->allocator.state, v->data, block_bytes(device, v),
-                             0);
+    ipu_ctx own;
+    ipu_ctx_init(&own, device->allocator);
+    for (uint32_t i = 0; i < v->copy_count; i++) {
+        ipu_free(&own, v->copies[i], v->block_bytes);
+    }
+    ipu_free(&own, v->copies, v->copy_count * sizeof(char *));
+}
+
+/* Makes blocks for `count` replicas. What fails leaves those that are there. */
+static ipu_status
+make_copies(ipu_ctx *ctx, ipu_device *device, variable *v, uint32_t count)
+{
+    ipu_ctx own;
+    ipu_ctx_init(&own, device->allocator);
+    while (v->copy_count < count) {
+        char *block = NULL;
+        ipu_status status = ipu_alloc(&own, v->block_bytes, &block);
+        if (status == IPU_OK) {
+            status = ipu_resize(&own, &v->copies, v->copy_count * sizeof(char *),
+                                (v->copy_count + 1) * sizeof(char *));
+        }
+        if (status != IPU_OK) {
+            ipu_free(&own, block, v->block_bytes);
+            IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
+        }
+        ipu__advise_huge(block, v->block_bytes);
+        v->copies[v->copy_count++] = block;
+        atomic_fetch_add(&device->variable_bytes, v->block_bytes);
+    }
+    return IPU_OK;
 }
 
 static void
@@ -134,9 +161,9 @@ ipu_device_free(ipu_ctx *ctx, ipu_device *device)
 }
 
 int32_t
-ipu_device_replicas(const ipu_device *device)
+ipu_device_ipus(const ipu_device *device)
 {
-    return device->replicas;
+    return device->ipus;
 }
 
 /* --- who may touch the variables ------------------------------------------------- */
@@ -239,6 +266,22 @@ ipu__device_resume(ipu_device *device)
 }
 
 uint64_t
+ipu__device_new_runner(ipu_device *device)
+{
+    return atomic_fetch_add(&device->runners, 1) + 1;
+}
+
+bool
+ipu__device_is_changed(ipu_device *device, uint64_t runner)
+{
+    ipu_lock_take(&device->lock);
+    bool is_changed = device->last_runner != runner;
+    device->last_runner = runner;
+    ipu_lock_drop(&device->lock);
+    return is_changed;
+}
+
+uint64_t
 ipu__device_generation(const ipu_device *device)
 {
     return atomic_load(&device->generation);
@@ -276,17 +319,10 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
                 "float16, int32, int8, uint8 and bool: use one of these",
                 ipu_type_print(type, text, sizeof(text)));
     variable v = {.type = *type, .bytes = ipu_type_bytes(type)};
-    v.stride_bytes = ipu_buffer_round_up(v.bytes) + IPU_SLACK_BYTES;
-    size_t bytes;
-    IPU_TRY(ipu_mul_size(ctx, v.stride_bytes, (size_t)device->replicas, &bytes));
-    /* The table has the allocator of the device, which may be another one than
-     * ctx's. */
+    v.block_bytes = ipu_buffer_round_up(v.bytes) + IPU_SLACK_BYTES;
+    IPU_TRY(make_copies(ctx, device, &v, 1));
     ipu_ctx own;
     ipu_ctx_init(&own, device->allocator);
-    if (ipu_alloc(&own, bytes, &v.data) != IPU_OK) {
-        IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
-    }
-    ipu__advise_huge(v.data, bytes);
     ipu_lock_take(&device->lock);
     ipu_status status = IPU_ARRAY_RESERVE(&own, &device->variables, 1);
     if (status == IPU_OK) { /* so that removing cannot fail */
@@ -295,11 +331,11 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
     if (status == IPU_OK) {
         v.id = device->next_id++;
         device->variables.items[device->variables.count++] = v;
-        atomic_fetch_add(&device->variable_bytes, bytes);
     }
     ipu_lock_drop(&device->lock);
     if (status != IPU_OK) {
-        ipu_free(&own, v.data, bytes);
+        atomic_fetch_sub(&device->variable_bytes, v.block_bytes);
+        free_memory(device, &v);
         IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
     }
     *out_id = v.id;
@@ -314,7 +350,7 @@ ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
     variable *v = find_variable_locked(device, id);
     if (v != NULL) {
         atomic_fetch_add(&device->generation, 1);
-        atomic_fetch_sub(&device->variable_bytes, block_bytes(device, v));
+        atomic_fetch_sub(&device->variable_bytes, v->block_bytes * v->copy_count);
         device->removed.items[device->removed.count++] = *v;
         size_t at = (size_t)(v - device->variables.items);
         device->variables.count--;
@@ -337,9 +373,9 @@ find_copy_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
                 " (any more): what held it is gone. Keep the Variable; in a function "
                 "`v += x` puts a tensor in its place, where v.assign_add(x) is meant",
                 id);
-    IPU_FAIL_IF(ctx, replica < 0 || replica >= device->replicas, VALUE,
+    IPU_FAIL_IF(ctx, replica < 0 || replica >= device->ipus, VALUE,
                 "replica must be from 0 to %" PRId32 ", but got %" PRId32,
-                device->replicas - 1, replica);
+                device->ipus - 1, replica);
     IPU_FAIL_IF(ctx, bytes != (*out)->bytes, INVALID_ARGUMENT,
                 "variable %" PRId64 " has %zu bytes, but got %zu", id, (*out)->bytes,
                 bytes);
@@ -354,7 +390,7 @@ ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t r
     enter_host(device);
     ipu_status status = find_copy_locked(ctx, device, id, replica, bytes, &v);
     if (status == IPU_OK && bytes > 0) {
-        memcpy(out, v->data + v->stride_bytes * (size_t)replica, bytes);
+        memcpy(out, v->copies[(uint32_t)replica < v->copy_count ? replica : 0], bytes);
     }
     leave_host(device);
     return status;
@@ -367,8 +403,8 @@ ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
     variable *v;
     enter_host(device);
     ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
-    for (int32_t i = 0; status == IPU_OK && bytes > 0 && i < device->replicas; i++) {
-        memcpy(v->data + v->stride_bytes * (size_t)i, data, bytes);
+    for (uint32_t i = 0; status == IPU_OK && bytes > 0 && i < v->copy_count; i++) {
+        memcpy(v->copies[i], data, bytes);
     }
     leave_host(device);
     return status;
@@ -384,13 +420,18 @@ ipu_status
 ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
                      ipu_type *type, void **data)
 {
+    ipu_status status = IPU_OK;
     ipu_lock_take(&device->lock);
-    const variable *v = find_variable_locked(device, id);
+    variable *v = find_variable_locked(device, id);
     if (v != NULL) {
+        status = make_copies(ctx, device, v, (uint32_t)replica + 1);
+    }
+    if (v != NULL && status == IPU_OK) {
         *type = v->type;
-        *data = v->data + v->stride_bytes * (size_t)replica;
+        *data = v->copies[replica];
     }
     ipu_lock_drop(&device->lock);
+    IPU_TRY(status);
     IPU_FAIL_IF(ctx, v == NULL, NOT_FOUND,
                 "the device has no variable %" PRId64
                 " (any more): what held it is gone. Keep the Variable; in a function "

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * A simulated device: variables with stable ids, one copy per replica, and the registry
- * of its queues. Programs bind to it; it outlives them.
+ * A simulated device: variables with stable ids, and the registry of its queues.
+ * Programs bind to it; it outlives them.
+ *
+ * Of a program that uses fewer of the device's IPUs than there are several replicas run
+ * (run/executor.h), each with its own copy of the variables. The copies are equal until
+ * replicas write them. A host reads that of replica 0 and writes all; and when another
+ * program begins, all are made equal to that of replica 0.
  *
  * Thread rule: one program runs on a device at a time; others wait for its end. A host
  * thread that reads or writes a variable waits for a step boundary (every NEXT of an
@@ -13,11 +18,11 @@
 
 typedef struct ipu_device ipu_device;
 
-ipu_status ipu_device_create(ipu_ctx *ctx, int32_t replicas, ipu_device **out);
+ipu_status ipu_device_create(ipu_ctx *ctx, int32_t ipus, ipu_device **out);
 void ipu_device_free(ipu_ctx *ctx, ipu_device *device);
-int32_t ipu_device_replicas(const ipu_device *device);
+int32_t ipu_device_ipus(const ipu_device *device);
 
-/* A new variable, zeroed, the same in every replica; *out_id is never used again. */
+/* A new variable, zeroed; *out_id is never used again. */
 ipu_status ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device,
                                    const ipu_type *type, int64_t *out_id);
 /* Never waits. A program that binds it fails with NOT_FOUND, a running one at its next
@@ -48,7 +53,7 @@ ipu_status ipu_device_queue_delete(ipu_ctx *ctx, ipu_device *device, int64_t id)
 void ipu_device_seed(ipu_device *device, uint64_t seed);
 uint64_t ipu_device_step(ipu_device *device);
 
-/* Bytes that the device holds for variables, all replicas. */
+/* Bytes that the device holds for variables, all copies. */
 size_t ipu_device_variable_bytes(const ipu_device *device);
 
 #endif

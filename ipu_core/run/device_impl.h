@@ -24,10 +24,17 @@ void ipu__device_boundary(ipu_device *device);
 void ipu__device_pause(ipu_device *device);
 void ipu__device_resume(ipu_device *device);
 
+/* A number for a program that is bound to the device. */
+uint64_t ipu__device_new_runner(ipu_device *device);
+/* The run is that program's. Whether the last one was another's: then only the variables
+ * of replica 0 count. */
+bool ipu__device_is_changed(ipu_device *device, uint64_t runner);
+
 /* Changes whenever a variable or a queue is removed. Read it while owning the
  * device. */
 uint64_t ipu__device_generation(const ipu_device *device);
-/* The run's resources, while it owns the device. NOT_FOUND where the id is gone. */
+/* The run's resources, while it owns the device. NOT_FOUND where the id is gone. A copy
+ * for the replica is made where there is none, with no value of its own. */
 ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                 int32_t replica, ipu_type *type, void **data);
 /* What a run says that needs an infeed which is closed or gone; takes the id. */

@@ -42,16 +42,16 @@ check_types(ipu_ctx *ctx, const ipu_resource *resource, const ipu_type *types,
 }
 
 static ipu_status
-bind_resource(ipu_ctx *ctx, ipu_executor *executor, uint32_t index)
+bind_resource(ipu_ctx *ctx, ipu_executor *executor, uint32_t replica, uint32_t index)
 {
     const ipu_resource *resource = &executor->program->resources.items[index];
-    void **out = &executor->resources[index];
+    void **out = &executor->replicas[replica].resources[index];
     ipu_type type;
     const ipu_type *types = &type;
     uint32_t count = 1;
     if (resource->kind == IPU_RESOURCE_VARIABLE) {
-        IPU_TRY(
-            ipu__device_variable(ctx, executor->device, resource->id, 0, &type, out));
+        IPU_TRY(ipu__device_variable(ctx, executor->device, resource->id,
+                                     (int32_t)replica, &type, out));
     } else {
         IPU_TRY(ipu__device_queue(ctx, executor->device, resource->kind, resource->id,
                                   out));
@@ -70,10 +70,12 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
     if (executor->device != NULL) {
         generation = ipu__device_generation(executor->device);
     }
-    for (uint32_t i = 0; i < program->resources.count; i++) {
-        IPU_TRY(bind_resource(ctx, executor, i));
+    for (uint32_t r = 0; r < executor->replica_count; r++) {
+        for (uint32_t i = 0; i < program->resources.count; i++) {
+            IPU_TRY(bind_resource(ctx, executor, r, i));
+        }
     }
-    for (size_t i = 0; i < program->streams.count; i++) {
+    for (size_t i = 0; i < executor->stream_count; i++) {
         ipu__stream_bind(&executor->streams[i]);
     }
     executor->generation = generation;
@@ -84,44 +86,18 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
 /* --- life ------------------------------------------------------------------------- */
 
 static ipu_status
-create_channel(ipu_ctx *ctx, const ipu_channel *code, ipu__channel *channel)
-{
-    size_t bytes;
-    for (uint32_t i = 0; i < code->type_count; i++) {
-        channel->message_bytes += ipu_buffer_round_up(ipu_type_bytes(&code->types[i]));
-    }
-    IPU_TRY(ipu_mul_size(ctx, channel->message_bytes, code->depth, &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &channel->ring));
-    channel->code = code;
-    return IPU_OK;
-}
-
-static ipu_status
 allocate(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
-    size_t streams = program->streams.count;
-    IPU_TRY(ipu_alloc(ctx, program->resources.count * sizeof(void *),
-                      &executor->resources));
     IPU_TRY(
         ipu_alloc(ctx, program->resources.count * sizeof(uint32_t), &executor->holds));
     IPU_TRY(
         ipu_alloc(ctx, program->input_count * sizeof(ipu__buffer), &executor->inputs));
-    IPU_TRY(ipu_alloc(ctx, program->output_count * sizeof(ipu__buffer),
-                      &executor->outputs));
-    IPU_TRY(ipu_alloc(ctx, streams * sizeof(ipu__stream), &executor->streams));
     for (uint32_t i = 0; i < program->resources.count; i++) {
         executor->holds[i] = ipu_program_holds(program, i);
     }
-    for (uint32_t i = 0; i < streams; i++) {
-        IPU_TRY(ipu__stream_create(ctx, executor, i));
-    }
-    IPU_TRY(ipu_alloc(ctx, program->channels.count * sizeof(ipu__channel),
-                      &executor->channels));
-    for (size_t i = 0; i < program->channels.count; i++) {
-        IPU_TRY(
-            create_channel(ctx, &program->channels.items[i], &executor->channels[i]));
-    }
+    IPU_TRY(ipu__replicas_create(ctx, executor));
+    size_t streams = executor->stream_count;
     if (streams > 1) {
         IPU_TRY(ipu_alloc(ctx, streams * sizeof(ipu_ctx), &executor->contexts));
         IPU_TRY(ipu_alloc(ctx, streams, &executor->states));
@@ -136,7 +112,7 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
     size_t threads = (size_t)ipu_pool_threads(executor->pool);
-    size_t streams = program->streams.count;
+    size_t streams = executor->stream_count;
     size_t wanted = threads < streams ? threads : streams;
     size_t bytes = program->workspace_bytes + IPU_SLACK_BYTES;
     if (wanted > executor->workspace_room) {
@@ -160,7 +136,7 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
 static ipu_status
 use_pool(ipu_ctx *ctx, ipu_executor *executor, ipu_pool *pool)
 {
-    if (pool == NULL && executor->program->streams.count > 1) {
+    if (pool == NULL && executor->stream_count > 1) {
         if (executor->own_pool == NULL) {
             IPU_TRY(ipu_pool_create(ctx, 1, &executor->own_pool));
         }
@@ -178,14 +154,13 @@ ipu_executor_create(ipu_ctx *ctx, const ipu_program *program, ipu_device *device
     IPU_FAIL_IF(ctx, device == NULL && program->resources.count > 0,
                 FAILED_PRECONDITION,
                 "a program with variables or queues needs a device");
-    IPU_FAIL_IF(ctx, device != NULL && ipu_device_replicas(device) != 1, UNIMPLEMENTED,
-                "the device has %" PRId32 " replicas, but programs run on one replica "
-                "only so far; attach a device with one replica",
-                ipu_device_replicas(device));
     ipu_executor *executor;
     IPU_TRY(ipu_alloc(ctx, sizeof(*executor), &executor));
     executor->program = program;
     executor->device = device;
+    if (device != NULL) {
+        executor->runner = ipu__device_new_runner(device);
+    }
     ipu_lock_init(&executor->lock, NULL, NULL);
     ipu_status status = allocate(ctx, executor);
     if (status == IPU_OK) {
@@ -202,8 +177,8 @@ ipu_executor_create(ipu_ctx *ctx, const ipu_program *program, ipu_device *device
     return IPU_OK;
 }
 
-static void
-free_buffers(ipu_ctx *ctx, ipu__buffer *buffers, uint32_t count)
+void
+ipu__free_buffers(ipu_ctx *ctx, ipu__buffer *buffers, uint32_t count)
 {
     for (uint32_t i = 0; buffers != NULL && i < count; i++) {
         ipu_free(ctx, buffers[i].copy, buffers[i].copy_bytes);
@@ -218,33 +193,27 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
         return;
     }
     const ipu_program *program = executor->program;
-    size_t streams = program->streams.count;
-    size_t channels = program->channels.count;
-    for (size_t i = 0; executor->streams != NULL && i < streams; i++) {
-        ipu__stream_free(ctx, &executor->streams[i]);
-    }
-    for (size_t i = 0; executor->channels != NULL && i < channels; i++) {
-        const ipu__channel *channel = &executor->channels[i];
-        ipu_free(ctx, channel->ring,
-                 channel->message_bytes * program->channels.items[i].depth);
-    }
+    size_t streams = executor->stream_count;
     for (size_t i = 0; i < executor->workspace_count; i++) {
         ipu_free(ctx, executor->workspaces[i].memory,
                  program->workspace_bytes + IPU_SLACK_BYTES);
     }
     ipu_free(ctx, executor->workspaces,
              executor->workspace_room * sizeof(ipu__workspace));
-    free_buffers(ctx, executor->inputs, program->input_count);
-    free_buffers(ctx, executor->outputs, program->output_count);
-    ipu_free(ctx, executor->streams, streams * sizeof(ipu__stream));
-    ipu_free(ctx, executor->channels, channels * sizeof(ipu__channel));
+    ipu__free_buffers(ctx, executor->inputs, program->input_count);
+    ipu__replicas_free(ctx, executor);
     ipu_free(ctx, executor->contexts, streams * sizeof(ipu_ctx));
     ipu_free(ctx, executor->states, streams);
-    ipu_free(ctx, executor->resources, program->resources.count * sizeof(void *));
     ipu_free(ctx, executor->holds, program->resources.count * sizeof(uint32_t));
     ipu_pool_free(ctx, executor->own_pool);
     ipu_lock_destroy(&executor->lock);
     ipu_free(ctx, executor, sizeof(*executor));
+}
+
+uint32_t
+ipu_executor_replicas(const ipu_executor *executor)
+{
+    return executor->replica_count;
 }
 
 ipu_status
@@ -268,7 +237,7 @@ ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs)
         executor->inputs[i].has_slack = inputs[i];
     }
     for (uint32_t i = 0; i < program->output_count; i++) {
-        executor->outputs[i].has_slack = outputs;
+        executor->replicas[0].outputs[i].has_slack = outputs;
     }
 }
 
@@ -301,7 +270,7 @@ begin_step(ipu_executor *executor)
     if (executor->device != NULL) {
         key = ipu__device_random(executor->device);
     }
-    for (size_t i = 0; i < executor->program->streams.count; i++) {
+    for (size_t i = 0; i < executor->stream_count; i++) {
         ipu__stream_begin_step(&executor->streams[i], &key);
     }
 }
@@ -370,18 +339,17 @@ static ipu_status
 wait_for_queue(ipu_executor *executor, ipu__stream *stream)
 {
     const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
+    void *const *resources = stream->replica->resources;
     uint64_t start = ipu__now_ns();
     ipu_status status;
     if (instruction->kind == IPU_INSTRUCTION_DEQUEUE) {
-        status = wait_for_element(executor, stream,
-                                  executor->resources[instruction->resource]);
+        status = wait_for_element(executor, stream, resources[instruction->resource]);
         executor->stats->infeed_wait_ns += ipu__now_ns() - start;
         return status;
     }
     IPU_FAIL_IF(stream->ctx, instruction->kind != IPU_INSTRUCTION_ENQUEUE, INTERNAL,
                 "a stream waits for another one, but is alone");
-    status = ipu_outfeed_wait_for_room(stream->ctx,
-                                       executor->resources[instruction->resource]);
+    status = ipu_outfeed_wait_for_room(stream->ctx, resources[instruction->resource]);
     executor->stats->outfeed_wait_ns += ipu__now_ns() - start;
     return status;
 }
@@ -428,18 +396,20 @@ hold_queues(ipu_executor *executor, bool hold)
 
 /* Once they are held: a queue that is open now stays open. */
 static ipu_status
-check_infeeds(ipu_ctx *ctx, const ipu_executor *executor)
+begin_queues(ipu_ctx *ctx, const ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
+    uint32_t replicas = executor->replica_count;
     for (uint32_t i = 0; i < program->resources.count; i++) {
         const ipu_resource *resource = &program->resources.items[i];
+        void *queue = executor->replicas[0].resources[i];
         IPU_FAIL_IF(ctx,
-                    resource->kind == IPU_RESOURCE_INFEED &&
-                        !ipu_infeed_is_open(executor->resources[i]),
+                    resource->kind == IPU_RESOURCE_INFEED && !ipu_infeed_is_open(queue),
                     FAILED_PRECONDITION, IPU__NO_INFEED, resource->id);
         if (resource->kind == IPU_RESOURCE_INFEED) {
-            IPU_TRY(ipu_infeed_allow_holds(ctx, executor->resources[i],
-                                           executor->holds[i]));
+            IPU_TRY(ipu_infeed_begin(ctx, queue, replicas, executor->holds[i]));
+        } else if (resource->kind == IPU_RESOURCE_OUTFEED) {
+            IPU_TRY(ipu_outfeed_begin(ctx, queue, replicas));
         }
     }
     return IPU_OK;
@@ -450,8 +420,11 @@ settle_queues(ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
     for (uint32_t i = 0; i < program->resources.count; i++) {
-        if (program->resources.items[i].kind == IPU_RESOURCE_OUTFEED) {
-            ipu_outfeed_flush(executor->resources[i]);
+        ipu_resource_kind kind = program->resources.items[i].kind;
+        if (kind == IPU_RESOURCE_OUTFEED) {
+            ipu_outfeed_flush(executor->replicas[0].resources[i]);
+        } else if (kind == IPU_RESOURCE_INFEED) {
+            ipu_infeed_finish(executor->replicas[0].resources[i]);
         }
     }
 }
@@ -490,7 +463,7 @@ take_in(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs,
         }
     }
     for (uint32_t i = 0; i < program->output_count; i++) {
-        IPU_TRY(place_buffer(ctx, &executor->outputs[i], outputs[i],
+        IPU_TRY(place_buffer(ctx, &executor->replicas[0].outputs[i], outputs[i],
                              ipu_type_bytes(&program->outputs[i])));
     }
     return IPU_OK;
@@ -501,7 +474,7 @@ give_out(ipu_executor *executor, void *const *outputs)
 {
     const ipu_program *program = executor->program;
     for (uint32_t i = 0; i < program->output_count; i++) {
-        const ipu__buffer *buffer = &executor->outputs[i];
+        const ipu__buffer *buffer = &executor->replicas[0].outputs[i];
         if (buffer->data != outputs[i]) {
             memcpy(outputs[i], buffer->data, ipu_type_bytes(&program->outputs[i]));
         }
@@ -512,21 +485,18 @@ give_out(ipu_executor *executor, void *const *outputs)
 static ipu_status
 run_owned(ipu_ctx *ctx, ipu_executor *executor)
 {
-    size_t streams = executor->program->streams.count;
+    size_t streams = executor->stream_count;
     IPU_TRY(ipu__executor_rebind(ctx, executor));
     IPU_FAIL_IF(ctx, ipu__is_cancelled(executor->cancel), INTERRUPTED,
                 "interrupted before the first step");
     hold_queues(executor, true);
-    for (size_t i = 0; i < executor->program->channels.count; i++) {
-        atomic_store(&executor->channels[i].sent, 0);
-        atomic_store(&executor->channels[i].received, 0);
-    }
+    ipu__replicas_reset(executor);
     for (size_t i = 0; i < streams; i++) {
         executor->streams[i].call.pool = executor->pool;
         ipu__stream_reset(&executor->streams[i]);
     }
     begin_step(executor);
-    ipu_status status = check_infeeds(ctx, executor);
+    ipu_status status = begin_queues(ctx, executor);
     if (status == IPU_OK) {
         status =
             streams == 1 ? run_alone(ctx, executor) : ipu__schedule_run(ctx, executor);

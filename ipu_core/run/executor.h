@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs a program on a device. An executor holds the slabs and the resolved pointers, so
- * that a run allocates nothing. The streams of a program share the threads of the pool;
- * one stream runs in the caller's thread, and the pool helps in its kernels.
+ * Runs a program on a device, in as many replicas as fill it. An executor holds the slabs
+ * and the resolved pointers, so that a run allocates nothing. The streams of all replicas
+ * share the threads of the pool; one stream runs in the caller's thread, and the pool
+ * helps in its kernels.
  *
  * Streams that wait for each other for ever are an INTERNAL error that says which waits
  * for what. */
@@ -15,12 +16,22 @@
 
 typedef struct ipu_executor ipu_executor;
 
+/* How many replicas of a program for `shards` IPUs fill a device of `ipus`: shards are
+ * rounded up to a power of two. INTERNAL where that does not divide them. */
+ipu_status ipu_replication_factor(ipu_ctx *ctx, int32_t ipus, uint32_t shards,
+                                  uint32_t *out);
+/* The same for a program, which is 1 on the host. */
+ipu_status ipu_program_replicas(ipu_ctx *ctx, const ipu_program *program,
+                                const ipu_device *device, uint32_t *out);
+
 /* Binds the program's resources by id (NOT_FOUND, FAILED_PRECONDITION where types
  * differ). `device` may be NULL for a program without resources (host graphs). `pool`
  * may be NULL. None of them is owned. */
 ipu_status ipu_executor_create(ipu_ctx *ctx, const ipu_program *program,
                                ipu_device *device, ipu_pool *pool, ipu_executor **out);
 void ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor);
+/* 1 also where replicas could not differ in anything. */
+uint32_t ipu_executor_replicas(const ipu_executor *executor);
 ipu_status ipu_executor_set_pool(ipu_ctx *ctx, ipu_executor *executor, ipu_pool *pool);
 
 /* The random state of the next run, for an executor without a device. */
@@ -52,7 +63,8 @@ ipu_status ipu_executor_record(ipu_ctx *ctx, ipu_executor *executor, bool on);
 const ipu_span *ipu_executor_spans(const ipu_executor *executor, uint32_t stream);
 
 /* Runs to the end. inputs[i] and outputs[i] are buffers of the program's input and
- * output types; foreign memory is fine (kernels see copies). *cancel (may be NULL) is
+ * output types; foreign memory is fine (kernels see copies). All replicas have the same
+ * inputs, and outputs are those of replica 0. *cancel (may be NULL) is
  * polled at step boundaries: not 0 ends the run with INTERRUPTED and variables as they
  * were at that boundary. On an error completed steps keep their effect. */
 ipu_status ipu_executor_run(ipu_ctx *ctx, ipu_executor *executor,

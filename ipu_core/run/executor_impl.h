@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The parts of the engine: executor.c makes and binds it and runs a program of one
- * stream, stream.c runs the instructions of a stream, schedule.c shares out several
- * streams among the workers. */
+ * stream, replica.c has what each replica has, stream.c runs the instructions of a
+ * stream, blocked.c knows what one waits for, schedule.c shares out several streams
+ * among the workers. */
 #ifndef IPU_RUN_EXECUTOR_IMPL_H
 #define IPU_RUN_EXECUTOR_IMPL_H
 
@@ -41,6 +42,19 @@ typedef struct ipu__channel {
     _Alignas(64) _Atomic uint64_t received;
 } ipu__channel;
 
+static inline bool
+ipu__channel_has_room(ipu__channel *channel)
+{
+    return atomic_load(&channel->sent) - atomic_load(&channel->received) <
+           channel->code->depth;
+}
+
+static inline bool
+ipu__channel_has_message(ipu__channel *channel)
+{
+    return atomic_load(&channel->sent) != atomic_load(&channel->received);
+}
+
 /* Where a stream stopped. */
 typedef enum ipu__progress {
     IPU__HALTED,
@@ -50,11 +64,14 @@ typedef enum ipu__progress {
     IPU__FAILED       /* the stream's context says why */
 } ipu__progress;
 
+typedef struct ipu__replica ipu__replica;
+
 typedef struct ipu__stream {
     const ipu_stream *code;
     const ipu_kernel_spec *specs;
     ipu_executor *executor;
-    uint32_t number;
+    const ipu__replica *replica;
+    uint32_t number; /* in the program */
     char *slab;
     char *remote;          /* its remote memory */
     size_t *first_operand; /* per instruction */
@@ -81,6 +98,8 @@ typedef struct ipu__stream {
     atomic_uint children;       /* of its pipeline, that have not halted */
     bool has_forked;            /* its pipeline has been started */
     bool has_ended_step;
+    bool is_meeting;       /* it has come to a collective and waits */
+    uint64_t round;        /* of that meeting */
     bool has_written;      /* a variable, since the step began */
     uint64_t cancelled_ns; /* when an inner loop first saw the flag; 0: not yet */
     ipu_random_key step;   /* of micro-batch 0 of the step */
@@ -99,6 +118,21 @@ typedef struct ipu__buffer {
     size_t copy_bytes;
 } ipu__buffer;
 
+/* One replica's. */
+struct ipu__replica {
+    uint32_t number;
+    ipu__stream *streams;
+    ipu__channel *channels;
+    void **resources; /* a variable's data, or a queue */
+    ipu__buffer *outputs;
+};
+
+/* A collective. */
+typedef struct ipu__meeting {
+    _Atomic uint32_t arrived;
+    _Atomic uint64_t round;
+} ipu__meeting;
+
 typedef struct ipu__workspace {
     char *memory;
     bool is_taken;
@@ -109,18 +143,22 @@ struct ipu_executor {
     ipu_device *device;
     ipu_pool *pool;     /* may be NULL */
     ipu_pool *own_pool; /* where streams need one and there is none */
-    ipu__stream *streams;
-    ipu__channel *channels;
+    uint32_t replica_count;
+    ipu__replica *replicas;
+    size_t stream_count;  /* of all replicas */
+    ipu__stream *streams; /* by replica */
+    ipu__meeting *meetings;
+    const void **meeting_inputs; /* per meeting and replica */
+    void **meeting_outputs;
+    uint64_t runner;   /* what the device knows the program by */
     ipu_ctx *contexts; /* of several streams */
     ipu_lock lock;     /* of schedule.c, which uses the states */
     uint8_t *states;
     uint32_t *holds;            /* per resource: elements held at a time */
-    void **resources;           /* a variable's data, or a queue */
     ipu__workspace *workspaces; /* one for each thread that can be at a stream */
     size_t workspace_count;
     size_t workspace_room;
     ipu__buffer *inputs; /* of the program */
-    ipu__buffer *outputs;
     bool is_bound;
     uint64_t generation; /* of the device, when it was bound */
     uint64_t own_seed;   /* without a device */
@@ -132,7 +170,8 @@ struct ipu_executor {
 
 /* --- stream.c --------------------------------------------------------------------- */
 
-ipu_status ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number);
+ipu_status ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor,
+                              const ipu__replica *replica, uint32_t number);
 void ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream);
 /* Makes room for the times of its actions. */
 ipu_status ipu__stream_record(ipu_ctx *ctx, ipu__stream *stream);
@@ -146,25 +185,42 @@ static inline void
 ipu__stream_begin_step(ipu__stream *stream, const ipu_random_key *key)
 {
     stream->step = *key;
-    stream->call.random = *key;
+    stream->step.replica = stream->replica->number;
+    stream->call.random = stream->step;
     stream->has_written = false;
 }
 /* Runs until it halts, fails, ends a step or would block. */
 ipu__progress ipu__stream_run(ipu__stream *stream);
+/* Gives back all elements of infeeds. */
+void ipu__stream_release(ipu__stream *stream);
+
+/* --- blocked.c -------------------------------------------------------------------- */
+
 /* Whether it would not block any more. */
 bool ipu__stream_can_go_on(ipu__stream *stream);
 /* Whether it waits for a thread that is none of the engine's: a feeder or a drainer. */
 bool ipu__stream_waits_for_host(const ipu__stream *stream);
-/* Gives back all elements of infeeds. */
-void ipu__stream_release(ipu__stream *stream);
 /* Where it is and what it waits for; returns text. */
 const char *ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes);
+
+/* --- replica.c -------------------------------------------------------------------- */
+
+ipu_status ipu__replicas_create(ipu_ctx *ctx, ipu_executor *executor);
+void ipu__replicas_free(ipu_ctx *ctx, ipu_executor *executor);
+/* Variables, channels and meetings as a run finds them. */
+void ipu__replicas_reset(ipu_executor *executor);
+/* A collective of several replicas; false: the stream has to wait for the others. */
+bool ipu__meet(ipu__stream *stream, const ipu_instruction *instruction,
+               void **operands);
+bool ipu__meeting_is_over(const ipu__stream *stream,
+                          const ipu_instruction *instruction);
 
 /* --- executor.c ------------------------------------------------------------------- */
 
 /* The end of a step, for all streams: the step counter moves on, hosts get at the
  * variables, the cancel flag is looked at. */
 ipu_status ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor);
+void ipu__free_buffers(ipu_ctx *ctx, ipu__buffer *buffers, uint32_t count);
 /* Where something was removed from the device: what this program needs may be gone. */
 ipu_status ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor);
 

@@ -4,13 +4,21 @@
  *
  * `published` counts the elements made, `taken` those the device has asked for. The
  * device holds elements that it took until it releases them, in any order, up to
- * `holds` at a time; there are depth + holds slots. So while fewer than `depth`
- * elements are published and not taken, a slot is free, and what is read ahead is
- * `depth` elements, never more.
+ * `holds` at a time in all replicas together; there are depth + holds slots. So while
+ * fewer than `depth` elements are published and not taken, a slot is free, and what is
+ * read ahead is `depth` elements, never more.
  *
  * `order` is a ring of slot numbers. Element n lies in slot order[n]; the device
  * appends each slot that it gives back (`freed` counts them, and those that were free
  * at the beginning), so an element's slot is known before the element is made.
+ *
+ * Replica r takes the elements r, r + R, ..., `next` says which follows; the replicas
+ * need not be as far as each other. Of what is published and not taken there are at
+ * most `depth` elements, for one replica at worst, so that the oldest one is less than
+ * R * depth elements old; the ring is as long as that and the free slots. Several
+ * replicas lock the device's side. Where a run ends between two of them, `next` goes to
+ * the same turn for all, and the elements in between are dropped: those that are there
+ * at once, the others, up to `skip`, when they have come.
  *
  * Counters only grow and each is written by one side, so the fast path takes no lock:
  * a side that finds what it needs goes on, else it spins for a moment and then sleeps
@@ -38,15 +46,23 @@ struct ipu_infeed {
     ipu_type *types;
     size_t types_bytes;
     size_t slot_bytes;
+    uint32_t most_replicas;
     char *memory; /* of the first depth + 1 slots, in one piece */
     size_t memory_bytes;
-    char *later[IPU_MAX_HOLDS]; /* of each later slot */
-    void **slots;               /* [slot][type_count] */
+    char **later; /* of each later slot */
+    void **slots; /* [slot][type_count] */
     uint32_t *order;
-    uint32_t slot_count; /* those that have memory; room is for depth + IPU_MAX_HOLDS */
-    uint64_t freed;      /* the device's */
-    uint32_t held;       /* the device's */
+    uint32_t slot_count; /* those that have memory */
     ipu_allocator allocator;
+
+    /* the device's */
+    ipu_lock device_lock; /* protects the following where there are several replicas */
+    uint32_t replicas;    /* 0: of no run so far */
+    uint64_t *next;       /* per replica: the number of its next element */
+    uint64_t freed;
+    uint32_t held;
+    uint64_t dropped; /* the first element that may have to be dropped yet */
+    uint64_t skip;    /* and the end of those */
 
     _Alignas(64) _Atomic uint64_t published; /* the producer's */
     _Alignas(64) _Atomic uint64_t taken;     /* the device's */
@@ -86,10 +102,24 @@ forget_threads(void *owner)
     }
 }
 
+/* Slots that there can be, beside the first depth + 1. */
+static size_t
+later_slots(const ipu_infeed *queue)
+{
+    return (size_t)queue->most_replicas * IPU_MAX_HOLDS - 1;
+}
+
+static size_t
+most_slots(const ipu_infeed *queue)
+{
+    return (size_t)queue->depth + 1 + later_slots(queue);
+}
+
+/* The length of the ring of slot numbers. */
 static uint64_t
 capacity_of(const ipu_infeed *queue)
 {
-    return (uint64_t)queue->depth + IPU_MAX_HOLDS;
+    return (uint64_t)queue->depth * queue->most_replicas + most_slots(queue);
 }
 
 /* Lays out a slot; its number goes to the end of the ring. */
@@ -108,7 +138,6 @@ static ipu_status
 allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
 {
     size_t bytes;
-    size_t capacity = (size_t)capacity_of(queue);
     for (uint32_t i = 0; i < queue->type_count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
         bytes = ipu_buffer_round_up(ipu_type_bytes(&types[i])) + IPU_SLACK_BYTES;
@@ -120,8 +149,13 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->types));
     queue->types_bytes = bytes;
     memcpy(queue->types, types, bytes);
-    IPU_TRY(ipu_alloc(ctx, capacity * sizeof(*queue->order), &queue->order));
-    IPU_TRY(ipu_mul_size(ctx, queue->type_count, capacity * sizeof(void *), &bytes));
+    IPU_TRY(ipu_alloc(ctx, queue->most_replicas * sizeof(*queue->next), &queue->next));
+    IPU_TRY(ipu_alloc(ctx, later_slots(queue) * sizeof(char *), &queue->later));
+    IPU_TRY(
+        ipu_mul_size(ctx, (size_t)capacity_of(queue), sizeof(*queue->order), &bytes));
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->order));
+    IPU_TRY(ipu_mul_size(ctx, queue->type_count, most_slots(queue) * sizeof(void *),
+                         &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->slots));
     IPU_TRY(ipu_mul_size(ctx, queue->slot_bytes, (size_t)queue->depth + 1, &bytes));
     IPU_TRY(ipu_alloc(ctx, bytes, &queue->memory));
@@ -135,7 +169,7 @@ allocate(ipu_ctx *ctx, ipu_infeed *queue, const ipu_type *types)
 
 ipu_status
 ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
-                  int32_t depth, ipu_infeed **out)
+                  int32_t depth, int32_t replicas, ipu_infeed **out)
 {
     *out = NULL;
     IPU_FAIL_IF(ctx, depth < 1 || depth > MAX_DEPTH, VALUE,
@@ -146,8 +180,10 @@ ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
     IPU_TRY(ipu_alloc(ctx, sizeof(*queue), &queue));
     queue->type_count = type_count;
     queue->depth = (uint32_t)depth;
+    queue->most_replicas = (uint32_t)replicas;
     queue->allocator = ctx->allocator;
     ipu_lock_init(&queue->lock, forget_threads, queue);
+    ipu_lock_init(&queue->device_lock, NULL, NULL);
     init_conds(queue);
     ipu_status status = allocate(ctx, queue, types);
     if (status != IPU_OK) {
@@ -167,18 +203,21 @@ ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue)
     (void)ctx;
     ipu_infeed_close(queue);
     ipu_lock_destroy(&queue->lock);
+    ipu_lock_destroy(&queue->device_lock);
     pthread_cond_destroy(&queue->to_producer);
     pthread_cond_destroy(&queue->to_device);
     ipu_ctx own;
     ipu_ctx_init(&own, queue->allocator);
-    size_t capacity = (size_t)capacity_of(queue);
     ipu_free(&own, queue->memory, queue->memory_bytes);
-    for (int i = 0; i < IPU_MAX_HOLDS; i++) {
+    for (size_t i = 0; queue->later != NULL && i < later_slots(queue); i++) {
         ipu_free(&own, queue->later[i], queue->slot_bytes);
     }
+    ipu_free(&own, queue->later, later_slots(queue) * sizeof(char *));
+    ipu_free(&own, queue->next, queue->most_replicas * sizeof(*queue->next));
     ipu_free(&own, queue->types, queue->types_bytes);
-    ipu_free(&own, queue->slots, queue->type_count * capacity * sizeof(void *));
-    ipu_free(&own, queue->order, capacity * sizeof(*queue->order));
+    ipu_free(&own, queue->slots,
+             queue->type_count * most_slots(queue) * sizeof(void *));
+    ipu_free(&own, queue->order, (size_t)capacity_of(queue) * sizeof(*queue->order));
     ipu_free(&own, queue, sizeof(*queue));
 }
 
@@ -250,6 +289,7 @@ wake_device(ipu_infeed *queue)
 {
     if (atomic_load(&queue->device_sleeps)) {
         ipu_lock_take(&queue->lock);
+        atomic_store(&queue->device_sleeps, false); /* who still waits asks again */
         wake_device_locked(queue);
         ipu_lock_drop(&queue->lock);
     }
@@ -296,6 +336,9 @@ ipu_infeed_reopen(ipu_infeed *queue)
     }
     queue->freed = queue->slot_count;
     queue->held = 0;
+    queue->replicas = 0;
+    queue->dropped = 0;
+    queue->skip = 0;
     atomic_store(&queue->is_ended, false);
     atomic_store(&queue->is_closed, false);
     ipu_lock_drop(&queue->lock);
@@ -309,42 +352,102 @@ ipu_infeed_is_open(const ipu_infeed *queue)
 
 /* --- device ---------------------------------------------------------------------- */
 
-/* The device may go on: an element is there, or none will come. */
-static bool
-has_element(const ipu_infeed *queue)
+static void
+lock_device(ipu_infeed *queue)
 {
+    if (queue->replicas > 1) {
+        ipu_lock_take(&queue->device_lock);
+    }
+}
+
+static void
+unlock_device(ipu_infeed *queue)
+{
+    if (queue->replicas > 1) {
+        ipu_lock_drop(&queue->device_lock);
+    }
+}
+
+static uint32_t
+slot_of(const ipu_infeed *queue, uint64_t number)
+{
+    return queue->order[number % capacity_of(queue)];
+}
+
+static void
+give_back(ipu_infeed *queue, uint32_t slot)
+{
+    queue->order[queue->freed++ % capacity_of(queue)] = slot;
+}
+
+/* An element is the device's: how many are published and not taken changes. */
+static void
+note_taken(ipu_infeed *queue, uint64_t published)
+{
+    uint64_t taken = atomic_fetch_add(&queue->taken, 1) + 1;
+    if (published - taken <= queue->depth / 2) {
+        wake_producer(queue);
+    }
+}
+
+/* What nobody will take has come. */
+static void
+drop_skipped(ipu_infeed *queue)
+{
+    uint64_t published = atomic_load(&queue->published);
+    while (queue->dropped < queue->skip && queue->dropped < published) {
+        give_back(queue, slot_of(queue, queue->dropped++));
+        note_taken(queue, published);
+    }
+}
+
+/* The replica may go on: its element is there, or will not come. */
+static bool
+has_element(ipu_infeed *queue, uint32_t replica)
+{
+    lock_device(queue);
+    drop_skipped(queue);
+    uint64_t number = queue->next[replica];
+    unlock_device(queue);
     return atomic_load(&queue->is_closed) || atomic_load(&queue->is_ended) ||
-           atomic_load(&queue->published) != atomic_load(&queue->taken);
+           atomic_load(&queue->published) > number;
 }
 
 bool
-ipu_infeed_has_element(ipu_infeed *queue)
+ipu_infeed_has_element(ipu_infeed *queue, uint32_t replica)
 {
-    if (has_element(queue)) {
+    if (has_element(queue, replica)) {
         return true;
     }
     atomic_store(&queue->device_sleeps, true); /* whoever publishes now will tell */
-    return has_element(queue);
+    return has_element(queue, replica);
+}
+
+bool
+ipu_infeed_is_full(const ipu_infeed *queue)
+{
+    return atomic_load(&queue->published) - atomic_load(&queue->taken) >= queue->depth;
 }
 
 bool
 ipu_infeed_wait(ipu_infeed *queue, int64_t timeout_ns)
 {
-    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue); turn++) {
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_element(queue, 0); turn++) {
         ipu__relax();
     }
-    if (has_element(queue) || timeout_ns == 0) {
-        return has_element(queue);
+    if (has_element(queue, 0) || timeout_ns == 0) {
+        return has_element(queue, 0);
     }
     ipu_lock_take(&queue->lock);
-    atomic_store(&queue->device_sleeps, true);
     bool in_time = true;
-    while (!has_element(queue) && in_time) {
+    atomic_store(&queue->device_sleeps, true);
+    while (!has_element(queue, 0) && in_time) {
         in_time = ipu_lock_wait_for(&queue->lock, &queue->to_device, timeout_ns);
+        atomic_store(&queue->device_sleeps, true);
     }
     atomic_store(&queue->device_sleeps, false);
     ipu_lock_drop(&queue->lock);
-    return has_element(queue);
+    return has_element(queue, 0);
 }
 
 void
@@ -357,7 +460,7 @@ ipu_infeed_listen(ipu_infeed *queue, ipu_listener listener)
 
 /* No element was there, nor will be. */
 static ipu_status
-end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t taken)
+end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t published)
 {
     if (queue->end_status != IPU_OK) {
         return ipu_ctx_fail(ctx, queue->end_status, "%s", queue->end_message);
@@ -367,16 +470,15 @@ end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t taken)
              "elements than are in the dataset? It had %" PRIu64
              " elements, and all have been taken; repeat() the data set, or delete the "
              "infeed and initialize it again for another pass",
-             taken);
+             published);
 }
 
-ipu_status
-ipu_infeed_allow_holds(ipu_ctx *ctx, ipu_infeed *queue, uint32_t holds)
+/* Memory for `holds` elements beside those that are read ahead. */
+static ipu_status
+allow_holds(ipu_ctx *ctx, ipu_infeed *queue, uint32_t holds)
 {
     ipu_ctx own;
     ipu_ctx_init(&own, queue->allocator);
-    IPU_FAIL_IF(ctx, holds > IPU_MAX_HOLDS, INTERNAL,
-                "a program cannot hold %" PRIu32 " elements of an infeed", holds);
     while (queue->slot_count < queue->depth + holds) {
         char **memory = &queue->later[queue->slot_count - queue->depth - 1];
         IPU_FAIL_IF(ctx, ipu_alloc(&own, queue->slot_bytes, memory) != IPU_OK,
@@ -388,31 +490,81 @@ ipu_infeed_allow_holds(ipu_ctx *ctx, ipu_infeed *queue, uint32_t holds)
 }
 
 ipu_status
-ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed_element *out)
+ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas, uint32_t holds)
 {
-    uint64_t taken = atomic_load_explicit(&queue->taken, memory_order_relaxed);
+    IPU_FAIL_IF(ctx, replicas > queue->most_replicas || holds > IPU_MAX_HOLDS, INTERNAL,
+                "a program of %" PRIu32 " replicas that hold %" PRIu32
+                " elements each of an infeed for %" PRIu32 " replicas",
+                replicas, holds, queue->most_replicas);
+    IPU_FAIL_IF(ctx, queue->replicas != 0 && queue->replicas != replicas,
+                FAILED_PRECONDITION,
+                "Infeeds can not be shared across graphs with different replication "
+                "factors. Please create a new InfeedQueue. This one fed a program of "
+                "%" PRIu32 " replicas, and now there are %" PRIu32,
+                queue->replicas, replicas);
+    if (queue->replicas == 0) {
+        queue->replicas = replicas;
+        for (uint32_t r = 0; r < replicas; r++) {
+            queue->next[r] = r;
+        }
+    }
+    return allow_holds(ctx, queue, replicas * holds);
+}
+
+void
+ipu_infeed_finish(ipu_infeed *queue)
+{
+    uint64_t turn = 0; /* the first that no replica has begun */
+    for (uint32_t r = 0; r < queue->replicas; r++) {
+        uint64_t own = queue->next[r] / queue->replicas;
+        turn = own > turn ? own : turn;
+    }
+    uint64_t end = turn * queue->replicas;
+    drop_skipped(queue);
+    uint64_t published = atomic_load(&queue->published);
+    for (uint32_t r = 0; r < queue->replicas; r++) {
+        for (; queue->next[r] < end; queue->next[r] += queue->replicas) {
+            if (queue->next[r] < published) {
+                give_back(queue, slot_of(queue, queue->next[r]));
+                note_taken(queue, published);
+            }
+        }
+    }
+    if (end > queue->skip) { /* then all up to the old one had come */
+        queue->dropped = published;
+        queue->skip = end;
+    }
+}
+
+ipu_status
+ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replica,
+                ipu_infeed_element *out)
+{
     *out = (ipu_infeed_element){0};
     IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED,
                 "the infeed was closed while a program was reading it");
+    lock_device(queue);
+    drop_skipped(queue);
     /* The end is set after the last element is published: look at it first. */
     bool is_ended = atomic_load(&queue->is_ended);
     uint64_t published = atomic_load(&queue->published);
-    if (published == taken) {
-        return is_ended ? end_of_data(ctx, queue, taken) : IPU_OK;
+    uint64_t number = queue->next[replica];
+    bool is_there = published > number;
+    bool is_too_many = queue->depth + queue->held >= queue->slot_count;
+    if (is_there && !is_too_many) {
+        queue->held++;
+        queue->next[replica] += queue->replicas;
+        out->slot = slot_of(queue, number);
+        out->number = number;
+        out->tensors = (const void *const *)buffers_of(queue, out->slot);
+        note_taken(queue, published);
     }
-    IPU_FAIL_IF(ctx, queue->depth + queue->held >= queue->slot_count, INTERNAL,
+    unlock_device(queue);
+    if (!is_there) {
+        return is_ended ? end_of_data(ctx, queue, published) : IPU_OK;
+    }
+    IPU_FAIL_IF(ctx, is_too_many, INTERNAL,
                 "a program holds more elements of an infeed than it said");
-    queue->held++;
-    out->slot = queue->order[taken % capacity_of(queue)];
-    out->number = taken;
-    out->tensors = (const void *const *)buffers_of(queue, out->slot);
-    atomic_fetch_add(&queue->taken, 1);
-    if (atomic_load_explicit(&queue->device_sleeps, memory_order_relaxed)) {
-        atomic_store(&queue->device_sleeps, false); /* it asked, and waits no more */
-    }
-    if (published - (taken + 1) <= queue->depth / 2) {
-        wake_producer(queue);
-    }
     return IPU_OK;
 }
 
@@ -420,8 +572,10 @@ void
 ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element)
 {
     if (element->tensors != NULL) {
-        queue->order[queue->freed++ % capacity_of(queue)] = element->slot;
+        lock_device(queue);
+        give_back(queue, element->slot);
         queue->held--;
+        unlock_device(queue);
         *element = (ipu_infeed_element){0};
     }
 }

@@ -2,13 +2,14 @@
  *
  * The outfeed: a ring that the device fills, and growing storage on the host's side.
  *
- * An element is one packed block: its components one after the other, each 64-byte
- * aligned. The device copies it into the ring and goes on; it takes no lock unless
- * another thread sleeps. Three threads may move elements from the ring to the storage,
- * under the lock: a host thread that waits or takes, the drainer, which wakes when the
- * ring is half full, and the device at the end of a run. So a waiting host thread sees
- * a result as soon as it is made, and the drainer does not take a core's time for each
- * scalar.
+ * An element is one packed block for each replica: its components one after the other,
+ * each 64-byte aligned. The device copies it into the ring and goes on; it takes no
+ * lock unless another thread sleeps. `counts` says how much each replica has enqueued,
+ * and `arrived` how many have their part in a slot; the last of them publishes it.
+ * Three threads may move elements from the ring to the storage, under the lock: a host
+ * thread that waits or takes, the drainer, which wakes when the ring is half full, and
+ * the device at the end of a run. So a waiting host thread sees a result as soon as it
+ * is made, and the drainer does not take a core's time for each scalar.
  *
  * The storage is a list of chunks; the last one emptied is kept, so that a host which
  * keeps up allocates nothing. In LAST mode the storage is one element.
@@ -42,24 +43,29 @@ struct ipu_outfeed {
     ipu_outfeed_mode mode;
     ipu_type *types;
     size_t types_bytes;
-    size_t *offsets; /* of the components in an element */
+    size_t *offsets; /* of the components in a block */
     size_t offsets_bytes;
-    size_t element_bytes;
+    size_t block_bytes;
+    uint32_t replicas;
+    size_t element_bytes; /* the blocks of all replicas */
     char *ring;
     size_t ring_bytes;
     uint32_t chunk_elements;
     size_t chunk_bytes;
-    ipu_ctx own; /* the storage's allocator and error; under the lock */
+    _Atomic uint64_t *counts;  /* per replica; with one it is `enqueued` */
+    _Atomic uint32_t *arrived; /* per slot */
+    ipu_ctx own;               /* the storage's allocator and error; under the lock */
 
     _Alignas(64) _Atomic uint64_t enqueued; /* the device's */
     _Alignas(64) _Atomic uint64_t drained;  /* changes under the lock */
     _Alignas(64) atomic_bool device_sleeps;
+    atomic_bool has_drainer;
     atomic_bool drainer_sleeps;
     atomic_int readers; /* hosts that wait */
     atomic_bool is_closed;
     atomic_bool has_failed; /* the storage could not grow */
 
-    ipu_lock lock; /* protects: storage, drained, ends, sleeping */
+    ipu_lock lock; /* protects: storage, drained, ends, sleeping, drainer */
     pthread_cond_t to_device;
     pthread_cond_t to_drainer;
     pthread_cond_t to_readers;
@@ -91,6 +97,37 @@ forget_threads(void *owner)
     atomic_store(&queue->readers, 0);
     queue->listener = (ipu_listener){0};
     queue->drainer = NULL; /* not to be had any more */
+    atomic_store(&queue->has_drainer, false);
+}
+
+static void
+free_ring(ipu_ctx *ctx, ipu_outfeed *queue)
+{
+    ipu_free(ctx, queue->ring, queue->ring_bytes);
+    ipu_free(ctx, queue->counts, queue->replicas * sizeof(*queue->counts));
+    queue->ring = NULL;
+    queue->ring_bytes = 0;
+    queue->counts = NULL;
+    queue->replicas = 0;
+}
+
+/* Everything whose size depends on the number of replicas. */
+static ipu_status
+make_ring(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
+{
+    size_t bytes;
+    IPU_TRY(ipu_mul_size(ctx, queue->block_bytes, replicas, &queue->element_bytes));
+    IPU_TRY(ipu_mul_size(ctx, queue->element_bytes, queue->depth, &bytes));
+    IPU_TRY(ipu_alloc(ctx, replicas * sizeof(*queue->counts), &queue->counts));
+    queue->replicas = replicas;
+    IPU_TRY(ipu_alloc(ctx, bytes, &queue->ring));
+    queue->ring_bytes = bytes;
+    size_t per_chunk =
+        queue->element_bytes == 0 ? 1024 : CHUNK_TARGET_BYTES / queue->element_bytes;
+    per_chunk = per_chunk == 0 || queue->mode == IPU_OUTFEED_LAST ? 1 : per_chunk;
+    queue->chunk_elements = (uint32_t)per_chunk;
+    queue->chunk_bytes = sizeof(chunk) + per_chunk * queue->element_bytes;
+    return IPU_OK;
 }
 
 static ipu_status
@@ -107,20 +144,13 @@ allocate(ipu_ctx *ctx, ipu_outfeed *queue, const ipu_type *types)
     for (uint32_t i = 0; i < queue->type_count; i++) {
         IPU_TRY(ipu_type_check(ctx, &types[i]));
         size_t component = ipu_buffer_round_up(ipu_type_bytes(&types[i]));
-        IPU_FAIL_IF(ctx, component > SIZE_MAX / 4 - queue->element_bytes, OUT_OF_MEMORY,
+        IPU_FAIL_IF(ctx, component > SIZE_MAX / 4 - queue->block_bytes, OUT_OF_MEMORY,
                     "out of memory: an outfeed's element");
-        queue->offsets[i] = queue->element_bytes;
-        queue->element_bytes += component;
+        queue->offsets[i] = queue->block_bytes;
+        queue->block_bytes += component;
     }
-    IPU_TRY(ipu_mul_size(ctx, queue->element_bytes, queue->depth, &bytes));
-    IPU_TRY(ipu_alloc(ctx, bytes, &queue->ring));
-    queue->ring_bytes = bytes;
-    size_t per_chunk =
-        queue->element_bytes == 0 ? 1024 : CHUNK_TARGET_BYTES / queue->element_bytes;
-    per_chunk = per_chunk == 0 || queue->mode == IPU_OUTFEED_LAST ? 1 : per_chunk;
-    queue->chunk_elements = (uint32_t)per_chunk;
-    queue->chunk_bytes = sizeof(chunk) + per_chunk * queue->element_bytes;
-    return IPU_OK;
+    IPU_TRY(ipu_alloc(ctx, queue->depth * sizeof(*queue->arrived), &queue->arrived));
+    return make_ring(ctx, queue, 1);
 }
 
 ipu_status
@@ -171,7 +201,8 @@ ipu_outfeed_free(ipu_ctx *ctx, ipu_outfeed *queue)
     ipu_free(&own, queue->spare, queue->chunk_bytes);
     ipu_free(&own, queue->types, queue->types_bytes);
     ipu_free(&own, queue->offsets, queue->offsets_bytes);
-    ipu_free(&own, queue->ring, queue->ring_bytes);
+    ipu_free(&own, queue->arrived, queue->depth * sizeof(*queue->arrived));
+    free_ring(&own, queue);
     ipu_free(&own, queue, sizeof(*queue));
 }
 
@@ -255,6 +286,21 @@ is_half_full(const ipu_outfeed *queue)
     return 2 * waiting >= queue->depth;
 }
 
+bool
+ipu_outfeed_is_drained(const ipu_outfeed *queue)
+{
+    return atomic_load(&queue->enqueued) == atomic_load(&queue->drained);
+}
+
+/* A replica that is far ahead of the others can have filled a ring in which little is
+ * complete. */
+static bool
+is_due(const ipu_outfeed *queue)
+{
+    return is_half_full(queue) ||
+           (atomic_load(&queue->device_sleeps) && !ipu_outfeed_is_drained(queue));
+}
+
 static void
 run_drainer(void *state)
 {
@@ -262,11 +308,11 @@ run_drainer(void *state)
     ipu_lock_take(&queue->lock);
     while (!ipu_cancel_is_set(ipu_service_cancel())) {
         atomic_store(&queue->drainer_sleeps, true);
-        if (!is_half_full(queue) || atomic_load(&queue->has_failed)) {
+        if (!is_due(queue) || atomic_load(&queue->has_failed)) {
             ipu_lock_wait(&queue->lock, &queue->to_drainer);
         }
         atomic_store(&queue->drainer_sleeps, false);
-        if (is_half_full(queue)) {
+        if (is_due(queue)) {
             (void)drain_locked(queue); /* a failure stays in has_failed */
         }
     }
@@ -287,10 +333,18 @@ static const ipu_service_work drainer_work = {run_drainer, wake_drainer, NULL};
 
 /* --- device ---------------------------------------------------------------------- */
 
-static bool
-has_room(const ipu_outfeed *queue)
+/* How many elements the replica has enqueued. */
+static uint64_t
+count_of(const ipu_outfeed *queue, uint32_t replica)
 {
-    return atomic_load(&queue->enqueued) - atomic_load(&queue->drained) < queue->depth;
+    return queue->replicas == 1 ? atomic_load(&queue->enqueued)
+                                : atomic_load(&queue->counts[replica]);
+}
+
+static bool
+has_room(const ipu_outfeed *queue, uint32_t replica)
+{
+    return count_of(queue, replica) - atomic_load(&queue->drained) < queue->depth;
 }
 
 /* Has the drainer make room. Where there is no such thread, or its storage could not
@@ -318,37 +372,37 @@ no_room(ipu_ctx *ctx)
 ipu_status
 ipu_outfeed_wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue)
 {
-    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_room(queue); turn++) {
+    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_room(queue, 0); turn++) {
         ipu__relax();
     }
-    if (has_room(queue)) {
+    if (has_room(queue, 0)) {
         return IPU_OK;
     }
     ipu_status status = IPU_OK;
     ipu_lock_take(&queue->lock);
-    while (!has_room(queue) && status == IPU_OK) {
+    while (!has_room(queue, 0) && status == IPU_OK) {
         status = ask_for_room_locked(queue);
-        if (status == IPU_OK && !has_room(queue)) {
+        if (status == IPU_OK && !has_room(queue, 0)) {
             ipu_lock_wait(&queue->lock, &queue->to_device);
         }
     }
     atomic_store(&queue->device_sleeps, false);
-    bool found = has_room(queue);
+    bool found = has_room(queue, 0);
     ipu_lock_drop(&queue->lock);
     return found || status == IPU_OK ? IPU_OK : no_room(ctx);
 }
 
 ipu_status
-ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, bool *out)
+ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replica, bool *out)
 {
-    *out = has_room(queue);
+    *out = has_room(queue, replica);
     if (*out) {
         return IPU_OK;
     }
     ipu_lock_take(&queue->lock);
     ipu_status status = ask_for_room_locked(queue);
     ipu_lock_drop(&queue->lock);
-    *out = has_room(queue);
+    *out = has_room(queue, replica);
     return *out || status == IPU_OK ? IPU_OK : no_room(ctx);
 }
 
@@ -361,20 +415,32 @@ ipu_outfeed_listen(ipu_outfeed *queue, ipu_listener listener)
     ipu_lock_drop(&queue->lock);
 }
 
+/* Where there is none, who asks for room drains. */
+static void
+start_drainer(ipu_outfeed *queue)
+{
+    ipu_ctx own;
+    ipu_ctx_init(&own, queue->own.allocator);
+    ipu_lock_take(&queue->lock);
+    if (queue->drainer == NULL) {
+        (void)ipu_service_start(&own, &drainer_work, queue, &queue->drainer);
+    }
+    atomic_store(&queue->has_drainer, queue->drainer != NULL);
+    ipu_lock_drop(&queue->lock);
+}
+
 /* Wakes the drainer where the ring is half full, and readers. */
 static void
 tell(ipu_outfeed *queue)
 {
-    bool is_due = is_half_full(queue);
-    if (is_due && queue->drainer == NULL) {
-        ipu_ctx own;
-        ipu_ctx_init(&own, queue->own.allocator);
-        (void)ipu_service_start(&own, &drainer_work, queue, &queue->drainer);
+    bool is_full_enough = is_half_full(queue);
+    if (is_full_enough && !atomic_load(&queue->has_drainer)) {
+        start_drainer(queue);
     }
-    is_due = is_due && atomic_load(&queue->drainer_sleeps);
-    if (is_due || atomic_load(&queue->readers) > 0) {
+    is_full_enough = is_full_enough && atomic_load(&queue->drainer_sleeps);
+    if (is_full_enough || atomic_load(&queue->readers) > 0) {
         ipu_lock_take(&queue->lock);
-        if (is_due) {
+        if (is_full_enough) {
             pthread_cond_signal(&queue->to_drainer);
         }
         pthread_cond_broadcast(&queue->to_readers);
@@ -383,30 +449,109 @@ tell(ipu_outfeed *queue)
 }
 
 ipu_status
-ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, const void *const *tensors,
-                    bool *done)
+ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replica,
+                    const void *const *tensors, bool *done)
 {
-    IPU_TRY(ipu_outfeed_has_room(ctx, queue, done));
+    IPU_TRY(ipu_outfeed_has_room(ctx, queue, replica, done));
     if (!*done) {
         return IPU_OK;
     }
-    uint64_t enqueued = atomic_load_explicit(&queue->enqueued, memory_order_relaxed);
-    char *slot = queue->ring + (size_t)(enqueued % queue->depth) * queue->element_bytes;
+    uint64_t count = count_of(queue, replica);
+    size_t at = (size_t)(count % queue->depth);
+    char *slot = queue->ring + at * queue->element_bytes + replica * queue->block_bytes;
     for (uint32_t i = 0; i < queue->type_count; i++) {
         size_t bytes = ipu_type_bytes(&queue->types[i]);
         if (bytes > 0) {
             memcpy(slot + queue->offsets[i], tensors[i], bytes);
         }
     }
-    atomic_store(&queue->enqueued, enqueued + 1);
+    atomic_store(&queue->counts[replica], count + 1);
+    if (queue->replicas > 1) {
+        if (atomic_fetch_add(&queue->arrived[at], 1) + 1 < queue->replicas) {
+            return IPU_OK;
+        }
+        atomic_store(&queue->arrived[at], 0);
+    }
+    atomic_store(&queue->enqueued, count + 1); /* earlier ones are complete, too */
     tell(queue);
     return IPU_OK;
+}
+
+static void
+drop_first_locked(ipu_outfeed *queue)
+{
+    chunk *empty = queue->first;
+    queue->first = empty->next;
+    if (queue->first == NULL) {
+        queue->last = NULL;
+    }
+    if (queue->spare == NULL) {
+        queue->spare = empty;
+    } else {
+        ipu_free(&queue->own, empty, queue->chunk_bytes);
+    }
+}
+
+/* Elements that not all replicas have enqueued are no elements. */
+static void
+drop_incomplete_locked(ipu_outfeed *queue)
+{
+    for (uint32_t r = 0; r < queue->replicas; r++) {
+        atomic_store(&queue->counts[r], atomic_load(&queue->enqueued));
+    }
+    for (uint32_t i = 0; i < queue->depth; i++) {
+        atomic_store(&queue->arrived[i], 0);
+    }
+}
+
+static ipu_status
+change_replicas_locked(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
+{
+    IPU_TRY(drain_locked(queue));
+    IPU_FAIL_IF(ctx, queue->stored > 0, FAILED_PRECONDITION,
+                "The outfeed holds results of a program of %" PRIu32
+                " replicas, and now there are %" PRIu32
+                ". Dequeue them before this run, or use an outfeed for each program",
+                queue->replicas, replicas);
+    while (queue->first != NULL) {
+        drop_first_locked(queue);
+    }
+    ipu_free(&queue->own, queue->spare, queue->chunk_bytes);
+    queue->spare = NULL;
+    free_ring(&queue->own, queue);
+    ipu_ctx_clear(&queue->own);
+    ipu_status status = make_ring(&queue->own, queue, replicas);
+    drop_incomplete_locked(queue);
+    IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY, "%s", queue->own.message);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_outfeed_begin(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
+{
+    ipu_status status = IPU_OK;
+    ipu_lock_take(&queue->lock);
+    if (replicas != queue->replicas) {
+        status = change_replicas_locked(ctx, queue, replicas);
+    }
+    ipu_lock_drop(&queue->lock);
+    return status;
+}
+
+uint32_t
+ipu_outfeed_replicas(ipu_outfeed *queue)
+{
+    ipu_lock_take(&queue->lock);
+    uint32_t replicas = queue->replicas;
+    ipu_lock_drop(&queue->lock);
+    return replicas;
 }
 
 void
 ipu_outfeed_flush(ipu_outfeed *queue)
 {
     ipu_lock_take(&queue->lock);
+    drop_incomplete_locked(queue);
     (void)drain_locked(queue); /* ipu_outfeed_take reports a failure */
     queue->ends++;
     pthread_cond_broadcast(&queue->to_readers);
@@ -459,36 +604,22 @@ copy_out(const ipu_outfeed *queue, const chunk *from, int64_t position,
     const char *element = from->data + (size_t)from->begin * queue->element_bytes;
     for (uint32_t i = 0; i < queue->type_count; i++) {
         size_t bytes = ipu_type_bytes(&queue->types[i]);
-        if (bytes > 0) {
-            memcpy((char *)out[i] + (size_t)position * bytes,
-                   element + queue->offsets[i], bytes);
+        char *to = (char *)out[i] + (size_t)position * queue->replicas * bytes;
+        for (uint32_t r = 0; bytes > 0 && r < queue->replicas; r++) {
+            memcpy(to + r * bytes, element + r * queue->block_bytes + queue->offsets[i],
+                   bytes);
         }
     }
 }
 
-static void
-drop_first_locked(ipu_outfeed *queue)
-{
-    chunk *empty = queue->first;
-    queue->first = empty->next;
-    if (queue->first == NULL) {
-        queue->last = NULL;
-    }
-    if (queue->spare == NULL) {
-        queue->spare = empty;
-    } else {
-        ipu_free(&queue->own, empty, queue->chunk_bytes);
-    }
-}
-
 ipu_status
-ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, void *const *out,
-                 int64_t *taken)
+ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count, uint32_t replicas,
+                 void *const *out, int64_t *taken)
 {
     *taken = 0;
     ipu_lock_take(&queue->lock);
     ipu_status status = drain_locked(queue);
-    while (*taken < count && queue->stored > 0) {
+    while (*taken < count && queue->stored > 0 && queue->replicas == replicas) {
         chunk *first = queue->first;
         copy_out(queue, first, *taken, out);
         first->begin++;
@@ -509,6 +640,7 @@ void
 ipu_outfeed_reset(ipu_outfeed *queue)
 {
     ipu_lock_take(&queue->lock);
+    drop_incomplete_locked(queue);
     atomic_store(&queue->drained, atomic_load(&queue->enqueued));
     atomic_store(&queue->has_failed, false);
     while (queue->first != NULL) {

@@ -5,15 +5,19 @@
  * Infeed: a bounded ring of slots, each with one aligned buffer (and slack) per
  * component. One producer thread fills, the device consumes; a full ring pushes back:
  * at most `depth` elements are made that the device has not asked for. The device uses
- * a slot in place until it releases the element, and may hold several.
+ * a slot in place until it releases the element, and may hold several. Of a program
+ * with R replicas replica r takes the elements r, r + R, r + 2 R, ..., in whatever
+ * order the replicas come.
  *
  * Outfeed: a bounded ring on the device side and growing storage on the host side. A
  * thread of the queue's own drains the ring into the storage whenever it is half full,
  * and a host thread that waits or takes does so at once: a program whose outfeed nobody
- * reads never stalls, and one who waits sees a result as it is made.
+ * reads never stalls, and one who waits sees a result as it is made. An element is what
+ * all replicas enqueue in their turn: it is there when the last of them has.
  *
- * The device's side of a queue belongs to one thread at a time. It can sleep until it
- * may go on, or ask and be told by a listener. */
+ * The device's side of a queue belongs to one thread of each replica at a time. One
+ * that is alone can sleep until it may go on; others ask, and are told by a listener.
+ */
 #ifndef IPU_RUN_QUEUE_H
 #define IPU_RUN_QUEUE_H
 
@@ -33,8 +37,9 @@ typedef struct ipu_listener {
 
 /* --- infeed ---------------------------------------------------------------------- */
 
+/* For programs of up to `replicas` replicas. */
 ipu_status ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
-                             int32_t depth, ipu_infeed **out);
+                             int32_t depth, int32_t replicas, ipu_infeed **out);
 /* Closes it first. The producer must have returned. */
 void ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue);
 uint32_t ipu_infeed_types(const ipu_infeed *queue, const ipu_type **out);
@@ -64,18 +69,27 @@ typedef struct ipu_infeed_element {
     const void *const *tensors; /* valid until it is released */
 } ipu_infeed_element;
 
-/* Device: how many elements it may hold at a time; 1 at the beginning, never less than
- * before. No element may be held. */
-ipu_status ipu_infeed_allow_holds(ipu_ctx *ctx, ipu_infeed *queue, uint32_t holds);
-/* Device: the next element; none (and IPU_OK) where it is not there yet. OUT_OF_RANGE
- * at the end of the data. */
-ipu_status ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed_element *out);
+/* Device: a run begins; how many replicas it has, and how many elements each may hold
+ * at a time. FAILED_PRECONDITION where an earlier one had another number of replicas.
+ */
+ipu_status ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas,
+                            uint32_t holds);
+/* Device: it has ended, and holds nothing. Elements are gone that some replicas have
+ * taken the like of and others have not. */
+void ipu_infeed_finish(ipu_infeed *queue);
+/* Device: the replica's next element; none (and IPU_OK) where it is not there yet.
+ * OUT_OF_RANGE at the end of the data. */
+ipu_status ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replica,
+                           ipu_infeed_element *out);
 /* Device: gives an element back, in any order; does nothing where none is held. */
 void ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element);
 /* Device: whether ipu_infeed_take will not ask it to wait. If not, the listener hears
  * of it when that changes. */
-bool ipu_infeed_has_element(ipu_infeed *queue);
-/* Device: sleeps until then, at most timeout_ns; 0 spins for a moment. */
+bool ipu_infeed_has_element(ipu_infeed *queue, uint32_t replica);
+/* Device: whether nothing more comes before some replica takes what is there. */
+bool ipu_infeed_is_full(const ipu_infeed *queue);
+/* The only replica: sleeps until there is an element, at most timeout_ns; 0 spins for a
+ * moment. */
 bool ipu_infeed_wait(ipu_infeed *queue, int64_t timeout_ns);
 void ipu_infeed_listen(ipu_infeed *queue, ipu_listener listener);
 
@@ -88,19 +102,29 @@ ipu_status ipu_outfeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type
 void ipu_outfeed_free(ipu_ctx *ctx, ipu_outfeed *queue);
 uint32_t ipu_outfeed_types(const ipu_outfeed *queue, const ipu_type **out);
 
-/* Device: copies one tensor per component into the next slot; *done is false, and
- * nothing is done, where none is free. Never waits for a reader. */
-ipu_status ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue,
+/* How many replicas enqueue; 1 before a program of several has begun. */
+uint32_t ipu_outfeed_replicas(ipu_outfeed *queue);
+
+/* Device: a run of a program of so many replicas begins. FAILED_PRECONDITION where
+ * elements of a program of another number are there. */
+ipu_status ipu_outfeed_begin(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas);
+/* Device: copies one tensor per component into the replica's next slot; *done is false,
+ * and nothing is done, where none is free. Never waits for a reader. */
+ipu_status ipu_outfeed_enqueue(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replica,
                                const void *const *tensors, bool *done);
 /* Device: whether a slot is free. If not, the drainer makes room, and the listener
  * hears of it. OUT_OF_MEMORY where there can be no room. */
-ipu_status ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, bool *has_room);
-/* Device: sleeps until a slot is free. */
+ipu_status ipu_outfeed_has_room(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replica,
+                                bool *has_room);
+/* Device: whether there is nothing to drain: a replica that finds no room waits for the
+ * others to enqueue. */
+bool ipu_outfeed_is_drained(const ipu_outfeed *queue);
+/* The only replica: sleeps until a slot is free. */
 ipu_status ipu_outfeed_wait_for_room(ipu_ctx *ctx, ipu_outfeed *queue);
 void ipu_outfeed_listen(ipu_outfeed *queue, ipu_listener listener);
-/* Device: end of a run; everything enqueued is in the host storage when it returns.
- * Where the storage cannot grow the rest stays in the ring, and ipu_outfeed_take
- * reports the error. */
+/* Device: end of a run; everything enqueued is in the host storage when it returns, but
+ * for elements that some replicas have not enqueued. Where the storage cannot grow the
+ * rest stays in the ring, and ipu_outfeed_take reports the error. */
 void ipu_outfeed_flush(ipu_outfeed *queue);
 /* How many runs have ended (ipu_outfeed_flush), and how often it was reset. */
 uint64_t ipu_outfeed_ends(ipu_outfeed *queue);
@@ -110,11 +134,12 @@ uint64_t ipu_outfeed_ends(ipu_outfeed *queue);
  * ends differ from `ends` (UINT64_MAX: do not look at them). */
 int64_t ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, uint64_t ends,
                          int64_t timeout_ns);
-/* Host: takes up to `count` oldest elements; out[i] has room for count tensors of
- * component i, one after the other. *taken says how many. In LAST mode there is at most
- * one, the newest. */
+/* Host: takes up to `count` oldest elements; out[i] has room for count * replicas
+ * tensors of component i, one after the other, those of an element's replicas together.
+ * *taken says how many: none if the queue has elements of another number of replicas.
+ * In LAST mode there is at most one, the newest. */
 ipu_status ipu_outfeed_take(ipu_ctx *ctx, ipu_outfeed *queue, int64_t count,
-                            void *const *out, int64_t *taken);
+                            uint32_t replicas, void *const *out, int64_t *taken);
 /* Host: drops what is there, as if the queue were new; wakes those who wait for an end.
  * No run may be at it. */
 void ipu_outfeed_reset(ipu_outfeed *queue);

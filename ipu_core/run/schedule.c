@@ -102,8 +102,9 @@ start_children_locked(schedule *s, uint32_t i)
 {
     ipu__stream *stream = &s->executor->streams[i];
     const ipu_instruction *pipeline = &stream->code->instructions.items[stream->at];
+    uint32_t first = i - stream->number + pipeline->first_stream; /* of its replica */
     for (uint32_t k = 0; k < pipeline->stream_count; k++) {
-        s->states[pipeline->first_stream + k] = READY;
+        s->states[first + k] = READY;
     }
     atomic_store(&stream->children, pipeline->stream_count);
     stream->has_forked = true;
@@ -208,6 +209,14 @@ pause_locked(schedule *s)
     }
 }
 
+/* Whether a host has to do something before the stream can go on, or has just done it:
+ * then it announces that. */
+static bool
+is_for_host(ipu__stream *stream)
+{
+    return ipu__stream_waits_for_host(stream) || ipu__stream_can_go_on(stream);
+}
+
 /* No stream runs and none can: whether there is something to do now. */
 static bool
 settle_locked(schedule *s)
@@ -218,8 +227,7 @@ settle_locked(schedule *s)
     for (uint32_t i = 0; i < s->count; i++) {
         over += s->states[i] == OVER;
         at_end += s->states[i] == END;
-        for_host += s->states[i] == BLOCKED &&
-                    ipu__stream_waits_for_host(&s->executor->streams[i]);
+        for_host += s->states[i] == BLOCKED && is_for_host(&s->executor->streams[i]);
     }
     if (s->has_failed || over == s->count) {
         finish_locked(s);
@@ -299,9 +307,9 @@ listen_to_queues(ipu_executor *executor, ipu_listener listener)
     for (uint32_t i = 0; i < program->resources.count; i++) {
         ipu_resource_kind kind = program->resources.items[i].kind;
         if (kind == IPU_RESOURCE_INFEED) {
-            ipu_infeed_listen(executor->resources[i], listener);
+            ipu_infeed_listen(executor->replicas[0].resources[i], listener);
         } else if (kind == IPU_RESOURCE_OUTFEED) {
-            ipu_outfeed_listen(executor->resources[i], listener);
+            ipu_outfeed_listen(executor->replicas[0].resources[i], listener);
         }
     }
 }
@@ -330,7 +338,7 @@ ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor)
 {
     schedule s = {.ctx = ctx,
                   .executor = executor,
-                  .count = (uint32_t)executor->program->streams.count,
+                  .count = (uint32_t)executor->stream_count,
                   .lock = &executor->lock,
                   .states = executor->states};
     for (uint32_t i = 0; i < s.count; i++) {

@@ -15,7 +15,6 @@
  * of the step it is, the instruction MICRO_BATCH says. So numbers depend on what is
  * computed, and not on when. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "run/executor_impl.h"
@@ -128,9 +127,10 @@ writes_variable(const ipu_program *program, const ipu_instruction *instruction)
 }
 
 ipu_status
-ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
+ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, const ipu__replica *replica,
+                   uint32_t number)
 {
-    ipu__stream *stream = &executor->streams[number];
+    ipu__stream *stream = &replica->streams[number];
     const ipu_program *program = executor->program;
     const ipu_stream *code = &program->streams.items[number];
     size_t count = code->instructions.count;
@@ -138,6 +138,7 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
     stream->code = code;
     stream->specs = program->specs.items;
     stream->executor = executor;
+    stream->replica = replica;
     stream->number = number;
     count_operands(stream);
     IPU_TRY(ipu_alloc(ctx, code->memory.slab_bytes, &stream->slab));
@@ -168,7 +169,7 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, uint32_t number)
     find_buffers(stream);
     for (size_t i = 0; i < stream->buffer_count; i++) {
         const ipu__buffer_use *use = &stream->buffers[i];
-        (use->is_output ? executor->outputs : executor->inputs)[use->index].is_used =
+        (use->is_output ? replica->outputs : executor->inputs)[use->index].is_used =
             true;
     }
     return IPU_OK;
@@ -244,15 +245,15 @@ resolve(const ipu__stream *stream, ipu_place place)
     case IPU_SPACE_SLAB:
         return stream->slab + place.offset;
     case IPU_SPACE_FOREIGN:
-        return executor->streams[place.index].slab + place.offset;
+        return stream->replica->streams[place.index].slab + place.offset;
     case IPU_SPACE_REMOTE:
-        return executor->streams[place.index].remote + place.offset;
+        return stream->replica->streams[place.index].remote + place.offset;
     case IPU_SPACE_CONSTANT: /* read only: the verifier lets nothing write here */
         return (char *)executor->program->constants + place.offset;
     case IPU_SPACE_HELD: /* read only, too */
         return (void *)(uintptr_t)executor->program->held[place.index].data;
     case IPU_SPACE_VARIABLE:
-        return executor->resources[place.index];
+        return stream->replica->resources[place.index];
     case IPU_SPACE_INPUT:
     case IPU_SPACE_OUTPUT:
     case IPU_SPACE_INFEED:
@@ -296,13 +297,14 @@ ipu__stream_reset(ipu__stream *stream)
     for (size_t i = 0; i < stream->buffer_count; i++) {
         const ipu__buffer_use *use = &stream->buffers[i];
         stream->operands[use->operand] = use->is_output
-                                             ? executor->outputs[use->index].data
+                                             ? stream->replica->outputs[use->index].data
                                              : executor->inputs[use->index].data;
     }
     stream->at = stream->code->entry;
     stream->depth = 0;
     stream->has_forked = false;
     stream->has_ended_step = false;
+    stream->is_meeting = false;
     stream->has_written = false;
     stream->cancelled_ns = 0;
     atomic_store(&stream->is_blocked, false);
@@ -314,7 +316,7 @@ ipu__stream_release(ipu__stream *stream)
     const ipu_program *program = stream->executor->program;
     for (uint32_t r = 0; r < program->resources.count; r++) {
         for (uint32_t h = 0; h < stream->executor->holds[r]; h++) {
-            ipu_infeed_release(stream->executor->resources[r],
+            ipu_infeed_release(stream->replica->resources[r],
                                &stream->elements[(size_t)r * IPU_MAX_HOLDS + h]);
         }
     }
@@ -347,10 +349,10 @@ element_of(const ipu__stream *stream, const ipu_instruction *instruction)
 static ipu_status
 run_dequeue(ipu__stream *stream, const ipu_instruction *instruction, bool *done)
 {
-    ipu_infeed *queue = stream->executor->resources[instruction->resource];
+    ipu_infeed *queue = stream->replica->resources[instruction->resource];
     ipu_infeed_element *element = element_of(stream, instruction);
     ipu_infeed_release(queue, element);
-    IPU_TRY(ipu_infeed_take(stream->ctx, queue, element));
+    IPU_TRY(ipu_infeed_take(stream->ctx, queue, stream->replica->number, element));
     *done = element->tensors != NULL;
     if (!*done) {
         return IPU_OK;
@@ -375,22 +377,9 @@ run_dequeue(ipu__stream *stream, const ipu_instruction *instruction, bool *done)
 static void
 tell(const ipu__stream *stream, uint32_t other)
 {
-    if (atomic_load(&stream->executor->streams[other].is_blocked)) {
+    if (atomic_load(&stream->replica->streams[other].is_blocked)) {
         ipu_pool_announce(stream->executor->pool);
     }
-}
-
-static bool
-has_room(ipu__channel *channel)
-{
-    return atomic_load(&channel->sent) - atomic_load(&channel->received) <
-           channel->code->depth;
-}
-
-static bool
-has_message(ipu__channel *channel)
-{
-    return atomic_load(&channel->sent) != atomic_load(&channel->received);
 }
 
 static char *
@@ -405,8 +394,8 @@ message_at(const ipu__channel *channel, uint64_t number)
 static bool
 run_send(ipu__stream *stream, const ipu_instruction *instruction, void **operands)
 {
-    ipu__channel *channel = &stream->executor->channels[instruction->channel];
-    if (!has_room(channel)) {
+    ipu__channel *channel = &stream->replica->channels[instruction->channel];
+    if (!ipu__channel_has_room(channel)) {
         return false;
     }
     uint64_t sent = atomic_load_explicit(&channel->sent, memory_order_relaxed);
@@ -426,8 +415,8 @@ run_send(ipu__stream *stream, const ipu_instruction *instruction, void **operand
 static bool
 run_receive(ipu__stream *stream, const ipu_instruction *instruction, void **operands)
 {
-    ipu__channel *channel = &stream->executor->channels[instruction->channel];
-    if (!has_message(channel)) {
+    ipu__channel *channel = &stream->replica->channels[instruction->channel];
+    if (!ipu__channel_has_message(channel)) {
         return false;
     }
     uint64_t received = atomic_load_explicit(&channel->received, memory_order_relaxed);
@@ -454,7 +443,7 @@ run_pipeline(ipu__stream *stream, const ipu_instruction *instruction)
         return are_over;
     }
     for (uint32_t i = 0; i < instruction->stream_count; i++) {
-        ipu__stream *child = &stream->executor->streams[instruction->first_stream + i];
+        ipu__stream *child = &stream->replica->streams[instruction->first_stream + i];
         child->parent = stream;
         child->at = child->code->entry;
         child->depth = stream->depth;
@@ -621,13 +610,13 @@ ipu__stream_run(ipu__stream *stream)
             TRY(run_dequeue(stream, instruction, &done));
             break;
         case IPU_INSTRUCTION_RELEASE:
-            ipu_infeed_release(stream->executor->resources[instruction->resource],
+            ipu_infeed_release(stream->replica->resources[instruction->resource],
                                element_of(stream, instruction));
             break;
         case IPU_INSTRUCTION_ENQUEUE:
-            TRY(ipu_outfeed_enqueue(stream->ctx,
-                                    stream->executor->resources[instruction->resource],
-                                    (const void *const *)operands, &done));
+            TRY(ipu_outfeed_enqueue(
+                stream->ctx, stream->replica->resources[instruction->resource],
+                stream->replica->number, (const void *const *)operands, &done));
             break;
         case IPU_INSTRUCTION_SEND:
             done = run_send(stream, instruction, operands);
@@ -654,6 +643,13 @@ ipu__stream_run(ipu__stream *stream)
         case IPU_INSTRUCTION_RETURN:
             note_end(stream);
             next = stream->back;
+            break;
+        case IPU_INSTRUCTION_COLLECTIVE:
+            if (stream->executor->replica_count == 1) {
+                TRY(run_kernel(stream, instruction, operands));
+            } else {
+                done = ipu__meet(stream, instruction, operands);
+            }
             break;
         case IPU_INSTRUCTION_MICRO_BATCH:
             begin_micro_batch(stream, operands[0]);
@@ -713,66 +709,4 @@ ipu__stream_run(ipu__stream *stream)
 stop:
     stream->at = at;
     return progress;
-}
-
-/* --- waiting ---------------------------------------------------------------------- */
-
-bool
-ipu__stream_can_go_on(ipu__stream *stream)
-{
-    const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
-    ipu_ctx own;
-    bool found = false;
-    switch (instruction->kind) {
-    case IPU_INSTRUCTION_DEQUEUE:
-        return ipu_infeed_has_element(
-            stream->executor->resources[instruction->resource]);
-    case IPU_INSTRUCTION_ENQUEUE: /* an error comes out where it goes on */
-        ipu_ctx_init(&own, stream->ctx->allocator);
-        return ipu_outfeed_has_room(&own,
-                                    stream->executor->resources[instruction->resource],
-                                    &found) != IPU_OK ||
-               found;
-    case IPU_INSTRUCTION_SEND:
-        return has_room(&stream->executor->channels[instruction->channel]);
-    case IPU_INSTRUCTION_RECEIVE:
-        return has_message(&stream->executor->channels[instruction->channel]);
-    case IPU_INSTRUCTION_PIPELINE:
-        return !stream->has_forked || atomic_load(&stream->children) == 0;
-    default:
-        return true;
-    }
-}
-
-bool
-ipu__stream_waits_for_host(const ipu__stream *stream)
-{
-    ipu_instruction_kind kind = stream->code->instructions.items[stream->at].kind;
-    return kind == IPU_INSTRUCTION_DEQUEUE || kind == IPU_INSTRUCTION_ENQUEUE;
-}
-
-const char *
-ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes)
-{
-    const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
-    int length = snprintf(text, bytes, "stream %" PRIu32 " at instruction %zu",
-                          stream->number, stream->at);
-    size_t used = length < 0 || (size_t)length >= bytes ? bytes : (size_t)length;
-    const ipu_channel *channel =
-        instruction->kind == IPU_INSTRUCTION_SEND ||
-                instruction->kind == IPU_INSTRUCTION_RECEIVE
-            ? &stream->executor->program->channels.items[instruction->channel]
-            : NULL;
-    if (channel != NULL && instruction->kind == IPU_INSTRUCTION_SEND) {
-        snprintf(text + used, bytes - used,
-                 ", for room in channel %" PRIu32 " to stream %" PRIu32,
-                 instruction->channel, channel->to);
-    } else if (channel != NULL) {
-        snprintf(text + used, bytes - used,
-                 ", for a message of channel %" PRIu32 " from stream %" PRIu32,
-                 instruction->channel, channel->from);
-    } else if (instruction->kind == IPU_INSTRUCTION_NEXT) {
-        snprintf(text + used, bytes - used, ", for the others to end the step");
-    }
-    return text;
 }

@@ -574,9 +574,10 @@ test_map(void)
 static ipu_status
 take_next(ipu_infeed *queue, ipu_infeed_element *element)
 {
+    CHECK_OK(&ctx, ipu_infeed_begin(&ctx, queue, 1, 1));
     ipu_infeed_release(queue, element);
     while (!ipu_infeed_wait(queue, 1000000)) {}
-    return ipu_infeed_take(&ctx, queue, element);
+    return ipu_infeed_take(&ctx, queue, 0, element);
 }
 
 static void
@@ -589,7 +590,7 @@ test_feeder(void)
     ipu_infeed_element element = {0};
     THEN(dataset, ipu_dataset_batch(&ctx, dataset, 2, true, &made_));
     THEN(dataset, ipu_dataset_prefetch(&ctx, dataset, 2, &made_));
-    CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 1, &queue));
+    CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 1, 1, &queue));
     CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
     for (int64_t i = 0; i < 2; i++) {
         CHECK_OK(&ctx, take_next(queue, &element));
@@ -603,7 +604,7 @@ test_feeder(void)
 
     /* an endless data set and a queue nobody reads: stop does not hang */
     THEN(dataset, ipu_dataset_repeat(&ctx, dataset, -1, &made_));
-    CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 2, &queue));
+    CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 2, 1, &queue));
     CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
     ipu_feeder_stop(feeder, NULL);
     ipu_infeed_free(&ctx, queue);
@@ -613,7 +614,7 @@ test_feeder(void)
     ipu_dataset_unref(dataset);
     dataset = range_of(3);
     THEN(dataset, ipu_dataset_batch(&ctx, dataset, 2, false, &made_));
-    CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 2, &queue));
+    CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 2, 1, &queue));
     CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
     CHECK_OK(&ctx, take_next(queue, &element));
     CHECK(take_next(queue, &element) == IPU_STATUS_INVALID_ARGUMENT);
@@ -623,7 +624,7 @@ test_feeder(void)
     ipu_infeed_free(&ctx, queue);
 
     const ipu_type wrong = type_of(IPU_DTYPE_INT32, 1, 2, 0);
-    CHECK_OK(&ctx, ipu_infeed_create(&ctx, &wrong, 1, 2, &queue));
+    CHECK_OK(&ctx, ipu_infeed_create(&ctx, &wrong, 1, 2, 1, &queue));
     CHECK(ipu_feeder_start(&ctx, dataset, queue, &feeder) ==
           IPU_STATUS_INVALID_ARGUMENT);
     ipu_ctx_clear(&ctx);

@@ -693,7 +693,7 @@ make_rig(ipu_ctx *ctx, uint32_t elements)
         CHECK_OK(ctx, ipu_device_variable_add(ctx, r.device, &vector, &r.ids[i]));
         CHECK_OK(ctx, ipu_device_variable_write(ctx, r.device, r.ids[i], start.at, 16));
     }
-    CHECK_OK(ctx, ipu_infeed_create(ctx, fed, 2, (int32_t)elements + 1, &r.infeed));
+    CHECK_OK(ctx, ipu_infeed_create(ctx, fed, 2, (int32_t)elements + 1, 1, &r.infeed));
     for (uint32_t n = 0; n < elements; n++) {
         void *const *slot;
         CHECK_OK(ctx, ipu_infeed_acquire(ctx, r.infeed, &slot));
@@ -754,7 +754,7 @@ agree(fuzz *f, rig *r, world *w, numbers *values)
     static numbers taken[MOST_OUT];
     void *out[1] = {taken};
     int64_t count;
-    CHECK_OK(f->ctx, ipu_outfeed_take(f->ctx, r->outfeed, MOST_OUT, out, &count));
+    CHECK_OK(f->ctx, ipu_outfeed_take(f->ctx, r->outfeed, MOST_OUT, 1, out, &count));
     same = same && count == w->out_count &&
            memcmp(taken, w->out, (size_t)count * sizeof(numbers)) == 0;
     if (!same) {

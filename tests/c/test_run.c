@@ -121,9 +121,9 @@ test_device(ipu_ctx *ctx)
     int64_t b;
     float in[4] = {1, 2, 3, 4};
     float out[4] = {9, 9, 9, 9};
-    EXPECT(ctx, VALUE, "replicas", ipu_device_create(ctx, 0, &device));
+    EXPECT(ctx, VALUE, "IPUs", ipu_device_create(ctx, 0, &device));
     CHECK_OK(ctx, ipu_device_create(ctx, 3, &device));
-    CHECK(ipu_device_replicas(device) == 3);
+    CHECK(ipu_device_ipus(device) == 3);
     CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &a));
     CHECK_OK(ctx, ipu_device_variable_add(ctx, device, &vector_f, &b));
     CHECK(a != b);
@@ -149,13 +149,6 @@ test_device(ipu_ctx *ctx)
     CHECK(a > b);
     ipu_type wide = {IPU_DTYPE_FLOAT64, {0, {0}}};
     EXPECT(ctx, TYPE, "float64", ipu_device_variable_add(ctx, device, &wide, &a));
-
-    ipu_program *program;
-    ipu_executor *executor;
-    const char *empty = "block b0() {\n} -> ()\n";
-    EXPECT(ctx, UNIMPLEMENTED, "3 replicas",
-           build(ctx, empty, device, &program, &executor));
-    drop(ctx, program, executor);
     ipu_device_free(ctx, device);
 }
 
@@ -243,7 +236,7 @@ make_rig_with(ipu_ctx *ctx, rig *r, int32_t in_depth, int32_t out_depth,
     *r = (rig){.ctx = ctx};
     IPU_TRY(ipu_device_create(ctx, 1, &r->device));
     IPU_TRY(ipu_device_variable_add(ctx, r->device, &scalar_f, &r->variable));
-    IPU_TRY(ipu_infeed_create(ctx, types, 2, in_depth, &r->infeed));
+    IPU_TRY(ipu_infeed_create(ctx, types, 2, in_depth, 1, &r->infeed));
     IPU_TRY(ipu_outfeed_create(ctx, types, 2, mode, out_depth, &r->outfeed));
     IPU_TRY(ipu_device_infeed_add(ctx, r->device, r->infeed, &r->infeed_id));
     IPU_TRY(ipu_device_outfeed_add(ctx, r->device, r->outfeed, &r->outfeed_id));
@@ -328,7 +321,7 @@ read_out(void *argument)
         void *out[2] = {values, counts};
         int64_t taken;
         ipu_outfeed_wait(rd->r->outfeed, 1, UINT64_MAX, -1);
-        ipu_outfeed_take(&ctx, rd->r->outfeed, 16, out, &taken);
+        ipu_outfeed_take(&ctx, rd->r->outfeed, 16, 1, out, &taken);
         for (int64_t i = 0; i < taken; i++, rd->got++) {
             float n = (float)rd->got;
             bool fits = counts[i] == n + 1 && values[i][0] == n * 2 + n + 1 &&
@@ -419,11 +412,11 @@ test_unread(ipu_ctx *ctx)
     pthread_join(thread, NULL);
     CHECK(ipu_outfeed_wait(r.outfeed, 0, UINT64_MAX, 0) == STEPS);
     CHECK(ipu_outfeed_wait(r.outfeed, STEPS + 1, UINT64_MAX, 1000000) == STEPS);
-    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, 10, out, &taken));
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, 10, 1, out, &taken));
     CHECK(taken == 10 && counts[0] == 1 && counts[9] == 10);
-    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, STEPS, out, &taken));
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, STEPS, 1, out, &taken));
     CHECK(taken == STEPS - 10 && counts[0] == 11 && counts[STEPS - 11] == STEPS);
-    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, STEPS, out, &taken));
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, STEPS, 1, out, &taken));
     CHECK(taken == 0);
     free_rig(&r);
 
@@ -433,7 +426,7 @@ test_unread(ipu_ctx *ctx)
     CHECK_OK(ctx, run_steps(&r, 100, NULL, NULL, NULL));
     pthread_join(thread, NULL);
     CHECK(ipu_outfeed_wait(r.outfeed, 1, UINT64_MAX, 0) == 1);
-    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, 5, out, &taken));
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, r.outfeed, 5, 1, out, &taken));
     CHECK(taken == 1 && counts[0] == 100 && values[0][0] == 298);
     CHECK(ipu_outfeed_wait(r.outfeed, 1, UINT64_MAX, 0) == 0);
     free_rig(&r);
@@ -492,6 +485,7 @@ test_read_ahead(ipu_ctx *ctx)
     ipu_infeed_element used = {0};
     int made = 0;
     float kept = -1;
+    CHECK_OK(ctx, ipu_infeed_begin(ctx, r.infeed, 1, 1));
     for (int taken = 0; taken < COUNT; taken++) {
         while (made < taken + DEPTH) { /* never waits: as much as may be made */
             CHECK_OK(ctx, ipu_infeed_acquire(ctx, r.infeed, &slot));
@@ -501,7 +495,7 @@ test_read_ahead(ipu_ctx *ctx)
         /* the slot in use is not among those that were filled meanwhile */
         CHECK(taken == 0 || ((const float *)used.tensors[1])[0] == kept);
         ipu_infeed_release(r.infeed, &used);
-        CHECK_OK(ctx, ipu_infeed_take(ctx, r.infeed, &used));
+        CHECK_OK(ctx, ipu_infeed_take(ctx, r.infeed, 0, &used));
         kept = ((const float *)used.tensors[1])[0];
         CHECK(kept == (float)taken && used.number == (uint64_t)taken);
     }
@@ -848,7 +842,7 @@ test_reseeding(ipu_ctx *ctx)
             atomic_store(&r.stop, true);
             pthread_join(thread, NULL);
         }
-        CHECK_OK(ctx, ipu_outfeed_take(ctx, outfeed, STEPS, out, &taken));
+        CHECK_OK(ctx, ipu_outfeed_take(ctx, outfeed, STEPS, 1, out, &taken));
         CHECK(taken == STEPS);
     }
     int seed = 0;
@@ -944,7 +938,7 @@ whole_life(ipu_allocator allocator)
         ipu_free(&ctx, text, bytes);
     }
     if (status == IPU_OK) {
-        status = ipu_outfeed_take(&ctx, r.outfeed, 8, out, &taken);
+        status = ipu_outfeed_take(&ctx, r.outfeed, 8, 1, out, &taken);
         CHECK(status != IPU_OK || taken == 5);
     }
     CHECK(status == ctx.status);
@@ -999,7 +993,7 @@ test_steady_state(void)
         ipu_run_stats stats;
         CHECK_OK(&ctx, run_steps(&r, 20, NULL, NULL, &stats));
         CHECK(stats.allocations == 0 && stats.steps == 20);
-        CHECK_OK(&ctx, ipu_outfeed_take(&ctx, r.outfeed, 64, out, &taken));
+        CHECK_OK(&ctx, ipu_outfeed_take(&ctx, r.outfeed, 64, 1, out, &taken));
         CHECK(taken == 20);
         if (run == 0) {
             before = atomic_load(&c.allocations);

@@ -603,7 +603,7 @@ make_pipe(ipu_ctx *ctx, uint32_t streams, int32_t steps, int32_t depth)
     maker m = begin_program(ctx, streams);
     uint32_t last = streams - 1;
     CHECK_OK(ctx, ipu_device_create(ctx, 1, &p.device));
-    CHECK_OK(ctx, ipu_infeed_create(ctx, &scalar_i, 1, depth, &p.infeed));
+    CHECK_OK(ctx, ipu_infeed_create(ctx, &scalar_i, 1, depth, 1, &p.infeed));
     CHECK_OK(ctx,
              ipu_outfeed_create(ctx, &scalar_i, 1, IPU_OUTFEED_ALL, depth, &p.outfeed));
     CHECK_OK(ctx, ipu_device_infeed_add(ctx, p.device, p.infeed, &in_id));
@@ -679,7 +679,7 @@ test_queues(ipu_ctx *ctx)
             CHECK_OK(ctx,
                      run_program(ctx, p.program, p.device, threads, NULL, NULL, NULL));
             pthread_join(thread, NULL);
-            CHECK_OK(ctx, ipu_outfeed_take(ctx, p.outfeed, STEPS, out, &taken));
+            CHECK_OK(ctx, ipu_outfeed_take(ctx, p.outfeed, STEPS, 1, out, &taken));
             CHECK(taken == STEPS);
             int wrong = 0;
             for (int i = 0; i < STEPS; i++) {
@@ -693,7 +693,7 @@ test_queues(ipu_ctx *ctx)
             EXPECT(ctx, OUT_OF_RANGE, "5 elements",
                    run_program(ctx, p.program, p.device, threads, NULL, NULL, NULL));
             pthread_join(thread, NULL);
-            CHECK_OK(ctx, ipu_outfeed_take(ctx, p.outfeed, STEPS, out, &taken));
+            CHECK_OK(ctx, ipu_outfeed_take(ctx, p.outfeed, STEPS, 1, out, &taken));
             CHECK(taken == 2);
             free_pipe(ctx, &p);
         }

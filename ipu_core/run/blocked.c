@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A stream that has stopped at an instruction: what it waits for, from whom, and
+ * whether that has come. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "run/executor_impl.h"
+
+bool
+ipu__stream_can_go_on(ipu__stream *stream)
+{
+    const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
+    ipu_ctx own;
+    bool found = false;
+    switch (instruction->kind) {
+    case IPU_INSTRUCTION_DEQUEUE:
+        return ipu_infeed_has_element(stream->replica->resources[instruction->resource],
+                                      stream->replica->number);
+    case IPU_INSTRUCTION_ENQUEUE: /* an error comes out where it goes on */
+        ipu_ctx_init(&own, stream->ctx->allocator);
+        return ipu_outfeed_has_room(&own,
+                                    stream->replica->resources[instruction->resource],
+                                    stream->replica->number, &found) != IPU_OK ||
+               found;
+    case IPU_INSTRUCTION_SEND:
+        return ipu__channel_has_room(&stream->replica->channels[instruction->channel]);
+    case IPU_INSTRUCTION_RECEIVE:
+        return ipu__channel_has_message(
+            &stream->replica->channels[instruction->channel]);
+    case IPU_INSTRUCTION_PIPELINE:
+        return !stream->has_forked || atomic_load(&stream->children) == 0;
+    case IPU_INSTRUCTION_COLLECTIVE:
+        return ipu__meeting_is_over(stream, instruction);
+    default:
+        return true;
+    }
+}
+
+bool
+ipu__stream_waits_for_host(const ipu__stream *stream)
+{
+    const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
+    void *const *resources = stream->replica->resources;
+    switch (instruction->kind) {
+    case IPU_INSTRUCTION_DEQUEUE: /* if it is full, of elements for other replicas */
+        return !ipu_infeed_is_full(resources[instruction->resource]);
+    case IPU_INSTRUCTION_ENQUEUE: /* if it is drained, of parts without the others' */
+        return !ipu_outfeed_is_drained(resources[instruction->resource]);
+    default:
+        return false;
+    }
+}
+
+const char *
+ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes)
+{
+    const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
+    char replica[32] = "";
+    if (stream->executor->replica_count > 1) {
+        snprintf(replica, sizeof(replica), "replica %" PRIu32 ", ",
+                 stream->replica->number);
+    }
+    int length = snprintf(text, bytes, "%sstream %" PRIu32 " at instruction %zu",
+                          replica, stream->number, stream->at);
+    size_t used = length < 0 || (size_t)length >= bytes ? bytes : (size_t)length;
+    const ipu_channel *channel =
+        instruction->kind == IPU_INSTRUCTION_SEND ||
+                instruction->kind == IPU_INSTRUCTION_RECEIVE
+            ? &stream->executor->program->channels.items[instruction->channel]
+            : NULL;
+    if (channel != NULL && instruction->kind == IPU_INSTRUCTION_SEND) {
+        snprintf(text + used, bytes - used,
+                 ", for room in channel %" PRIu32 " to stream %" PRIu32,
+                 instruction->channel, channel->to);
+    } else if (channel != NULL) {
+        snprintf(text + used, bytes - used,
+                 ", for a message of channel %" PRIu32 " from stream %" PRIu32,
+                 instruction->channel, channel->from);
+    } else if (instruction->kind == IPU_INSTRUCTION_COLLECTIVE ||
+               instruction->kind == IPU_INSTRUCTION_DEQUEUE ||
+               instruction->kind == IPU_INSTRUCTION_ENQUEUE) {
+        snprintf(text + used, bytes - used, ", for the other replicas");
+    } else if (instruction->kind == IPU_INSTRUCTION_NEXT) {
+        snprintf(text + used, bytes - used, ", for the others to end the step");
+    }
+    return text;
+}
