@@ -660,14 +660,18 @@ def test_bad_device_names(name):
         _devices.parse_device_name(0)
 
 
-def test_a_program_with_fewer_shards_than_ipus():
+def test_a_program_is_replicated_to_fill_its_device():
     configured(auto_select_ipus=4)
     device = _devices.get_device(0)
-    with pytest.raises(errors.UnimplementedError, match="auto_select_ipus = 1"):
-        _devices.check_shards(device)
+    factors = [device.replication_factor(shards) for shards in (1, 2, 3, 4)]
+    assert factors == [4, 2, 1, 1]
     with pytest.raises(errors.FailedPreconditionError, match="uses 5 IPUs"):
-        _devices.check_shards(device, 5)
-    _devices.check_shards(device, 4)
+        device.replication_factor(5)
+    configured(auto_select_ipus=6)
+    with pytest.raises(
+        errors.InternalError, match="needs to divide the number of IPUs"
+    ):
+        _devices.get_device(0).replication_factor(3)
 
 
 def test_num_of_ipus_names():

@@ -8,7 +8,6 @@ import pytest
 
 from ipu import _devices, _strategy_state, config, tf
 from ipu.ipu_strategy import IPUStrategy, IPUStrategyV1
-from ipu.tf import errors
 from ipu.tf._function import DeviceFunction
 
 
@@ -189,13 +188,14 @@ def test_a_plain_function_inside_a_trace():
     assert float(function(np.float32(3))) == 6
 
 
-def test_a_program_is_refused_on_several_ipus():
-    configure(auto_select_ipus=2)
+def test_a_program_is_replicated_on_several_ipus(caplog):
     function = DeviceFunction(lambda x: x + x)
-    with pytest.raises(errors.UnimplementedError, match="auto_select_ipus = 1"):
-        IPUStrategy().run(function, args=(np.float32(1),))
-    configure(auto_select_ipus=1)
-    assert float(IPUStrategy().run(function, args=(np.float32(1),))) == 2
+    for ipus in (4, 1):
+        configure(auto_select_ipus=ipus)
+        caplog.clear()
+        assert float(IPUStrategy().run(function, args=(np.float32(1),))) == 2
+        line = "Automatically replicating the TensorFlow model by a factor of 4."
+        assert (line in caplog.messages) == (ipus == 4)
 
 
 def test_variables_outlive_the_configuration():

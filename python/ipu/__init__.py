@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     )
     from ipu._timetable import Timetable
     from ipu.keras.engine.auto_stages import auto_stages
-    from ipu.ops import pipelining_ops
+    from ipu.ops import cross_replica_ops, pipelining_ops, replication_ops
 
 __all__ = [
     "Timetable",
@@ -49,6 +49,7 @@ __all__ = [
     "auto_stages",
     "autoshard",
     "config",
+    "cross_replica_ops",
     "dataset_benchmark",
     "drop_in",
     "ipu_compiler",
@@ -61,6 +62,7 @@ __all__ = [
     "num_threads",
     "ops",
     "pipelining_ops",
+    "replication_ops",
     "scopes",
     "set_num_threads",
     "sharding",
@@ -73,7 +75,10 @@ _core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
 
 
 # names that are modules of a package below
-_BELOW = {"pipelining_ops": "ipu.ops.pipelining_ops"}
+_BELOW = {
+    name: f"ipu.ops.{name}"
+    for name in ("cross_replica_ops", "pipelining_ops", "replication_ops")
+}
 
 
 # names that are no modules

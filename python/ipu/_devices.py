@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Device",
     "Layout",
-    "check_shards",
     "configure",
     "current_layout",
     "get_device",
@@ -251,7 +250,7 @@ class Device:
             if self._core is None:
                 from ipu import _core
 
-                self._core = _core.Device(replicas=1)
+                self._core = _core.Device(ipus=self.num_ipus)
                 self._core.seed(_seed.current()[0])
             return self._core
 
@@ -259,6 +258,25 @@ class Device:
     def attached(self) -> bool:
         """Whether the device has been attached."""
         return self._attached
+
+    def replication_factor(self, shards: int = 1) -> int:
+        """How many replicas of a program fill the device.
+
+        Args:
+            shards: How many IPUs the program uses: its largest shard number, or number
+                of a pipeline's device, + 1. It counts as the next power of two.
+
+        Raises:
+            FailedPreconditionError: The device has fewer IPUs than that.
+            InternalError: It does not divide the number of IPUs.
+
+        Example:
+            >>> Device(0, [0, 1, 2, 3, 4, 5, 6, 7], Layout()).replication_factor(3)
+            2
+        """
+        from ipu import _core
+
+        return _core.replication_factor(self.num_ipus, shards)
 
     def attach(self) -> None:
         """Attach the device and log that; nothing where it is attached already."""
@@ -460,32 +478,6 @@ def get_device(ordinal: int = 0) -> Device:
             f"{names}. Give auto_select_ipus one entry for each device."
         )
     return now.devices[ordinal]
-
-
-def check_shards(device: Device, shards: int = 1) -> None:
-    """Refuse a program that would have to be replicated to fill its device.
-
-    Args:
-        device: Where the program is to run.
-        shards: How many IPUs the program uses: its largest shard number + 1.
-
-    Raises:
-        UnimplementedError: The device has more IPUs than the program uses, when their
-            number is rounded up to a power of two.
-        FailedPreconditionError: The device has fewer.
-    """
-    if device.num_ipus in (shards, 1 << (shards - 1).bit_length()):
-        return
-    if shards > device.num_ipus:
-        raise FailedPreconditionError(
-            f"The program uses {shards} IPUs, but {device.name} has "
-            f"{device.num_ipus}. Set auto_select_ipus = {shards}."
-        )
-    raise UnimplementedError(
-        f"The program uses {shards} of the {device.num_ipus} IPUs of {device.name}. A "
-        "program with fewer shards than IPUs has to be replicated, and replication is "
-        f"not there yet. Set auto_select_ipus = {shards} in the IPUConfig."
-    )
 
 
 def seed_all(seed: int) -> None:

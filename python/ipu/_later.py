@@ -107,10 +107,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _WORKERS,
     ),
     (
-        _words(
-            r"cross_replica_\w+ CrossReplica\w+ replication_ops replication_index "
-            r"all_to_all_op reduce_scatter_op within_replica_ops"
-        ),
+        _words(r"all_to_all_op reduce_scatter_op within_replica_ops"),
         _REPLICAS,
     ),
     (

@@ -198,8 +198,8 @@ class IPUOutfeedQueue:
                     "Detected an input tensor to an outfeed queue with a dimension of "
                     f"size 0: {dtype} of shape {shape}."
                 )
-        # no dtype of the device is wider than four bytes
-        element = sum(4 * math.prod(shape) for _, shape in types)
+        # no dtype of the device is wider than four bytes; a part for each replica
+        element = device.num_ipus * sum(4 * math.prod(shape) for _, shape in types)
         slots = max(self._depth, min(_RING_SLOTS, _RING_BYTES // max(element, 1)))
         last = self._mode is IPUOutfeedMode.LAST
         return _core.Outfeed(device.core, types, last, slots)

@@ -177,7 +177,9 @@ class Strategy:
         return fn(*args, **(kwargs or {}))
 
     def reduce(self, reduce_op: Any, value: T, axis: int | None = None) -> T:
-        """Reduce a value over the replicas; with one replica it stays as it is.
+        """Reduce a value over the replicas of the program that is being traced.
+
+        On the host there is one logical replica, and a value stays as it is.
 
         Args:
             reduce_op: ``ReduceOp.SUM``, ``ReduceOp.MEAN``, or their names.
@@ -194,12 +196,19 @@ class Strategy:
             >>> IPUStrategy().reduce("sum", 3.0)
             3.0
         """
-        chosen = _reduce_op(reduce_op)
+        is_sum = _reduce_op(reduce_op) is ReduceOp.SUM
+        from ipu import _core, cross_replica_ops, tf
+
+        if _core.open_trace() is not None:
+            across: Any = (
+                cross_replica_ops.cross_replica_sum
+                if is_sum
+                else cross_replica_ops.cross_replica_mean
+            )
+            value = nest.map_structure(across, value)
         if axis is None:
             return value
-        from ipu import tf
-
-        reduction: Any = tf.reduce_sum if chosen is ReduceOp.SUM else tf.reduce_mean
+        reduction: Any = tf.reduce_sum if is_sum else tf.reduce_mean
         reduced: T = nest.map_structure(lambda one: reduction(one, axis=axis), value)
         return reduced
 

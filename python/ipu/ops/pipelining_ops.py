@@ -299,7 +299,6 @@ def pipeline(
             "function of its own."
         )
     build.notes["pipeline"] = None
-    build.shards = max(build.shards, 1 + max(stage.device for stage in stages))
     attrs: dict[str, Any] = {
         "schedule": schedule.core_name,
         "devices": [stage.device for stage in stages],

@@ -384,8 +384,6 @@ class DeviceFunction:
         finally:
             _active.calls.pop()
         self._has_created = True
-        if not host:
-            _devices.check_shards(device, build.shards)
         if any(variable() is None for variable in build.variables):
             raise ValueError(
                 f"{self._name} creates a tf.Variable in each call: tf.function-"

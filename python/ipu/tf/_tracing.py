@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ipu import _core, _devices
 from ipu._core import Tensor
 from ipu._flags import flags
+from ipu._log import logger
 from ipu.tf import nest
 from ipu.tf._operation import Operation
 from ipu.tf.tensor_spec import TensorSpec
@@ -64,7 +65,6 @@ class Build:
             is raised, unless the run has failed.
         variables: Those that the function created; weak.
         lookups: Reads of variables, while the function is traced.
-        shards: How many IPUs the program uses.
     """
 
     def __init__(
@@ -82,7 +82,6 @@ class Build:
         self.after: list[Callable[[], None]] = []
         self.variables: list[weakref.ref[Any]] = []
         self.lookups = Lookups()
-        self.shards = 1
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
 
@@ -283,6 +282,11 @@ def trace_program(
         device=None if device is None else device.core,
         verify=flags().enable_hlo_verifier,
     )
+    if program.replicas > 1:
+        logger.info(
+            "Automatically replicating the TensorFlow model by a factor of %d.",
+            program.replicas,
+        )
     return TracedProgram(program, structure, output_specs, results, build)
 
 

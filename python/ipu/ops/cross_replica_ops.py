@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Sums and means over the replicas of a program: ``ipu.cross_replica_ops``.
+
+A program that uses fewer IPUs than its device has is replicated: the replicas have the
+same code and weights, and different elements of the infeeds. Here they meet.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ipu._core import Tensor
+from ipu.tf._convert import apply
+
+__all__ = ["assume_equal_across_replicas", "cross_replica_mean", "cross_replica_sum"]
+
+T = TypeVar("T")
+
+_SUM, _MEAN = 0, 1
+
+
+def cross_replica_sum(
+    x: Any, replica_group_size: int | None = None, name: Any = None
+) -> Tensor:
+    """The sum of ``x`` over the replicas, the same in all of them.
+
+    It is taken in the order of the replicas' numbers, float16 in float32. Its gradient
+    is the cross-replica sum of the gradient that comes back.
+
+    Args:
+        x: A tensor of numbers.
+        replica_group_size: Sums over groups of so many replicas that follow each other;
+            it must divide their number. None is all.
+        name: Accepted and not used.
+
+    Returns:
+        A tensor like ``x``; where nothing is replicated it is ``x``.
+
+    Raises:
+        ValueError: ``replica_group_size`` is no positive number.
+        InvalidArgumentError: It does not divide the number of replicas; when the
+            program runs.
+
+    Example:
+        >>> cross_replica_sum([1.0, 2.0]).numpy().tolist()
+        [1.0, 2.0]
+
+    Source: ``ipu.cross_replica_ops.cross_replica_sum``.
+    """
+    del name
+    return _all_reduce(x, _SUM, replica_group_size)
+
+
+def cross_replica_mean(
+    x: Any, replica_group_size: int | None = None, name: Any = None
+) -> Tensor:
+    """The mean of ``x`` over the replicas: their sum, divided by their number.
+
+    Args:
+        x: A tensor of floating-point numbers.
+        replica_group_size: As of :func:`cross_replica_sum`.
+        name: Accepted and not used.
+
+    Returns:
+        A tensor like ``x``; where nothing is replicated it is ``x``.
+
+    Raises:
+        TypeError: ``x`` has another dtype.
+        ValueError: ``replica_group_size`` is no positive number.
+        InvalidArgumentError: It does not divide the number of replicas; when the
+            program runs.
+
+    Example:
+        >>> float(cross_replica_mean(3.0))
+        3.0
+
+    Source: ``ipu.cross_replica_ops.cross_replica_mean``.
+    """
+    del name
+    return _all_reduce(x, _MEAN, replica_group_size)
+
+
+def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
+    if group_size is not None and (
+        isinstance(group_size, bool)
+        or not isinstance(group_size, int)
+        or group_size < 1
+    ):
+        raise ValueError(
+            f"replica_group_size must be a positive number. Received: {group_size!r}."
+        )
+    attrs = {"reduction": reduction, "group_size": group_size or 0}
+    return apply("all_reduce", (Tensor(x),), attrs)
+
+
+def assume_equal_across_replicas(tensors: T, inplace: bool = False) -> T:
+    """Say that tensors are the same in all replicas, which nothing here depends on.
+
+    Args:
+        tensors: A structure of tensors.
+        inplace: Accepted and not used.
+
+    Returns:
+        ``tensors``.
+
+    Example:
+        >>> assume_equal_across_replicas([1, 2])
+        [1, 2]
+
+    Source: ``ipu.cross_replica_ops.assume_equal_across_replicas``.
+    """
+    del inplace
+    return tensors
