@@ -32,6 +32,7 @@ _LATER = (
     "gradient_accumulation_optimizer sharded_optimizer ops.experimental "
     "ops.experimental.popfloat_cast_to_gfloat keras.layer_replacement"
 ).split()
+# messages and ops that the port generates from definitions of its own
 _MESSAGES = (
     "backend_config option_flag poplar_executable_data pipeline_config"
 ).split()
@@ -46,18 +47,18 @@ _FIRST_PIPELINES = renamed(
 )
 
 
-def _later(names: list[str], native: str) -> dict[str, Entry]:
-    """Modules that take what there is from the ``ipu`` module in the same place."""
-    return {
-        f"{_ROOT}.{name}": entry(f"{native}.{name.rpartition('.')[2]}")
-        for name in names
-    }
+def _later(names: list[str]) -> dict[str, Entry]:
+    """Modules that take what there is from where ``ipu`` has, or will have, them."""
+    made = {}
+    for name in names:
+        last = name.rpartition(".")[2]
+        sources = (f"ipu.{name}", f"ipu.ops.{last}", f"ipu.{last}")
+        made[f"{_ROOT}.{name}"] = Entry(tuple(dict.fromkeys(sources)))
+    return made
 
 
 IPU: dict[str, Entry] = {
-    **_later(_LATER, "ipu"),
-    **_later(_OPS, "ipu.ops"),
-    **_later([f"ops.{name}" for name in _OPS], "ipu.ops"),
+    **_later([*_LATER, *_OPS, *(f"ops.{name}" for name in _OPS)]),
     _ROOT: Entry(
         ("ipu",),
         {
@@ -77,12 +78,14 @@ IPU: dict[str, Entry] = {
         },
     ),
     **{
-        f"{_ROOT}.{name}": Entry((f"ipu.{name.rpartition('.')[2]}",), _REDUCTION)
-        for name in (
-            "optimizers",
-            "optimizers.gradient_accumulation_optimizer",
-            "gradient_accumulation_optimizer",
-        )
+        path: Entry(later.sources, _REDUCTION)
+        for path, later in _later(
+            [
+                "optimizers",
+                "optimizers.gradient_accumulation_optimizer",
+                "gradient_accumulation_optimizer",
+            ]
+        ).items()
     },
     f"{_ROOT}.keras.model": Entry(
         (), renamed("ipu.drop_in.first_keras", "Model Sequential")
