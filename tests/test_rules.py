@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,29 @@ def test_every_core_function_has_a_docstring_and_a_stub() -> None:
             continue
         assert getattr(ipu._core, name).__doc__, f"{name} has no docstring"
         assert name in known, f"{name} is not in _core.pyi"
+
+
+FIRST = """
+import importlib, os, sys
+import numpy
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        importlib.import_module(name)
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        sys.exit(f"import {name} fails")
+"""
+
+
+def test_any_public_module_can_be_imported_first() -> None:
+    """No module needs another one to be there before it."""
+    modules = [name for _, name, _ in pkgutil.iter_modules(ipu.__path__)]
+    names = [f"ipu.{name}" for name in modules if not name.startswith("_")]
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST, *names, "ipu.ops.pipelining_ops"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr

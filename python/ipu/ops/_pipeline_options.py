@@ -6,7 +6,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from ipu.keras import optimizers
 from ipu.tf.gradient_tape import GradientTape
 
 __all__ = [
@@ -70,6 +69,8 @@ def is_optimizer_v2(optimizer: Any) -> bool:
     """Whether an optimizer is one of Keras's, which does not look for variables."""
     if getattr(optimizer, "_is_tf1_optimizer", False):
         return False
+    from ipu.keras import optimizers  # late: Keras's models import the ops
+
     return isinstance(optimizer, optimizers.Optimizer)
 
 
