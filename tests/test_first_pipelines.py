@@ -271,6 +271,16 @@ def test_a_mapping_that_is_none(wrong):
             model.fit(X, Y, batch_size=4, verbose=0)
 
 
+def test_the_timetable_is_that_of_the_model():
+    with scope(2):
+        schedule = PipelineSchedule.Sequential
+        model = branched([0, 1, 1, 0], count=2, pipeline_schedule=schedule)
+        for training in (True, False):
+            text = str(model.pipeline_schedule(training))
+            what = "training" if training else "inference"
+            assert f"Sequential: {what} of 4 stages on 2 IPUs, 2 micro-batches" in text
+
+
 # --- what they do not do
 
 

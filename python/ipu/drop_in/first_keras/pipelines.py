@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu.drop_in.first_keras import replacement
 from ipu.drop_in.first_keras.models import Sequential, symbols
@@ -16,6 +16,9 @@ from ipu.keras.engine.functional import Functional
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
 from ipu.ops import pipelining_ops
+
+if TYPE_CHECKING:
+    from ipu._timetable import Timetable
 
 __all__ = [
     "PipelineModel",
@@ -105,33 +108,43 @@ class _Pipelined(FirstGeneration):
     def _init_pipeline(self, stages: list[int], options: PipelineOptions) -> None:
         """Settle the stage of each layer, or of each call, and the options."""
         self._assigned_stages = list(stages)
-        self._options = options
-        serialized = options.batch_serialization_iterations
-        self._accumulated = options.gradient_accumulation_count * serialized
+        self._count = options.gradient_accumulation_count
+        self._serialized = options.batch_serialization_iterations
+        self._accumulated = self._pipelining_steps = self._count * self._serialized
+        self._pipelining_device_mapping = options.device_mapping
+        self._pipelining_kwargs = options.for_pipeline()
 
     @property
     def shard_count(self) -> int:
         """How many IPUs a replica takes: a power of two."""
-        ipus: Any = self._options.device_mapping
+        ipus: Any = self._pipelining_device_mapping
         if not isinstance(ipus, (list, tuple)) or not ipus:
             ipus = range(self._stage_count())  # the pipeline refuses what is no list
         last = max(operator.index(ipu) for ipu in ipus)
         return 1 << last.bit_length()
 
     def _steps(self, mode: str, extra: dict[str, Any]) -> Steps:
-        options = self._options
-        rest = {**options.for_pipeline(), **extra}
+        options = {**self._pipelining_kwargs, **extra}
         # an evaluation takes the last of running means: there is nothing to add up
-        sums = bool(rest.pop("accumulate_outfeed", False)) and mode == "train"
+        sums = bool(options.pop("accumulate_outfeed", False)) and mode == "train"
         pipeline = Pipeline(
-            of_update=options.gradient_accumulation_count,
-            device_mapping=options.device_mapping,
+            of_update=self._count,
+            device_mapping=self._pipelining_device_mapping,
             accumulate_outfeed=sums,
             reduction_method=Method.SUM,
-            options=rest,
-            serialized=options.batch_serialization_iterations,
+            options=options,
+            serialized=self._serialized,
         )
         return PipelinedSteps(self, mode, pipeline)
+
+    def pipeline_schedule(self, training: bool = True) -> Timetable:
+        """Give the timetable of a step; in evaluation and prediction it counts as many
+        mini-batches.
+
+        Args:
+            training: Whether it is that of ``fit``.
+        """
+        return self._timetable(training, self._accumulated)
 
     @property
     def _extra(self) -> list[str]:  # type: ignore[override]
