@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu._placement import current_device, on_host
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers._slots import Slots
 from ipu.keras.optimizers.schedules import LearningRateSchedule
+from ipu.ops import cross_replica_ops
 from ipu.tf import _function, _lookups
 from ipu.tf._tracing import init_scope
 
@@ -286,7 +288,8 @@ class Optimizer(Slots):
             grads_and_vars: Pairs of a gradient and a variable; pairs whose gradient is
                 None are left out with a warning.
             name: Ignored.
-            experimental_aggregate_gradients: Ignored while there is one replica.
+            experimental_aggregate_gradients: Whether gradients are added up over the
+                replicas of the program first. Else each replica goes its own way.
 
         Returns:
             The step number after the update.
@@ -295,7 +298,7 @@ class Optimizer(Slots):
             ValueError: There is no gradient at all.
             TypeError: The second of a pair is no variable.
         """
-        del name, experimental_aggregate_gradients
+        del name
         pairs = list(grads_and_vars)
         for grad, var in pairs:
             if not isinstance(var, tf.Variable):
@@ -323,7 +326,15 @@ class Optimizer(Slots):
         self._create_all_weights(variables)
         if not _function.in_trace():
             return self._run_once(gradients, variables)
-        return self._trace_apply(gradients, variables)
+        if not experimental_aggregate_gradients or not _may_have_replicas():
+            return self._trace_apply(gradients, variables)
+        taken = _taken(gradients, variables)
+        self._rows = {key: _any_replica(rows) for key, rows in taken.items()}
+        try:
+            summed = [cross_replica_ops.cross_replica_sum(g) for g in gradients]
+            return self._trace_apply(summed, variables)
+        finally:
+            self._rows = {}
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
         taken = self._rows or _taken(gradients, variables)
@@ -460,6 +471,17 @@ def _taken(gradients: list[Any], variables: list[Any]) -> dict[int, Tensor]:
         if len(variable.shape) > 0
     }
     return {key: rows for key, rows in found.items() if rows is not None}
+
+
+def _may_have_replicas() -> bool:
+    """Whether the program that is being traced may be replicated."""
+    return not on_host() and current_device().num_ipus > 1
+
+
+def _any_replica(rows: Tensor) -> Tensor:
+    """Which rows were looked up in any replica."""
+    counts = cross_replica_ops.cross_replica_sum(tf.cast(rows, "float32"))
+    return tf.greater(counts, 0.0)
 
 
 def _shrink(square: Tensor, limit: float) -> Tensor:
