@@ -473,7 +473,9 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
         return IPU_OK;
     }
     if (ipu_node_flags(node) & IPU_OP_KERNEL) {
-        return lower_kernel(l, id, node);
+        bool is_late = node->output_count == 1 &&
+                       l->values[ipu_node_output(node, 0).index].is_filled_late;
+        return is_late ? IPU_OK : lower_kernel(l, id, node);
     }
     if (ipu_node_holds_blocks(node)) {
         uint32_t stages;
@@ -500,6 +502,12 @@ lower_node(lowering *l, ipu_node id, const ipu_node_data *node)
     }
     IPU_FAIL(l->ctx, UNIMPLEMENTED, "%s cannot be lowered",
              ipu_op_info_of(node->op)->name);
+}
+
+ipu_status
+ipu__lower_fill(lowering *l, ipu_node id)
+{
+    return lower_kernel(l, id, ipu_node_of(l->graph, id));
 }
 
 ipu_status

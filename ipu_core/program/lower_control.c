@@ -182,6 +182,28 @@ ipu__lower_want(lowering *l, value_info *result, int32_t buffer)
 
 /* --- loops ----------------------------------------------------------------------- */
 
+ipu_status
+ipu__lower_initial(lowering *l, const ipu_node_data *loop, ipu_value initial,
+                   int32_t buffer)
+{
+    value_info *root = root_of(l, initial);
+    ipu_value value = {(uint32_t)(root - l->values)};
+    size_t bytes = bytes_of(l, initial);
+    if (!root->is_filled_late) {
+        return ipu__lower_copy(l, loop, root->place, slab_place(buffer), bytes);
+    }
+    root->wanted = buffer;
+    if (l->homes.items[buffer].is_remote) { /* no kernel writes there */
+        IPU_TRY(ipu__lower_new_buffer(l, bytes, &root->wanted));
+    }
+    IPU_TRY(ipu__lower_fill(l, ipu_value_of(l->graph, value)->producer));
+    int32_t filled = root->wanted;
+    root->wanted = IPU__NO_BUFFER;
+    return filled == buffer ? IPU_OK
+                            : ipu__lower_copy(l, loop, slab_place(filled),
+                                              slab_place(buffer), bytes);
+}
+
 void
 ipu__lower_place_params(lowering *l, const ipu_node_data *node, uint32_t i)
 {
@@ -203,14 +225,14 @@ place_carried(lowering *l, ipu_node id, const ipu_node_data *node, uint32_t i)
     value_info *final = &l->values[output.index];
     bool is_only;
     IPU_TRY(is_only_input(l, id, input, &is_only));
-    if (is_only && final->wanted == IPU__NO_BUFFER &&
+    if (is_only && final->wanted == IPU__NO_BUFFER && !initial->is_filled_late &&
         ipu__lower_can_inherit(l, initial, l->begin[id.index], output.index)) {
         final->place = initial->place;
     } else {
         IPU_TRY(ipu__lower_place(l, output));
         if (!same_buffer(initial->place, final->place)) {
-            IPU_TRY(ipu__lower_copy(l, node, initial->place, final->place,
-                                    bytes_of(l, output)));
+            IPU_TRY(ipu__lower_initial(l, node, node->inputs[input],
+                                       (int32_t) final->place.index));
         }
     }
     ipu__lower_place_params(l, node, i);

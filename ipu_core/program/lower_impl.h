@@ -14,10 +14,11 @@ enum { IPU__NO_BUFFER = -1 };
 
 typedef struct value_info {
     uint32_t root;
-    int32_t defined;  /* time */
-    int32_t last_use; /* time; of roots */
-    int32_t wanted;   /* the buffer its producer should write, or IPU__NO_BUFFER */
-    ipu_place place;  /* of roots, once they are emitted; SLAB: index is the buffer */
+    int32_t defined;     /* time */
+    int32_t last_use;    /* time; of roots */
+    int32_t wanted;      /* the buffer its producer should write, or IPU__NO_BUFFER */
+    bool is_filled_late; /* a fill that only begins what loops carry: they make it */
+    ipu_place place; /* of roots, once they are emitted; SLAB: index is the buffer */
 } value_info;
 
 typedef struct resource_write {
@@ -127,9 +128,14 @@ ipu__lower_enter_stream(lowering *l, uint32_t number)
     l->stream = &l->program->streams.items[number];
 }
 ipu_status ipu__lower_node(lowering *l, ipu_node id);
+/* Makes a fill, which is filled late, where it is wanted. */
+ipu_status ipu__lower_fill(lowering *l, ipu_node id);
 
 /* --- lower_control.c ------------------------------------------------------------- */
 
+/* The initial value of what a loop carries, into the carried buffer. */
+ipu_status ipu__lower_initial(lowering *l, const ipu_node_data *loop, ipu_value initial,
+                              int32_t buffer);
 /* Where value i that a loop carries lies, for the loop's parameters. */
 void ipu__lower_place_params(lowering *l, const ipu_node_data *node, uint32_t i);
 /* Has the nodes that make the next values write them straight into the carried buffers:

@@ -309,8 +309,7 @@ place_carried_value(ipu__pipe *p, uint32_t i)
 {
     lowering *l = p->l;
     ipu_value output = ipu_node_output(p->node, i);
-    const value_info *initial =
-        root_of(l, p->node->inputs[ipu_node_entering(p->node, i)]);
+    ipu_value initial = p->node->inputs[ipu_node_entering(p->node, i)];
     int32_t by = changes_carried(p, i);
     int32_t buffer;
     ipu__lower_enter_stream(l, by == IPU__NOWHERE ? p->around : p->routines[by].stream);
@@ -321,8 +320,7 @@ place_carried_value(ipu__pipe *p, uint32_t i)
         by != IPU__NOWHERE && (p->offload & IPU_OFFLOAD_ACCUMULATORS) != 0;
     l->values[output.index].place = slab_place(buffer);
     ipu__lower_place_params(l, p->node, i);
-    return ipu__lower_copy(l, p->node, initial->place, slab_place(buffer),
-                           bytes_of(l, output));
+    return ipu__lower_initial(l, p->node, initial, buffer);
 }
 
 static ipu_status

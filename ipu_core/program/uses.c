@@ -5,7 +5,10 @@
  * finds each root's last use; a use inside a loop of a value from outside it counts
  * until the loop's end, since the next turn uses it again. Branches of a switch have
  * times one after the other, though one of them runs: a value that the last branch
- * needs is kept through those before it. */
+ * needs is kept through those before it.
+ *
+ * A fill, such as the zeros of an accumulator, that does nothing but begin what loops
+ * carry is not made where it stands: each loop fills its own buffer. */
 #include "program/lower_impl.h"
 
 static ipu_status
@@ -31,6 +34,16 @@ define(lowering *l, ipu_value value)
     info->place = slab_place(IPU__NO_BUFFER); /* nowhere yet */
 }
 
+/* Whether a node gives each element the value of a constant. */
+static bool
+is_fill(const lowering *l, const ipu_node_data *node)
+{
+    const ipu_node_data *maker = node->op == IPU_OP_ID_BROADCAST
+                                     ? ipu_producer_of(l->graph, node->inputs[0])
+                                     : NULL;
+    return maker != NULL && maker->op == IPU_OP_ID_CONSTANT;
+}
+
 static ipu_status
 number_block(lowering *l, ipu_block id)
 {
@@ -47,6 +60,7 @@ number_block(lowering *l, ipu_block id)
         l->begin[node_id.index] = l->clock;
         for (uint32_t k = 0; k < node->output_count; k++) {
             define(l, ipu_node_output(node, k));
+            l->values[ipu_node_output(node, k).index].is_filled_late = is_fill(l, node);
         }
         if (ipu_node_flags(node) & IPU_OP_VIEW) {
             l->values[ipu_node_output(node, 0).index].root =
@@ -94,6 +108,8 @@ find_uses(lowering *l, ipu_block id)
             continue;
         }
         for (uint32_t k = 0; k < node->input_count; k++) {
+            bool begins = ipu_node_is_loop(node) && k >= ipu_node_entering(node, 0);
+            root_of(l, node->inputs[k])->is_filled_late &= begins;
             note_use(l, node->inputs[k], id, l->begin[node_id.index]);
         }
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
@@ -101,6 +117,7 @@ find_uses(lowering *l, ipu_block id)
         }
     }
     for (size_t i = 0; i < block->results.count; i++) {
+        root_of(l, block->results.items[i])->is_filled_late = false;
         note_use(l, block->results.items[i], id, l->block_end[id.index]);
     }
 }
