@@ -87,6 +87,12 @@ class Oracle:
         self.b = self.b - RATE * sum(b for _, b in gradients)
 
 
+def configure(ipus):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
 # --- where they are
 
 
@@ -464,9 +470,7 @@ def test_models_outlive_a_configuration():
     """Old programs make a model first and configure then."""
     model, oracle = functional(metrics=["mae"]), Oracle()
     losses = [model.fit(batches(), verbose=0).history["loss"][0]]
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1
-    config.configure_ipu_system()
+    configure(1)
     losses += [model.fit(batches(), verbose=0).history["loss"][0]]
     expected = [np.mean(oracle.train(X, Y, 12)) for _ in range(2)]
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
@@ -492,6 +496,46 @@ def test_they_belong_to_an_ipu():
         pytest.raises(ValueError, match="Model can only be used on an"),
     ):
         _ = model.replication_factor
+
+
+# --- replicas
+
+
+@pytest.fixture
+def two_ipus():
+    configure(2)
+    yield
+    configure(1)
+
+
+@pytest.mark.usefixtures("two_ipus")
+@pytest.mark.parametrize("count", [1, 3])
+@BOTH
+def test_replicas_share_the_steps_and_sum_gradients(make, count):
+    model, oracle = make(accumulation_count=count, metrics=["mae"]), Oracle()
+    assert model.replication_factor == 2
+    history = model.fit(batches(), epochs=2, verbose=0)
+    means = [np.mean(oracle.accumulate(X, Y, 12, 2 * count)) for _ in range(2)]
+    np.testing.assert_allclose(history.history["loss"], means, rtol=1e-5)
+    np.testing.assert_allclose(model.get_weights()[0], oracle.w, rtol=1e-4)
+    assert int(model.optimizer.iterations) == 12 // count
+    loss, mae = model.evaluate(batches(), verbose=0)
+    errors = X @ oracle.w + oracle.b - Y
+    np.testing.assert_allclose(loss, np.mean(errors**2), rtol=1e-4)
+    # metrics are those of the last replica, which gets every second batch
+    errors = np.abs(errors).reshape(12, -1)[1::2]
+    np.testing.assert_allclose(mae, errors.mean(), rtol=1e-4)
+
+
+@pytest.mark.usefixtures("two_ipus")
+def test_replicas_predict_in_the_order_of_the_data():
+    rows = X.sum(1)
+    got = functional().predict(X, batch_size=BATCH, steps_per_run=2)
+    np.testing.assert_allclose(got, rows, rtol=1e-4, atol=1e-5)
+    (got,) = stacked(units=2).predict(X, batch_size=BATCH)
+    np.testing.assert_allclose(got[:, 1], rows, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="2 must divide steps"):
+        stacked().predict(X[:44], batch_size=BATCH)
 
 
 # --- data

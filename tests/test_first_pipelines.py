@@ -348,6 +348,21 @@ def test_every_schedule_gives_the_same(schedule):
         assert_same(plain, trained(model))
 
 
+def test_replicas_of_a_pipeline_give_what_one_ipu_gives():
+    with scope():
+        plain = trained(branched(count=None, accumulation_count=16))
+    with scope(4):
+        model = branched([0, 1, 1, 0], count=8)
+        assert model.replication_factor == 2
+        replicated = trained(model)
+    assert replicated["updates"] == plain["updates"] == 6
+    np.testing.assert_allclose(replicated["outputs"], plain["outputs"], rtol=1e-4)
+    for one, two in zip(replicated["weights"], plain["weights"], strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-3, atol=1e-5)
+    losses = [replicated["history"]["loss"], plain["history"]["loss"]]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
+
+
 def test_options_of_a_call_reach_the_pipeline():
     with scope(4):
         model = branched(count=8)
