@@ -718,19 +718,6 @@ def test_a_model_of_an_earlier_configuration_is_refused() -> None:
         config.configure_ipu_system()
 
 
-def test_a_program_with_fewer_shards_than_ipus_is_refused() -> None:
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 2
-    config.configure_ipu_system()
-    try:
-        with pytest.raises(tf.errors.UnimplementedError, match="1 of the 2 IPUs"):
-            classifier(1).fit(batches(), verbose=0)
-    finally:
-        config = ipu.config.IPUConfig()
-        config.auto_select_ipus = 1
-        config.configure_ipu_system()
-
-
 def test_shape_errors_name_layer_and_line() -> None:
     class Odd(keras.layers.Layer):
         def build(self, input_shape: tuple) -> None:
