@@ -11,8 +11,10 @@ import pytest
 
 import ipu
 from ipu import keras, loops, tf
+from ipu.eager.backprop import GradientCaptureContext
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from ipu.ops.grad_util_ops import capture_upstream_gradients
 from ipu.ops.pipelining_ops import (
     OptimizerFunctionOutput,
     PipelineSchedule,
@@ -627,3 +629,54 @@ def test_an_exception_in_the_middle_of_a_pipeline() -> None:
     program()
     assert float(v) == -10.0 - 36.0
     assert outfeed.dequeue()[0].shape == (8,)
+
+
+# --- captured gradients ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("accumulates", "expected"), [(True, 30.0), (False, 12.0)])
+def test_captured_gradients(accumulates: bool, expected: float) -> None:
+    """d/dh of v h, for h = 3 x: v; d/dx: 3 v; what comes back to `h * x` is x v."""
+    v = tf.Variable(1.0)
+    context, queue = GradientCaptureContext(), IPUOutfeedQueue()
+    got: list[Any] = []
+
+    class Own(keras.optimizers.SGD):
+        supports_captured_grads = True
+
+        def apply_gradients(self, pairs: Any, captured_grads: Any = None) -> Any:
+            got.append({tag: g.shape for tag, g in captured_grads.items()})
+            return super().apply_gradients(pairs)
+
+    def first(x: Any) -> Any:
+        with context:
+            return capture_upstream_gradients(v * x, tag="h"), x
+
+    run(
+        [first, lambda h, x: 3.0 * h * x],
+        optimizer_function=lambda y: OptimizerFunctionOutput(
+            Own(0.0),
+            y,
+            variables=[v],
+            gradient_capture_context=context,
+            captured_gradient_outfeed=queue,
+        ),
+        gradient_accumulation_for_captured_grads=accumulates,
+    )
+    assert queue.dequeue()["h"].numpy().tolist() == [expected]
+    assert got == [{"h": ()}]
+
+
+def test_capturing_needs_a_context() -> None:
+    with pytest.raises(RuntimeError, match="needs a place for what it captures"):
+        capture_upstream_gradients(tf.constant(1.0))
+
+
+def test_several_gradients_of_a_tag() -> None:
+    x = tf.constant(3.0)
+    with GradientCaptureContext() as context, tf.GradientTape() as tape:
+        tape.watch(x)
+        a, b = capture_upstream_gradients((x * x, x + 1.0), tag="both")
+        y = 5.0 * a + 7.0 * b
+    tape.gradient(y, x)
+    assert sorted(float(g) for g in context.captured_gradients["both"]) == [5.0, 7.0]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         config,
         dataset_benchmark,
         drop_in,
+        eager,
         ipu_compiler,
         ipu_infeed_queue,
         ipu_outfeed_queue,
@@ -39,19 +40,28 @@ if TYPE_CHECKING:
         tf,
         utils,
     )
+    from ipu._compare import compare_schedules
     from ipu._timetable import Timetable
     from ipu.keras.engine.auto_stages import auto_stages
-    from ipu.ops import cross_replica_ops, pipelining_ops, replication_ops
+    from ipu.ops import (
+        cross_replica_ops,
+        grad_util_ops,
+        pipelining_ops,
+        replication_ops,
+    )
 
 __all__ = [
     "Timetable",
     "__version__",
     "auto_stages",
     "autoshard",
+    "compare_schedules",
     "config",
     "cross_replica_ops",
     "dataset_benchmark",
     "drop_in",
+    "eager",
+    "grad_util_ops",
     "ipu_compiler",
     "ipu_infeed_queue",
     "ipu_outfeed_queue",
@@ -77,7 +87,12 @@ _core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
 # names that are modules of a package below
 _BELOW = {
     name: f"ipu.ops.{name}"
-    for name in ("cross_replica_ops", "pipelining_ops", "replication_ops")
+    for name in (
+        "cross_replica_ops",
+        "grad_util_ops",
+        "pipelining_ops",
+        "replication_ops",
+    )
 }
 
 

@@ -34,6 +34,7 @@ class Options(NamedTuple):
     outfeed_mask: Sequence[bool] | None
     accumulate_outfeed: bool
     outfeed_dtype: Any
+    accumulate_captured: bool
     offload_state: bool
     offload_weights: bool
 
@@ -70,6 +71,7 @@ class TracedPipeline:
         tape = tf.GradientTape()
         sums: list[tuple[int, Any]] = []
         pending: list[int] = []
+        captured: tuple[list[int], Any] | None = None
         output: OptimizerFunctionOutput | None = None
         structure: Any = None
         with batches.open():
@@ -89,15 +91,24 @@ class TracedPipeline:
                 with at_stage(self._trace, self._last_stage()):
                     self._options.outfeed_queue.enqueue(outfed)
             if output is not None:
+                after = self._trace.last_node()
                 sums = self._backward(batches, output, tape.watched_variables())
+                captured = self._captured(batches, output)
+                self._trace.mark_backward(after)
         finals = batches.finish(self._attrs)
         if output is not None:
             # its variables live as long as the program
             current_build().notes["pipeline"] = output.opt
             pairs = [(finals[number], variable) for number, variable in sums]
-            output.opt.apply_gradients(
-                pairs, *output.apply_gradients_args, **output.apply_gradients_kwargs
-            )
+            keywords = dict(output.apply_gradients_kwargs)
+            if captured is not None:
+                numbers, structure = captured
+                found = nest.pack_sequence_as(structure, [finals[n] for n in numbers])
+                if output.captured_gradient_outfeed is not None:
+                    output.captured_gradient_outfeed.enqueue(found)
+                if getattr(output.opt, "supports_captured_grads", False):
+                    keywords["captured_grads"] = found
+            output.opt.apply_gradients(pairs, *output.apply_gradients_args, **keywords)
             self._offload(output.opt, [variable for _, variable in sums])
         if pending:
             values = [finals[number] for number in pending]
@@ -222,9 +233,8 @@ class TracedPipeline:
         watched: Sequence[Any],
     ) -> list[tuple[int, Any]]:
         """Accumulate the gradients; their numbers among what is carried."""
-        after = self._trace.last_node()
         pairs = _gradients(output, watched)
-        sums = [
+        return [
             (
                 batches.add(
                     gradient,
@@ -236,8 +246,30 @@ class TracedPipeline:
             for gradient, variable in pairs
             if gradient is not None
         ]
-        self._trace.mark_backward(after)
-        return sums
+
+    def _captured(
+        self, batches: MicroBatches, output: OptimizerFunctionOutput
+    ) -> tuple[list[int], Any] | None:
+        """Carry what was captured on the way back; its numbers, and its structure."""
+        context = output.gradient_capture_context
+        if context is None or not context.captured_gradients:
+            return None
+        structure = dict(context.captured_gradients)
+        context.captured_gradients.clear()  # they are tensors of the micro-batch
+        total = GradientAccumulationReductionMethod.SUM
+        numbers = []
+        for value in nest.flatten(structure):
+            if self._options.accumulate_captured:
+                numbers.append(batches.add(value, total, value.dtype.name))
+                continue
+            with at_stage(self._trace, self._trace.stage_of(value)):
+                kind = (value.dtype.name, tuple(value.shape))
+                numbers.append(batches.carry(kind, _always(tf.identity(value))))
+        return numbers, structure
+
+
+def _always(value: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda _: value
 
 
 def _checked_output(value: Any) -> OptimizerFunctionOutput:

@@ -291,7 +291,6 @@ def pipeline(
     method = arguments.method_of(
         reduction_method, optimizer_function, batch_serialization_iterations
     )
-    del gradient_accumulation_for_captured_grads
     build = current_build()
     if "pipeline" in build.notes:
         raise FailedPreconditionError(
@@ -322,6 +321,7 @@ def pipeline(
         outfeed_mask=outfeed_mask,
         accumulate_outfeed=accumulate_outfeed,
         outfeed_dtype=accumulate_outfeed_dtype,
+        accumulate_captured=bool(gradient_accumulation_for_captured_grads),
         offload_state=bool(offload_weight_update_variables),
         offload_weights=bool(
             replicated_weight_sharding if offload_weights is None else offload_weights

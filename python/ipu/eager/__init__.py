@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.eager``: what the way back through a program can show."""
+
+from ipu.eager import backprop
+
+__all__ = ["backprop"]

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Gradients that are captured on their way back: ``ipu.eager.backprop``."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any
+
+__all__ = ["GradientCaptureContext", "active_context"]
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.contexts: list[GradientCaptureContext] = []
+
+
+_stack = _Stack()
+
+
+def active_context() -> GradientCaptureContext | None:
+    """The innermost context of this thread, or None."""
+    return _stack.contexts[-1] if _stack.contexts else None
+
+
+class GradientCaptureContext:
+    """Keeps what ``grad_util_ops.capture_upstream_gradients`` sees inside the ``with``.
+
+    Attributes:
+        captured_gradients: For each tag the gradient that came back, or a list of them
+            where several values have the tag.
+
+    Source: ``ipu.eager.backprop.GradientCaptureContext``.
+
+    Example:
+        >>> from ipu import tf
+        >>> from ipu.ops.grad_util_ops import capture_upstream_gradients
+        >>> x = tf.constant(3.0)
+        >>> with GradientCaptureContext() as context, tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = capture_upstream_gradients(x * x, tag="square") * 5.0
+        >>> float(tape.gradient(y, x)), float(context.captured_gradients["square"])
+        (30.0, 5.0)
+    """
+
+    def __init__(self) -> None:
+        self.captured_gradients: dict[str, Any] = {}
+
+    def __enter__(self) -> GradientCaptureContext:
+        _stack.contexts.append(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _stack.contexts.remove(self)
+
+    def add(self, tag: str, gradient: Any) -> None:
+        """Keep a gradient."""
+        known = self.captured_gradients.get(tag)
+        if known is None:
+            self.captured_gradients[tag] = gradient
+        elif isinstance(known, list):
+            known.append(gradient)
+        else:
+            self.captured_gradients[tag] = [known, gradient]
