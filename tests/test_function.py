@@ -386,6 +386,31 @@ def test_many_traces_are_a_warning_that_names_the_argument() -> None:
             f(tf.ones(1), step)
 
 
+def test_explain_tells_of_the_ipus_of_a_pipeline() -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    v = tf.Variable(tf.ones((8, 8)))
+
+    @tf.function(jit_compile=True)
+    def f(x: Any) -> Any:
+        return ipu.pipelining_ops.pipeline(
+            [lambda x: x @ v, lambda x: x + 1.0],
+            gradient_accumulation_count=4,
+            inputs=[x],
+            outfeed_queue=ipu.ipu_outfeed_queue.IPUOutfeedQueue(),
+        )
+
+    try:
+        f(tf.ones((2, 8)))
+        text = f.explain()
+    finally:
+        ipu.config.reset_ipu_configuration()
+    assert ", and uses 1 variable." in text
+    assert "IPU 0 of the pipeline needs" in text
+    assert "IPU 1 of the pipeline needs" in text
+
+
 def test_python_side_effects_are_explained_once(capsys) -> None:
     import time
 

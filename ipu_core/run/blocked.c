@@ -61,8 +61,18 @@ ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes)
         snprintf(replica, sizeof(replica), "replica %" PRIu32 ", ",
                  stream->replica->number);
     }
-    int length = snprintf(text, bytes, "%sstream %" PRIu32 " at instruction %zu",
-                          replica, stream->number, stream->at);
+    char action[80] = "";
+    if (stream->code->is_child && stream->back > stream->code->entry) {
+        const ipu_instruction *own =
+            &stream->code->instructions.items[stream->back - 1];
+        snprintf(action, sizeof(action),
+                 " (IPU %" PRIu32 ", stage %d %s, micro-batch %" PRIu32 ")",
+                 stream->code->ipu, (int)own->placement.stage,
+                 own->placement.phase == IPU_PHASE_FORWARD ? "forward" : "backward",
+                 own->micro_batch);
+    }
+    int length = snprintf(text, bytes, "%sstream %" PRIu32 "%s at instruction %zu",
+                          replica, stream->number, action, stream->at);
     size_t used = length < 0 || (size_t)length >= bytes ? bytes : (size_t)length;
     const ipu_channel *channel =
         instruction->kind == IPU_INSTRUCTION_SEND ||

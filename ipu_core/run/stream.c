@@ -445,6 +445,7 @@ run_pipeline(ipu__stream *stream, const ipu_instruction *instruction)
     for (uint32_t i = 0; i < instruction->stream_count; i++) {
         ipu__stream *child = &stream->replica->streams[instruction->first_stream + i];
         child->parent = stream;
+        child->back = 0;
         child->at = child->code->entry;
         child->depth = stream->depth;
         child->batch = stream->call.random;

@@ -77,7 +77,7 @@ def _program(traced: TracedProgram) -> list[str]:
         f"most {_bytes(memory['peak_live_bytes'])} of it at once, and holds "
         f"{_bytes(memory['constant_bytes'])} of constants."
     )
-    return lines
+    return lines + _pipeline(traced.program.streams)
 
 
 def _contents(kernels: Counter[str], kinds: Counter[str], variables: int) -> str:
@@ -95,9 +95,26 @@ def _contents(kernels: Counter[str], kinds: Counter[str], variables: int) -> str
         )
         if kinds[kind]
     ]
+    sentence = text + (f", has {_listed(parts)}" if parts else "")
     if variables:
-        parts.append(f"uses {_some(variables, 'variable')}")
-    return text + (f", has {_listed(parts)}" if parts else "") + "."
+        sentence += f", and uses {_some(variables, 'variable')}"
+    return sentence + "."
+
+
+def _pipeline(streams: list[dict[str, int]]) -> list[str]:
+    """A sentence for each IPU of a pipeline."""
+    lines = []
+    for stream in streams:
+        if stream["ipu"] >= 0:
+            kept = stream["ring_bytes"] + stream["message_bytes"]
+            remote = stream["remote_bytes"]
+            lines.append(
+                f"IPU {stream['ipu']} of the pipeline needs "
+                f"{_bytes(stream['slab_bytes'])}, of which {_bytes(kept)} wait for a "
+                "later pass"
+                + (f", and {_bytes(remote)} of remote memory." if remote else ".")
+            )
+    return lines
 
 
 def _fusion(kernels: Counter[str]) -> str:
@@ -105,6 +122,9 @@ def _fusion(kernels: Counter[str]) -> str:
     if kernels["fused_matmul"]:
         count = _some(kernels["fused_matmul"], "matrix product")
         fused.append(f"{count} with bias or activation")
+    if kernels["matmul_accumulate"]:
+        count = _some(kernels["matmul_accumulate"], "matrix product")
+        fused.append(f"{count} into the sum that it is added to")
     if kernels["fused_elementwise"]:
         count = _some(kernels["fused_elementwise"], "chain")
         fused.append(f"{count} of element-wise ops")
