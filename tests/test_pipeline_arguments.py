@@ -367,8 +367,9 @@ BAD: dict[str, tuple[type[BaseException], str, dict[str, Any]]] = {
     ),
     "a schedule of another type": (
         TypeError,
-        "pipeline_schedule must be of type PipelineSchedule",
-        {"pipeline_schedule": "Grouped"},
+        "pipeline_schedule must be of type PipelineSchedule, such as PipelineSchedule."
+        "Interleaved. Received: 'interleaved'",
+        {"pipeline_schedule": "interleaved"},
     ),
     "a recomputation mode of another type": (
         TypeError,
@@ -523,6 +524,42 @@ def test_a_variable_of_two_ipus() -> None:
         match=r"'shared.*an input can only be used by pipeline stages on the same IPU",
     ):
         run([lambda x: x * v, lambda x: x + v])
+
+
+def test_a_stage_that_does_not_take_what_it_is_called_with() -> None:
+    with pytest.raises(
+        TypeError,
+        match=r"Stage 1 of .* what stage 0 returned, \(float32\[\], float32\[\]\), but "
+        r"it takes \(x\): too many positional arguments",
+    ):
+        run([lambda x: (x, x), lambda x: x])
+    with pytest.raises(TypeError, match=r"Stage 0 .* with `inputs` and the infeed's"):
+        run([lambda x, y: x, lambda x: x])
+    data = tf.data.Dataset.from_tensors({"a": 1.0, "b": 2.0}).repeat()
+    queue = IPUInfeedQueue(data)
+    with pytest.raises(TypeError, match=r"\('a', 'b'\), but it takes \(a, c\)"):
+        run([lambda a, c: a, lambda x: x], infeed_queue=queue)
+
+
+def test_a_stage_that_returns_no_tensor() -> None:
+    with pytest.raises(ValueError, match=r"Stage 0 .* must return tensors: .*'text'"):
+        run([lambda x: "text", lambda x: x])
+
+
+def test_variables_that_the_loss_does_not_depend_on() -> None:
+    v, idle = tf.Variable(1.0, name="used"), tf.Variable(1.0, name="idle")
+    optimizer = keras.optimizers.SGD(1.0)
+    stages, _ = trained(v)
+
+    def optimize(_: Any, y: Any) -> OptimizerFunctionOutput:
+        return OptimizerFunctionOutput(optimizer, y, variables=[v, idle])
+
+    with pytest.warns(UserWarning, match=r"do not exist for variables \['idle:0'\]"):
+        run(stages, optimizer_function=optimize)
+    assert float(v) == -9.0 and float(idle) == 1.0
+    stages[1] = lambda x, y: (x, 1.0)
+    with pytest.raises(ValueError, match=r"any variable: \['used:0', 'idle:0'\]"):
+        run(stages, optimizer_function=optimize)
 
 
 def test_two_pipelines() -> None:

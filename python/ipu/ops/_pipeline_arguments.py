@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ipu.ops._pipeline_options import PipelineStageOptions, RecomputationMode
 
 __all__ = [
     "Stage",
+    "check_call",
     "check_enum",
     "check_mapping",
     "check_offloading",
@@ -62,7 +64,10 @@ def stages_of(
             f"{computational_stages!r}."
         )
     if len(computational_stages) < 2:
-        raise ValueError("Pipeline requires at least two computational stages.")
+        raise ValueError(
+            "Pipeline requires at least two computational stages. Received: "
+            f"{len(computational_stages)}."
+        )
     if device_mapping is not None and not isinstance(device_mapping, (list, tuple)):
         raise TypeError(
             "device_mapping argument needs to be a list or a tuple. Received: "
@@ -73,7 +78,8 @@ def stages_of(
     if len(device_mapping) != len(computational_stages):
         raise ValueError(
             f"Each stage must be mapped to an IPU: {len(device_mapping)} mappings != "
-            f"{len(computational_stages)} stages."
+            f"{len(computational_stages)} stages. Received: device_mapping="
+            f"{device_mapping!r}."
         )
     result: list[Stage] = []
     for position, (stage, mapping) in enumerate(
@@ -113,6 +119,32 @@ def _default_mapping(stages: Sequence[Any], is_on_one_ipu: bool) -> list[Any]:
     return mapping
 
 
+def check_call(stage: Stage, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Check that a stage takes what it is called with.
+
+    Raises:
+        TypeError: It does not.
+    """
+    try:
+        signature = inspect.signature(stage.function)
+    except (TypeError, ValueError):
+        return  # a function of C that does not say what it takes
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        names = [repr(name) for name in keywords]
+        given = ", ".join([*(f"{x.dtype.name}{list(x.shape)}" for x in args), *names])
+        source = (
+            "`inputs` and the infeed's element"
+            if stage.position == 0
+            else f"what stage {stage.position - 1} returned"
+        )
+        raise TypeError(
+            f"Stage {stage.position} of computational_stages is called with {source}, "
+            f"({given}), but it takes {signature}: {error}."
+        ) from None
+
+
 def count_of(name: str, value: Any, trace: _core.Trace) -> int:
     """A number of micro-batches or executions: a Python number, or a constant tensor.
 
@@ -137,9 +169,10 @@ def count_of(name: str, value: Any, trace: _core.Trace) -> int:
 def check_enum(name: str, value: Any, kind: type[Enum]) -> None:
     """Refuse what is neither None nor a member of ``kind``."""
     if value is not None and not isinstance(value, kind):
+        meant = [member for member in kind if member.name.lower() == str(value).lower()]
         raise TypeError(
             f"{name} must be of type {kind.__name__}, such as "
-            f"{next(iter(kind))}. Received: {value!r}."
+            f"{(meant or list(kind))[0]}. Received: {value!r}."
         )
 
 

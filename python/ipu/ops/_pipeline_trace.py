@@ -12,7 +12,7 @@ from ipu._accumulation import MicroBatches, accumulator_dtype, at_stage
 from ipu._core import Tensor
 from ipu._placement import current_device
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
-from ipu.ops._pipeline_arguments import Stage
+from ipu.ops._pipeline_arguments import Stage, check_call
 from ipu.ops._pipeline_options import OptimizerFunctionOutput, is_optimizer_v2
 from ipu.tf import nest
 from ipu.tf._operation import Operation
@@ -69,7 +69,7 @@ class TracedPipeline:
         """Trace one execution: the micro-batches, then the update."""
         batches = MicroBatches(self._trace, self._count)
         tape = tf.GradientTape()
-        sums: list[tuple[int, Any]] = []
+        sums: list[tuple[int | None, Any]] = []
         pending: list[int] = []
         captured: tuple[list[int], Any] | None = None
         output: OptimizerFunctionOutput | None = None
@@ -99,7 +99,7 @@ class TracedPipeline:
         if output is not None:
             # its variables live as long as the program
             current_build().notes["pipeline"] = output.opt
-            pairs = [(finals[number], variable) for number, variable in sums]
+            pairs = [(None if i is None else finals[i], v) for i, v in sums]
             keywords = dict(output.apply_gradients_kwargs)
             if captured is not None:
                 numbers, structure = captured
@@ -160,9 +160,10 @@ class TracedPipeline:
             for number, stage in enumerate(self._stages):
                 if stage.position != position:
                     continue
+                check_call(stage, args, keywords)
                 with at_stage(self._trace, number):
                     structure = stage.function(*args, **keywords)
-                    results.extend(_tensors_of(structure))
+                    results.extend(_tensors_of(stage, structure))
             args = tuple(results)
             keywords = {}
         is_concurrent = sum(s.position == self._last for s in self._stages) > 1
@@ -231,12 +232,15 @@ class TracedPipeline:
         batches: MicroBatches,
         output: OptimizerFunctionOutput,
         watched: Sequence[Any],
-    ) -> list[tuple[int, Any]]:
-        """Accumulate the gradients; their numbers among what is carried."""
+    ) -> list[tuple[int | None, Any]]:
+        """Accumulate the gradients; their numbers among what is carried, or None for a
+        variable that the loss does not depend on."""
         pairs = _gradients(output, watched)
         return [
             (
-                batches.add(
+                None
+                if gradient is None
+                else batches.add(
                     gradient,
                     self._options.method,
                     accumulator_dtype(self._options.dtype, variable),
@@ -244,7 +248,6 @@ class TracedPipeline:
                 variable,
             )
             for gradient, variable in pairs
-            if gradient is not None
         ]
 
     def _captured(
@@ -306,12 +309,17 @@ def _gradients(
     return list(output.opt.compute_gradients(output.loss, *args, **keywords))
 
 
-def _tensors_of(returned: Any) -> list[Tensor]:
+def _tensors_of(stage: Stage, returned: Any) -> list[Tensor]:
     """The tensors in what a stage returned, flat."""
-    if returned is None:
-        return []
-    return [
-        Tensor(leaf)
-        for leaf in nest.flatten(returned)
-        if leaf is not None and not isinstance(leaf, Operation)
-    ]
+    result = []
+    for leaf in nest.flatten([] if returned is None else returned):
+        if leaf is None or isinstance(leaf, Operation):
+            continue
+        try:
+            result.append(Tensor(leaf))
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"Stage {stage.position} of computational_stages must return tensors: "
+                f"{error}"
+            ) from None
+    return result
