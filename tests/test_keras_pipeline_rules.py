@@ -117,7 +117,9 @@ def test_options_that_the_pipeline_does_not_have() -> None:
     configure(2)
     model = small()
     model.set_pipelining_options(pipeline_shedule=Schedule.Sequential)
-    with pytest.raises(TypeError, match="pipeline_shedule"):
+    with pytest.raises(
+        TypeError, match=r"'pipeline_shedule'. Did you mean 'pipeline_schedule'\?"
+    ):
         fit_small(model)
     model.set_pipelining_options(schedule=Schedule.Interleaved)
     model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +20,7 @@ from ipu.keras.engine.device_steps import (
     Steps,
 )
 from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
+from ipu.ops import pipelining_ops
 
 if TYPE_CHECKING:
     from ipu.keras.engine.trainer import Trainer
@@ -184,7 +187,7 @@ def make_steps(
 
     Raises:
         RuntimeError: The steps of an execution are no multiple of those of an update.
-        TypeError: An unknown option of the accumulating optimizer.
+        TypeError: An unknown option of the pipeline or the accumulating optimizer.
     """
     per_update = execution.per_update
     _check_divides(execution, per_execution)
@@ -198,6 +201,7 @@ def make_steps(
                 f"batch_serialization_iterations={serialized}. Give `compile` a "
                 "steps_per_execution that can."
             )
+        _check_options_of_pipeline(model)
         pipeline = Pipeline(
             of_run // serialized,
             model._pipelining_device_mapping,
@@ -220,6 +224,17 @@ def make_steps(
         method = options.get("reduction_method", model._accumulation_reduction)
         return AccumulatedSteps(model, step, per_update, method, options.get("dtype"))
     return PlainSteps(step)
+
+
+def _check_options_of_pipeline(model: Trainer) -> None:
+    known = list(inspect.signature(pipelining_ops.pipeline).parameters)
+    for key in model._pipelining_kwargs:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            raise TypeError(
+                "set_pipelining_options() got an unexpected keyword argument "
+                f"{key!r}." + (f" Did you mean {near[0]!r}?" if near else "")
+            )
 
 
 def _check_divides(execution: Execution, per_execution: int) -> None:
