@@ -47,7 +47,7 @@ def data_of(batches: int) -> Any:
 def test_every_schedule_in_a_strategy() -> None:
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = model_of()
-        found = ipu.compare_schedules(model, data_of(16))
+        found = ipu.compare_schedules(model, data_of(32))
     assert [row.schedule for row in found] == [s.core_name for s in PipelineSchedule]
     assert all(row.seconds is not None and row.seconds > 0 for row in found)
     by_name = {row.schedule: row for row in found}
@@ -58,7 +58,7 @@ def test_every_schedule_in_a_strategy() -> None:
     assert all(len(row.peak_bytes) == 4 for row in found)
     lines = str(found).splitlines()
     assert lines[0].startswith("schedule") and lines[1].startswith("Grouped")
-    assert "the same weights, to the bit, after 2 updates" in lines[-1]
+    assert "the same weights, to the bit, after 4 updates" in lines[-1]
     page = found._repr_html_()
     assert page.count("<tr>") == 8 and "ZeroBubble" in page
 
@@ -80,7 +80,9 @@ def test_the_model_is_left_as_it_was() -> None:
 def test_schedules_that_cannot_run_it_say_why() -> None:
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = model_of(6)
-        found = ipu.compare_schedules(model, data_of(12), ["Grouped", "Sequential"])
+        found = ipu.compare_schedules(
+            model, data_of(12), ["Grouped", "Sequential"], updates=2
+        )
     assert found[0].seconds is None and "must be a multiple of 8" in found[0].reason
     assert found[1].seconds is not None
     assert "must be a multiple of 8" in str(found)
@@ -101,7 +103,7 @@ def test_other_weights_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         ipu.ipu_strategy.IPUStrategy().scope(),
         pytest.raises(AssertionError, match="Grouped and GPipe gave other values"),
     ):
-        ipu.compare_schedules(model_of(), data_of(16), ["Grouped", "GPipe"])
+        ipu.compare_schedules(model_of(), data_of(8), ["Grouped", "GPipe"], 1)
 
 
 def test_bad_input() -> None:
@@ -111,6 +113,16 @@ def test_bad_input() -> None:
         with pytest.raises(ValueError, match="is not pipelined"):
             ipu.compare_schedules(plain, data_of(4))
         with pytest.raises(
-            ValueError, match="The data has 3 batches, but 16 are needed"
+            ValueError, match="The data has 3 batches, but 32 are needed"
         ):
             ipu.compare_schedules(model_of(), data_of(3))
+        arrays = (np.zeros((32, 6)), np.zeros((32, 4)))
+        with pytest.raises(TypeError, match=r"must be a tf.data.Dataset .*: tuple"):
+            ipu.compare_schedules(model_of(), arrays)
+
+
+def test_one_schedule_needs_no_list() -> None:
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        for one in ("gpipe", PipelineSchedule.GPipe):
+            found = ipu.compare_schedules(model_of(), data_of(8), one, 1)
+            assert [row.schedule for row in found] == ["GPipe"]

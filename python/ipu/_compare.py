@@ -23,8 +23,8 @@ class ComparedSchedule(NamedTuple):
 
     Attributes:
         schedule: Its name.
-        seconds: How long the last execution of the pipeline took on this computer; None
-            where the schedule cannot run the model.
+        seconds: How long the fastest execution of the pipeline took on this computer;
+            None where the schedule cannot run the model.
         idle_share: The share of time steps in which IPUs have nothing to do, by the
             timetable.
         recorded_idle_share: The same of the time that was measured.
@@ -173,8 +173,8 @@ def _first_batches(data: Any, batches: int) -> Any:
 def compare_schedules(
     model: Any,
     data: Any,
-    schedules: Iterable[Any] | None = None,
-    updates: int = 2,
+    schedules: Iterable[Any] | PipelineSchedule | str | None = None,
+    updates: int = 4,
 ) -> ScheduleComparison:
     """Train a pipelined Keras model for some steps under each schedule, and compare.
 
@@ -187,14 +187,16 @@ def compare_schedules(
             (``set_pipelining_options``).
         data: A ``tf.data.Dataset`` of batches ``(x, y)``, of which the first
             ``updates`` times the accumulation steps are used.
-        schedules: Members of ``PipelineSchedule`` or their names; None: all.
-        updates: How many updates of the weights; from 1 on.
+        schedules: Members of ``PipelineSchedule`` or their names, or one of them;
+            None: all.
+        updates: How many updates of the weights; from 1 on. Times are of the fastest.
 
     Returns:
         A table: a row for each schedule, in a notebook as HTML. Schedules that cannot
         run the model say why.
 
     Raises:
+        TypeError: ``data`` is no data set.
         ValueError: The model is not pipelined, or ``data`` has too few batches.
         RuntimeError: The model is not compiled.
         AssertionError: Two schedules gave other weights, which is a defect of this
@@ -218,7 +220,16 @@ def compare_schedules(
             f"Model {model.name!r} is not pipelined: its layers have no stages. Call "
             "set_pipeline_stage_assignment() first."
         )
-    steps = updates * (model._pipelining_steps or 1)
+    if not isinstance(data, tf.data.Dataset):
+        raise TypeError(
+            "`data` must be a tf.data.Dataset of batches, such as "
+            "tf.data.Dataset.from_tensor_slices((x, y)).batch(32, True). "
+            f"Received: {type(data).__name__}."
+        )
+    if isinstance(schedules, (str, PipelineSchedule)):
+        schedules = [schedules]
+    per_update = model._pipelining_steps or 1
+    steps = updates * per_update
     batches = _first_batches(data, steps)
     model._prepare("train", batches.element_spec)
     state = _State(model)
@@ -226,7 +237,7 @@ def compare_schedules(
     rows: list[ComparedSchedule] = []
     first: tuple[str, list[np.ndarray[Any, Any]]] | None = None
     try:
-        model._steps_per_execution = steps
+        model._steps_per_execution = per_update  # each update is measured
         for name in PipelineSchedule if schedules is None else schedules:
             schedule = PipelineSchedule.parse(name)
             model._pipelining_kwargs = {**options, "pipeline_schedule": schedule}
