@@ -95,13 +95,17 @@ def test_mnist_in_a_pipeline(images: Path) -> None:
             ["--pipeline", "4", "--schedule", "Interleaved1F1B", "--accumulate", "4"],
             "Interleaved1F1B: training of 4 stages on 2 IPUs",
         ),
+        (
+            ["--pipeline", "3", "--schedule", "Interleaved1F1B", "--accumulate", "4"],
+            "Interleaved1F1B: training of 3 stages on 3 IPUs",
+        ),
     ]:
         done = run(*words, *more)
         found.append(losses(done))
         assert grid in done.stdout
         if grid:
             assert "The slowest stage costs" in done.stdout
-    assert len(found[0]) == 2 and found[0] == found[1] == found[2] == found[3]
+    assert len(found[0]) == 2 and all(other == found[0] for other in found)
 
 
 def test_wrong_usage(capsys: pytest.CaptureFixture[str], images: Path) -> None:

@@ -145,7 +145,8 @@ def _plan(options: argparse.Namespace) -> _Plan:
     schedule = PipelineSchedule.parse(options.schedule)
     mapping = list(range(stages))
     if schedule is PipelineSchedule.InterleavedOneForwardOneBackward:
-        mapping = [stage % max(stages // 2, 1) for stage in mapping]
+        ipus = max((n for n in range(2, stages) if stages % n == 0), default=stages)
+        mapping = [stage % ipus for stage in mapping]
     per_update = options.accumulate
     if stages > 1:
         try:
