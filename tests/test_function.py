@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
+import ipu
 from ipu import _core, tf
 
 
@@ -390,7 +392,7 @@ def test_explain_tells_of_the_ipus_of_a_pipeline() -> None:
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = 2
     config.configure_ipu_system()
-    v = tf.Variable(tf.ones((8, 8)))
+    v, outfeed = tf.Variable(tf.ones((8, 8))), ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 
     @tf.function(jit_compile=True)
     def f(x: Any) -> Any:
@@ -398,7 +400,7 @@ def test_explain_tells_of_the_ipus_of_a_pipeline() -> None:
             [lambda x: x @ v, lambda x: x + 1.0],
             gradient_accumulation_count=4,
             inputs=[x],
-            outfeed_queue=ipu.ipu_outfeed_queue.IPUOutfeedQueue(),
+            outfeed_queue=outfeed,
         )
 
     try:
