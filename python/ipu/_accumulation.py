@@ -63,8 +63,16 @@ class MicroBatches:
         """The block of a micro-batch."""
         with block(self._trace) as self.body:
             yield
-            for carried in self._carried:
-                self._trace.result(carried.result, self.body)
+            self.add_results()
+
+    def adopt(self, body: int) -> None:
+        """Take a block that somebody else has opened and will close."""
+        self.body = body
+
+    def add_results(self) -> None:
+        """Make what the next micro-batch gets the results of the open block."""
+        for carried in self._carried:
+            self._trace.result(carried.result, self.body)
 
     def carry(self, initial: Any, change: Callable[[Tensor], Tensor]) -> int:
         """A value that goes on from micro-batch to micro-batch.
@@ -127,11 +135,14 @@ class MicroBatches:
             self.carry(("float32", ()), count)
         return self._counters[stage]
 
-    def finish(self, attrs: dict[str, Any]) -> tuple[Tensor, ...]:
+    def finish(
+        self, attrs: dict[str, Any], values: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, ...]:
         """Add the node, behind the closed block.
 
         Args:
             attrs: Of the node, beside its body.
+            values: What an adopted block carries before all others.
 
         Returns:
             The last values of all that is carried.
@@ -145,7 +156,10 @@ class MicroBatches:
         count = tf.constant(self._count, "int32")
         return as_tuple(
             self._trace.node(
-                "pipeline", [count, *initials], {"body": self.body, **attrs}, ()
+                "pipeline",
+                [count, *values, *initials],
+                {"body": self.body, **attrs},
+                (),
             )
         )
 

@@ -53,10 +53,6 @@ _SHARDING = Later(
     "Programs that are sharded over several IPUs come with a later version.",
     "Set auto_select_ipus = 1 and leave the sharding out.",
 )
-_ACCUMULATION = Later(
-    "Optimizers that accumulate gradients come with a later version.",
-    "Use Model.set_gradient_accumulation_options, or a pipeline.",
-)
 _ESTIMATOR = Later(
     "Estimators come with a later version.", "Use keras.Model and its fit()."
 )
@@ -111,18 +107,8 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _REPLICAS,
     ),
     (
-        _words(
-            r"ipu_shard sharding autoshard autoshard_cnn automatic_sharding "
-            r"sharded_optimizer ShardedOptimizer"
-        ),
+        _words(r"ipu_shard sharding autoshard autoshard_cnn automatic_sharding"),
         _SHARDING,
-    ),
-    (
-        _words(
-            r"gradient_accumulation_optimizer gradient_accumulation "
-            r"GradientAccumulation\w+"
-        ),
-        _ACCUMULATION,
     ),
     (
         _words(

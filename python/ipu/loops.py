@@ -9,6 +9,7 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._training_loop import TrainingLoop, training_loop
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._blocks import add_results, as_tuple, block
 from ipu.tf._operation import Operation
@@ -119,6 +120,7 @@ def _trace_body(
     body: Callable[..., Any],
     start: Sequence[Tensor],
     infeed_queue: IPUInfeedQueue | None,
+    loop: TrainingLoop | None = None,
 ) -> int:
     """The block of a loop's body."""
     with block(trace) as inner:
@@ -131,6 +133,8 @@ def _trace_body(
         ends = _body_results(body(*carried, *args, **keywords), len(start))
         _check_types(start, ends)
         add_results(trace, inner, ends)
+        if loop is not None:
+            loop.close(inner)
     return inner
 
 
@@ -186,8 +190,9 @@ def repeat(
         )
     count = Tensor(n)
     start = [Tensor(value) for value in _as_list(inputs)]
-    inner = _trace_body(trace, body, start, infeed_queue)
-    return _result(as_tuple(trace.node("repeat", [count, *start], {"body": inner}, ())))
+    with training_loop(trace, n) as loop:
+        inner = _trace_body(trace, body, start, infeed_queue, loop)
+    return _result(loop.add(count, start, inner))
 
 
 def while_loop(

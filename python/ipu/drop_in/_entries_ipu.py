@@ -26,11 +26,12 @@ _LATER = (
     "horovod.popdist_strategy ipu_estimator ipu_multi_worker_strategy "
     "ipu_pipeline_estimator ipu_run_config ipu_session_run_hooks serving vertex_edsl "
     "data data.ops data.ops.dataset_ops dataset_extractor function eager "
-    "eager.backprop optimizers optimizers.cross_replica_optimizer "
-    "optimizers.gradient_accumulation_optimizer optimizers.map_gradient_optimizer "
-    "optimizers.sharded_optimizer cross_replica_optimizer map_gradient_optimizer "
-    "gradient_accumulation_optimizer sharded_optimizer ops.experimental "
-    "ops.experimental.popfloat_cast_to_gfloat keras.layer_replacement"
+    "eager.backprop ops.experimental ops.experimental.popfloat_cast_to_gfloat "
+    "keras.layer_replacement"
+).split()
+_OPTIMIZERS = (
+    "cross_replica_optimizer gradient_accumulation_optimizer map_gradient_optimizer "
+    "sharded_optimizer"
 ).split()
 # messages and ops that the port generates from definitions of its own
 _MESSAGES = (
@@ -77,15 +78,11 @@ IPU: dict[str, Entry] = {
             **_FIRST_PIPELINES,
         },
     ),
+    f"{_ROOT}.optimizers": Entry(("ipu.optimizers",), _REDUCTION),
     **{
-        path: Entry(later.sources, _REDUCTION)
-        for path, later in _later(
-            [
-                "optimizers",
-                "optimizers.gradient_accumulation_optimizer",
-                "gradient_accumulation_optimizer",
-            ]
-        ).items()
+        f"{_ROOT}.{place}{name}": Entry((f"ipu.optimizers.{name}",), _REDUCTION)
+        for place in ("", "optimizers.")
+        for name in _OPTIMIZERS
     },
     f"{_ROOT}.keras.model": Entry(
         (), renamed("ipu.drop_in.first_keras", "Model Sequential")

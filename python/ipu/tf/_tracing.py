@@ -65,6 +65,7 @@ class Build:
             is raised, unless the run has failed.
         variables: Those that the function created; weak.
         lookups: Reads of variables, while the function is traced.
+        checks: Called with the number of replicas of the compiled program.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Build:
         self.after: list[Callable[[], None]] = []
         self.variables: list[weakref.ref[Any]] = []
         self.lookups = Lookups()
+        self.checks: list[Callable[[int], None]] = []
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
 
@@ -282,6 +284,8 @@ def trace_program(
         device=None if device is None else device.core,
         verify=flags().enable_hlo_verifier,
     )
+    for check in build.checks:
+        check(program.replicas)
     if program.replicas > 1:
         logger.info(
             "Automatically replicating the TensorFlow model by a factor of %d.",

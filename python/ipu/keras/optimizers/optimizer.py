@@ -19,6 +19,7 @@ from ipu._placement import current_device, on_host
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers import schedules
+from ipu.keras.optimizers._aggregation import is_aggregated
 from ipu.keras.optimizers._slots import Slots
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.ops import cross_replica_ops
@@ -474,8 +475,9 @@ def _taken(gradients: list[Any], variables: list[Any]) -> dict[int, Tensor]:
 
 
 def _may_have_replicas() -> bool:
-    """Whether the program that is being traced may be replicated."""
-    return not on_host() and current_device().num_ipus > 1
+    """Whether the program that is being traced may be replicated, and nobody else
+    sees to the gradients of the replicas."""
+    return not on_host() and current_device().num_ipus > 1 and not is_aggregated()
 
 
 def _any_replica(rows: Tensor) -> Tensor:

@@ -358,22 +358,24 @@ def _staged_for(
     names: Sequence[str],
     where: str,
 ) -> None:
+    from ipu._training_loop import training_loop
+
     state = LoopState(names, _values(get, names), where)
     trace = _core.open_trace()
     assert trace is not None
     count = Tensor(items.length)
     start = [Tensor(0), *state.tensors]
     with watched_stores("loop", where):
-        with block(trace) as inner:
+        with training_loop(trace, items.length) as loop, block(trace) as inner:
             index, *values = [trace.parameter(_type(t), inner) for t in start]
             put(state.open(inner, values))
             body(items.item(index))
             after = _values(get, names)
             ends = [index + 1, *state.next(after)]
             add_results(trace, inner, [*ends, *state.arrays(inner, after)])
+            loop.close(inner)
         start += state.initial_arrays()
-        results = as_tuple(trace.node("repeat", [count, *start], {"body": inner}, ()))
-        put(state.final(results[1:]))
+        put(state.final(loop.add(count, start, inner)[1:]))
 
 
 def _staged_search(

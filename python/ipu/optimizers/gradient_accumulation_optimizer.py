@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""One update for several mini-batches: ``ipu.optimizers``' accumulating ones.
+
+They are used in the body of a loop of mini-batches. Instead of
+``repeat(trips) { body; update }`` the device runs ``repeat(trips / n) { n times body;
+update }``: sums of gradients begin with zeros in each group of n turns, and a program
+ends behind an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu._errors import FailedPreconditionError
+from ipu._training_loop import Update, accumulate_here
+from ipu.gradient_accumulation import GradientAccumulationReductionMethod
+from ipu.keras.optimizers import SGD
+from ipu.optimizers._wrapper import IpuOptimizer, Pair
+from ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
+from ipu.tf._tracing import current_build
+
+__all__ = [
+    "CrossReplicaGradientAccumulationOptimizer",
+    "CrossReplicaGradientAccumulationOptimizerV2",
+    "GradientAccumulationOptimizer",
+    "GradientAccumulationOptimizerV2",
+]
+
+
+class _Accumulating(IpuOptimizer):
+    """Collects the gradients of ``num_mini_batches`` turns of a loop.
+
+    Attributes:
+        _method: How they become one.
+        _dtype: Of the accumulators.
+    """
+
+    _method = GradientAccumulationReductionMethod.SUM
+    _dtype: Any = None
+
+    def __init__(self, opt: Any, num_mini_batches: int, name: str) -> None:
+        super().__init__(opt, name)
+        if (
+            isinstance(num_mini_batches, bool)
+            or not isinstance(num_mini_batches, int)
+            or num_mini_batches < 1
+        ):
+            raise ValueError(
+                "num_mini_batches must be a positive number. Received: "
+                f"{num_mini_batches!r}."
+            )
+        self._num_mini_batches = num_mini_batches
+
+    def _apply(self, pairs: Sequence[Pair], global_step: Any) -> Any:
+        def update(accumulated: Sequence[Pair]) -> None:
+            without = [pair for pair in pairs if pair[0] is None]
+            IpuOptimizer._apply(self, [*accumulated, *without], global_step)
+
+        return accumulate_here(
+            Update(self._num_mini_batches, pairs, self._method, self._dtype, update)
+        )
+
+
+class GradientAccumulationOptimizerV2(_Accumulating):
+    """An optimizer that is given the gradients of several turns of a loop at once.
+
+    Args:
+        opt: The optimizer.
+        num_mini_batches: Turns of an update; the loop's number of iterations, which is
+            a Python int, must be a multiple.
+        offload_weight_update_variables: Accepted without effect: what only the update
+            uses would lie in remote memory on the hardware.
+        replicated_optimizer_state_sharding: Accepted without effect, likewise.
+        dtype: Of the accumulators, and of the gradients that ``opt`` is given: None for
+            the variable's, a dtype, or ``callable(variable) -> dtype``.
+        reduction_method: How the gradients become one: a
+            ``GradientAccumulationReductionMethod`` or its name.
+        name: A name.
+
+    Raises:
+        ValueError: ``num_mini_batches`` is no positive number, or no such method.
+        FailedPreconditionError: When gradients are applied: outside of such a loop,
+            twice in it, or in one whose number of iterations is no multiple.
+
+    Example:
+        >>> from ipu import keras, loops, tf
+        >>> v = tf.Variable(0.0)
+        >>> opt = GradientAccumulationOptimizerV2(keras.optimizers.SGD(1.0), 4)
+        >>> def body(x):
+        ...     opt.minimize(-x * v, var_list=[v])
+        ...     return x + 1.0
+        >>> @tf.function(jit_compile=True)
+        ... def train():
+        ...     return loops.repeat(8, body, [tf.constant(1.0)])
+        >>> _ = train()
+        >>> float(v)  # 1 + 2 + 3 + 4, then 5 + 6 + 7 + 8
+        36.0
+
+    Source: ``ipu.optimizers.GradientAccumulationOptimizerV2``.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        num_mini_batches: int,
+        offload_weight_update_variables: bool | None = None,
+        replicated_optimizer_state_sharding: bool = False,
+        dtype: Any = None,
+        reduction_method: Any = GradientAccumulationReductionMethod.SUM,
+        name: str = "GradientAccumulationOptimizerV2",
+    ) -> None:
+        del offload_weight_update_variables, replicated_optimizer_state_sharding
+        super().__init__(opt, num_mini_batches, name)
+        self._dtype = dtype
+        self._method = GradientAccumulationReductionMethod.parse(reduction_method)
+
+
+class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV2):
+    """One whose accumulated gradients are averaged over the replicas, once an update.
+
+    Args:
+        opt: The optimizer.
+        num_mini_batches: As of :class:`GradientAccumulationOptimizerV2`, like all that
+            follow.
+        offload_weight_update_variables: Accepted without effect.
+        replicated_optimizer_state_sharding: Accepted without effect.
+        dtype: Of the accumulators.
+        reduction_method: How the gradients become one.
+        name: A name.
+
+    Source: ``ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2``.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        num_mini_batches: int,
+        offload_weight_update_variables: bool | None = None,
+        replicated_optimizer_state_sharding: bool = False,
+        dtype: Any = None,
+        reduction_method: Any = GradientAccumulationReductionMethod.SUM,
+        name: str = "CrossReplicaGradientAccumulationOptimizerV2",
+    ) -> None:
+        super().__init__(
+            CrossReplicaOptimizer(opt),
+            num_mini_batches,
+            offload_weight_update_variables,
+            replicated_optimizer_state_sharding,
+            dtype,
+            reduction_method,
+            name,
+        )
+
+
+class GradientAccumulationOptimizer(_Accumulating):
+    """The first form: the sum of gradients, for gradient descent alone.
+
+    Args:
+        opt: Gradient descent, with momentum or without.
+        num_mini_batches: Turns of an update, as of
+            :class:`GradientAccumulationOptimizerV2`.
+        verify_usage: Whether another ``opt`` is refused.
+        name: A name.
+
+    Raises:
+        ValueError: ``num_mini_batches`` is no positive number.
+        FailedPreconditionError: When gradients are applied: as of
+            :class:`GradientAccumulationOptimizerV2`, or ``opt`` is something else. When
+            compiled: the program is replicated and ``opt`` has momentum.
+
+    Source: ``ipu.optimizers.GradientAccumulationOptimizer``.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        num_mini_batches: int,
+        verify_usage: bool = True,
+        name: str = "GradientAccumulationOptimizer",
+    ) -> None:
+        super().__init__(opt, num_mini_batches, name)
+        self._verify_usage = verify_usage
+
+    def _apply(self, pairs: Sequence[Pair], global_step: Any) -> Any:
+        reduces = isinstance(self._opt, CrossReplicaOptimizer)
+        inner = self._opt._opt if reduces else self._opt
+        if self._verify_usage and not isinstance(inner, SGD):
+            raise FailedPreconditionError(
+                f"{type(self).__name__} serves GradientDescentOptimizer and "
+                f"MomentumOptimizer only, but wraps {type(inner).__name__}. Use "
+                f"{type(self).__name__}V2."
+            )
+        if not reduces and bool(getattr(inner, "momentum", False)):
+            current_build().checks.append(_refuse_replicas)
+        return super()._apply(pairs, global_step)
+
+
+def _refuse_replicas(replicas: int) -> None:
+    if replicas > 1:
+        raise FailedPreconditionError(
+            "GradientAccumulationOptimizer with momentum is used in a program of "
+            f"{replicas} replicas. Use CrossReplicaGradientAccumulationOptimizer."
+        )
+
+
+class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
+    """The first form, averaged over the replicas, once an update.
+
+    Args:
+        opt: Gradient descent, with momentum or without.
+        num_mini_batches: Turns of an update.
+        verify_usage: Whether another ``opt`` is refused.
+        name: A name.
+
+    Source: ``ipu.optimizers.CrossReplicaGradientAccumulationOptimizer``.
+    """
+
+    def __init__(
+        self,
+        opt: Any,
+        num_mini_batches: int,
+        verify_usage: bool = True,
+        name: str = "CrossReplicaGradientAccumulationOptimizer",
+    ) -> None:
+        super().__init__(
+            CrossReplicaOptimizer(opt), num_mini_batches, verify_usage, name
+        )

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: MIT
+"""Programs that are replicated to fill their device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import (
+    config,
+    cross_replica_ops,
+    keras,
+    loops,
+    optimizers,
+    replication_ops,
+    tf,
+)
+from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
+from ipu.ipu_strategy import IPUStrategy
+from ipu.ops.pipelining_ops import OptimizerFunctionOutput, PipelineSchedule, pipeline
+from ipu.tf import errors
+
+THREADS = (1, 2, 3, 8)
+
+
+@pytest.fixture(autouse=True)
+def _one_ipu_again() -> Iterator[None]:
+    threads = ipu.num_threads()
+    yield
+    ipu.set_num_threads(threads)
+    attach(1)
+
+
+def attach(ipus: int) -> None:
+    options = config.IPUConfig()
+    options.auto_select_ipus = ipus
+    options.configure_ipu_system()
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return tf.function(function, jit_compile=True)
+
+
+def numbers(count: int) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(np.arange(count, dtype=np.float32))
+
+
+def fed(dataset: Any) -> IPUInfeedQueue:
+    queue = IPUInfeedQueue(dataset)
+    _ = queue.initializer
+    return queue
+
+
+# --- queues ---------------------------------------------------------------------------
+
+
+def test_elements_go_round_the_replicas() -> None:
+    attach(2)
+    queue, out = fed(numbers(40)), IPUOutfeedQueue()
+
+    @compiled
+    def run() -> Any:
+        return loops.repeat(3, lambda x: out.enqueue({"x": x}), [], queue)
+
+    run()
+    np.testing.assert_array_equal(out.dequeue()["x"], [[0, 1], [2, 3], [4, 5]])
+    assert out.dequeue()["x"].shape == (0, 2)
+    run()
+    np.testing.assert_array_equal([e["x"] for e in out], [[6, 7], [8, 9], [10, 11]])
+
+
+def test_the_last_value_of_each_replica() -> None:
+    attach(4)
+    queue, out = fed(numbers(40)), IPUOutfeedQueue(IPUOutfeedMode.LAST)
+    run = compiled(lambda: loops.repeat(2, lambda x: out.enqueue(x), [], queue))
+    run()
+    np.testing.assert_array_equal(out.dequeue(), [4, 5, 6, 7])
+    with pytest.raises(errors.FailedPreconditionError):
+        out.dequeue()
+
+
+def test_one_replica_has_no_axis() -> None:
+    attach(1)
+    queue, out = fed(numbers(4)), IPUOutfeedQueue()
+    compiled(lambda: loops.repeat(2, lambda x: out.enqueue(x), [], queue))()
+    np.testing.assert_array_equal(out.dequeue(), [0, 1])
+
+
+def test_data_that_end_between_the_replicas() -> None:
+    attach(2)
+    queue, out = fed(numbers(5)), IPUOutfeedQueue()
+    total = tf.Variable(0.0)
+
+    def body(x: Any) -> None:
+        out.enqueue(x)
+        total.assign_add(x)
+
+    run = compiled(lambda: loops.repeat(3, body, [], queue))
+    with pytest.raises(errors.OutOfRangeError, match="out of range"):
+        run()
+    np.testing.assert_array_equal(out.dequeue(), [[0, 1], [2, 3]])
+    assert float(total) == 6.0  # of the third step replica 0 did what it could
+    _ = queue.deleter
+    _ = queue.initializer
+    two = compiled(lambda: loops.repeat(2, lambda x: out.enqueue(x), [], queue))
+    two()
+    np.testing.assert_array_equal(out.dequeue(), [[0, 1], [2, 3]])
+
+
+def test_an_infeed_has_one_replication_factor() -> None:
+    attach(2)
+    queue, out = fed(numbers(100)), IPUOutfeedQueue()
+    compiled(lambda: loops.repeat(2, lambda x: out.enqueue(x), [], queue))()
+    other = IPUOutfeedQueue()
+
+    @compiled
+    def pipelined() -> Any:
+        return pipeline(
+            [lambda x: x + 1.0, lambda x: x * 2.0],
+            gradient_accumulation_count=2,
+            infeed_queue=queue,
+            outfeed_queue=other,
+        )
+
+    with pytest.raises(errors.FailedPreconditionError, match="can not be shared"):
+        pipelined()
+
+
+# --- what replicas have of their own --------------------------------------------------
+
+
+def test_replicas_have_numbers_and_results_are_of_number_0() -> None:
+    attach(4)
+    out = IPUOutfeedQueue()
+    mine = tf.Variable(10)
+
+    @compiled
+    def run() -> Any:
+        index = replication_ops.replication_index()
+        out.enqueue(index)
+        mine.assign_add(index + 1)
+        return index, mine.value()
+
+    for turn in (1, 2):
+        assert [int(t) for t in run()] == [0, 10 + turn]
+        np.testing.assert_array_equal(out.dequeue(), [[0, 1, 2, 3]])
+    assert int(mine) == 12
+    both = compiled(lambda: cross_replica_ops.cross_replica_sum(mine))
+    assert int(both()) == 4 * 12  # another program finds the values of replica 0
+
+
+def test_random_numbers_differ_between_replicas_alone() -> None:
+    def draws(ipus: int, threads: int) -> Any:
+        attach(ipus)
+        ipu.set_num_threads(threads)
+        tf.random.set_seed(3)
+        out = IPUOutfeedQueue()
+
+        def body() -> None:
+            out.enqueue(tf.random.uniform([5]))
+
+        compiled(lambda: loops.repeat(4, body, []))()
+        return np.asarray(out.dequeue())
+
+    many = draws(4, 1)
+    assert many.shape == (4, 4, 5)
+    assert len({row.tobytes() for row in many.reshape(16, 5)}) == 16
+    np.testing.assert_array_equal(many[:, 0], draws(1, 1))
+    for threads in THREADS:
+        np.testing.assert_array_equal(many, draws(4, threads))
+
+
+# --- where they meet ------------------------------------------------------------------
+
+
+def over_replicas(ipus: int, function: Callable[[Any], Any]) -> Any:
+    """What the replicas get for their elements 1, 2, 3, ..."""
+    attach(ipus)
+    queue, out = fed(numbers(20).skip(1)), IPUOutfeedQueue()
+    compiled(lambda: loops.repeat(1, lambda x: out.enqueue(function(x)), [], queue))()
+    return np.asarray(out.dequeue())[0].tolist()
+
+
+def test_sums_and_means() -> None:
+    total, mean = (
+        cross_replica_ops.cross_replica_sum,
+        cross_replica_ops.cross_replica_mean,
+    )
+    assert over_replicas(4, total) == [10, 10, 10, 10]
+    assert over_replicas(4, mean) == [2.5, 2.5, 2.5, 2.5]
+    assert over_replicas(4, lambda x: total(x, 2)) == [3, 3, 7, 7]
+    assert over_replicas(4, lambda x: mean(x, replica_group_size=1)) == [1, 2, 3, 4]
+    assert over_replicas(4, lambda x: total(tf.cast(x, "int32"))) == [10] * 4
+    assert over_replicas(2, lambda x: total(tf.constant(2.0))) == [4, 4]
+    with pytest.raises(errors.InvalidArgumentError, match="does not divide the 4"):
+        over_replicas(4, lambda x: total(x, 3))
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises(ValueError, match="replica_group_size"):
+            total(1.0, bad)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="floating-point"):
+        mean(tf.constant(1))
+    assert cross_replica_ops.assume_equal_across_replicas({"a": 1}) == {"a": 1}
+
+
+def test_the_gradient_of_a_sum_is_the_sum_of_the_gradients() -> None:
+    def gradient(x: Any) -> Any:
+        y = x * cross_replica_ops.cross_replica_sum(x * x)
+        return tf.gradients(y, [x])[0]
+
+    # y_r = x_r S with S = 14 in all: d(sum of all y) / dx_r = S + 2 x_r (x_1 + ...)
+    assert over_replicas(2, gradient) == [5 + 2 * 1 * 3, 5 + 2 * 2 * 3]
+
+
+def test_the_strategy_reduces_in_device_code() -> None:
+    strategy = IPUStrategy()
+    assert over_replicas(2, lambda x: strategy.reduce("SUM", x)) == [3, 3]
+    assert over_replicas(2, lambda x: strategy.reduce("mean", x)) == [1.5, 1.5]
+    assert strategy.reduce("sum", 5.0) == 5.0
+    with pytest.raises(ValueError):
+        over_replicas(2, lambda x: strategy.reduce("max", x))
+
+
+# --- training -------------------------------------------------------------------------
+
+
+def test_what_optimizers_get_of_several_replicas() -> None:
+    """Gradients 12 and 4: CrossReplicaOptimizer passes 8, Keras in a strategy 16."""
+
+    def change(opt: Any, in_strategy: bool) -> float:
+        attach(2)
+        queue = fed(tf.data.Dataset.from_tensor_slices(np.array([12.0, 4.0], "f4")))
+        strategy = IPUStrategy()
+        with strategy.scope():
+            v = tf.Variable(0.0)
+
+            def body(x: Any) -> None:
+                opt.apply_gradients([(x, v)])
+
+            run = compiled(lambda: loops.repeat(1, body, [], queue))
+            strategy.run(run) if in_strategy else None
+        if not in_strategy:
+            run()
+        return -float(v)
+
+    def sgd() -> Any:
+        return keras.optimizers.SGD(1.0)
+
+    assert change(optimizers.CrossReplicaOptimizer(sgd()), False) == 8
+    assert change(optimizers.CrossReplicaOptimizer(sgd()), True) == 8
+    assert change(sgd(), True) == 16
+    mean = optimizers.CrossReplicaGradientAccumulationOptimizerV2
+    assert change(mean(sgd(), 1), False) == 8
+
+
+BATCH = 4
+
+
+def make_weights() -> list[Any]:
+    rng = np.random.default_rng(3)
+    shapes = [(6, 8), (8,), (8, 3)]
+    return [tf.Variable(rng.normal(size=s, scale=0.4).astype("f4")) for s in shapes]
+
+
+def first_layer(weights: Sequence[Any], x: Any) -> Any:
+    return tf.tanh(x @ weights[0] + weights[1])
+
+
+def loss_of(weights: Sequence[Any], hidden: Any, y: Any) -> Any:
+    return tf.reduce_mean((hidden @ weights[2] - y) ** 2)
+
+
+def batches() -> tf.data.Dataset:
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(96, BATCH, 6)).astype("f4")
+    y = rng.normal(size=(96, BATCH, 3)).astype("f4")
+    return tf.data.Dataset.from_tensor_slices((x, y))
+
+
+def one_by_one(replicas: int, micro_batches: int, updates: int) -> list[Any]:
+    """On one IPU, without any loop of the device: the replicas' batches one after the
+    other, each replica's gradients summed up over its micro-batches, then averaged in
+    the order of the replicas."""
+    attach(1)
+    weights = make_weights()
+
+    @compiled
+    def gradients(x: Any, y: Any) -> Any:
+        return tf.gradients(loss_of(weights, first_layer(weights, x), y), weights)
+
+    data = iter([(np.asarray(x), np.asarray(y)) for x, y in batches()])
+    for _ in range(updates):
+        sums = [[np.zeros(w.shape, "f4")] * replicas for w in weights]
+        for _ in range(micro_batches):
+            for r in range(replicas):
+                for of_weight, gradient in zip(
+                    sums, gradients(*next(data)), strict=True
+                ):
+                    of_weight[r] = of_weight[r] + np.asarray(gradient)
+        for weight, of_weight in zip(weights, sums, strict=True):
+            total = of_weight[0]
+            for other in of_weight[1:]:
+                total = total + other
+            mean = total / np.float32(replicas)
+            weight.assign(weight.numpy() - np.float32(0.1) * mean)
+    return [w.numpy() for w in weights]
+
+
+def replicated_training(
+    replicas: int, micro_batches: int, updates: int, threads: int
+) -> tuple[list[Any], Any]:
+    attach(replicas)
+    ipu.set_num_threads(threads)
+    weights = make_weights()
+    queue, out = fed(batches()), IPUOutfeedQueue()
+    sgd = keras.optimizers.SGD(0.1)
+    opt = optimizers.CrossReplicaGradientAccumulationOptimizerV2(sgd, micro_batches)
+
+    def body(x: Any, y: Any) -> None:
+        loss = loss_of(weights, first_layer(weights, x), y)
+        opt.minimize(loss, var_list=weights)
+        out.enqueue(loss)
+
+    compiled(lambda: loops.repeat(micro_batches * updates, body, [], queue))()
+    return [w.numpy() for w in weights], np.asarray(out.dequeue())
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 4, 8])
+def test_a_replicated_loop_has_the_bits_of_a_plain_one(replicas: int) -> None:
+    wanted = one_by_one(replicas, 3, 2)
+    for threads in THREADS:
+        weights, losses = replicated_training(replicas, 3, 2, threads)
+        assert losses.shape == ((6,) if replicas == 1 else (6, replicas))
+        for got, want in zip(weights, wanted, strict=True):
+            np.testing.assert_array_equal(got, want, strict=True)
+
+
+def replicated_pipeline(
+    schedule: PipelineSchedule, accumulate_outfeed: bool, threads: int
+) -> tuple[list[Any], Any]:
+    attach(4)
+    ipu.set_num_threads(threads)
+    weights = make_weights()
+    queue, out = fed(batches()), IPUOutfeedQueue()
+
+    def optimizer_function(loss: Any) -> Any:
+        opt = optimizers.CrossReplicaOptimizer(keras.optimizers.SGD(0.1))
+        more = {"var_list": weights}
+        return OptimizerFunctionOutput(opt, loss, compute_gradients_kwargs=more)
+
+    @compiled
+    def run() -> Any:
+        return pipeline(
+            [
+                lambda x, y: (first_layer(weights, x), y),
+                lambda h, y: loss_of(weights, h, y),
+            ],
+            gradient_accumulation_count=8,
+            repeat_count=3,
+            infeed_queue=queue,
+            outfeed_queue=out,
+            optimizer_function=optimizer_function,
+            pipeline_schedule=schedule,
+            accumulate_outfeed=accumulate_outfeed,
+        )
+
+    run()
+    return [w.numpy() for w in weights], np.asarray(out.dequeue()[0])
+
+
+@pytest.mark.parametrize("accumulate_outfeed", [False, True])
+@pytest.mark.parametrize("schedule", list(PipelineSchedule)[:3])
+def test_a_replicated_pipeline_has_the_bits_of_a_plain_loop(
+    schedule: PipelineSchedule, accumulate_outfeed: bool
+) -> None:
+    """Two replicas of two stages, 8 micro-batches, 3 updates: 48 elements."""
+    wanted = one_by_one(2, 8, 3)
+    shown = []
+    for threads in (1, 3):
+        weights, losses = replicated_pipeline(schedule, accumulate_outfeed, threads)
+        assert losses.shape == ((3, 2) if accumulate_outfeed else (24, 2))
+        shown.append(losses)
+        for got, want in zip(weights, wanted, strict=True):
+            np.testing.assert_array_equal(got, want, strict=True)
+    np.testing.assert_array_equal(shown[0], shown[1])
+
+
+def test_the_factor_is_that_of_the_program() -> None:
+    attach(4)
+    queue, out = fed(numbers(100)), IPUOutfeedQueue()
+
+    @compiled
+    def pipelined(devices: Sequence[int]) -> Any:
+        return pipeline(
+            [lambda x: x + 1.0, lambda x: x * 2.0, lambda x: x - 1.0][: len(devices)],
+            gradient_accumulation_count=6,
+            infeed_queue=queue,
+            outfeed_queue=out,
+            device_mapping=list(devices),
+        )
+
+    pipelined((0, 1, 2))
+    assert out.dequeue().shape == (6,)  # three IPUs count as four
+    attach(6)
+    queue, out = fed(numbers(100)), IPUOutfeedQueue()
+    with pytest.raises(errors.InternalError, match="needs to divide the number of"):
+        pipelined((0, 1, 2))
+    attach(2)
+    queue, out = fed(numbers(100)), IPUOutfeedQueue()
+    with pytest.raises(errors.FailedPreconditionError, match="auto_select_ipus = 4"):
+        pipelined((0, 1, 2))
