@@ -188,19 +188,20 @@ def check_queues(infeed_queue: Any, outfeed_queue: Any) -> None:
             )
 
 
-def check_stage_options(name: str, value: Any, stages: int) -> None:
+def check_stage_options(stages: int, **options: Any) -> None:
     """Refuse options of stages that are not a list of one for each."""
-    if value is None:
-        return
-    said = f"{name} must be a list or a tuple of PipelineStageOptions objects"
-    if not isinstance(value, (list, tuple)):
-        raise TypeError(f"{said}. Received: {value!r}.")
-    if len(value) != stages:
-        raise ValueError(
-            f"{said}, one for each of the {stages} stages. Received {len(value)}."
-        )
-    for one in value:
-        check_options(name, one)
+    for name, value in options.items():
+        if value is None:
+            continue
+        said = f"{name} must be a list or a tuple of PipelineStageOptions objects"
+        if not isinstance(value, (list, tuple)):
+            raise TypeError(f"{said}. Received: {value!r}.")
+        if len(value) != stages:
+            raise ValueError(
+                f"{said}, one for each of the {stages} stages. Received {len(value)}."
+            )
+        for one in value:
+            check_options(name, one)
 
 
 def check_options(name: str, value: Any) -> None:
@@ -224,8 +225,12 @@ def check_offloading(
         )
 
 
-def check_mapping(schedule: PipelineSchedule, stages: Sequence[Stage]) -> None:
+def check_mapping(
+    schedule: PipelineSchedule, stages: Sequence[Stage], optimizer_function: Any
+) -> None:
     """Refuse to train several stages on one IPU where the schedule does not."""
+    if optimizer_function is None:
+        return
     positions: dict[int, set[int]] = {}
     for stage in stages:
         positions.setdefault(stage.device, set()).add(stage.position)

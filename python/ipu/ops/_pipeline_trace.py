@@ -39,6 +39,22 @@ class Options(NamedTuple):
     offload_weights: bool
 
 
+class _MicroBatch(NamedTuple):
+    """What a micro-batch leaves for the update, as numbers of what is carried.
+
+    Attributes:
+        output: What the optimizer function returned.
+        outfed: Sums for the outfeed.
+        sums: For each variable its accumulated gradient; None: it has none.
+        captured: Captured gradients, and their structure.
+    """
+
+    output: OptimizerFunctionOutput | None
+    outfed: list[int]
+    sums: list[tuple[int | None, Any]]
+    captured: tuple[list[int], Any] | None
+
+
 class TracedPipeline:
     """One pipeline, while it is traced.
 
@@ -68,53 +84,62 @@ class TracedPipeline:
     def run(self) -> None:
         """Trace one execution: the micro-batches, then the update."""
         batches = MicroBatches(self._trace, self._count)
-        tape = tf.GradientTape()
-        sums: list[tuple[int | None, Any]] = []
-        pending: list[int] = []
-        captured: tuple[list[int], Any] | None = None
-        output: OptimizerFunctionOutput | None = None
-        structure: Any = None
         with batches.open():
-            with tape:
-                results, structure = self._forward()
-                if self._options.optimizer_function is not None:
-                    with at_stage(self._trace, self._last_stage()):
-                        output = _checked_output(
-                            self._options.optimizer_function(*results)
-                        )
-            self._check_captures(batches.body)
-            loss = None if output is None else Tensor(output.loss)
-            outfed = self._outfed(results, structure, loss)
-            if outfed is not None and self._options.accumulate_outfeed:
-                pending = self._accumulated(batches, nest.flatten(outfed))
-            elif outfed is not None:
-                with at_stage(self._trace, self._last_stage()):
-                    self._options.outfeed_queue.enqueue(outfed)
-            if output is not None:
-                after = self._trace.last_node()
-                sums = self._backward(batches, output, tape.watched_variables())
-                captured = self._captured(batches, output)
-                self._trace.mark_backward(after)
+            micro_batch = self._micro_batch(batches)
         finals = batches.finish(self._attrs)
-        if output is not None:
-            # its variables live as long as the program
-            current_build().notes["pipeline"] = output.opt
-            pairs = [(None if i is None else finals[i], v) for i, v in sums]
-            keywords = dict(output.apply_gradients_kwargs)
-            if captured is not None:
-                numbers, structure = captured
-                found = nest.pack_sequence_as(structure, [finals[n] for n in numbers])
-                if output.captured_gradient_outfeed is not None:
-                    output.captured_gradient_outfeed.enqueue(found)
-                if getattr(output.opt, "supports_captured_grads", False):
-                    keywords["captured_grads"] = found
-            output.opt.apply_gradients(pairs, *output.apply_gradients_args, **keywords)
-            self._offload(output.opt, [variable for _, variable in sums])
-        if pending:
-            values = [finals[number] for number in pending]
+        if micro_batch.output is not None:
+            self._update(micro_batch.output, micro_batch, finals)
+        if micro_batch.outfed:
+            values = [finals[number] for number in micro_batch.outfed]
             self._options.outfeed_queue.enqueue(
                 values[0] if self._options.outfeed_loss else values
             )
+
+    def _micro_batch(self, batches: MicroBatches) -> _MicroBatch:
+        """Forward through the stages, and back."""
+        output: OptimizerFunctionOutput | None = None
+        with tf.GradientTape() as tape:
+            results, structure = self._forward()
+            if self._options.optimizer_function is not None:
+                with at_stage(self._trace, self._last_stage()):
+                    returned = self._options.optimizer_function(*results)
+                output = _checked_output(returned)
+        self._check_captures(batches.body)
+        outfed = self._outfed(results, structure, output)
+        numbers: list[int] = []
+        if outfed is not None and self._options.accumulate_outfeed:
+            numbers = self._accumulated(batches, nest.flatten(outfed))
+        elif outfed is not None:
+            with at_stage(self._trace, self._last_stage()):
+                self._options.outfeed_queue.enqueue(outfed)
+        if output is None:
+            return _MicroBatch(None, numbers, [], None)
+        after = self._trace.last_node()
+        sums = self._backward(batches, output, tape.watched_variables())
+        captured = self._captured(batches, output)
+        self._trace.mark_backward(after)
+        return _MicroBatch(output, numbers, sums, captured)
+
+    def _update(
+        self,
+        output: OptimizerFunctionOutput,
+        micro_batch: _MicroBatch,
+        finals: Sequence[Tensor],
+    ) -> None:
+        """Change the variables, with what the micro-batches have carried."""
+        # the optimizer's variables live as long as the program
+        current_build().notes["pipeline"] = output.opt
+        keywords = dict(output.apply_gradients_kwargs)
+        if micro_batch.captured is not None:
+            numbers, structure = micro_batch.captured
+            found = nest.pack_sequence_as(structure, [finals[n] for n in numbers])
+            if output.captured_gradient_outfeed is not None:
+                output.captured_gradient_outfeed.enqueue(found)
+            if getattr(output.opt, "supports_captured_grads", False):
+                keywords["captured_grads"] = found
+        pairs = [(None if i is None else finals[i], v) for i, v in micro_batch.sums]
+        output.opt.apply_gradients(pairs, *output.apply_gradients_args, **keywords)
+        self._offload(output.opt, [variable for _, variable in micro_batch.sums])
 
     def _check_captures(self, body: int) -> None:
         found = self._trace.captures(body, self._options.inputs)
@@ -172,11 +197,14 @@ class TracedPipeline:
     # --- the outfeed -----------------------------------------------------------------
 
     def _outfed(
-        self, results: Sequence[Tensor], structure: Any, loss: Tensor | None
+        self,
+        results: Sequence[Tensor],
+        structure: Any,
+        output: OptimizerFunctionOutput | None,
     ) -> Any:
         """What is enqueued; None for nothing."""
-        if self._options.outfeed_loss:
-            return loss
+        if self._options.outfeed_loss and output is not None:
+            return Tensor(output.loss)
         if not results:
             return None
         kept = list(results)

@@ -256,40 +256,37 @@ def pipeline(
         )
     if continuous_weight_updates:
         raise NotImplementedError("continuous_weight_updates=True is not supported.")
-    mode = arguments.recomputation_of(recomputation_mode)
-    arguments.check_queues(infeed_queue, outfeed_queue)
     if optimizer_function is not None and not callable(optimizer_function):
         raise TypeError(
             f"optimizer_function must be callable. Received: {optimizer_function!r}."
         )
-    for option, value in (
-        (
-            "forward_propagation_stages_poplar_options",
-            forward_propagation_stages_poplar_options,
+    mode = arguments.recomputation_of(recomputation_mode)
+    method = arguments.method_of(
+        reduction_method, optimizer_function, batch_serialization_iterations
+    )
+    arguments.check_queues(infeed_queue, outfeed_queue)
+    arguments.check_stage_options(
+        len(computational_stages),
+        forward_propagation_stages_poplar_options=(
+            forward_propagation_stages_poplar_options
         ),
-        (
-            "backward_propagation_stages_poplar_options",
-            backward_propagation_stages_poplar_options,
+        backward_propagation_stages_poplar_options=(
+            backward_propagation_stages_poplar_options
         ),
-    ):
-        arguments.check_stage_options(option, value, len(computational_stages))
+    )
     arguments.check_options(
         "weight_update_poplar_options", weight_update_poplar_options
     )
     arguments.check_offloading(
         offload_weight_update_variables, replicated_optimizer_state_sharding
     )
-    if optimizer_function is not None:
-        arguments.check_mapping(schedule, stages)
+    arguments.check_mapping(schedule, stages, optimizer_function)
     arguments.check_outfeed(
         outfeed_queue,
         optimizer_function,
         outfeed_loss,
         accumulate_outfeed,
         outfeed_mask,
-    )
-    method = arguments.method_of(
-        reduction_method, optimizer_function, batch_serialization_iterations
     )
     build = current_build()
     if "pipeline" in build.notes:
