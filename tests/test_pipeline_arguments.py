@@ -177,6 +177,48 @@ def test_concurrent_stages_train() -> None:
     assert [float(u), float(v)] == [2.0 - 10.5, 3.0 - 10.5]
 
 
+def test_concurrent_stages_train_what_both_of_them_use() -> None:
+    attach(4)
+    u, v, w = tf.Variable(2.0), tf.Variable(3.0), tf.Variable(1.0)
+    opt = keras.optimizers.SGD(0.5)
+    run(
+        [
+            lambda x: x * w,
+            [lambda h: tf.sin(h) * u, lambda h: (h * v, h)],
+            lambda a, b, h: a + b + h,
+        ],
+        6,
+        device_mapping=[0, [1, 2], 3],
+        optimizer_function=lambda y: OptimizerFunctionOutput(
+            opt, y, variables=[u, v, w]
+        ),
+    )
+    x = np.arange(1.0, 7.0)
+    assert float(u) == pytest.approx(2.0 - 0.5 * np.sin(x).sum(), rel=1e-6)
+    assert float(v) == 3.0 - 0.5 * x.sum()
+    back = (x * (2.0 * np.cos(x) + 3.0 + 1.0)).sum()
+    assert float(w) == pytest.approx(1.0 - 0.5 * back, rel=1e-6)
+
+
+def test_concurrent_stages_do_not_see_each_other() -> None:
+    attach(4)
+    seen: list[Any] = []
+
+    def one(x: Any) -> Any:
+        seen.append(x * 2.0)
+        return x
+
+    with pytest.raises(
+        errors.InvalidArgumentError,
+        match="stage 2 uses a tensor of stage 1, which does not run before it",
+    ):
+        run(
+            [lambda x: x, [one, lambda x: x + seen[-1]], lambda a, b: a + b],
+            3,
+            device_mapping=[0, [1, 2], 3],
+        )
+
+
 # --- training -------------------------------------------------------------------------
 
 

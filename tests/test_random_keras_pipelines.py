@@ -120,7 +120,7 @@ def train(seed: int, pipeline: dict[str, Any] | None) -> tuple[Any, ...] | None:
             refusals = (
                 "an input can only be used by pipeline stages on the same IPU",
                 "The pipelining schedule",
-                "it comes first",
+                "which does not run before it",
             )
             assert any(words in str(error) for words in refusals), error
             return None

@@ -95,6 +95,19 @@ window_gradient(const ipu__walk *w, ipu_value gradient)
     return is_window ? node : NULL;
 }
 
+/* The node whose placement the sum of two gradients of `value` gets. What comes from two
+ * stages of a pipeline meets where the value was made, which is behind both: concurrent
+ * stages have no order, and none can wait for the other. */
+static ipu_node
+place_of_sum(const ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradient)
+{
+    const ipu_node_data *a = ipu_producer_of(w->graph, w->grads[value.index]);
+    const ipu_node_data *b = ipu_producer_of(w->graph, gradient);
+    ipu_node producer = ipu_value_of(w->graph, value)->producer;
+    bool is_of_two = a != NULL && b != NULL && a->placement.stage != b->placement.stage;
+    return is_of_two && ipu_is_node(producer) ? producer : like;
+}
+
 ipu_status
 ipu__walk_accumulate(ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradient)
 {
@@ -103,6 +116,7 @@ ipu__walk_accumulate(ipu__walk *w, ipu_node like, ipu_value value, ipu_value gra
         *slot = gradient;
         return IPU_OK;
     }
+    like = place_of_sum(w, like, value, gradient);
     const ipu_node_data *window = window_gradient(w, gradient);
     if (window != NULL) { /* it is added in place; its zeros are for prune */
         ipu_value inputs[2 + IPU_MAX_RANK];

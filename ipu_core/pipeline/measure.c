@@ -51,9 +51,10 @@ ipu_schedule_slots(ipu_ctx *ctx, const ipu_schedule *schedule, ipu_routine write
         if (read[m] <= written[m] || read[m] == UINT32_MAX) {
             ipu_free(ctx, written, 2 * sizeof(uint32_t) * count);
             IPU_FAIL(ctx, INVALID_ARGUMENT,
-                     "stage %u cannot read what stage %u writes: for micro-batch %u it "
-                     "comes first",
-                     reader.stage, writer.stage, m);
+                     "stage %u uses a tensor of stage %u, which does not run before "
+                     "it. A stage may use what the stages before it make, not what "
+                     "later ones and those beside it do",
+                     reader.stage, writer.stage);
         }
         while (read[gone] < written[m]) {
             gone++;
