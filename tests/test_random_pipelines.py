@@ -191,7 +191,8 @@ class Model:
 
 def attach(case: Case | None) -> None:
     config = ipu.config.IPUConfig()
-    config.auto_select_ipus = 1 if case is None else 1 + max(case.mapping)
+    used = 1 if case is None else 1 + max(case.mapping)
+    config.auto_select_ipus = 1 << (used - 1).bit_length()
     config.allow_recompute = case is not None and case.recompute is not None
     config.configure_ipu_system()
 
