@@ -27,9 +27,10 @@ ipu_replication_factor(ipu_ctx *ctx, int32_t ipus, uint32_t shards, uint32_t *ou
         whole *= 2;
     }
     IPU_FAIL_IF(ctx, whole > (uint32_t)ipus, FAILED_PRECONDITION,
-                "The program uses %" PRIu32 " IPUs, but the device has %" PRId32
+                "The program uses %" PRIu32 " IPUs, which takes %" PRIu32
+                ", a power of two, but the device has %" PRId32
                 ". Set auto_select_ipus = %" PRIu32,
-                shards, ipus, whole);
+                shards, whole, ipus, whole);
     IPU_FAIL_IF(ctx, (uint32_t)ipus % whole != 0, INTERNAL,
                 "The number of shards needs to divide the number of IPUs: the program "
                 "uses %" PRIu32 ", which takes %" PRIu32 ", but the device has %" PRId32
