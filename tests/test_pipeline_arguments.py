@@ -759,3 +759,37 @@ def test_several_gradients_of_a_tag() -> None:
         y = 5.0 * a + 7.0 * b
     tape.gradient(y, x)
     assert sorted(float(g) for g in context.captured_gradients["both"]) == [5.0, 7.0]
+
+
+# --- counts ---------------------------------------------------------------------------
+
+
+def test_a_count_that_is_a_tensor() -> None:
+    assert run(TWO, tf.constant(4)).shape == (4,)
+    queue = IPUOutfeedQueue()
+
+    @tf.function(jit_compile=True)
+    def program(n: Any) -> Any:
+        count = tf.constant(2) * 3
+        pipeline(TWO, count, inputs=[1.0], outfeed_queue=queue)
+        return n
+
+    program(tf.constant(1))
+    assert queue.dequeue().shape == (6,)
+
+    @tf.function(jit_compile=True)
+    def unknown(n: Any) -> Any:
+        return pipeline(TWO, n, inputs=[1.0], outfeed_queue=queue)
+
+    with pytest.raises(errors.InvalidArgumentError, match="known"):
+        unknown(tf.constant(4))
+
+
+def test_tiles_for_feeds_change_the_legal_counts() -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 2
+    config.io_tiles.num_io_tiles = 32
+    config.io_tiles.place_ops_on_io_tiles = True
+    config.configure_ipu_system()
+    assert run(TWO, 5).shape == (5,)
+    _fails(errors.FailedPreconditionError, "at least 4", TWO, 3)

@@ -63,6 +63,7 @@ typedef enum ipu_attr_kind {
     X(DEVICES, devices, INTS)      /* of a pipeline: the IPU of each stage */ \
     X(POSITIONS, positions, INTS)  /* of its stages, where some run side by side */ \
     X(RECOMPUTE, recompute, INTS)  /* of its stages: 0 keeps, 1 at once, 2 in turn */ \
+    X(OVERLAPS_IO, overlaps_io, BOOL) /* a pipeline whose feeds have tiles of theirs */ \
     X(OFFLOAD, offload, INT)       /* of a pipeline: bits of ipu_offload */ \
     X(TRAINING, training, BOOL)    /* a pipeline that has backward stages */ \
     X(ACTIVATION, activation, INT) /* ipu_activation of a fused matmul */ \

@@ -83,6 +83,7 @@ make_schedule(ipu__pipe *p)
         .ipus = numbers,
         .positions = &numbers[p->stage_count],
         .micro_batches = (uint32_t)count,
+        .overlaps_io = ipu_attrs_int(p->node->attrs, IPU_ATTR_OVERLAPS_IO, 0) != 0,
         .is_training = ipu_attrs_int(p->node->attrs, IPU_ATTR_TRAINING, 0) != 0};
     ipu_status status = ipu_schedule_create(ctx, &request, &p->schedule);
     ipu_free(ctx, numbers, bytes);

@@ -302,6 +302,9 @@ def pipeline(
     }
     if optimizer_function is not None and _recomputes(mode):
         attrs["recompute"] = _recomputation(stages, mode)
+    device_options = current_device().options or {}
+    if device_options.get("io_tiles.place_ops_on_io_tiles", False):
+        attrs["overlaps_io"] = True
     attrs["offload"] = (1 if offload_activations else 0) + (
         2 if offload_gradient_accumulation_buffers else 0
     )
