@@ -76,7 +76,7 @@ class StageSplit:
                     f"Each call of a layer needs a stage of 0 or more. Received: "
                     f"{stage!r} for {call.name}."
                 )
-        return max(self._costs_of(given)) / max(self.costs) - 1.0
+        return max(self._costs_of(given)) / (max(self.costs) or 1.0) - 1.0
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
         total = sum(self.costs) or 1.0

@@ -85,8 +85,7 @@ class AccumulatedSteps(PlainSteps):
 
     Args:
         model: The model.
-        step: As ``PlainSteps``; it hands what it would minimise to the model's
-            ``_objective`` and updates nothing.
+        step: As ``PlainSteps``; where the model is ``_minimising``, it updates nothing.
         per_update: Steps of an update.
         reduction_method: How the gradients of an update become one.
         dtype: Of the accumulators; None for the variables'.
@@ -196,9 +195,11 @@ class PipelinedSteps:
             arguments["accumulate_outfeed"] = True
         if serialized > 1:
             arguments["batch_serialization_iterations"] = serialized
+        arguments.setdefault("name", self._model.name)
         if self._mode == "train":
             arguments["optimizer_function"] = self._optimizer_function
-            arguments["reduction_method"] = method
+            arguments.setdefault("reduction_method", method)
+            arguments.setdefault("gradient_accumulation_for_captured_grads", False)
             # what is minimised stays; the loss and the metrics' results go out
             shown = 1 + len(self._model.metrics)
             arguments["outfeed_mask"] = [True] + [False] * shown
@@ -208,7 +209,6 @@ class PipelinedSteps:
             repeat_count=count // (of_update * serialized),
             infeed_queue=infeed,
             outfeed_queue=outfeed,
-            name=self._model.name,
             **arguments,
         )
 
