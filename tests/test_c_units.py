@@ -22,6 +22,7 @@ THREADED = {
     "test_threads",
     "test_streams",
     "test_replicas",
+    "test_pipeline_programs",
 }
 BLIS_PLACES = [
     Path("/usr/lib") / triplet / "blis-serial" / "libblis.a"

@@ -279,8 +279,13 @@ note_crossing(ipu__pipe *p, ipu_node user, ipu_value value)
     if (ipu_id_map_has(&p->known, key)) {
         return IPU_OK;
     }
-    ipu__crossing found = {(uint32_t)from, root, (uint32_t)to,
-                           IPU__NO_BUFFER, -1,   is_at_hand};
+    ipu__crossing found = {.from = (uint32_t)from,
+                           .root = root,
+                           .to = (uint32_t)to,
+                           .buffer = IPU__NO_BUFFER,
+                           .message = -1,
+                           .is_read_again = is_at_hand,
+                           .last_use = l->values[root].last_use};
     IPU_TRY(ipu_id_map_put(l->ctx, &p->known, key, 0));
     return IPU_ARRAY_PUSH(l->ctx, &p->crossings, found);
 }

@@ -495,6 +495,20 @@ home_ring(const ipu__pipe *p, const ipu__crossing *c)
     return is_home ? c->buffer : IPU__NO_BUFFER;
 }
 
+/* What others use leaves at the routine's end: it is needed until then, even where its
+ * last user in the body's order is a node of this routine, or of one behind it. */
+static void
+keep_departures(ipu__pipe *p, uint32_t r, bool is_over)
+{
+    for (size_t k = 0; k < p->crossings.count; k++) {
+        const ipu__crossing *c = &p->crossings.items[k];
+        if (c->from == r) {
+            p->l->values[c->root].last_use =
+                is_over ? c->last_use : p->l->end[p->id.index];
+        }
+    }
+}
+
 /* Has the nodes that make values which others on this IPU use write them straight into
  * their rings. */
 static void
@@ -559,6 +573,7 @@ lower_routine(ipu__pipe *p, uint32_t r)
     ipu__lower_enter_stream(l, own->stream);
     own->begin = (int32_t)l->stream->instructions.count;
     IPU_TRY(place_arrivals(p, r));
+    keep_departures(p, r, false);
     want_departures(p, r);
     for (ipu_node n = ipu_block_first(l->graph, p->body); ipu_is_node(n);
          n = ipu_node_next(l->graph, n)) {
@@ -570,6 +585,7 @@ lower_routine(ipu__pipe *p, uint32_t r)
     }
     IPU_TRY(fill_rings(p, r));
     IPU_TRY(send_messages(p, r));
+    keep_departures(p, r, true);
     IPU_TRY(move_carried(p, (int32_t)r));
     IPU_TRY(ipu__lower_emit(l, NULL, &end));
     own->end = (int32_t)l->stream->instructions.count;

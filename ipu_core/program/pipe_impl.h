@@ -23,6 +23,7 @@ typedef struct ipu__crossing {
     int32_t buffer;     /* a ring in which `to` finds it, or IPU__NO_BUFFER */
     int64_t message;    /* that `to` receives it in; -1: none */
     bool is_read_again; /* of a variable in remote memory, by each routine itself */
+    int32_t last_use;   /* of the value */
 } ipu__crossing;
 
 typedef struct ipu__message {

@@ -14,7 +14,8 @@
  *
  * Each stream is followed alone, since it touches the slab of no other one that runs at
  * the same time. At a pipeline its streams are followed one after the other, action by
- * action, with the slots of the rings that the micro-batch has. */
+ * action, with the slots of the rings that the micro-batch has; what it reads there was
+ * written for it. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -67,12 +68,14 @@ check_kernel(ipu__checker *c, const ipu_instruction *instruction)
         IPU_TRY(ipu__verify_check_read(c, instruction->inputs[i],
                                        ipu_type_bytes(&spec->inputs[i])));
     }
+    for (uint32_t i = 0; i < spec->output_count; i++) {
+        IPU_TRY(ipu__verify_check_place(c, instruction->outputs[i],
+                                        ipu_type_bytes(&spec->outputs[i]), true));
+    }
     IPU_TRY(check_kernel_overlap(c, instruction, spec));
     for (uint32_t i = 0; i < spec->output_count; i++) {
         size_t bytes = ipu_type_bytes(&spec->outputs[i]);
-        IPU_TRY(ipu__verify_check_place(c, instruction->outputs[i], bytes, true));
-        IPU_TRY(ipu__verify_note_written(
-            c, ipu__verify_range_of(c, instruction->outputs[i], bytes)));
+        IPU_TRY(ipu__verify_note_written(c, instruction->outputs[i], bytes));
     }
     return IPU_OK;
 }
@@ -84,8 +87,7 @@ check_reserve(ipu__checker *c, const ipu_instruction *instruction)
             "a reservation has one output and no input");
     IPU_TRY(
         ipu__verify_check_place(c, instruction->outputs[0], instruction->bytes, true));
-    return ipu__verify_note_written(
-        c, ipu__verify_range_of(c, instruction->outputs[0], instruction->bytes));
+    return ipu__verify_note_written(c, instruction->outputs[0], instruction->bytes);
 }
 
 static ipu_status
@@ -99,7 +101,7 @@ check_copy(ipu__checker *c, const ipu_instruction *instruction)
     IPU_TRY(ipu__verify_check_read(c, from, bytes));
     IPU_TRY(ipu__verify_check_place(c, to, bytes, true));
     REQUIRE(c, !ipu__verify_share(c, from, bytes, to, bytes), "it copies onto itself");
-    return ipu__verify_note_written(c, ipu__verify_range_of(c, to, bytes));
+    return ipu__verify_note_written(c, to, bytes);
 }
 
 static ipu_status
@@ -176,7 +178,7 @@ check_receive(ipu__checker *c, const ipu_instruction *instruction)
                                        ipu_type_bytes(&channel->types[k])),
                     "two outputs share memory");
         }
-        IPU_TRY(ipu__verify_note_written(c, ipu__verify_range_of(c, place, bytes)));
+        IPU_TRY(ipu__verify_note_written(c, place, bytes));
     }
     return IPU_OK;
 }
@@ -541,6 +543,9 @@ check_pipeline(ipu__checker *c, const ipu_instruction *pipeline)
         c->stream = &c->program->streams.items[i];
         c->inside = SIZE_MAX;
         c->depth++;
+        if (c->slots != NULL) {
+            memset(c->slots, 0xff, c->slot_count * sizeof(uint32_t)); /* nothing */
+        }
         IPU_TRY(check_actions(c));
         c->depth--;
         c->number = number;
@@ -571,7 +576,7 @@ check_stream(ipu__checker *c, size_t number)
     return c->stream->is_child ? IPU_OK : check_range(c, c->stream->entry, count - 1);
 }
 
-/* The slabs and outputs, one behind the other. */
+/* The slabs and outputs, one behind the other, and the slots of the rings. */
 static ipu_status
 lay_out(ipu__checker *c)
 {
@@ -580,6 +585,7 @@ lay_out(ipu__checker *c)
     IPU_TRY(ipu_alloc(c->ctx, program->streams.count * sizeof(size_t), &c->slabs));
     IPU_TRY(ipu_alloc(c->ctx, program->streams.count * sizeof(size_t), &c->remotes));
     IPU_TRY(ipu_alloc(c->ctx, program->output_count * sizeof(size_t), &c->outputs));
+    IPU_TRY(ipu_alloc(c->ctx, program->rings.count * sizeof(size_t), &c->first_slot));
     for (size_t i = 0; i < program->streams.count; i++) {
         size_t bytes = program->streams.items[i].memory.slab_bytes;
         IPU_FAIL_IF(c->ctx, bytes < IPU_SLACK_BYTES, INTERNAL, "the slab has no slack");
@@ -592,7 +598,11 @@ lay_out(ipu__checker *c)
         c->outputs[i] = next;
         next += ipu_type_bytes(&program->outputs[i]);
     }
-    return IPU_OK;
+    for (size_t i = 0; i < program->rings.count; i++) {
+        c->first_slot[i] = c->slot_count;
+        c->slot_count += program->rings.items[i].depth;
+    }
+    return ipu_alloc(c->ctx, c->slot_count * sizeof(uint32_t), &c->slots);
 }
 
 ipu_status
@@ -614,5 +624,7 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
     ipu_free(ctx, c.slabs, program->streams.count * sizeof(size_t));
     ipu_free(ctx, c.remotes, program->streams.count * sizeof(size_t));
     ipu_free(ctx, c.outputs, program->output_count * sizeof(size_t));
+    ipu_free(ctx, c.first_slot, program->rings.count * sizeof(size_t));
+    ipu_free(ctx, c.slots, c.slot_count * sizeof(uint32_t));
     return status == IPU_OK ? ipu__verify_streams(ctx, program) : status;
 }

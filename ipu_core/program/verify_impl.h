@@ -21,9 +21,12 @@ typedef struct ipu__checker {
     size_t number; /* of the stream */
     uint32_t infeed_components;
     size_t dequeued_bytes;
-    size_t *slabs;        /* per stream: where its slab begins on the line */
-    size_t *remotes;      /* per stream: its remote memory */
-    size_t *outputs;      /* where the program's outputs begin, behind the slabs */
+    size_t *slabs;      /* per stream: where its slab begins on the line */
+    size_t *remotes;    /* per stream: its remote memory */
+    size_t *outputs;    /* where the program's outputs begin, behind the slabs */
+    size_t *first_slot; /* per ring: its first one among the slots of all rings */
+    size_t slot_count;
+    uint32_t *slots;      /* the micro-batch that was written there; UINT32_MAX: none */
     uint32_t micro_batch; /* of the action that is followed */
     uint32_t around;      /* the stream whose pipeline is followed */
     size_t at;            /* instruction, for messages */
@@ -53,7 +56,8 @@ ipu_status ipu__verify_check_place(ipu__checker *c, ipu_place place, size_t byte
                                    bool is_output);
 /* Where a checked place lies on the line; what is in no slab and no output: nowhere. */
 ipu__range ipu__verify_range_of(const ipu__checker *c, ipu_place place, size_t bytes);
-ipu_status ipu__verify_note_written(ipu__checker *c, ipu__range r);
+/* That the bytes at a checked place have been written as a whole. */
+ipu_status ipu__verify_note_written(ipu__checker *c, ipu_place place, size_t bytes);
 bool ipu__verify_is_written(const ipu__checker *c, ipu__range r);
 /* Checks the place, and that it was written. */
 ipu_status ipu__verify_check_read(ipu__checker *c, ipu_place place, size_t bytes);

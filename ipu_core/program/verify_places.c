@@ -43,8 +43,8 @@ find_range(const ipu__checker *c, size_t offset)
     return low;
 }
 
-ipu_status
-ipu__verify_note_written(ipu__checker *c, ipu__range r)
+static ipu_status
+note_range(ipu__checker *c, ipu__range r)
 {
     if (r.begin == r.end) {
         return IPU_OK;
@@ -237,10 +237,30 @@ ipu__verify_range_of(const ipu__checker *c, ipu_place place, size_t bytes)
     return (ipu__range){begin, begin + bytes};
 }
 
+/* The slot of a ring that the micro-batch has, among those of all rings. */
+static uint32_t *
+slot_of(const ipu__checker *c, uint32_t ring)
+{
+    size_t slot = c->micro_batch % c->program->rings.items[ring].depth;
+    return &c->slots[c->first_slot[ring] + slot];
+}
+
+ipu_status
+ipu__verify_note_written(ipu__checker *c, ipu_place place, size_t bytes)
+{
+    if (place.space == IPU_SPACE_RING) {
+        *slot_of(c, place.index) = c->micro_batch;
+    }
+    return note_range(c, ipu__verify_range_of(c, place, bytes));
+}
+
 ipu_status
 ipu__verify_check_read(ipu__checker *c, ipu_place place, size_t bytes)
 {
     IPU_TRY(ipu__verify_check_place(c, place, bytes, false));
+    REQUIRE(c,
+            place.space != IPU_SPACE_RING || *slot_of(c, place.index) == c->micro_batch,
+            "it reads a slot of a ring that its micro-batch has not, or not any more");
     REQUIRE(c, ipu__verify_is_written(c, ipu__verify_range_of(c, place, bytes)),
             "it reads a part of the slab that was not written or is lost by then");
     return IPU_OK;
