@@ -118,3 +118,15 @@ def test_models_inside_and_subclasses() -> None:
     for wrong in (0, 1.5, True):
         with pytest.raises(ValueError, match="positive number of stages"):
             ipu.auto_stages(model, wrong)  # type: ignore[arg-type]
+
+
+def test_costs_run_no_program(caplog: pytest.LogCaptureFixture) -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 2
+    config.configure_ipu_system()
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = keras.Sequential([Dense(4, input_shape=(3,)), Dense(2)])
+        caplog.clear()
+        ipu.auto_stages(model, 2)
+    assert "Automatically replicating" not in caplog.text
+    ipu.config.reset_ipu_configuration()

@@ -286,7 +286,7 @@ def trace_program(
     )
     for check in build.checks:
         check(program.replicas)
-    if program.replicas > 1:
+    if program.replicas > 1 and build.runs:
         logger.info(
             "Automatically replicating the TensorFlow model by a factor of %d.",
             program.replicas,
