@@ -314,7 +314,7 @@ def _legend(
     x, y = _LEFT, top
     parts = []
     for stage, name in enumerate(map(shortened, timetable.names)):
-        chips, label = 20.0 * len(kinds), 7.0 * len(name) + 24
+        chips, label = 20.0 * len(kinds), 6.6 * len(name) + 20
         if x > _LEFT and x + chips + label > right:
             x, y = _LEFT, y + 22
         for i, kind in enumerate(kinds):

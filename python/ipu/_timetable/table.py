@@ -78,7 +78,7 @@ class Timetable:
         10 time steps, 20.0 % idle, 2 micro-batches in flight
         micro-batches may be 2, 4, 6, ...
         <BLANKLINE>
-              ramp-up- -- steady - - down -
+              ramp-up  -- steady - - down -
         step  0  1  2  3  4  5  6  7  8  9
         IPU 0 F0    F1 B0 F2 B1 F3 B2    B3
         IPU 1    F0 B0 F1 B1 F2 B2 F3 B3

@@ -98,9 +98,11 @@ class _Grid:
                 continue
             if len(name) > room:
                 name = _SHORT.get(name, "")
-            if len(name) + 2 <= room:
+            if name and len(name) + 2 > room:  # no room for a dash on each side
+                marks.append((first, name[:room].ljust(room)))
+            else:
                 name = f" {name} " if name else ""
-            marks.append((first, name[:room].center(room, "-")))
+                marks.append((first, name.center(room, "-")))
         return self._overlay(marks)
 
     def _step_line(self) -> str:
