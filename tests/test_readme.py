@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The README's Python, cell after cell as in a notebook, on small data."""
+"""The Python of README.md and docs/pipelines.md, cell after cell as in a notebook."""
 
 import re
 from pathlib import Path
@@ -10,8 +10,10 @@ import pytest
 import ipu
 from ipu import keras
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-CELLS = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.S | re.M)
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PIPELINES = ROOT / "docs" / "pipelines.md"
+CELL = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.S | re.M)
 
 
 @pytest.fixture
@@ -28,14 +30,21 @@ def small_data(monkeypatch):
     ipu.config.reset_ipu_configuration()
 
 
-def test_cells_run_in_order(small_data, tmp_path, capsys):
-    assert len(CELLS) == 7
+def run_cells(page, tmp_path, capsys):
+    """What each cell printed; where the page shows it, that is what it shows."""
     printed, names = [], {"__name__": "__main__"}
-    for number, cell in enumerate(CELLS):
+    for number, (cell, shown) in enumerate(CELL.findall(page.read_text())):
         file = tmp_path / f"cell_{number}.py"
         file.write_text(cell)
         exec(compile(cell, str(file), "exec"), names)
         printed.append(capsys.readouterr().out)
+        if shown:
+            assert printed[-1] == shown
+    return printed, names
+
+
+def test_cells_run_in_order(small_data, tmp_path, capsys):
+    printed, names = run_cells(README, tmp_path, capsys)
     first, loop, function, tape, thread, speed, pipeline = printed
     assert first.count("Epoch") == 2 and names["history"].history["loss"][-1] < 1
     losses = [float(line.removeprefix("loss ")) for line in loop.splitlines()]
@@ -47,3 +56,35 @@ def test_cells_run_in_order(small_data, tmp_path, capsys):
     assert float(speed) > 0
     assert "The slowest stage costs" in pipeline and "Epoch 1/1" in pipeline
     assert "Interleaved: training of 2 stages on 2 IPUs, 8 micro-batches" in pipeline
+
+
+def test_the_first_screen_shows_a_pipeline():
+    page = README.read_text()
+    first = page[: page.index("## ")]
+    assert (ROOT / re.search(r"!\[.*?\]\((.*?)\)", first)[1]).exists()
+    grid = re.search(r"^ +-+ ramp-up.*?(?=^\.\.\.$)", first, re.S | re.M)[0]
+    assert grid in str(ipu.Timetable("Interleaved", 4))
+    for target in re.findall(r"\]\(([^)]*)\)", page):
+        assert (ROOT / target).exists()
+
+
+def test_cells_of_the_page_about_pipelines(tmp_path, capsys):
+    printed, names = run_cells(PIPELINES, tmp_path, capsys)
+    ipu.config.reset_ipu_configuration()
+    train, summary, change, plan, ran, compared, again, split, own, memory = printed
+    assert train.count("Epoch") == 4
+    losses = names["history"].history["loss"]
+    assert losses[-1] < losses[0] / 2
+    assert "Pipeline Stage" in summary and change == again == ""
+    assert "Grouped: training of 2 stages" in plan and ran.startswith("32 passes")
+    assert "7 schedules from the same start: the same weights" in compared
+    assert "The slowest stage costs" in split
+    at_first, last = map(float, re.findall(r"\d\.\d+", own))
+    assert last < at_first / 1.2
+    assert memory.count("KiB kept") == 3
+    page = PIPELINES.read_text()
+    anchors = {
+        title.lower().replace(" ", "-")
+        for title in re.findall(r"^## (.*)$", page, re.M)
+    }
+    assert set(re.findall(r"\]\(#(.*?)\)", page)) == anchors
