@@ -238,6 +238,18 @@ def test_a_sequential_that_changes_forgets_its_stages(
     assert stages_of(model.get_pipeline_stage_assignment()) == [None, None]
 
 
+def test_integers_of_numpy() -> None:
+    model = make("sequential", [Dense(2), Dense(1)], 3)
+    model.set_pipeline_stage_assignment(list(np.repeat([0, 1], 1)))
+    model.set_pipelining_options(np.int64(4), device_mapping=list(np.zeros(2, int)))
+    kept = model.get_config()["ipu_options"]
+    assert kept["pipeline_stage_assignment"] == [0, 1]
+    assert kept["pipelining_device_mapping"] == [0, 0]
+    assert all(type(n) is int for n in kept["pipelining_device_mapping"])
+    with pytest.raises(ValueError, match="to be a list of integers"):
+        model.set_pipelining_options(device_mapping=[0, True])
+
+
 def test_an_inner_model_on_one_stage() -> None:
     inner = make("functional", [Dense(2), Dense(2)], 3)
     model = make("sequential", [inner, Dense(1)], 3)

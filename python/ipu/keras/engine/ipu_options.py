@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipu._log import logger
@@ -60,13 +61,17 @@ _SET_BY_KERAS = (
 _NOT_WITH_KERAS = ("outfeed_loss", "outfeed_mask", "batch_serialization_iterations")
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def _steps(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if not _is_integer(value) or value < 1:
         raise ValueError(
             "Expected `gradient_accumulation_steps_per_replica` to be a positive "
             f"integer, but got {value!r} instead."
         )
-    return value
+    return int(value)
 
 
 def _refuse_keys(options: dict[str, Any], keys: Any, where: str, why: str) -> None:
@@ -199,11 +204,8 @@ class IPUOptions(Stages):
         options = dict(pipelining_kwargs)
         steps = gradient_accumulation_steps_per_replica
         steps = self._pipelining_steps if steps is None else _steps(steps)
-        if device_mapping is not None and (
-            not isinstance(device_mapping, list)
-            or any(
-                isinstance(n, bool) or not isinstance(n, int) for n in device_mapping
-            )
+        if device_mapping is not None and not (
+            isinstance(device_mapping, list) and all(map(_is_integer, device_mapping))
         ):
             raise ValueError(
                 "Expected `device_mapping` to be a list of integers. "
@@ -238,7 +240,7 @@ class IPUOptions(Stages):
         )
         self._pipelining_steps = steps
         if device_mapping is not None:
-            self._pipelining_device_mapping = list(device_mapping)
+            self._pipelining_device_mapping = [int(ipu) for ipu in device_mapping]
         if accumulate_outfeed is not None:
             self._pipelining_accumulate_outfeed = bool(accumulate_outfeed)
         if "schedule" in options:

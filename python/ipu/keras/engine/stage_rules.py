@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from ipu.keras.engine.stage_assignment import (
@@ -62,7 +63,7 @@ def checked_tree(model: Any, given: Any) -> StageTree:
         )
     tree: StageTree = []
     for place, (unit, entry) in enumerate(zip(units, given, strict=True)):
-        if takes_numbers and (entry is None or isinstance(entry, int)):
+        if takes_numbers and (entry is None or isinstance(entry, Integral)):
             tree.append(_checked_stage(entry, unit, place))
             continue
         if not isinstance(entry, (layer_kind, nested_kind)):
@@ -99,13 +100,13 @@ def _checked_stage(stage: Any, unit: Unit, place: int) -> int:
             f"Layer {unit.layer.name} has not been assigned a pipeline stage. Give "
             f"the element at place {place} one."
         )
-    if isinstance(stage, bool) or not isinstance(stage, int) or stage < 0:
+    if isinstance(stage, bool) or not isinstance(stage, Integral) or int(stage) < 0:
         raise ValueError(
             "All elements of `pipeline_stage_assignment` must be on a stage that is an "
             f"integer of 0 or more. Received: {stage!r} at place {place}, for layer "
             f"{unit.layer.name!r}."
         )
-    return stage
+    return int(stage)
 
 
 def check_chain(units: list[Unit], tree: StageTree) -> None:
