@@ -342,6 +342,22 @@ def test_the_timetable_of_a_model() -> None:
         model.pipeline_schedule()
 
 
+def test_the_timetable_names_layers_of_models_inside() -> None:
+    inner = keras.Sequential([Dense(2, name="first"), Dense(2, name="second")])
+    model = keras.Sequential([Dense(2, name="before"), inner, Dense(2, name="after")])
+    assignment = model.get_pipeline_stage_assignment()
+    assignment[0].pipeline_stage = 0
+    for entry, stage in zip(
+        assignment[1].pipeline_stage_assignments, (0, 1), strict=True
+    ):
+        entry.pipeline_stage = stage
+    assignment[2].pipeline_stage = 1
+    model.set_pipeline_stage_assignment(assignment)
+    model.set_pipelining_options(4)
+    names = model.pipeline_schedule().names
+    assert names == ["before ... first", "second ... after"]
+
+
 def test_what_ran_is_recorded() -> None:
     configure(2)
     recorder = keras.callbacks.PipelineRecorder()

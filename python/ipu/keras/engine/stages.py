@@ -121,7 +121,7 @@ class Stages:
         if not stages or all(stage is None for stage in stages):
             return False
         if None in stages:
-            name = _first_without(units, tree)
+            name = next(n for n, at in _names_and_stages(units, tree) if at is None)
             raise ValueError(
                 "All layers of a pipelined model must have an associated pipeline "
                 f"stage. However, {name} has not been assigned to one. Call it inside "
@@ -150,9 +150,8 @@ class Stages:
     def _stage_titles(self) -> list[str]:
         """For each stage of a pipelined model the names of its layers in short."""
         names: list[list[str]] = [[] for _ in range(self._stage_count())]
-        for unit, entry in zip(self._stage_units(), self._stage_tree(), strict=True):
-            for stage in dict.fromkeys(leaves_of([entry])):
-                names[stage].append(str(unit.layer.name))
+        for name, stage in _names_and_stages(self._stage_units(), self._stage_tree()):
+            names[stage].append(name)
         return [
             some[0] if len(some) == 1 else f"{some[0]} ... {some[-1]}" for some in names
         ]
@@ -266,15 +265,14 @@ def _without_stages(tree: StageTree) -> StageTree:
     return [_without_stages(e) if isinstance(e, list) else None for e in tree]
 
 
-def _first_without(units: list[Unit], tree: StageTree) -> str:
-    """The name of the first layer without a stage."""
+def _names_and_stages(units: list[Unit], tree: StageTree) -> Iterator[tuple[str, Any]]:
+    """Each layer's name and stage, those of models inside with the others."""
     for unit, entry in zip(units, tree, strict=True):
-        if entry is None:
-            return str(unit.layer.name)
-        if isinstance(entry, list) and None in leaves_of(entry):
+        if isinstance(entry, list):
             inner: Stages = unit.layer  # type: ignore[assignment]
-            return _first_without(inner._stage_units(), entry)
-    raise AssertionError("every layer has a stage")
+            yield from _names_and_stages(inner._stage_units(), entry)
+        else:
+            yield str(unit.layer.name), entry
 
 
 def _assignments(model: Stages, tree: StageTree) -> list[Any]:
