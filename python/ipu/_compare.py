@@ -82,7 +82,7 @@ class ScheduleComparison(Sequence[ComparedSchedule]):
         counts = ", ".join(str(n) for n in row.legal_counts[:3])
         return [
             row.schedule,
-            f"{1e3 * row.seconds:.2f} ms",
+            _seconds_text(row.seconds),
             f"{100 * (row.idle_share or 0.0):.1f} %",
             f"{100 * (row.recorded_idle_share or 0.0):.1f} %",
             _bytes_text(row.stash_bytes),
@@ -128,6 +128,10 @@ class ScheduleComparison(Sequence[ComparedSchedule]):
             f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
             f"</table><p>{escape(self._note())}</p>"
         )
+
+
+def _seconds_text(seconds: float) -> str:
+    return f"{1e3 * seconds:.2f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.0f} us"
 
 
 def _bytes_text(values: Sequence[int]) -> str:

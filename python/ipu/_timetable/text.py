@@ -98,7 +98,7 @@ class _Grid:
                 continue
             if len(name) > room:
                 name = _SHORT.get(name, "")
-            if name and len(name) + 2 > room:  # no room for a dash on each side
+            if name and len(name) + 4 > room:  # no room for a dash on each side
                 marks.append((first, name[:room].ljust(room)))
             else:
                 name = f" {name} " if name else ""
