@@ -58,7 +58,7 @@ emit_shaped(ipu__rewriter *r, ipu_node like, ipu_op op, ipu_value x,
 
 /* --- constants ------------------------------------------------------------------- */
 
-typedef enum number { NUMBER_OTHER, NUMBER_ZERO, NUMBER_ONE } number;
+typedef enum number { NUMBER_OTHER, NUMBER_ZERO, NUMBER_ONE, NUMBER_TWO } number;
 
 static number
 number_of(const ipu_graph *graph, ipu_value value)
@@ -73,6 +73,13 @@ number_of(const ipu_graph *graph, ipu_value value)
     unsigned char one[8] = {1};
     static const unsigned char zero[8] = {0};
     size_t size = ipu_dtype_bytes(type->dtype);
+    if (type->dtype == IPU_DTYPE_FLOAT32) {
+        float value;
+        memcpy(&value, bytes->as.bytes, sizeof(value));
+        if (value == 2.0f) {
+            return NUMBER_TWO;
+        }
+    }
     const float f32 = 1.0f;
     const double f64 = 1.0;
     const uint16_t f16 = ipu_float16_from_float(1.0f);
@@ -196,6 +203,32 @@ drop_arithmetic(const ipu_graph *graph, const ipu_node_data *node, ipu_value *ou
     default:
         return;
     }
+}
+
+/* x ^ 1, x ^ 2. In float32 the square of a number is exact in the float64 in which
+ * powers are computed, so that both round to the same bits. */
+static ipu_status
+simplify_power(ipu__rewriter *r, ipu_node id, ipu_value *out)
+{
+    const ipu_node_data *node = ipu_node_of(r->graph, id);
+    ipu_value x = node->inputs[0];
+    const ipu_type *result = type_of(r->graph, ipu_node_output(node, 0));
+    if (!ipu_type_equal(type_of(r->graph, x), result) ||
+        result->dtype != IPU_DTYPE_FLOAT32) {
+        return IPU_OK;
+    }
+    switch (number_of(r->graph, node->inputs[1])) {
+    case NUMBER_ONE:
+        *out = x;
+        return IPU_OK;
+    case NUMBER_TWO:
+        return ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_SQUARE, &x,
+                              1, NULL, 0, out);
+    case NUMBER_ZERO:
+    case NUMBER_OTHER:
+        break;
+    }
+    return IPU_OK;
 }
 
 /* --- movement -------------------------------------------------------------------- */
@@ -350,6 +383,9 @@ simplify(ipu__rewriter *r, ipu_node id, ipu_value *out)
         node = ipu_node_of(r->graph, id);
         order_operands(r->graph, node);
         drop_arithmetic(r->graph, node, out);
+        if (node->op == IPU_OP_ID_POW) {
+            IPU_TRY(simplify_power(r, id, out));
+        }
         if (out->index != IPU_NO_INDEX) {
             return IPU_OK;
         }
