@@ -793,3 +793,18 @@ def test_tiles_for_feeds_change_the_legal_counts() -> None:
     config.configure_ipu_system()
     assert run(TWO, 5).shape == (5,)
     _fails(errors.FailedPreconditionError, "at least 4", TWO, 3)
+
+
+def test_a_shared_variable_under_zero_bubble() -> None:
+    v = tf.Variable(3.0)
+    opt = keras.optimizers.SGD(1.0)
+    with pytest.raises(
+        errors.UnimplementedError, match="stages 0 and 2 share a variable.*use another"
+    ):
+        run(
+            [lambda x: x * v, lambda x: x + 1.0, lambda x: x * v],
+            6,
+            device_mapping=[0, 1, 0],
+            pipeline_schedule=PipelineSchedule.ZeroBubble,
+            optimizer_function=lambda y: OptimizerFunctionOutput(opt, y, variables=[v]),
+        )

@@ -253,6 +253,25 @@ fail_backwards(const ipu__pipe *p, uint32_t from, ipu_node user)
              p->routines[from].what.stage);
 }
 
+static bool
+is_weight_part(const ipu__pipe *p, int32_t r)
+{
+    return p->routines[r].what.kind == IPU_ACTION_BACKWARD_WEIGHT;
+}
+
+/* Weight parts run when there is time for them: not in the order of the stages. */
+static ipu_status
+fail_shared(const ipu__pipe *p, int32_t from, int32_t to, ipu_node user)
+{
+    p->l->ctx->source = ipu_node_of(p->l->graph, user)->source;
+    IPU_FAIL(p->l->ctx, UNIMPLEMENTED,
+             "stages %" PRIu32 " and %" PRIu32 " share a variable, and the schedule "
+             "'%s' computes the gradients of their weights in no fixed order; use "
+             "another schedule, such as '1F1B'",
+             p->routines[to].what.stage, p->routines[from].what.stage,
+             p->schedule->name);
+}
+
 static ipu_status
 note_crossing(ipu__pipe *p, ipu_node user, ipu_value value)
 {
@@ -269,6 +288,9 @@ note_crossing(ipu__pipe *p, ipu_node user, ipu_value value)
     }
     if (from > to) {
         return fail_backwards(p, (uint32_t)from, user);
+    }
+    if (is_weight_part(p, from) && is_weight_part(p, to)) {
+        return fail_shared(p, from, to, user);
     }
     bool is_at_hand =
         p->routines[from].stream == p->routines[to].stream && is_read_in_place(p, root);
