@@ -796,13 +796,17 @@ def test_tiles_for_feeds_change_the_legal_counts() -> None:
 
 
 def test_a_shared_variable_under_zero_bubble() -> None:
-    v = tf.Variable(3.0)
+    v = tf.Variable(np.eye(3, dtype="float32"))
     opt = keras.optimizers.SGD(1.0)
     with pytest.raises(
-        errors.UnimplementedError, match="stages 0 and 2 share a variable.*use another"
+        errors.UnimplementedError, match=r"stages 0 and 2 share a variable.*use another"
     ):
         run(
-            [lambda x: x * v, lambda x: x + 1.0, lambda x: x * v],
+            [
+                lambda x: tf.sin(tf.fill((2, 3), x) @ v),
+                tf.sin,
+                lambda x: tf.reduce_sum(tf.sin(x @ v)),
+            ],
             6,
             device_mapping=[0, 1, 0],
             pipeline_schedule=PipelineSchedule.ZeroBubble,
