@@ -102,9 +102,12 @@ static ipu_status
 check_stages(ipu_infer_call *call)
 {
     uint32_t count;
-    uint32_t positions;
+    uint32_t position_count;
+    uint32_t mode_count;
     const int64_t *devices = ipu_attrs_ints(call->attrs, IPU_ATTR_DEVICES, &count);
-    (void)ipu_attrs_ints(call->attrs, IPU_ATTR_POSITIONS, &positions);
+    const int64_t *positions =
+        ipu_attrs_ints(call->attrs, IPU_ATTR_POSITIONS, &position_count);
+    const int64_t *modes = ipu_attrs_ints(call->attrs, IPU_ATTR_RECOMPUTE, &mode_count);
     for (uint32_t i = 0; i < count; i++) {
         IPU_FAIL_IF(call->ctx, devices[i] < 0 || devices[i] > INT16_MAX,
                     INVALID_ARGUMENT, "stage %u is mapped to IPU %" PRId64, i,
@@ -113,8 +116,21 @@ check_stages(ipu_infer_call *call)
     IPU_FAIL_IF(call->ctx,
                 count > 0 && ipu_attrs_find(call->attrs, IPU_ATTR_SCHEDULE) == NULL,
                 INTERNAL, "a pipeline of %u stages has no schedule", count);
-    IPU_FAIL_IF(call->ctx, positions != 0 && positions != count, INTERNAL,
-                "a pipeline of %u stages has %u positions", count, positions);
+    IPU_FAIL_IF(call->ctx, position_count != 0 && position_count != count, INTERNAL,
+                "a pipeline of %u stages has %u positions", count, position_count);
+    for (uint32_t i = 0; i < position_count; i++) {
+        IPU_FAIL_IF(
+            call->ctx, positions[i] < 0 || positions[i] >= count, INVALID_ARGUMENT,
+            "stage %u stands at position %" PRId64 " of a pipeline of %u stages", i,
+            positions[i], count);
+    }
+    IPU_FAIL_IF(call->ctx, count > 0 && mode_count != 0 && mode_count != count,
+                INTERNAL, "a pipeline of %u stages says of %u what they recompute",
+                count, mode_count);
+    for (uint32_t i = 0; i < mode_count; i++) {
+        IPU_FAIL_IF(call->ctx, modes[i] < 0 || modes[i] > 2, INVALID_ARGUMENT,
+                    "stage %u recomputes in the unknown mode %" PRId64, i, modes[i]);
+    }
     return IPU_OK;
 }
 

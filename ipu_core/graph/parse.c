@@ -341,6 +341,10 @@ parse_annotations(parser *p, ipu_node_request *request)
         } else if (accept(p, "phase")) {
             IPU_TRY(expect(p, "="));
             IPU_TRY(parse_ordinal(p, &request->placement.phase));
+            if (request->placement.phase != IPU_PHASE_FORWARD &&
+                request->placement.phase != IPU_PHASE_BACKWARD) {
+                return fail(p, "0 or 1, the phase,");
+            }
         } else {
             int64_t number;
             IPU_TRY(expect(p, "recomputation"));

@@ -130,6 +130,14 @@ ipu__pipe_place_nodes(ipu__pipe *p)
         const ipu_node_data *node = ipu_node_of(graph, n);
         bool is_placed = node->placement.stage >= 0 &&
                          (uint32_t)node->placement.stage < p->stage_count;
+        p->l->ctx->source = node->source;
+        IPU_FAIL_IF(p->l->ctx,
+                    is_placed && node->placement.phase != IPU_PHASE_FORWARD &&
+                        !p->schedule->is_training,
+                    INVALID_ARGUMENT,
+                    "%s belongs to the backward pass of a pipeline that has none",
+                    ipu_op_info_of(node->op)->name);
+        p->l->ctx->source = (ipu_source){0};
         int32_t found =
             is_placed ? routine_of_placed(p, node) : routine_of_unplaced(p, node);
         if (makes_nothing(node) || found == IPU__NOWHERE) {

@@ -278,10 +278,29 @@ check_carried_use(ipu__pipe *p, ipu_node user, ipu_value value)
     return IPU_OK;
 }
 
+/* What no stage changes is left in its place until the pipeline is over. */
+static ipu_status
+check_handed_on(const ipu__pipe *p, uint32_t i)
+{
+    const lowering *l = p->l;
+    const ipu_block_data *body = ipu_block_of(l->graph, p->body);
+    uint32_t root = l->values[body->results.items[i].index].root;
+    const ipu_value_data *data = ipu_value_of(l->graph, (ipu_value){root});
+    bool is_param = data->block.index == p->body.index && !ipu_is_node(data->producer);
+    IPU_FAIL_IF(l->ctx, is_param && data->position != i, UNIMPLEMENTED,
+                "value %" PRIu32 " becomes value %" PRIu32 " of the next micro-batch: "
+                "what a pipeline carries keeps its place",
+                data->position, i);
+    return IPU_OK;
+}
+
 static ipu_status
 check_carried(ipu__pipe *p)
 {
     const ipu_graph *graph = p->l->graph;
+    for (uint32_t i = 0; i < p->node->output_count; i++) {
+        IPU_TRY(check_handed_on(p, i));
+    }
     for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
          n = ipu_node_next(graph, n)) {
         if (p->routine_of[n.index] != IPU__NOWHERE) {
@@ -373,6 +392,9 @@ store_carried(ipu__pipe *p, ipu_node maker)
 {
     lowering *l = p->l;
     const ipu_block_data *body = ipu_block_of(l->graph, p->body);
+    if ((p->offload & IPU_OFFLOAD_ACCUMULATORS) == 0) {
+        return IPU_OK;
+    }
     for (uint32_t i = 0; i < p->node->output_count; i++) {
         ipu_value root = {l->values[body->results.items[i].index].root};
         bool is_its = ipu_value_of(l->graph, root)->producer.index == maker.index;
@@ -654,6 +676,8 @@ static ipu_status
 lower_into_streams(ipu__pipe *p)
 {
     lowering *l = p->l;
+    IPU_FAIL_IF(l->ctx, l->stream->is_child, UNIMPLEMENTED,
+                "a pipeline in a stage of a pipeline");
     IPU_TRY(make_schedule(p));
     IPU_TRY(make_streams(p));
     IPU_TRY(ipu__pipe_place_nodes(p));
@@ -706,10 +730,10 @@ ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node)
         memset(p.used_by, 0xff, value_bytes);   /* IPU__NOWHERE */
         status = lower_into_streams(&p);
     }
-    ipu_free(ctx, p.which, p.which == NULL ? 0 : which_bytes);
-    ipu_free(ctx, p.used_by, p.used_by == NULL ? 0 : value_bytes);
-    ipu_free(ctx, p.routine_of, p.routine_of == NULL ? 0 : node_bytes);
-    ipu_free(ctx, p.routines, p.routines == NULL ? 0 : routine_bytes);
+    ipu_free(ctx, p.which, which_bytes);
+    ipu_free(ctx, p.used_by, value_bytes);
+    ipu_free(ctx, p.routine_of, node_bytes);
+    ipu_free(ctx, p.routines, routine_bytes);
     IPU_ARRAY_FREE(ctx, &p.crossings);
     IPU_ARRAY_FREE(ctx, &p.messages);
     ipu_id_map_free(ctx, &p.known);

@@ -143,51 +143,79 @@ stride_of(const lowering *l, size_t buffer)
     return ipu_buffer_round_up(l->buffers.items[buffer].bytes);
 }
 
-/* The buffer as the planner sees it. */
-static ipu_status
-planned_buffer(const lowering *l, uint32_t stream, size_t k, ipu_buffer *out)
+/* The buffers that lie in the slab of one stream, as the planner sees them. */
+typedef struct plan {
+    ipu_buffer *buffers;
+    uint32_t *numbers; /* of the lowering's buffers */
+    size_t count;
+} plan;
+
+static bool
+lies_in_slab(const lowering *l, uint32_t stream, size_t k)
 {
-    const ipu_buffer *buffer = &l->buffers.items[k];
     const buffer_home *home = &l->homes.items[k];
-    size_t end = l->program->streams.items[stream].instructions.count;
     bool is_output = l->outputs.items[k] != IPU_NO_INDEX;
-    *out = (ipu_buffer){0};
-    if (home->is_remote) {
-        return IPU_OK;
-    }
-    if (home->stays && home->stream == stream) {
-        *out =
-            (ipu_buffer){.bytes = buffer->bytes, .first = 0, .last = (int32_t)end - 1};
-        if (home->depth > 1) {
-            return ipu_mul_size(l->ctx, stride_of(l, k), home->depth, &out->bytes);
-        }
-    } else if (home->stream == stream && !is_output && buffer->last >= 0) {
-        *out = *buffer; /* else untouched, or without bytes */
-    }
-    return IPU_OK;
+    return home->stream == stream && !home->is_remote &&
+           (home->stays || (!is_output && l->buffers.items[k].last >= 0));
 }
 
 static ipu_status
-plan_stream(lowering *l, uint32_t stream, ipu_buffer *planned)
+add_to_plan(const lowering *l, uint32_t stream, uint32_t k, plan *to)
+{
+    const buffer_home *home = &l->homes.items[k];
+    size_t end = l->program->streams.items[stream].instructions.count;
+    ipu_buffer *buffer = &to->buffers[to->count];
+    *buffer = l->buffers.items[k];
+    to->numbers[to->count++] = k;
+    if (home->stays) {
+        buffer->first = 0;
+        buffer->last = (int32_t)end - 1;
+    }
+    return home->depth > 1
+               ? ipu_mul_size(l->ctx, stride_of(l, k), home->depth, &buffer->bytes)
+               : IPU_OK;
+}
+
+static ipu_status
+plan_stream(lowering *l, uint32_t stream, plan *made)
 {
     ipu_stream *code = &l->program->streams.items[stream];
     IPU_TRY(find_lifetimes(l, stream));
-    for (size_t k = 0; k < l->buffers.count; k++) {
-        IPU_TRY(planned_buffer(l, stream, k, &planned[k]));
-    }
-    IPU_TRY(ipu_memory_plan(l->ctx, planned, l->buffers.count, &code->memory));
-    IPU_TRY(
-        ipu_memory_check(l->ctx, planned, l->buffers.count, code->memory.slab_bytes));
-    for (size_t k = 0; k < l->buffers.count; k++) {
-        if (l->homes.items[k].stream == stream && !l->homes.items[k].is_remote) {
-            l->buffers.items[k].offset = planned[k].offset;
+    made->count = 0;
+    for (uint32_t k = 0; k < l->buffers.count; k++) {
+        if (lies_in_slab(l, stream, k)) {
+            IPU_TRY(add_to_plan(l, stream, k, made));
         }
+    }
+    IPU_TRY(ipu_memory_plan(l->ctx, made->buffers, made->count, &code->memory));
+    IPU_TRY(
+        ipu_memory_check(l->ctx, made->buffers, made->count, code->memory.slab_bytes));
+    for (size_t i = 0; i < made->count; i++) {
+        l->buffers.items[made->numbers[i]].offset = made->buffers[i].offset;
     }
     return IPU_OK;
 }
 
+static ipu_status
+plan_streams(lowering *l)
+{
+    size_t buffer_bytes = l->buffers.count * sizeof(ipu_buffer);
+    size_t number_bytes = l->buffers.count * sizeof(uint32_t);
+    plan made = {0};
+    ipu_status status = ipu_alloc(l->ctx, buffer_bytes, &made.buffers);
+    if (status == IPU_OK) {
+        status = ipu_alloc(l->ctx, number_bytes, &made.numbers);
+    }
+    for (uint32_t s = 0; status == IPU_OK && s < l->program->streams.count; s++) {
+        status = plan_stream(l, s, &made);
+    }
+    ipu_free(l->ctx, made.numbers, number_bytes);
+    ipu_free(l->ctx, made.buffers, buffer_bytes);
+    return status;
+}
+
 /* What stays in remote memory lies there side by side. */
-static void
+static ipu_status
 plan_remote(lowering *l)
 {
     for (size_t k = 0; k < l->buffers.count; k++) {
@@ -195,10 +223,17 @@ plan_remote(lowering *l)
         if (home->is_remote) {
             ipu_stream *code = &l->program->streams.items[home->stream];
             size_t slots = home->depth > 1 ? home->depth : 1;
+            size_t bytes;
+            IPU_TRY(ipu_mul_size(l->ctx, slots, stride_of(l, k), &bytes));
             l->buffers.items[k].offset = code->remote_bytes;
-            code->remote_bytes += slots * stride_of(l, k);
+            IPU_FAIL_IF(l->ctx, bytes > SIZE_MAX / 4 - code->remote_bytes,
+                        OUT_OF_MEMORY,
+                        "out of memory: what the program offloads does not fit in the "
+                        "address space");
+            code->remote_bytes += bytes;
         }
     }
+    return IPU_OK;
 }
 
 /* --- places ----------------------------------------------------------------------- */
@@ -253,16 +288,8 @@ resolve(lowering *l, uint32_t stream, const ipu_place *places, uint32_t count)
 ipu_status
 ipu__lower_plan_slabs(lowering *l)
 {
-    size_t bytes = l->buffers.count * sizeof(ipu_buffer);
-    ipu_buffer *planned;
-    IPU_TRY(ipu_alloc(l->ctx, bytes, &planned));
-    ipu_status status = IPU_OK;
-    for (uint32_t s = 0; status == IPU_OK && s < l->program->streams.count; s++) {
-        status = plan_stream(l, s, planned);
-    }
-    ipu_free(l->ctx, planned, bytes);
-    IPU_TRY(status);
-    plan_remote(l);
+    IPU_TRY(plan_streams(l));
+    IPU_TRY(plan_remote(l));
     IPU_TRY(make_rings(l));
     for (uint32_t s = 0; s < l->program->streams.count; s++) {
         const ipu_stream *code = &l->program->streams.items[s];

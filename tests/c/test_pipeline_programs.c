@@ -593,6 +593,102 @@ test_teeth(ipu_ctx *ctx)
     ipu_program_free(ctx, program);
 }
 
+/* --- pipelines that are none --------------------------------------------------------
+ */
+
+typedef struct bad {
+    const char *count; /* bytes of the number of micro-batches */
+    const char *body;  /* of three floats %2, %3, %4, with the results */
+    const char *attributes;
+    ipu_status status;
+    const char *part; /* of the message */
+} bad;
+
+#define KEPT "} -> (%2, %3, %4)\n"
+#define GPIPE "schedule=\"GPipe\", "
+#define INVALID IPU_STATUS_INVALID_ARGUMENT
+
+static const bad bads[] = {
+    {"02000000", KEPT, GPIPE "devices=[0,-1]", INVALID, "mapped to IPU -1"},
+    {"02000000", KEPT, GPIPE "devices=[0,65536]", INVALID, "mapped to IPU 65536"},
+    {"02000000", KEPT, GPIPE "devices=[0,32767]", IPU_STATUS_VALUE, "at most 4096"},
+    {"02000000", KEPT, GPIPE "devices=[0,1], positions=[0,4294967296]", INVALID,
+     "position 4294967296"},
+    {"02000000", KEPT, GPIPE "devices=[0,1], positions=[0,-1]", INVALID, "position -1"},
+    {"02000000", KEPT, GPIPE "devices=[0,1], positions=[1,1]", IPU_STATUS_VALUE, ""},
+    {"02000000", KEPT, GPIPE "devices=[0,1], positions=[0]", IPU_STATUS_INTERNAL,
+     "1 positions"},
+    {"02000000", KEPT, GPIPE "devices=[0,1], recompute=[1]", IPU_STATUS_INTERNAL,
+     "what they recompute"},
+    {"02000000", KEPT, GPIPE "devices=[0,1], recompute=[1,3]", INVALID, "mode 3"},
+    {"02000000", KEPT, "devices=[0,1]", IPU_STATUS_INTERNAL, "no schedule"},
+    {"02000000", KEPT, "schedule=\"Gpipe\", devices=[0,1]", IPU_STATUS_VALUE, "Gpipe"},
+    {"00000000", KEPT, GPIPE "devices=[0,1]", IPU_STATUS_FAILED_PRECONDITION, "1 or"},
+    {"ffffffff", KEPT, GPIPE "devices=[0,1]", IPU_STATUS_FAILED_PRECONDITION, "1 or"},
+    {"00000008", KEPT, GPIPE "devices=[0,1]", IPU_STATUS_RESOURCE_EXHAUSTED, ""},
+    {"02000000", "} -> (%3, %2, %4)\n", GPIPE "devices=[0,1]", IPU_STATUS_UNIMPLEMENTED,
+     "value 1 becomes value 0"},
+    {"02000000",
+     "%5 = neg(%0) @(stage=1) : float32[4]\n"
+     "%6 = add(%2, %5) @(stage=0) : float32[4]\n"
+     "} -> (%6, %3, %4)\n",
+     GPIPE "devices=[0,1]", INVALID, "of stage 1, which runs later"},
+    {"02000000",
+     "%5 = neg(%3) @(stage=1) : float32[4]\n"
+     "%6 = add(%2, %5) @(stage=0) : float32[4]\n"
+     "} -> (%2, %6, %4)\n",
+     GPIPE "devices=[0,1]", IPU_STATUS_UNIMPLEMENTED, "by another stage"},
+    {"02000000",
+     "%5 = add(%2, %0) @(stage=1, phase=1) : float32[4]\n"
+     "} -> (%5, %3, %4)\n",
+     GPIPE "devices=[0,1]", INVALID, "pipeline that has none"},
+    {"02000000",
+     "%5 = variable_read() {resource=0} @(stage=0) : float32[4]\n"
+     "%6 = variable_read() {resource=0} @(stage=1) : float32[4]\n"
+     "%7 = add(%2, %5) @(stage=0) : float32[4]\n"
+     "%8 = add(%3, %6) @(stage=1) : float32[4]\n"
+     "} -> (%7, %8, %4)\n",
+     GPIPE "devices=[0,1]", IPU_STATUS_UNIMPLEMENTED, "stages on the same IPU"},
+    {"02000000",
+     "block b2(%5: float32[4]) {\n"
+     "} -> (%5)\n"
+     "%6 = pipeline(%1, %2) {body=b2, " GPIPE "devices=[0,1]} @(stage=0) : float32[4]\n"
+     "} -> (%6, %3, %4)\n",
+     GPIPE "devices=[0,1]", IPU_STATUS_UNIMPLEMENTED, "a pipeline in a stage"},
+    {"02000000", "%5 = neg(%2) @(stage=0, phase=2) : float32[4]\n} -> (%5, %3, %4)\n",
+     GPIPE "devices=[0,1]", INVALID, "the phase"},
+    {"02000000", "%5 = neg(%2) @(stage=32768) : float32[4]\n} -> (%5, %3, %4)\n",
+     GPIPE "devices=[0,1]", INVALID, "32767"},
+};
+
+static void
+test_bad_pipelines(ipu_ctx *ctx)
+{
+    static char text[2048];
+    for (size_t i = 0; i < sizeof(bads) / sizeof(*bads); i++) {
+        const bad *b = &bads[i];
+        ipu_program *program;
+        snprintf(text, sizeof(text),
+                 "resource r0 variable id=0 \"w\" float32[4]\n"
+                 "block b0(%%0: float32[4]) {\n"
+                 "%%1 = constant() {dtype=int32, shape=[], value=0x%s} : int32[]\n"
+                 "block b1(%%2: float32[4], %%3: float32[4], %%4: float32[4]) {\n"
+                 "%s%%20, %%21, %%22 = pipeline(%%1, %%0, %%0, %%0) {body=b1, %s}"
+                 " : float32[4], float32[4], float32[4]\n} -> (%%20, %%21, %%22)\n",
+                 b->count, b->body, b->attributes);
+        ipu_status status = compile(ctx, text, false, &program);
+        bool fits = status == b->status && program == NULL &&
+                    strstr(ctx->message, b->part) != NULL;
+        CHECK(fits);
+        if (!fits) {
+            fprintf(stderr, "  case %zu: %s: %s\n%s", i, ipu_status_name(status),
+                    ctx->message, text);
+        }
+        ipu_ctx_clear(ctx);
+        ipu_program_free(ctx, program);
+    }
+}
+
 /* --- deadlocks ---------------------------------------------------------------------
  */
 
@@ -725,6 +821,7 @@ main(void)
     }
     test_schedules(&ctx);
     test_teeth(&ctx);
+    test_bad_pipelines(&ctx);
     test_deadlock(&ctx);
     test_failing_allocations(&ctx);
     for (int i = 0; i < 3; i++) {
