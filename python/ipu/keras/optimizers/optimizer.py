@@ -43,8 +43,8 @@ class Optimizer(Slots):
     """Base class: a subclass defines ``_resource_apply_dense(grad, var)``.
 
     Args:
-        learning_rate: A number, a ``LearningRateSchedule``, or a callable without
-            arguments.
+        learning_rate: A number, a ``LearningRateSchedule``, a callable without
+            arguments, or a tensor of the function that makes the optimizer.
         name: A name.
         **kwargs: ``clipnorm`` (largest norm of each gradient), ``global_clipnorm``
             (of all together), ``clipvalue`` (largest magnitude of an element),
@@ -106,12 +106,12 @@ class Optimizer(Slots):
 
     @property
     def learning_rate(self) -> Any:
-        """The rate: a float32 ``tf.Variable``, or the schedule.
+        """The rate: a float32 ``tf.Variable``, the schedule, or the function's tensor.
 
         Assign a number at any time; models do not trace again. Assigning a schedule, or
         a number in place of one, does.
         """
-        if isinstance(self._rate, LearningRateSchedule):
+        if isinstance(self._rate, (LearningRateSchedule, tf.Tensor)):
             return self._rate
         if self._rate_variable is None:
             with init_scope():
@@ -125,8 +125,9 @@ class Optimizer(Slots):
 
     @learning_rate.setter
     def learning_rate(self, value: Any) -> None:
-        was_schedule = isinstance(self._rate, LearningRateSchedule)
-        if isinstance(value, LearningRateSchedule):
+        was_number = isinstance(self._rate, (float, type(None)))
+        is_of_function = isinstance(value, tf.Tensor) and value.is_symbolic
+        if is_of_function or isinstance(value, LearningRateSchedule):
             self._rate = value
             self._version += 1
             return
@@ -140,7 +141,7 @@ class Optimizer(Slots):
         self._rate = number
         if self._rate_variable is not None:
             self._rate_variable.assign(np.float32(number))
-        if was_schedule:
+        if not was_number:
             self._version += 1
 
     lr = learning_rate
@@ -162,6 +163,8 @@ class Optimizer(Slots):
         """The rate of this step, a float32 scalar; in a trace."""
         if isinstance(self._rate, LearningRateSchedule):
             rate = self._rate(self.iterations.value())
+        elif isinstance(self._rate, tf.Tensor):
+            rate = tf.cast(self._rate, "float32")
         else:
             rate = self.learning_rate.value()
         if self._decay:
