@@ -11,6 +11,7 @@ import pytest
 
 import ipu
 from ipu import keras, loops, tf
+from ipu.drop_in.stand_ins.train import GradientDescentOptimizer
 from ipu.eager.backprop import GradientCaptureContext
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
@@ -230,6 +231,53 @@ def test_reduction_methods(method: str, expected: float) -> None:
     stages, optimize = trained(v)
     run(stages, optimizer_function=optimize, reduction_method=method)
     assert float(v) == -expected
+
+
+def test_a_learning_rate_from_the_inputs() -> None:
+    v, infeed, outfeed = tf.Variable(0.0), numbers(), IPUOutfeedQueue()
+
+    def optimize(rate: Any, y: Any) -> OptimizerFunctionOutput:
+        return OptimizerFunctionOutput(keras.optimizers.SGD(rate), y, variables=[v])
+
+    def build(rate: Any) -> Any:
+        return pipeline(
+            [lambda r, x: (r, x * v), lambda r, y: (r, y)],
+            4,
+            inputs=[rate],
+            infeed_queue=infeed,
+            outfeed_queue=outfeed,
+            optimizer_function=optimize,
+        )
+
+    program = tf.function(build, jit_compile=True)
+    program(tf.constant(0.5))
+    assert float(v) == -0.5 * (1 + 2 + 3 + 4)
+    program(tf.constant(0.25))
+    assert float(v) == -5.0 - 0.25 * (5 + 6 + 7 + 8)
+    v.assign(0.0)
+    with ipu.scopes.ipu_scope("/device:IPU:0"):
+        ipu.ipu_compiler.compile(build, inputs=[2.0])
+    assert float(v) == -2.0 * (9 + 10 + 11 + 12)
+
+
+def test_an_optimizer_of_tensorflow_1_trains_what_the_stages_use() -> None:
+    u, v = tf.Variable(2.0), tf.Variable(3.0)
+    stages: list[Stage] = [lambda x: x * u, lambda y: y * v]
+    run(
+        stages,
+        optimizer_function=lambda y: OptimizerFunctionOutput(
+            GradientDescentOptimizer(0.5), y
+        ),
+    )
+    assert (float(u), float(v)) == (2.0 - 15.0, 3.0 - 10.0)
+    _fails(
+        ValueError,
+        "No variables to optimize",
+        TWO,
+        optimizer_function=lambda y: OptimizerFunctionOutput(
+            GradientDescentOptimizer(0.5), y
+        ),
+    )
 
 
 def test_outfed_values_of_training() -> None:

@@ -35,6 +35,8 @@ class Optimizer(optimizers.Optimizer):
         name: A name.
     """
 
+    _is_tf1_optimizer = True
+
     def __init__(self, use_locking: bool = False, name: str = "Optimizer") -> None:
         del use_locking
         optimizers.Optimizer.__init__(self, name=name)
