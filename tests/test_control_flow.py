@@ -829,6 +829,7 @@ def test_the_size_of_a_tensor_array_is_known_when_it_is_traced() -> None:
 # --- interrupting ---------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("inside", [False, True])
 def test_an_endless_loop_can_be_interrupted(inside: bool) -> None:
     def endless(x: Any) -> Any:

@@ -361,6 +361,7 @@ def test_the_steady_state_allocates_nothing() -> None:
     assert run.traced().program.stats["steps"] == 500
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_at_a_step_boundary() -> None:
     v = tf.Variable(0)
 

@@ -94,6 +94,18 @@ step = lambda x: total.assign_add(tf.reduce_sum(x))
 queue.initializer
 DeviceFunction(lambda: loops.repeat(10, lambda x: (step(x), None)[1], [], queue))()
 """,
+    "a pipeline at its infeed": """
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 2
+config.configure_ipu_system()
+queue = IPUInfeedQueue(source(5))
+queue.initializer
+out = IPUOutfeedQueue()
+stages = [lambda x: x * 2.0, tf.reduce_sum]
+run = lambda: ipu.pipelining_ops.pipeline(
+    stages, 4, repeat_count=3, infeed_queue=queue, outfeed_queue=out)
+DeviceFunction(run)()
+""",
     "deleting an infeed": """
 queue = IPUInfeedQueue(source(0))
 queue.initializer
@@ -125,6 +137,8 @@ model = ipu.keras.Sequential([ipu.keras.layers.Dense(1, input_shape=(2,))])
 model.predict(source().batch(2, drop_remainder=True), steps=4)
 """,
 }
+
+pytestmark = pytest.mark.usefixtures("ctrl_c")
 
 CAUGHT = """
 try:

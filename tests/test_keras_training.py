@@ -662,6 +662,7 @@ def test_steps_without_a_batch_size_cut_the_arrays(steps, expected) -> None:
     assert len(history.history["loss"]) == 2
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_stops_at_a_step_and_the_model_stays_usable() -> None:
     program = textwrap.dedent(
         """

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""What tests of several files share."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """SIGINT is a KeyboardInterrupt here, and in processes that the test starts.
+
+    Jobs that a shell runs in the background ignore it, and so do all their children.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
