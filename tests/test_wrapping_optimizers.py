@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-import ipu
 from ipu import config, keras, loops, optimizers, tf
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -303,7 +304,12 @@ def test_wrappers_hand_on_what_they_do_not_change() -> None:
         compiled(lambda: opt.minimize(v * 3.0))()
 
 
-def test_the_modules_of_the_first_release() -> None:
-    assert ipu.optimizers.cross_replica_optimizer.CrossReplicaOptimizer is (
-        optimizers.CrossReplicaOptimizer
-    )
+MODULES = """cross_replica_optimizer gradient_accumulation_optimizer
+map_gradient_optimizer sharded_optimizer _wrapper""".split()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    module = importlib.import_module(f"ipu.optimizers.{name}")
+    done = doctest.testmod(module)
+    assert done.failed == 0 and done.attempted > 0

@@ -641,6 +641,94 @@ test_replicas_that_part(ipu_ctx *ctx)
     }
 }
 
+/* --- without memory --------------------------------------------------------------- */
+
+typedef struct counter {
+    ipu_allocator heap;
+    atomic_long live_blocks;
+    atomic_long allocations;
+    long fail_at;
+} counter;
+
+static void *
+counted_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
+{
+    counter *c = state;
+    if (new_bytes != 0 && atomic_fetch_add(&c->allocations, 1) + 1 == c->fail_at) {
+        return NULL;
+    }
+    void *result = c->heap.resize(c->heap.state, pointer, old_bytes, new_bytes);
+    if (result != NULL || new_bytes == 0) {
+        atomic_fetch_add(&c->live_blocks, (new_bytes != 0) - (pointer != NULL));
+    }
+    return result;
+}
+
+typedef struct life {
+    rig rig;
+    ipu_graph *graph;
+    ipu_program *program;
+    ipu_executor *executor;
+} life;
+
+/* Two replicas: everything from the device to the results of two steps. */
+static ipu_status
+live(ipu_ctx *ctx, life *l)
+{
+    const ipu_type out[3] = {vector_f, scalar_i, vector_f};
+    static results got;
+    void *fed[3] = {got.means, got.sums, got.draws};
+    void *outputs[2] = {got.output, &got.index};
+    int32_t steps = 2;
+    const void *inputs[1] = {&steps};
+    rig *r = &l->rig;
+    int64_t id;
+    int64_t taken;
+    IPU_TRY(ipu_device_create(ctx, 2, &r->device));
+    IPU_TRY(ipu_device_variable_add(ctx, r->device, &vector_f, &r->variable));
+    IPU_TRY(ipu_infeed_create(ctx, &scalar_i, 1, 4, 2, &r->infeed));
+    IPU_TRY(ipu_outfeed_create(ctx, out, 3, IPU_OUTFEED_ALL, 8, &r->outfeed));
+    IPU_TRY(ipu_device_infeed_add(ctx, r->device, r->infeed, &id));
+    IPU_TRY(ipu_device_outfeed_add(ctx, r->device, r->outfeed, &id));
+    IPU_TRY(ipu_graph_parse(ctx, program_text, &l->graph));
+    IPU_TRY(ipu_program_create(ctx, l->graph, &options, &l->program));
+    IPU_TRY(ipu_executor_create(ctx, l->program, r->device, NULL, &l->executor));
+    feeding f = {r->infeed, 4, true};
+    feed(&f);
+    IPU_TRY(ipu_executor_run(ctx, l->executor, inputs, outputs, NULL, NULL));
+    IPU_TRY(ipu_outfeed_take(ctx, r->outfeed, STEPS, 2, fed, &taken));
+    CHECK(taken == 2 && (&got.sums[0][0])[2] == 5);
+    return IPU_OK;
+}
+
+static void
+test_every_allocation_fails_once(void)
+{
+    counter c = {.heap = ipu_allocator_default()};
+    ipu_status status = IPU_STATUS_OUT_OF_MEMORY;
+    int failures = 0;
+    for (c.fail_at = 1; status != IPU_OK; c.fail_at++) {
+        ipu_ctx ctx;
+        life l = {.graph = NULL};
+        atomic_store(&c.allocations, 0);
+        ipu_ctx_init(&ctx, (ipu_allocator){counted_resize, &c});
+        status = live(&ctx, &l);
+        ipu_executor_free(&ctx, l.executor);
+        ipu_program_free(&ctx, l.program);
+        ipu_graph_free(&ctx, l.graph);
+        ipu_device_free(&ctx, l.rig.device);
+        ipu_infeed_free(&ctx, l.rig.infeed);
+        ipu_outfeed_free(&ctx, l.rig.outfeed);
+        CHECK(atomic_load(&c.live_blocks) == 0);
+        failures += status != IPU_OK;
+        if (status != IPU_OK && status != IPU_STATUS_OUT_OF_MEMORY) {
+            CHECK(!"a clean error");
+            return;
+        }
+    }
+    CHECK(failures > 50);
+}
+
 int
 main(void)
 {
@@ -657,5 +745,6 @@ main(void)
     test_copies(&ctx);
     test_groups(&ctx);
     test_replicas_that_part(&ctx);
+    test_every_allocation_fails_once();
     return CHECK_DONE();
 }

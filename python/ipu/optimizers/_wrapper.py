@@ -27,6 +27,11 @@ class IpuOptimizer:
     Raises:
         TypeError: ``opt`` is no optimizer.
 
+    Example:
+        >>> from ipu import keras
+        >>> IpuOptimizer(keras.optimizers.SGD(0.1), "mine").name
+        'mine'
+
     Source: ``ipu.optimizers.IpuOptimizer``.
     """
 

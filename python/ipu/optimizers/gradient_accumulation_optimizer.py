@@ -129,6 +129,12 @@ class CrossReplicaGradientAccumulationOptimizerV2(GradientAccumulationOptimizerV
         reduction_method: How the gradients become one.
         name: A name.
 
+    Example:
+        >>> from ipu import keras
+        >>> sgd = keras.optimizers.SGD(0.1)
+        >>> CrossReplicaGradientAccumulationOptimizerV2(sgd, 8).name
+        'CrossReplicaGradientAccumulationOptimizerV2'
+
     Source: ``ipu.optimizers.CrossReplicaGradientAccumulationOptimizerV2``.
     """
 
@@ -168,6 +174,17 @@ class GradientAccumulationOptimizer(_Accumulating):
         FailedPreconditionError: When gradients are applied: as of
             :class:`GradientAccumulationOptimizerV2`, or ``opt`` is something else. When
             compiled: the program is replicated and ``opt`` has momentum.
+
+    Example:
+        >>> from ipu import keras, loops, tf
+        >>> v = tf.Variable(0.0)
+        >>> opt = GradientAccumulationOptimizer(keras.optimizers.SGD(1.0), 2)
+        >>> @tf.function(jit_compile=True)
+        ... def train():
+        ...     loops.repeat(4, lambda: opt.minimize(-3.0 * v, var_list=[v]))
+        >>> train()
+        >>> float(v)
+        12.0
 
     Source: ``ipu.optimizers.GradientAccumulationOptimizer``.
     """
@@ -212,6 +229,12 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         num_mini_batches: Turns of an update.
         verify_usage: Whether another ``opt`` is refused.
         name: A name.
+
+    Example:
+        >>> from ipu import keras
+        >>> sgd = keras.optimizers.SGD(0.1, momentum=0.9)
+        >>> CrossReplicaGradientAccumulationOptimizer(sgd, 8).name
+        'CrossReplicaGradientAccumulationOptimizer'
 
     Source: ``ipu.optimizers.CrossReplicaGradientAccumulationOptimizer``.
     """
