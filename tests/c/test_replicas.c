@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "counter.h"
 #include "run/executor.h"
 
 enum { MOST_REPLICAS = 8, STEPS = 40 };
@@ -643,27 +644,6 @@ test_replicas_that_part(ipu_ctx *ctx)
 
 /* --- without memory --------------------------------------------------------------- */
 
-typedef struct counter {
-    ipu_allocator heap;
-    atomic_long live_blocks;
-    atomic_long allocations;
-    long fail_at;
-} counter;
-
-static void *
-counted_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
-{
-    counter *c = state;
-    if (new_bytes != 0 && atomic_fetch_add(&c->allocations, 1) + 1 == c->fail_at) {
-        return NULL;
-    }
-    void *result = c->heap.resize(c->heap.state, pointer, old_bytes, new_bytes);
-    if (result != NULL || new_bytes == 0) {
-        atomic_fetch_add(&c->live_blocks, (new_bytes != 0) - (pointer != NULL));
-    }
-    return result;
-}
-
 typedef struct life {
     rig rig;
     ipu_graph *graph;
@@ -704,14 +684,14 @@ live(ipu_ctx *ctx, life *l)
 static void
 test_every_allocation_fails_once(void)
 {
-    counter c = {.heap = ipu_allocator_default()};
     ipu_status status = IPU_STATUS_OUT_OF_MEMORY;
     int failures = 0;
-    for (c.fail_at = 1; status != IPU_OK; c.fail_at++) {
+    for (long n = 1; status != IPU_OK; n++) {
         ipu_ctx ctx;
+        counter c;
         life l = {.graph = NULL};
-        atomic_store(&c.allocations, 0);
-        ipu_ctx_init(&ctx, (ipu_allocator){counted_resize, &c});
+        ipu_ctx_init(&ctx, counting(&c));
+        c.fail_at = n;
         status = live(&ctx, &l);
         ipu_executor_free(&ctx, l.executor);
         ipu_program_free(&ctx, l.program);

@@ -14,46 +14,13 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "counter.h"
 #include "run/executor.h"
 
 static const ipu_compile_options options = {
     .variant = IPU_KERNEL_FAST, .cpu = IPU_CPU_GENERIC, .verify = true};
 static const ipu_type scalar_f = {IPU_DTYPE_FLOAT32, {0, {0}}};
 static const ipu_type vector_f = {IPU_DTYPE_FLOAT32, {1, {4}}};
-
-/* An allocator that counts, and fails from its `fail_at`-th allocation on (or once). */
-typedef struct counter {
-    ipu_allocator heap;
-    atomic_long live_bytes;
-    atomic_long live_blocks;
-    atomic_long allocations;
-    long fail_at; /* 0: never */
-} counter;
-
-static void *
-counted_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
-{
-    counter *c = state;
-    if (new_bytes != 0) {
-        long number = atomic_fetch_add(&c->allocations, 1) + 1;
-        if (number == c->fail_at) {
-            return NULL;
-        }
-    }
-    void *result = c->heap.resize(c->heap.state, pointer, old_bytes, new_bytes);
-    if (result != NULL || new_bytes == 0) {
-        atomic_fetch_add(&c->live_bytes, (long)new_bytes - (long)old_bytes);
-        atomic_fetch_add(&c->live_blocks, (new_bytes != 0) - (pointer != NULL));
-    }
-    return result;
-}
-
-static ipu_allocator
-counting(counter *c)
-{
-    *c = (counter){.heap = ipu_allocator_default()};
-    return (ipu_allocator){counted_resize, c};
-}
 
 static void
 sleep_ms(long ms)

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "counter.h"
 #include "streams.h"
 
 enum { MOST_THREADS = 4, MOST_STREAMS = 16 };
@@ -915,27 +916,6 @@ test_teeth(ipu_ctx *ctx)
 
 /* --- allocation ------------------------------------------------------------------- */
 
-typedef struct failing {
-    ipu_allocator heap;
-    atomic_long live;
-    atomic_long count;
-    long fail_at;
-} failing;
-
-static void *
-failing_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
-{
-    failing *f = state;
-    if (new_bytes != 0 && atomic_fetch_add(&f->count, 1) + 1 == f->fail_at) {
-        return NULL;
-    }
-    void *result = f->heap.resize(f->heap.state, pointer, old_bytes, new_bytes);
-    if (result != NULL || new_bytes == 0) {
-        atomic_fetch_add(&f->live, (long)new_bytes - (long)old_bytes);
-    }
-    return result;
-}
-
 /* Creating and running an executor of several streams where the n-th allocation fails.
  */
 static void
@@ -943,16 +923,17 @@ test_failing_allocations(ipu_ctx *outer)
 {
     ipu_program *program = make_ring(outer, 4, 3, true);
     for (long n = 1;; n++) {
-        failing f = {.heap = ipu_allocator_default(), .fail_at = n};
+        counter c;
         ipu_ctx ctx;
         int32_t out = 0;
         void *outputs[1] = {&out};
-        ipu_ctx_init(&ctx, (ipu_allocator){failing_resize, &f});
+        ipu_ctx_init(&ctx, counting(&c));
+        c.fail_at = n;
         ipu_status status =
             run_program(&ctx, program, NULL, n % 2 == 0 ? 1 : 2, NULL, outputs, NULL);
         CHECK(status == IPU_OK || status == IPU_STATUS_OUT_OF_MEMORY);
-        CHECK(atomic_load(&f.live) == 0);
-        if (atomic_load(&f.count) < n) {
+        CHECK(atomic_load(&c.live_bytes) == 0);
+        if (atomic_load(&c.allocations) < n) {
             CHECK(status == IPU_OK && out == 21);
             break;
         }
