@@ -271,6 +271,13 @@ def first_layer(weights: Sequence[Any], x: Any) -> Any:
     return tf.tanh(x @ weights[0] + weights[1])
 
 
+def centred_layer(weights: Sequence[Any], x: Any) -> Any:
+    """The first layer without the mean over the replicas' batches."""
+    hidden = first_layer(weights, x)
+    mean = cross_replica_ops.cross_replica_mean(tf.reduce_mean(hidden, 0))
+    return hidden - mean
+
+
 def loss_of(weights: Sequence[Any], hidden: Any, y: Any) -> Any:
     return tf.reduce_mean((hidden @ weights[2] - y) ** 2)
 
@@ -312,7 +319,11 @@ def one_by_one(replicas: int, micro_batches: int, updates: int) -> list[Any]:
 
 
 def replicated_training(
-    replicas: int, micro_batches: int, updates: int, threads: int
+    replicas: int,
+    micro_batches: int,
+    updates: int,
+    threads: int,
+    layer: Callable[..., Any] = first_layer,
 ) -> tuple[list[Any], Any]:
     attach(replicas)
     ipu.set_num_threads(threads)
@@ -322,7 +333,7 @@ def replicated_training(
     opt = optimizers.CrossReplicaGradientAccumulationOptimizerV2(sgd, micro_batches)
 
     def body(x: Any, y: Any) -> None:
-        loss = loss_of(weights, first_layer(weights, x), y)
+        loss = loss_of(weights, layer(weights, x), y)
         opt.minimize(loss, var_list=weights)
         out.enqueue(loss)
 
@@ -341,7 +352,10 @@ def test_a_replicated_loop_has_the_bits_of_a_plain_one(replicas: int) -> None:
 
 
 def replicated_pipeline(
-    schedule: PipelineSchedule, accumulate_outfeed: bool, threads: int
+    schedule: PipelineSchedule,
+    accumulate_outfeed: bool,
+    threads: int,
+    layer: Callable[..., Any] = first_layer,
 ) -> tuple[list[Any], Any]:
     attach(4)
     ipu.set_num_threads(threads)
@@ -357,7 +371,7 @@ def replicated_pipeline(
     def run() -> Any:
         return pipeline(
             [
-                lambda x, y: (first_layer(weights, x), y),
+                lambda x, y: (layer(weights, x), y),
                 lambda h, y: loss_of(weights, h, y),
             ],
             gradient_accumulation_count=8,
@@ -388,6 +402,17 @@ def test_a_replicated_pipeline_has_the_bits_of_a_plain_loop(
         for got, want in zip(weights, wanted, strict=True):
             np.testing.assert_array_equal(got, want, strict=True)
     np.testing.assert_array_equal(shown[0], shown[1])
+
+
+@pytest.mark.parametrize("schedule", list(PipelineSchedule)[:3])
+def test_replicas_meet_inside_stages(schedule: PipelineSchedule) -> None:
+    """In the forward pass, and on the way back."""
+    wanted, _ = replicated_training(2, 8, 3, 1, centred_layer)
+    assert not np.array_equal(wanted[0], one_by_one(2, 8, 3)[0])
+    for threads in (1, 3):
+        weights, _ = replicated_pipeline(schedule, False, threads, centred_layer)
+        for got, want in zip(weights, wanted, strict=True):
+            np.testing.assert_array_equal(got, want, strict=True)
 
 
 def test_the_factor_is_that_of_the_program() -> None:

@@ -46,9 +46,9 @@ class IPUInfeedQueue:
     """A queue from a data set to the device.
 
     Elements come in the order of the data set, one for each iteration of the loop that
-    takes them, and the place is kept from one run to the next. The queue is started by
-    reading `initializer`; reading `deleter` and then `initializer` starts another pass
-    over the data.
+    takes them, of a replicated program one for each replica in turn; the place is kept
+    from one run to the next. The queue is started by reading `initializer`; reading
+    `deleter` and then `initializer` starts another pass over the data.
 
     Args:
         dataset: The elements; every size must be known (``drop_remainder=True``).

@@ -217,8 +217,8 @@ class IPUOutfeedQueue:
         Returns:
             The structure that was enqueued: in ALL mode each leaf is [n, ...] for the n
             results since the last dequeue, in LAST mode the newest result, which is
-            removed. ``[]`` in a thread that did not make the queue, as long as no
-            program enqueues to it.
+            removed; of a program of R > 1 replicas a result is [R, ...]. ``[]`` in a
+            thread that did not make the queue, as long as no program enqueues to it.
 
         Raises:
             ValueError: Nothing enqueues to it.
