@@ -22,6 +22,7 @@ from ipu.ops.pipelining_ops import (
     PipelineStageOptions,
     pipeline,
 )
+from ipu.optimizers import GradientAccumulationOptimizerV2
 from ipu.tf import errors
 
 Stage = Callable[..., Any]
@@ -669,6 +670,16 @@ def test_optimizers_with_nothing_to_train() -> None:
     _fails(
         RuntimeError, "No variables to optimize", stages, optimizer_function=optimize
     )
+
+
+def test_a_pipeline_accumulates_by_itself() -> None:
+    v = tf.Variable(0.0)
+    twice = GradientAccumulationOptimizerV2(keras.optimizers.SGD(1.0), 4)
+    stages, optimize = trained(v, twice)
+    with pytest.raises(
+        errors.FailedPreconditionError, match="A pipeline accumulates by itself"
+    ):
+        run(stages, optimizer_function=optimize)
 
 
 def test_output_of_an_optimizer_function() -> None:

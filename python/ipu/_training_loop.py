@@ -19,6 +19,7 @@ from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.tf._blocks import add_results, as_tuple, block, is_known
+from ipu.tf._tracing import current_build
 
 __all__ = ["TrainingLoop", "Update", "accumulate_here", "training_loop"]
 
@@ -146,10 +147,19 @@ def training_loop(trace: _core.Trace, trips: Any) -> Iterator[TrainingLoop]:
 
 
 def _outside(count: int) -> FailedPreconditionError:
+    if "pipeline" in current_build().notes:
+        advice = (
+            "A pipeline accumulates by itself: give its OptimizerFunctionOutput the "
+            "optimizer that the accumulating one wraps."
+        )
+    else:
+        advice = (
+            "Apply the gradients in the body of ipu.loops.repeat, not in a branch or "
+            "in a loop that may end early."
+        )
     return FailedPreconditionError(
         f"Detected a gradient accumulation operation with {count} number of mini "
-        "batches which is not inside a training loop. Apply the gradients in the body "
-        "of ipu.loops.repeat, not in a branch or in a loop that may end early."
+        f"batches which is not inside a training loop. {advice}"
     )
 
 
