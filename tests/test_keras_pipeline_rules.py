@@ -125,6 +125,10 @@ def test_options_that_the_pipeline_does_not_have() -> None:
     model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
     assert model._pipelining_kwargs == {}  # each call replaces them
     fit_small(model)
+    with pytest.raises(ValueError, match="another name of `pipeline_schedule`"):
+        model.set_pipelining_options(
+            schedule=Schedule.GPipe, pipeline_schedule=Schedule.Sequential
+        )
     model.set_pipelining_options(device_mapping=[0])
     with pytest.raises(ValueError, match=r"Each stage must be mapped"):
         fit_small(model)

@@ -202,6 +202,12 @@ class IPUOptions(Stages):
             ValueError: An argument is not legal.
         """
         options = dict(pipelining_kwargs)
+        if "schedule" in options and "pipeline_schedule" in options:
+            raise ValueError(
+                "`schedule` is another name of `pipeline_schedule`: give one of them. "
+                f"Received: schedule={options['schedule']!r} and "
+                f"pipeline_schedule={options['pipeline_schedule']!r}."
+            )
         steps = gradient_accumulation_steps_per_replica
         steps = self._pipelining_steps if steps is None else _steps(steps)
         if device_mapping is not None and not (
