@@ -457,6 +457,17 @@ def test_a_step_that_gives_no_dict():
         model.fit(X, Y, BATCH, verbose=0)
 
 
+def test_a_step_that_gives_nothing():
+    class Silent(keras.Sequential):
+        def train_step(self, data):
+            return {}
+
+    model = network(Silent)
+    model.compile("sgd", LOSS)
+    with pytest.raises(ValueError, match="must return a dict of at least one result"):
+        model.fit(X, Y, BATCH, verbose=0)
+
+
 class OwnFunction(keras.Sequential):
     made = 0
 

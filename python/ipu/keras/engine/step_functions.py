@@ -343,6 +343,11 @@ def _checked_logs(name: str, logs: Any) -> dict[str, Any]:
             f"`{name}` must return a dict of results by name, such as "
             f"{{'loss': loss}}. Received: {logs!r}."
         )
+    if not logs:
+        raise ValueError(
+            f"`{name}` must return a dict of at least one result, such as "
+            "{'loss': loss}. Received: {}."
+        )
     return dict(logs)
 
 
