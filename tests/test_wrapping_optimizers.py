@@ -175,6 +175,20 @@ def test_a_product_goes_into_its_accumulator() -> None:
     assert "matmul_accumulate." in traced.program.text
 
 
+def test_one_ipu_has_nothing_to_average() -> None:
+    """The update is joined with the product that it takes, as without the wrapper."""
+    v = tf.Variable(np.ones((5, 3), "f4"))
+    opt = optimizers.CrossReplicaOptimizer(SGD(0.1))
+    for ipus, is_joined in ((1, True), (2, False)):
+        attach(ipus)
+        traced = trace_program(
+            lambda x: opt.minimize(tf.reduce_sum((x @ v) ** 2), var_list=[v]),
+            [tf.TensorSpec((8, 5))],
+        )
+        assert ("matmul_sgd_update." in traced.program.text) == is_joined
+        assert ("all_reduce." in traced.program.text) != is_joined
+
+
 # --- what is refused ------------------------------------------------------------------
 
 

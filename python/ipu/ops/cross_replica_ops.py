@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ipu import _core
 from ipu._core import Tensor
+from ipu._placement import current_device, on_host
 from ipu.tf._convert import apply
 
 __all__ = ["assume_equal_across_replicas", "cross_replica_mean", "cross_replica_sum"]
@@ -89,8 +91,19 @@ def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
         raise ValueError(
             f"replica_group_size must be a positive number. Received: {group_size!r}."
         )
+    tensor = Tensor(x)
+    serves = tensor.dtype.is_floating or (reduction == _SUM and tensor.dtype.is_integer)
+    if serves and group_size in (None, 1) and _is_alone():
+        return tensor  # what uses a gradient can be joined with what makes it
     attrs = {"reduction": reduction, "group_size": group_size or 0}
-    return apply("all_reduce", (Tensor(x),), attrs)
+    return apply("all_reduce", (tensor,), attrs)
+
+
+def _is_alone() -> bool:
+    """Whether what is being traced can have one replica only."""
+    return _core.open_trace() is not None and (
+        on_host() or current_device().num_ipus == 1
+    )
 
 
 def assume_equal_across_replicas(tensors: T, inplace: bool = False) -> T:
