@@ -319,7 +319,8 @@ wait_for_element(ipu_executor *executor, ipu__stream *stream, ipu_infeed *queue)
 {
     bool is_paused = false;
     bool found = ipu_infeed_wait(queue, 0);
-    while (!found && !ipu__is_cancelled(executor->cancel)) {
+    while (!found && !ipu__stops_here(executor->cancel, !stream->has_written,
+                                      &stream->cancelled_ns)) {
         if (!stream->has_written && !is_paused) {
             is_paused = true;
             ipu__device_pause(executor->device);

@@ -101,7 +101,7 @@ typedef struct ipu__stream {
     bool is_meeting;       /* it has come to a collective and waits */
     uint64_t round;        /* of that meeting */
     bool has_written;      /* a variable, since the step began */
-    uint64_t cancelled_ns; /* when an inner loop first saw the flag; 0: not yet */
+    uint64_t cancelled_ns; /* when it first saw the flag in a step; 0: not yet */
     ipu_random_key step;   /* of micro-batch 0 of the step */
     ipu_random_key batch;  /* of micro-batch 0, in a loop of micro-batches */
     ipu_kernel_call call; /* what all kernel calls have in common, and the random key */

@@ -36,7 +36,8 @@ typedef struct schedule {
     bool is_settling; /* a worker ends a step */
     bool is_paused;   /* host threads are at the variables */
     bool has_failed;
-    uint64_t waits_since; /* for a host; 0: none does */
+    uint64_t cancelled_ns; /* when it was first seen, while it waited; 0: not yet */
+    uint64_t waits_since;  /* for a host; 0: none does */
     atomic_bool is_over;
 } schedule;
 
@@ -194,16 +195,23 @@ end_step_locked(schedule *s)
     }
 }
 
+/* Whether a stream has written a variable since the step began. */
+static bool
+has_written(const schedule *s)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < s->count; i++) {
+        found |= s->executor->streams[i].has_written;
+    }
+    return found;
+}
+
 /* The streams wait for a host thread: it may need the variables. */
 static void
 pause_locked(schedule *s)
 {
-    bool has_written = false;
     s->waits_since = s->waits_since == 0 ? ipu__now_ns() : s->waits_since;
-    for (uint32_t i = 0; i < s->count; i++) {
-        has_written |= s->executor->streams[i].has_written;
-    }
-    if (!has_written && !s->is_paused && s->executor->device != NULL) {
+    if (!has_written(s) && !s->is_paused && s->executor->device != NULL) {
         s->is_paused = true;
         ipu__device_pause(s->executor->device);
     }
@@ -285,7 +293,7 @@ look_for_cancel(void *state)
     schedule *s = state;
     ipu_lock_take(s->lock);
     if (s->waits_since != 0 && !atomic_load(&s->is_over) && find_ready_locked(s) < 0 &&
-        ipu__is_cancelled(s->executor->cancel)) {
+        ipu__stops_here(s->executor->cancel, !has_written(s), &s->cancelled_ns)) {
         (void)ipu_ctx_fail(s->ctx, IPU_STATUS_INTERRUPTED,
                            "interrupted while waiting for the infeed's next element");
         finish_locked(s);

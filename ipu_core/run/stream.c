@@ -19,9 +19,6 @@
 
 #include "run/executor_impl.h"
 
-/* How long a cancelled run may take to reach the end of a step. */
-enum { CANCEL_GRACE_NS = 200 * 1000 * 1000 };
-
 /* --- life ------------------------------------------------------------------------- */
 
 static void
@@ -538,15 +535,9 @@ static ipu_status
 end_inner_turn(ipu__stream *stream)
 {
     stream->call.random.turn++;
-    if (!ipu__is_cancelled(stream->executor->cancel)) {
-        return IPU_OK;
-    }
-    uint64_t now = ipu__now_ns();
-    if (stream->cancelled_ns == 0) {
-        stream->cancelled_ns = now;
-    }
-    IPU_FAIL_IF(stream->ctx, now - stream->cancelled_ns > CANCEL_GRACE_NS, INTERRUPTED,
-                "interrupted in an inner loop after %" PRIu64 " steps",
+    IPU_FAIL_IF(stream->ctx,
+                ipu__stops_here(stream->executor->cancel, false, &stream->cancelled_ns),
+                INTERRUPTED, "interrupted in an inner loop after %" PRIu64 " steps",
                 stream->executor->stats->steps);
     return IPU_OK;
 }
