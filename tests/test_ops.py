@@ -2,8 +2,8 @@
 """Every op of the table, forward and backward, against NumPy and central differences.
 
 The cases are data (op_cases/); this file is what is done with each: the reference and
-the fast kernel against the oracle; fused and unfused, held and not, in a loop and on
-1, 2 and 3 threads, all equal to the bit; gradients in each float dtype. A new row of
+the fast kernel against the oracle; fused and unfused, held and not, in a loop, in a
+pipeline and on 1, 2 and 3 threads, all equal to the bit; gradients in each float dtype. A new row of
 ops.def without a case fails here.
 """
 
@@ -117,6 +117,14 @@ def test_all_forms_give_the_same_bits(case: Case) -> None:
             harness.close(case, got[len(values) :], last, "last trip")
         else:
             harness.same_bits(got[len(values) :], last, f"after {trips} trips")
+    text, more = harness.pipelined(case)
+    got = harness.run(text, values + more)
+    harness.same_bits(got[count:], got[:count], "on the second IPU")
+    if case.random:
+        last = case.expect(values, step=harness.MICRO_BATCHES - 1)
+        harness.close(case, got[:count], last, "last micro-batch")
+    else:
+        harness.same_bits(got[:count], base, "in a pipeline")
 
 
 def many_tasks(case: Case) -> bool:

@@ -121,9 +121,8 @@ spec_of(maker *m, ipu_op op, uint32_t inputs, const ipu_type *input,
                             .output_count = 1,
                             .inputs = types,
                             .outputs = &types[3]};
-    CHECK_OK(m->ctx,
-             ipu_kernel_prepare(m->ctx, &m->program->arena, &spec,
-                                IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC));
+    CHECK_OK(m->ctx, ipu_kernel_prepare(m->ctx, &m->program->arena, &spec,
+                                        IPU_KERNEL_REFERENCE, IPU_CPU_GENERIC));
     CHECK_OK(m->ctx, IPU_ARRAY_PUSH(m->ctx, &m->program->specs, spec));
     return (uint32_t)m->program->specs.count - 1;
 }
@@ -198,7 +197,7 @@ add_resource(maker *m, ipu_resource_kind kind, int64_t id, const ipu_type *type)
     CHECK_OK(m->ctx,
              ipu_arena_alloc(m->ctx, &m->program->arena, sizeof(ipu_type), &kept));
     *kept = *type;
-    ipu_resource resource = {kind, id, 1, kept, NULL};
+    ipu_resource resource = {.kind = kind, .id = id, .type_count = 1, .types = kept};
     CHECK_OK(m->ctx, IPU_ARRAY_PUSH(m->ctx, &m->program->resources, resource));
     return (uint32_t)m->program->resources.count - 1;
 }

@@ -104,6 +104,36 @@ def looped(case: Case) -> tuple[str, list[Array]]:
     return graph.finish(results), [np.zeros(s, t) for t, s in case.output_types()]
 
 
+MICRO_BATCHES = 4
+
+
+def pipelined(case: Case) -> tuple[str, list[Array]]:
+    """The op in the first of two stages, each on an IPU of its own.
+
+    Both carry its outputs: the first as they are, the second behind an element-wise op
+    that changes no value.
+    """
+    graph, names = start(case)
+    types = case.output_types()
+    zeros = [graph.param((kind[0], ())) for kind in types]
+    initial = [graph.param(kind) for kind in types]
+    count = "dtype=int32, shape=[], value=0x" + MICRO_BATCHES.to_bytes(4, "little").hex()
+    batches = graph.one("constant", [], ("int32", ()), count)
+    body = graph.open_block()
+    for kind in types * 2:
+        graph.param(kind)
+    outputs = graph.node(case.op, names, case.attrs, types, stage=0)
+    passed = [
+        graph.node(neutral(kind[0], before=False), [name, zero], "", [kind], stage=1)[0]
+        for name, zero, kind in zip(outputs, zeros, types, strict=True)
+    ]
+    graph.close_block(outputs + passed)
+    attrs = f'body=b{body}, schedule="Grouped", devices=[0,1]'
+    results = graph.node("pipeline", [batches, *initial, *initial], attrs, types * 2)
+    more = [np.zeros((), t) for t, _ in types] + [np.zeros(s, t) for t, s in types]
+    return graph.finish(results), more
+
+
 def weighted(case: Case) -> tuple[str, list[Array]]:
     """A scalar: the sum of the float outputs, each times a weight."""
     graph, names = start(case)

@@ -147,13 +147,19 @@ class Graph:
         return name
 
     def node(
-        self, op: str, inputs: Sequence[str], attrs: str, types: Sequence[Type]
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attrs: str,
+        types: Sequence[Type],
+        stage: int | None = None,
     ) -> list[str]:
         names = [self._name() for _ in types]
         left = ", ".join(names) + " = " if names else ""
         right = " : " + ", ".join(map(type_text, types)) if types else ""
         braces = f" {{{attrs}}}" if attrs else ""
-        self.lines.append(f"{left}{op}({', '.join(inputs)}){braces}{right}")
+        place = "" if stage is None else f" @(stage={stage})"
+        self.lines.append(f"{left}{op}({', '.join(inputs)}){braces}{place}{right}")
         return names
 
     def one(self, op: str, inputs: Sequence[str], kind: Type, attrs: str = "") -> str:
