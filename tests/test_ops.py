@@ -3,8 +3,8 @@
 
 The cases are data (op_cases/); this file is what is done with each: the reference and
 the fast kernel against the oracle; fused and unfused, held and not, in a loop, in a
-pipeline and on 1, 2 and 3 threads, all equal to the bit; gradients in each float dtype. A new row of
-ops.def without a case fails here.
+pipeline and on 1, 2 and 3 threads, all equal to the bit; gradients in each float dtype.
+A new row of ops.def without a case fails here.
 """
 
 from __future__ import annotations

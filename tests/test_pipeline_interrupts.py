@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,6 +104,26 @@ def test_ctrl_c_stops_all_ipus_at_the_same_update(schedule: PipelineSchedule) ->
     model.run(3)
     after = seen[0] + 3 * COUNT
     assert model.counts() == (after, after, float(after))
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_in_a_step_whose_data_are_on_their_way() -> None:
+    def numbers() -> Iterator[np.ndarray]:
+        for i in range(1000 * COUNT):
+            if i == 500 * COUNT + 2:  # the queue is not as long: a run is under way
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.1)
+            yield np.ones(2, np.float32)
+
+    data = tf.data.Dataset.from_generator(
+        numbers, output_signature=tf.TensorSpec((2,), tf.float32)
+    )
+    model = Counting(data, PipelineSchedule.Grouped)
+    with pytest.raises(KeyboardInterrupt):
+        model.run(1000)
+    seen = model.counts()
+    assert seen[0] > COUNT and seen[0] % COUNT == 0
+    assert seen == (seen[0], seen[0], float(seen[0]))
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -6,11 +6,11 @@
  * variables, and what they enqueue. Then programs spoilt on purpose, which the verifier
  * must refuse, a deadlock, and allocations that fail. */
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "counter.h"
 #include "passes/passes.h"
 #include "pipeline/schedule.h"
 #include "program/program.h"
@@ -749,27 +749,6 @@ test_deadlock(ipu_ctx *ctx)
 /* --- allocation --------------------------------------------------------------------
  */
 
-typedef struct failing {
-    ipu_allocator heap;
-    atomic_long live;
-    atomic_long count;
-    long fail_at;
-} failing;
-
-static void *
-failing_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
-{
-    failing *f = state;
-    if (new_bytes != 0 && atomic_fetch_add(&f->count, 1) + 1 == f->fail_at) {
-        return NULL;
-    }
-    void *result = f->heap.resize(f->heap.state, pointer, old_bytes, new_bytes);
-    if (result != NULL || new_bytes == 0) {
-        atomic_fetch_add(&f->live, (long)new_bytes - (long)old_bytes);
-    }
-    return result;
-}
-
 /* From the text to the numbers, where the n-th allocation fails, for every n. */
 static void
 test_failing_allocations(ipu_ctx *outer)
@@ -786,10 +765,11 @@ test_failing_allocations(ipu_ctx *outer)
                .has_remote = true};
     put_model(&w, &m);
     for (long n = 1;; n++) {
-        failing f = {.heap = ipu_allocator_default(), .fail_at = n};
+        counter f;
         ipu_ctx ctx;
         ipu_program *program;
-        ipu_ctx_init(&ctx, (ipu_allocator){failing_resize, &f});
+        ipu_ctx_init(&ctx, counting(&f));
+        f.fail_at = n;
         ipu_status status = compile(&ctx, w.text, true, &program);
         CHECK((status == IPU_OK) == (program != NULL));
         if (status == IPU_OK) {
@@ -798,9 +778,9 @@ test_failing_allocations(ipu_ctx *outer)
             free_rig(outer, &r);
         }
         ipu_program_free(&ctx, program);
-        bool is_over = atomic_load(&f.count) < n;
+        bool is_over = atomic_load(&f.allocations) < n;
         CHECK(status == (is_over ? IPU_OK : IPU_STATUS_OUT_OF_MEMORY));
-        CHECK(atomic_load(&f.live) == 0);
+        CHECK(atomic_load(&f.live_bytes) == 0);
         if (is_over || check_failures > 0) {
             CHECK(n > 200);
             break;

@@ -117,8 +117,9 @@ def pipelined(case: Case) -> tuple[str, list[Array]]:
     types = case.output_types()
     zeros = [graph.param((kind[0], ())) for kind in types]
     initial = [graph.param(kind) for kind in types]
-    count = "dtype=int32, shape=[], value=0x" + MICRO_BATCHES.to_bytes(4, "little").hex()
-    batches = graph.one("constant", [], ("int32", ()), count)
+    value = MICRO_BATCHES.to_bytes(4, "little").hex()
+    attrs = f"dtype=int32, shape=[], value=0x{value}"
+    batches = graph.one("constant", [], ("int32", ()), attrs)
     body = graph.open_block()
     for kind in types * 2:
         graph.param(kind)
