@@ -202,6 +202,30 @@ def test_concurrent_stages_train_what_both_of_them_use() -> None:
     assert float(w) == pytest.approx(1.0 - 0.5 * back, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [s for s in PipelineSchedule if s.name != "InterleavedOneForwardOneBackward"],
+    ids=lambda schedule: schedule.name,
+)
+def test_concurrent_stages_are_fed_by_the_infeed(schedule: PipelineSchedule) -> None:
+    attach(4)
+    u, v = tf.Variable(2.0), tf.Variable(3.0)
+    opt = keras.optimizers.SGD(0.5)
+    result = run(
+        [
+            [lambda x: x * u, lambda x: x * v, lambda x: x * x],
+            lambda a, b, c: a + b + c,
+        ],
+        8,
+        device_mapping=[[0, 1, 2], 3],
+        pipeline_schedule=schedule,
+        outfeed_loss=True,
+        optimizer_function=lambda y: OptimizerFunctionOutput(opt, y, variables=[u, v]),
+    )
+    assert result.numpy().tolist() == [x * 5.0 + x * x for x in range(1, 9)]
+    assert [float(u), float(v)] == [2.0 - 18.0, 3.0 - 18.0]
+
+
 def test_concurrent_stages_do_not_see_each_other() -> None:
     attach(4)
     seen: list[Any] = []
@@ -645,8 +669,10 @@ def test_variables_that_the_loss_does_not_depend_on() -> None:
     def optimize(_: Any, y: Any) -> OptimizerFunctionOutput:
         return OptimizerFunctionOutput(optimizer, y, variables=[v, idle])
 
-    with pytest.warns(UserWarning, match=r"do not exist for variables \['idle:0'\]"):
+    message = r"do not exist for variables \['idle:0'\]"
+    with pytest.warns(UserWarning, match=message) as seen:
         run(stages, optimizer_function=optimize)
+    assert seen[0].filename == __file__
     assert float(v) == -9.0 and float(idle) == 1.0
     stages[1] = lambda x, y: (x, 1.0)
     with pytest.raises(ValueError, match=r"any variable: \['used:0', 'idle:0'\]"):

@@ -27,6 +27,17 @@ find_times(const ipu_schedule *schedule, ipu_routine routine, bool is_by_order,
     }
 }
 
+/* Whether the reader may wait for the writer in one time step: forward passes side by
+ * side, the later one for the earlier. No waiting in a circle comes from it, as nothing
+ * leads back to the earlier one within the step. */
+static bool
+is_beside(const ipu_schedule *schedule, ipu_routine writer, ipu_routine reader)
+{
+    return writer.kind == IPU_ACTION_FORWARD && reader.kind == IPU_ACTION_FORWARD &&
+           writer.stage < reader.stage &&
+           schedule->positions[writer.stage] == schedule->positions[reader.stage];
+}
+
 ipu_status
 ipu_schedule_slots(ipu_ctx *ctx, const ipu_schedule *schedule, ipu_routine writer,
                    ipu_routine reader, uint32_t *out)
@@ -46,9 +57,10 @@ ipu_schedule_slots(ipu_ctx *ctx, const ipu_schedule *schedule, ipu_routine write
     memset(read, 0xff, count * sizeof(uint32_t)); /* never */
     find_times(schedule, writer, is_by_order, written);
     find_times(schedule, reader, is_by_order, read);
+    uint32_t least = is_beside(schedule, writer, reader) ? 0 : 1; /* steps between */
     uint32_t gone = 0;
     for (uint32_t m = 0; m < count; m++) {
-        if (read[m] <= written[m] || read[m] == UINT32_MAX) {
+        if (read[m] < written[m] + least || read[m] == UINT32_MAX) {
             ipu_free(ctx, written, 2 * sizeof(uint32_t) * count);
             IPU_FAIL(ctx, INVALID_ARGUMENT,
                      "stage %u uses a tensor of stage %u, which does not run before "

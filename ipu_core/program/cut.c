@@ -280,6 +280,29 @@ fail_shared(const ipu__pipe *p, int32_t from, int32_t to, ipu_node user)
              p->schedule->name);
 }
 
+/* Stages side by side get the same elements, which the first of them takes out of the
+ * infeed; of what the others compute they see nothing. */
+static ipu_status
+check_beside(const ipu__pipe *p, int32_t from, int32_t to, ipu_node user,
+             const ipu_node_data *producer)
+{
+    ipu_routine writer = p->routines[from].what;
+    ipu_routine reader = p->routines[to].what;
+    const uint32_t *positions = p->schedule->positions;
+    bool is_beside = writer.kind == IPU_ACTION_FORWARD && reader.kind == writer.kind &&
+                     p->routines[from].stream != p->routines[to].stream &&
+                     positions[writer.stage] == positions[reader.stage];
+    if (!is_beside || producer->op == IPU_OP_ID_INFEED_DEQUEUE) {
+        return IPU_OK;
+    }
+    p->l->ctx->source = ipu_node_of(p->l->graph, user)->source;
+    IPU_FAIL(p->l->ctx, INVALID_ARGUMENT,
+             "stage %" PRIu32 " uses a tensor of stage %" PRIu32
+             ", which does not run before it. A stage may use what the stages before "
+             "it make, not what later ones and those beside it do",
+             reader.stage, writer.stage);
+}
+
 static ipu_status
 note_crossing(ipu__pipe *p, ipu_node user, ipu_value value)
 {
@@ -300,6 +323,8 @@ note_crossing(ipu__pipe *p, ipu_node user, ipu_value value)
     if (is_weight_part(p, from) && is_weight_part(p, to)) {
         return fail_shared(p, from, to, user);
     }
+    const ipu_node_data *producer = ipu_node_of(l->graph, data->producer);
+    IPU_TRY(check_beside(p, from, to, user, producer));
     bool is_at_hand =
         p->routines[from].stream == p->routines[to].stream && is_read_in_place(p, root);
     if (is_at_hand && !is_remote_read(l, root)) {
