@@ -8,7 +8,6 @@ as the momentum, are part of the program; changing one makes models trace again.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._placement import current_device, on_host
+from ipu._user_warnings import warn_user
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers import schedules
@@ -320,10 +320,9 @@ class Optimizer(Slots):
                 "depend on the variables."
             )
         if missing:
-            warnings.warn(
+            warn_user(
                 f"Gradients do not exist for variables {missing} when minimizing the "
-                "loss.",
-                stacklevel=2,
+                "loss."
             )
         gradients = [grad for grad, _ in kept]
         variables = [var for _, var in kept]
