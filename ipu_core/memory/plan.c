@@ -8,8 +8,9 @@
  *              smallest gap between the buffers that are live with it and already
  *              placed, or behind all of them. Large buffers dominate the slab, and they
  *              are placed while nothing is in their way. Its time is quadratic, so it
- * is made for up to MOST_BEST_FIT buffers in order   of time, as an allocator would
- * (heap.c), in proportion to the buffers
+ *              is made for up to MOST_BEST_FIT buffers
+ *
+ *   in order   of time, as an allocator would (heap.c), in proportion to the buffers
  *
  * Ties are broken by lifetime and then by number, so that a plan is a function of its
  * input alone. The caller owns the buffers; nothing is kept. */

@@ -14,9 +14,9 @@
  * pipeline's stream is a list of actions, each a micro-batch and the routine that it
  * goes through. Streams that run at the same time meet at two places only:
  *
- *   - a channel, a bounded ring of messages from one stream to another: `send` waits
- * for room, `receive` for a message. A channel without types carries tokens: it is a
- *     semaphore that counts to `depth`;
+ *   - a channel, a bounded ring of messages from one stream to another: `send`
+ *     waits for room, `receive` for a message. A channel without types carries
+ *     tokens: it is a semaphore that counts to `depth`;
  *   - the end of a step, where each stream waits for all others that have not halted.
  *
  * A queue, a variable that is written, and an output belong to one stream. So what a

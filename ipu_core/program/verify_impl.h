@@ -68,7 +68,7 @@ bool ipu__verify_share(const ipu__checker *c, ipu_place a, size_t a_bytes, ipu_p
 
 /* --- verify_streams.c ------------------------------------------------------------- */
 
-/* Operands, indices and channels are in range. */
+/* What several streams use is none that one of them changes. */
 ipu_status ipu__verify_streams(ipu_ctx *ctx, const ipu_program *program);
 
 #endif
