@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -897,3 +899,16 @@ def test_a_shared_variable_under_zero_bubble() -> None:
             pipeline_schedule=PipelineSchedule.ZeroBubble,
             optimizer_function=lambda y: OptimizerFunctionOutput(opt, y, variables=[v]),
         )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cross_replica_ops", "grad_util_ops", "pipelining_ops", "replication_ops"],
+)
+def test_modules_of_ops_have_two_paths(name: str) -> None:
+    short, long = f"ipu.{name}", f"ipu.ops.{name}"
+    code = (
+        f"import {short}, {long}; from {short} import __all__; import ipu; "
+        f"assert {short} is {long} is ipu.ops.{name}"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -86,18 +86,6 @@ __all__ = [
 _core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
 
 
-# names that are modules of a package below
-_BELOW = {
-    name: f"ipu.ops.{name}"
-    for name in (
-        "cross_replica_ops",
-        "grad_util_ops",
-        "pipelining_ops",
-        "replication_ops",
-    )
-}
-
-
 # names that are no modules
 _MEMBERS = {
     "Timetable": "ipu._timetable",
@@ -110,7 +98,7 @@ def __getattr__(name: str) -> object:
     if name in _MEMBERS:
         return getattr(_importlib.import_module(_MEMBERS[name]), name)
     if name in __all__:
-        return _importlib.import_module(_BELOW.get(name, f"ipu.{name}"))
+        return _importlib.import_module(f"ipu.{name}")
     if name.startswith("_"):
         raise AttributeError(f"module 'ipu' has no attribute '{name}'")
     from ipu._missing import MissingNameError

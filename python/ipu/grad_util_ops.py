@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.grad_util_ops`` is ``ipu.ops.grad_util_ops``: the same module."""
+
+import sys
+
+from ipu.ops import grad_util_ops
+
+sys.modules[__name__] = grad_util_ops

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.pipelining_ops`` is ``ipu.ops.pipelining_ops``: the same module."""
+
+import sys
+
+from ipu.ops import pipelining_ops
+
+sys.modules[__name__] = pipelining_ops
