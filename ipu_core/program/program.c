@@ -22,6 +22,9 @@ uint32_t
 ipu_program_holds(const ipu_program *program, uint32_t resource)
 {
     uint32_t holds = 0;
+    if (program->resources.items[resource].kind != IPU_RESOURCE_INFEED) {
+        return 0;
+    }
     for (size_t s = 0; s < program->streams.count; s++) {
         const ipu_stream *stream = &program->streams.items[s];
         for (size_t i = 0; i < stream->instructions.count; i++) {

@@ -89,10 +89,12 @@ find_patches(ipu__stream *stream)
 {
     const ipu_program *program = stream->executor->program;
     size_t found = 0;
+    uint32_t end = 0; /* of the components of the infeeds so far */
     for (uint32_t r = 0; r < program->resources.count; r++) {
+        const ipu_resource *resource = &program->resources.items[r];
+        uint32_t base = end;
+        end += resource->kind == IPU_RESOURCE_INFEED ? resource->type_count : 0;
         stream->first_patch[r] = found;
-        uint32_t base = ipu_program_infeed_base(program, r);
-        uint32_t end = ipu_program_infeed_base(program, r + 1);
         for (size_t i = 0; base < end && i < stream->code->instructions.count; i++) {
             const ipu_instruction *instruction = &stream->code->instructions.items[i];
             for (uint32_t k = 0; k < instruction->input_count; k++) {
