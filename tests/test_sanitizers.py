@@ -36,6 +36,9 @@ EXERCISES = (
     "test_random_loops.py",
     "test_infeed.py",
     "test_outfeed.py",
+    "test_pipelining.py",
+    "test_pipeline_arguments.py",
+    "test_replicas.py",
 )
 RUNTIMES = {"address": "asan", "undefined": "ubsan", "thread": "tsan"}
 OPTIONS = {
