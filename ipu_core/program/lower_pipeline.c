@@ -261,20 +261,29 @@ changes_carried(const ipu__pipe *p, uint32_t i)
                : IPU__NOWHERE;
 }
 
+/* Whether the bytes of a value are those of a carried one, as a micro-batch finds it;
+ * *out is its number. */
+static bool
+is_carried(const ipu__pipe *p, ipu_value value, uint32_t *out)
+{
+    const lowering *l = p->l;
+    const ipu_value_data *root =
+        ipu_value_of(l->graph, (ipu_value){l->values[value.index].root});
+    *out = root->position;
+    return root->block.index == p->body.index && !ipu_is_node(root->producer);
+}
+
 static ipu_status
 check_carried_use(ipu__pipe *p, ipu_node user, ipu_value value)
 {
-    const lowering *l = p->l;
-    uint32_t root = l->values[value.index].root;
-    const ipu_value_data *data = ipu_value_of(l->graph, (ipu_value){root});
-    bool is_param = data->block.index == p->body.index && !ipu_is_node(data->producer);
-    IPU_FAIL_IF(l->ctx,
-                is_param &&
-                    changes_carried(p, data->position) != p->routine_of[user.index],
+    uint32_t i;
+    IPU_FAIL_IF(p->l->ctx,
+                is_carried(p, value, &i) &&
+                    changes_carried(p, i) != p->routine_of[user.index],
                 UNIMPLEMENTED,
                 "value %" PRIu32 " is carried from micro-batch to micro-batch, but is "
                 "used by another stage than the one that changes it",
-                data->position);
+                i);
     return IPU_OK;
 }
 
@@ -282,15 +291,14 @@ check_carried_use(ipu__pipe *p, ipu_node user, ipu_value value)
 static ipu_status
 check_handed_on(const ipu__pipe *p, uint32_t i)
 {
-    const lowering *l = p->l;
-    const ipu_block_data *body = ipu_block_of(l->graph, p->body);
-    uint32_t root = l->values[body->results.items[i].index].root;
-    const ipu_value_data *data = ipu_value_of(l->graph, (ipu_value){root});
-    bool is_param = data->block.index == p->body.index && !ipu_is_node(data->producer);
-    IPU_FAIL_IF(l->ctx, is_param && data->position != i, UNIMPLEMENTED,
+    const ipu_block_data *body = ipu_block_of(p->l->graph, p->body);
+    uint32_t before;
+    IPU_FAIL_IF(p->l->ctx,
+                is_carried(p, body->results.items[i], &before) && before != i,
+                UNIMPLEMENTED,
                 "value %" PRIu32 " becomes value %" PRIu32 " of the next micro-batch: "
                 "what a pipeline carries keeps its place",
-                data->position, i);
+                before, i);
     return IPU_OK;
 }
 
@@ -368,13 +376,13 @@ bring_carried(ipu__pipe *p, ipu_node user, ipu_value value)
 {
     lowering *l = p->l;
     ipu_value root = {l->values[value.index].root};
-    const ipu_value_data *data = ipu_value_of(l->graph, root);
+    uint32_t number;
     int32_t buffer;
     (void)user;
-    if (data->block.index != p->body.index || ipu_is_node(data->producer)) {
+    if (!is_carried(p, value, &number)) {
         return IPU_OK;
     }
-    ipu_place remote = slab_place(carried_buffer(p, data->position));
+    ipu_place remote = slab_place(carried_buffer(p, number));
     if (l->values[root.index].place.index != remote.index ||
         !is_remote(p, (int32_t)remote.index)) {
         return IPU_OK;
@@ -382,7 +390,7 @@ bring_carried(ipu__pipe *p, ipu_node user, ipu_value value)
     IPU_TRY(ipu__lower_new_buffer(l, bytes_of(l, root), &buffer));
     l->values[root.index].place = slab_place(buffer);
     IPU_TRY(ipu__lower_copy(l, NULL, remote, slab_place(buffer), bytes_of(l, root)));
-    choose_carried(p, data->position);
+    choose_carried(p, number);
     return ipu__lower_want_next_values(l, p->body, p->which);
 }
 

@@ -165,11 +165,11 @@ class MicroBatches:
 
 
 def accumulator_dtype(dtype: Any, variable: Any) -> str:
-    """The dtype that the gradients of a variable are accumulated in.
+    """The dtype that the gradients of a variable, or a tensor, are accumulated in.
 
     Args:
-        dtype: None for the variable's, a dtype, or ``callable(variable) -> dtype``.
-        variable: The variable.
+        dtype: None for its own, a dtype, or ``callable(variable) -> dtype``.
+        variable: The variable, or the tensor.
     """
     chosen = dtype
     if callable(dtype) and not isinstance(dtype, (type, DType)):

@@ -244,14 +244,14 @@ class TracedPipeline:
     def _accumulated(
         self, batches: MicroBatches, values: Sequence[Tensor]
     ) -> list[int]:
-        def dtype_of(value: Tensor) -> str:
-            chosen = self._options.outfeed_dtype
-            if callable(chosen) and not isinstance(chosen, (type, tf.DType)):
-                chosen = chosen(value)
-            return tf.as_dtype(value.dtype if chosen is None else chosen).name
-
-        total = GradientAccumulationReductionMethod.SUM
-        return [batches.add(value, total, dtype_of(value)) for value in values]
+        total, dtype = (
+            GradientAccumulationReductionMethod.SUM,
+            self._options.outfeed_dtype,
+        )
+        return [
+            batches.add(value, total, accumulator_dtype(dtype, value))
+            for value in values
+        ]
 
     # --- the way back ----------------------------------------------------------------
 
