@@ -38,6 +38,7 @@ EXERCISES = (
     "test_outfeed.py",
     "test_pipelining.py",
     "test_pipeline_arguments.py",
+    "test_pipeline_errors.py",
     "test_replicas.py",
 )
 RUNTIMES = {"address": "asan", "undefined": "ubsan", "thread": "tsan"}
