@@ -16,6 +16,7 @@ CORE = ROOT / "ipu_core"
 PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))
 # rooms where several threads meet: these run under ThreadSanitizer
 THREADED = {
+    "test_event",
     "test_service",
     "test_run",
     "test_data",

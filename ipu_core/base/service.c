@@ -6,12 +6,12 @@
 #include "base/service.h"
 
 #include <stdatomic.h>
-#include <time.h>
+
+#include "base/clock.h"
 
 enum {
     POLL_NS = 20 * 1000 * 1000,
-    MOMENT_NS = 100 * 1000 * 1000,
-    NS_PER_SECOND = 1000 * 1000 * 1000
+    MOMENT_NS = 100 * 1000 * 1000
 };
 
 struct ipu_service {
@@ -45,14 +45,6 @@ current_service(void)
 {
     pthread_once(&key_once, make_key);
     return pthread_getspecific(key);
-}
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
 bool
@@ -205,7 +197,7 @@ gives_up(ipu_cancel *cancel, bool is_at_home, uint64_t since_ns)
     if (is_at_home) {
         return ipu_service_is_left_behind();
     }
-    return now_ns() - since_ns >= MOMENT_NS &&
+    return ipu_now_ns() - since_ns >= MOMENT_NS &&
            (cancel == NULL || ipu_cancel_is_set(cancel));
 }
 
@@ -214,7 +206,7 @@ wait_until_it_leaves(ipu_service *service, ipu_cancel *cancel)
 {
     const ipu_service *current = current_service();
     bool is_at_home = current != NULL && current->away == 0;
-    uint64_t since_ns = now_ns();
+    uint64_t since_ns = ipu_now_ns();
     ipu_service_go_away();
     ipu_lock_take(&service->lock);
     while (!service->has_left) {

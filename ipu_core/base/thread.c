@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/event.h"
 #include "base/lock.h"
 
 enum { SPIN_TURNS = 20000, YIELD_EVERY = 256, MAX_THREADS = 256 };
@@ -40,6 +41,7 @@ typedef struct run {
 typedef struct job {
     ipu_task_fn *fn;
     void *state;
+    uint64_t subject;                /* of its events; 0: they are not recorded */
     run *runs;                       /* one per thread */
     _Alignas(64) atomic_int pending; /* tasks that are not done */
 } job;
@@ -100,14 +102,46 @@ take_task(run *r, int32_t *task)
     return true;
 }
 
+/* What a thread does of a job, where that is recorded. */
+typedef struct share {
+    uint64_t subject; /* 0: not recorded, or none of it yet */
+    uint64_t begin_ns;
+    uint32_t tasks;
+} share;
+
 static void
-take_tasks(const ipu_pool *pool, job *j, int32_t index)
+end_share(const share *own, uint64_t end_ns)
+{
+    if (own->subject != 0) {
+        ipu_event_note(IPU_EVENT_TASKS, own->subject, own->begin_ns, end_ns, own->tasks,
+                       0);
+    }
+}
+
+/* A task of job j was taken. The slot may have been another job's a moment ago. */
+static void
+count_task(share *own, const job *j)
+{
+    if (j->subject != own->subject) {
+        uint64_t now = ipu_now_ns();
+        end_share(own, now);
+        *own = (share){.subject = j->subject, .begin_ns = now};
+    }
+    own->tasks++;
+}
+
+/* `own` may be NULL. */
+static void
+take_tasks(const ipu_pool *pool, job *j, int32_t index, share *own)
 {
     for (int32_t i = 0; i < pool->threads; i++) {
         int32_t owner = index + i;
         owner -= owner < pool->threads ? 0 : pool->threads;
         int32_t task;
         while (take_task(&j->runs[owner], &task)) {
+            if (own != NULL) {
+                count_task(own, j);
+            }
             j->fn(j->state, task, index);
             atomic_fetch_sub_explicit(&j->pending, 1, memory_order_release);
         }
@@ -119,7 +153,14 @@ help_jobs(ipu_pool *pool, int32_t index)
 {
     unsigned active = atomic_load_explicit(&pool->active, memory_order_acquire);
     for (; active != 0; active &= active - 1) {
-        take_tasks(pool, &pool->jobs[__builtin_ctz(active)], index);
+        job *j = &pool->jobs[__builtin_ctz(active)];
+        if (ipu_event_is_on(IPU_EVENT_TASKS)) {
+            share own = {0};
+            take_tasks(pool, j, index, &own);
+            end_share(&own, ipu_now_ns());
+        } else {
+            take_tasks(pool, j, index, NULL);
+        }
     }
 }
 
@@ -191,6 +232,21 @@ sleep_for_work(ipu_pool *pool, unsigned seen, bool has_limit)
     ipu_lock_drop(&pool->lock);
 }
 
+/* Of waits for jobs nothing is noted: they are what lies between a thread's tasks. */
+static void
+wait_for_work(ipu_pool *pool, unsigned seen, bool has_limit)
+{
+    uint64_t begin_ns = atomic_load_explicit(&pool->offered, memory_order_relaxed) == 0
+                            ? 0
+                            : ipu_event_begin(IPU_EVENT_WAIT);
+    if (!spin_for_work(pool, seen)) {
+        sleep_for_work(pool, seen, has_limit);
+    }
+    if (begin_ns != 0) {
+        ipu_event_note(IPU_EVENT_WAIT, 0, begin_ns, ipu_now_ns(), 0, 0);
+    }
+}
+
 void
 ipu_pool_announce(ipu_pool *pool)
 {
@@ -208,10 +264,9 @@ work(void *argument)
     worker *self = argument;
     ipu_pool *pool = self->pool;
     unsigned seen = 0;
+    ipu_event_name_thread(IPU_ROLE_WORKER, self->index);
     while (!atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
-        if (!spin_for_work(pool, seen)) {
-            sleep_for_work(pool, seen, false);
-        }
+        wait_for_work(pool, seen, false);
         seen = atomic_load_explicit(&pool->generation, memory_order_acquire);
         (void)help_sources(pool);
         help_jobs(pool, self->index);
@@ -373,6 +428,8 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
     int32_t threads = pool->threads;
     j->fn = fn;
     j->state = state;
+    j->subject = ipu_event_is_on(IPU_EVENT_JOB) ? ipu_event_subject() : 0;
+    uint64_t begin_ns = j->subject == 0 ? 0 : ipu_now_ns();
     atomic_store_explicit(&j->pending, tasks, memory_order_relaxed);
     for (int32_t i = 0; i < threads; i++) {
         uint64_t begin = (uint64_t)tasks * (uint64_t)i / (uint64_t)threads;
@@ -381,13 +438,20 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
                               memory_order_release);
     }
     ipu_pool_announce(pool);
-    take_tasks(pool, j, 0);
+    uint64_t forked_ns = begin_ns == 0 ? 0 : ipu_now_ns();
+    take_tasks(pool, j, 0, NULL);
+    uint64_t done_ns = begin_ns == 0 ? 0 : ipu_now_ns();
     for (int turn = 1; atomic_load_explicit(&j->pending, memory_order_acquire) > 0;
          turn++) {
         relax();
         if (turn % YIELD_EVERY == 0) {
             sched_yield();
         }
+    }
+    if (begin_ns != 0) {
+        uint64_t end_ns = ipu_now_ns();
+        ipu_event_note(IPU_EVENT_JOB, j->subject, begin_ns, end_ns,
+                       (uint32_t)(forked_ns - begin_ns), (uint32_t)(end_ns - done_ns));
     }
     atomic_fetch_and_explicit(&pool->active, ~(1U << slot), memory_order_release);
 }
@@ -451,9 +515,7 @@ ipu_pool_serve(ipu_pool *pool, const ipu_work_source *source, void (*idle)(void 
         atomic_fetch_sub(&pool->busy, 1);
         if (!found && !source->is_done(source->state)) {
             help_jobs(pool, 0);
-            if (!spin_for_work(pool, seen)) {
-                sleep_for_work(pool, seen, true);
-            }
+            wait_for_work(pool, seen, true);
             if (idle != NULL) {
                 idle(source->state);
             }

@@ -65,6 +65,7 @@ typedef struct ipu_py_state {
     PyObject *errors; /* module ipu._errors, found at the first error */
     PyObject *parked; /* dict: exceptions of callbacks, by the bytes of their text */
     PyObject *package_dir; /* str: frames below it are not the user's */
+    PyObject *profiled;    /* dict: programs by id that ran in this profile, or NULL */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
     int32_t threads;
     ipu_py_thread *first_thread;
@@ -309,5 +310,6 @@ const ipu_program *ipu_py_program_of(PyObject *program);
 
 extern PyMethodDef ipu_py_apply_methods[];
 extern PyMethodDef ipu_py_testing_methods[];
+extern PyMethodDef ipu_py_profile_methods[];
 
 #endif

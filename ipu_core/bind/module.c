@@ -191,7 +191,8 @@ module_exec(PyObject *module)
     IPU_PY_TYPE_LIST(X)
 #undef X
     if (PyModule_AddFunctions(module, ipu_py_apply_methods) < 0 ||
-        PyModule_AddFunctions(module, ipu_py_testing_methods) < 0) {
+        PyModule_AddFunctions(module, ipu_py_testing_methods) < 0 ||
+        PyModule_AddFunctions(module, ipu_py_profile_methods) < 0) {
         return -1;
     }
     return 0;
@@ -207,6 +208,7 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->errors);
     Py_VISIT(state->parked);
     Py_VISIT(state->package_dir);
+    Py_VISIT(state->profiled);
     return 0;
 }
 
@@ -220,6 +222,7 @@ module_clear(PyObject *module)
     Py_CLEAR(state->errors);
     Py_CLEAR(state->parked);
     Py_CLEAR(state->package_dir);
+    Py_CLEAR(state->profiled);
     return 0;
 }
 

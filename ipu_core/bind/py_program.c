@@ -7,40 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/lock.h"
 #include "passes/passes.h"
 #include "pipeline/schedule.h"
-
-typedef struct py_program {
-    PyObject_HEAD
-    ipu_program *program;
-    ipu_executor *executor; /* made at the first run */
-    PyObject *device;       /* Device or None */
-    PyObject *held;         /* keeps the tensors that the program reads; may be NULL */
-    ipu_lock lock;          /* protects: is_running */
-    pthread_cond_t ended;
-    bool is_running;     /* by a thread, which executor and stats belong to */
-    bool records;        /* when actions run */
-    ipu_run_stats stats; /* of the last run */
-} py_program;
 
 const ipu_program *
 ipu_py_program_of(PyObject *program)
 {
-    return ((py_program *)program)->program;
+    return ((ipu_py_program *)program)->program;
 }
 
 static void
 forget_threads(void *owner)
 {
-    py_program *self = owner;
+    ipu_py_program *self = owner;
     pthread_cond_init(&self->ended, NULL);
     self->is_running = false;
 }
 
 /* Waits until no other thread runs the program. Without the GIL. */
 static void
-begin_run(py_program *self)
+begin_run(ipu_py_program *self)
 {
     ipu_lock_take(&self->lock);
     while (self->is_running) {
@@ -51,7 +37,7 @@ begin_run(py_program *self)
 }
 
 static void
-end_run(py_program *self)
+end_run(ipu_py_program *self)
 {
     ipu_lock_take(&self->lock);
     self->is_running = false;
@@ -67,8 +53,8 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
         PyErr_Format(PyExc_TypeError, "expected a Device or None, but got %R", device);
         return NULL;
     }
-    py_program *self =
-        (py_program *)state->program_type->tp_alloc(state->program_type, 0);
+    ipu_py_program *self =
+        (ipu_py_program *)state->program_type->tp_alloc(state->program_type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -76,6 +62,7 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     pthread_cond_init(&self->ended, NULL);
     self->device = Py_NewRef(device);
     self->held = Py_XNewRef(held);
+    self->name = Py_NewRef(Py_None);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_passes_options passes = {.verify = verify, .fuse = fuse};
     ipu_compile_options options = {.variant = reference ? IPU_KERNEL_REFERENCE
@@ -101,17 +88,18 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
 static int
 program_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    py_program *self = (py_program *)object;
+    ipu_py_program *self = (ipu_py_program *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->device);
     Py_VISIT(self->held);
+    Py_VISIT(self->name);
     return 0;
 }
 
 static void
 program_dealloc(PyObject *object)
 {
-    py_program *self = (py_program *)object;
+    ipu_py_program *self = (ipu_py_program *)object;
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(object);
     ipu_ctx ctx = ipu_py_ctx();
@@ -119,6 +107,8 @@ program_dealloc(PyObject *object)
     ipu_program_free(&ctx, self->program);
     Py_XDECREF(self->device);
     Py_XDECREF(self->held);
+    Py_XDECREF(self->name);
+    PyMem_Free(self->spans);
     ipu_lock_destroy(&self->lock);
     pthread_cond_destroy(&self->ended);
     type->tp_free(self);
@@ -215,7 +205,7 @@ done:
 }
 
 static int
-make_executor(ipu_py_state *state, py_program *self)
+make_executor(ipu_py_state *state, ipu_py_program *self)
 {
     if (self->executor != NULL) {
         return 0;
@@ -245,7 +235,7 @@ run_failed(ipu_py_state *state, const ipu_ctx *ctx)
 static PyObject *
 program_run(PyObject *object, PyObject *inputs)
 {
-    py_program *self = (py_program *)object;
+    ipu_py_program *self = (ipu_py_program *)object;
     ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(self));
     run_buffers buffers = {0};
     PyObject *result = NULL;
@@ -260,21 +250,21 @@ program_run(PyObject *object, PyObject *inputs)
     Py_END_ALLOW_THREADS
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status = IPU_STATUS_PYTHON;
-    if (make_executor(state, self) == 0) {
+    if (make_executor(state, self) == 0 && ipu_py_profile_begin(state, self) == 0) {
         ipu_py_interrupt interrupt;
         const int32_t *cancel = ipu_py_interrupt_begin(&interrupt);
         Py_BEGIN_ALLOW_THREADS
         status = ipu_executor_set_pool(&ctx, self->executor, pool);
         ipu_executor_set_slack(self->executor, buffers.is_tensor, true);
         if (status == IPU_OK) {
-            status = ipu_executor_record(&ctx, self->executor, self->records);
-        }
-        if (status == IPU_OK) {
             status = ipu_executor_run(&ctx, self->executor, buffers.input_data,
                                       buffers.output_data, cancel, &self->stats);
         }
         Py_END_ALLOW_THREADS
         ipu_py_interrupt_end(&interrupt);
+        if (ipu_py_profile_end(state, self) < 0 && status == IPU_OK) {
+            status = IPU_STATUS_PYTHON;
+        }
     }
     end_run(self);
     if (status != IPU_OK) {
@@ -294,7 +284,7 @@ program_run(PyObject *object, PyObject *inputs)
 static PyObject *
 program_get_text(PyObject *object, void *Py_UNUSED(closure))
 {
-    py_program *self = (py_program *)object;
+    ipu_py_program *self = (ipu_py_program *)object;
     ipu_ctx ctx = ipu_py_ctx();
     char *text;
     size_t bytes;
@@ -309,7 +299,7 @@ program_get_text(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *
 program_get_memory(PyObject *object, void *Py_UNUSED(closure))
 {
-    const ipu_program *program = ((py_program *)object)->program;
+    const ipu_program *program = ((ipu_py_program *)object)->program;
     ipu_memory_report whole = {.peak_at = program->streams.items[0].memory.peak_at};
     for (size_t i = 0; i < program->streams.count; i++) {
         whole.slab_bytes += program->streams.items[i].memory.slab_bytes;
@@ -325,17 +315,17 @@ program_get_memory(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *
 program_get_streams(PyObject *object, void *Py_UNUSED(closure))
 {
-    const ipu_program *program = ((py_program *)object)->program;
+    const ipu_program *program = ((ipu_py_program *)object)->program;
     PyObject *list = PyList_New(0);
     for (uint32_t i = 0; list != NULL && i < program->streams.count; i++) {
         const ipu_stream *stream = &program->streams.items[i];
         ipu_stream_bytes bytes = ipu_program_stream_bytes(program, i);
         PyObject *one = Py_BuildValue(
-            "{s:i,s:n,s:n,s:n,s:n,s:n}", "ipu", stream->is_child ? (int)stream->ipu : -1,
-            "slab_bytes", (Py_ssize_t)bytes.slab, "peak_live_bytes",
-            (Py_ssize_t)bytes.peak, "ring_bytes", (Py_ssize_t)bytes.rings,
-            "message_bytes", (Py_ssize_t)bytes.messages, "remote_bytes",
-            (Py_ssize_t)bytes.remote);
+            "{s:i,s:n,s:n,s:n,s:n,s:n}", "ipu",
+            stream->is_child ? (int)stream->ipu : -1, "slab_bytes",
+            (Py_ssize_t)bytes.slab, "peak_live_bytes", (Py_ssize_t)bytes.peak,
+            "ring_bytes", (Py_ssize_t)bytes.rings, "message_bytes",
+            (Py_ssize_t)bytes.messages, "remote_bytes", (Py_ssize_t)bytes.remote);
         if (one == NULL || PyList_Append(list, one) < 0) {
             Py_CLEAR(list);
         }
@@ -347,65 +337,44 @@ program_get_streams(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *
 program_get_records(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyBool_FromLong(((py_program *)object)->records);
+    return PyBool_FromLong(((ipu_py_program *)object)->records);
 }
 
 static int
 program_set_records(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
 {
     int on = value == NULL ? 0 : PyObject_IsTrue(value);
-    ((py_program *)object)->records = on > 0;
+    ((ipu_py_program *)object)->records = on > 0;
     return on < 0 ? -1 : 0;
 }
 
-#define X(name, letter) [IPU_ACTION_##name] = letter,
-static const int letters[IPU_ACTION_KIND_COUNT] = {IPU_ACTION_LIST(X)};
-#undef X
-
-/* The actions of one stream, behind those that the list has. */
-static int
-append_actions(const py_program *self, uint32_t number, PyObject *list)
+static PyObject *
+program_get_id(PyObject *object, void *Py_UNUSED(closure))
 {
-    const ipu_stream *stream = &self->program->streams.items[number];
-    const ipu_span *spans =
-        self->executor == NULL ? NULL : ipu_executor_spans(self->executor, number);
-    for (size_t i = stream->entry; spans != NULL && i < stream->instructions.count;
-         i++) {
-        const ipu_instruction *action = &stream->instructions.items[i];
-        if (action->kind != IPU_INSTRUCTION_ACTION) {
-            continue;
-        }
-        const ipu_span *span = &spans[i - stream->entry];
-        PyObject *one = Py_BuildValue(
-            "(ICiIKK)", (unsigned)stream->ipu, letters[action->action],
-            (int)action->placement.stage, (unsigned)action->micro_batch,
-            (unsigned long long)span->begin_ns, (unsigned long long)span->end_ns);
-        int appended = one == NULL ? -1 : PyList_Append(list, one);
-        Py_XDECREF(one);
-        if (appended < 0) {
-            return -1;
-        }
-    }
-    return 0;
+    return PyLong_FromUnsignedLong(((ipu_py_program *)object)->program->id & 0xffffff);
 }
 
 static PyObject *
-program_get_recorded(PyObject *object, void *Py_UNUSED(closure))
+program_get_name(PyObject *object, void *Py_UNUSED(closure))
 {
-    const py_program *self = (const py_program *)object;
-    PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list != NULL && i < self->program->streams.count; i++) {
-        if (append_actions(self, i, list) < 0) {
-            Py_CLEAR(list);
-        }
+    return Py_NewRef(((ipu_py_program *)object)->name);
+}
+
+static int
+program_set_name(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    if (value == NULL || !PyUnicode_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "a program's name is a str");
+        return -1;
     }
-    return list;
+    Py_XSETREF(((ipu_py_program *)object)->name, Py_NewRef(value));
+    return 0;
 }
 
 static PyObject *
 program_get_stats(PyObject *object, void *Py_UNUSED(closure))
 {
-    const ipu_run_stats *s = &((py_program *)object)->stats;
+    const ipu_run_stats *s = &((ipu_py_program *)object)->stats;
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K}", "steps", s->steps, "allocations",
                          s->allocations, "run_ns", s->run_ns, "infeed_wait_ns",
                          s->infeed_wait_ns, "outfeed_wait_ns", s->outfeed_wait_ns);
@@ -414,19 +383,21 @@ program_get_stats(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *
 program_get_flops(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyFloat_FromDouble(ipu_program_cost(((py_program *)object)->program).flops);
+    return PyFloat_FromDouble(
+        ipu_program_cost(((ipu_py_program *)object)->program).flops);
 }
 
 static PyObject *
 program_get_bytes(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyFloat_FromDouble(ipu_program_cost(((py_program *)object)->program).bytes);
+    return PyFloat_FromDouble(
+        ipu_program_cost(((ipu_py_program *)object)->program).bytes);
 }
 
 static PyObject *
 program_get_inputs(PyObject *object, void *Py_UNUSED(closure))
 {
-    const ipu_program *program = ((py_program *)object)->program;
+    const ipu_program *program = ((ipu_py_program *)object)->program;
     PyObject *list = PyList_New(program->input_count);
     for (uint32_t i = 0; list != NULL && i < program->input_count; i++) {
         PyObject *item = ipu_py_type_tuple(&program->inputs[i]);
@@ -449,7 +420,7 @@ static PyMethodDef program_methods[] = {
 static PyObject *
 program_get_queues(PyObject *self, void *Py_UNUSED(closure))
 {
-    const ipu_program *program = ((py_program *)self)->program;
+    const ipu_program *program = ((ipu_py_program *)self)->program;
     bool found = false;
     for (size_t i = 0; i < program->resources.count; i++) {
         found |= program->resources.items[i].kind != IPU_RESOURCE_VARIABLE;
@@ -460,7 +431,7 @@ program_get_queues(PyObject *self, void *Py_UNUSED(closure))
 static PyObject *
 program_get_replicas(PyObject *object, void *Py_UNUSED(closure))
 {
-    const py_program *self = (const py_program *)object;
+    const ipu_py_program *self = (const ipu_py_program *)object;
     const ipu_device *device =
         self->device == Py_None ? NULL : ipu_py_device_of(self->device);
     ipu_ctx ctx = ipu_py_ctx();
@@ -482,7 +453,15 @@ static PyGetSetDef program_getset[] = {
      NULL},
     {"records", program_get_records, program_set_records,
      "Whether the next runs record when a pipeline's actions ran.", NULL},
-    {"recorded", program_get_recorded, NULL,
+    {"id", program_get_id, NULL, "What its events are known by.", NULL},
+    {"name", program_get_name, program_set_name,
+     "The name of what it was made of, or None.", NULL},
+    {"instructions", ipu_py_program_instructions, NULL,
+     "What its events are about: (stream, number, kind, op, kernel, file, line, flops, "
+     "bytes, ipu, action, stage, micro-batch) of each instruction; of an instruction "
+     "that is none ipu and micro-batch are -1.",
+     NULL},
+    {"recorded", ipu_py_program_recorded, NULL,
      "What the last execution of a pipeline recorded: (ipu, kind, stage, micro-batch, "
      "begin, end) of each action, times in ns; empty where nothing was.",
      NULL},
@@ -519,7 +498,7 @@ static PyType_Slot program_slots[] = {
 
 PyType_Spec ipu_py_program_spec = {
     .name = "ipu._core.Program",
-    .basicsize = sizeof(py_program),
+    .basicsize = sizeof(ipu_py_program),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE |
              Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_HAVE_GC,
     .slots = program_slots,

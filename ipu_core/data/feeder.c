@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 
+#include "base/event.h"
 #include "base/service.h"
 #include "run/queue.h"
 
@@ -29,9 +30,15 @@ feed(ipu_feeder *feeder)
     for (;;) {
         void *const *slot;
         bool end;
+        uint64_t begin_ns = ipu_event_begin(IPU_EVENT_ROOM);
         IPU_TRY(ipu_infeed_acquire(&feeder->ctx, feeder->queue, &slot));
+        uint64_t room_ns = ipu_event_begin(IPU_EVENT_FILL);
         IPU_TRY(ipu__iterator_fill(&feeder->ctx, feeder->iterator, feeder->types, slot,
                                    &end));
+        ipu_event_note(IPU_EVENT_ROOM, 0, begin_ns, room_ns, 0, 0);
+        if (room_ns != 0) {
+            ipu_event_note(IPU_EVENT_FILL, 0, room_ns, ipu_now_ns(), 0, 0);
+        }
         if (end) {
             return IPU_OK;
         }
@@ -43,6 +50,7 @@ static void
 run_feeder(void *state)
 {
     ipu_feeder *feeder = state;
+    ipu_event_name_thread(IPU_ROLE_FEEDER, 0);
     feeder->ctx.cancel = ipu_service_cancel();
     ipu_status status = feed(feeder);
     if (!ipu_service_is_left_behind()) {

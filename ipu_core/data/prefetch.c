@@ -13,6 +13,7 @@
  * when the element that it is making is done. */
 #include "data/dataset_impl.h"
 
+#include "base/event.h"
 #include "base/service.h"
 
 enum { CHOSEN_DEPTH = 4, FIRST_SLOTS = 8 };
@@ -107,7 +108,11 @@ read_on_locked(read_ahead *ahead)
     prefetch_slot slot = ahead->slots[free_slot];
     bool end = false;
     ipu_lock_drop(&ahead->lock);
+    uint64_t begin_ns = ipu_event_begin(IPU_EVENT_FILL);
     ipu_status status = read_into(ahead, &slot, &end);
+    if (begin_ns != 0) {
+        ipu_event_note(IPU_EVENT_FILL, 0, begin_ns, ipu_now_ns(), 0, 0);
+    }
     ipu_lock_take(&ahead->lock);
     ahead->slots[free_slot] = slot;
     ahead->count += status == IPU_OK && !end;
@@ -118,6 +123,7 @@ static void
 run_read_ahead(void *state)
 {
     read_ahead *ahead = state;
+    ipu_event_name_thread(IPU_ROLE_READER, 0);
     ahead->ctx.cancel = ipu_service_cancel();
     ipu_lock_take(&ahead->lock);
     while (read_on_locked(ahead)) {

@@ -20,6 +20,7 @@
  * Buffers have virtual numbers while instructions are made; their lifetimes are read
  * off the finished instructions, planned, checked, and only then do places get
  * offsets. */
+#include "base/event.h"
 #include "base/hash.h"
 #include "program/lower_impl.h"
 
@@ -646,6 +647,7 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     }
     ipu_program *program;
     IPU_TRY(ipu_alloc(ctx, sizeof(*program), &program));
+    program->id = ipu_event_new_id();
     lowering l = {.ctx = ctx,
                   .graph = graph,
                   .options = options,

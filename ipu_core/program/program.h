@@ -143,6 +143,7 @@ typedef struct ipu_channel {
 } ipu_channel;
 
 typedef struct ipu_program {
+    uint32_t id; /* of this process: what its events are known by */
     ipu_arena arena;
     IPU_ARRAY(ipu_stream) streams;
     IPU_ARRAY(ipu_channel) channels;
@@ -176,6 +177,15 @@ ipu_program_infeed_base(const ipu_program *program, uint32_t resource)
         }
     }
     return base;
+}
+
+/* What the events of an instruction are about (base/event.h): 24 bits of the program's
+ * id, 16 of the stream's number, 24 of the instruction's. */
+static inline uint64_t
+ipu_program_subject(const ipu_program *program, uint32_t stream, size_t instruction)
+{
+    return (uint64_t)program->id << 40 | (uint64_t)(stream & 0xffff) << 24 |
+           (instruction & 0xffffff);
 }
 
 /* How many IPUs the program was written for: what its streams and the shards of its

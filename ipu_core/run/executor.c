@@ -241,27 +241,40 @@ ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs)
     }
 }
 
-ipu_status
-ipu_executor_record(ipu_ctx *ctx, ipu_executor *executor, bool on)
-{
-    ipu_status status = IPU_OK;
-    for (size_t i = 0; status == IPU_OK && i < executor->program->streams.count; i++) {
-        if (on) {
-            status = ipu__stream_record(ctx, &executor->streams[i]);
-        } else {
-            ipu__stream_forget_spans(ctx, &executor->streams[i]);
-        }
-    }
-    return status;
-}
-
-const ipu_span *
-ipu_executor_spans(const ipu_executor *executor, uint32_t stream)
-{
-    return executor->streams[stream].spans;
-}
-
 /* --- steps ------------------------------------------------------------------------ */
+
+static uint64_t
+subject_of(const ipu_executor *executor)
+{
+    return ipu_program_subject(executor->program, 0, 0);
+}
+
+/* A step begins: whether it is recorded. Steps count from the start of a recording. */
+static void
+begin_events(ipu_executor *executor)
+{
+    executor->is_recorded = false;
+    executor->step_ns = ipu_event_begin(IPU_EVENT_STEP);
+    if (executor->step_ns == 0) {
+        return;
+    }
+    uint32_t recording = ipu_recorder_generation();
+    if (recording != executor->recording) {
+        executor->recording = recording;
+        executor->steps_met = 0;
+    }
+    executor->is_recorded = ipu_recorder_has_step(executor->steps_met);
+}
+
+static void
+end_events(ipu_executor *executor)
+{
+    if (executor->is_recorded) {
+        ipu_event_note(IPU_EVENT_STEP, subject_of(executor), executor->step_ns,
+                       ipu_now_ns(), (uint32_t)executor->stats->steps, 0);
+    }
+    executor->steps_met += executor->step_ns != 0;
+}
 
 static void
 begin_step(ipu_executor *executor)
@@ -301,6 +314,8 @@ ipu_status
 ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor)
 {
     advance_step(executor);
+    end_events(executor);
+    begin_events(executor);
     executor->stats->steps++;
     if (executor->device != NULL) {
         ipu__device_boundary(executor->device);
@@ -336,22 +351,35 @@ wait_for_element(ipu_executor *executor, ipu__stream *stream, ipu_infeed *queue)
     return IPU_OK;
 }
 
+static void
+note_wait(const ipu_executor *executor, ipu_event_kind kind, uint64_t begin_ns,
+          uint64_t *sum_ns)
+{
+    uint64_t end_ns = ipu_now_ns();
+    *sum_ns += end_ns - begin_ns;
+    if (executor->is_recorded) {
+        ipu_event_note(kind, subject_of(executor), begin_ns, end_ns, 0, 0);
+    }
+}
+
 static ipu_status
 wait_for_queue(ipu_executor *executor, ipu__stream *stream)
 {
     const ipu_instruction *instruction = &stream->code->instructions.items[stream->at];
     void *const *resources = stream->replica->resources;
-    uint64_t start = ipu__now_ns();
+    uint64_t start = ipu_now_ns();
     ipu_status status;
     if (instruction->kind == IPU_INSTRUCTION_DEQUEUE) {
         status = wait_for_element(executor, stream, resources[instruction->resource]);
-        executor->stats->infeed_wait_ns += ipu__now_ns() - start;
+        note_wait(executor, IPU_EVENT_INFEED_WAIT, start,
+                  &executor->stats->infeed_wait_ns);
         return status;
     }
     IPU_FAIL_IF(stream->ctx, instruction->kind != IPU_INSTRUCTION_ENQUEUE, INTERNAL,
                 "a stream waits for another one, but is alone");
     status = ipu_outfeed_wait_for_room(stream->ctx, resources[instruction->resource]);
-    executor->stats->outfeed_wait_ns += ipu__now_ns() - start;
+    note_wait(executor, IPU_EVENT_OUTFEED_WAIT, start,
+              &executor->stats->outfeed_wait_ns);
     return status;
 }
 
@@ -496,6 +524,7 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
         executor->streams[i].call.pool = executor->pool;
         ipu__stream_reset(&executor->streams[i]);
     }
+    begin_events(executor);
     begin_step(executor);
     ipu_status status = begin_queues(ctx, executor);
     if (status == IPU_OK) {
@@ -504,6 +533,7 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
     }
     if (status == IPU_OK && executor->stats->steps == 0) {
         advance_step(executor); /* no loop of steps, or none that took a turn */
+        end_events(executor);
     }
     for (size_t i = 0; executor->is_bound && i < streams; i++) {
         ipu__stream_release(&executor->streams[i]);
@@ -540,7 +570,7 @@ ipu_executor_run(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs
     if (executor->device != NULL) {
         IPU_TRY(ipu__device_begin(ctx, executor->device, cancel));
     }
-    uint64_t start = ipu__now_ns();
+    uint64_t start = ipu_now_ns();
     ctx->allocator = (ipu_allocator){count_resize, &allocations};
     ipu_status status = run_owned(ctx, executor);
     ctx->allocator = allocations.inner;
@@ -551,6 +581,8 @@ ipu_executor_run(ipu_ctx *ctx, ipu_executor *executor, const void *const *inputs
         give_out(executor, outputs);
     }
     executor->stats->allocations = atomic_load(&allocations.count);
-    executor->stats->run_ns = ipu__now_ns() - start;
+    uint64_t end = ipu_now_ns();
+    executor->stats->run_ns = end - start;
+    ipu_event_note(IPU_EVENT_RUN, subject_of(executor), start, end, 0, 0);
     return status;
 }

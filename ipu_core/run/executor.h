@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Runs a program on a device, in as many replicas as fill it. An executor holds the slabs
- * and the resolved pointers, so that a run allocates nothing. The streams of all replicas
- * share the threads of the pool; one stream runs in the caller's thread, and the pool
- * helps in its kernels.
+ * Runs a program on a device, in as many replicas as fill it. An executor holds the
+ * slabs and the resolved pointers, so that a run allocates nothing. The streams of all
+ * replicas share the threads of the pool; one stream runs in the caller's thread, and
+ * the pool helps in its kernels.
  *
  * Streams that wait for each other for ever are an INTERNAL error that says which waits
  * for what. */
@@ -50,17 +50,6 @@ typedef struct ipu_run_stats {
  * other buffer but that an input may be given twice. Where such a buffer is aligned,
  * too, the program reads or writes it where it is; all others are copied. */
 void ipu_executor_set_slack(ipu_executor *executor, const bool *inputs, bool outputs);
-
-/* When an action ran, for the last time: from when it had what it waited for. */
-typedef struct ipu_span {
-    uint64_t begin_ns; /* of the monotonic clock */
-    uint64_t end_ns;
-} ipu_span;
-
-/* From here on runs record, or do not. */
-ipu_status ipu_executor_record(ipu_ctx *ctx, ipu_executor *executor, bool on);
-/* For each action of a pipeline's stream in their order; NULL: nothing is recorded. */
-const ipu_span *ipu_executor_spans(const ipu_executor *executor, uint32_t stream);
 
 /* Runs to the end. inputs[i] and outputs[i] are buffers of the program's input and
  * output types; foreign memory is fine (kernels see copies). All replicas have the same

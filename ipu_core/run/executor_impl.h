@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "base/event.h"
 #include "run/device_impl.h"
 #include "run/executor.h"
 #include "run/run_impl.h"
@@ -88,7 +89,6 @@ typedef struct ipu__stream {
     uint8_t *writes_variable;     /* per instruction */
     ipu_infeed_element *elements; /* per resource and hold */
     int64_t *counters;            /* per loop: turns left */
-    ipu_span *spans;              /* per action; NULL: they are not recorded */
 
     /* the position in a run */
     size_t at;
@@ -102,6 +102,7 @@ typedef struct ipu__stream {
     uint64_t round;        /* of that meeting */
     bool has_written;      /* a variable, since the step began */
     uint64_t cancelled_ns; /* when it first saw the flag in a step; 0: not yet */
+    uint64_t began_ns;     /* the action that it is in; 0: that is not recorded */
     ipu_random_key step;   /* of micro-batch 0 of the step */
     ipu_random_key batch;  /* of micro-batch 0, in a loop of micro-batches */
     ipu_kernel_call call; /* what all kernel calls have in common, and the random key */
@@ -163,7 +164,11 @@ struct ipu_executor {
     uint64_t generation; /* of the device, when it was bound */
     uint64_t own_seed;   /* without a device */
     uint64_t own_step;
+    uint32_t recording; /* the recorder's generation, */
+    uint64_t steps_met; /* and the steps since that began */
     /* of the run */
+    bool is_recorded; /* this step */
+    uint64_t step_ns; /* when it began; 0: it is not recorded */
     const int32_t *cancel;
     ipu_run_stats *stats;
 };
@@ -173,9 +178,6 @@ struct ipu_executor {
 ipu_status ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor,
                               const ipu__replica *replica, uint32_t number);
 void ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream);
-/* Makes room for the times of its actions. */
-ipu_status ipu__stream_record(ipu_ctx *ctx, ipu__stream *stream);
-void ipu__stream_forget_spans(ipu_ctx *ctx, ipu__stream *stream);
 /* Resolves all operands but those in elements of infeeds, inputs and outputs. */
 void ipu__stream_bind(ipu__stream *stream);
 /* To the first instruction, with the inputs and outputs of a run. */

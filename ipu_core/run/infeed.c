@@ -423,10 +423,17 @@ ipu_infeed_has_element(ipu_infeed *queue, uint32_t replica)
     return has_element(queue, replica);
 }
 
+uint32_t
+ipu_infeed_ready(const ipu_infeed *queue)
+{
+    uint64_t taken = atomic_load(&queue->taken); /* first: it never overtakes */
+    return (uint32_t)(atomic_load(&queue->published) - taken);
+}
+
 bool
 ipu_infeed_is_full(const ipu_infeed *queue)
 {
-    return atomic_load(&queue->published) - atomic_load(&queue->taken) >= queue->depth;
+    return ipu_infeed_ready(queue) >= queue->depth;
 }
 
 bool

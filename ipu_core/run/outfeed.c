@@ -25,6 +25,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/event.h"
 #include "base/service.h"
 #include "run/run_impl.h"
 
@@ -305,6 +306,7 @@ static void
 run_drainer(void *state)
 {
     ipu_outfeed *queue = state;
+    ipu_event_name_thread(IPU_ROLE_DRAINER, 0);
     ipu_lock_take(&queue->lock);
     while (!ipu_cancel_is_set(ipu_service_cancel())) {
         atomic_store(&queue->drainer_sleeps, true);
@@ -313,7 +315,16 @@ run_drainer(void *state)
         }
         atomic_store(&queue->drainer_sleeps, false);
         if (is_due(queue)) {
+            uint64_t begin_ns = ipu_event_begin(IPU_EVENT_DRAIN);
+            uint64_t drained = atomic_load(&queue->drained);
             (void)drain_locked(queue); /* a failure stays in has_failed */
+            drained = atomic_load(&queue->drained) - drained;
+            if (begin_ns != 0) { /* the recorder has a lock of its own */
+                ipu_lock_drop(&queue->lock);
+                ipu_event_note(IPU_EVENT_DRAIN, 0, begin_ns, ipu_now_ns(),
+                               (uint32_t)drained, 0);
+                ipu_lock_take(&queue->lock);
+            }
         }
     }
     ipu_lock_drop(&queue->lock);
@@ -573,7 +584,7 @@ int64_t
 ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, uint64_t ends,
                  int64_t timeout_ns)
 {
-    uint64_t deadline = ipu__now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
+    uint64_t deadline = ipu_now_ns() + (timeout_ns > 0 ? (uint64_t)timeout_ns : 0);
     ipu_lock_take(&queue->lock);
     atomic_fetch_add(&queue->readers, 1);
     (void)drain_locked(queue);
@@ -582,7 +593,7 @@ ipu_outfeed_wait(ipu_outfeed *queue, int64_t at_least, uint64_t ends,
         if (timeout_ns < 0) {
             ipu_lock_wait(&queue->lock, &queue->to_readers);
         } else {
-            uint64_t now = ipu__now_ns();
+            uint64_t now = ipu_now_ns();
             if (now >= deadline) {
                 break;
             }

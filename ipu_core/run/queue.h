@@ -86,6 +86,8 @@ void ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element);
 /* Device: whether ipu_infeed_take will not ask it to wait. If not, the listener hears
  * of it when that changes. */
 bool ipu_infeed_has_element(ipu_infeed *queue, uint32_t replica);
+/* Device: how many elements are published and not taken. */
+uint32_t ipu_infeed_ready(const ipu_infeed *queue);
 /* Device: whether nothing more comes before some replica takes what is there. */
 bool ipu_infeed_is_full(const ipu_infeed *queue);
 /* The only replica: sleeps until there is an element, at most timeout_ns; 0 spins for a

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "program/program.h"
 
@@ -16,8 +17,6 @@
 enum { IPU__CANCEL_POLL_NS = 20 * 1000 * 1000 };
 /* Turns of a spin before a thread sleeps: about ten microseconds. */
 enum { IPU__SPIN_TURNS = 500 };
-
-uint64_t ipu__now_ns(void);
 
 static inline bool
 ipu__is_cancelled(const int32_t *cancel)
@@ -37,7 +36,7 @@ ipu__stops_here(const int32_t *cancel, bool is_whole, uint64_t *since)
     if (!ipu__is_cancelled(cancel)) {
         return false;
     }
-    uint64_t now = ipu__now_ns();
+    uint64_t now = ipu_now_ns();
     *since = *since == 0 ? now : *since;
     return is_whole || now - *since > IPU__CANCEL_GRACE_NS;
 }

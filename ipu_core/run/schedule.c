@@ -38,6 +38,9 @@ typedef struct schedule {
     bool has_failed;
     uint64_t cancelled_ns; /* when it was first seen, while it waited; 0: not yet */
     uint64_t waits_since;  /* for a host; 0: none does */
+    uint64_t
+        waited_since; /* a wait that is over, and not noted yet; 0: there is none */
+    uint64_t waited_until;
     atomic_bool is_over;
 } schedule;
 
@@ -75,7 +78,9 @@ static ipu_status
 resume_locked(schedule *s)
 {
     if (s->waits_since != 0) {
-        s->executor->stats->infeed_wait_ns += ipu__now_ns() - s->waits_since;
+        s->waited_since = s->waits_since;
+        s->waited_until = ipu_now_ns();
+        s->executor->stats->infeed_wait_ns += s->waited_until - s->waited_since;
         s->waits_since = 0;
     }
     if (!s->is_paused) {
@@ -123,7 +128,13 @@ run_stream_locked(schedule *s, uint32_t i)
     atomic_store(&stream->is_blocked, false);
     bool is_more =
         s->running < s->executor->workspace_count && find_ready_locked(s) >= 0;
+    uint64_t waited_since = s->executor->is_recorded ? s->waited_since : 0;
+    uint64_t waited_until = s->waited_until;
+    s->waited_since = 0;
     ipu_lock_drop(s->lock);
+    ipu_event_note(IPU_EVENT_INFEED_WAIT,
+                   ipu_program_subject(s->executor->program, 0, 0), waited_since,
+                   waited_until, 0, 0);
     if (is_more) {
         ipu_pool_announce(s->executor->pool);
     }
@@ -210,7 +221,7 @@ has_written(const schedule *s)
 static void
 pause_locked(schedule *s)
 {
-    s->waits_since = s->waits_since == 0 ? ipu__now_ns() : s->waits_since;
+    s->waits_since = s->waits_since == 0 ? ipu_now_ns() : s->waits_since;
     if (!has_written(s) && !s->is_paused && s->executor->device != NULL) {
         s->is_paused = true;
         ipu__device_pause(s->executor->device);

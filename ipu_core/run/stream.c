@@ -196,42 +196,6 @@ ipu__stream_free(ipu_ctx *ctx, ipu__stream *stream)
     ipu_free(ctx, stream->elements,
              resources * IPU_MAX_HOLDS * sizeof(ipu_infeed_element));
     ipu_free(ctx, stream->counters, code->loop_count * sizeof(int64_t));
-    ipu__stream_forget_spans(ctx, stream);
-}
-
-ipu_status
-ipu__stream_record(ipu_ctx *ctx, ipu__stream *stream)
-{
-    size_t actions = stream->code->instructions.count - stream->code->entry;
-    return stream->code->is_child && stream->spans == NULL
-               ? ipu_alloc(ctx, actions * sizeof(ipu_span), &stream->spans)
-               : IPU_OK;
-}
-
-void
-ipu__stream_forget_spans(ipu_ctx *ctx, ipu__stream *stream)
-{
-    size_t actions = stream->code->instructions.count - stream->code->entry;
-    ipu_free(ctx, stream->spans,
-             stream->spans == NULL ? 0 : actions * sizeof(ipu_span));
-    stream->spans = NULL;
-}
-
-/* Of the action that the stream is in. */
-static void
-note_begin(ipu__stream *stream)
-{
-    if (stream->spans != NULL) {
-        stream->spans[stream->back - 1 - stream->code->entry].begin_ns = ipu__now_ns();
-    }
-}
-
-static void
-note_end(ipu__stream *stream)
-{
-    if (stream->spans != NULL) {
-        stream->spans[stream->back - 1 - stream->code->entry].end_ns = ipu__now_ns();
-    }
 }
 
 /* --- operands --------------------------------------------------------------------- */
@@ -305,6 +269,7 @@ ipu__stream_reset(ipu__stream *stream)
     stream->has_ended_step = false;
     stream->is_meeting = false;
     stream->has_written = false;
+    stream->began_ns = 0;
     stream->cancelled_ns = 0;
     atomic_store(&stream->is_blocked, false);
 }
@@ -562,6 +527,50 @@ branch_of(const ipu_instruction *instruction, const void *data)
         ->branches[which < 0 || (uint32_t)which > last ? last : (uint32_t)which];
 }
 
+/* --- events ----------------------------------------------------------------------- */
+
+static uint64_t
+subject_of(const ipu__stream *stream, size_t at)
+{
+    return ipu_program_subject(stream->executor->program, stream->number, at);
+}
+
+static bool
+is_worth_noting(ipu_instruction_kind kind)
+{
+    return kind == IPU_INSTRUCTION_KERNEL || kind == IPU_INSTRUCTION_COPY ||
+           kind == IPU_INSTRUCTION_DEQUEUE || kind == IPU_INSTRUCTION_ENQUEUE ||
+           kind == IPU_INSTRUCTION_SEND || kind == IPU_INSTRUCTION_RECEIVE ||
+           kind == IPU_INSTRUCTION_COLLECTIVE;
+}
+
+/* What the thread does from here on belongs to this instruction; 0 where nothing of it
+ * is noted. */
+static uint64_t
+note_begin(const ipu__stream *stream, size_t at)
+{
+    if (!is_worth_noting(stream->code->instructions.items[at].kind)) {
+        return 0;
+    }
+    ipu_event_set_subject(subject_of(stream, at));
+    return ipu_now_ns();
+}
+
+static void
+note_end(const ipu__stream *stream, size_t at, uint64_t begin_ns, bool is_done)
+{
+    ipu_event_set_subject(0);
+    const ipu_instruction *instruction = &stream->code->instructions.items[at];
+    uint32_t ready = 0;
+    if (instruction->kind == IPU_INSTRUCTION_DEQUEUE) {
+        ready = ipu_infeed_ready(stream->replica->resources[instruction->resource]);
+    }
+    if (is_done) {
+        ipu_event_note(IPU_EVENT_INSTRUCTION, subject_of(stream, at), begin_ns,
+                       ipu_now_ns(), ready, 0);
+    }
+}
+
 /* --- running ---------------------------------------------------------------------- */
 
 #define TRY(expression) \
@@ -578,6 +587,8 @@ ipu__stream_run(ipu__stream *stream)
     const ipu_instruction *instructions = stream->code->instructions.items;
     const size_t *first_operand = stream->first_operand;
     const uint8_t *writes = stream->writes_variable;
+    const bool is_recorded = stream->executor->is_recorded;
+    uint64_t begin_ns = 0; /* of an instruction that is noted */
     ipu__progress progress;
     size_t at = stream->at;
     for (;;) {
@@ -585,6 +596,9 @@ ipu__stream_run(ipu__stream *stream)
         void **operands = &stream->operands[first_operand[at]];
         size_t next = at + 1;
         bool done = true;
+        if (is_recorded) {
+            begin_ns = note_begin(stream, at);
+        }
         switch (instruction->kind) {
         case IPU_INSTRUCTION_KERNEL:
             if (writes[at]) {
@@ -621,7 +635,7 @@ ipu__stream_run(ipu__stream *stream)
                 stream->has_written = true;
             }
             if (done) {
-                note_begin(stream);
+                stream->began_ns = ipu_event_begin(IPU_EVENT_ACTION);
             }
             break;
         case IPU_INSTRUCTION_PIPELINE:
@@ -632,10 +646,14 @@ ipu__stream_run(ipu__stream *stream)
             break;
         case IPU_INSTRUCTION_ACTION:
             next = begin_action(stream, at, instruction);
-            note_begin(stream);
+            stream->began_ns = ipu_event_begin(IPU_EVENT_ACTION);
             break;
         case IPU_INSTRUCTION_RETURN:
-            note_end(stream);
+            if (stream->began_ns != 0) {
+                ipu_event_note(IPU_EVENT_ACTION, subject_of(stream, stream->back - 1),
+                               stream->began_ns, ipu_now_ns(), stream->replica->number,
+                               0);
+            }
             next = stream->back;
             break;
         case IPU_INSTRUCTION_COLLECTIVE:
@@ -693,6 +711,9 @@ ipu__stream_run(ipu__stream *stream)
         case IPU_INSTRUCTION_COUNT:
             TRY(ipu_ctx_fail(stream->ctx, IPU_STATUS_INTERNAL,
                              "an instruction without a kind"));
+        }
+        if (begin_ns != 0) {
+            note_end(stream, at, begin_ns, done);
         }
         if (!done) {
             progress = IPU__WOULD_BLOCK;

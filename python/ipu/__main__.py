@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ipu._commands import check, mnist, run
+from ipu._commands import check, mnist, profile, run
 from ipu._version import __version__
 
 __all__ = ["main"]
 
-_COMMANDS = {"run": run, "check": check, "mnist": mnist}
+_COMMANDS = {"run": run, "check": check, "profile": profile, "mnist": mnist}
 
 
 class _Parser(argparse.ArgumentParser):

@@ -154,6 +154,29 @@ class Program:
     def memory_report(self) -> dict[str, int]: ...
     @property
     def streams(self) -> list[dict[str, int]]: ...
+    @property
+    def id(self) -> int: ...
+    name: str | None
+    @property
+    def instructions(
+        self,
+    ) -> list[
+        tuple[
+            int,
+            int,
+            str,
+            str,
+            str | None,
+            str | None,
+            int,
+            float,
+            float,
+            int,
+            str,
+            int,
+            int,
+        ]
+    ]: ...
     records: bool
     @property
     def recorded(self) -> list[tuple[int, str, int, int, int, int]]: ...
@@ -338,3 +361,8 @@ def graph_compile(
 ) -> Program: ...
 def op_table() -> list[tuple[str, int]]: ...
 def cpu_class() -> str: ...
+def profile_start(events: int, first_step: int, behind_step: int) -> None: ...
+def profile_stop() -> tuple[
+    list[tuple[str, int, int, int, bytes]], dict[int, Program], int
+]: ...
+def profile_kinds() -> list[str]: ...

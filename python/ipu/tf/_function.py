@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import threading
 import warnings
 import weakref
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 _MANY_TRACES = 5
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 class _Settings:
@@ -399,7 +401,7 @@ class DeviceFunction:
 
     def _label(self) -> str:
         code = getattr(self.python_function, "__code__", None)
-        if code is None:
+        if code is None or code.co_filename.startswith(_PACKAGE):
             return self._name
         return f"{self._name} ({code.co_filename}:{code.co_firstlineno})"
 

@@ -284,6 +284,7 @@ def trace_program(
         device=None if device is None else device.core,
         verify=flags().enable_hlo_verifier,
     )
+    program.name = build.name
     for check in build.checks:
         check(program.replicas)
     if program.replicas > 1 and build.runs:

@@ -76,6 +76,7 @@ class _Program:
         rows: Rows of an element that count; 0 for all.
         outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
         over_replicas: Makes of a result of all replicas one for the user.
+        name: For profiles.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class _Program:
         rows: int,
         outfeed_options: Mapping[str, Any],
         over_replicas: Callable[[Array], Array],
+        name: str,
     ) -> None:
         self._over_replicas = over_replicas
         self._steps = steps
@@ -94,8 +96,10 @@ class _Program:
         self._rows = rows
         self.outfeed = IPUOutfeedQueue(**outfeed_options)
         self.records = False  # whether it notes when actions of a pipeline run
-        self._usual: Any = _function.DeviceFunction(lambda: self._trace(count))
-        self._any: Any = _function.DeviceFunction(self._trace)
+        self._usual: Any = _function.DeviceFunction(
+            lambda: self._trace(count), name=name
+        )
+        self._any: Any = _function.DeviceFunction(self._trace, name=name)
 
     def run(self, count: int) -> None:
         """Run so many steps."""
@@ -157,6 +161,7 @@ class DeviceLoop:
         may_end: Whether data that end are no error, but the end of the run.
         over_replicas: Makes of a result of all replicas, the steps first, one for the
             user.
+        name: For profiles.
     """
 
     def __init__(
@@ -170,12 +175,13 @@ class DeviceLoop:
         outfeed_options: Mapping[str, Any] | None = None,
         may_end: bool = False,
         over_replicas: Callable[[Array], Array] = lambda leaf: leaf,
+        name: str = "steps",
     ) -> None:
         self._may_end = may_end
         self._of_pass = of_pass if tail else 0
         self._infeed = IPUInfeedQueue(dataset, **(infeed_options or {}))
         options = outfeed_options or {}
-        rest = (options, over_replicas)
+        rest = (options, over_replicas, name)
         self._full = _Program(steps, self._infeed, per_execution, 0, *rest)
         self._tail = _Program(steps, self._infeed, 1, tail, *rest)
         self._next = 0  # the batch that comes next, in its pass

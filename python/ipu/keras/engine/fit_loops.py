@@ -111,6 +111,7 @@ class Run:
             model._outfeed_options,
             may_end=not model._is_strict(mode),
             over_replicas=over_replicas(model, mode, self.execution.replicas),
+            name=f"{model.name}.{_METHODS[mode]}",
         )
 
     def _make_host_loop(self, batches: Batches, class_weight: Any) -> HostLoop:
@@ -229,6 +230,7 @@ class Run:
         )
 
 
+_METHODS = {"train": "fit", "test": "evaluate", "predict": "predict"}
 _NAMES = {"train": "training", "test": "the evaluation", "predict": "the prediction"}
 
 

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Run a program and say where the time of its steps goes.
+
+The program runs as python -m ipu run would run it: programs in the package's own style
+and old TensorFlow programs alike. What follows the program's name goes to the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+__all__ = ["HELP", "add_arguments", "run"]
+
+HELP = "run a program and say where its time goes"
+
+
+def _steps(text: str) -> tuple[int, int]:
+    first, colon, behind = text.partition(":")
+    try:
+        steps = (int(first or 0), int(behind or 2**63))
+    except ValueError:
+        steps = (0, 0)
+    if not colon or not 0 <= steps[0] < steps[1]:
+        raise argparse.ArgumentTypeError(
+            f"steps are A:B, from A on, before B, with A < B; not {text!r}"
+        )
+    return steps
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.usage = (
+        "python -m ipu profile [options] (program.py | -m module) [arguments]"
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", help="write a trace for https://ui.perfetto.dev"
+    )
+    parser.add_argument(
+        "--top", type=_positive, default=10, help="how many ops and lines to show"
+    )
+    parser.add_argument(
+        "--steps",
+        type=_steps,
+        metavar="A:B",
+        help="record steps A to B - 1 of each program; all by default",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the figures as JSON, times in ns"
+    )
+    parser.add_argument(
+        "--full-traceback",
+        action="store_true",
+        help="show the frames of ipu in tracebacks too",
+    )
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        help="run a module instead of a file, as python -m does",
+    )
+    parser.add_argument("program", nargs="?", help="the file, or a folder to run")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, help="what the program gets"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the program, then print; the exit status is the program's."""
+    from ipu._commands import run as run_command
+    from ipu.profiler import Profile
+
+    if not options.module and options.program is None:
+        raise ValueError("name a program: python -m ipu profile program.py")
+    profile = Profile(options.trace, steps=options.steps, top=options.top)
+    status: object = 0
+    try:
+        with profile:
+            status = run_command.run(options)
+    except SystemExit as ended:
+        # what the program's own end means is for the caller to say, after the profile
+        _show(profile, options)
+        raise ended
+    _show(profile, options)
+    return int(str(status))
+
+
+def _show(profile: object, options: argparse.Namespace) -> None:
+    from ipu.profiler import Profile
+
+    assert isinstance(profile, Profile)
+    sys.stdout.flush()
+    if options.json:
+        print(json.dumps(profile.to_dict()))
+        return
+    if not profile.programs:
+        print(
+            "No step of a program was recorded: nothing ran on a device, or --steps "
+            "leaves out all that did.",
+            file=sys.stderr,
+        )
+        return
+    profile.print()
+    print(
+        f"{profile.seconds:.3f} s in all, {profile.host_seconds:.3f} s of them outside "
+        "of programs"
+    )
+    if options.trace:
+        print(f"trace: {options.trace}")
