@@ -1,135 +1,53 @@
 /* SPDX-License-Identifier: MIT
  *
- * float32 sum, mean, max, min over any axes, and argmax over the last axis. Axes are
- * joined until kept and reduced ones alternate. Where the innermost axis is reduced,
- * each result adds up rows with a fixed tree (32 lanes, then halves), long rows in
- * chunks; where it is kept, whole rows are added into a strip of results, in row
- * order, chunk by chunk. The tree depends on the shape alone; threads take results,
- * never parts of a sum whose order they could change. Partial sums of one long row go
- * to the call's workspace. Other dtypes are served by the reference kernels. */
-#include <math.h>
+ * sum, mean, max, min, prod, any and all over any axes, for all dtypes. Axes are joined
+ * until kept and reduced ones alternate. Where the innermost axis is reduced, each
+ * result folds rows with a fixed tree (reduce_fold.c), long rows in chunks; where it is
+ * kept, whole rows are joined to a strip of results, in row order, chunk by chunk. The
+ * tree depends on the shape alone; threads take results, and where there are few of
+ * those, chunks, whose accumulators go to the call's workspace and are joined in order
+ * when all are there. */
+#include <stdatomic.h>
 #include <string.h>
 
-#include "kernels/kernel_impl.h"
+#include "kernels/reduce_fold_impl.h"
 
 enum {
-    LANES = 32,
-    CHUNK = 8192,      /* elements of a row that one tree adds */
-    STRIP = 256,       /* results that are added side by side */
-    CHUNK_ROWS = 64,   /* rows per partial strip */
-    TASK_ELEMENTS = 16384
+    CHUNK = 8192,       /* elements of a row that one tree folds */
+    STRIP_BYTES = 1024, /* of accumulators that are joined to side by side */
+    CHUNK_ROWS = 64,    /* rows per partial strip */
+    TASK_ELEMENTS = 16384,
+    FEW_TASKS = 8,
+    GROUP = 64,         /* results that are finished together */
+    LONG_ROW = 256
 };
-
-typedef enum fold_kind {
-    FOLD_SUM,
-    FOLD_MAX,
-    FOLD_MIN
-} fold_kind;
-
-IPU_INLINE float
-larger(float a, float b)
-{
-    return a > b ? a : (a == a ? b : a);
-}
-
-IPU_INLINE float
-smaller(float a, float b)
-{
-    return a < b ? a : (a == a ? b : a);
-}
-
-/* One row and one strip for a fold, in both instruction sets. */
-#define FOLD(name, target, start, step) \
-    target static float row_##name(const float *x, int64_t n) \
-    { \
-        float lanes[LANES]; \
-        int64_t i = 0; \
-        for (int32_t j = 0; j < LANES; j++) { \
-            lanes[j] = (start); \
-        } \
-        for (; i + LANES <= n; i += LANES) { \
-            for (int32_t j = 0; j < LANES; j++) { \
-                lanes[j] = step(lanes[j], x[i + j]); \
-            } \
-        } \
-        for (int32_t j = 0; i + j < n; j++) { \
-            lanes[j] = step(lanes[j], x[i + j]); \
-        } \
-        for (int32_t width = LANES / 2; width > 0; width /= 2) { \
-            for (int32_t j = 0; j < width; j++) { \
-                lanes[j] = step(lanes[j], lanes[j + width]); \
-            } \
-        } \
-        return lanes[0]; \
-    } \
-    target static void strip_##name(float *total, const float *x, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t j = 0; j < n; j++) { \
-            total[j] = step(total[j], x[j]); \
-        } \
-    }
-#define PLUS(a, b) ((a) + (b))
-FOLD(sum_generic, , 0.0f, PLUS)
-FOLD(sum_avx2, IPU_TARGET_AVX2, 0.0f, PLUS)
-FOLD(max_generic, , -INFINITY, larger)
-FOLD(max_avx2, IPU_TARGET_AVX2, -INFINITY, larger)
-FOLD(min_generic, , INFINITY, smaller)
-FOLD(min_avx2, IPU_TARGET_AVX2, INFINITY, smaller)
-
-typedef struct fold_functions {
-    float (*row)(const float *x, int64_t n);
-    void (*strip)(float *total, const float *x, int64_t n);
-    float start;
-} fold_functions;
-
-static fold_functions
-functions_of(fold_kind fold, ipu_cpu_class cpu)
-{
-    static const fold_functions table[3][2] = {
-        {{row_sum_generic, strip_sum_generic, 0.0f},
-         {row_sum_avx2, strip_sum_avx2, 0.0f}},
-        {{row_max_generic, strip_max_generic, -INFINITY},
-         {row_max_avx2, strip_max_avx2, -INFINITY}},
-        {{row_min_generic, strip_min_generic, INFINITY},
-         {row_min_avx2, strip_min_avx2, INFINITY}},
-    };
-    return table[fold][cpu >= IPU_CPU_AVX2];
-}
-
-float
-ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu)
-{
-    return cpu >= IPU_CPU_AVX2 ? row_sum_avx2(x, n) : row_sum_generic(x, n);
-}
-
-float
-ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu)
-{
-    return cpu >= IPU_CPU_AVX2 ? row_max_avx2(x, n) : row_max_generic(x, n);
-}
 
 /* Prepared. */
 typedef struct reduce_plan {
-    ipu_op op;
-    fold_functions fold;
+    const ipu__fold *fold;
     ipu__loop kept;       /* without the innermost axis if that is kept */
     ipu__loop reduced;    /* without the innermost axis if that is reduced */
     int64_t inner;        /* elements of the innermost axis */
     bool inner_reduced;
+    bool in_chunks;       /* tasks are chunks */
+    bool until_decided;   /* any and all: what comes later may not matter */
     int64_t results;      /* of `kept` */
     int64_t rounds;       /* of `reduced` */
-    int64_t per_task;     /* results (rows) or strips a task makes */
+    int64_t per_task;     /* results (rows), strips or chunks that a task makes */
+    int64_t strip;        /* results that are made side by side */
     int64_t strips;       /* per row of results */
-    float divisor;        /* mean: the count; otherwise 0 */
-    bool in_chunks;       /* one long row, whose chunks are tasks */
+    int64_t chunks;       /* of a row; where the innermost axis is kept, of all rounds */
+    int64_t count;        /* elements of which a result is made */
+    int64_t bytes;        /* of an element */
+    int64_t result_bytes;
 } reduce_plan;
 
 typedef struct reduce_job {
     const reduce_plan *plan;
-    const float *x;
-    float *out;
-    float *partials; /* of one long row each */
+    const void *x;
+    void *out;
+    char *partials;
+    atomic_bool decided; /* what the one result is, whatever other chunks hold */
 } reduce_job;
 
 static void
@@ -141,17 +59,16 @@ push(ipu__loop *loop, int64_t size, int64_t stride)
 }
 
 static void
-plan_reduction(reduce_plan *plan, const ipu_kernel_spec *spec)
+plan_loops(reduce_plan *plan, const ipu_kernel_spec *spec)
 {
     const ipu_shape *shape = &spec->inputs[0].shape;
     bool reduces[IPU_MAX_RANK] = {false};
     int64_t strides[IPU_MAX_RANK];
-    int64_t count_reduced = 1;
     uint32_t count;
     const int64_t *axes = ipu_attrs_ints(spec->attrs, IPU_ATTR_AXES, &count);
     int32_t last = shape->rank - 1;
-    plan->op = spec->op;
     plan->inner = 1;
+    plan->count = 1;
     plan->kept.elements = 1;
     plan->reduced.elements = 1;
     plan->kept.operands = 1;
@@ -159,7 +76,7 @@ plan_reduction(reduce_plan *plan, const ipu_kernel_spec *spec)
     ipu_shape_strides(shape, false, strides);
     for (uint32_t i = 0; i < count; i++) {
         reduces[axes[i]] = true;
-        count_reduced *= shape->dims[axes[i]];
+        plan->count *= shape->dims[axes[i]];
     }
     while (last >= 0 && shape->dims[last] == 1) {
         last--;
@@ -177,39 +94,57 @@ plan_reduction(reduce_plan *plan, const ipu_kernel_spec *spec)
     plan->rounds = plan->reduced.elements;
     ipu__loop_collapse(&plan->kept);
     ipu__loop_collapse(&plan->reduced);
-    if (spec->op == IPU_OP_ID_MEAN) {
-        plan->divisor = (float)count_reduced;
+}
+
+static const void *
+element(const reduce_job *job, int64_t offset)
+{
+    return ipu__at(job->x, offset * job->plan->bytes);
+}
+
+/* --- the innermost axis is reduced ------------------------------------------------ */
+
+/* An accumulator that no further element changes. */
+static bool
+is_decided(const reduce_plan *plan, const void *accumulator)
+{
+    uint8_t start;
+    if (!plan->until_decided) {
+        return false;
     }
-}
-
-static fold_kind
-fold_of(ipu_op op)
-{
-    return op == IPU_OP_ID_MAX ? FOLD_MAX : (op == IPU_OP_ID_MIN ? FOLD_MIN : FOLD_SUM);
-}
-
-static float
-join(const reduce_plan *plan, float a, float b)
-{
-    plan->fold.strip(&a, &b, 1);
-    return a;
-}
-
-static float
-finished(const reduce_plan *plan, float value)
-{
-    return plan->op == IPU_OP_ID_MEAN ? value / plan->divisor : value;
+    plan->fold->start(&start, 1);
+    return (*(const uint8_t *)accumulator != 0) != (start != 0);
 }
 
 /* One row of any length: chunks by the tree, their results one after another. */
-static float
-long_row(const reduce_plan *plan, const float *x, int64_t n)
+static void
+fold_row(const reduce_plan *plan, void *total, const void *x)
 {
-    float total = plan->fold.row(x, ipu__min(n, CHUNK));
-    for (int64_t i = CHUNK; i < n; i += CHUNK) {
-        total = join(plan, total, plan->fold.row(x + i, ipu__min(n - i, CHUNK)));
+    _Alignas(IPU_FOLD_ACCUMULATOR_BYTES) char part[IPU_FOLD_ACCUMULATOR_BYTES];
+    plan->fold->row(total, x, ipu__min(plan->inner, CHUNK));
+    for (int64_t i = CHUNK; i < plan->inner && !is_decided(plan, total); i += CHUNK) {
+        plan->fold->row(part, ipu__at(x, i * plan->bytes),
+                        ipu__min(plan->inner - i, CHUNK));
+        plan->fold->join(total, part, 1);
     }
-    return total;
+}
+
+static void
+fold_rows(const reduce_job *job, void *total, int64_t result)
+{
+    const reduce_plan *plan = job->plan;
+    _Alignas(IPU_FOLD_ACCUMULATOR_BYTES) char part[IPU_FOLD_ACCUMULATOR_BYTES];
+    int64_t base = ipu__loop_offset(&plan->kept, 0, result);
+    if (plan->rounds == 0) {
+        plan->fold->start(total, 1);
+        return;
+    }
+    fold_row(plan, total, element(job, base));
+    for (int64_t r = 1; r < plan->rounds && !is_decided(plan, total); r++) {
+        int64_t offset = base + ipu__loop_offset(&plan->reduced, 0, r);
+        fold_row(plan, part, element(job, offset));
+        plan->fold->join(total, part, 1);
+    }
 }
 
 static void
@@ -219,28 +154,86 @@ rows_task(void *state, int32_t task, int32_t worker)
     const reduce_plan *plan = job->plan;
     int64_t begin = task * plan->per_task;
     int64_t end = ipu__min(begin + plan->per_task, plan->results);
+    _Alignas(IPU_BUFFER_ALIGNMENT) char totals[GROUP * IPU_FOLD_ACCUMULATOR_BYTES];
+    (void)worker;
+    for (int64_t i = begin; i < end; i += GROUP) {
+        int64_t n = ipu__min(end - i, GROUP);
+        for (int64_t j = 0; j < n; j++) {
+            fold_rows(job, totals + j * plan->fold->accumulator_bytes, i + j);
+        }
+        plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), totals, n,
+                           plan->count);
+    }
+}
+
+/* Partial `(result, round, chunk of the row)`, flat. */
+static void
+row_chunks_task(void *state, int32_t task, int32_t worker)
+{
+    reduce_job *job = state;
+    const reduce_plan *plan = job->plan;
+    int64_t partials = plan->results * plan->rounds * plan->chunks;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, partials);
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        const float *x = job->x + ipu__loop_offset(&plan->kept, 0, i);
-        float total =
-            plan->rounds > 0 ? long_row(plan, x, plan->inner) : plan->fold.start;
-        for (int64_t r = 1; r < plan->rounds; r++) {
-            const float *row = x + ipu__loop_offset(&plan->reduced, 0, r);
-            total = join(plan, total, long_row(plan, row, plan->inner));
+        int64_t row = i / plan->chunks;
+        int64_t at = i % plan->chunks * CHUNK;
+        int64_t offset = ipu__loop_offset(&plan->kept, 0, row / plan->rounds)
+                         + ipu__loop_offset(&plan->reduced, 0, row % plan->rounds) + at;
+        char *partial = job->partials + i * plan->fold->accumulator_bytes;
+        if (atomic_load_explicit(&job->decided, memory_order_relaxed)) {
+            plan->fold->start(partial, 1);
+            continue;
         }
-        job->out[i] = finished(plan, total);
+        plan->fold->row(partial, element(job, offset),
+                        ipu__min(plan->inner - at, CHUNK));
+        if (plan->results == 1 && is_decided(plan, partial)) {
+            atomic_store_explicit(&job->decided, true, memory_order_relaxed);
+        }
     }
 }
 
 static void
-partials_task(void *state, int32_t task, int32_t worker)
+join_row_chunks(const reduce_job *job)
 {
-    const reduce_job *job = state;
     const reduce_plan *plan = job->plan;
-    int64_t begin = (int64_t)task * CHUNK;
-    (void)worker;
-    job->partials[task] =
-        plan->fold.row(job->x + begin, ipu__min(plan->inner - begin, CHUNK));
+    const ipu__fold *fold = plan->fold;
+    int64_t size = fold->accumulator_bytes;
+    for (int64_t i = 0; i < plan->results; i++) {
+        char *total = job->partials + i * plan->rounds * plan->chunks * size;
+        for (int64_t r = 0; r < plan->rounds; r++) {
+            char *row = total + r * plan->chunks * size;
+            for (int64_t k = 1; k < plan->chunks; k++) {
+                fold->join(row, row + k * size, 1);
+            }
+            if (r > 0) {
+                fold->join(total, row, 1);
+            }
+        }
+        fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), total, 1,
+                     plan->count);
+    }
+}
+
+/* --- the innermost axis is kept --------------------------------------------------- */
+
+/* Rows [first, first + CHUNK_ROWS) of the n results at `base`. */
+static void
+fold_strip(const reduce_job *job, void *part, int64_t base, int64_t n, int64_t first)
+{
+    const reduce_plan *plan = job->plan;
+    int64_t rows = ipu__min(plan->rounds - first, CHUNK_ROWS);
+    plan->fold->start(part, n);
+    if (plan->reduced.rank == 1) {
+        int64_t stride = plan->reduced.strides[0][0];
+        plan->fold->strip(part, element(job, base + first * stride), n, rows, stride);
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t offset = base + ipu__loop_offset(&plan->reduced, 0, first + i);
+        plan->fold->strip(part, element(job, offset), n, 1, 0);
+    }
 }
 
 static void
@@ -248,59 +241,123 @@ strips_task(void *state, int32_t task, int32_t worker)
 {
     const reduce_job *job = state;
     const reduce_plan *plan = job->plan;
-    float total[STRIP];
-    float part[STRIP];
+    _Alignas(IPU_BUFFER_ALIGNMENT) char total[STRIP_BYTES];
+    _Alignas(IPU_BUFFER_ALIGNMENT) char part[STRIP_BYTES];
     int64_t begin = task * plan->per_task;
     int64_t end = ipu__min(begin + plan->per_task, plan->results * plan->strips);
     (void)worker;
     for (int64_t s = begin; s < end; s++) {
         int64_t result = s / plan->strips;
-        int64_t column = s % plan->strips * STRIP;
-        int64_t n = ipu__min(plan->inner - column, STRIP);
-        const float *x = job->x + ipu__loop_offset(&plan->kept, 0, result) + column;
-        for (int64_t j = 0; j < n; j++) {
-            total[j] = plan->fold.start;
-        }
+        int64_t column = s % plan->strips * plan->strip;
+        int64_t n = ipu__min(plan->inner - column, plan->strip);
+        int64_t base = ipu__loop_offset(&plan->kept, 0, result) + column;
+        plan->fold->start(total, n);
         for (int64_t r = 0; r < plan->rounds; r += CHUNK_ROWS) {
-            int64_t rows = ipu__min(plan->rounds - r, CHUNK_ROWS);
-            for (int64_t j = 0; j < n; j++) {
-                part[j] = plan->fold.start;
-            }
-            for (int64_t i = 0; i < rows; i++) {
-                plan->fold.strip(part, x + ipu__loop_offset(&plan->reduced, 0, r + i),
-                                 n);
-            }
-            plan->fold.strip(total, part, n);
+            fold_strip(job, part, base, n, r);
+            plan->fold->join(total, part, n);
         }
-        float *out = job->out + result * plan->inner + column;
-        for (int64_t j = 0; j < n; j++) {
-            out[j] = finished(plan, total[j]);
-        }
+        plan->fold->finish(
+            ipu__at_mutable(job->out,
+                            (result * plan->inner + column) * plan->result_bytes),
+            total, n, plan->count);
     }
+}
+
+/* Partial `(chunk of the rounds, result)`, a row of accumulators each. */
+static void
+strip_chunks_task(void *state, int32_t task, int32_t worker)
+{
+    const reduce_job *job = state;
+    const reduce_plan *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->chunks * plan->results);
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t base = ipu__loop_offset(&plan->kept, 0, i % plan->results);
+        char *parts = job->partials + i * plan->inner * plan->fold->accumulator_bytes;
+        fold_strip(job, parts, base, plan->inner, i / plan->results * CHUNK_ROWS);
+    }
+}
+
+static void
+join_strip_chunks(const reduce_job *job)
+{
+    const reduce_plan *plan = job->plan;
+    _Alignas(IPU_BUFFER_ALIGNMENT) char total[STRIP_BYTES];
+    int64_t all = plan->results * plan->inner;
+    int64_t size = plan->fold->accumulator_bytes;
+    for (int64_t i = 0; i < all; i += plan->strip) {
+        int64_t n = ipu__min(all - i, plan->strip);
+        plan->fold->start(total, n);
+        for (int64_t k = 0; k < plan->chunks; k++) {
+            plan->fold->join(total, job->partials + (k * all + i) * size, n);
+        }
+        plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), total, n,
+                           plan->count);
+    }
+}
+
+/* --- run and choose --------------------------------------------------------------- */
+
+static void
+run_tasks(const ipu_kernel_call *call, int64_t count, ipu_task_fn *task,
+          reduce_job *job)
+{
+    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(count, job->plan->per_task), task,
+                 job);
 }
 
 static ipu_status
 run(const ipu_kernel_call *call)
 {
     const reduce_plan *plan = call->spec->prepared;
-    reduce_job job = {plan, call->inputs[0], call->outputs[0], call->workspace};
-    if (plan->in_chunks) {
-        int64_t chunks = ipu__ceil_div(plan->inner, CHUNK);
-        ipu_pool_run(call->pool, (int32_t)chunks, partials_task, &job);
-        float total = job.partials[0];
-        for (int64_t i = 1; i < chunks; i++) {
-            total = join(plan, total, job.partials[i]);
-        }
-        job.out[0] = finished(plan, total);
+    reduce_job job = {plan, call->inputs[0], call->outputs[0], call->workspace, false};
+    if (plan->inner_reduced && plan->in_chunks) {
+        run_tasks(call, plan->results * plan->rounds * plan->chunks, row_chunks_task,
+                  &job);
+        join_row_chunks(&job);
     } else if (plan->inner_reduced) {
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->results, plan->per_task),
-                     rows_task, &job);
+        run_tasks(call, plan->results, rows_task, &job);
+    } else if (plan->in_chunks) {
+        run_tasks(call, plan->chunks * plan->results, strip_chunks_task, &job);
+        join_strip_chunks(&job);
     } else {
-        int64_t strips = plan->results * plan->strips;
-        ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(strips, plan->per_task),
-                     strips_task, &job);
+        run_tasks(call, plan->results * plan->strips, strips_task, &job);
     }
     return IPU_OK;
+}
+
+/* Without axes: the value itself. */
+static ipu_status
+run_copy(const ipu_kernel_call *call)
+{
+    size_t bytes = ipu_type_bytes(&call->spec->outputs[0]);
+    if (bytes > 0) {
+        memmove(call->outputs[0], call->inputs[0], bytes);
+    }
+    return IPU_OK;
+}
+
+/* Few results of much: chunks are the tasks. Gives how many accumulators they need. */
+static int64_t
+plan_chunks(reduce_plan *plan)
+{
+    int64_t tasks = plan->results * (plan->inner_reduced ? 1 : plan->strips);
+    int64_t elements = plan->results * plan->rounds * plan->inner;
+    bool many = plan->inner_reduced ? plan->inner >= LONG_ROW
+                                    : plan->rounds > CHUNK_ROWS
+                                          && plan->inner <= plan->strip;
+    plan->chunks = plan->inner_reduced ? ipu__ceil_div(plan->inner, CHUNK)
+                                       : ipu__ceil_div(plan->rounds, CHUNK_ROWS);
+    plan->in_chunks = tasks > 0 && tasks < FEW_TASKS && elements > 2 * CHUNK && many;
+    if (!plan->in_chunks) {
+        return 0;
+    }
+    int64_t cost = plan->inner_reduced ? ipu__min(plan->inner, CHUNK)
+                                       : plan->inner * CHUNK_ROWS;
+    plan->per_task = ipu__ceil_div(TASK_ELEMENTS, cost);
+    return plan->results * plan->chunks
+           * (plan->inner_reduced ? plan->rounds : plan->inner);
 }
 
 static ipu_status
@@ -311,25 +368,28 @@ choose(const ipu__preparation *p)
     uint32_t axis_count;
     reduce_plan *plan;
     ipu_attrs_ints(spec->attrs, IPU_ATTR_AXES, &axis_count);
-    if (spec->inputs[0].dtype != IPU_DTYPE_FLOAT32 || axis_count == 0) {
-        return IPU_OK; /* without axes the reference kernel copies */
+    if (axis_count == 0) {
+        spec->run = run_copy;
+        spec->kernel_name = "copy";
+        return IPU_OK;
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan_reduction(plan, spec);
-    plan->fold = functions_of(fold_of(spec->op), p->cpu);
-    plan->strips = ipu__ceil_div(plan->inner, STRIP);
+    plan_loops(plan, spec);
+    plan->fold = ipu__fold_of(spec->op, spec->inputs[0].dtype, p->cpu);
+    plan->until_decided = spec->op == IPU_OP_ID_ANY || spec->op == IPU_OP_ID_ALL;
+    plan->bytes = (int64_t)ipu_dtype_bytes(spec->inputs[0].dtype);
+    plan->result_bytes = (int64_t)ipu_dtype_bytes(spec->outputs[0].dtype);
+    plan->strip = STRIP_BYTES / plan->fold->accumulator_bytes;
+    plan->strips = ipu__ceil_div(plan->inner, plan->strip);
     int64_t cost = plan->rounds
-                   * (plan->inner_reduced ? plan->inner : ipu__min(plan->inner, STRIP));
+                   * (plan->inner_reduced ? plan->inner
+                                          : ipu__min(plan->inner, plan->strip));
     plan->per_task = cost >= TASK_ELEMENTS ? 1 : TASK_ELEMENTS / (cost + 1) + 1;
-    plan->in_chunks = plan->inner_reduced && plan->results == 1 && plan->rounds == 1
-                      && plan->inner > 2 * CHUNK;
+    spec->workspace_bytes =
+        (size_t)(plan_chunks(plan) * plan->fold->accumulator_bytes);
     spec->run = run;
     spec->kernel_name = plan->inner_reduced ? (avx2 ? "rows_avx2" : "rows_generic")
                                             : (avx2 ? "strips_avx2" : "strips_generic");
-    if (plan->in_chunks) {
-        spec->workspace_bytes =
-            (size_t)ipu__ceil_div(plan->inner, CHUNK) * sizeof(float);
-    }
     return IPU_OK;
 }
 
@@ -342,55 +402,7 @@ CHOOSE(sum)
 CHOOSE(mean)
 CHOOSE(max)
 CHOOSE(min)
-#undef CHOOSE
-
-static ipu_status
-run_argmax(const ipu_kernel_call *call)
-{
-    const ipu_kernel_spec *spec = call->spec;
-    const ipu_shape *shape = &spec->inputs[0].shape;
-    int64_t n = shape->dims[shape->rank - 1];
-    int64_t rows = ipu_shape_elements(&spec->outputs[0].shape);
-    IPU_FAIL_IF(call->ctx, n == 0 && rows > 0, INVALID_ARGUMENT,
-                "argmax over an axis which has no elements");
-    for (int64_t row = 0; row < rows; row++) {
-        const float *x = (const float *)call->inputs[0] + row * n;
-        int64_t best = 0;
-        for (int64_t j = 1; j < n; j++) {
-            bool from_nan = x[best] != x[best] && x[j] == x[j];
-            best = x[j] > x[best] || from_nan ? j : best;
-        }
-        if (spec->outputs[0].dtype == IPU_DTYPE_INT32) {
-            ((int32_t *)call->outputs[0])[row] = (int32_t)best;
-        } else {
-            ((int64_t *)call->outputs[0])[row] = best;
-        }
-    }
-    return IPU_OK;
-}
-
-ipu_status
-ipu_choose_argmax(const ipu__preparation *p)
-{
-    ipu_kernel_spec *spec = p->spec;
-    const ipu_shape *shape = &spec->inputs[0].shape;
-    if (spec->inputs[0].dtype == IPU_DTYPE_FLOAT32 && shape->rank > 0
-        && ipu__axis(ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0), shape->rank)
-               == shape->rank - 1) {
-        spec->run = run_argmax;
-        spec->kernel_name = "argmax_rows";
-    }
-    return IPU_OK;
-}
-
-#define CHOOSE(text) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        (void)p; \
-        return IPU_OK; /* the reference kernel serves */ \
-    }
 CHOOSE(prod)
 CHOOSE(any)
 CHOOSE(all)
-CHOOSE(argmin)
 #undef CHOOSE

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: MIT
+"""Reductions, scans, sorting and movement of every dtype against NumPy.
+
+Lengths around the lanes, blocks and chunks into which kernels cut their work, with the
+values at which dtypes differ: no numbers, infinities, both zeros, the ends of integers.
+Every class of CPU and every number of threads gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from op_cases import harness
+from op_cases.model import FLOATS, NUMBERS, Array, Graph, ints
+
+import ipu
+from ipu import _core
+
+CLASSES = ("generic", "avx2", "avx512")
+# around the lanes of a tree (16 to 128), blocks (1024) and chunks (8192)
+LENGTHS = (1, 2, 15, 31, 32, 33, 63, 65, 127, 129, 255, 1000, 1055, 8191, 8193, 20000)
+ENDS = (np.nan, np.inf, -np.inf, 0.0, -0.0)
+
+
+@pytest.fixture(autouse=True)
+def threads() -> Iterator[None]:
+    before = _core.num_threads()
+    ipu.set_num_threads(1)
+    yield
+    ipu.set_num_threads(before)
+
+
+def results_of(
+    monkeypatch: pytest.MonkeyPatch,
+    op: str,
+    attrs: str,
+    inputs: Sequence[Array],
+    outputs: Sequence[tuple[str, tuple[int, ...]]],
+) -> list[Array]:
+    """What the op gives: the same bits for every class of CPU and number of threads."""
+    types = [(x.dtype.name, x.shape) for x in inputs]
+    graph = Graph(host=True)
+    names = [graph.param(t) for t in types]
+    text = graph.finish(graph.node(op, names, attrs, list(outputs)))
+    first: list[Array] | None = None
+    for name in CLASSES:
+        monkeypatch.setenv("IPU_CPU_CLASS", name)
+        if _core.cpu_class() != name:
+            continue
+        for count in (1, 2, 3):
+            ipu.set_num_threads(count)
+            got = harness.run(text, inputs)
+            first = got if first is None else first
+            harness.same_bits(got, first, f"{op} {types}, {name}, {count} threads")
+    assert first is not None
+    return first
+
+
+def numbers(dtype: str, shape: tuple[int, ...], seed: int, ends: bool) -> Array:
+    """Few different values, so that there are ties; with `ends` also those of ENDS, or
+    of the dtype."""
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    if kind.kind == "b":
+        return np.asarray(rng.random(shape) < 0.5)
+    if kind.kind == "f":
+        value = rng.integers(-40, 40, shape).astype(kind) / kind.type(8)
+        special: Sequence[Any] = ENDS
+    else:
+        info = np.iinfo(kind)
+        value = rng.integers(max(info.min, -40), 40, shape).astype(kind)
+        special = (info.min, info.max)
+    if ends and value.size:
+        flat = value.reshape(-1)
+        places = rng.integers(0, value.size, 1 + value.size // 40)
+        flat[places] = rng.choice(np.array(special, kind), len(places))
+    return np.asarray(value)
+
+
+def shapes_of(n: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Shapes with an axis of length n."""
+    yield (n,), 0
+    yield (3, n), 1
+    yield (n, 3), 0
+    if n < 300:
+        yield (n, 261), 0
+        yield (2, n, 5), 1
+
+
+def same(got: Array, want: Array) -> None:
+    """The same numbers, wherever they are none; zeros may differ in sign."""
+    np.testing.assert_array_equal(got, want)
+
+
+# --- reductions -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_extremes(op: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in LENGTHS:
+        for shape, axis in shapes_of(n):
+            for ends in (False, True):
+                x = numbers(dtype, shape, n, ends)
+                want = getattr(np, op)(x, axis=axis)
+                attrs = f"axes=[{axis}]"
+                (got,) = results_of(monkeypatch, op, attrs, [x], [(dtype, want.shape)])
+                same(got, want)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("op", ["sum", "mean", "prod"])
+def test_totals(op: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in LENGTHS:
+        for shape, axis in shapes_of(n):
+            x = numbers(dtype, shape, n, ends=False)
+            attrs = f"axes=[{axis}]"
+            with np.errstate(all="ignore"):
+                if op == "prod" and dtype in FLOATS:  # as are products of powers of 2
+                    x = np.array([1, -1, 2, 0.5], dtype)[x.astype("i8") % 4]
+                if dtype in FLOATS:  # sums of eighths are exact
+                    want = getattr(np, op)(x.astype("f8"), axis=axis).astype(dtype)
+                elif op == "mean":
+                    wide = x.astype("i8").sum(axis=axis)
+                    want = (np.sign(wide) * (np.abs(wide) // n)).astype(dtype)
+                else:
+                    want = getattr(np, op)(x, axis=axis, dtype=x.dtype)
+            (got,) = results_of(monkeypatch, op, attrs, [x], [(dtype, want.shape)])
+            if dtype in FLOATS and op == "mean":
+                limit = 2 * float(np.finfo(dtype).eps)
+                np.testing.assert_allclose(got, want, rtol=limit)
+            else:
+                same(got, want)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("op", ["sum", "mean", "prod"])
+def test_totals_of_what_is_no_number(
+    op: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for values in ([np.inf, 1.0], [np.inf, -np.inf], [np.nan, 1.0], [-np.inf, 2.0]):
+        for n in (2, 40, 9000):
+            x = np.ones(n, dtype)
+            x[[0, n - 1]] = values
+            with np.errstate(all="ignore"):
+                want = getattr(np, op)(x.astype("f8")).astype(dtype)
+            (got,) = results_of(monkeypatch, op, "axes=[0]", [x], [(dtype, ())])
+            same(got, want)
+
+
+def test_sums_of_float16_are_held_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.full((70000, 2), 0.75, "f2")
+    for axes in ((0,), (0, 1)):
+        shape = (2,) if axes == (0,) else ()
+        (got,) = results_of(
+            monkeypatch, "mean", f"axes={ints(axes)}", [x], [("float16", shape)]
+        )
+        same(got, np.full(shape, 0.75, "f2"))
+
+
+@pytest.mark.parametrize("op", ["any", "all"])
+def test_logical_reductions(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in (*LENGTHS, 0, 40000):
+        for shape, axis in shapes_of(n):
+            for odd in (None, 0, n // 2, n - 1):
+                x = np.full(shape, op == "all")
+                if odd is not None and n > 0:
+                    x[(*(0,) * axis, odd)] = op == "any"
+                want = getattr(np, op)(x, axis=axis)
+                (got,) = results_of(
+                    monkeypatch, op, f"axes=[{axis}]", [x], [("bool", want.shape)]
+                )
+                same(got, want)
+
+
+@pytest.mark.parametrize("op", ["sum", "max", "prod"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((1, 70001), (0, 1)),
+        ((3, 40000), (1,)),
+        ((2, 300, 3, 300), (1, 3)),
+        ((30000, 3), (0,)),
+        ((300, 3, 100, 2), (0, 2)),
+        ((2, 20000, 5), (1,)),
+        ((4000, 1, 9), (0, 1)),
+        ((5, 0, 3), (1,)),
+    ],
+    ids=str,
+)
+def test_few_results_of_much(
+    op: str,
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for dtype in ("float32", "float16", "float64", "int16", "uint64"):
+        if op == "max" and 0 in shape:
+            continue
+        x = numbers(dtype, shape, 3, ends=False)
+        if dtype in FLOATS:
+            x = np.where(x < 0, -1, 1).astype(dtype)  # so that products are exact
+        more = {} if op == "max" else {"dtype": x.dtype}
+        if dtype == "float16":
+            more = {} if op == "max" else {"dtype": np.dtype("f8")}
+        want = getattr(np, op)(x, axis=axes, **more).astype(dtype)
+        (got,) = results_of(
+            monkeypatch, op, f"axes={ints(axes)}", [x], [(dtype, want.shape)]
+        )
+        same(got, want)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_places_of_extremes(
+    op: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in (*LENGTHS, 70000):
+        for shape, axis in shapes_of(n):
+            for ends in (False, True):
+                x = numbers(dtype, shape, n, ends)
+                known = x
+                if dtype in FLOATS:  # NaN is passed over
+                    worst = -np.inf if op == "argmax" else np.inf
+                    known = np.where(np.isnan(x), worst, x)
+                want = getattr(np, op)(known, axis=axis).astype("int32")
+                attrs = f"axis={axis}, dtype=int32"
+                (got,) = results_of(
+                    monkeypatch, op, attrs, [x], [("int32", want.shape)]
+                )
+                if not (dtype in FLOATS and ends and n < 3):  # see below
+                    same(got, want)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_an_infinity_is_better_than_no_number(
+    op: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worst = -np.inf if op == "argmax" else np.inf
+    for n in (2, 70, 3000, 70000):
+        for place in (0, 1, n - 1, None):
+            x = np.full(n, np.nan, dtype)
+            if place is not None:
+                x[place] = worst
+            for shape, axis in (((n,), 0), ((n, 1), 0), ((1, n), 1)):
+                (got,) = results_of(
+                    monkeypatch,
+                    op,
+                    f"axis={axis}, dtype=int64",
+                    [x.reshape(shape)],
+                    [("int64", tuple(s for s in shape if s == 1))],
+                )
+                assert got.reshape(-1)[0] == (place or 0)
+            both = np.stack([x, x], axis=1)
+            (got,) = results_of(
+                monkeypatch, op, "axis=0, dtype=int64", [both], [("int64", (2,))]
+            )
+            assert got.tolist() == [place or 0] * 2
