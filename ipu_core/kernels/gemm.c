@@ -4,19 +4,24 @@
  * can; what they leave is BLIS's (gemm_blis.c). The choice follows from CPU class and
  * shape alone, never from timing: kernels round differently. It is made once, in
  * prepare, together with the plan of the product and its cut, and lies in the spec.
- * Buffers must have IPU_SLACK_BYTES behind them: BLIS 0.9 may read past a matrix, as may
- * our own. */
+ * Buffers must have IPU_SLACK_BYTES behind them: BLIS 0.9 may read past a matrix, as
+ * may our own. */
 #include "kernels/gemm_blis_impl.h"
 #include "kernels/gemm_share_impl.h"
+
+enum {
+    LARGE = 768,
+    MOST_AT_ONCE = 1024 /* of k, in sums that do not leave the registers */
+};
 
 /* What prepare works out, in the spec. */
 typedef struct gemm_plan {
     ipu__matmul product;
-    bool own; /* our own tiles, otherwise BLIS */
+    bool own;     /* our own tiles, otherwise BLIS */
     bool at_once; /* sums go from the registers into the update or the accumulator */
     ipu__sgd_rule rule;
     ipu_cpu_class cpu;
-    ipu__own_cut cut;
+    ipu__own_plan own_plan;
     ipu__blis_choice blis;
     /* of float16: floats of the widened operands and the product, with slack; and what
      * finishes its rows */
@@ -56,8 +61,8 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
         return ipu__blis_run(&blis, call->pool, call->ctx);
     }
     ipu__own_call own = {
-        .plan = product,
-        .cut = plan->cut,
+        .matmul = product,
+        .plan = &plan->own_plan,
         .a = buffers->a,
         .b = buffers->b,
         .c = buffers->c,
@@ -223,6 +228,13 @@ prepare_f16(gemm_plan *plan, const ipu_kernel_spec *spec)
 
 /* --- prepare ---------------------------------------------------------------------- */
 
+/* What is large in every direction is BLIS's. */
+static bool
+own_serves(const ipu__matmul *plan)
+{
+    return plan->m < LARGE || plan->n < LARGE || plan->k < LARGE;
+}
+
 /* Where `consumed` says that an update or an accumulator takes the sums, they go there
  * from the registers if the sum over k is short; otherwise they are stored in the
  * workspace. They have the same bits either way: the kernel is that of the product. */
@@ -234,13 +246,12 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     ipu__matmul_plan(spec, &plan->product);
     plan->cpu = p->cpu;
-    plan->own = ipu__own_serves(&plan->product, p->cpu);
+    plan->own = own_serves(&plan->product);
     if (plan->own) {
-        spec->kernel_name = "gemm_6x16";
-        plan->at_once = consumed && plan->product.k <= IPU_AT_ONCE_CHUNK;
-        plan->cut = ipu__own_cut_of(&plan->product, plan->at_once);
-        spec->workspace_bytes =
-            ipu__own_workspace(&plan->product, &plan->cut, plan->at_once);
+        plan->at_once = consumed && plan->product.k <= MOST_AT_ONCE;
+        ipu__own_plan_of(&plan->product, p->cpu, plan->at_once, &plan->own_plan);
+        spec->kernel_name = plan->own_plan.tiles->name;
+        spec->workspace_bytes = ipu__own_workspace(&plan->product, &plan->own_plan);
     } else {
         IPU_TRY(ipu__blis_choose(p->ctx, &plan->product, p->cpu, &plan->blis));
         spec->kernel_name = ipu__blis_name(plan->blis.context);

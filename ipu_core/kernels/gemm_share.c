@@ -1,249 +1,248 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products of our own (gemm_tiles.c), shared out to threads. Two ways:
+ * Products of our own (gemm_tiles_body.h): how each is made, and its parts, which the
+ * threads of a pool take. A part is a rectangle of C and needs nothing that another one
+ * makes, so there is one fork and join. All follows from shape and class of CPU, by
+ * measured rules (`python -m benchmarks.classes`), and changes no bit: an element is
+ * one chain of multiply-adds whoever computes it.
  *
- *   few rows     tasks are columns; each packs its panels of B as its first tile of
- *                rows reads them, while they are on their way through the cache
- *   many rows    all of B is packed first, then tasks are runs of row tiles, and of
- *                columns where there are not enough of those
- *
- * Which and how many follows from the shape alone. It changes no bit: an element is one
- * chain of multiply-adds whoever computes it. */
+ * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
+ * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
+ * uses. A product of factors is the same with the factors exchanged. */
 #include "kernels/gemm_share_impl.h"
 
 enum {
     FLOPS_PER_TASK = 1 << 18,
+    FLOPS_PER_LARGE_TASK = 1 << 22,
     MOST_TASKS = 16, /* of products of the usual size */
     MOST_POOL_TASKS = 64,
-    FEW_TILES = 32,       /* few rows: what stays in the second-level cache */
-    BLOCK_TILES = 9,      /* many rows: as many strips as stay in it beside B */
-    SERIAL_PACK = 1 << 14 /* floats that one thread packs faster than several */
+    CHUNK = 1024,            /* of k: such a panel stays in the second-level cache */
+    FEW_ROWS = 64,           /* of A, whose panels cost less than those of B */
+    BLOCK_TILES = 32,        /* whose B is packed once */
+    PACKED_FLOATS = 1 << 16, /* of A, beside them */
+    POISON_BYTES = 4096      /* rows that far apart share a place in the cache */
 };
 
+static const ipu__tiles *
+tiles_of(ipu_cpu_class cpu)
+{
 #if defined(__x86_64__)
-
-bool
-ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
-{
-    int64_t tiles = ipu__ceil_div(plan->m, IPU_TILE_ROWS);
-    bool packs = ipu__packs_a(plan->k, plan->a_col);
-    if (cpu < IPU_CPU_AVX2 || plan->k == 0) {
-        return false;
+    switch (cpu) {
+    case IPU_CPU_AVX512:
+        return &ipu__tiles_avx512;
+    case IPU_CPU_AVX2:
+        return &ipu__tiles_avx2;
+    case IPU_CPU_GENERIC:
+        break;
     }
-    if (plan->batches > 1 && packs && tiles > FEW_TILES) {
-        return false;
+#elif defined(__aarch64__)
+    (void)cpu;
+    return &ipu__tiles_neon;
+#endif
+    (void)cpu;
+    return &ipu__tiles_plain;
+}
+
+static ipu__product
+exchange(const ipu__product *p)
+{
+    return (ipu__product){
+        .m = p->n,
+        .n = p->m,
+        .k = p->k,
+        .a_row = p->b_col,
+        .a_col = p->b_row,
+        .b_row = p->a_col,
+        .b_col = p->a_row,
+        /* of one column the transpose lies as the column does */
+        .transposed = p->n > 1,
+        .c_row = p->n > 1 ? p->n : p->m,
+    };
+}
+
+static void
+choose_forms(ipu__own_plan *plan, bool at_once)
+{
+    ipu__product *p = &plan->product;
+    int64_t rows = plan->tiles->rows;
+    int64_t chunks = ipu__ceil_div(p->k, CHUNK);
+    bool by_rows = p->a_col == 1 || p->k <= 1;
+    int64_t apart = by_rows ? p->a_row : p->a_col;
+    bool poison = apart * (int64_t)sizeof(float) % POISON_BYTES == 0 && apart > 0;
+    p->a_form = poison    ? by_rows ? IPU_A_COPIED : IPU_A_STRIPS
+                : by_rows ? IPU_A_ROWS
+                          : IPU_A_COLUMNS;
+    p->chunk = p->k;
+    if (!at_once && !p->transposed && chunks > 1) {
+        p->chunk = ipu__ceil_div(ipu__ceil_div(p->k, chunks), 16) * 16;
     }
-    /* measured: one column, and what is large in every direction, is BLIS's */
-    return plan->n >= 4 && !(plan->m >= 768 && plan->n >= 768 && plan->k >= 768);
-}
-
-ipu__own_cut
-ipu__own_cut_of(const ipu__matmul *plan, bool at_once)
-{
-    int64_t tiles = ipu__ceil_div(plan->m, IPU_TILE_ROWS);
-    int64_t panels = ipu__ceil_div(plan->n, IPU_PANEL);
-    int64_t tasks = 2 * plan->m * plan->n * plan->k / FLOPS_PER_TASK;
-    bool packs = ipu__packs_a(plan->k, plan->a_col);
-    ipu__own_cut cut = {.rows = 1, .columns = 1, .shared = false};
-    tasks = tasks < 1 ? 1 : ipu__min(tasks, MOST_TASKS);
-    cut.shared = plan->batches == 1
-                 && (at_once || tiles > (packs ? BLOCK_TILES : FEW_TILES));
-    if (!cut.shared) {
-        cut.columns = (int32_t)ipu__min(tasks, panels);
-        return cut;
+    p->block = ipu__min(BLOCK_TILES, ipu__ceil_div(p->m, rows));
+    if (poison) {
+        int64_t most = PACKED_FLOATS / (rows * p->chunk);
+        p->block = ipu__min(p->block, most < 1 ? 1 : most);
     }
-    int64_t blocks = ipu__ceil_div(tiles, BLOCK_TILES);
-    int64_t rows = blocks > tasks ? ipu__ceil_div(blocks, 4) * 4 : tasks;
-    rows = tasks == 1 ? 1 : ipu__min(ipu__min(rows, tiles), MOST_POOL_TASKS);
-    cut.rows = (int32_t)rows;
-    cut.columns = (int32_t)ipu__min(panels, ipu__ceil_div(tasks, rows));
-    return cut;
 }
 
-/* Row tiles that a task packs at a time. */
-static int64_t
-tiles_at_a_time(const ipu__matmul *plan, const ipu__own_cut *cut)
+/* Rows and columns are cut where the least is packed and read again by several tasks,
+ * and the largest of them is small. In sixteenths of a cycle for each of k. */
+static void
+cut(ipu__own_plan *plan)
 {
-    int64_t tiles = ipu__ceil_div(plan->m, IPU_TILE_ROWS);
-    int64_t most = ipu__ceil_div(tiles, cut->rows);
-    return cut->shared ? ipu__min(most, BLOCK_TILES) : most;
+    const ipu__product *p = &plan->product;
+    const ipu__tiles *t = plan->tiles;
+    int64_t tiles = ipu__ceil_div(p->m, t->rows);
+    int64_t panels = ipu__ceil_div(p->n, t->columns);
+    int64_t flops = 2 * p->m * p->n * p->k;
+    int64_t tasks = ipu__min(flops / FLOPS_PER_TASK, MOST_TASKS);
+    int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_POOL_TASKS);
+    int64_t a_cost = p->a_form == IPU_A_ROWS || p->a_form == IPU_A_COLUMNS ? 1 : 2;
+    int64_t b_cost = p->b_col == 1 ? 1 : 6;
+    int64_t least = INT64_MAX;
+    tasks = tasks > large ? tasks : large;
+    plan->row_parts = 1;
+    plan->column_parts = 1;
+    for (int64_t rows = 1; rows <= ipu__min(tasks, tiles); rows++) {
+        int64_t columns = ipu__min(tasks / rows, panels);
+        int64_t largest = ipu__ceil_div(tiles, rows) * t->rows *
+                          ipu__ceil_div(panels, columns) * t->columns;
+        int64_t cost = rows * p->n * b_cost + columns * p->m * a_cost + largest / 2;
+        if (cost < least) {
+            least = cost;
+            plan->row_parts = rows;
+            plan->column_parts = columns;
+        }
+    }
+}
+
+void
+ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool at_once,
+                 ipu__own_plan *out)
+{
+    ipu__product product = {
+        .m = matmul->m,
+        .n = matmul->n,
+        .k = matmul->k,
+        .a_row = matmul->a_row,
+        .a_col = matmul->a_col,
+        .b_row = matmul->b_row,
+        .b_col = matmul->b_col,
+        .c_row = matmul->n,
+    };
+    bool few = matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= CHUNK;
+    *out = (ipu__own_plan){.tiles = tiles_of(cpu), .product = product};
+    if (matmul->n == 1 || (few && !at_once)) {
+        out->exchanged = true;
+        out->product = exchange(&product);
+    }
+    choose_forms(out, at_once);
+    cut(out);
+}
+
+int64_t
+ipu__own_scratch(const ipu__own_plan *plan)
+{
+    return ipu__tiles_scratch(plan->tiles, &plan->product);
 }
 
 static int64_t
-task_scratch(const ipu__matmul *plan, const ipu__own_cut *cut, bool at_once)
+parts_of(const ipu__matmul *matmul, const ipu__own_plan *plan)
 {
-    bool packs = ipu__packs_a(plan->k, plan->a_col);
-    int64_t chunk = ipu__chunk_of(plan->k, at_once);
-    int64_t strips =
-        packs ? tiles_at_a_time(plan, cut) * IPU_TILE_ROWS * chunk + IPU_PANEL : 0;
-    return ipu__ceil_div(strips, IPU_PANEL) * IPU_PANEL + IPU_PANEL * chunk
-           + IPU_TILE_ROWS * IPU_PANEL;
+    return matmul->batches * plan->row_parts * plan->column_parts;
 }
 
 static int64_t
-panel_floats(const ipu__matmul *plan, const ipu__own_cut *cut)
+pool_tasks(const ipu__matmul *matmul, const ipu__own_plan *plan)
 {
-    return cut->shared ? ipu__ceil_div(plan->n, IPU_PANEL) * IPU_PANEL * plan->k : 0;
-}
-
-static int64_t
-pool_tasks(const ipu__matmul *plan, const ipu__own_cut *cut)
-{
-    return ipu__min(plan->batches * cut->rows * cut->columns, MOST_POOL_TASKS);
+    return ipu__min(parts_of(matmul, plan), MOST_POOL_TASKS);
 }
 
 size_t
-ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut, bool at_once)
+ipu__own_workspace(const ipu__matmul *matmul, const ipu__own_plan *plan)
 {
-    int64_t scratch = pool_tasks(plan, cut) * task_scratch(plan, cut, at_once);
-    return (size_t)(panel_floats(plan, cut) + scratch) * sizeof(float);
+    return (size_t)(pool_tasks(matmul, plan) * ipu__own_scratch(plan)) * sizeof(float);
+}
+
+void
+ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangle *part,
+                   float *scratch)
+{
+    const ipu__matmul *matmul = call->matmul;
+    const ipu__own_plan *plan = call->plan;
+    ipu__product product = plan->product;
+    int64_t matrix = batch * matmul->m * matmul->n;
+    const float *a = call->a + ipu__loop_offset(&matmul->batch, 0, batch);
+    const float *b = call->b + ipu__loop_offset(&matmul->batch, 1, batch);
+    product.a = plan->exchanged ? b : a;
+    product.b = plan->exchanged ? a : b;
+    product.c = call->c != NULL ? call->c + matrix : NULL;
+    product.accumulator = call->accumulator != NULL ? call->accumulator + matrix : NULL;
+    product.update = call->update;
+    if (plan->exchanged) {
+        plan->tiles->multiply(&product, part->column, part->column_end, part->row,
+                              part->row_end, scratch);
+    } else {
+        plan->tiles->multiply(&product, part->row, part->row_end, part->column,
+                              part->column_end, scratch);
+    }
+    if (!ipu__is_at_once(&product)) {
+        ipu__finish_rows(call->finish, product.c + part->row * matmul->n + part->column,
+                         matmul->n, part->row_end - part->row,
+                         part->column_end - part->column, part->column);
+    }
 }
 
 typedef struct own_job {
     const ipu__own_call *call;
-    ipu__product product; /* of the first matrices of a batch */
-    float *panels;
     float *scratch;
     int64_t scratch_floats;
+    int64_t parts;
     int64_t tasks;
-    int64_t pool_tasks;
 } own_job;
 
-static void
-pack_task(void *state, int32_t task, int32_t worker)
+/* Part `part` of the rows and columns of the product, which may be exchanged. */
+static ipu__rectangle
+part_of(const ipu__own_plan *plan, int64_t part)
 {
-    const own_job *job = state;
-    int64_t panels = ipu__ceil_div(job->product.n, IPU_PANEL);
-    (void)worker;
-    ipu__pack_panels(&job->product, job->panels,
-                     ipu__share_of(panels, MOST_TASKS, task),
-                     ipu__share_of(panels, MOST_TASKS, task + 1));
-}
-
-/* The part `part` of all row tiles by all panels, of all batches. */
-static void
-multiply_part(const own_job *job, int64_t part, float *scratch)
-{
-    const ipu__own_call *call = job->call;
-    const ipu__own_cut *cut = &call->cut;
-    const ipu__matmul *plan = call->plan;
-    int64_t cuts = (int64_t)cut->rows * cut->columns;
-    int64_t batch = part / cuts;
-    int64_t row_part = part % cuts / cut->columns;
-    int64_t column_part = part % cut->columns;
-    int64_t tiles = ipu__ceil_div(plan->m, IPU_TILE_ROWS);
-    int64_t panels = ipu__ceil_div(plan->n, IPU_PANEL);
-    int64_t tile_end = ipu__share_of(tiles, cut->rows, row_part + 1);
-    int64_t panel = ipu__share_of(panels, cut->columns, column_part);
-    int64_t panel_end = ipu__share_of(panels, cut->columns, column_part + 1);
-    int64_t step = tiles_at_a_time(plan, cut);
-    ipu__product product = job->product;
-    product.a += ipu__loop_offset(&plan->batch, 0, batch);
-    product.b += ipu__loop_offset(&plan->batch, 1, batch);
-    if (product.c != NULL) {
-        product.c += batch * plan->m * plan->n;
-    }
-    if (product.accumulator != NULL) {
-        product.accumulator += batch * plan->m * plan->n;
-    }
-    for (int64_t i = ipu__share_of(tiles, cut->rows, row_part); i < tile_end;
-         i += step) {
-        int64_t end = ipu__min(i + step, tile_end);
-        ipu__multiply_tiles(&product, i, end, panel, panel_end, scratch);
-        if (!ipu__is_at_once(&product)) {
-            int64_t row = ipu__share_of(plan->m, tiles, i);
-            int64_t rows = ipu__share_of(plan->m, tiles, end) - row;
-            int64_t column = panel * IPU_PANEL;
-            int64_t columns = ipu__min(panel_end * IPU_PANEL, plan->n) - column;
-            ipu__finish_rows(call->finish, product.c + row * plan->n + column, plan->n,
-                             rows, columns, column);
-        }
-    }
+    const ipu__product *p = &plan->product;
+    const ipu__tiles *t = plan->tiles;
+    int64_t i = part / plan->column_parts;
+    int64_t j = part % plan->column_parts;
+    int64_t tiles = ipu__ceil_div(p->m, t->rows);
+    int64_t panels = ipu__ceil_div(p->n, t->columns);
+    int64_t row = ipu__share_of(p->m, tiles, ipu__share_of(tiles, plan->row_parts, i));
+    int64_t row_end =
+        ipu__share_of(p->m, tiles, ipu__share_of(tiles, plan->row_parts, i + 1));
+    int64_t column = ipu__share_of(panels, plan->column_parts, j) * t->columns;
+    int64_t column_end =
+        ipu__min(ipu__share_of(panels, plan->column_parts, j + 1) * t->columns, p->n);
+    return plan->exchanged ? (ipu__rectangle){column, column_end, row, row_end}
+                           : (ipu__rectangle){row, row_end, column, column_end};
 }
 
 static void
-multiply_task(void *state, int32_t task, int32_t worker)
+parts_task(void *state, int32_t task, int32_t worker)
 {
     const own_job *job = state;
+    const ipu__own_plan *plan = job->call->plan;
+    int64_t parts = plan->row_parts * plan->column_parts;
     float *scratch = job->scratch + task * job->scratch_floats;
-    int64_t end = ipu__share_of(job->tasks, job->pool_tasks, task + 1);
+    int64_t end = ipu__share_of(job->parts, job->tasks, task + 1);
     (void)worker;
-    for (int64_t i = ipu__share_of(job->tasks, job->pool_tasks, task); i < end; i++) {
-        multiply_part(job, i, scratch);
+    for (int64_t i = ipu__share_of(job->parts, job->tasks, task); i < end; i++) {
+        ipu__rectangle part = part_of(plan, i % parts);
+        ipu__own_rectangle(job->call, i / parts, &part, scratch);
     }
 }
 
 void
 ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
 {
-    const ipu__matmul *plan = call->plan;
-    const ipu__own_cut *cut = &call->cut;
-    bool at_once = call->accumulator != NULL || call->update != NULL;
     own_job job = {
         .call = call,
-        .product = {.m = plan->m,
-                    .n = plan->n,
-                    .k = plan->k,
-                    .a = call->a,
-                    .a_row = plan->a_row,
-                    .a_col = plan->a_col,
-                    .b = call->b,
-                    .b_row = plan->b_row,
-                    .b_col = plan->b_col,
-                    .c = call->c,
-                    .accumulator = call->accumulator,
-                    .update = call->update},
-        .panels = workspace,
-        .scratch = workspace + panel_floats(plan, cut),
-        .scratch_floats = task_scratch(plan, cut, at_once),
-        .tasks = plan->batches * cut->rows * cut->columns,
-        .pool_tasks = pool_tasks(plan, cut),
+        .scratch = workspace,
+        .scratch_floats = ipu__own_scratch(call->plan),
+        .parts = parts_of(call->matmul, call->plan),
+        .tasks = pool_tasks(call->matmul, call->plan),
     };
-    if (cut->shared) {
-        bool alone = plan->k * plan->n <= SERIAL_PACK;
-        if (alone) {
-            ipu__pack_panels(&job.product, job.panels, 0,
-                             ipu__ceil_div(plan->n, IPU_PANEL));
-        } else {
-            ipu_pool_run(pool, MOST_TASKS, pack_task, &job);
-        }
-        job.product.panels = job.panels;
-    }
-    ipu_pool_run(pool, (int32_t)job.pool_tasks, multiply_task, &job);
+    ipu_pool_run(pool, (int32_t)job.tasks, parts_task, &job);
 }
-
-#else
-
-bool
-ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
-{
-    (void)plan;
-    (void)cpu;
-    return false;
-}
-
-ipu__own_cut
-ipu__own_cut_of(const ipu__matmul *plan, bool at_once)
-{
-    (void)plan;
-    (void)at_once;
-    return (ipu__own_cut){0};
-}
-
-size_t
-ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut, bool at_once)
-{
-    (void)plan;
-    (void)cut;
-    (void)at_once;
-    return 0;
-}
-
-void
-ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
-{
-    (void)call;
-    (void)pool;
-    (void)workspace;
-}
-#endif

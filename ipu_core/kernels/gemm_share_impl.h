@@ -7,15 +7,18 @@
 #include "kernels/gemm_finish_impl.h"
 #include "kernels/gemm_tiles_impl.h"
 
-typedef struct ipu__own_cut {
-    int32_t rows;    /* tasks */
-    int32_t columns; /* tasks for each of those */
-    bool shared;     /* B is packed once, before */
-} ipu__own_cut;
+/* How a product is made: what follows from its shape and the class of CPU. */
+typedef struct ipu__own_plan {
+    const ipu__tiles *tiles;
+    ipu__product product; /* sizes, strides, forms; the pointers come with a call */
+    bool exchanged;       /* it is C^T = B^T A^T: rows are C's columns */
+    int64_t row_parts;    /* of the product's rows, whole row tiles */
+    int64_t column_parts; /* whole panels */
+} ipu__own_plan;
 
 typedef struct ipu__own_call {
-    const ipu__matmul *plan;
-    ipu__own_cut cut;
+    const ipu__matmul *matmul;
+    const ipu__own_plan *plan;
     const float *a;
     const float *b;
     float *c;
@@ -24,11 +27,28 @@ typedef struct ipu__own_call {
     const ipu__finish *finish;
 } ipu__own_call;
 
-bool ipu__own_serves(const ipu__matmul *plan, ipu_cpu_class cpu);
-/* `at_once`: there is an accumulator or an update. */
-ipu__own_cut ipu__own_cut_of(const ipu__matmul *plan, bool at_once);
-size_t ipu__own_workspace(const ipu__matmul *plan, const ipu__own_cut *cut,
-                          bool at_once);
+/* `at_once`: there will be an accumulator or an update. */
+void ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool at_once,
+                      ipu__own_plan *out);
+/* Floats that one ipu__own_rectangle needs. */
+int64_t ipu__own_scratch(const ipu__own_plan *plan);
+/* Bytes that ipu__own_run needs. */
+size_t ipu__own_workspace(const ipu__matmul *matmul, const ipu__own_plan *plan);
+
+/* Rows and columns of C. */
+typedef struct ipu__rectangle {
+    int64_t row;
+    int64_t row_end;
+    int64_t column;
+    int64_t column_end;
+} ipu__rectangle;
+
+/* All of a rectangle of the C of matrix `batch`, with bias and activation: the calling
+ * thread alone, with nothing prepared. A cut anywhere gives the same bits; one at
+ * multiples of the tiles' size is fastest. */
+void ipu__own_rectangle(const ipu__own_call *call, int64_t batch,
+                        const ipu__rectangle *part, float *scratch);
+/* All matrices, by the threads of the pool. */
 void ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Products by tiles of 6 x 16, see gemm_tiles.c. The lowest of the products' files:
+ * Products by tiles, see gemm_tiles_body.h. The lowest of the products' files:
  *
  *   gemm.c         which kernel serves a product; its call
  *   gemm_share.c   a product of our own, shared out to threads
  *   gemm_blis.c    a product by BLIS, shared out to threads
  *   gemm_finish.c  bias and activation of rows that are done
- *   gemm_tiles.c   tiles, packing
+ *   gemm_avx512.c, gemm_avx2.c, gemm_neon.c, gemm_plain.c
+ *                  tiles and packing, by vectors of that kind
  *
  * A file includes what stands below it, never what stands above. */
 #ifndef IPU_KERNELS_GEMM_TILES_IMPL_H
@@ -14,15 +15,21 @@
 
 #include "kernels/kernel_impl.h"
 
-enum {
-    IPU_TILE_ROWS = 6,
-    IPU_PANEL = 16,
-    IPU_CHUNK = 512,         /* of k: a panel of it fills the first-level cache */
-    IPU_AT_ONCE_CHUNK = 1024 /* sums that are not stored are not cut below that */
-};
+typedef struct ipu__tiles ipu__tiles;
 
-/* C[m,n] = A[m,k] B[k,n], C with rows of n. Each element is one chain of fused
- * multiply-adds from 0 in the order of k, however the product is cut. */
+/* Where the elements of A are that a tile multiplies. Packed, they lie as
+ *
+ *   IPU_A_STRIPS  [row tile][k][rows of a tile]
+ *   IPU_A_COPIED  [row][k], rows an odd number of cache lines apart */
+typedef enum ipu__a_form {
+    IPU_A_ROWS,    /* in place: those of a row are neighbours */
+    IPU_A_COLUMNS, /* in place: those of a column are */
+    IPU_A_STRIPS,
+    IPU_A_COPIED
+} ipu__a_form;
+
+/* C[m,n] = A[m,k] B[k,n]. Each element is one chain of fused multiply-adds from 0 in
+ * the order of k: tiles, chunks and parts of any size give the same bits. */
 typedef struct ipu__product {
     int64_t m;
     int64_t n;
@@ -33,12 +40,39 @@ typedef struct ipu__product {
     const float *b;
     int64_t b_row;
     int64_t b_col;
-    const float *panels; /* all of B as [n / 16][k][16], or NULL: packed when used */
+    const float *panels; /* all of B as [panel][k][columns of a panel]; or NULL */
     float *c;
+    int64_t c_row;   /* floats from row to row */
+    bool transposed; /* C is stored as [n][m], c_row from column to column */
     /* or the sums are not stored, but at once */
     const float *accumulator; /* added to this matrix, into c */
     const ipu__sgd *update;   /* or gradients; c is NULL */
+    ipu__a_form a_form;
+    int64_t chunk; /* of k, at a time; all of it for sums that are stored transposed or
+                      not at all */
+    int64_t block; /* row tiles at a time */
 } ipu__product;
+
+/* Tiles of one size. `multiply` makes rows [row, row_end) of columns [column,
+ * column_end) of C, where the sums begin a panel at `column`; any thread. */
+struct ipu__tiles {
+    const char *name;
+    int64_t rows;
+    int64_t columns; /* of a panel */
+    void (*multiply)(const ipu__product *p, int64_t row, int64_t row_end,
+                     int64_t column, int64_t column_end, float *scratch);
+    /* Panels [first, last) of B into `panels`, at their places. */
+    void (*pack)(const ipu__product *p, float *panels, int64_t first, int64_t last);
+};
+
+#if defined(__x86_64__)
+extern const ipu__tiles ipu__tiles_avx512;
+extern const ipu__tiles ipu__tiles_avx2;
+#endif
+#if defined(__aarch64__)
+extern const ipu__tiles ipu__tiles_neon;
+#endif
+extern const ipu__tiles ipu__tiles_plain;
 
 static inline bool
 ipu__is_at_once(const ipu__product *p)
@@ -46,35 +80,34 @@ ipu__is_at_once(const ipu__product *p)
     return p->accumulator != NULL || p->update != NULL;
 }
 
-/* Where part `part` of `parts` even ones begins. A product has m / 6 row tiles, rounded
- * up, so that none has more than 6 rows. */
+/* Where part `part` of `parts` even ones begins. */
 static inline int64_t
 ipu__share_of(int64_t size, int64_t parts, int64_t part)
 {
     return size * part / parts;
 }
 
-/* Whether tiles of A are packed: its columns lie contiguous (a_row is 1), its rows do
- * not. */
-static inline bool
-ipu__packs_a(int64_t k, int64_t a_col)
-{
-    return k > 1 && a_col != 1;
-}
-
-/* How much of k a task takes at a time. */
+/* Floats from row to row of IPU_A_COPIED. */
 static inline int64_t
-ipu__chunk_of(int64_t k, bool at_once)
+ipu__copied_row(int64_t chunk)
 {
-    return at_once ? k : ipu__min(k, IPU_CHUNK);
+    return ((chunk + 15) / 16 | 1) * 16;
 }
 
-/* For x86-64 with AVX2 alone. Panels [first, last) of B into `panels`, at their places.
- */
-void ipu__pack_panels(const ipu__product *p, float *panels, int64_t first,
-                      int64_t last);
-/* Row tiles [tile, tile_end) by panels [panel, panel_end). */
-void ipu__multiply_tiles(const ipu__product *p, int64_t tile, int64_t tile_end,
-                         int64_t panel, int64_t panel_end, float *scratch);
+/* Floats of scratch that `multiply` needs: a panel, a block of packed A, and the tiles
+ * of a block that are stored transposed (of others, one). */
+static inline int64_t
+ipu__tiles_scratch(const ipu__tiles *tiles, const ipu__product *p)
+{
+    int64_t packed = 0;
+    if (p->a_form == IPU_A_STRIPS) {
+        packed = p->block * tiles->rows * p->chunk + 16;
+    } else if (p->a_form == IPU_A_COPIED) {
+        packed = p->block * tiles->rows * ipu__copied_row(p->chunk);
+    }
+    packed = ipu__ceil_div(packed, 16) * 16;
+    int64_t stored = (p->transposed ? p->block : 1) * tiles->rows * tiles->columns;
+    return packed + tiles->columns * p->chunk + stored;
+}
 
 #endif

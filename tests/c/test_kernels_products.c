@@ -289,6 +289,93 @@ test_accumulate(void)
     }
 }
 
+/* One of everything a float can be, or numbers of usual size. */
+static float
+float_of(bool wild)
+{
+    uint32_t bits = next_random();
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return wild ? x : (float)bits * 0x1p-32f - 0.5f;
+}
+
+static bool
+same_number(float a, float b)
+{
+    return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+/* Every class against one chain of multiply-adds for each element, in the order of k. */
+static void
+chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
+{
+    bool ta = (flags & 1) != 0;
+    bool tb = (flags & 2) != 0;
+    bool wild = (flags & 4) != 0;
+    kernel_trial product = {.op = IPU_OP_ID_MATMUL,
+                            .input_count = 2,
+                            .output_count = 1,
+                            .attr_count = 2};
+    product.inputs[0] = type_of(IPU_DTYPE_FLOAT32, DIMS(ta ? k : m, ta ? m : k));
+    product.inputs[1] = type_of(IPU_DTYPE_FLOAT32, DIMS(tb ? n : k, tb ? k : n));
+    product.outputs[0] = type_of(IPU_DTYPE_FLOAT32, DIMS(m, n));
+    product.attrs[0] = attr_int(IPU_ATTR_TRANSPOSE_A, ta);
+    product.attrs[1] = attr_int(IPU_ATTR_TRANSPOSE_B, tb);
+    float *in[2] = {buffer_new(&product.inputs[0]), buffer_new(&product.inputs[1])};
+    float *out[1] = {buffer_new(&product.outputs[0])};
+    float *expected = buffer_new(&product.outputs[0]);
+    for (int64_t i = 0; i < m * k; i++) {
+        in[0][i] = float_of(wild);
+    }
+    for (int64_t i = 0; i < k * n; i++) {
+        in[1][i] = float_of(wild);
+    }
+    for (int64_t i = 0; i < m * n; i++) {
+        float sum = 0.0f;
+        for (int64_t l = 0; l < k; l++) {
+            float x = in[0][ta ? l * m + i / n : i / n * k + l];
+            float y = in[1][tb ? i % n * k + l : l * n + i % n];
+            sum = fmaf(x, y, sum);
+        }
+        expected[i] = sum;
+    }
+    for (int cpu = 0; cpu <= (int)ipu_cpu_class_detect(); cpu++) {
+        const char *name;
+        CHECK_OK(&ctx, run(&product, (void *const *)in, (void *const *)out,
+                           IPU_KERNEL_FAST, (ipu_cpu_class)cpu, pools[1 + cpu], &name));
+        int64_t wrong = 0;
+        for (int64_t i = 0; i < m * n; i++) {
+            wrong += !same_number(out[0][i], expected[i]);
+        }
+        CHECK(wrong == 0);
+        CHECK(((const uint8_t *)&out[0][m * n])[0] == 0x5a);
+        if (wrong > 0) {
+            fprintf(stderr, "%s, %lldx%lldx%lld, flags %u: %lld elements differ\n", name,
+                    (long long)m, (long long)n, (long long)k, (unsigned)flags,
+                    (long long)wrong);
+        }
+    }
+    free(in[0]);
+    free(in[1]);
+    free(out[0]);
+    free(expected);
+}
+
+static void
+test_chains(void)
+{
+    static const int64_t sizes[][3] = {
+        {1, 1, 1},     {1, 40, 9},   {40, 1, 9},    {6, 16, 5},    {12, 32, 5},
+        {7, 17, 33},   {13, 33, 7},  {25, 31, 64},  {32, 10, 32},  {64, 48, 3},
+        {65, 49, 3},   {11, 15, 70}, {100, 2, 50},  {33, 100, 1},  {5, 7, 2100},
+        {70, 20, 1030}, {30, 70, 1024}, {9, 1024, 6}, {1024, 9, 6}, {400, 70, 12}};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        for (uint32_t flags = 0; flags < 8; flags++) {
+            chain_trial(sizes[s][0], sizes[s][1], sizes[s][2], flags);
+        }
+    }
+}
+
 /* sigmoid(x * y + 1-element z) > x ? tanh(x) : y, against the ops one by one. */
 static void
 test_fused_elementwise(void)
@@ -557,6 +644,7 @@ main(void)
 {
     trials_begin();
     test_matmul();
+    test_chains();
     test_fused_matmul();
     test_fused_update();
     test_accumulate();

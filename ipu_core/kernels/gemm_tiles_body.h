@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tiles of ROWS rows by VECTORS vectors of LANES columns, whose sums stay in registers.
+ * One source for all instruction sets: who includes it says what a vector is,
+ *
+ *   TARGET                       the attribute of functions that use it
+ *   vector, edge                 a vector; which of its first lanes count
+ *   edge_of(lanes)               1 to LANES of them
+ *   load, store, spread          of LANES floats; one float in all lanes
+ *   load_edge, store_edge        touch no float behind the edge; the rest is 0
+ *   zero, multiply_add(x, y, s)  x * y + s, rounded once
+ *   transpose(in, in_row, out, out_row)
+ *                                BLOCK x BLOCK floats
+ *   TILES, NAME                  the table that is defined, what kernels are called
+ *
+ * and then its form cannot be told from the bits: each element of C is one chain of
+ * multiply-adds in the order of k.
+ *
+ * B is read from panels of VECTORS * LANES columns, [k][columns]. The first row tile of
+ * a block reads B from its own rows and leaves the panel behind for the others. Long
+ * sums are cut into chunks whose panels stay in the cache, and go on from what is in C:
+ * a float32 that is stored and loaded is the same number. Any thread; the caller gives
+ * the scratch. */
+#include "kernels/gemm_tiles_impl.h"
+
+enum { PANEL = VECTORS * LANES, POINTERS = (ROWS + 2) / 3 };
+
+/* Where a tile's operands are. */
+typedef struct tile_source {
+    const float *a;
+    int64_t a_step; /* floats from row to row, or from k to k where columns are read */
+    const float *b;
+    int64_t b_row;
+    float *panel; /* where B is packed on the way */
+} tile_source;
+
+/* Where a tile's sums start and end. */
+typedef struct tile_place {
+    float *c;
+    int64_t row;              /* floats from row to row */
+    bool more;                /* go on from what c holds */
+    edge last;                /* of the last vector */
+    const float *accumulator; /* or NULL: where c holds this and the sums */
+    const ipu__sgd *update;   /* or: these are gradients of the elements at `offset` */
+    int64_t offset;
+} tile_place;
+
+IPU_INLINE TARGET vector
+take(bool cut, edge last, const float *from)
+{
+    return cut ? load_edge(from, last) : load(from);
+}
+
+IPU_INLINE TARGET void
+put(bool cut, edge last, float *to, vector x)
+{
+    if (cut) {
+        store_edge(to, last, x);
+    } else {
+        store(to, x);
+    }
+}
+
+/* One step of SGD on a tile of gradients, rounded as update_fast.c rounds. */
+IPU_INLINE TARGET void
+update_tile(int rows, int vectors, bool whole, bool momentum, bool nesterov,
+            const tile_place *place, vector sum[ROWS][VECTORS])
+{
+    const ipu__sgd *update = place->update;
+    const edge last = place->last;
+    float *w = update->variable + place->offset;
+    float *v = momentum ? update->velocity + place->offset : NULL;
+    const vector rate = spread(&update->rate);
+    const vector keep = spread(&update->momentum);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+        for (int part = 0; part < vectors; part++) {
+            bool cut = !whole && part == vectors - 1;
+            int64_t j = i * place->row + part * LANES;
+            vector move = rate * sum[i][part];
+            vector old = take(cut, last, w + j);
+            if (!momentum) {
+                put(cut, last, w + j, old - move);
+                continue;
+            }
+            vector velocity = keep * take(cut, last, v + j) - move;
+            put(cut, last, v + j, velocity);
+            if (nesterov) {
+                velocity = keep * velocity - move;
+            }
+            put(cut, last, w + j, old + velocity);
+        }
+    }
+}
+
+/* All but k, `from` and `place` are constants where this is inlined. The empty asm
+ * keeps gcc from making a pointer of its own for each row, which would not fit the
+ * registers: three rows share one. */
+IPU_INLINE TARGET void
+tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
+     const tile_source *from, const tile_place *place)
+{
+    const edge last = place->last;
+    const float *b = from->b;
+    const int64_t a_step = from->a_step;
+    const int64_t b_row = from->b_row;
+    float *panel = from->panel;
+    vector sum[ROWS][VECTORS];
+    const float *a[POINTERS];
+#pragma GCC unroll 16
+    for (int i = 0; i < POINTERS; i++) {
+        a[i] = from->a + (columns ? 0 : 3 * i * a_step);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+        for (int part = 0; part < vectors; part++) {
+            bool cut = !whole && part == vectors - 1;
+            const float *c = place->c + i * place->row + part * LANES;
+            sum[i][part] = place->more ? take(cut, last, c) : zero();
+        }
+    }
+#pragma GCC unroll UNROLL
+    for (int64_t j = 0; j < k; j++) {
+        vector y[VECTORS];
+#pragma GCC unroll 4
+        for (int part = 0; part < vectors; part++) {
+            y[part] = load(b + part * LANES);
+            if (packs) {
+                store(panel + part * LANES, y[part]);
+            }
+        }
+        b += b_row;
+        panel += packs ? PANEL : 0;
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+            vector x = spread(columns ? a[0] + i : a[i / 3] + i % 3 * a_step);
+#pragma GCC unroll 4
+            for (int part = 0; part < vectors; part++) {
+                sum[i][part] = multiply_add(x, y[part], sum[i][part]);
+            }
+        }
+        const int pointers = columns ? 1 : (rows + 2) / 3;
+#pragma GCC unroll 16
+        for (int i = 0; i < pointers; i++) {
+            a[i] += columns ? a_step : 1;
+            __asm__("" : "+r"(a[i]));
+        }
+        __asm__("" : "+r"(b));
+    }
+    const ipu__sgd *update = place->update;
+    if (update == NULL) {
+        const float *old = place->accumulator;
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 4
+            for (int part = 0; part < vectors; part++) {
+                bool cut = !whole && part == vectors - 1;
+                int64_t at = i * place->row + part * LANES;
+                vector x = sum[i][part];
+                if (old != NULL) {
+                    x = take(cut, last, old + at) + x;
+                }
+                put(cut, last, place->c + at, x);
+            }
+        }
+    } else if (update->velocity == NULL) {
+        update_tile(rows, vectors, whole, false, false, place, sum);
+    } else if (update->nesterov) {
+        update_tile(rows, vectors, whole, true, true, place, sum);
+    } else {
+        update_tile(rows, vectors, whole, true, false, place, sum);
+    }
+}
+
+typedef void tile_fn(int64_t k, const tile_source *from, const tile_place *place);
+
+/* A tile's form: how A is read, whether B is packed on the way, and how many vectors
+ * there are, the last of them cut by the edge of C. */
+enum { WHOLE, PACKS, EDGE, FORMS = EDGE + VECTORS };
+
+#define TILE(rows, name, vectors, whole, columns, packs) \
+    TARGET static void name##_##rows(int64_t k, const tile_source *from, \
+                                     const tile_place *place) \
+    { \
+        tile(rows, vectors, whole, columns, packs, k, from, place); \
+    }
+#if VECTORS > 2
+#define TILE_3(rows, name, columns) TILE(rows, name##_edge_3, 3, false, columns, false)
+#define EDGE_3(rows, name) , name##_edge_3_##rows
+#else
+#define TILE_3(rows, name, columns)
+#define EDGE_3(rows, name)
+#endif
+#define TILES_OF(rows, name, columns) \
+    TILE(rows, name##_whole, VECTORS, true, columns, false) \
+    TILE(rows, name##_packs, VECTORS, true, columns, true) \
+    TILE(rows, name##_edge_1, 1, false, columns, false) \
+    TILE(rows, name##_edge_2, 2, false, columns, false) \
+    TILE_3(rows, name, columns)
+#define ROW(rows, name, columns) \
+    [rows] = {name##_whole_##rows, name##_packs_##rows, name##_edge_1_##rows, \
+              name##_edge_2_##rows EDGE_3(rows, name)},
+
+#define UP_TO_6(X, name, columns) \
+    X(1, name, columns) \
+    X(2, name, columns) X(3, name, columns) X(4, name, columns) X(5, name, columns) \
+        X(6, name, columns)
+#if ROWS == 4
+#define ALL_ROWS(X, name, columns) \
+    X(1, name, columns) X(2, name, columns) X(3, name, columns) X(4, name, columns)
+#elif ROWS == 6
+#define ALL_ROWS UP_TO_6
+#elif ROWS == 8
+#define ALL_ROWS(X, name, columns) \
+    UP_TO_6(X, name, columns) X(7, name, columns) X(8, name, columns)
+#elif ROWS == 12
+#define ALL_ROWS(X, name, columns) \
+    UP_TO_6(X, name, columns) \
+    X(7, name, columns) X(8, name, columns) X(9, name, columns) X(10, name, columns) \
+        X(11, name, columns) X(12, name, columns)
+#endif
+ALL_ROWS(TILES_OF, rows, false)
+ALL_ROWS(TILES_OF, columns, true)
+
+static tile_fn *const tiles_of[2][ROWS + 1][FORMS] = {
+    {ALL_ROWS(ROW, rows, 0)},
+    {ALL_ROWS(ROW, columns, 0)},
+};
+
+/* --- packing --------------------------------------------------------------------- */
+
+/* out[j][i] = in[i][j] for i < rows, j < columns. */
+TARGET static void
+turn(int64_t rows, int64_t columns, const float *in, int64_t in_row, float *out,
+     int64_t out_row)
+{
+    int64_t i = 0;
+    for (; i + BLOCK <= rows; i += BLOCK) {
+        int64_t j = 0;
+        for (; j + BLOCK <= columns; j += BLOCK) {
+            transpose(in + i * in_row + j, in_row, out + j * out_row + i, out_row);
+        }
+        for (; j < columns; j++) {
+            for (int64_t l = i; l < i + BLOCK; l++) {
+                out[j * out_row + l] = in[l * in_row + j];
+            }
+        }
+    }
+    for (; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            out[j * out_row + i] = in[i * in_row + j];
+        }
+    }
+}
+
+/* k rows of the panel of `columns` columns from b; columns past the edge are 0. */
+TARGET static void
+pack_panel(const ipu__product *p, int64_t columns, const float *b, int64_t k,
+           float *out)
+{
+    if (p->b_col == 1) {
+        const edge last = edge_of((columns - 1) % LANES + 1);
+        int64_t vectors = (columns + LANES - 1) / LANES;
+        for (int64_t j = 0; j < k; j++) {
+            for (int64_t part = 0; part < VECTORS; part++) {
+                const float *at = b + j * p->b_row + part * LANES;
+                vector x = part + 1 < vectors    ? load(at)
+                           : part + 1 == vectors ? load_edge(at, last)
+                                                 : zero();
+                store(out + j * PANEL + part * LANES, x);
+            }
+        }
+        return;
+    }
+    turn(columns, k, b, p->b_col, out, PANEL);
+    for (int64_t j = 0; columns < PANEL && j < k; j++) {
+        for (int64_t i = columns; i < PANEL; i++) {
+            out[j * PANEL + i] = 0.0f;
+        }
+    }
+}
+
+static void
+pack_panels(const ipu__product *p, float *panels, int64_t first, int64_t last)
+{
+    for (int64_t i = first; i < last; i++) {
+        int64_t column = i * PANEL;
+        pack_panel(p, ipu__min(p->n - column, PANEL), p->b + column * p->b_col, p->k,
+                   panels + column * p->k);
+    }
+}
+
+/* `rows` rows of A, k of its columns, from a, as [k][ROWS]. Whole vectors are moved for
+ * each k: what is too much is overwritten by the next one, and behind the last one
+ * there is room. */
+TARGET static void
+pack_strip(const ipu__product *p, int64_t rows, const float *a, int64_t k, float *out)
+{
+    const edge last = edge_of((rows - 1) % LANES + 1);
+    for (int64_t j = 0; j < k; j++) {
+        const float *at = a + j * p->a_col;
+        int64_t i = 0;
+        for (; i + LANES < rows; i += LANES) {
+            store(out + j * ROWS + i, load(at + i));
+        }
+        store(out + j * ROWS + i, load_edge(at + i, last));
+    }
+}
+
+/* --- a range of C ---------------------------------------------------------------- */
+
+/* A block of row tiles, over k of the sum from k0. */
+typedef struct tile_block {
+    const ipu__product *p;
+    int64_t row;
+    int64_t rows;
+    int64_t tiles;
+    int64_t k0;
+    int64_t k;
+    float *packed; /* of A */
+    float *panel;
+    float *stored; /* tiles before they are transposed */
+} tile_block;
+
+static int64_t
+tile_row(const tile_block *t, int64_t tile)
+{
+    return ipu__share_of(t->rows, t->tiles, tile);
+}
+
+static void
+pack_a(const tile_block *t)
+{
+    const ipu__product *p = t->p;
+    const float *a = p->a + t->row * p->a_row + t->k0 * p->a_col;
+    int64_t step = ipu__copied_row(p->chunk);
+    if (p->a_form == IPU_A_STRIPS) {
+        for (int64_t i = 0; i < t->tiles; i++) {
+            int64_t row = tile_row(t, i);
+            pack_strip(p, tile_row(t, i + 1) - row, a + row * p->a_row, t->k,
+                       t->packed + i * ROWS * t->k);
+        }
+    } else if (p->a_form == IPU_A_COPIED) {
+        for (int64_t i = 0; i < t->rows; i++) {
+            memcpy(t->packed + i * step, a + i * p->a_row,
+                   (size_t)t->k * sizeof(float));
+        }
+    }
+}
+
+/* Where row tile `tile` finds its rows of A. */
+static void
+set_source(const tile_block *t, int64_t tile, tile_source *from)
+{
+    const ipu__product *p = t->p;
+    int64_t row = tile_row(t, tile);
+    const float *a = p->a + (t->row + row) * p->a_row + t->k0 * p->a_col;
+    switch (p->a_form) {
+    case IPU_A_ROWS:
+        from->a = a;
+        from->a_step = p->a_row;
+        break;
+    case IPU_A_COLUMNS:
+        from->a = a;
+        from->a_step = p->a_col;
+        break;
+    case IPU_A_STRIPS:
+        from->a = t->packed + tile * ROWS * t->k;
+        from->a_step = ROWS;
+        break;
+    case IPU_A_COPIED:
+        from->a_step = ipu__copied_row(p->chunk);
+        from->a = t->packed + row * from->a_step;
+        break;
+    }
+}
+
+/* The block by the panel of `columns` columns at `column`. */
+TARGET static void
+multiply_panel(const tile_block *t, int64_t column, int64_t columns)
+{
+    const ipu__product *p = t->p;
+    const bool reads_columns = p->a_form == IPU_A_COLUMNS || p->a_form == IPU_A_STRIPS;
+    const float *b = p->b + t->k0 * p->b_row + column * p->b_col;
+    int64_t vectors = (columns + LANES - 1) / LANES;
+    tile_source from = {.b = t->panel, .b_row = PANEL, .panel = t->panel};
+    tile_place place = {.row = p->transposed ? PANEL : p->c_row,
+                        .more = t->k0 > 0,
+                        .last = edge_of((columns - 1) % LANES + 1),
+                        .update = p->update};
+    int form = columns == PANEL ? WHOLE : EDGE + (int)vectors - 1;
+    bool in_place = p->panels == NULL && p->b_col == 1 && columns == PANEL;
+    if (p->panels != NULL) {
+        from.b = p->panels + column * p->k + t->k0 * PANEL;
+    } else if (!in_place) {
+        pack_panel(p, columns, b, t->k, t->panel);
+    }
+    for (int64_t i = 0; i < t->tiles; i++) {
+        int64_t row = tile_row(t, i);
+        int64_t rows = tile_row(t, i + 1) - row;
+        int64_t at = (t->row + row) * p->c_row + column;
+        place.offset = at;
+        if (p->transposed) {
+            place.c = t->stored + row * PANEL;
+        } else if (p->update == NULL) {
+            place.c = p->c + at;
+            place.accumulator = p->accumulator != NULL ? p->accumulator + at : NULL;
+        }
+        set_source(t, i, &from);
+        if (in_place && i == 0) {
+            from.b = b;
+            from.b_row = p->b_row;
+            tiles_of[reads_columns][rows][t->tiles > 1 ? PACKS : WHOLE](t->k, &from,
+                                                                        &place);
+            from.b = t->panel;
+            from.b_row = PANEL;
+        } else {
+            tiles_of[reads_columns][rows][form](t->k, &from, &place);
+        }
+    }
+    if (p->transposed) {
+        turn(t->rows, columns, t->stored, PANEL, p->c + column * p->c_row + t->row,
+             p->c_row);
+    }
+}
+
+static void
+multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
+         int64_t column_end, float *scratch)
+{
+    tile_block t = {.p = p};
+    t.panel = scratch;
+    t.stored = t.panel + PANEL * p->chunk;
+    t.packed = t.stored + (p->transposed ? p->block : 1) * ROWS * PANEL;
+    for (; row < row_end; row += t.rows) {
+        t.row = row;
+        t.rows = ipu__min(row_end - row, p->block * ROWS);
+        t.tiles = ipu__ceil_div(t.rows, ROWS);
+        t.k0 = 0;
+        do {
+            t.k = ipu__min(p->k - t.k0, p->chunk);
+            pack_a(&t);
+            for (int64_t j = column; j < column_end; j += PANEL) {
+                multiply_panel(&t, j, ipu__min(column_end - j, PANEL));
+            }
+            t.k0 += t.k;
+        } while (t.k0 < p->k);
+    }
+}
+
+const ipu__tiles TILES = {NAME, ROWS, PANEL, multiply, pack_panels};
