@@ -2,9 +2,10 @@
  *
  * exp, log, tanh and their like of one float32, as straight-line code that a compiler
  * turns into vectors: no branch, no table, no call. The vector body of a loop, its
- * tail and the fused forms all expand these same functions, so their results are
- * equal to the bit. Polynomials are those of Cephes (Moshier); errors are about 2
- * units in the last place. NaN gives NaN. */
+ * tail, the fused forms and all classes of processors expand these same functions, so
+ * their results are equal to the bit. Polynomials are least-maximum fits; errors are
+ * below 2 units in the last place where a function does not say otherwise. NaN gives
+ * NaN. */
 #ifndef IPU_KERNELS_ELEMENT_MATH_H
 #define IPU_KERNELS_ELEMENT_MATH_H
 
@@ -29,103 +30,198 @@ ipu__bits_float(uint32_t bits)
     return x;
 }
 
-/* condition ? a : b without a branch: gcc does not turn a branch around arithmetic into
- * vectors while floating-point traps are honoured. */
+IPU_INLINE uint64_t
+ipu__double_bits(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+IPU_INLINE double
+ipu__bits_double(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 IPU_INLINE float
 ipu__pick(bool condition, float a, float b)
 {
-    uint32_t mask = 0u - (uint32_t)condition;
-    return ipu__bits_float((ipu__float_bits(a) & mask) | (ipu__float_bits(b) & ~mask));
+    return condition ? a : b;
 }
 
-/* exp(x) = 2^n exp(r), |r| <= log(2) / 2. Adding 1.5 * 2^23 rounds to an integer and
- * leaves n in the low bits. 2^n is applied as two factors, so that results below the
- * smallest normal number are rounded once and large ones overflow to infinity. */
+IPU_INLINE float
+ipu__magnitude_f32(float x)
+{
+    return ipu__bits_float(ipu__float_bits(x) & 0x7fffffffu);
+}
+
+IPU_INLINE float
+ipu__with_sign_f32(float magnitude, float x)
+{
+    return ipu__bits_float(ipu__float_bits(magnitude) |
+                           (ipu__float_bits(x) & 0x80000000u));
+}
+
+/* To float with the last bit set where bits are lost ("round to odd"): a further
+ * rounding to a narrower type is then as good as one. */
+IPU_INLINE float
+ipu__float_to_odd(double x)
+{
+    float nearest = (float)x;
+    double back = (double)nearest;
+    uint32_t bits = ipu__float_bits(nearest);
+    uint32_t size = bits & 0x7fffffffu;
+    double magnitude = back < 0.0 ? -back : back;
+    uint32_t odd = (bits - (magnitude > (x < 0.0 ? -x : x))) | 1u;
+    return ipu__bits_float(back != x && size < 0x7f800000u ? odd : bits);
+}
+
+/* a * b + c, rounded once. Where the target has no instruction for it a loop cannot
+ * call the C library and stay a vector: there it is done in double, in which the
+ * product is exact, and the sum is rounded to odd by what it lost (Knuth's two-sum). */
+#if defined(IPU_FMA_BY_DOUBLES)
+IPU_INLINE float
+ipu__fma_f32(float a, float b, float c)
+{
+    double product = (double)a * (double)b;
+    double wide = (double)c;
+    double sum = product + wide;
+    double part = sum - product;
+    double lost = (product - (sum - part)) + (wide - part);
+    uint64_t bits = ipu__double_bits(sum);
+    uint64_t toward = (lost > 0.0) == (sum > 0.0) ? 0 : 1;
+    bool inexact = (lost > 0.0) | (lost < 0.0);
+    uint64_t odd = (bits - toward) | 1u;
+    return (float)ipu__bits_double(inexact ? odd : bits);
+}
+#else
+IPU_INLINE float
+ipu__fma_f32(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+#endif
+
+/* x = n log(2) + r with |r| <= log(2) / 2 and a whole number n, rounded by adding
+ * 1.5 * 2^23, which leaves it in the low bits. */
+typedef struct ipu__exponent {
+    uint32_t power; /* n in the upper 9 bits: to be added to those of a float */
+    float r;
+} ipu__exponent;
+
+IPU_INLINE ipu__exponent
+ipu__split_exponent_f32(float x)
+{
+    const float magic = 12582912.0f;
+    float shifted = ipu__fma_f32(x, 1.44269504088896341f, magic);
+    float n = shifted - magic;
+    float r = ipu__fma_f32(n, -0.693145752f, x); /* with 15 bits less: exact */
+    r = ipu__fma_f32(n, -1.42860677e-6f, r);
+    return (ipu__exponent){ipu__float_bits(shifted) << 23, r};
+}
+
+/* exp(r) - 1, |r| <= log(2) / 2; relative error 2^-26. */
+IPU_INLINE float
+ipu__small_expm1_f32(float r)
+{
+    float p = 1.388251665e-3f;
+    p = ipu__fma_f32(p, r, 8.366547525e-3f);
+    p = ipu__fma_f32(p, r, 4.166720062e-2f);
+    p = ipu__fma_f32(p, r, 1.666654348e-1f);
+    p = ipu__fma_f32(p, r, 4.999999702e-1f);
+    return ipu__fma_f32(p, r * r, r);
+}
+
+/* 2^n exp(r). 2^n is applied as two factors, so that results below the smallest normal
+ * number are rounded once and large ones overflow to infinity. */
 IPU_INLINE float
 ipu__exp_f32(float x)
 {
-    const float magic = 12582912.0f;
-    float clamped = ipu__pick(x > 89.0f, 89.0f, x);
-    clamped = ipu__pick(clamped < -104.0f, -104.0f, clamped);
-    float shifted = clamped * 1.44269504088896341f + magic;
-    float n = shifted - magic;
-    float r = clamped - n * 0.693359375f;
-    r = r - n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r;
-    p = p + 1.0f;
-    int32_t power = (int32_t)(ipu__float_bits(shifted) - 0x4b400000u);
-    int32_t half = power >> 1;
-    uint32_t first = ((uint32_t)half + 127u) << 23;
-    uint32_t second = ((uint32_t)power - (uint32_t)half + 127u) << 23;
-    return p * ipu__bits_float(first) * ipu__bits_float(second);
+    float clamped = x > 89.0f ? 89.0f : x;
+    clamped = clamped < -104.0f ? -104.0f : clamped;
+    ipu__exponent e = ipu__split_exponent_f32(clamped);
+    float p = ipu__small_expm1_f32(e.r) + 1.0f;
+    bool small = clamped < 0.0f;
+    uint32_t first = e.power + (small ? (127u + 64u) << 23 : (127u - 1u) << 23);
+    return p * ipu__bits_float(first) * (small ? 0x1p-64f : 2.0f);
 }
 
-/* log(x) = log(m) + e log(2), m in [sqrt(1/2), sqrt(2)). Numbers below the smallest
- * normal one are scaled up first. */
+/* The same for x <= 0, with less to do. */
+IPU_INLINE float
+ipu__exp_negative_f32(float x)
+{
+    ipu__exponent e = ipu__split_exponent_f32(x < -104.0f ? -104.0f : x);
+    float p = ipu__small_expm1_f32(e.r) + 1.0f;
+    return p * ipu__bits_float(e.power + ((127u + 64u) << 23)) * 0x1p-64f;
+}
+
+/* z = 2^k m, m in [0.699, 1.398): k, and m - 1. z is positive and normal. */
+typedef struct ipu__logarithm {
+    float k;
+    float f;
+    uint32_t power; /* k in the upper 9 bits */
+} ipu__logarithm;
+
+IPU_INLINE ipu__logarithm
+ipu__split_logarithm_f32(float z)
+{
+    uint32_t bits = ipu__float_bits(z);
+    uint32_t power = (bits - 0x3f330000u) & 0xff800000u;
+    float k = (float)((int32_t)power >> 23);
+    return (ipu__logarithm){k, ipu__bits_float(bits - power) - 1.0f, power};
+}
+
+/* k log(2) + log(1 + f) */
+IPU_INLINE float
+ipu__join_logarithm_f32(float k, float f)
+{
+    float z = f * f;
+    float p = -8.461417258e-2f;
+    p = ipu__fma_f32(p, f, 1.313702166e-1f);
+    p = ipu__fma_f32(p, f, -1.304568052e-1f);
+    p = ipu__fma_f32(p, f, 1.414489150e-1f);
+    p = ipu__fma_f32(p, f, -1.662805527e-1f);
+    p = ipu__fma_f32(p, f, 2.000372261e-1f);
+    p = ipu__fma_f32(p, f, -2.500076294e-1f);
+    p = ipu__fma_f32(p, f, 3.333330452e-1f);
+    p = ipu__fma_f32(p, f, -0.5f);
+    p = ipu__fma_f32(k, 1.42860677e-6f, p * z);
+    return ipu__fma_f32(k, 0.693145752f, f + p);
+}
+
+/* Numbers below the smallest normal one are scaled up first. */
 IPU_INLINE float
 ipu__log_f32(float x)
 {
     bool tiny = x < 1.17549435e-38f;
-    float scaled = ipu__pick(tiny, x * 8388608.0f, x);
-    float shift = ipu__pick(tiny, -23.0f, 0.0f);
-    uint32_t bits = ipu__float_bits(scaled);
-    float e = (float)((int32_t)((bits >> 23) & 255u) - 126) + shift;
-    float m = ipu__bits_float((bits & 0x007fffffu) | 0x3f000000u);
-    float low = ipu__pick(m < 0.707106781186547524f, 1.0f, 0.0f);
-    e = e - low;
-    m = (m + m * low) - 1.0f;
-    float z = m * m;
-    float y = 7.0376836292e-2f;
-    y = y * m - 1.1514610310e-1f;
-    y = y * m + 1.1676998740e-1f;
-    y = y * m - 1.2420140846e-1f;
-    y = y * m + 1.4249322787e-1f;
-    y = y * m - 1.6668057665e-1f;
-    y = y * m + 2.0000714765e-1f;
-    y = y * m - 2.4999993993e-1f;
-    y = y * m + 3.3333331174e-1f;
-    y = y * m * z;
-    y = y + e * -2.12194440e-4f;
-    y = y - 0.5f * z;
-    float result = (m + y) + e * 0.693359375f;
-    result = ipu__pick(x > 3.4028234e38f, x, result);
-    result = ipu__pick(x == 0.0f, -INFINITY, result);
-    return ipu__pick(x >= 0.0f, result, NAN);
+    ipu__logarithm split = ipu__split_logarithm_f32(tiny ? x * 8388608.0f : x);
+    float result = ipu__join_logarithm_f32(split.k + (tiny ? -23.0f : 0.0f), split.f);
+    result = x > 3.4028234e38f ? x : result;
+    result = x == 0.0f ? -INFINITY : result;
+    return x >= 0.0f ? result : NAN;
 }
 
-/* A polynomial around 0, elsewhere 1 - 2 / (exp(2|x|) + 1); the sign of x, also of -0. */
+/* e / (e + 2) with e = expm1(2 |x|); the sign of x, also of -0. */
 IPU_INLINE float
 ipu__tanh_f32(float x)
 {
-    float magnitude = ipu__bits_float(ipu__float_bits(x) & 0x7fffffffu);
-    float z = x * x;
-    float p = -5.70498872745e-3f;
-    p = p * z + 2.06390887954e-2f;
-    p = p * z - 5.37397155531e-2f;
-    p = p * z + 1.33314422036e-1f;
-    p = p * z - 3.33332819422e-1f;
-    p = p * z * x + x;
-    float far = 1.0f - 2.0f / (ipu__exp_f32(magnitude + magnitude) + 1.0f);
-    float result = ipu__pick(magnitude < 0.625f, p, far);
-    return ipu__bits_float(ipu__float_bits(result)
-                           | (ipu__float_bits(x) & 0x80000000u));
+    float magnitude = ipu__magnitude_f32(x);
+    ipu__exponent split =
+        ipu__split_exponent_f32(2.0f * (magnitude > 10.0f ? 10.0f : magnitude));
+    float scale = ipu__bits_float(split.power + (127u << 23));
+    float e = ipu__fma_f32(scale, ipu__small_expm1_f32(split.r), scale - 1.0f);
+    return ipu__with_sign_f32(e / (e + 2.0f), x);
 }
 
-/* 1 / (1 + exp(-x)). Where exp(-x) is above the largest float, the result is exp(x), a
- * number below the smallest normal one: exp(-x) is taken 64 lower, which is exact and
- * leaves it so large that the 1 is lost, and the quotient multiplied by exp(-64). */
+/* e = exp(-|x|): 1 / (1 + e) for positive x, e / (1 + e) for negative ones. */
 IPU_INLINE float
 ipu__sigmoid_f32(float x)
 {
-    bool far = x < -88.7f;
-    float e = ipu__exp_f32(ipu__pick(far, -x - 64.0f, -x));
-    return 1.0f / (1.0f + e) * ipu__pick(far, 1.6038109e-28f, 1.0f);
+    float e = ipu__exp_negative_f32(-ipu__magnitude_f32(x));
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 /* Floats of 2^23 and more are integers already. Adding 2^23 with the sign of x rounds;
@@ -140,19 +236,6 @@ ipu__floor_f32(float x)
     float down = nearest - ipu__pick(nearest > x, 1.0f, 0.0f);
     down = ipu__bits_float(ipu__float_bits(down) | (sign & (0u - (down == 0.0f))));
     return ipu__pick(magnitude < 8388608.0f, down, x);
-}
-
-IPU_INLINE float
-ipu__magnitude_f32(float x)
-{
-    return ipu__bits_float(ipu__float_bits(x) & 0x7fffffffu);
-}
-
-IPU_INLINE float
-ipu__with_sign_f32(float magnitude, float x)
-{
-    return ipu__bits_float(ipu__float_bits(magnitude)
-                           | (ipu__float_bits(x) & 0x80000000u));
 }
 
 /* To the nearest whole number, the even one of two; floats of 2^23 are whole. */
@@ -180,48 +263,45 @@ ipu__ceil_f32(float x)
     return -negative;
 }
 
-/* log(u) x / (u - 1) with u = 1 + x rounded: what rounding u loses, the quotient gives
- * back (Kahan). */
+/* u = 1 + x rounded is 2^k m; what the rounding has lost is added to m - 1. Its factor
+ * is doubled, so that there is one for k = 128, too. */
+IPU_INLINE float
+ipu__log1p_any_f32(float x)
+{
+    float u = 1.0f + x;
+    float lost = x - (u - 1.0f);
+    ipu__logarithm split = ipu__split_logarithm_f32(u);
+    float scale = ipu__bits_float((128u << 23) - split.power);
+    return ipu__join_logarithm_f32(split.k, ipu__fma_f32(lost * scale, 0.5f, split.f));
+}
+
 IPU_INLINE float
 ipu__log1p_f32(float x)
 {
-    float u = 1.0f + x;
-    float result = ipu__log_f32(u) * (x / (u - 1.0f));
-    result = ipu__pick(u == 1.0f, x, result);
-    return ipu__pick(u > 3.4028234e38f, u, result);
+    float result = ipu__log1p_any_f32(x);
+    result = x == 0.0f || x > 3.4028234e38f ? x : result;
+    result = x == -1.0f ? -INFINITY : result;
+    return x >= -1.0f ? result : NAN;
 }
 
-/* 2^n (expm1(r) + 1) - 1, in the order that keeps small results; above 17 the one is
- * below the last place. */
+/* 2^n (expm1(r) + 1) - 1 as twice 2^(n - 1) expm1(r) + (2^(n - 1) - 1 / 2), which
+ * overflows where the result does. Next to 0 x is the result, also -0. */
 IPU_INLINE float
 ipu__expm1_f32(float x)
 {
-    const float magic = 12582912.0f;
-    float clamped = ipu__pick(x > 18.0f, 18.0f, x);
-    clamped = ipu__pick(clamped < -25.0f, -25.0f, clamped);
-    float shifted = clamped * 1.44269504088896341f + magic;
-    float n = shifted - magic;
-    float r = clamped - n * 0.693359375f;
-    r = r - n * -2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r;
-    int32_t power = (int32_t)(ipu__float_bits(shifted) - 0x4b400000u);
-    float scale = ipu__bits_float(((uint32_t)power + 127u) << 23);
-    float result = scale * p + (scale - 1.0f);
-    result = ipu__pick(x > 17.0f, ipu__exp_f32(x), result);
-    return ipu__pick(x == 0.0f, x, result);
+    float clamped = x > 89.0f ? 89.0f : x;
+    clamped = clamped < -25.0f ? -25.0f : clamped;
+    ipu__exponent e = ipu__split_exponent_f32(clamped);
+    float half = ipu__bits_float(e.power + (126u << 23));
+    float result = 2.0f * ipu__fma_f32(half, ipu__small_expm1_f32(e.r), half - 0.5f);
+    return ipu__magnitude_f32(x) < 0x1p-25f ? x : result;
 }
 
 IPU_INLINE float
 ipu__softplus_f32(float x)
 {
-    float rest = ipu__log1p_f32(ipu__exp_f32(-ipu__magnitude_f32(x)));
-    return ipu__pick(x > 0.0f, x, 0.0f) + ipu__pick(x != x, x, rest);
+    float rest = ipu__log1p_any_f32(ipu__exp_negative_f32(-ipu__magnitude_f32(x)));
+    return (x > 0.0f ? x : 0.0f) + rest;
 }
 
 /* x P(x^2) up to 1; then 1 - exp(Q(|x|)), with Q fitted to the logarithm of erfc, which
@@ -232,21 +312,21 @@ ipu__erf_f32(float x)
     float magnitude = ipu__magnitude_f32(x);
     float z = x * x;
     float p = 7.889119297e-5f;
-    p = p * z - 8.020841051e-4f;
-    p = p * z + 5.189535208e-3f;
-    p = p * z - 2.685444430e-2f;
-    p = p * z + 1.128360033e-1f;
-    p = p * z - 3.761262596e-1f;
-    p = p * z + 1.128379107f;
-    float m = ipu__pick(magnitude > 4.0f, 4.0f, magnitude);
+    p = ipu__fma_f32(p, z, -8.020841051e-4f);
+    p = ipu__fma_f32(p, z, 5.189535208e-3f);
+    p = ipu__fma_f32(p, z, -2.685444430e-2f);
+    p = ipu__fma_f32(p, z, 1.128360033e-1f);
+    p = ipu__fma_f32(p, z, -3.761262596e-1f);
+    p = ipu__fma_f32(p, z, 1.128379107f);
+    float m = magnitude > 4.0f ? 4.0f : magnitude;
     float q = 1.971820311e-4f;
-    q = q * m - 3.055610461e-3f;
-    q = q * m + 2.227709815e-2f;
-    q = q * m - 1.040373817e-1f;
-    q = q * m - 6.370597482e-1f;
-    q = q * m - 1.127749562f;
-    q = q * m - 1.774914999e-4f;
-    float far = ipu__with_sign_f32(1.0f - ipu__exp_f32(q), x);
+    q = ipu__fma_f32(q, m, -3.055610461e-3f);
+    q = ipu__fma_f32(q, m, 2.227709815e-2f);
+    q = ipu__fma_f32(q, m, -1.040373817e-1f);
+    q = ipu__fma_f32(q, m, -6.370597482e-1f);
+    q = ipu__fma_f32(q, m, -1.127749562f);
+    q = ipu__fma_f32(q, m, -1.774914999e-4f);
+    float far = ipu__with_sign_f32(1.0f - ipu__exp_negative_f32(q), x);
     return ipu__pick(magnitude < 1.0f, x * p, far);
 }
 
@@ -292,21 +372,6 @@ ipu__turned_f32(float x, uint64_t quarter)
     double result;
     memcpy(&result, &bits, sizeof result);
     return (float)result;
-}
-
-/* 0 > x, so that NaN and -0 pass as they do in an AVX max(0, x). */
-IPU_INLINE float
-ipu__relu_f32(float x)
-{
-    return 0.0f > x ? 0.0f : x;
-}
-
-/* 0 where `y` is, whatever the value is there: a function's argument is computed on all
- * elements, so that loops need no branch around a division. */
-IPU_INLINE float
-ipu__unless_zero_f32(float y, float value)
-{
-    return y == 0.0f ? 0.0f : value;
 }
 
 #endif

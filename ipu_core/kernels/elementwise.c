@@ -19,11 +19,7 @@ enum {
     LONG_ROW = 256              /* blocks then end where a row ends */
 };
 
-typedef enum layout {
-    LAYOUT_DENSE,
-    LAYOUT_CONSTANT,
-    LAYOUT_STRIDED
-} layout;
+typedef enum layout { LAYOUT_DENSE, LAYOUT_CONSTANT, LAYOUT_STRIDED } layout;
 
 typedef struct element_step {
     ipu__block block;
@@ -130,8 +126,8 @@ operand_block(const element_job *job, int32_t k, int64_t position, int64_t n,
     case LAYOUT_STRIDED:
         break;
     }
-    if (loop->strides[k][last] == 1 && position % loop->dims[last] + n
-                                           <= loop->dims[last]) {
+    if (loop->strides[k][last] == 1 &&
+        position % loop->dims[last] + n <= loop->dims[last]) {
         return ipu__at(source, ipu__loop_offset(loop, k, position) * bytes);
     }
     expand(loop, k, bytes, source, position, n, buffers[k].bytes);
@@ -295,6 +291,12 @@ run_fused(const ipu_kernel_call *call)
     return run_tasks(call, fused_task);
 }
 
+static const char *
+name_of(ipu_cpu_class cpu, const char *avx512, const char *avx2, const char *generic)
+{
+    return cpu >= IPU_CPU_AVX512 ? avx512 : (cpu >= IPU_CPU_AVX2 ? avx2 : generic);
+}
+
 static ipu_status
 choose_single(const ipu__preparation *p)
 {
@@ -312,8 +314,8 @@ choose_single(const ipu__preparation *p)
         plan->task_elements = HEAVY_TASK_ELEMENTS;
     }
     spec->run = run_single;
-    spec->kernel_name =
-        p->cpu >= IPU_CPU_AVX2 ? "elementwise_avx2" : "elementwise_generic";
+    spec->kernel_name = name_of(p->cpu, "elementwise_avx512", "elementwise_avx2",
+                                "elementwise_generic");
     return IPU_OK;
 }
 
@@ -348,7 +350,7 @@ ipu_choose_fused_elementwise(const ipu__preparation *p)
         }
     }
     spec->run = run_fused;
-    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "fused_avx2" : "fused_generic";
+    spec->kernel_name = name_of(p->cpu, "fused_avx512", "fused_avx2", "fused_generic");
     return IPU_OK;
 }
 

@@ -40,6 +40,14 @@ ipu__prepared(const ipu__preparation *p, size_t bytes, void *out_pointer)
  * contraction, so they agree to the bit; only the width of the registers differs. */
 #if defined(__x86_64__)
 #define IPU_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
+#if defined(__clang__)
+#define IPU_TARGET_AVX512 \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")))
+#else /* gcc takes half of a register by itself */
+#define IPU_TARGET_AVX512 \
+    __attribute__((target( \
+        "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c,prefer-vector-width=512")))
+#endif
 #else
 #define IPU_TARGET_AVX2
 #endif

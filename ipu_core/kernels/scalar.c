@@ -8,26 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/element_math.h"
 #include "kernels/kernel_impl.h"
-
-/* Rounds a double to float so that a second rounding to float16 is as good as one:
- * where bits are lost, the last bit kept is set ("round to odd"). */
-static float
-float_for_half(double value)
-{
-    float rounded = (float)value;
-    uint32_t bits;
-    if (isnan(value) || isinf(rounded) || (double)rounded == value) {
-        return rounded;
-    }
-    memcpy(&bits, &rounded, sizeof bits);
-    if (fabs((double)rounded) > fabs(value)) {
-        bits--;
-    }
-    bits |= 1;
-    memcpy(&rounded, &bits, sizeof bits);
-    return rounded;
-}
 
 #define LOAD(type, member) \
     do { \
@@ -105,7 +87,7 @@ ipu__scalar_store(ipu_dtype dtype, void *base, int64_t index, ipu__scalar value)
         STORE(float, value.f);
         break;
     case IPU_DTYPE_FLOAT16:
-        STORE(uint16_t, ipu_float16_from_float(float_for_half(value.f)));
+        STORE(uint16_t, ipu_float16_from_float(ipu__float_to_odd(value.f)));
         break;
     case IPU_DTYPE_FLOAT64:
         STORE(double, value.f);
@@ -344,7 +326,7 @@ float_apply(ipu_op op, double a, double b)
     case IPU_OP_ID_RELU_GRAD:
         return a > 0.0 ? b : 0.0;
     case IPU_OP_ID_TANH_GRAD:
-        return b * (1.0 - a * a);
+        return b * ((1.0 - a) * (1.0 + a)); /* 1 - a * a would cancel near 1 */
     case IPU_OP_ID_SIGMOID_GRAD:
         return b * (a * (1.0 - a));
     case IPU_OP_ID_SQRT_GRAD:

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""Element-wise ops give the same bits on every class of processor, for every dtype, in
+the body of a loop and in its tail; and in place, and where an operand is broadcast."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from op_cases.coverage import FLAGS, SERVES, TABLE
+from op_cases.harness import same_bits
+from op_cases.model import ALL, FLOATS, INTS, NUMBERS, SPECIAL, Array, Graph
+
+from ipu import _core
+
+CLASSES = ("generic", "avx2", "avx512")
+LENGTHS = (1, 7, 15, 16, 17, 33, 1031)
+TESTS = ("is_nan", "is_inf", "is_finite")
+# integers divide by zero, or have negative powers, in these values
+FAULTY = ("floor_div", "floor_mod", "pow")
+UNARY = ("neg", "abs", "sign", "floor", "exp", "log", "sqrt", "rsqrt", "square", "tanh")
+UNARY += (
+    "sigmoid",
+    "relu",
+    "logical_not",
+    "reciprocal",
+    "log1p",
+    "expm1",
+    "sin",
+    "cos",
+)
+UNARY += ("erf", "softplus", "ceil", "round", "trunc", "bitwise_not", *TESTS)
+BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "equal", "not_equal")
+BINARY += ("less", "less_equal", "greater", "greater_equal", "logical_and")
+BINARY += ("logical_or", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift")
+BINARY += ("right_shift", "relu_grad", "tanh_grad", "sigmoid_grad", "sqrt_grad")
+BINARY += ("rsqrt_grad", "reciprocal_grad", "atan2", "floor_div", "floor_mod")
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+
+
+@pytest.fixture(autouse=True)
+def restore() -> Iterator[None]:
+    before = os.environ.get("IPU_CPU_CLASS")
+    yield
+    os.environ.pop("IPU_CPU_CLASS", None)
+    if before is not None:
+        os.environ["IPU_CPU_CLASS"] = before
+
+
+def values(dtype: str, count: int, seed: int) -> Array:
+    """Any bits, everyday numbers, and for floats all kinds of special ones."""
+    random = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    if kind.kind == "b":
+        return np.asarray(random.random(count) < 0.5)
+    width = f"u{kind.itemsize}"
+    top = np.iinfo(width).max
+    bits = random.integers(0, top, count, width, endpoint=True).view(kind)
+    if kind.kind in "iu":
+        small = random.integers(0, 9, count).astype(kind)
+        return np.asarray(np.where(random.random(count) < 0.3, small, bits))
+    with np.errstate(all="ignore"):
+        special = np.array(SPECIAL).astype(kind)
+        everyday = (3.0 * random.standard_normal(count)).astype(kind)
+    picked = np.where(random.random(count) < 0.5, everyday, bits)
+    places = random.random(count) < 0.2
+    picked[places] = random.choice(special, int(places.sum()))
+    return picked
+
+
+def on_each_class(text: str, inputs: list[Array]) -> dict[str, list[Array]]:
+    results = {}
+    for name in CLASSES:
+        os.environ["IPU_CPU_CLASS"] = name
+        if _core.cpu_class() == name:
+            program = _core.graph_compile(text)
+            results[name] = [np.asarray(t.numpy()) for t in program.run(inputs)]
+    return results
+
+
+def all_the_same(text: str, inputs: list[Array], what: str) -> list[Array]:
+    results = on_each_class(text, inputs)
+    for name, got in results.items():
+        same_bits(got, results["generic"], f"{what}: {name} and generic")
+    return results["generic"]
+
+
+def graph_of(op: str, dtypes: list[str], result: str, count: int, attrs: str) -> str:
+    graph = Graph(host=True)
+    names = [graph.param((dtype, (count,))) for dtype in dtypes]
+    return graph.finish([graph.one(op, names, (result, (count,)), attrs)])
+
+
+def cases() -> Iterator[Any]:
+    for op in (*UNARY, *BINARY):
+        count = 1 if op in UNARY else 2
+        for dtype in SERVES.get(op, NUMBERS):
+            if not (op in FAULTY and dtype in INTS):
+                logical = op in TESTS or op in COMPARISONS
+                result = "bool" if logical else dtype
+                yield pytest.param(op, [dtype] * count, result, "", id=f"{op}-{dtype}")
+    for dtype in ALL:
+        inputs = ["bool", dtype, dtype]
+        yield pytest.param("select", inputs, dtype, "", id=f"select-{dtype}")
+        for target in ALL:
+            name = f"cast-{dtype}-{target}"
+            yield pytest.param("cast", [dtype], target, f"dtype={target}", id=name)
+
+
+@pytest.mark.parametrize(("op", "dtypes", "result", "attrs"), list(cases()))
+def test_all_classes_give_the_same_bits(
+    op: str, dtypes: list[str], result: str, attrs: str
+) -> None:
+    for count in LENGTHS:
+        inputs = [values(d, count, seed) for seed, d in enumerate(dtypes)]
+        text = graph_of(op, dtypes, result, count, attrs)
+        whole = all_the_same(text, inputs, f"{count} elements")
+    # an element's result does not depend on where it stands
+    text = graph_of(op, dtypes, result, count - 3, attrs)
+    later = on_each_class(text, [x[3:] for x in inputs])
+    for name, got in later.items():
+        same_bits(got, [whole[0][3:]], f"{name}, three elements further on")
+
+
+@pytest.mark.parametrize("op", ["add", "mul", "maximum", "less", "left_shift"])
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_broadcast_operands(op: str, dtype: str) -> None:
+    if dtype in FLOATS and op == "left_shift":
+        pytest.skip("of integers")
+    graph = Graph(host=True)
+    shapes = [(19, 37), (37,), (19, 1), ()]
+    names = [graph.param((dtype, shape)) for shape in shapes]
+    result = ("bool" if op == "less" else dtype, shapes[0])
+    graph_text = graph.finish([graph.one(op, [names[0], n], result) for n in names])
+    inputs = [
+        values(dtype, int(np.prod(s)), k).reshape(s) for k, s in enumerate(shapes)
+    ]
+    got = all_the_same(graph_text, inputs, op)
+    count = int(np.prod(shapes[0]))
+    plain = graph_of(op, [dtype] * 2, result[0], count, "")
+    for k, other in enumerate(inputs):
+        wide = np.ascontiguousarray(np.broadcast_to(other, shapes[0])).reshape(-1)
+        want = all_the_same(plain, [inputs[0].reshape(-1), wide], op)
+        same_bits([got[k].reshape(-1)], want, f"operand {k} broadcast")
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_in_place(dtype: str) -> None:
+    """A loop's carried value is overwritten by what is made of it."""
+    op = "logical_not" if dtype == "bool" else "square"
+    count = 1031
+    graph = Graph(host=True)
+    start = graph.param((dtype, (count,)))
+    trips = graph.param(("int32", ()))
+    body = graph.open_block()
+    carried = graph.param((dtype, (count,)))
+    graph.close_block([graph.one(op, [carried], (dtype, (count,)))])
+    text = graph.finish(
+        graph.node("repeat", [trips, start], f"body=b{body}", [(dtype, (count,))])
+    )
+    value = values(dtype, count, 3)
+    got = all_the_same(text, [value, np.array(3, np.int32)], "in a loop")
+    plain = graph_of(op, [dtype], dtype, count, "")
+    for _ in range(3):
+        value = all_the_same(plain, [value], "one by one")[0]
+    same_bits(got, [value], "in place and not")
+
+
+def test_every_element_wise_op_is_here() -> None:
+    """The others have no loops of their own: they go through the scalar definitions."""
+    element_wise = {op for op, flags in TABLE.items() if flags & FLAGS["elementwise"]}
+    scalar = {"tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"}
+    scalar |= {"erfc", "lgamma", "digamma", "erfinv"}
+    here = {*UNARY, *BINARY, "select", "cast", "fused_elementwise"}
+    assert here | scalar == element_wise
+    assert not here & scalar
