@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Matrix products: which kernel serves. Our own tiles (gemm_share.c) do wherever they
- * can; what they leave is BLIS's (gemm_blis.c). The choice follows from CPU class and
+ * Matrix products: which kernel serves. Our own tiles (gemm_share.c) do, but where BLIS
+ * (gemm_blis.c) was measured to be faster. The choice follows from CPU class and
  * shape alone, never from timing: kernels round differently. It is made once, in
  * prepare, together with the plan of the product and its cut, and lies in the spec.
  * Buffers must have IPU_SLACK_BYTES behind them: BLIS 0.9 may read past a matrix, as
  * may our own. */
+
 #include "kernels/gemm_blis_impl.h"
 #include "kernels/gemm_share_impl.h"
 
@@ -228,11 +229,15 @@ prepare_f16(gemm_plan *plan, const ipu_kernel_spec *spec)
 
 /* --- prepare ---------------------------------------------------------------------- */
 
-/* What is large in every direction is BLIS's. */
+/* Measured: what is large in every direction is BLIS's where it has kernels for units
+ * of 512 bits, and where we have none of our own. */
 static bool
-own_serves(const ipu__matmul *plan)
+own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
 {
-    return plan->m < LARGE || plan->n < LARGE || plan->k < LARGE;
+    bool is_large = plan->m >= LARGE && plan->n >= LARGE && plan->k >= LARGE;
+    bool blis_leads =
+        cpu == IPU_CPU_AVX512 ? ipu__has_wide_avx512() : cpu == IPU_CPU_GENERIC;
+    return !(is_large && blis_leads);
 }
 
 /* Where `consumed` says that an update or an accumulator takes the sums, they go there
@@ -246,7 +251,7 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     ipu__matmul_plan(spec, &plan->product);
     plan->cpu = p->cpu;
-    plan->own = own_serves(&plan->product);
+    plan->own = own_serves(&plan->product, p->cpu);
     if (plan->own) {
         plan->at_once = consumed && plan->product.k <= MOST_AT_ONCE;
         ipu__own_plan_of(&plan->product, p->cpu, plan->at_once, &plan->own_plan);

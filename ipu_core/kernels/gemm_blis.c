@@ -125,11 +125,29 @@ part_size(int64_t size, int64_t parts, int64_t grain)
     return ipu__min(size, ipu__ceil_div(part, grain) * grain);
 }
 
+/* In both directions, so that the least is packed more than once: each row of tiles
+ * packs B, each column of tiles packs A. */
+static void
+cut(const ipu__matmul *plan, ipu__blis_choice *choice)
+{
+    int64_t flops = 2 * plan->m * plan->n * plan->k;
+    int64_t tiles = ipu__min(flops / FLOPS_PER_TILE, MOST_TILES);
+    int64_t least = INT64_MAX;
+    for (int64_t rows = 1; rows <= tiles; rows *= 2) {
+        int64_t columns = tiles / rows;
+        int64_t packed = rows * plan->n + columns * plan->m;
+        if (packed < least) {
+            least = packed;
+            choice->tile_rows = part_size(plan->m, rows, TILE_ROWS);
+            choice->tile_columns = part_size(plan->n, columns, TILE_COLUMNS);
+        }
+    }
+}
+
 ipu_status
 ipu__blis_choose(ipu_ctx *ctx, const ipu__matmul *plan, ipu_cpu_class cpu,
                  ipu__blis_choice *out)
 {
-    int64_t tiles = 2 * plan->m * plan->n * plan->k / FLOPS_PER_TILE;
     *out = (ipu__blis_choice){context_for(plan, cpu), plan->m, plan->n};
     IPU_TRY(initialise(ctx));
     if (!contexts[out->context].built && out->context == IPU_BLIS_ZEN3) {
@@ -139,12 +157,7 @@ ipu__blis_choose(ipu_ctx *ctx, const ipu__matmul *plan, ipu_cpu_class cpu,
                 "this BLIS was built without the context %s; use a build for the family "
                 "x86_64",
                 contexts[out->context].name);
-    tiles = ipu__min(tiles, MOST_TILES);
-    if (tiles >= 2 && plan->m >= plan->n) {
-        out->tile_rows = part_size(plan->m, tiles, TILE_ROWS);
-    } else if (tiles >= 2) {
-        out->tile_columns = part_size(plan->n, tiles, TILE_COLUMNS);
-    }
+    cut(plan, out);
     return IPU_OK;
 }
 

@@ -9,18 +9,21 @@
  * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
  * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
  * uses. A product of factors is the same with the factors exchanged. */
+#include <stdatomic.h>
+
 #include "kernels/gemm_share_impl.h"
 
 enum {
     FLOPS_PER_TASK = 1 << 18,
-    FLOPS_PER_LARGE_TASK = 1 << 22,
+    FLOPS_PER_LARGE_TASK = 1 << 25,
     MOST_TASKS = 16, /* of products of the usual size */
     MOST_POOL_TASKS = 64,
     CHUNK = 1024,            /* of k: such a panel stays in the second-level cache */
-    FEW_ROWS = 64,           /* of A, whose panels cost less than those of B */
-    BLOCK_TILES = 32,        /* whose B is packed once */
-    PACKED_FLOATS = 1 << 16, /* of A, beside them */
-    POISON_BYTES = 4096      /* rows that far apart share a place in the cache */
+    NARROW = 8,              /* columns that fill a vector of AVX2 */
+    FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
+    FAR_BYTES = 1 << 22,     /* from the first k to the last: too many pages at once */
+    BLOCK_ROWS = 288,        /* of A, for which B is packed once */
+    PACKED_FLOATS = 1 << 18, /* of A */
 };
 
 static const ipu__tiles *
@@ -60,6 +63,8 @@ exchange(const ipu__product *p)
     };
 }
 
+/* A is read in place, but where its rows are whole pages apart, which share a place in
+ * the cache, and where each k of a long sum is in a page of its own. */
 static void
 choose_forms(ipu__own_plan *plan, bool at_once)
 {
@@ -67,17 +72,19 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     int64_t rows = plan->tiles->rows;
     int64_t chunks = ipu__ceil_div(p->k, CHUNK);
     bool by_rows = p->a_col == 1 || p->k <= 1;
-    int64_t apart = by_rows ? p->a_row : p->a_col;
-    bool poison = apart * (int64_t)sizeof(float) % POISON_BYTES == 0 && apart > 0;
-    p->a_form = poison    ? by_rows ? IPU_A_COPIED : IPU_A_STRIPS
-                : by_rows ? IPU_A_ROWS
-                          : IPU_A_COLUMNS;
+    int64_t bytes = (by_rows ? p->a_row : p->a_col) * (int64_t)sizeof(float);
+    bool pages = bytes > 0 && bytes % IPU_PAGE_BYTES == 0;
+    if (by_rows) {
+        p->a_form = pages ? IPU_A_COPIED : IPU_A_ROWS;
+    } else {
+        p->a_form = pages || p->k * bytes > FAR_BYTES ? IPU_A_STRIPS : IPU_A_COLUMNS;
+    }
     p->chunk = p->k;
     if (!at_once && !p->transposed && chunks > 1) {
         p->chunk = ipu__ceil_div(ipu__ceil_div(p->k, chunks), 16) * 16;
     }
-    p->block = ipu__min(BLOCK_TILES, ipu__ceil_div(p->m, rows));
-    if (poison) {
+    p->block = ipu__ceil_div(ipu__min(BLOCK_ROWS, p->m), rows);
+    if (p->a_form == IPU_A_STRIPS || p->a_form == IPU_A_COPIED) {
         int64_t most = PACKED_FLOATS / (rows * p->chunk);
         p->block = ipu__min(p->block, most < 1 ? 1 : most);
     }
@@ -95,8 +102,8 @@ cut(ipu__own_plan *plan)
     int64_t flops = 2 * p->m * p->n * p->k;
     int64_t tasks = ipu__min(flops / FLOPS_PER_TASK, MOST_TASKS);
     int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_POOL_TASKS);
-    int64_t a_cost = p->a_form == IPU_A_ROWS || p->a_form == IPU_A_COLUMNS ? 1 : 2;
-    int64_t b_cost = p->b_col == 1 ? 1 : 6;
+    int64_t a_cost = p->a_form == IPU_A_ROWS || p->a_form == IPU_A_COLUMNS ? 1 : 4;
+    int64_t b_cost = p->b_col == 1 ? 2 : 8;
     int64_t least = INT64_MAX;
     tasks = tasks > large ? tasks : large;
     plan->row_parts = 1;
@@ -134,6 +141,11 @@ ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool at_once,
         out->exchanged = true;
         out->product = exchange(&product);
     }
+#if defined(__x86_64__)
+    if (cpu == IPU_CPU_AVX512 && out->product.n <= NARROW) {
+        out->tiles = &ipu__tiles_avx2; /* half a vector would be for nothing */
+    }
+#endif
     choose_forms(out, at_once);
     cut(out);
 }
@@ -197,7 +209,28 @@ typedef struct own_job {
     int64_t scratch_floats;
     int64_t parts;
     int64_t tasks;
+    _Atomic uint64_t busy; /* pieces of the scratch */
 } own_job;
+
+/* The first piece of the scratch that is free: there are as many as tasks. So a thread
+ * finds its own again, which is in its cache. */
+static int
+take_scratch(own_job *job)
+{
+    uint64_t busy = atomic_load(&job->busy);
+    int piece;
+    do {
+        piece = __builtin_ctzll(~busy);
+    } while (
+        !atomic_compare_exchange_weak(&job->busy, &busy, busy | (uint64_t)1 << piece));
+    return piece;
+}
+
+static void
+give_scratch(own_job *job, int piece)
+{
+    atomic_fetch_and(&job->busy, ~((uint64_t)1 << piece));
+}
 
 /* Part `part` of the rows and columns of the product, which may be exchanged. */
 static ipu__rectangle
@@ -222,16 +255,18 @@ part_of(const ipu__own_plan *plan, int64_t part)
 static void
 parts_task(void *state, int32_t task, int32_t worker)
 {
-    const own_job *job = state;
+    own_job *job = state;
     const ipu__own_plan *plan = job->call->plan;
     int64_t parts = plan->row_parts * plan->column_parts;
-    float *scratch = job->scratch + task * job->scratch_floats;
+    int piece = take_scratch(job);
+    float *scratch = job->scratch + piece * job->scratch_floats;
     int64_t end = ipu__share_of(job->parts, job->tasks, task + 1);
     (void)worker;
     for (int64_t i = ipu__share_of(job->parts, job->tasks, task); i < end; i++) {
         ipu__rectangle part = part_of(plan, i % parts);
         ipu__own_rectangle(job->call, i / parts, &part, scratch);
     }
+    give_scratch(job, piece);
 }
 
 void

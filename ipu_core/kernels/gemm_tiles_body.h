@@ -94,6 +94,26 @@ update_tile(int rows, int vectors, bool whole, bool momentum, bool nesterov,
     }
 }
 
+/* Rows a multiple of a page apart are what the processor does not fetch ahead: asks for
+ * what an update will read while the sums are made. */
+IPU_INLINE void
+fetch_ahead(int rows, const tile_place *place)
+{
+    const ipu__sgd *update = place->update;
+    if (update == NULL || place->row * (int64_t)sizeof(float) % IPU_PAGE_BYTES != 0) {
+        return;
+    }
+    for (int i = 0; i < rows; i++) {
+        for (int j = 0; j < PANEL; j += 16) {
+            int64_t at = place->offset + i * place->row + j;
+            __builtin_prefetch(update->variable + at, 1, 2);
+            if (update->velocity != NULL) {
+                __builtin_prefetch(update->velocity + at, 1, 2);
+            }
+        }
+    }
+}
+
 /* All but k, `from` and `place` are constants where this is inlined. The empty asm
  * keeps gcc from making a pointer of its own for each row, which would not fit the
  * registers: three rows share one. */
@@ -121,6 +141,7 @@ tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
             sum[i][part] = place->more ? take(cut, last, c) : zero();
         }
     }
+    fetch_ahead(rows, place);
 #pragma GCC unroll UNROLL
     for (int64_t j = 0; j < k; j++) {
         vector y[VECTORS];
@@ -205,8 +226,8 @@ enum { WHOLE, PACKS, EDGE, FORMS = EDGE + VECTORS };
 
 #define UP_TO_6(X, name, columns) \
     X(1, name, columns) \
-    X(2, name, columns) X(3, name, columns) X(4, name, columns) X(5, name, columns) \
-        X(6, name, columns)
+    X(2, name, columns) \
+    X(3, name, columns) X(4, name, columns) X(5, name, columns) X(6, name, columns)
 #if ROWS == 4
 #define ALL_ROWS(X, name, columns) \
     X(1, name, columns) X(2, name, columns) X(3, name, columns) X(4, name, columns)
@@ -218,8 +239,9 @@ enum { WHOLE, PACKS, EDGE, FORMS = EDGE + VECTORS };
 #elif ROWS == 12
 #define ALL_ROWS(X, name, columns) \
     UP_TO_6(X, name, columns) \
-    X(7, name, columns) X(8, name, columns) X(9, name, columns) X(10, name, columns) \
-        X(11, name, columns) X(12, name, columns)
+    X(7, name, columns) \
+    X(8, name, columns) X(9, name, columns) X(10, name, columns) X(11, name, columns) \
+        X(12, name, columns)
 #endif
 ALL_ROWS(TILES_OF, rows, false)
 ALL_ROWS(TILES_OF, columns, true)

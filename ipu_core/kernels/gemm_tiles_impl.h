@@ -15,6 +15,8 @@
 
 #include "kernels/kernel_impl.h"
 
+enum { IPU_PAGE_BYTES = 4096 };
+
 typedef struct ipu__tiles ipu__tiles;
 
 /* Where the elements of A are that a tile multiplies. Packed, they lie as
