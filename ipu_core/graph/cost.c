@@ -7,6 +7,8 @@
  * only. */
 #include "graph/cost.h"
 
+#include "base/update_code.h"
+
 #include <math.h>
 
 static double
@@ -213,6 +215,19 @@ adam_update(const ipu_cost_call *call)
     return update(call, 12.0 * elements(&call->outputs[0]));
 }
 
+static ipu_cost
+fused_update(const ipu_cost_call *call)
+{
+    uint32_t words;
+    const int64_t *code = ipu_attrs_ints(call->attrs, IPU_ATTR_CODE, &words);
+    ipu_update_part part = {0};
+    double flops = 0.0;
+    while (ipu_update_next(code, words, &part)) {
+        flops += part.instructions * elements(&call->outputs[part.first_variable]);
+    }
+    return update(call, flops);
+}
+
 /* --- the column ------------------------------------------------------------------ */
 
 #define COST(text, rule) \
@@ -353,6 +368,8 @@ COST(variable_add, reduction)
 COST(sgd_update, sgd_update)
 COST(matmul_sgd_update, matmul_sgd_update)
 COST(adam_update, adam_update)
+COST(adam_rate, per_result)
+COST(fused_update, fused_update)
 COST(infeed_dequeue, movement)
 COST(outfeed_enqueue, movement)
 COST(repeat, nothing)

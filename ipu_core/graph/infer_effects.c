@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Shape rules of ops on variables and queues. */
+#include "base/update_code.h"
 #include "graph/infer.h"
 
 #include <inttypes.h>
@@ -67,6 +68,14 @@ ipu_infer_variable_add(ipu_infer_call *call)
     return fits_variable(call, variable, &call->inputs[0], "value");
 }
 
+static ipu_status
+is_rate(ipu_infer_call *call, const ipu_type *rate)
+{
+    IPU_FAIL_IF(call->ctx, rate->dtype != IPU_DTYPE_FLOAT32 || rate->shape.rank, TYPE,
+                "the learning rate must be a float32 scalar");
+    return IPU_OK;
+}
+
 /* `gradient` is what updates the variable, `rate` the learning rate. */
 static ipu_status
 update(ipu_infer_call *call, const ipu_type *gradient, const ipu_type *rate,
@@ -81,8 +90,7 @@ update(ipu_infer_call *call, const ipu_type *gradient, const ipu_type *rate,
                 variable->name == NULL ? "" : variable->name,
                 ipu_dtype_name(variable->types[0].dtype));
     IPU_TRY(fits_variable(call, variable, gradient, "gradient"));
-    IPU_FAIL_IF(call->ctx, rate->dtype != IPU_DTYPE_FLOAT32 || rate->shape.rank, TYPE,
-                "the learning rate must be a float32 scalar");
+    IPU_TRY(is_rate(call, rate));
     IPU_FAIL_IF(call->ctx, slot_count < fewest_slots || slot_count > most_slots,
                 INTERNAL, "an update with %u slots", slot_count);
     for (uint32_t i = 0; i < slot_count; i++) {
@@ -112,13 +120,61 @@ ipu_infer_matmul_sgd_update(ipu_infer_call *call)
     return update(call, &product, &call->inputs[2], 0, 1);
 }
 
+static ipu_status
+is_step(ipu_infer_call *call, const ipu_type *step)
+{
+    IPU_FAIL_IF(call->ctx, step->dtype != IPU_DTYPE_INT32 || step->shape.rank, TYPE,
+                "the step must be an int32 scalar");
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_adam_rate(ipu_infer_call *call)
+{
+    const ipu_type *rate = &call->inputs[0];
+    int64_t dtype = ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE, IPU_DTYPE_FLOAT32);
+    IPU_TRY(is_rate(call, rate));
+    IPU_TRY(is_step(call, &call->inputs[1]));
+    IPU_FAIL_IF(call->ctx,
+                dtype < 0 || dtype >= IPU_DTYPE_COUNT ||
+                    !ipu_dtype_is_float((ipu_dtype)dtype),
+                TYPE, "adam_rate needs a float dtype");
+    call->outputs[0] =
+        (ipu_type){.dtype = (ipu_dtype)dtype, .shape = ipu_shape_scalar()};
+    return IPU_OK;
+}
+
 ipu_status
 ipu_infer_adam_update(ipu_infer_call *call)
 {
-    IPU_FAIL_IF(call->ctx,
-                call->inputs[2].dtype != IPU_DTYPE_INT32 || call->inputs[2].shape.rank,
-                TYPE, "the step must be an int32 scalar");
+    IPU_TRY(is_step(call, &call->inputs[2]));
     return update(call, &call->inputs[0], &call->inputs[1], 2, 2);
+}
+
+ipu_status
+ipu_infer_fused_update(ipu_infer_call *call)
+{
+    uint32_t slot_count;
+    uint32_t words;
+    const int64_t *slots = ipu_attrs_ints(call->attrs, IPU_ATTR_SLOTS, &slot_count);
+    const int64_t *code = ipu_attrs_ints(call->attrs, IPU_ATTR_CODE, &words);
+    size_t bytes = (slot_count + (size_t)1) * sizeof(ipu_type);
+    ipu_type *types;
+    const ipu_resource *variable = NULL;
+    IPU_TRY(ipu_alloc(call->ctx, bytes, &types));
+    ipu_status status = variable_of(call, &variable);
+    for (uint32_t i = 0; status == IPU_OK && i <= slot_count; i++) {
+        types[i] = variable->types[0];
+        if (i < slot_count) {
+            status = resource_of(call, slots[i], IPU_RESOURCE_VARIABLE, &variable);
+        }
+    }
+    if (status == IPU_OK) {
+        status = ipu_update_check(call->ctx, code, words, call->inputs,
+                                  call->input_count, types, slot_count + 1);
+    }
+    ipu_free(call->ctx, types, bytes);
+    return status;
 }
 
 ipu_status

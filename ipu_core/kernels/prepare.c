@@ -5,6 +5,7 @@
  * flagged KERNEL; one that is missing is a link error with the op's name in it. The
  * dtypes are checked here once, so that kernels need not. Constant tables, any
  * thread. */
+#include "base/update_code.h"
 #include "kernels/kernel_impl.h"
 
 typedef struct kernel_row {
@@ -104,6 +105,12 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
     }
     if (spec->op == IPU_OP_ID_FUSED_ELEMENTWISE) {
         IPU_TRY(check_fused(ctx, spec));
+    }
+    if (spec->op == IPU_OP_ID_FUSED_UPDATE) {
+        uint32_t words;
+        const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
+        IPU_TRY(ipu_update_check(ctx, code, words, spec->inputs, spec->input_count,
+                                 spec->outputs, spec->output_count));
     }
     spec->run = NULL;
     spec->kernel_name = "reference";

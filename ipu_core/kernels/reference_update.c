@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reference kernels of the ops that write variables: assign, add, SGD with momentum and
- * Adam, in the forms that ops.def states. outputs[0] is the variable's buffer, read and
- * written, then come the slots. Each step is rounded to the variable's dtype, so that
- * the float32 forms are the exact sequence of float32 operations that the fast kernels
- * run, and agree with them to the bit. Calling thread only; allocates nothing. */
+ * Adam, in the forms that ops.def states, and what the fuse pass makes of many of them.
+ * outputs[0] is the variable's buffer, read and written, then come the slots. Each step
+ * is rounded to the variable's dtype, so that the float32 forms are the exact sequence
+ * of float32 operations that the fast kernels run, and agree with them to the bit.
+ * Calling thread only; allocates nothing. */
 #include <math.h>
 #include <string.h>
 
+#include "base/update_code.h"
 #include "kernels/kernel_impl.h"
 
 ipu_status
@@ -94,6 +96,27 @@ ipu_reference_sgd_update(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
+/* From the learning rate, which is input `first`, and the step behind it. */
+static double
+adam_rate(const ipu_kernel_call *call, uint32_t first)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    double beta_1 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_1, 0.9);
+    double beta_2 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_2, 0.999);
+    double rate = ipu__double_load(spec->inputs[first].dtype, call->inputs[first]);
+    double count =
+        ipu__double_load(spec->inputs[first + 1].dtype, call->inputs[first + 1]);
+    return rate * sqrt(1.0 - pow(beta_2, count)) / (1.0 - pow(beta_1, count));
+}
+
+ipu_status
+ipu_reference_adam_rate(const ipu_kernel_call *call)
+{
+    ipu__scalar_store(call->spec->outputs[0].dtype, call->outputs[0], 0,
+                      (ipu__scalar){.f = adam_rate(call, 0)});
+    return IPU_OK;
+}
+
 ipu_status
 ipu_reference_adam_update(const ipu_kernel_call *call)
 {
@@ -103,10 +126,7 @@ ipu_reference_adam_update(const ipu_kernel_call *call)
     double beta_2 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_2, 0.999);
     double epsilon =
         rounded(t, ipu_attrs_float(spec->attrs, IPU_ATTR_EPSILON, 1e-7));
-    double rate = ipu__double_load(spec->inputs[1].dtype, call->inputs[1]);
-    double count = ipu__double_load(spec->inputs[2].dtype, call->inputs[2]);
-    double alpha = rounded(t, rate * sqrt(1.0 - pow(beta_2, count))
-                                  / (1.0 - pow(beta_1, count)));
+    double alpha = rounded(t, adam_rate(call, 1));
     double rest_1 = rounded(t, 1.0 - beta_1);
     double rest_2 = rounded(t, 1.0 - beta_2);
     int64_t elements = ipu_shape_elements(&spec->outputs[0].shape);
@@ -125,6 +145,58 @@ ipu_reference_adam_update(const ipu_kernel_call *call)
         ipu__scalar_store(t, call->outputs[1], i, (ipu__scalar){.f = m});
         ipu__scalar_store(t, call->outputs[2], i, (ipu__scalar){.f = v});
         ipu__scalar_store(t, call->outputs[0], i, (ipu__scalar){.f = w});
+    }
+    return IPU_OK;
+}
+
+/* Element `i` of all variables of a part: all is read before the first is written. */
+static void
+update_element(const ipu_kernel_call *call, const ipu_update_part *part, int64_t i)
+{
+    const ipu_type *variables = call->spec->outputs + part->first_variable;
+    void *const *outputs = call->outputs + part->first_variable;
+    uint32_t olds = part->inputs;
+    uint32_t results = part->inputs + part->variables;
+    ipu__scalar values[IPU_UPDATE_MAX_OPERANDS];
+    ipu_dtype dtypes[IPU_UPDATE_MAX_OPERANDS];
+    for (uint32_t k = 0; k < part->inputs; k++) {
+        const ipu_type *type = &call->spec->inputs[part->input[k]];
+        dtypes[k] = type->dtype;
+        values[k] = ipu__scalar_load(type->dtype, call->inputs[part->input[k]],
+                                     ipu_shape_elements(&type->shape) == 1 ? 0 : i);
+    }
+    for (uint32_t k = 0; k < part->variables; k++) {
+        dtypes[olds + k] = variables[k].dtype;
+        values[olds + k] = ipu__scalar_load(variables[k].dtype, outputs[k], i);
+    }
+    for (uint32_t s = 0; s < part->instructions; s++) {
+        const int64_t *word = part->code + (size_t)s * IPU_FUSED_WORDS;
+        ipu__scalar operands[3] = {{.i = 0}};
+        for (uint32_t k = 0; k < 3 && word[2 + k] >= 0; k++) {
+            operands[k] = values[word[2 + k]];
+        }
+        ipu_dtype in = dtypes[word[word[0] == IPU_OP_ID_SELECT ? 3 : 2]];
+        dtypes[results + s] = (ipu_dtype)word[1];
+        (void)ipu__scalar_apply((ipu_op)word[0], in, (ipu_dtype)word[1], operands,
+                                &values[results + s]);
+    }
+    for (uint32_t k = 0; k < part->variables; k++) {
+        ipu__scalar_store(variables[k].dtype, outputs[k], i, values[part->stored[k]]);
+    }
+}
+
+ipu_status
+ipu_reference_fused_update(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    uint32_t words;
+    const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
+    ipu_update_part part = {0};
+    while (ipu_update_next(code, words, &part)) {
+        int64_t elements = ipu_shape_elements(&spec->outputs[part.first_variable].shape);
+        for (int64_t i = 0; i < elements; i++) {
+            update_element(call, &part, i);
+        }
     }
     return IPU_OK;
 }

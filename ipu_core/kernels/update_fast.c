@@ -1,36 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * float32 SGD and Adam updates, assign and add. One pass over variable, slots and
- * gradient; each element runs the reference's sequence of float32 operations, so the
- * results agree with it to the bit. Tasks are runs of elements. */
-#include <math.h>
-#include <string.h>
-
-#include "kernels/element_math.h"
+ * float32 SGD, assign and add, each by itself; what is more, the fuse pass has made a
+ * fused_update. One pass over variable, velocity and gradient; each element runs the
+ * reference's sequence of float32 operations, so the results agree with it to the bit.
+ * Tasks are runs of elements. */
 #include "kernels/kernel_impl.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 enum { TASK_ELEMENTS = 8192 };
-
-/* Adam, prepared. */
-typedef struct adam_plan {
-    int64_t elements;
-    double beta_1;
-    double beta_2;
-    float rest_1; /* 1 - beta */
-    float rest_2;
-    float epsilon;
-    bool avx2;
-} adam_plan;
-
-typedef struct adam_job {
-    const ipu_kernel_call *call;
-    const adam_plan *plan;
-    float rate;
-} adam_job;
 
 /* SGD and addition, prepared. */
 typedef struct update_plan {
@@ -156,79 +132,6 @@ add_task(void *state, int32_t task, int32_t worker)
     (plan->cpu >= IPU_CPU_AVX2 ? add_avx2 : add_generic)(to, more, n);
 }
 
-/* m and v of elements [0, n), then the moves, with square roots in between. */
-#define ADAM_LOOPS(suffix, target) \
-    target static void moments_##suffix(float *m, float *v, const float *g, \
-                                        float rest_1, float rest_2, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t i = 0; i < n; i++) { \
-            m[i] = m[i] + (g[i] - m[i]) * rest_1; \
-            v[i] = v[i] + (g[i] * g[i] - v[i]) * rest_2; \
-        } \
-    } \
-    target static void moves_##suffix(float *w, const float *m, const float *root, \
-                                      float alpha, float epsilon, int64_t n) \
-    { \
-        IPU_INDEPENDENT \
-        for (int64_t i = 0; i < n; i++) { \
-            w[i] = w[i] - alpha * m[i] / (root[i] + epsilon); \
-        } \
-    }
-ADAM_LOOPS(generic, )
-ADAM_LOOPS(avx2, IPU_TARGET_AVX2)
-
-static void
-roots_generic(float *out, const float *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        out[i] = sqrtf(x[i]);
-    }
-}
-
-#if defined(__x86_64__)
-IPU_TARGET_AVX2 static void
-roots_avx2(float *out, const float *x, int64_t n)
-{
-    int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        _mm256_storeu_ps(out + i, _mm256_sqrt_ps(_mm256_loadu_ps(x + i)));
-    }
-    roots_generic(out + i, x + i, n - i);
-}
-#else
-#define roots_avx2 roots_generic
-#endif
-
-static void
-adam_task(void *state, int32_t task, int32_t worker)
-{
-    enum { BLOCK = 512 };
-    float root[BLOCK];
-    const adam_job *job = state;
-    const adam_plan *plan = job->plan;
-    const ipu_kernel_call *call = job->call;
-    int64_t begin = (int64_t)task * TASK_ELEMENTS;
-    int64_t end = ipu__min(begin + TASK_ELEMENTS, plan->elements);
-    (void)worker;
-    for (int64_t i = begin; i < end; i += BLOCK) {
-        int64_t n = ipu__min(end - i, BLOCK);
-        float *w = (float *)call->outputs[0] + i;
-        float *m = (float *)call->outputs[1] + i;
-        float *v = (float *)call->outputs[2] + i;
-        const float *g = (const float *)call->inputs[0] + i;
-        if (plan->avx2) {
-            moments_avx2(m, v, g, plan->rest_1, plan->rest_2, n);
-            roots_avx2(root, v, n);
-            moves_avx2(w, m, root, job->rate, plan->epsilon, n);
-        } else {
-            moments_generic(m, v, g, plan->rest_1, plan->rest_2, n);
-            roots_generic(root, v, n);
-            moves_generic(w, m, root, job->rate, plan->epsilon, n);
-        }
-    }
-}
-
 static ipu_status
 run_sgd(const ipu_kernel_call *call)
 {
@@ -245,21 +148,6 @@ run_add(const ipu_kernel_call *call)
     ipu_kernel_call copy = *call;
     ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->elements, TASK_ELEMENTS),
                  add_task, &copy);
-    return IPU_OK;
-}
-
-static ipu_status
-run_adam(const ipu_kernel_call *call)
-{
-    const ipu_kernel_spec *spec = call->spec;
-    const adam_plan *plan = spec->prepared;
-    adam_job job = {.call = call, .plan = plan};
-    double rate = ipu__double_load(spec->inputs[1].dtype, call->inputs[1]);
-    double count = ipu__double_load(spec->inputs[2].dtype, call->inputs[2]);
-    job.rate = (float)(rate * sqrt(1.0 - pow(plan->beta_2, count))
-                       / (1.0 - pow(plan->beta_1, count)));
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->elements, TASK_ELEMENTS),
-                 adam_task, &job);
     return IPU_OK;
 }
 
@@ -301,23 +189,17 @@ ipu_choose_sgd_update(const ipu__preparation *p)
     return choose(p, run_sgd, "sgd_f32");
 }
 
+/* The fuse pass makes a fused_update of it. */
 ipu_status
 ipu_choose_adam_update(const ipu__preparation *p)
 {
-    ipu_kernel_spec *spec = p->spec;
-    adam_plan *plan;
-    if (spec->outputs[0].dtype != IPU_DTYPE_FLOAT32) {
-        return IPU_OK;
-    }
-    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->elements = ipu_shape_elements(&spec->outputs[0].shape);
-    plan->beta_1 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_1, 0.9);
-    plan->beta_2 = ipu_attrs_float(spec->attrs, IPU_ATTR_BETA_2, 0.999);
-    plan->rest_1 = (float)(1.0 - plan->beta_1);
-    plan->rest_2 = (float)(1.0 - plan->beta_2);
-    plan->epsilon = (float)ipu_attrs_float(spec->attrs, IPU_ATTR_EPSILON, 1e-7);
-    plan->avx2 = p->cpu >= IPU_CPU_AVX2;
-    spec->run = run_adam;
-    spec->kernel_name = "adam_f32";
+    (void)p;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_adam_rate(const ipu__preparation *p)
+{
+    (void)p;
     return IPU_OK;
 }

@@ -6,6 +6,8 @@
  *                      (the last two may each be missing, not both)
  *   matmul_sgd_update  matmul as the gradient of sgd_update
  *   matmul_accumulate  matmul added to what a loop carries
+ *   fused_update       updates of variables, with what they alone need
+ *                      (fuse_updates.c)
  *   fused_elementwise  a tree of element-wise nodes of one shape as a micro-program
  *                      (base/op.h); a value goes into it if nothing outside the
  *                      tree uses it
@@ -580,6 +582,12 @@ ipu_pass_fuse(ipu_ctx *ctx, ipu_graph *graph)
     }
     if (status == IPU_OK) {
         status = ipu_pass_prune(ctx, graph);
+    }
+    if (status == IPU_OK) {
+        status = ipu__fuse_updates(ctx, graph);
+    }
+    if (status == IPU_OK) {
+        status = ipu_pass_prune(ctx, graph); /* reads that the updates do themselves */
     }
     if (status == IPU_OK) {
         status = take_notes(&f);

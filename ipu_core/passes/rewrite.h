@@ -36,4 +36,7 @@ ipu_value ipu__resolve(const ipu__rewriter *rewriter, ipu_value value);
 /* From here on `by` stands wherever `value` is used. */
 ipu_status ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by);
 
+/* Part of the pass `fuse`: updates of variables in one pass (fuse_updates.c). */
+ipu_status ipu__fuse_updates(ipu_ctx *ctx, ipu_graph *graph);
+
 #endif

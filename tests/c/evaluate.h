@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "graph/effects.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
 
@@ -82,14 +83,13 @@ evaluate_kernel(evaluation *e, const ipu_node_data *node)
     ipu_type *outputs = types + EVALUATE_MOST;
     const void *in[EVALUATE_MOST];
     void *out[EVALUATE_MOST];
-    uint32_t flags = ipu_op_info_of(node->op)->flags;
     for (uint32_t i = 0; i < node->input_count; i++) {
         types[i] = ipu_value_of(e->graph, node->inputs[i])->type;
         in[i] = evaluate_buffer(e, node->inputs[i]);
     }
     uint32_t count = 0;
-    if ((flags & IPU_OP_WRITES) != 0) {
-        int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, 0);
+    for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
+        uint32_t resource = ipu_node_resource(node, i);
         outputs[count] = e->graph->resources.items[resource].types[0];
         out[count++] = e->variables[resource];
     }

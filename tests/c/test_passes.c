@@ -267,17 +267,21 @@ static const text_case text_cases[] = {
      UPDATED BLOCK "(%0: float32[4,3], %1: float32[3,3], %2: float32[]) {"
                    " %3 = variable_read() {resource=2} : float32[3,3]"
                    " %4 = matmul(%3, %1) : float32[3,3]"
-                   " variable_assign(%1) {resource=2}"
-                   " sgd_update(%4, %2) {resource=0, momentum=0.5, slots=[1]}"
-                   " %5 = matmul(%1, %1) : float32[3,3]"
-                   " sgd_update(%5, %2) {resource=2} } -> (%5)",
+                   " matmul_sgd_update(%1, %1, %2) {resource=2}"
+                   " sgd_update(%4, %2) {resource=0, momentum=0.5, slots=[1]} } -> ()",
      UPDATED BLOCK "(%0: float32[4,3], %1: float32[3,3], %2: float32[]) {\n"
                    "  %3 = variable_read() {resource=2} : float32[3,3]\n"
                    "  %4 = matmul(%3, %1) : float32[3,3]\n"
-                   "  variable_assign(%1) {resource=2}\n"
+                   "  matmul_sgd_update(%1, %1, %2) {resource=2}\n"
                    "  sgd_update(%4, %2) {resource=0, momentum=0.5, slots=[1]}\n"
-                   "  %5 = matmul(%1, %1) : float32[3,3]\n"
-                   "  sgd_update(%5, %2) {resource=2}\n} -> (%5)\n"},
+                   "} -> ()\n"},
+    {"fuse prune",
+     UPDATED BLOCK "(%0: float32[3,3], %1: float32[]) {"
+                   " %2 = matmul(%0, %0) : float32[3,3]"
+                   " sgd_update(%2, %1) {resource=2} } -> (%2)",
+     UPDATED BLOCK "(%0: float32[3,3], %1: float32[]) {\n"
+                   "  %2 = matmul(%0, %0) : float32[3,3]\n"
+                   "  sgd_update(%2, %1) {resource=2}\n} -> (%2)\n"},
     /* a product goes into what the loop carries, from either side, past a write */
     {"fuse prune",
      UPDATED BLOCK "(%0: int32[], %1: float32[4,3], %2: float32[3,3]) {"
@@ -678,6 +682,106 @@ test_random_graphs(void)
     }
 }
 
+/* --- updates --------------------------------------------------------------------- */
+
+static const char *const update_text =
+    "resource r0 variable id=1 \"w\" float32[3,2]\n"
+    "resource r1 variable id=2 \"m\" float32[3,2]\n"
+    "resource r2 variable id=3 \"v\" float32[3,2]\n"
+    "resource r3 variable id=4 \"b\" float32[5]\n"
+    "resource r4 variable id=5 \"n\" int32[]\n"
+    "block b0(%0: float32[3,2], %1: float32[5], %2: float32[], %3: int32[]) {"
+    " adam_update(%0, %2, %3) {resource=0, slots=[1,2], beta_1=0.9, beta_2=0.99,"
+    " epsilon=0.001}"
+    " %4 = variable_read() {resource=3} : float32[5]"
+    " %5 = mul(%4, %2) : float32[5] %6 = add(%5, %1) : float32[5]"
+    " variable_assign(%6) {resource=3} variable_add(%3) {resource=4}"
+    " %7 = variable_read() {resource=3} : float32[5]"
+    " %8 = exp(%7) : float32[5] variable_add(%8) {resource=3} } -> (%6)";
+
+/* All of the first update, but what is a result, too; then a second one, which reads
+ * what the first one wrote. */
+static void
+test_updates(void)
+{
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    ipu_graph *graph = check_same_bits(&ctx, update_text, false, 2);
+    CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_FUSED_UPDATE) == 2);
+    CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_ADAM_RATE) == 1);
+    CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_FUSED_ELEMENTWISE) == 1);
+    CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_VARIABLE_READ) == 1);
+    CHECK(ipu_block_of(graph, (ipu_block){0})->node_count <= 9); /* with constants */
+    ipu_graph_free(&ctx, graph);
+}
+
+/* Reads, writes and element-wise nodes in any order, also in the body of a loop. */
+static void
+test_random_updates(void)
+{
+    static const char *const unary[] = {"neg", "abs", "tanh", "square"};
+    static const char *const binary[] = {"add", "sub", "mul", "maximum"};
+    static const char *const shapes[] = {"4,3", "3", ""};
+    static const int shape_of_variable[] = {0, 0, 1, 1, 2, 2, 0, 0};
+    for (uint32_t seed = 1; seed <= 300; seed++) {
+        uint32_t state = seed;
+        static char text[32768];
+        int shape_of[80] = {0, 1, 2, 0, 1, 2};
+        size_t at = 0;
+        for (int i = 0; i < 8; i++) {
+            at += (size_t)snprintf(text + at, sizeof(text) - at,
+                                   "resource r%d variable id=%d \"v%d\" float32[%s]\n",
+                                   i, i, i, shapes[shape_of_variable[i]]);
+        }
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "block b0(%%0: float32[4,3], %%1: float32[3],"
+                               " %%2: float32[], %%3: float32[4,3], %%4: float32[3],"
+                               " %%5: float32[], %%60: int32[]) { block b1() {");
+        for (int i = 6; i < 60;) {
+            uint32_t what = draw(&state, 10);
+            int a = (int)draw(&state, (uint32_t)i);
+            int b = (int)draw(&state, (uint32_t)i);
+            int r = (int)draw(&state, 8);
+            while (what >= 7 && shape_of[a] != shape_of_variable[r]) {
+                r = (r + 1) % 8;
+            }
+            char *to = text + at;
+            size_t room = sizeof(text) - at;
+            if (what >= 9) {
+                at +=
+                    (size_t)snprintf(to, room, " sgd_update(%%%d, %%%d) {resource=%d}",
+                                     a, draw(&state, 2) == 0 ? 2 : 5, r);
+            } else if (what >= 7) {
+                at += (size_t)snprintf(to, room, " variable_%s(%%%d) {resource=%d}",
+                                       what == 7 ? "add" : "assign", a, r);
+            } else if (what >= 5) {
+                shape_of[i] = shape_of_variable[r];
+                at += (size_t)snprintf(
+                    to, room, " %%%d = variable_read() {resource=%d} : float32[%s]", i,
+                    r, shapes[shape_of[i]]);
+                i++;
+            } else if (what >= 3) {
+                shape_of[i] = shape_of[a];
+                at += (size_t)snprintf(to, room, " %%%d = %s(%%%d) : float32[%s]", i,
+                                       unary[draw(&state, 4)], a, shapes[shape_of[i]]);
+                i++;
+            } else {
+                shape_of[i] = shape_of[a] < shape_of[b] ? shape_of[a] : shape_of[b];
+                at += (size_t)snprintf(to, room, " %%%d = %s(%%%d, %%%d) : float32[%s]",
+                                       i, binary[draw(&state, 4)], a, b,
+                                       shapes[shape_of[i]]);
+                i++;
+            }
+        }
+        snprintf(text + at, sizeof(text) - at,
+                 " } -> () repeat(%%60) {body=b1} } -> ()");
+        ipu_ctx ctx;
+        ipu_ctx_init(&ctx, ipu_allocator_default());
+        ipu_graph *graph = check_same_bits(&ctx, text, false, 1);
+        ipu_graph_free(&ctx, graph);
+    }
+}
+
 /* --- errors
  * --------------------------------------------------------------------------------- */
 
@@ -744,8 +848,11 @@ main(void)
     test_fuse_keeps_segments();
     test_fuse_limits();
     test_random_graphs();
+    test_updates();
+    test_random_updates();
     test_failed_allocations(layer_text);
     test_failed_allocations(loop_text);
+    test_failed_allocations(update_text);
     test_names();
     return CHECK_DONE();
 }

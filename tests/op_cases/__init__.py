@@ -5,6 +5,7 @@ from . import (
     collectives,
     elementwise,
     functions,
+    fused_updates,
     linear,
     movement,
     products,
@@ -25,5 +26,9 @@ CASES: tuple[Case, ...] = (
     *linear.cases(),
     *random_ops.cases(),
     *collectives.cases(),
+    *fused_updates.rates(),
 )
-SCENARIOS: tuple[resources.Scenario, ...] = resources.scenarios()
+SCENARIOS: tuple[resources.Scenario, ...] = (
+    *resources.scenarios(),
+    *fused_updates.scenarios(),
+)

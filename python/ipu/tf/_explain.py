@@ -128,4 +128,7 @@ def _fusion(kernels: Counter[str]) -> str:
     if kernels["fused_elementwise"]:
         count = _some(kernels["fused_elementwise"], "chain")
         fused.append(f"{count} of element-wise ops")
+    if kernels["fused_update"]:
+        count = _some(kernels["fused_update"], "update")
+        fused.append(f"{count} of many variables")
     return f"Fused: {_listed(fused)}." if fused else "Nothing was fused."
