@@ -199,5 +199,8 @@ def test_an_update_of_all_variables_is_one_instruction(
     kernels = [line for line in shown.splitlines() if " kernel " in line]
     assert sum("fused_update." in line for line in kernels) == 1
     assert not any("variable_a" in line for line in kernels)
+    assert ("fused_update.formulas" in shown) == (
+        name not in {"ftrl", "ftrl_power", "lion"}
+    )
     # nor does it need copies of what it changes
     assert not any(" copy " in line for line in shown.splitlines())

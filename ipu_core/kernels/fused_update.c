@@ -6,11 +6,13 @@
  * each block through the instructions' block functions (blocks.c). A result goes
  * straight into its variable where no later instruction needs what was there. Single
  * elements, such as a learning rate, are spread over a block once per task. All of that
- * is worked out when the kernel is prepared; a run allocates nothing. */
+ * is worked out when the kernel is prepared; a run allocates nothing.
+ *
+ * Where a part computes the formula of a known optimizer, a loop of update_rules.c does
+ * it, and instructions do what comes before, such as clipping the gradient. */
 #include <string.h>
 
-#include "base/update_code.h"
-#include "kernels/kernel_impl.h"
+#include "kernels/update_rules_impl.h"
 
 enum { TASK_ELEMENTS = 8192, BLOCK_ELEMENTS = 512, BLOCK_BYTES = BLOCK_ELEMENTS * 8 };
 
@@ -25,8 +27,9 @@ typedef struct source {
 typedef struct update_step {
     ipu__block block;
     uint8_t operands[3];
-    bool is_stored; /* into variable `target`; else into temporary `target` */
-    uint8_t target;
+    uint8_t result; /* operand */
+    uint8_t target; /* temporary, or where `is_stored` the operand of a variable */
+    bool is_stored;
 } update_step;
 
 /* What stays to be copied into a variable at the end of a block. */
@@ -44,6 +47,7 @@ typedef struct update_part {
     const source *source;
     const update_step *step;
     const store *store;
+    const ipu__update_rule *rule; /* NULL: none */
 } update_part;
 
 /* Prepared. */
@@ -73,6 +77,27 @@ spread(void *to, const void *from, uint32_t bytes, int64_t n)
     }
 }
 
+static void
+run_rule(const ipu_kernel_call *call, const update_part *part, void *const *values,
+         int64_t n)
+{
+    const ipu__update_rule *rule = part->rule;
+    float *variables[IPU_RULE_VARIABLES];
+    const float *dense[IPU_RULE_DENSE];
+    float singles[IPU_RULE_SINGLES];
+    for (uint32_t k = 0; k < rule->variables; k++) {
+        variables[k] = values[rule->variable[k]];
+    }
+    for (uint32_t k = 0; k < rule->dense; k++) {
+        dense[k] = values[rule->dense_operand[k]];
+    }
+    for (uint32_t k = 0; k < rule->singles; k++) {
+        const void *from = call->inputs[part->source[rule->single[k]].index];
+        memcpy(&singles[k], from, sizeof(float));
+    }
+    ipu__update_rule_run(rule, variables, dense, singles, n);
+}
+
 /* Elements [at, at + n) of a part. */
 static void
 run_block(const ipu_kernel_call *call, const update_part *part, int64_t at, int64_t n,
@@ -95,7 +120,10 @@ run_block(const ipu_kernel_call *call, const update_part *part, int64_t at, int6
                                        : room->temporaries[step->target].bytes;
         (void)step->block.run(&step->block, result, values[step->operands[0]],
                               values[step->operands[1]], values[step->operands[2]], n);
-        values[part->sources + s] = result;
+        values[step->result] = result;
+    }
+    if (part->rule != NULL) {
+        run_rule(call, part, values, n);
     }
     for (uint32_t k = 0; k < part->stores; k++) {
         const store *late = &part->store[k];
@@ -108,6 +136,10 @@ static void
 run_part(const ipu_kernel_call *call, const update_part *part, int64_t begin,
          int64_t end, scratch *room)
 {
+    if (part->rule != NULL && part->steps == 0) { /* which takes any number */
+        run_block(call, part, begin, end - begin, room);
+        return;
+    }
     for (uint32_t k = 0; k < part->sources; k++) {
         const source *from = &part->source[k];
         if (from->is_single) {
@@ -172,6 +204,7 @@ typedef struct maker {
     const ipu__preparation *p;
     const ipu_update_part *code;
     update_part *part;
+    ipu__update_rule *rule; /* NULL: none */
     source *source;
     update_step *step;
     store *store;
@@ -211,13 +244,21 @@ word_of(const maker *m, uint32_t step)
     return m->code->code + (size_t)step * IPU_FUSED_WORDS;
 }
 
+static bool
+is_covered(const maker *m, uint32_t step)
+{
+    return m->rule != NULL && m->rule->covers[step];
+}
+
 static void
 find_last_uses(maker *m)
 {
     for (uint32_t s = 0; s < m->code->instructions; s++) {
+        uint32_t when = is_covered(m, s) ? m->code->instructions : s;
         m->last_use[m->part->sources + s] = s;
         for (uint32_t k = 0; k < 3 && word_of(m, s)[2 + k] >= 0; k++) {
-            m->last_use[word_of(m, s)[2 + k]] = s;
+            uint32_t *last = &m->last_use[word_of(m, s)[2 + k]];
+            *last = when > *last ? when : *last;
         }
     }
 }
@@ -258,12 +299,17 @@ make_steps(maker *m)
     }
     for (uint32_t s = 0; s < m->code->instructions; s++) {
         const int64_t *word = word_of(m, s);
-        update_step *step = &m->step[s];
+        update_step *step = &m->step[m->part->steps];
         uint32_t variable = 0;
+        if (is_covered(m, s)) {
+            continue;
+        }
+        m->part->steps++;
+        step->result = (uint8_t)(m->part->sources + s);
         for (uint32_t k = 0; k < 3; k++) {
             step->operands[k] = (uint8_t)(word[2 + k] >= 0 ? word[2 + k] : word[2]);
         }
-        step->is_stored = writes_at_once(m, s, &variable);
+        step->is_stored = m->rule == NULL && writes_at_once(m, s, &variable);
         step->target = (uint8_t)variable;
         for (uint8_t slot = 0; !step->is_stored && slot < IPU_UPDATE_MAX_INSTRUCTIONS;
              slot++) {
@@ -282,7 +328,7 @@ make_steps(maker *m)
 static void
 make_stores(maker *m)
 {
-    for (uint32_t k = 0; k < m->code->variables; k++) {
+    for (uint32_t k = 0; m->rule == NULL && k < m->code->variables; k++) {
         uint32_t variable = m->code->inputs + k;
         int64_t step = m->code->stored[k] - (int64_t)m->part->sources;
         if (step >= 0 && m->step[step].is_stored && m->step[step].target == variable) {
@@ -301,9 +347,14 @@ make_part(const ipu__preparation *p, const ipu_update_part *code, int64_t first,
     out->first = first;
     out->elements = ipu_shape_elements(&p->spec->outputs[code->first_variable].shape);
     out->sources = code->inputs + code->variables;
-    out->steps = code->instructions;
+    ipu__update_rule rule;
+    if (ipu__update_rule_find(p->spec, code, p->cpu, &rule)) {
+        IPU_TRY(make_room(&m, 1, sizeof rule, &m.rule));
+        *m.rule = rule;
+        out->rule = m.rule;
+    }
     IPU_TRY(make_room(&m, out->sources, sizeof(source), &m.source));
-    IPU_TRY(make_room(&m, out->steps, sizeof(update_step), &m.step));
+    IPU_TRY(make_room(&m, code->instructions, sizeof(update_step), &m.step));
     IPU_TRY(make_room(&m, code->variables, sizeof(store), &m.store));
     out->source = m.source;
     out->step = m.step;
@@ -324,6 +375,7 @@ ipu_choose_fused_update(const ipu__preparation *p)
     ipu_update_part part = {0};
     update_plan *plan;
     size_t count = 0;
+    bool has_rules = false;
     while (ipu_update_next(code, words, &part)) {
         count++;
     }
@@ -331,9 +383,14 @@ ipu_choose_fused_update(const ipu__preparation *p)
     part = (ipu_update_part){0};
     while (ipu_update_next(code, words, &part)) {
         IPU_TRY(make_part(p, &part, plan->elements, &plan->part[plan->parts]));
+        has_rules |= plan->part[plan->parts].rule != NULL;
         plan->elements += plan->part[plan->parts++].elements;
     }
     spec->run = run;
-    spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? "one_pass_avx2" : "one_pass_generic";
+    if (p->cpu >= IPU_CPU_AVX2) {
+        spec->kernel_name = has_rules ? "formulas_avx2" : "one_pass_avx2";
+    } else {
+        spec->kernel_name = has_rules ? "formulas_generic" : "one_pass_generic";
+    }
     return IPU_OK;
 }
