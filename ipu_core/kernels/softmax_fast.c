@@ -2,21 +2,193 @@
  *
  * float32 softmax, log_softmax and the two cross entropies with their gradients. Rows
  * are taken in batches of about a thousand elements: shift each row by its maximum, one
- * exp over the whole batch, one sum per row (the fixed tree of reduce_fast.c), then the
- * results. exp is the polynomial of all other kernels. The batches depend on the shape
- * alone; threads take groups of them. The result may overwrite the logits. */
+ * exp over the whole batch, one sum per row (the fixed tree of reduce_fold.c), then the
+ * results. exp and log are the polynomials of all other kernels. The batches depend on
+ * the shape alone; threads take groups of them. The result may overwrite the logits. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/element_math.h"
 #include "kernels/kernel_impl.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 enum { BATCH_ELEMENTS = 1024, BATCH_ROWS = 128, TASK_ELEMENTS = 4096 };
+
+/* What is done to whole batches of rows, by instruction set. */
+typedef struct row_functions {
+    void (*max)(float *max, const float *x, int64_t rows, int64_t n);
+    void (*shift)(float *out, const float *x, const float *max, int64_t rows,
+                  int64_t n);
+    void (*sum)(float *sum, const float *x, int64_t rows, int64_t n);
+    void (*divide)(float *x, const float *sum, int64_t rows, int64_t n);
+    void (*log)(float *out, const float *x, int64_t n);
+    /* labels * (log_sum - (x - max)) */
+    void (*terms)(float *out, const float *labels, const float *x, const float *max,
+                  const float *log_sum, int64_t rows, int64_t n);
+    /* x / sum * weight - labels */
+    void (*weigh)(float *x, const float *labels, const float *sum, const float *weight,
+                  int64_t rows, int64_t n);
+    /* x - max - log_sum */
+    void (*log_shift)(float *out, const float *x, float max, float log_sum, int64_t n);
+} row_functions;
+
+#define ROW_LOOPS(suffix, target) \
+    target static void shift_##suffix(float *out, const float *x, const float *max, \
+                                      int64_t rows, int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, x += n, out += n) { \
+            float most = max[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                out[j] = x[j] - most; \
+            } \
+        } \
+    } \
+    target static void divide_##suffix(float *x, const float *sum, int64_t rows, \
+                                       int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, x += n) { \
+            float total = sum[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                x[j] /= total; \
+            } \
+        } \
+    } \
+    target static void log_##suffix(float *out, const float *x, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t j = 0; j < n; j++) { \
+            out[j] = ipu__log_f32(x[j]); \
+        } \
+    } \
+    /* 0 * infinity has to be 0 */ \
+    target static void terms_##suffix(float *out, const float *labels, const float *x, \
+                                      const float *max, const float *log_sum, \
+                                      int64_t rows, int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, out += n, labels += n, x += n) { \
+            float most = max[r]; \
+            float shift = log_sum[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                float term = labels[j] * (shift - (x[j] - most)); \
+                out[j] = ipu__pick(labels[j] != 0.0f, term, 0.0f); \
+            } \
+        } \
+    } \
+    target static void weigh_##suffix(float *x, const float *labels, const float *sum, \
+                                      const float *weight, int64_t rows, int64_t n) \
+    { \
+        for (int64_t r = 0; r < rows; r++, x += n, labels += n) { \
+            float total = sum[r]; \
+            float factor = weight[r]; \
+            IPU_INDEPENDENT \
+            for (int64_t j = 0; j < n; j++) { \
+                x[j] = x[j] / total * factor - labels[j]; \
+            } \
+        } \
+    } \
+    target static void log_shift_##suffix(float *out, const float *x, float max, \
+                                          float log_sum, int64_t n) \
+    { \
+        IPU_INDEPENDENT \
+        for (int64_t j = 0; j < n; j++) { \
+            out[j] = x[j] - max - log_sum; \
+        } \
+    }
+
+static void
+max_generic(float *max, const float *x, int64_t rows, int64_t n)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        max[r] = ipu__max_row(x + r * n, n, IPU_CPU_GENERIC);
+    }
+}
+
+static void
+sum_generic(float *sum, const float *x, int64_t rows, int64_t n)
+{
+    for (int64_t r = 0; r < rows; r++) {
+        sum[r] = ipu__sum_row(x + r * n, n, IPU_CPU_GENERIC);
+    }
+}
+
+ROW_LOOPS(generic, )
+static const row_functions generic_rows = {
+    max_generic, shift_generic, sum_generic,   divide_generic,
+    log_generic, terms_generic, weigh_generic, log_shift_generic};
+
+#if defined(__x86_64__)
+/* The first n of SHORT_ROW elements are there. */
+enum { SHORT_ROW = 16 };
+
+IPU_TARGET_AVX2 IPU_INLINE __m256i
+lanes_from(int64_t n, int32_t first)
+{
+    __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)n - first), lane);
+}
+
+IPU_TARGET_AVX2 static void
+max_avx2(float *max, const float *x, int64_t rows, int64_t n)
+{
+    const __m256 least = _mm256_set1_ps(-INFINITY);
+    __m256i low = lanes_from(n, 0);
+    __m256i high = lanes_from(n, 8);
+    for (int64_t r = 0; r < rows; r++, x += n) {
+        if (n > SHORT_ROW) {
+            max[r] = ipu__max_row(x, n, IPU_CPU_AVX2);
+            continue;
+        }
+        __m256 a = _mm256_maskload_ps(x, low);
+        __m256 b = _mm256_maskload_ps(x + 8, high);
+        __m256 nan = _mm256_cmp_ps(a, b, _CMP_UNORD_Q);
+        a = _mm256_blendv_ps(least, a, _mm256_castsi256_ps(low));
+        b = _mm256_blendv_ps(least, b, _mm256_castsi256_ps(high));
+        a = _mm256_max_ps(a, b);
+        __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+        m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+        m = _mm_max_ss(m, _mm_movehdup_ps(m));
+        max[r] = _mm256_movemask_ps(nan) != 0 ? NAN : _mm_cvtss_f32(m);
+    }
+}
+
+/* The tree of ipu__sum_row, without the lanes that hold nothing. */
+IPU_TARGET_AVX2 static void
+sum_avx2(float *sum, const float *x, int64_t rows, int64_t n)
+{
+    __m256i low = lanes_from(n, 0);
+    __m256i high = lanes_from(n, 8);
+    for (int64_t r = 0; r < rows; r++, x += n) {
+        if (n > SHORT_ROW) {
+            sum[r] = ipu__sum_row(x, n, IPU_CPU_AVX2);
+            continue;
+        }
+        __m256 a =
+            _mm256_add_ps(_mm256_maskload_ps(x, low), _mm256_maskload_ps(x + 8, high));
+        __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+        s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+        s = _mm_add_ss(s, _mm_movehdup_ps(s));
+        sum[r] = _mm_cvtss_f32(s);
+    }
+}
+
+ROW_LOOPS(avx2, IPU_TARGET_AVX2)
+static const row_functions avx2_rows = {max_avx2,    shift_avx2,    sum_avx2,
+                                        divide_avx2, log_avx2,      terms_avx2,
+                                        weigh_avx2,  log_shift_avx2};
+#else
+#define avx2_rows generic_rows
+#endif
 
 /* Prepared. */
 typedef struct softmax_plan {
     const ipu__vector_f32 *vector;
-    ipu_cpu_class cpu;
+    const row_functions *row;
     int64_t rows;
     int64_t classes;
     int64_t batch;    /* rows */
@@ -33,17 +205,12 @@ static void
 exponentials(const softmax_job *job, const float *x, float *exponential, float *max,
              float *sum, int64_t rows)
 {
-    int64_t n = job->plan->classes;
-    for (int64_t r = 0; r < rows; r++) {
-        max[r] = ipu__max_row(x + r * n, n, job->plan->cpu);
-        for (int64_t j = 0; j < n; j++) {
-            exponential[r * n + j] = x[r * n + j] - max[r];
-        }
-    }
-    job->plan->vector->exp(exponential, exponential, rows * n);
-    for (int64_t r = 0; r < rows; r++) {
-        sum[r] = ipu__sum_row(exponential + r * n, n, job->plan->cpu);
-    }
+    const softmax_plan *plan = job->plan;
+    int64_t n = plan->classes;
+    plan->row->max(max, x, rows, n);
+    plan->row->shift(exponential, x, max, rows, n);
+    plan->vector->exp(exponential, exponential, rows * n);
+    plan->row->sum(sum, exponential, rows, n);
 }
 
 static void
@@ -55,36 +222,35 @@ softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
     const float *x = (const float *)job->call->inputs[0] + first * n;
     float *y = (float *)job->call->outputs[0] + first * n;
     exponentials(job, x, y, max, sum, rows);
-    for (int64_t r = 0; r < rows; r++) {
-        for (int64_t j = 0; j < n; j++) {
-            y[r * n + j] /= sum[r];
-        }
-    }
+    job->plan->row->divide(y, sum, rows, n);
 }
 
-/* Needs the shifted logits after the sum: without a buffer they are computed again. */
+/* The logits are needed behind the sum, and the result may lie where they are. */
 static void
 log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
 {
+    const row_functions *row = job->plan->row;
     int64_t n = job->plan->classes;
     const float *x = (const float *)job->call->inputs[0] + first * n;
     float *y = (float *)job->call->outputs[0] + first * n;
     float part[BATCH_ELEMENTS];
-    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-        float max = ipu__max_row(x, n, job->plan->cpu);
-        float sum = 0.0f;
-        for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
-            int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
-            for (int64_t j = 0; j < count; j++) {
-                part[j] = x[begin + j] - max;
-            }
-            job->plan->vector->exp(part, part, count);
-            sum += ipu__sum_row(part, count, job->plan->cpu);
+    float max[BATCH_ROWS];
+    float sum[BATCH_ROWS] = {0.0f};
+    row->max(max, x, rows, n);
+    /* a batch of several rows is one part */
+    for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
+        int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
+        float more[BATCH_ROWS];
+        row->shift(part, x + begin, max, rows, count);
+        job->plan->vector->exp(part, part, rows * count);
+        row->sum(more, part, rows, count);
+        for (int64_t r = 0; r < rows; r++) {
+            sum[r] += more[r];
         }
-        float log_sum = ipu__log_f32(sum);
-        for (int64_t j = 0; j < n; j++) {
-            y[j] = x[j] - max - log_sum;
-        }
+    }
+    row->log(sum, sum, rows);
+    for (int64_t r = 0; r < rows; r++) {
+        row->log_shift(y + r * n, x + r * n, max[r], sum[r], n);
     }
 }
 
@@ -93,19 +259,20 @@ sparse_rows(const softmax_job *job, int64_t first, int64_t rows)
 {
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS];
+    float log_sum[BATCH_ROWS];
     const ipu_kernel_call *call = job->call;
-    int64_t n = job->plan->classes;
+    const softmax_plan *plan = job->plan;
+    int64_t n = plan->classes;
     const float *x = (const float *)call->inputs[0] + first * n;
     float *loss = (float *)call->outputs[0] + first;
     float *gradient = (float *)call->outputs[1] + first * n;
     exponentials(job, x, gradient, max, sum, rows);
+    plan->row->log(log_sum, sum, rows);
+    plan->row->divide(gradient, sum, rows, n);
     for (int64_t r = 0; r < rows; r++) {
         int64_t label =
             ipu__integer_load(call->spec->inputs[1].dtype, call->inputs[1], first + r);
-        loss[r] = ipu__log_f32(sum[r]) - (x[r * n + label] - max[r]);
-        for (int64_t j = 0; j < n; j++) {
-            gradient[r * n + j] /= sum[r];
-        }
+        loss[r] = log_sum[r] - (x[r * n + label] - max[r]);
         gradient[r * n + label] -= 1.0f;
     }
 }
@@ -115,24 +282,30 @@ dense_rows(const softmax_job *job, int64_t first, int64_t rows)
 {
     float max[BATCH_ROWS];
     float sum[BATCH_ROWS];
+    float log_sum[BATCH_ROWS];
+    float weight[BATCH_ROWS];
     const ipu_kernel_call *call = job->call;
-    int64_t n = job->plan->classes;
+    const softmax_plan *plan = job->plan;
+    int64_t n = plan->classes;
     const float *x = (const float *)call->inputs[0] + first * n;
     const float *labels = (const float *)call->inputs[1] + first * n;
     float *loss = (float *)call->outputs[0] + first;
     float *gradient = (float *)call->outputs[1] + first * n;
     exponentials(job, x, gradient, max, sum, rows);
-    for (int64_t r = 0; r < rows; r++, x += n, labels += n, gradient += n) {
-        float log_sum = ipu__log_f32(sum[r]);
-        float weight = ipu__sum_row(labels, n, job->plan->cpu);
-        float total = 0.0f;
-        for (int64_t j = 0; j < n; j++) {
-            float term = labels[j] * (log_sum - (x[j] - max[r]));
-            total += labels[j] != 0.0f ? term : 0.0f; /* 0 * infinity has to be 0 */
-            gradient[j] = gradient[j] / sum[r] * weight - labels[j];
+    plan->row->log(log_sum, sum, rows);
+    plan->row->sum(weight, labels, rows, n);
+    memset(loss, 0, (size_t)rows * sizeof(float));
+    for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
+        int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
+        float part[BATCH_ELEMENTS]; /* a batch of several rows is one part */
+        float more[BATCH_ROWS];
+        plan->row->terms(part, labels + begin, x + begin, max, log_sum, rows, count);
+        plan->row->sum(more, part, rows, count);
+        for (int64_t r = 0; r < rows; r++) {
+            loss[r] += more[r];
         }
-        loss[r] = total;
     }
+    plan->row->weigh(gradient, labels, sum, weight, rows, n);
 }
 
 static void
@@ -199,8 +372,8 @@ choose(const ipu__preparation *p, const char *name_avx2, const char *name_generi
         return IPU_OK;
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->cpu = p->cpu;
     plan->vector = ipu__vector_f32_of(p->cpu);
+    plan->row = p->cpu >= IPU_CPU_AVX2 ? &avx2_rows : &generic_rows;
     plan->classes = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
     plan->rows = 1;
     for (int32_t d = 0; d + 1 < shape->rank; d++) {
@@ -208,8 +381,8 @@ choose(const ipu__preparation *p, const char *name_avx2, const char *name_generi
     }
     if (plan->classes > 0) {
         plan->batch = at_most(BATCH_ELEMENTS / plan->classes, BATCH_ROWS);
-        plan->per_task = ipu__ceil_div(TASK_ELEMENTS, plan->batch * plan->classes)
-                         * plan->batch;
+        plan->per_task =
+            ipu__ceil_div(TASK_ELEMENTS, plan->batch * plan->classes) * plan->batch;
     }
     spec->run = run;
     spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? name_avx2 : name_generic;
