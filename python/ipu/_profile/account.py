@@ -155,6 +155,13 @@ class _Sums:
         found: Array = events[_inside(events, self.begins, self.ends)]
         return found
 
+    def _kinds(self, events: Array) -> Array:
+        """What the time of each event counts as."""
+        places = zip(events["stream"].tolist(), events["at"].tolist(), strict=True)
+        instructions = self.program.instructions
+        names = [_QUEUES.get(instructions[at].kind, "kernels") for at in places]
+        return np.array(names, dtype="U8")
+
     def _add(self, events: Array, ns: Array, counts: bool) -> None:
         keys = events["stream"].astype(np.int64) << 32 | events["at"]
         unique, inverse = np.unique(keys, return_inverse=True)
@@ -173,32 +180,23 @@ class _Sums:
         tasks = self._mine(track, "tasks")
         if not (len(instructions) or len(tasks)):
             return None
-        kinds = np.array(
-            [
-                _QUEUES.get(self.program.instructions[s, at].kind, "kernel")
-                for s, at in zip(
-                    instructions["stream"].tolist(),
-                    instructions["at"].tolist(),
-                    strict=True,
-                )
-            ],
-            dtype="U8",
-        )
         forks = jobs["a"].astype(np.int64)
         joins = jobs["b"].astype(np.int64)
         self._add(instructions, _lengths(instructions), counts=True)
         self._add(jobs, -(forks + joins), counts=False)
         self._add(tasks, _lengths(tasks), counts=False)
-        dequeued = instructions[kinds == "infeed"]
-        self.ready.append(dequeued["a"])
-        spent = {
-            kind: float(_lengths(instructions[kinds == kind]).sum())
-            for kind in ("kernel", "infeed", "outfeed")
-        }
-        kernels = spent["kernel"] - float((forks + joins).sum())
-        kernels += float(_lengths(tasks).sum())
+        self.ready.append(instructions[self._kinds(instructions) == "infeed"]["a"])
+        spent = {"kernels": 0.0, "infeed": 0.0, "outfeed": 0.0}
+        for events, ns in (
+            (instructions, _lengths(instructions)),
+            (jobs, -(forks + joins)),
+            (tasks, _lengths(tasks)),
+        ):
+            kinds = self._kinds(events)
+            for kind in spent:
+                spent[kind] += float(ns[kinds == kind].sum())
+        kernels, infeed, outfeed = spent.values()
         waiting = float(joins.sum())
-        infeed, outfeed = spent["infeed"], spent["outfeed"]
         has_streams = self.program.streams > 1
         if has_streams:
             waits = track.of("wait")

@@ -86,6 +86,8 @@ def _of_thread(recording: Recording, track: Track, process: int) -> Iterator[_Ev
     for begin, end, number, program, stream, at, a, b in _rows(track):
         kind = _NAMES[number]
         made = recording.programs.get(program)
+        if kind in ("step", "infeed_wait") and made and made.streams > 1:
+            continue  # which thread ends it says nothing
         if kind in _WORDS:
             yield _span(process, track.thread, _WORDS[kind], kind, begin, end)
         elif made is None or kind == "action":
@@ -120,24 +122,22 @@ def _of_thread(recording: Recording, track: Track, process: int) -> Iterator[_Ev
 def _of_ipus(recording: Recording, program: Program, process: int) -> Iterator[_Event]:
     """Steps and instructions of a single IPU, or the actions of each."""
     has_actions = program.streams > 1
+    kinds = ("step", "infeed_wait", "action" if has_actions else "instruction")
     seen: set[int] = set()
     yield _named(process, "process_name", f"IPUs of {program.name}")
     for track in recording.tracks:
         for begin, end, number, owner, stream, at, a, _ in _rows(track):
             kind = _NAMES[number]
-            if owner != program.id or kind not in ("step", "instruction", "action"):
+            if owner != program.id or kind not in kinds:
                 continue
             one = program.instructions[stream, at]
+            ipu = -1 if has_actions else 0
             if kind == "step":
-                name, ipu = f"step {a}", 0
+                name = f"step {a}"
             elif kind == "action":
                 name, ipu = f"{one.action}{one.micro_batch}", one.ipu
-            elif has_actions:
-                continue
             else:
-                name, ipu = one.name, 0
-            if has_actions and kind == "step":
-                ipu = -1
+                name = _WORDS.get(kind, one.name)
             if ipu not in seen:
                 seen.add(ipu)
                 title = "steps" if ipu < 0 else f"IPU {ipu}"

@@ -1,0 +1,332 @@
+"""Profiles: the sums add up, the trace is what Perfetto reads, the command runs any
+program."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu import keras, tf
+from ipu.profiler import Profile
+
+ROWS, DEPTH, COLUMNS, STEPS = 8, 16, 4, 6
+
+
+def configure(ipus: int = 1) -> ipu.ipu_strategy.IPUStrategy:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+    return ipu.ipu_strategy.IPUStrategy()
+
+
+@pytest.fixture(autouse=True)
+def one_ipu() -> Iterator[None]:
+    yield
+    configure()
+
+
+def train(steps: int = STEPS) -> Any:
+    """Runs a loop of steps, each with a product of known size, fed and drained."""
+    strategy = configure()
+    data = tf.data.Dataset.from_tensors(np.ones((ROWS, DEPTH), "float32")).repeat()
+    with strategy.scope():
+        weights = tf.Variable(np.ones((DEPTH, COLUMNS), "float32"))
+        batches = iter(data)
+        results = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
+
+        @tf.function(jit_compile=True)
+        def loop(batches: Any, results: Any) -> None:
+            for _ in tf.range(steps):
+                results.enqueue(tf.matmul(next(batches), weights))
+
+        return strategy, lambda: strategy.run(loop, args=(batches, results))
+
+
+def only(profile: Profile) -> Any:
+    [program] = profile.programs
+    return program
+
+
+def test_the_sums_add_up() -> None:
+    _, run = train()
+    run()
+    with Profile() as profile:
+        run()
+        run()
+    one = only(profile)
+    assert one.name.startswith("loop (")
+    assert one.runs == 2 and one.steps == one.steps_seen == 2 * STEPS
+    assert one.product_flops == 2 * ROWS * DEPTH * COLUMNS
+    [product] = [line for line in one.ops if line.is_product]
+    assert product.calls == 1 and product.flops == one.product_flops
+    assert one.median_ns > 0 and one.step_ns * one.steps <= one.run_ns
+    assert one.run_ns / 1e9 <= profile.seconds
+    main = one.threads[0]
+    for thread in one.threads:
+        assert thread.total == pytest.approx(one.step_ns)
+        assert min(thread[1:]) >= 0
+    assert main.kernels > 0 and main.infeed > 0 and main.outfeed > 0
+    kernels = sum(thread.kernels for thread in one.threads)
+    assert sum(line.ns for line in one.ops) == pytest.approx(kernels)
+    assert sum(line.ns for line in one.lines) == pytest.approx(kernels)
+    assert f"{__file__}:" in one.lines[0].name
+    assert one.ready is not None and one.ready >= 0
+    assert 0 <= profile.host_seconds <= profile.seconds
+
+
+def test_a_program_without_steps_is_one_step() -> None:
+    @tf.function
+    def double(x: Any) -> Any:
+        return x + x
+
+    with Profile() as profile:
+        double(tf.ones([300, 300]))
+        double(tf.ones([300, 300]))
+    one = only(profile)
+    assert one.steps == 2 and one.name.startswith("double (")
+    assert [line.calls for line in one.ops] == [1]
+
+
+def test_which_steps_are_recorded() -> None:
+    _, run = train()
+    with Profile(steps=(2, 9)) as profile:
+        run()
+        run()
+    assert only(profile).steps == 7
+    with Profile(steps=(1000, 1001)) as profile:
+        run()
+    assert profile.programs == [] and str(profile) == ""
+
+
+def test_the_newest_events_are_kept() -> None:
+    _, run = train(steps=200)
+    with Profile(events=64) as profile:
+        run()
+    one = only(profile)
+    assert 0 < one.steps < one.steps_seen <= 64
+    assert one.ops[0].calls == 1
+    assert f"the last {one.steps} of" in str(profile)
+
+
+def test_fit_is_one_program() -> None:
+    strategy = configure()
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+        model.compile("sgd", "mse", steps_per_execution=4)
+        x, y = np.ones((32, 4), "float32"), np.ones((32, 2), "float32")
+        with Profile() as profile:
+            model.fit(x, y, batch_size=8, epochs=2, verbose=0)
+    one = only(profile)
+    assert one.name == f"{model.name}.fit"
+    assert one.runs == 2 and one.steps == 8
+
+
+# --- the trace ------------------------------------------------------------------------
+
+
+def tracks_of(events: list[dict[str, Any]]) -> dict[tuple[int, int], list[Any]]:
+    """Checks what the format wants of each event; gives the spans of each track."""
+    named = set()
+    tracks: dict[tuple[int, int], list[Any]] = {}
+    for event in events:
+        assert event["ph"] in ("X", "M", "C")
+        assert isinstance(event["pid"], int) and isinstance(event["name"], str)
+        if event["ph"] == "M":
+            assert event["name"] in (
+                "process_name",
+                "thread_name",
+                "thread_sort_index",
+            )
+            named.add((event["pid"], event.get("tid")))
+        elif event["ph"] == "C":
+            assert event["ts"] >= 0 and event["args"]
+        else:
+            assert event["ts"] >= 0 and event["dur"] >= 0
+            tracks.setdefault((event["pid"], event["tid"]), []).append(event)
+    assert set(tracks) <= named
+    return tracks
+
+
+def check_nesting(spans: list[dict[str, Any]]) -> None:
+    """On a track two spans are apart, or one lies in the other."""
+    around: list[tuple[int, int]] = []
+    nanoseconds = [
+        (round(span["ts"] * 1000), round((span["ts"] + span["dur"]) * 1000))
+        for span in spans
+    ]
+    for begin, end in sorted(nanoseconds, key=lambda span: (span[0], -span[1])):
+        while around and around[-1][1] <= begin:
+            around.pop()
+        assert not around or end <= around[-1][1]
+        around.append((begin, end))
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_a_trace_of_threads(tmp_path: Path, name: str) -> None:
+    _, run = train()
+    path = tmp_path / name
+    with Profile(path) as profile:
+        run()
+    opened: Any = gzip.open if name.endswith(".gz") else open
+    with opened(path, "rt") as file:
+        events = json.load(file)["traceEvents"]
+    tracks = tracks_of(events)
+    for spans in tracks.values():
+        check_nesting(spans)
+    main = tracks[os.getpid(), os.getpid()]
+    names = [span["name"] for span in main]
+    assert sum(name.startswith("step ") for name in names) == STEPS
+    assert names.count("dequeue") == names.count("enqueue") == STEPS
+    assert sum("matmul" in name for name in names) >= STEPS
+    titles = [
+        e["args"]["name"] for e in events if e["ph"] == "M" and "name" in e["args"]
+    ]
+    assert {"main thread", "IPU 0"} <= set(titles)
+    assert sum(event["ph"] == "C" for event in events) == STEPS
+    assert only(profile).steps == STEPS
+
+
+def test_a_trace_of_a_pipeline(tmp_path: Path) -> None:
+    strategy = configure(2)
+    with strategy.scope():
+        layers = [keras.layers.Dense(4), keras.layers.Dense(2)]
+        model = keras.Sequential([keras.Input((4,)), *layers])
+        model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        model.set_pipeline_stage_assignment([0, 1])
+        model.compile("sgd", "mse", steps_per_execution=8)
+        x, y = np.ones((64, 4), "float32"), np.ones((64, 2), "float32")
+        recorder = keras.callbacks.PipelineRecorder()
+        with Profile(tmp_path / "trace.json") as profile:
+            model.fit(x, y, batch_size=4, verbose=0, callbacks=[recorder])
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    tracks = tracks_of(events)
+    for spans in tracks.values():
+        check_nesting(spans)
+    one = only(profile)
+    actions = [event for event in events if event.get("cat") == "action"]
+    # a forward and a backward pass of each of 2 stages for each of 4 micro-batches
+    assert len(actions) == 2 * 2 * 4 * one.steps
+    assert len({(event["pid"], event["tid"]) for event in actions}) == 2
+    # the timetable is made of the same events
+    assert recorder.timetable is not None
+    assert len(recorder.timetable.recorded or []) == 16
+    for thread in one.threads:
+        assert thread.total == pytest.approx(one.step_ns)
+
+
+# --- rules ----------------------------------------------------------------------------
+
+
+def test_one_at_a_time() -> None:
+    error = tf.errors.FailedPreconditionError
+    with Profile(), pytest.raises(error, match="recorded already"), Profile():
+        pass
+    with pytest.raises(ZeroDivisionError), Profile() as profile:
+        _ = 1 // 0
+    assert profile.programs == []
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="steps is"):
+        Profile(steps=(3, 3))
+    with pytest.raises(ValueError, match="events must be"):
+        Profile(events=0)
+    with pytest.raises(RuntimeError, match="has not ended"):
+        _ = Profile().programs
+
+
+# --- the command ----------------------------------------------------------------------
+
+OWN = """
+import sys
+from ipu import tf
+@tf.function
+def twice(x):
+    return tf.matmul(x, x)
+for _ in range(3):
+    twice(tf.ones([8, 8]))
+print("arguments", *sys.argv[1:])
+"""
+OLD = """
+import tensorflow as tf
+from tensorflow.python import ipu
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 1
+config.configure_ipu_system()
+strategy = ipu.ipu_strategy.IPUStrategy()
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=(4,))])
+    model.compile("sgd", "mse", steps_per_execution=4)
+    data = tf.data.Dataset.from_tensors((tf.ones([4, 4]), tf.ones([4, 2]))).repeat()
+    model.fit(data, steps_per_epoch=8, verbose=0)
+"""
+
+
+def command(
+    folder: Path, program: str | None, *words: str, after: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    names = []
+    if program is not None:
+        (folder / "program.py").write_text(program)
+        names = ["program.py"]
+    return subprocess.run(
+        [sys.executable, "-m", "ipu", "profile", *words, *names, *after],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_the_command_prints_tables(tmp_path: Path) -> None:
+    done = command(tmp_path, OWN, "--trace", "t.json", after=("-x", "--top", "3"))
+    assert done.returncode == 0, done.stderr
+    out = done.stdout
+    assert "arguments -x --top 3" in out  # what follows the program is its own
+    assert "twice (" in out and "3 steps" in out and "matmul" in out
+    for word in ("kernels", "waiting", "dispatch", "infeed", "outfeed"):
+        assert f"    {word}" in out
+    assert "program.py:6" in out
+    tracks_of(json.loads((tmp_path / "t.json").read_text())["traceEvents"])
+
+
+def test_the_command_prints_json(tmp_path: Path) -> None:
+    done = command(tmp_path, OLD, "--json", "--steps", "2:5")
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    [program] = [one for one in figures["programs"] if one["name"].endswith(".fit")]
+    assert program["steps"] == 3
+    for thread in program["threads"]:
+        parts = ("kernels", "waiting", "dispatch", "infeed", "outfeed")
+        assert sum(thread[part] for part in parts) == pytest.approx(program["step_ns"])
+
+
+def test_what_a_program_does_before_it_fails_is_shown(tmp_path: Path) -> None:
+    done = command(tmp_path, OWN + "raise KeyError('lost')\n")
+    assert done.returncode == 1
+    assert "KeyError: 'lost'" in done.stderr and "3 steps" in done.stdout
+    done = command(tmp_path, OWN + "sys.exit(7)\n")
+    assert done.returncode == 7 and "3 steps" in done.stdout
+
+
+def test_wrong_usage_of_the_command(tmp_path: Path) -> None:
+    done = command(tmp_path, None, "nothing.py")
+    assert done.returncode == 1 and "nothing.py" in done.stderr
+    done = command(tmp_path, None)
+    assert done.returncode == 1 and "name a program" in done.stderr
+    done = command(tmp_path, "print('quiet')")
+    assert done.returncode == 0 and done.stdout.startswith("quiet")
+    assert "nothing ran on a device" in done.stderr
+    for words in (("--steps", "5"), ("--steps", "5:2"), ("--top", "0")):
+        done = command(tmp_path, OWN, *words)
+        assert done.returncode == 2 and words[1] in done.stderr
