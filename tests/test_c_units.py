@@ -17,6 +17,7 @@ PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))
 # rooms where several threads meet: these run under ThreadSanitizer
 THREADED = {
     "test_event",
+    "test_feeding",
     "test_service",
     "test_run",
     "test_data",

@@ -46,10 +46,11 @@ ipu_cancel_is_set(ipu_cancel *cancel)
 
 typedef struct ipu_ctx {
     ipu_allocator allocator;
-    ipu_cancel *cancel; /* NULL: nobody can */
-    ipu_status status;  /* of the first error since ipu_ctx_clear */
-    ipu_source source;  /* the user's line of that error, if one is known */
-    char message[1024]; /* always terminated */
+    ipu_cancel *cancel;    /* NULL: nobody can */
+    struct ipu_pool *pool; /* whose threads may help (base/thread.h); NULL: nobody's */
+    ipu_status status;     /* of the first error since ipu_ctx_clear */
+    ipu_source source;     /* the user's line of that error, if one is known */
+    char message[1024];    /* always terminated */
 } ipu_ctx;
 
 void ipu_ctx_init(ipu_ctx *ctx, ipu_allocator allocator);

@@ -8,6 +8,7 @@
  * stop() waits for an element that a generator is making, as the next pass may use what
  * the generator uses. It does not where the user has pressed Ctrl-C, before or
  * meanwhile; nor does the end of the object. */
+#include "base/cores.h"
 #include "bind/bind.h"
 
 #include <structmember.h>
@@ -44,9 +45,10 @@ feeder_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
     ipu_ctx ctx = ipu_py_ctx();
     ipu_infeed *queue = ipu_py_infeed_of(infeed);
     ipu_dataset *source = ipu_py_dataset_of(dataset);
+    bool shares_cores = state->threads >= ipu_cores_available("");
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = ipu_feeder_start(&ctx, source, queue, &self->feeder);
+    status = ipu_feeder_start(&ctx, source, queue, shares_cores, &self->feeder);
     Py_END_ALLOW_THREADS
     if (status != IPU_OK) {
         Py_DECREF(self);

@@ -20,6 +20,7 @@ enum {
     ROWS_AHEAD = 4,
     CACHE_LINE = 64,
     BYTES_AHEAD = 1024, /* of a row; the hardware follows from there */
+    TASK_BYTES = 16 * 1024,
     FIRST_ROOM_BYTES = 64 * 1024
 };
 
@@ -55,19 +56,50 @@ batched(const ipu_type *row, int64_t size)
     return type;
 }
 
+typedef struct rows_copy {
+    char *to;
+    const void *const *rows;
+    int64_t count;
+    size_t bytes; /* of a row */
+    int64_t rows_a_task;
+} rows_copy;
+
 static void
-copy_rows(char *to, const void *const *rows, int64_t count, size_t bytes)
+copy_some_rows(void *state, int32_t task, int32_t worker)
 {
+    const rows_copy *copy = state;
+    size_t bytes = copy->bytes;
     size_t ahead = bytes < BYTES_AHEAD ? bytes : BYTES_AHEAD;
-    for (int64_t r = 0; bytes > 0 && r < count; r++) {
-        if (r + ROWS_AHEAD < count) {
-            const char *next = rows[r + ROWS_AHEAD];
+    int64_t first = task * copy->rows_a_task;
+    int64_t end = first + copy->rows_a_task;
+    end = end < copy->count ? end : copy->count;
+    (void)worker;
+    for (int64_t r = first; r < end; r++) {
+        if (r + ROWS_AHEAD < end) {
+            const char *next = copy->rows[r + ROWS_AHEAD];
             for (size_t b = 0; b < ahead; b += CACHE_LINE) {
                 __builtin_prefetch(next + b);
             }
         }
-        memcpy(to + (size_t)r * bytes, rows[r], bytes);
+        memcpy(copy->to + (size_t)r * bytes, copy->rows[r], bytes);
     }
+}
+
+static void
+copy_rows(ipu_pool *pool, char *to, const void *const *rows, int64_t count,
+          size_t bytes)
+{
+    if (bytes == 0 || count == 0) {
+        return;
+    }
+    int64_t rows_a_task = bytes < TASK_BYTES ? (int64_t)(TASK_BYTES / bytes) : 1;
+    int64_t tasks = (count + rows_a_task - 1) / rows_a_task;
+    if (tasks > INT32_MAX) {
+        rows_a_task = count;
+        tasks = 1;
+    }
+    rows_copy copy = {to, rows, count, bytes, rows_a_task};
+    ipu_pool_run(pool, (int32_t)tasks, copy_some_rows, &copy);
 }
 
 /* Fills up to `size` rows of `buffers`; *rows says how many there were. */
@@ -106,7 +138,7 @@ rows_of_views(ipu_ctx *ctx, batch_iterator *it, void *const *buffers, int64_t *r
         r++;
     }
     for (uint32_t c = 0; buffers != NULL && c < input->type_count; c++) {
-        copy_rows(buffers[c], it->views + c * it->view_count, r,
+        copy_rows(ctx->pool, buffers[c], it->views + c * it->view_count, r,
                   ipu_type_bytes(&input->types[c]));
     }
     *rows = r;
@@ -251,8 +283,8 @@ batch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         }
         IPU_TRY(ipu__store_fit(ctx, &it->store, it->types, count));
         for (uint32_t c = 0; c < count; c++) {
-            copy_rows(it->store.parts[c], it->views + c * it->view_count, rows,
-                      ipu_type_bytes(&input->types[c]));
+            copy_rows(ctx->pool, it->store.parts[c], it->views + c * it->view_count,
+                      rows, ipu_type_bytes(&input->types[c]));
         }
     } else if (input->is_static) {
         IPU_TRY(rows_stored(ctx, it, &rows));
@@ -350,8 +382,10 @@ batch_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     return IPU_OK;
 }
 
-static const ipu__dataset_ops batch_ops = {
-    .name = "batch", .bytes = sizeof(batch_dataset), .open = batch_open};
+static const ipu__dataset_ops batch_ops = {.name = "batch",
+                                           .pace = IPU__PACE_STABLE,
+                                           .bytes = sizeof(batch_dataset),
+                                           .open = batch_open};
 
 ipu_status
 ipu_dataset_batch(ipu_ctx *ctx, ipu_dataset *input, int64_t size, bool drop_remainder,

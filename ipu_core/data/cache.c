@@ -171,6 +171,7 @@ cache_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
 }
 
 static const ipu__dataset_ops cache_ops = {.name = "cache",
+                                           .pace = IPU__PACE_STABLE,
                                            .bytes = sizeof(cache_dataset),
                                            .open = cache_open,
                                            .destroy = cache_destroy};

@@ -81,6 +81,18 @@ depth_over(const ipu__dataset_ops *ops, ipu_dataset *const *inputs, uint32_t cou
     return depth;
 }
 
+static bool
+is_quick(const ipu_dataset *dataset)
+{
+    ipu__pace pace = dataset->ops->pace;
+    bool is_quick = dataset->is_static && pace != IPU__PACE_ANY &&
+                    (pace != IPU__PACE_STABLE || dataset->inputs[0]->stable);
+    for (uint32_t i = 0; i < dataset->input_count; i++) {
+        is_quick = is_quick && dataset->inputs[i]->is_quick;
+    }
+    return is_quick;
+}
+
 ipu_status
 ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *inputs,
                  uint32_t input_count, const ipu_type *types, uint32_t type_count,
@@ -124,6 +136,7 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *
         dataset->types[i] = types[i];
         dataset->is_static = dataset->is_static && ipu__type_is_static(&types[i]);
     }
+    dataset->is_quick = is_quick(dataset);
     memcpy(out, &dataset, sizeof(dataset));
     return IPU_OK;
 }

@@ -138,10 +138,12 @@ ipu_status ipu_iterator_read(ipu_ctx *ctx, ipu_iterator *iterator, int64_t count
 
 /* A thread that opens an infeed (ipu_infeed_reopen) and fills it from a fresh iterator
  * until that ends or the queue closes. A prefetch at the end of the data set is
- * skipped: the infeed is one itself. */
+ * skipped: the infeed is one itself. `shares_cores` says that a program has as many
+ * threads as there are cores: then the feeder lends its work to the device
+ * (run/queue.h) where the data set is made in moments. */
 typedef struct ipu_feeder ipu_feeder;
 ipu_status ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
-                            ipu_feeder **out);
+                            bool shares_cores, ipu_feeder **out);
 /* Closes the queue and waits for the thread to leave. A thread that is in a generator
  * is left behind: after a moment, or with `cancel` when that is set. */
 void ipu_feeder_stop(ipu_feeder *feeder, ipu_cancel *cancel);

@@ -54,8 +54,16 @@ typedef struct ipu__pass {
     uint64_t index;
 } ipu__pass;
 
+/* How long an element takes to make. */
+typedef enum ipu__pace {
+    IPU__PACE_ANY, /* nothing is known: foreign code, waiting, any number of inputs */
+    IPU__PACE_INPUTS, /* a moment more than its inputs' elements */
+    IPU__PACE_STABLE  /* a moment, if the input is stable: it takes many of them */
+} ipu__pace;
+
 typedef struct ipu__dataset_ops {
     const char *name;
+    ipu__pace pace;
     size_t bytes; /* of the data set's struct, which starts with ipu_dataset */
     ipu_status (*open)(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
                        ipu_iterator **out);
@@ -77,6 +85,7 @@ struct ipu_dataset {
     int64_t repeats; /* passes over the input in one pass: 1, repeat's count, -1 */
     bool stable;
     bool is_static; /* no unknown dimension */
+    bool is_quick;  /* elements but the first are made in a moment, of memory at hand */
     bool counts_passes;
     bool holds_counters; /* one below it counts passes */
     atomic_uint_fast64_t passes;

@@ -2,6 +2,13 @@
  *
  * The feeder: a thread that reads a data set and fills an infeed's slots in place.
  *
+ * Where it would take a core from the program's threads, it makes elements between runs
+ * only, and the first one, which may have to compile functions and to fill a window. It
+ * lends the work to the device meanwhile: then the threads of the step gather a batch
+ * together. That is for data sets that are quick: their elements are made of memory at
+ * hand, without foreign code and without waiting. The order of elements is the data
+ * set's, whoever makes them.
+ *
  * It ends with the data set (a run that asks for more fails with OUT_OF_RANGE), with
  * an error (the run that needs the element fails with its text), or when the queue
  * is closed. Nothing is shared with the thread but the queue, which does its own
@@ -22,27 +29,53 @@ struct ipu_feeder {
     ipu_infeed *queue;
     const ipu_type *types;
     ipu_service *service; /* the owner's */
+    bool lends;
 };
 
-static ipu_status
+/* Fills the slot, and publishes or ends. */
+static void
+make(void *state, ipu_pool *pool, void *const *slot)
+{
+    ipu_feeder *feeder = state;
+    bool end = false;
+    uint64_t begin_ns = ipu_event_begin(IPU_EVENT_FILL);
+    feeder->ctx.pool = pool;
+    ipu_status status =
+        ipu__iterator_fill(&feeder->ctx, feeder->iterator, feeder->types, slot, &end);
+    feeder->ctx.pool = NULL;
+    if (begin_ns != 0) {
+        ipu_event_note(IPU_EVENT_FILL, 0, begin_ns, ipu_now_ns(), 0, 0);
+    }
+    if (ipu_service_is_left_behind()) {
+        return;
+    }
+    if (status == IPU_OK && !end) {
+        ipu_infeed_publish(feeder->queue);
+    } else {
+        ipu_infeed_end(feeder->queue, status, feeder->ctx.message);
+    }
+}
+
+/* Until the queue has ended or is closed. */
+static void
 feed(ipu_feeder *feeder)
 {
-    for (;;) {
-        void *const *slot;
-        bool end;
+    const ipu_infeed_maker maker = {make, feeder};
+    void *const *slot;
+    ipu_ctx own; /* the feeder's is in use while the device makes an element */
+    ipu_ctx_init(&own, feeder->ctx.allocator);
+    for (uint64_t made = 0; !ipu_service_is_left_behind(); made++) {
         uint64_t begin_ns = ipu_event_begin(IPU_EVENT_ROOM);
-        IPU_TRY(ipu_infeed_acquire(&feeder->ctx, feeder->queue, &slot));
-        uint64_t room_ns = ipu_event_begin(IPU_EVENT_FILL);
-        IPU_TRY(ipu__iterator_fill(&feeder->ctx, feeder->iterator, feeder->types, slot,
-                                   &end));
-        ipu_event_note(IPU_EVENT_ROOM, 0, begin_ns, room_ns, 0, 0);
-        if (room_ns != 0) {
-            ipu_event_note(IPU_EVENT_FILL, 0, room_ns, ipu_now_ns(), 0, 0);
+        if (ipu_infeed_acquire(&own, feeder->queue, &slot) != IPU_OK) {
+            return;
         }
-        if (end) {
-            return IPU_OK;
+        if (begin_ns != 0) {
+            ipu_event_note(IPU_EVENT_ROOM, 0, begin_ns, ipu_now_ns(), 0, 0);
         }
-        ipu_infeed_publish(feeder->queue);
+        make(feeder, NULL, slot);
+        if (made == 0 && feeder->lends) {
+            ipu_infeed_lend(feeder->queue, &maker);
+        }
     }
 }
 
@@ -52,9 +85,12 @@ run_feeder(void *state)
     ipu_feeder *feeder = state;
     ipu_event_name_thread(IPU_ROLE_FEEDER, 0);
     feeder->ctx.cancel = ipu_service_cancel();
-    ipu_status status = feed(feeder);
+    feed(feeder);
     if (!ipu_service_is_left_behind()) {
-        ipu_infeed_end(feeder->queue, status, feeder->ctx.message);
+        ipu_infeed_withdraw(feeder->queue);
+        if (!ipu_infeed_has_ended(feeder->queue)) {
+            ipu_infeed_end(feeder->queue, IPU_STATUS_CANCELLED, "the infeed is closed");
+        }
     }
     ipu_iterator_free(
         feeder->iterator); /* here, where waiting for its threads is right */
@@ -102,7 +138,7 @@ check_types(ipu_ctx *ctx, const ipu_dataset *dataset, const ipu_type *types,
 
 ipu_status
 ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
-                 ipu_feeder **out)
+                 bool shares_cores, ipu_feeder **out)
 {
     const ipu_type *types;
     uint32_t count = ipu_infeed_types(queue, &types);
@@ -116,6 +152,7 @@ ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
     ipu_ctx_init(&feeder->ctx, ctx->allocator);
     feeder->queue = queue;
     feeder->types = types;
+    feeder->lends = shares_cores && dataset->is_quick;
     ipu_status status = ipu_iterator_create(ctx, dataset, &feeder->iterator);
     if (status == IPU_OK) {
         ipu_infeed_reopen(queue);

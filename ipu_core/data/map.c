@@ -178,6 +178,7 @@ run_program(ipu_ctx *ctx, map_iterator *it, const void *const *parts,
     ipu_executor *executor = it->executors.items[it->last].executor;
     ipu_executor_set_random(executor, it->seed, it->made * STEPS_PER_ELEMENT);
     const int32_t *cancel = ctx->cancel == NULL ? NULL : &ctx->cancel->flag;
+    IPU_TRY(ipu_executor_set_pool(ctx, executor, ctx->pool));
     return ipu_executor_run(ctx, executor, parts, results, cancel, NULL);
 }
 
@@ -338,6 +339,7 @@ map_destroy(ipu_ctx *ctx, ipu_dataset *dataset)
 }
 
 static const ipu__dataset_ops map_ops = {.name = "map",
+                                         .pace = IPU__PACE_INPUTS,
                                          .bytes = sizeof(map_dataset),
                                          .open = map_open,
                                          .destroy = map_destroy};

@@ -102,8 +102,10 @@ concatenate_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     return IPU_OK;
 }
 
-static const ipu__dataset_ops concatenate_ops = {
-    .name = "concatenate", .bytes = sizeof(ipu_dataset), .open = concatenate_open};
+static const ipu__dataset_ops concatenate_ops = {.name = "concatenate",
+                                                 .pace = IPU__PACE_INPUTS,
+                                                 .bytes = sizeof(ipu_dataset),
+                                                 .open = concatenate_open};
 
 const ipu__dataset_ops *
 ipu__concatenate_ops(void)
@@ -228,8 +230,10 @@ shard_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     return IPU_OK;
 }
 
-static const ipu__dataset_ops shard_ops = {
-    .name = "shard", .bytes = sizeof(shard_dataset), .open = shard_open};
+static const ipu__dataset_ops shard_ops = {.name = "shard",
+                                           .pace = IPU__PACE_INPUTS,
+                                           .bytes = sizeof(shard_dataset),
+                                           .open = shard_open};
 
 ipu_status
 ipu_dataset_shard(ipu_ctx *ctx, ipu_dataset *input, int64_t count, int64_t index,
@@ -432,8 +436,10 @@ counting_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     return ipu__iterator_over(ctx, &counting_iterator_ops, dataset, pass, out);
 }
 
-static const ipu__dataset_ops counting_ops = {
-    .name = "assert_cardinality", .bytes = sizeof(ipu_dataset), .open = counting_open};
+static const ipu__dataset_ops counting_ops = {.name = "assert_cardinality",
+                                              .pace = IPU__PACE_INPUTS,
+                                              .bytes = sizeof(ipu_dataset),
+                                              .open = counting_open};
 
 ipu_status
 ipu_dataset_assert_cardinality(ipu_ctx *ctx, ipu_dataset *input, int64_t cardinality,

@@ -189,8 +189,10 @@ shuffle_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     return IPU_OK;
 }
 
-static const ipu__dataset_ops shuffle_ops = {
-    .name = "shuffle", .bytes = sizeof(shuffle_dataset), .open = shuffle_open};
+static const ipu__dataset_ops shuffle_ops = {.name = "shuffle",
+                                             .pace = IPU__PACE_STABLE,
+                                             .bytes = sizeof(shuffle_dataset),
+                                             .open = shuffle_open};
 
 ipu_status
 ipu_dataset_shuffle(ipu_ctx *ctx, ipu_dataset *input, int64_t buffer_size,

@@ -91,10 +91,12 @@ held_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterato
 }
 
 static const ipu__dataset_ops slices_ops = {.name = "from_tensor_slices",
+                                            .pace = IPU__PACE_INPUTS,
                                             .bytes = sizeof(held_dataset),
                                             .open = held_open,
                                             .destroy = held_destroy};
 static const ipu__dataset_ops tensors_ops = {.name = "from_tensors",
+                                             .pace = IPU__PACE_INPUTS,
                                              .bytes = sizeof(held_dataset),
                                              .open = held_open,
                                              .destroy = held_destroy};
@@ -214,8 +216,10 @@ range_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     return ipu__iterator_new(ctx, &range_iterator_ops, dataset, out);
 }
 
-static const ipu__dataset_ops range_ops = {
-    .name = "range", .bytes = sizeof(range_dataset), .open = range_open};
+static const ipu__dataset_ops range_ops = {.name = "range",
+                                           .pace = IPU__PACE_INPUTS,
+                                           .bytes = sizeof(range_dataset),
+                                           .open = range_open};
 
 ipu_status
 ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t step,

@@ -108,8 +108,10 @@ zip_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterator
     return IPU_OK;
 }
 
-static const ipu__dataset_ops zip_ops = {
-    .name = "zip", .bytes = sizeof(ipu_dataset), .open = zip_open};
+static const ipu__dataset_ops zip_ops = {.name = "zip",
+                                         .pace = IPU__PACE_INPUTS,
+                                         .bytes = sizeof(ipu_dataset),
+                                         .open = zip_open};
 
 static int64_t
 zip_cardinality(ipu_dataset *const *inputs, uint32_t count)
@@ -263,8 +265,10 @@ repeat_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
     return IPU_OK;
 }
 
-static const ipu__dataset_ops repeat_ops = {
-    .name = "repeat", .bytes = sizeof(count_dataset), .open = repeat_open};
+static const ipu__dataset_ops repeat_ops = {.name = "repeat",
+                                            .pace = IPU__PACE_INPUTS,
+                                            .bytes = sizeof(count_dataset),
+                                            .open = repeat_open};
 
 ipu_status
 ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset **out)
@@ -374,8 +378,10 @@ skip_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass, ipu_iterato
     return count_open(ctx, &skip_iterator_ops, dataset, pass, out);
 }
 
-static const ipu__dataset_ops take_ops = {
-    .name = "take", .bytes = sizeof(count_dataset), .open = take_open};
+static const ipu__dataset_ops take_ops = {.name = "take",
+                                          .pace = IPU__PACE_INPUTS,
+                                          .bytes = sizeof(count_dataset),
+                                          .open = take_open};
 static const ipu__dataset_ops skip_ops = {
     .name = "skip", .bytes = sizeof(count_dataset), .open = skip_open};
 

@@ -28,6 +28,11 @@
  * fills several slots for one wake-up. A device that has other things to do than to
  * sleep is told by a listener instead.
  *
+ * Lending. Who makes an element, the producer or the device, holds `is_taken` from then
+ * until it publishes or ends; so they never do at the same time, and each sees what the
+ * other has done. While a run is under way the producer of a queue that is lent sleeps.
+ * It reads ahead again when the run is over.
+ *
  * Memory comes from the allocator of the context that created the queue. */
 #define _GNU_SOURCE
 #include "run/queue.h"
@@ -70,6 +75,11 @@ struct ipu_infeed {
     atomic_bool device_sleeps;
     atomic_bool is_closed;
     atomic_bool is_ended; /* end_status and end_message are set before */
+    atomic_bool is_taken; /* the work of making an element */
+    atomic_bool is_lent;  /* `maker` is set before */
+    atomic_bool is_running;
+    atomic_bool is_withdrawing;
+    ipu_infeed_maker maker;
     ipu_status end_status;
     char end_message[MESSAGE_BYTES];
 
@@ -95,6 +105,9 @@ forget_threads(void *owner)
     atomic_store(&queue->producer_sleeps, false);
     atomic_store(&queue->device_sleeps, false);
     queue->listener = (ipu_listener){0};
+    atomic_store(&queue->is_lent, false);
+    atomic_store(&queue->is_running, false);
+    atomic_store(&queue->is_withdrawing, false);
     if (!atomic_load(&queue->is_ended)) {
         ipu_infeed_end(queue, IPU_STATUS_FAILED_PRECONDITION,
                        "the thread that feeds this infeed is not in this process: it "
@@ -234,35 +247,37 @@ buffers_of(const ipu_infeed *queue, uint32_t slot)
     return &queue->slots[(size_t)slot * queue->type_count];
 }
 
-/* --- producer -------------------------------------------------------------------- */
-
-/* The producer may go on: a slot is free, or there is no more use in filling one. */
-static bool
-has_room(const ipu_infeed *queue, uint64_t published)
+uint32_t
+ipu_infeed_ready(const ipu_infeed *queue)
 {
-    return published - atomic_load(&queue->taken) < queue->depth ||
-           atomic_load(&queue->is_closed);
+    uint64_t taken = atomic_load(&queue->taken); /* first: it never overtakes */
+    return (uint32_t)(atomic_load(&queue->published) - taken);
 }
 
-ipu_status
-ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot)
+/* --- producer -------------------------------------------------------------------- */
+
+static bool
+is_over(const ipu_infeed *queue)
 {
-    uint64_t published = atomic_load_explicit(&queue->published, memory_order_relaxed);
-    for (int turn = 0; turn < IPU__SPIN_TURNS && !has_room(queue, published); turn++) {
-        ipu__relax();
-    }
-    if (!has_room(queue, published)) {
-        ipu_lock_take(&queue->lock);
-        atomic_store(&queue->producer_sleeps, true);
-        while (!has_room(queue, published)) {
-            ipu_lock_wait(&queue->lock, &queue->to_producer);
-        }
-        atomic_store(&queue->producer_sleeps, false);
-        ipu_lock_drop(&queue->lock);
-    }
-    IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED, "the infeed is closed");
-    *slot = buffers_of(queue, queue->order[published % capacity_of(queue)]);
-    return IPU_OK;
+    return atomic_load(&queue->is_closed) || atomic_load(&queue->is_ended);
+}
+
+/* The producer may go on: a slot is free and is its to fill, or there is no more use in
+ * that. */
+static bool
+may_produce(const ipu_infeed *queue)
+{
+    bool has_room = ipu_infeed_ready(queue) < queue->depth;
+    bool is_others = atomic_load(&queue->is_taken) ||
+                     (atomic_load(&queue->is_lent) && atomic_load(&queue->is_running));
+    return (has_room && !is_others) || is_over(queue);
+}
+
+static bool
+take_work(ipu_infeed *queue)
+{
+    bool is_taken = false;
+    return atomic_compare_exchange_strong(&queue->is_taken, &is_taken, true);
 }
 
 static void
@@ -272,6 +287,56 @@ wake_producer(ipu_infeed *queue)
         ipu_lock_take(&queue->lock);
         pthread_cond_broadcast(&queue->to_producer);
         ipu_lock_drop(&queue->lock);
+    }
+}
+
+static void
+leave_work(ipu_infeed *queue)
+{
+    atomic_store(&queue->is_taken, false);
+    if (atomic_load(&queue->is_withdrawing)) {
+        wake_producer(queue);
+    }
+}
+
+static void *const *
+next_slot(const ipu_infeed *queue)
+{
+    uint64_t published = atomic_load(&queue->published);
+    return buffers_of(queue, queue->order[published % capacity_of(queue)]);
+}
+
+static void
+sleep_until(ipu_infeed *queue, bool (*may_go_on)(const ipu_infeed *queue))
+{
+    ipu_lock_take(&queue->lock);
+    atomic_store(&queue->producer_sleeps, true);
+    while (!may_go_on(queue)) {
+        ipu_lock_wait(&queue->lock, &queue->to_producer);
+    }
+    atomic_store(&queue->producer_sleeps, false);
+    ipu_lock_drop(&queue->lock);
+}
+
+ipu_status
+ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot)
+{
+    for (;;) {
+        for (int turn = 0; turn < IPU__SPIN_TURNS && !may_produce(queue); turn++) {
+            ipu__relax();
+        }
+        if (!may_produce(queue)) {
+            sleep_until(queue, may_produce);
+        }
+        IPU_FAIL_IF(ctx, is_over(queue), CANCELLED, "the infeed is closed");
+        if (take_work(queue)) {
+            /* the device may have filled the last slot in between */
+            if (ipu_infeed_ready(queue) < queue->depth) {
+                *slot = next_slot(queue);
+                return IPU_OK;
+            }
+            leave_work(queue);
+        }
     }
 }
 
@@ -299,7 +364,35 @@ void
 ipu_infeed_publish(ipu_infeed *queue)
 {
     atomic_fetch_add(&queue->published, 1);
+    leave_work(queue);
     wake_device(queue);
+}
+
+void
+ipu_infeed_lend(ipu_infeed *queue, const ipu_infeed_maker *maker)
+{
+    if (queue->most_replicas == 1) {
+        queue->maker = *maker;
+        atomic_store(&queue->is_lent, true);
+    }
+}
+
+static bool
+is_free(const ipu_infeed *queue)
+{
+    return !atomic_load(&queue->is_taken);
+}
+
+void
+ipu_infeed_withdraw(ipu_infeed *queue)
+{
+    atomic_store(&queue->is_withdrawing, true);
+    while (!take_work(queue)) {
+        sleep_until(queue, is_free);
+    }
+    atomic_store(&queue->is_lent, false);
+    atomic_store(&queue->is_withdrawing, false);
+    leave_work(queue);
 }
 
 void
@@ -312,7 +405,15 @@ ipu_infeed_end(ipu_infeed *queue, ipu_status status, const char *message)
         queue->end_message[MESSAGE_BYTES - 1] = '\0';
     }
     atomic_store(&queue->is_ended, true);
+    leave_work(queue);
+    wake_producer(queue);
     wake_device(queue);
+}
+
+bool
+ipu_infeed_has_ended(const ipu_infeed *queue)
+{
+    return atomic_load(&queue->is_ended);
 }
 
 void
@@ -339,6 +440,9 @@ ipu_infeed_reopen(ipu_infeed *queue)
     queue->replicas = 0;
     queue->dropped = 0;
     queue->skip = 0;
+    atomic_store(&queue->is_taken, false);
+    atomic_store(&queue->is_lent, false);
+    atomic_store(&queue->is_running, false);
     atomic_store(&queue->is_ended, false);
     atomic_store(&queue->is_closed, false);
     ipu_lock_drop(&queue->lock);
@@ -385,7 +489,7 @@ static void
 note_taken(ipu_infeed *queue, uint64_t published)
 {
     uint64_t taken = atomic_fetch_add(&queue->taken, 1) + 1;
-    if (published - taken <= queue->depth / 2) {
+    if (published - taken <= queue->depth / 2 && !atomic_load(&queue->is_lent)) {
         wake_producer(queue);
     }
 }
@@ -401,7 +505,14 @@ drop_skipped(ipu_infeed *queue)
     }
 }
 
-/* The replica may go on: its element is there, or will not come. */
+/* Whether the device may make an element. */
+static bool
+can_make(const ipu_infeed *queue)
+{
+    return atomic_load(&queue->is_lent) && !atomic_load(&queue->is_taken);
+}
+
+/* The replica may go on: its element is there, or will not come, or it can make it. */
 static bool
 has_element(ipu_infeed *queue, uint32_t replica)
 {
@@ -409,8 +520,7 @@ has_element(ipu_infeed *queue, uint32_t replica)
     drop_skipped(queue);
     uint64_t number = queue->next[replica];
     unlock_device(queue);
-    return atomic_load(&queue->is_closed) || atomic_load(&queue->is_ended) ||
-           atomic_load(&queue->published) > number;
+    return is_over(queue) || atomic_load(&queue->published) > number || can_make(queue);
 }
 
 bool
@@ -421,13 +531,6 @@ ipu_infeed_has_element(ipu_infeed *queue, uint32_t replica)
     }
     atomic_store(&queue->device_sleeps, true); /* whoever publishes now will tell */
     return has_element(queue, replica);
-}
-
-uint32_t
-ipu_infeed_ready(const ipu_infeed *queue)
-{
-    uint64_t taken = atomic_load(&queue->taken); /* first: it never overtakes */
-    return (uint32_t)(atomic_load(&queue->published) - taken);
 }
 
 bool
@@ -515,7 +618,9 @@ ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas, uint32_t ho
             queue->next[r] = r;
         }
     }
-    return allow_holds(ctx, queue, replicas * holds);
+    IPU_TRY(allow_holds(ctx, queue, replicas * holds));
+    atomic_store(&queue->is_running, true);
+    return IPU_OK;
 }
 
 void
@@ -540,6 +645,10 @@ ipu_infeed_finish(ipu_infeed *queue)
     if (end > queue->skip) { /* then all up to the old one had come */
         queue->dropped = published;
         queue->skip = end;
+    }
+    atomic_store(&queue->is_running, false);
+    if (atomic_load(&queue->is_lent)) {
+        wake_producer(queue);
     }
 }
 
@@ -573,6 +682,21 @@ ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replica,
     IPU_FAIL_IF(ctx, is_too_many, INTERNAL,
                 "a program holds more elements of an infeed than it said");
     return IPU_OK;
+}
+
+bool
+ipu_infeed_make(ipu_infeed *queue, ipu_pool *pool)
+{
+    if (!can_make(queue) || !take_work(queue)) {
+        return false;
+    }
+    if (is_over(queue) || !atomic_load(&queue->is_lent) ||
+        ipu_infeed_ready(queue) >= queue->depth) {
+        leave_work(queue);
+    } else {
+        queue->maker.make(queue->maker.state, pool, next_slot(queue));
+    }
+    return true;
 }
 
 void

@@ -7,7 +7,9 @@
  * at most `depth` elements are made that the device has not asked for. The device uses
  * a slot in place until it releases the element, and may hold several. Of a program
  * with R replicas replica r takes the elements r, r + R, r + 2 R, ..., in whatever
- * order the replicas come.
+ * order the replicas come. A producer may lend its work: while a program runs, the
+ * device then makes an element itself where it finds none, with the threads that wait
+ * for it anyway, and the producer sleeps.
  *
  * Outfeed: a bounded ring on the device side and growing storage on the host side. A
  * thread of the queue's own drains the ring into the storage whenever it is half full,
@@ -23,6 +25,7 @@
 
 #include "base/array.h"
 #include "base/shape.h"
+#include "base/thread.h"
 #include "program/program.h"
 
 typedef struct ipu_infeed ipu_infeed;
@@ -44,13 +47,28 @@ ipu_status ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_
 void ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue);
 uint32_t ipu_infeed_types(const ipu_infeed *queue, const ipu_type **out);
 
-/* Producer: waits for a free slot; *slot is an array of type_count buffers to fill.
- * CANCELLED once the queue is closed. */
+/* Producer: waits for a free slot; *slot is an array of type_count buffers to fill,
+ * until ipu_infeed_publish or ipu_infeed_end. CANCELLED once the queue is closed, or
+ * has ended. */
 ipu_status ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot);
 void ipu_infeed_publish(ipu_infeed *queue);
+
+typedef struct ipu_infeed_maker {
+    /* As the producer between acquire and publish: fills the slot, and publishes or
+     * ends. Never at the same time as the producer, nor twice. */
+    void (*make)(void *state, ipu_pool *pool, void *const *slot);
+    void *state;
+} ipu_infeed_maker;
+
+/* Producer: from here on the device may make elements, too. Does nothing where there
+ * can be several replicas. */
+void ipu_infeed_lend(ipu_infeed *queue, const ipu_infeed_maker *maker);
+/* Producer: waits until the device is not at it, and will not be again. */
+void ipu_infeed_withdraw(ipu_infeed *queue);
 /* Producer: no more elements; `status` IPU_OK is the end of the data set, anything else
  * with `message` is what the run that needs the element fails with. */
 void ipu_infeed_end(ipu_infeed *queue, ipu_status status, const char *message);
+bool ipu_infeed_has_ended(const ipu_infeed *queue);
 /* Any thread: wakes and ends everyone who waits. */
 void ipu_infeed_close(ipu_infeed *queue);
 /* Makes a closed or ended queue as good as new, empty and open, so that the programs
@@ -81,6 +99,9 @@ void ipu_infeed_finish(ipu_infeed *queue);
  * OUT_OF_RANGE at the end of the data. */
 ipu_status ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replica,
                            ipu_infeed_element *out);
+/* Device: makes an element where that is lent and nobody is at it; whether it is worth
+ * the while to try to take again. */
+bool ipu_infeed_make(ipu_infeed *queue, ipu_pool *pool);
 /* Device: gives an element back, in any order; does nothing where none is held. */
 void ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element);
 /* Device: whether ipu_infeed_take will not ask it to wait. If not, the listener hears

@@ -317,6 +317,9 @@ run_dequeue(ipu__stream *stream, const ipu_instruction *instruction, bool *done)
     ipu_infeed_element *element = element_of(stream, instruction);
     ipu_infeed_release(queue, element);
     IPU_TRY(ipu_infeed_take(stream->ctx, queue, stream->replica->number, element));
+    if (element->tensors == NULL && ipu_infeed_make(queue, stream->call.pool)) {
+        IPU_TRY(ipu_infeed_take(stream->ctx, queue, stream->replica->number, element));
+    }
     *done = element->tensors != NULL;
     if (!*done) {
         return IPU_OK;
@@ -547,19 +550,21 @@ is_worth_noting(ipu_instruction_kind kind)
 /* What the thread does from here on belongs to this instruction; 0 where nothing of it
  * is noted. */
 static uint64_t
-note_begin(const ipu__stream *stream, size_t at)
+note_begin(const ipu__stream *stream, size_t at, uint64_t *around)
 {
     if (!is_worth_noting(stream->code->instructions.items[at].kind)) {
         return 0;
     }
+    *around = ipu_event_subject(); /* an element that a program makes is in a dequeue */
     ipu_event_set_subject(subject_of(stream, at));
     return ipu_now_ns();
 }
 
 static void
-note_end(const ipu__stream *stream, size_t at, uint64_t begin_ns, bool is_done)
+note_end(const ipu__stream *stream, size_t at, uint64_t around, uint64_t begin_ns,
+         bool is_done)
 {
-    ipu_event_set_subject(0);
+    ipu_event_set_subject(around);
     const ipu_instruction *instruction = &stream->code->instructions.items[at];
     uint32_t ready = 0;
     if (instruction->kind == IPU_INSTRUCTION_DEQUEUE) {
@@ -589,6 +594,7 @@ ipu__stream_run(ipu__stream *stream)
     const uint8_t *writes = stream->writes_variable;
     const bool is_recorded = stream->executor->is_recorded;
     uint64_t begin_ns = 0; /* of an instruction that is noted */
+    uint64_t around = 0;   /* what the thread was at before */
     ipu__progress progress;
     size_t at = stream->at;
     for (;;) {
@@ -597,7 +603,7 @@ ipu__stream_run(ipu__stream *stream)
         size_t next = at + 1;
         bool done = true;
         if (is_recorded) {
-            begin_ns = note_begin(stream, at);
+            begin_ns = note_begin(stream, at, &around);
         }
         switch (instruction->kind) {
         case IPU_INSTRUCTION_KERNEL:
@@ -713,7 +719,7 @@ ipu__stream_run(ipu__stream *stream)
                              "an instruction without a kind"));
         }
         if (begin_ns != 0) {
-            note_end(stream, at, begin_ns, done);
+            note_end(stream, at, around, begin_ns, done);
         }
         if (!done) {
             progress = IPU__WOULD_BLOCK;

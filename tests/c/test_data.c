@@ -591,7 +591,7 @@ test_feeder(void)
     THEN(dataset, ipu_dataset_batch(&ctx, dataset, 2, true, &made_));
     THEN(dataset, ipu_dataset_prefetch(&ctx, dataset, 2, &made_));
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 1, 1, &queue));
-    CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
+    CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, false, &feeder));
     for (int64_t i = 0; i < 2; i++) {
         CHECK_OK(&ctx, take_next(queue, &element));
         CHECK(((const int64_t *)element.tensors[0])[0] == 2 * i);
@@ -605,7 +605,7 @@ test_feeder(void)
     /* an endless data set and a queue nobody reads: stop does not hang */
     THEN(dataset, ipu_dataset_repeat(&ctx, dataset, -1, &made_));
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 2, 1, &queue));
-    CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
+    CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, false, &feeder));
     ipu_feeder_stop(feeder, NULL);
     ipu_infeed_free(&ctx, queue);
 
@@ -615,7 +615,7 @@ test_feeder(void)
     dataset = range_of(3);
     THEN(dataset, ipu_dataset_batch(&ctx, dataset, 2, false, &made_));
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &two, 1, 2, 1, &queue));
-    CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, &feeder));
+    CHECK_OK(&ctx, ipu_feeder_start(&ctx, dataset, queue, false, &feeder));
     CHECK_OK(&ctx, take_next(queue, &element));
     CHECK(take_next(queue, &element) == IPU_STATUS_INVALID_ARGUMENT);
     CHECK(strstr(ctx.message, "drop_remainder=True") != NULL);
@@ -625,7 +625,7 @@ test_feeder(void)
 
     const ipu_type wrong = type_of(IPU_DTYPE_INT32, 1, 2, 0);
     CHECK_OK(&ctx, ipu_infeed_create(&ctx, &wrong, 1, 2, 1, &queue));
-    CHECK(ipu_feeder_start(&ctx, dataset, queue, &feeder) ==
+    CHECK(ipu_feeder_start(&ctx, dataset, queue, false, &feeder) ==
           IPU_STATUS_INVALID_ARGUMENT);
     ipu_ctx_clear(&ctx);
     ipu_infeed_free(&ctx, queue);
