@@ -238,6 +238,7 @@ class Generator(ControlWriter):
                 f"{name}.assign(0.5 * {name})",
                 f"{name}.assign_add(tf.ones_like({name}))",
                 f"{name}.assign_sub({name} * {name})",
+                f"{name}.assign(tf.sqrt(tf.abs({name}) + 1.0) - 0.5 * {name})",
             ]
         )
         return [Statement("state_write", [change], {})]
