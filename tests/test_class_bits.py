@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Element-wise ops give the same bits on every class of processor, for every dtype, in
-the body of a loop and in its tail; and in place, and where an operand is broadcast."""
+"""Element-wise and random ops give the same bits on every class of processor, for all
+dtypes, in the body of a loop and in its tail; in place, and with broadcast operands."""
 
 from __future__ import annotations
 
@@ -167,6 +167,42 @@ def test_in_place(dtype: str) -> None:
     for _ in range(3):
         value = all_the_same(plain, [value], "one by one")[0]
     same_bits(got, [value], "in place and not")
+
+
+DRAWN = ("random_uniform", "random_normal", "truncated_normal")
+
+
+def random_graph(op: str, dtype: str, count: int) -> tuple[str, list[Array]]:
+    graph = Graph(host=True)
+    kind = (dtype, (count,))
+    attrs = f"dtype={dtype}, shape=[{count}], ordinal=3"
+    if op == "random_integer":
+        ends = [graph.param((dtype, ())) for _ in range(2)]
+        drawn = graph.node(op, ends, f"shape=[{count}], ordinal=3", [kind])
+        return graph.finish(drawn), [np.array(n, dtype) for n in (3, 101)]
+    if op == "dropout":
+        x = graph.param(kind)
+        attrs = "rate=0.3, ordinal=3"
+        drawn = graph.node(op, [x], attrs, [kind, ("bool", (count,))])
+        return graph.finish(drawn), [values(dtype, count, 5)]
+    return graph.finish(graph.node(op, [], attrs, [kind])), []
+
+
+@pytest.mark.parametrize("count", [1, 3, 30, 513, 70_001])
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        *((op, dtype) for op in (*DRAWN, "dropout") for dtype in FLOATS),
+        *(("random_integer", dtype) for dtype in INTS),
+    ],
+)
+def test_random_numbers(op: str, dtype: str, count: int) -> None:
+    """Equal on all classes, and to the reference kernels: normal numbers, too, since
+    they are rounded to float32 or float16."""
+    text, inputs = random_graph(op, dtype, count)
+    got = all_the_same(text, inputs, op)
+    reference = _core.graph_compile(text, reference=True).run(inputs)
+    same_bits(got, [np.asarray(t.numpy()) for t in reference], "reference kernel")
 
 
 def test_every_element_wise_op_is_here() -> None:

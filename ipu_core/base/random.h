@@ -20,4 +20,59 @@ typedef struct ipu_random_key {
  */
 void ipu_random_block(const ipu_random_key *key, uint64_t block, uint32_t out[4]);
 
+/* --- for loops over blocks, which a compiler turns into vectors ------------------- */
+
+/* What the blocks of a key have in common. The seed is Philox's key; what must differ
+ * is mixed into the counter: the block, the turn where blocks past 2^32 would be, op
+ * and step. Replicas, and steps past 2^32, change the key. */
+typedef struct ipu_random_start {
+    uint32_t key[2];
+    uint32_t counter[3]; /* the words behind the first, which is the block */
+} ipu_random_start;
+
+static inline ipu_random_start
+ipu_random_start_of(const ipu_random_key *key)
+{
+    uint32_t high = (uint32_t)(key->seed >> 32) ^ (uint32_t)(key->step >> 32);
+    return (ipu_random_start){
+        {(uint32_t)key->seed, high ^ (key->replica * 0x85EBCA6BU)},
+        {key->turn, key->op, (uint32_t)key->step}};
+}
+
+typedef struct ipu_random_words {
+    uint32_t at[4];
+} ipu_random_words;
+
+/* Two 32x32 -> 64 multiplications; constants of the paper. */
+static inline __attribute__((always_inline)) ipu_random_words
+ipu_random_round(ipu_random_words c, uint32_t k0, uint32_t k1)
+{
+    uint64_t p0 = (uint64_t)0xD2511F53U * c.at[0];
+    uint64_t p1 = (uint64_t)0xCD9E8D57U * c.at[2];
+    return (ipu_random_words){{(uint32_t)(p1 >> 32) ^ c.at[1] ^ k0, (uint32_t)p1,
+                               (uint32_t)(p0 >> 32) ^ c.at[3] ^ k1, (uint32_t)p0}};
+}
+
+/* Two rounds, of which `n` went before. */
+static inline __attribute__((always_inline)) ipu_random_words
+ipu_random_two_rounds(ipu_random_words c, const ipu_random_start *start, uint32_t n)
+{
+    uint32_t k0 = start->key[0] + n * 0x9E3779B9U;
+    uint32_t k1 = start->key[1] + n * 0xBB67AE85U;
+    c = ipu_random_round(c, k0, k1);
+    return ipu_random_round(c, k0 + 0x9E3779B9U, k1 + 0xBB67AE85U);
+}
+
+static inline __attribute__((always_inline)) ipu_random_words
+ipu_random_block_of(const ipu_random_start *start, uint64_t block)
+{
+    ipu_random_words c = {{(uint32_t)block, (uint32_t)(block >> 32) ^ start->counter[0],
+                           start->counter[1], start->counter[2]}};
+    c = ipu_random_two_rounds(c, start, 0);
+    c = ipu_random_two_rounds(c, start, 2);
+    c = ipu_random_two_rounds(c, start, 4);
+    c = ipu_random_two_rounds(c, start, 6);
+    return ipu_random_two_rounds(c, start, 8);
+}
+
 #endif

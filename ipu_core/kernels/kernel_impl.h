@@ -212,6 +212,10 @@ typedef struct ipu__random_source {
 ipu__random_source ipu__random_source_of(const ipu_kernel_spec *spec);
 ipu_random_key ipu__random_key(const ipu_kernel_call *call,
                                const ipu__random_source *source);
+/* What random_integer draws from: [least, least + span), as two's complement bits. Fails
+ * where there is nothing in it. */
+ipu_status ipu__random_range(const ipu_kernel_call *call, uint64_t *least,
+                             uint64_t *span);
 /* 24 bits: exact in float32, in [0, 1). */
 static inline float
 ipu__uniform_f32(uint32_t word)

@@ -1,95 +1,194 @@
 /* SPDX-License-Identifier: MIT
  *
- * float32 uniform numbers and dropout, equal to the reference kernels to the bit: the
- * words are the same, conversion is exact, and the comparison with the rate is done on
- * 24-bit integers. Normal numbers use the reference's double arithmetic, which serves
- * initialisers. Tasks are runs of elements that start at a block of four words. */
+ * Random numbers and dropout: words for a run of elements, then what they mean, in
+ * loops for each class of processor (random_loops.h). Words, uniform numbers, integers
+ * and dropout are equal to the reference kernels to the bit. Normal numbers are
+ * computed in double as there, by functions of our own that are the same everywhere;
+ * rounded to float32 or float16 they are the reference's but for one in many millions.
+ * In float64, where they would not be, the reference kernels serve. Tasks are runs of
+ * elements that start at a block of four words; they depend on the shape alone. */
 #include <math.h>
 
-#include "kernels/kernel_impl.h"
+#include "kernels/random_impl.h"
 
-enum { TASK_ELEMENTS = 8192 };
+enum {
+    TASK_ELEMENTS = 8192, /* of light work; heavier tasks are smaller */
+    HEAVY_TASK_ELEMENTS = 2048,
+    RUN = 512 /* elements whose words lie on the stack */
+};
+
+struct random_plan;
+typedef struct random_job {
+    const ipu_kernel_call *call;
+    const struct random_plan *plan;
+    ipu_random_key key;
+    uint64_t least; /* of integers */
+    uint64_t span;
+} random_job;
+
+/* Elements [at, at + n), n <= RUN; `words` are theirs. */
+typedef void run_fn(const random_job *job, const uint32_t *words, int64_t at,
+                    int64_t n);
 
 /* Prepared. */
 typedef struct random_plan {
     ipu__random_source source;
+    const ipu__random_form *form;
+    run_fn *run;
+    ipu_cpu_class cpu;
+    ipu_dtype dtype;
     int64_t elements;
+    int64_t task_elements;
+    int64_t words_each;
     uint32_t threshold; /* 24 bits; elements below are dropped */
     float scale;
 } random_plan;
 
-typedef struct random_job {
-    const ipu_kernel_call *call;
-    const random_plan *plan;
-    ipu_random_key key;
-} random_job;
+static const ipu__random_form *
+form_of(ipu_cpu_class cpu)
+{
+#if defined(__x86_64__)
+    if (cpu >= IPU_CPU_AVX2) {
+        return cpu >= IPU_CPU_AVX512 ? &ipu__random_avx512 : &ipu__random_avx2;
+    }
+#else
+    (void)cpu;
+#endif
+    return &ipu__random_generic;
+}
+
+static char *
+output_at(const random_job *job, int64_t at)
+{
+    return ipu__at_mutable(job->call->outputs[0],
+                           at * (int64_t)ipu_dtype_bytes(job->plan->dtype));
+}
 
 static void
-uniform_task(void *state, int32_t task, int32_t worker)
+run_uniform(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
 {
-    const random_job *job = state;
-    float *out = job->call->outputs[0];
-    int64_t begin = (int64_t)task * TASK_ELEMENTS;
-    int64_t end = ipu__min(begin + TASK_ELEMENTS, job->plan->elements);
-    uint32_t words[4];
-    (void)worker;
-    for (int64_t i = begin; i < end; i += 4) {
-        ipu_random_block(&job->key, (uint64_t)i / 4, words);
-        for (int64_t lane = 0; lane < ipu__min(4, end - i); lane++) {
-            out[i + lane] = ipu__uniform_f32(words[lane]);
-        }
+    const random_plan *plan = job->plan;
+    void *out = output_at(job, at);
+    float narrow[RUN];
+    if (plan->dtype == IPU_DTYPE_FLOAT32) {
+        plan->form->uniform(out, words, n);
+    } else if (plan->dtype == IPU_DTYPE_FLOAT64) {
+        plan->form->uniform_wide(out, words, n);
+    } else {
+        plan->form->uniform_narrow(narrow, words, n);
+        ipu__floats_to_halves(out, narrow, n, plan->cpu);
+    }
+}
+
+/* Doubles to where they go: float32 or float16. */
+static void
+store(const random_job *job, const double *values, int64_t at, int64_t n)
+{
+    const random_plan *plan = job->plan;
+    float odd[RUN];
+    if (plan->dtype == IPU_DTYPE_FLOAT32) {
+        plan->form->to_floats((float *)(void *)output_at(job, at), values, n);
+    } else {
+        plan->form->to_odd_floats(odd, values, n);
+        ipu__floats_to_halves((uint16_t *)(void *)output_at(job, at), odd, n,
+                              plan->cpu);
     }
 }
 
 static void
-dropout_task(void *state, int32_t task, int32_t worker)
+run_normal(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
+{
+    double values[RUN];
+    job->plan->form->normal(values, words, n + (n & 1));
+    store(job, values, at, n);
+}
+
+static void
+run_truncated(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
+{
+    double values[RUN];
+    job->plan->form->truncated(values, words, n);
+    store(job, values, at, n);
+}
+
+static void
+run_integers(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
+{
+    job->plan->form->integers((uint32_t *)(void *)output_at(job, at), words,
+                              (uint32_t)job->least, job->span, n);
+}
+
+static void
+run_dropout(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
+{
+    const random_plan *plan = job->plan;
+    const float *x = job->call->inputs[0];
+    uint8_t *mask = job->call->outputs[1];
+    plan->form->dropout((float *)(void *)output_at(job, at), mask + at, x + at, words,
+                        plan->threshold, plan->scale, n);
+}
+
+static void
+task(void *state, int32_t number, int32_t worker)
 {
     const random_job *job = state;
-    const float *x = job->call->inputs[0];
-    float *y = job->call->outputs[0];
-    uint8_t *mask = job->call->outputs[1];
-    int64_t begin = (int64_t)task * TASK_ELEMENTS;
-    int64_t end = ipu__min(begin + TASK_ELEMENTS, job->plan->elements);
-    uint32_t words[4];
+    const random_plan *plan = job->plan;
+    int64_t begin = (int64_t)number * plan->task_elements;
+    int64_t end = ipu__min(begin + plan->task_elements, plan->elements);
+    int64_t step = RUN / plan->words_each;
+    _Alignas(64) uint32_t words[RUN];
     (void)worker;
-    for (int64_t i = begin; i < end; i += 4) {
-        ipu_random_block(&job->key, (uint64_t)i / 4, words);
-        for (int64_t lane = 0; lane < ipu__min(4, end - i); lane++) {
-            bool keep = words[lane] >> 8 >= job->plan->threshold;
-            y[i + lane] = keep ? x[i + lane] * job->plan->scale : 0.0f;
-            mask[i + lane] = keep;
-        }
+    for (int64_t at = begin; at < end; at += step) {
+        int64_t n = ipu__min(step, end - at);
+        plan->form->words(words, &job->key, (uint64_t)(at * plan->words_each / 4),
+                          ipu__ceil_div(n * plan->words_each, 4));
+        plan->run(job, words, at, n);
     }
 }
 
 static ipu_status
-run_tasks(const ipu_kernel_call *call, ipu_task_fn *task)
+run_tasks(const random_job *job)
 {
-    const random_plan *plan = call->spec->prepared;
-    random_job job = {call, plan, ipu__random_key(call, &plan->source)};
-    ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->elements, TASK_ELEMENTS),
-                 task, &job);
+    const random_plan *plan = job->plan;
+    int64_t tasks = ipu__ceil_div(plan->elements, plan->task_elements);
+    random_job own = *job;
+    ipu_pool_run(job->call->pool, (int32_t)tasks, task, &own);
     return IPU_OK;
 }
 
 static ipu_status
-run_uniform(const ipu_kernel_call *call)
+run_random(const ipu_kernel_call *call)
 {
-    return run_tasks(call, uniform_task);
+    const random_plan *plan = call->spec->prepared;
+    random_job job = {call, plan, ipu__random_key(call, &plan->source), 0, 0};
+    return run_tasks(&job);
 }
 
 static ipu_status
-run_dropout(const ipu_kernel_call *call)
+run_random_integer(const ipu_kernel_call *call)
 {
-    return run_tasks(call, dropout_task);
+    const random_plan *plan = call->spec->prepared;
+    random_job job = {call, plan, ipu__random_key(call, &plan->source), 0, 0};
+    IPU_TRY(ipu__random_range(call, &job.least, &job.span));
+    return run_tasks(&job);
 }
 
 static ipu_status
-prepare(const ipu__preparation *p, random_plan **out)
+choose(const ipu__preparation *p, run_fn *run, const char *name, random_plan **out)
 {
-    IPU_TRY(ipu__prepared(p, sizeof **out, out));
-    (*out)->source = ipu__random_source_of(p->spec);
-    (*out)->elements = ipu_shape_elements(&p->spec->outputs[0].shape);
+    random_plan *plan;
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    plan->source = ipu__random_source_of(p->spec);
+    plan->form = form_of(p->cpu);
+    plan->run = run;
+    plan->cpu = p->cpu;
+    plan->dtype = p->spec->outputs[0].dtype;
+    plan->elements = ipu_shape_elements(&p->spec->outputs[0].shape);
+    plan->task_elements = TASK_ELEMENTS;
+    plan->words_each = 1;
+    p->spec->run = run_random;
+    p->spec->kernel_name = name;
+    *out = plan;
     return IPU_OK;
 }
 
@@ -97,10 +196,43 @@ ipu_status
 ipu_choose_random_uniform(const ipu__preparation *p)
 {
     random_plan *plan;
-    if (p->spec->outputs[0].dtype == IPU_DTYPE_FLOAT32) {
-        IPU_TRY(prepare(p, &plan));
-        p->spec->run = run_uniform;
-        p->spec->kernel_name = "uniform_f32";
+    IPU_TRY(choose(p, run_uniform, "uniform", &plan));
+    plan->words_each = plan->dtype == IPU_DTYPE_FLOAT64 ? 2 : 1;
+    return IPU_OK;
+}
+
+static ipu_status
+choose_normal(const ipu__preparation *p, run_fn *run, const char *name)
+{
+    random_plan *plan;
+    if (p->spec->outputs[0].dtype != IPU_DTYPE_FLOAT64) {
+        IPU_TRY(choose(p, run, name, &plan));
+        plan->task_elements = HEAVY_TASK_ELEMENTS;
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_choose_random_normal(const ipu__preparation *p)
+{
+    return choose_normal(p, run_normal, "normal");
+}
+
+ipu_status
+ipu_choose_truncated_normal(const ipu__preparation *p)
+{
+    return choose_normal(p, run_truncated, "truncated_normal");
+}
+
+/* Of 32 bits; the reference kernel serves the others. */
+ipu_status
+ipu_choose_random_integer(const ipu__preparation *p)
+{
+    ipu_dtype dtype = p->spec->outputs[0].dtype;
+    random_plan *plan;
+    if (dtype == IPU_DTYPE_INT32 || dtype == IPU_DTYPE_UINT32) {
+        IPU_TRY(choose(p, run_integers, "integers", &plan));
+        p->spec->run = run_random_integer;
     }
     return IPU_OK;
 }
@@ -113,24 +245,10 @@ ipu_choose_dropout(const ipu__preparation *p)
     if (p->spec->inputs[0].dtype != IPU_DTYPE_FLOAT32) {
         return IPU_OK;
     }
-    IPU_TRY(prepare(p, &plan));
+    IPU_TRY(choose(p, run_dropout, "dropout", &plan));
     if (rate > 0.0) {
         plan->threshold = rate < 1.0 ? (uint32_t)ceil(rate * 0x1p24) : UINT32_MAX;
     }
     plan->scale = rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0f;
-    p->spec->run = run_dropout;
-    p->spec->kernel_name = "dropout_f32";
     return IPU_OK;
 }
-
-/* The reference kernels serve. */
-#define CHOOSE(text) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        (void)p; \
-        return IPU_OK; \
-    }
-CHOOSE(random_normal)
-CHOOSE(truncated_normal)
-CHOOSE(random_integer)
-#undef CHOOSE

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "kernels/kernel_impl.h"
+#include "kernels/wide_math.h"
 
 /* The finaliser of MurmurHash3: neighbouring ordinals get unrelated streams. */
 static uint64_t
@@ -88,53 +89,20 @@ normal(const uint32_t words[4], int32_t lane)
 }
 
 static double
-ratio(const double numerator[8], const double denominator[8], double r)
-{
-    double p = numerator[7];
-    double q = denominator[7];
-    for (int32_t i = 6; i >= 0; i--) {
-        p = p * r + numerator[i];
-        q = q * r + denominator[i];
-    }
-    return p / q;
-}
-
-/* The quantile of the normal distribution; |p - 0.5| <= 0.48, which is all that two
- * standard deviations need: AS241's central and its first outer range. */
-static double
 quantile(double p)
 {
-    static const double a[8] = {
-        3.3871328727963666080e0, 1.3314166789178437745e+2, 1.9715909503065514427e+3,
-        1.3731693765509461125e+4, 4.5921953931549871457e+4, 6.7265770927008700853e+4,
-        3.3430575583588128105e+4, 2.5090809287301226727e+3};
-    static const double b[8] = {
-        1.0, 4.2313330701600911252e+1, 6.8718700749205790830e+2,
-        5.3941960214247511077e+3, 2.1213794301586595867e+4, 3.9307895800092710610e+4,
-        2.8729085735721942674e+4, 5.2264952788528545610e+3};
-    static const double c[8] = {
-        1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0,
-        3.64784832476320460504e0, 1.27045825245236838258e0, 2.41780725177450611770e-1,
-        2.27238449892691845833e-2, 7.74545014278341407640e-4};
-    static const double d[8] = {
-        1.0, 2.05319162663775882187e0, 1.67638483018380384940e0,
-        6.89767334985100004550e-1, 1.48103976427480074590e-1, 1.51986665636164571966e-2,
-        5.47593808499534494600e-4, 1.05075007164441684324e-9};
     double q = p - 0.5;
     if (fabs(q) <= 0.425) {
-        return q * ratio(a, b, 0.180625 - q * q);
+        return ipu__quantile_center(q);
     }
-    double r = sqrt(-log(q < 0.0 ? p : 1.0 - p));
-    double value = ratio(c, d, r - 1.6);
+    double value = ipu__quantile_outer(sqrt(-log(q < 0.0 ? p : 1.0 - p)) - 1.6);
     return q < 0.0 ? -value : value;
 }
 
 static double
 truncated(uint32_t word)
 {
-    const double below = 0.022750131948179207200; /* of the distribution at -2 */
-    double u = ((double)word + 0.5) * 0x1p-32;
-    return quantile(below + u * (1.0 - 2.0 * below));
+    return quantile(ipu__within_two_sigma(word));
 }
 
 static ipu_status
@@ -143,8 +111,8 @@ fill(const ipu_kernel_call *call)
     const ipu_type *type = &call->spec->outputs[0];
     ipu_random_key key = key_of(call);
     int64_t elements = ipu_shape_elements(&type->shape);
-    bool wide = call->spec->op == IPU_OP_ID_RANDOM_UNIFORM
-                && type->dtype == IPU_DTYPE_FLOAT64;
+    bool wide =
+        call->spec->op == IPU_OP_ID_RANDOM_UNIFORM && type->dtype == IPU_DTYPE_FLOAT64;
     int64_t per_block = wide ? 2 : 4;
     uint32_t words[4] = {0};
     for (int64_t i = 0; i < elements; i++) {
@@ -187,8 +155,8 @@ ipu_reference_truncated_normal(const ipu_kernel_call *call)
     return fill(call);
 }
 
-/* floor(word * span / 2^32), or with two words / 2^64: evenly spread for spans far below
- * that, by one multiplication. */
+/* floor(word * span / 2^32), or with two words / 2^64: evenly spread for spans far
+ * below that, by one multiplication. */
 static uint64_t
 scaled(const uint32_t *words, bool wide, uint64_t span)
 {
@@ -201,19 +169,31 @@ scaled(const uint32_t *words, bool wide, uint64_t span)
     return (span >> 32) * words[1] + (mid >> 32) + (cross >> 32);
 }
 
+ipu_status
+ipu__random_range(const ipu_kernel_call *call, uint64_t *least, uint64_t *span)
+{
+    ipu_dtype dtype = call->spec->outputs[0].dtype;
+    ipu__scalar first = ipu__scalar_load(dtype, call->inputs[0], 0);
+    ipu__scalar end = ipu__scalar_load(dtype, call->inputs[1], 0);
+    bool is_signed = ipu_dtype_kind(dtype) == 'i';
+    IPU_FAIL_IF(call->ctx, is_signed ? end.i <= first.i : end.u <= first.u,
+                INVALID_ARGUMENT, "Need minval < maxval, got %lld >= %lld",
+                (long long)first.i, (long long)end.i);
+    *least = first.u;
+    *span = end.u - first.u;
+    return IPU_OK;
+}
+
 /* 32-bit types and narrower ones take a word an element, 64-bit types two. */
 ipu_status
 ipu_reference_random_integer(const ipu_kernel_call *call)
 {
     const ipu_type *type = &call->spec->outputs[0];
     ipu_random_key key = key_of(call);
-    ipu__scalar least = ipu__scalar_load(type->dtype, call->inputs[0], 0);
-    ipu__scalar end = ipu__scalar_load(type->dtype, call->inputs[1], 0);
-    bool is_signed = ipu_dtype_kind(type->dtype) == 'i';
     bool wide = ipu_dtype_bytes(type->dtype) == 8;
-    IPU_FAIL_IF(call->ctx, is_signed ? end.i <= least.i : end.u <= least.u,
-                INVALID_ARGUMENT, "Need minval < maxval, got %lld >= %lld",
-                (long long)least.i, (long long)end.i);
+    uint64_t least;
+    uint64_t span;
+    IPU_TRY(ipu__random_range(call, &least, &span));
     int64_t elements = ipu_shape_elements(&type->shape);
     int64_t per_block = wide ? 2 : 4;
     uint32_t words[4] = {0};
@@ -223,7 +203,7 @@ ipu_reference_random_integer(const ipu_kernel_call *call)
             ipu_random_block(&key, (uint64_t)(i / per_block), words);
         }
         const uint32_t *own = words + (wide ? 2 * lane : lane);
-        ipu__scalar value = {.u = least.u + scaled(own, wide, end.u - least.u)};
+        ipu__scalar value = {.u = least + scaled(own, wide, span)};
         ipu__scalar_store(type->dtype, call->outputs[0], i, value);
     }
     return IPU_OK;
