@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/huge.h"
+
 ipu_py_storage *
 ipu_py_storage_new(ipu_py_state *state, size_t bytes)
 {
@@ -30,6 +32,7 @@ ipu_py_storage_new(ipu_py_state *state, size_t bytes)
         PyMem_Free(storage);
         return NULL;
     }
+    ipu_advise_huge(storage->data, whole);
     memset((char *)storage->data + bytes, 0, whole - bytes);
     return storage;
 }

@@ -124,7 +124,7 @@ make_copies(ipu_ctx *ctx, ipu_device *device, variable *v, uint32_t count)
             ipu_free(&own, block, v->block_bytes);
             IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
         }
-        ipu__advise_huge(block, v->block_bytes);
+        ipu_advise_huge(block, v->block_bytes);
         v->copies[v->copy_count++] = block;
         atomic_fetch_add(&device->variable_bytes, v->block_bytes);
     }

@@ -125,7 +125,7 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
         char **memory = &executor->workspaces[executor->workspace_count].memory;
         if (program->workspace_bytes > 0) {
             IPU_TRY(ipu_alloc(ctx, bytes, memory));
-            ipu__advise_huge(*memory, bytes);
+            ipu_advise_huge(*memory, bytes);
         }
         executor->workspace_count++;
     }
@@ -471,7 +471,7 @@ place_buffer(ipu_ctx *ctx, ipu__buffer *buffer, void *given, size_t bytes)
         size_t whole = ipu_buffer_round_up(bytes) + IPU_SLACK_BYTES;
         IPU_TRY(ipu_alloc(ctx, whole, &buffer->copy));
         buffer->copy_bytes = whole;
-        ipu__advise_huge(buffer->copy, whole);
+        ipu_advise_huge(buffer->copy, whole);
     }
     buffer->data = buffer->copy;
     return IPU_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the files of run/ share: waiting on the monotonic clock, the cancel flag,
- * spinning for a moment before sleeping, and the hint for huge pages. Any thread. */
+ * and spinning for a moment before sleeping. Any thread. */
 #ifndef IPU_RUN_RUN_IMPL_H
 #define IPU_RUN_RUN_IMPL_H
 
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/huge.h"
 #include "base/lock.h"
 #include "program/program.h"
 
@@ -50,8 +51,5 @@ ipu__relax(void)
     __asm__ volatile("yield");
 #endif
 }
-
-/* Asks for huge pages where the block is large enough to gain from them. */
-void ipu__advise_huge(void *memory, size_t bytes);
 
 #endif

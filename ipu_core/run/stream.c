@@ -141,7 +141,7 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, const ipu__replica *rep
     stream->number = number;
     count_operands(stream);
     IPU_TRY(ipu_alloc(ctx, code->memory.slab_bytes, &stream->slab));
-    ipu__advise_huge(stream->slab, code->memory.slab_bytes);
+    ipu_advise_huge(stream->slab, code->memory.slab_bytes);
     IPU_TRY(ipu_alloc(ctx, code->remote_bytes, &stream->remote));
     IPU_TRY(ipu_alloc(ctx, count * sizeof(size_t), &stream->first_operand));
     IPU_TRY(ipu_alloc(ctx, stream->operand_count * sizeof(void *), &stream->operands));

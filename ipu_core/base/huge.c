@@ -2,14 +2,15 @@
  *
  * The hint for huge pages. */
 #define _GNU_SOURCE
-#include <sys/mman.h>
+#include "base/huge.h"
 
-#include "run/run_impl.h"
+#include <stdint.h>
+#include <sys/mman.h>
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
 void
-ipu__advise_huge(void *memory, size_t bytes)
+ipu_advise_huge(void *memory, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
     uintptr_t begin =
