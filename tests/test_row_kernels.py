@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from op_cases import harness
-from op_cases.model import FLOATS, NUMBERS, Array, Graph, ints
+from op_cases.model import FLOATS, NUMBERS, Array, Graph, ints, of_kind
 
 import ipu
 from ipu import _core
@@ -260,3 +260,98 @@ def test_an_infinity_is_better_than_no_number(
                 monkeypatch, op, "axis=0, dtype=int64", [both], [("int64", (2,))]
             )
             assert got.tolist() == [place or 0] * 2
+
+
+# --- scans ----------------------------------------------------------------------------
+
+# what the running value is held in
+HELD = {"float32": "f8", "float16": "f4", "float64": "f8"}
+
+
+def scanned(op: str, x: Array, axis: int, reverse: bool, exclusive: bool) -> Array:
+    lines = np.flip(x, axis) if reverse else x
+    held = np.dtype(HELD.get(x.dtype.name, x.dtype))
+    whole = getattr(np, op)(lines, axis=axis, dtype=held)
+    if exclusive:
+        start = np.full_like(np.take(whole, [0], axis), op == "cumprod")
+        rest = np.take(whole, range(x.shape[axis] - 1), axis)
+        whole = np.concatenate([start, rest], axis)
+    whole = whole.astype(x.dtype)
+    return np.flip(whole, axis) if reverse else whole
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("op", ["cumsum", "cumprod"])
+def test_scans(op: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in (1, 2, 33, 511, 513, 1100):
+        for shape, axis in (((n,), 0), ((7, n), 1), ((n, 3), 0), ((2, n, 131), 1)):
+            if shape[-1] == 131 and n > 33:
+                continue
+            x = numbers(dtype, shape, n, ends=dtype not in FLOATS)
+            for reverse in (False, True):
+                for exclusive in (False, True):
+                    with np.errstate(all="ignore"):
+                        want = scanned(op, x, axis, reverse, exclusive)
+                    flags = f"reverse={reverse}, exclusive={exclusive}".lower()
+                    (got,) = results_of(
+                        monkeypatch, op, f"axis={axis}, {flags}", [x], [(dtype, shape)]
+                    )
+                    harness.same_bits([got], [want], f"{op} {dtype} {shape} {flags}")
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_recurrences(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = np.dtype(HELD[dtype])
+    for shape, axis in (((1,), 0), ((9, 70), 1), ((70, 9), 0), ((3, 5, 140), 1)):
+        a, b = (numbers(dtype, shape, seed, ends=False) / 8 for seed in (1, 2))
+        for reverse in (False, True):
+            factors, terms = (
+                np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0).astype(held)
+                for x in (a, b)
+            )
+            steps = [terms[0]]
+            for factor, term in zip(factors[1:], terms[1:], strict=True):
+                steps.append(factor * steps[-1] + term)
+            want = np.moveaxis(np.stack(steps).astype(dtype), 0, axis)
+            want = np.flip(want, axis) if reverse else want
+            attrs = f"axis={axis}, reverse={str(reverse).lower()}"
+            (got,) = results_of(
+                monkeypatch, "recurrence", attrs, [a, b], [(dtype, shape)]
+            )
+            np.testing.assert_allclose(got, want, rtol=2 * float(np.finfo(dtype).eps))
+
+
+# --- sorting --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_the_first_of_a_row(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal ones as they stood, the two zeros among them; NaN as the largest."""
+    rng = np.random.default_rng(8)
+    for rows, n in ((1, 1), (3, 24), (2, 25), (40, 49), (3, 257), (2, 3000), (1, 9000)):
+        for kind in ("ties", "ends", "any", "up"):
+            x = numbers(dtype, (rows, n), n, ends=kind == "ends")
+            if kind == "any":
+                make = of_kind(-4, 4)(dtype)
+                x = np.asarray(make(rng, (rows, n), np.dtype(dtype))).astype(dtype)
+            if kind == "up":
+                x = np.sort(x, axis=1)
+            _, ranks = np.unique(x, return_inverse=True)  # all NaN are one
+            ranks = ranks.reshape(x.shape)
+            for depth in sorted({1, min(n, 5), min(n, 20), n // 3, n}):
+                for ascending in (False, True):
+                    order = np.argsort(
+                        ranks if ascending else -ranks, axis=1, kind="stable"
+                    )[:, :depth]
+                    attrs = f"depth={depth}, ascending={str(ascending).lower()}"
+                    shape = (rows, depth)
+                    values, places = results_of(
+                        monkeypatch,
+                        "top_k",
+                        attrs,
+                        [x],
+                        [(dtype, shape), ("int32", shape)],
+                    )
+                    same(places, order)
+                    want = np.take_along_axis(x, order, 1)
+                    harness.same_bits([values], [want], f"{kind} {attrs}")

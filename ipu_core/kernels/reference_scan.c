@@ -105,11 +105,3 @@ ipu_reference_recurrence(const ipu_kernel_call *call)
     }
     return IPU_OK;
 }
-
-/* The `choose` column of recurrence: this is its only kernel. */
-ipu_status
-ipu_choose_recurrence(const ipu__preparation *p)
-{
-    (void)p;
-    return IPU_OK;
-}

@@ -247,6 +247,49 @@ test_reductions(void)
     }
 }
 
+/* Scans along each axis, and the first of each row. */
+static void
+test_lines(void)
+{
+    static const ipu_op ops[] = {IPU_OP_ID_CUMSUM, IPU_OP_ID_CUMPROD,
+                                 IPU_OP_ID_RECURRENCE};
+    static const int64_t dims[] = {5, 47, 3};
+    for (int32_t t = 0; t < IPU_DTYPE_COUNT; t++) {
+        ipu_dtype dtype = (ipu_dtype)t;
+        for (uint32_t o = 0; o < 3 && dtype != IPU_DTYPE_BOOL; o++) {
+            bool recurs = ops[o] == IPU_OP_ID_RECURRENCE;
+            for (int64_t axis = 0; axis < 3; axis++) {
+                kernel_trial trial = {.op = ops[o], .low = -0.5, .high = 1.0};
+                if (recurs && !ipu_dtype_is_float(dtype)) {
+                    continue;
+                }
+                trial.input_count = recurs ? 2 : 1;
+                trial.output_count = 1;
+                trial.inputs[0] = type_of(dtype, 3, dims);
+                trial.inputs[1] = trial.inputs[0];
+                trial.outputs[0] = trial.inputs[0];
+                trial.attrs[0] = attr_int(IPU_ATTR_AXIS, axis);
+                trial.attrs[1] = attr_int(IPU_ATTR_REVERSE, axis == 1);
+                trial.attrs[2] = attr_int(IPU_ATTR_EXCLUSIVE, axis > 0);
+                trial.attr_count = recurs ? 2 : 3;
+                check_trial(&trial);
+            }
+        }
+        for (int64_t depth = 1; depth <= 700 && dtype != IPU_DTYPE_BOOL; depth *= 9) {
+            kernel_trial trial = {.op = IPU_OP_ID_TOP_K, .low = -1.0, .high = 1.0};
+            trial.input_count = 1;
+            trial.output_count = 2;
+            trial.inputs[0] = type_of(dtype, DIMS(9, 729));
+            trial.outputs[0] = type_of(dtype, DIMS(9, depth));
+            trial.outputs[1] = type_of(IPU_DTYPE_INT32, DIMS(9, depth));
+            trial.attrs[0] = attr_int(IPU_ATTR_DEPTH, depth);
+            trial.attrs[1] = attr_int(IPU_ATTR_ASCENDING, depth == 9);
+            trial.attr_count = 2;
+            check_trial(&trial);
+        }
+    }
+}
+
 static void
 movement_trial(ipu_op op, ipu_dtype dtype, ipu_type in, ipu_type out, ipu_attr *attrs,
                uint32_t attr_count)
@@ -406,6 +449,7 @@ main(void)
     test_cast();
     test_special_values();
     test_reductions();
+    test_lines();
     test_movement();
     test_indices();
     trials_end();
