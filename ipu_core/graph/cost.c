@@ -209,6 +209,18 @@ matmul_sgd_update(const ipu_cost_call *call)
     return update(call, (2.0 * inner_of(call, 0) + 4.0) * elements(&call->outputs[0]));
 }
 
+/* Without momentum the rows alone are read and written. */
+static ipu_cost
+gather_sgd_update(const ipu_cost_call *call)
+{
+    ipu_cost cost = arithmetic(call, 5.0 * elements(&call->inputs[1]));
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        cost.bytes += (double)ipu_type_bytes(call->output_count == 1 ? &call->inputs[1]
+                                                                     : &call->outputs[i]);
+    }
+    return cost;
+}
+
 static ipu_cost
 adam_update(const ipu_cost_call *call)
 {
@@ -367,6 +379,7 @@ COST(variable_assign, movement)
 COST(variable_add, reduction)
 COST(sgd_update, sgd_update)
 COST(matmul_sgd_update, matmul_sgd_update)
+COST(gather_sgd_update, gather_sgd_update)
 COST(adam_update, adam_update)
 COST(adam_rate, per_result)
 COST(fused_update, fused_update)

@@ -145,6 +145,17 @@ ipu_infer_adam_rate(ipu_infer_call *call)
 }
 
 ipu_status
+ipu_infer_gather_sgd_update(ipu_infer_call *call)
+{
+    ipu_type gradient;
+    ipu_infer_call inner = *call;
+    inner.outputs = &gradient;
+    inner.capacity = 1;
+    IPU_TRY(ipu_infer_gather_grad(&inner));
+    return update(call, &gradient, &call->inputs[2], 0, 1);
+}
+
+ipu_status
 ipu_infer_adam_update(ipu_infer_call *call)
 {
     IPU_TRY(is_step(call, &call->inputs[2]));

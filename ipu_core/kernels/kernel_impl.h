@@ -201,6 +201,20 @@ float ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu);
 /* NaN where a NaN is among them; -infinity for n = 0. */
 float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);
 
+/* --- sorting (sort_fast.c) ----------------------------------------------------------- */
+
+/* Something that has a number: a place in a list, and what that place holds. */
+typedef struct ipu__numbered {
+    uint32_t key;
+    uint32_t place;
+} ipu__numbered;
+
+/* Sorts n of them by the lowest `key_bits` bits of their keys, which are all that they
+ * have; equal ones stay as they stood. `other` has as much room; gives the one of the two
+ * that holds the result. */
+ipu__numbered *ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_t n,
+                                  int32_t key_bits);
+
 /* --- random (reference_random.c) -----------------------------------------------------
  */
 
@@ -243,6 +257,9 @@ typedef struct ipu__gather {
 } ipu__gather;
 void ipu__gather_plan(ipu__gather *plan, ipu_attrs attrs, const ipu_shape *params,
                       const ipu_type *indices);
+/* Element i of gather_grad: the sum of what the indices lead there, in their order. */
+ipu__scalar ipu__reference_gathered(const ipu__gather *plan, const void *indices,
+                                    ipu_dtype dtype, const void *rows, int64_t i);
 
 /* indices [..., k]: `count` points of the first k axes, each the start of a slice. */
 typedef struct ipu__points {

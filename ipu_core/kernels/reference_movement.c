@@ -203,6 +203,34 @@ ipu_reference_gather(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
+ipu__scalar
+ipu__reference_gathered(const ipu__gather *plan, const void *indices, ipu_dtype dtype,
+                        const void *rows, int64_t i)
+{
+    int64_t column = i % plan->inner;
+    int64_t place = i / plan->inner % plan->size;
+    int64_t outer = i / plan->inner / plan->size;
+    float narrow = 0.0f;
+    ipu__scalar sum = {.i = 0};
+    for (int64_t j = 0; j < plan->count; j++) {
+        int64_t index = ipu__integer_load(plan->dtype, indices,
+                                          outer / plan->outer * plan->count + j);
+        if (index != place) {
+            continue;
+        }
+        ipu__scalar operands[3] = {sum, {.i = 0}, {.i = 0}};
+        operands[1] = ipu__scalar_load(
+            dtype, rows, (outer * plan->count + j) * plan->inner + column);
+        if (dtype == IPU_DTYPE_FLOAT16) { /* accumulates in float32 */
+            narrow += (float)operands[1].f;
+            sum.f = (double)narrow;
+        } else {
+            (void)ipu__scalar_apply(IPU_OP_ID_ADD, dtype, dtype, operands, &sum);
+        }
+    }
+    return ipu__scalar_round(dtype, sum);
+}
+
 ipu_status
 ipu_reference_gather_grad(const ipu_kernel_call *call)
 {
@@ -215,29 +243,9 @@ ipu_reference_gather_grad(const ipu_kernel_call *call)
                                plan.batch * plan.count, plan.size));
     int64_t elements = ipu_shape_elements(result);
     for (int64_t i = 0; i < elements; i++) {
-        int64_t column = i % plan.inner;
-        int64_t place = i / plan.inner % plan.size;
-        int64_t outer = i / plan.inner / plan.size;
-        float narrow = 0.0f;
-        ipu__scalar sum = {.i = 0};
-        for (int64_t j = 0; j < plan.count; j++) {
-            int64_t index = ipu__integer_load(plan.dtype, call->inputs[0],
-                                              outer / plan.outer * plan.count + j);
-            if (index != place) {
-                continue;
-            }
-            ipu__scalar operands[3] = {sum, {.i = 0}, {.i = 0}};
-            operands[1] =
-                ipu__scalar_load(dtype, call->inputs[1],
-                                 (outer * plan.count + j) * plan.inner + column);
-            if (dtype == IPU_DTYPE_FLOAT16) { /* accumulates in float32 */
-                narrow += (float)operands[1].f;
-                sum.f = (double)narrow;
-            } else {
-                (void)ipu__scalar_apply(IPU_OP_ID_ADD, dtype, dtype, operands, &sum);
-            }
-        }
-        ipu__scalar_store(dtype, call->outputs[0], i, sum);
+        ipu__scalar_store(dtype, call->outputs[0], i,
+                          ipu__reference_gathered(&plan, call->inputs[0], dtype,
+                                                  call->inputs[1], i));
     }
     return IPU_OK;
 }

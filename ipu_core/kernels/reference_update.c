@@ -118,6 +118,25 @@ ipu_reference_adam_rate(const ipu_kernel_call *call)
 }
 
 ipu_status
+ipu_reference_gather_sgd_update(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    const ipu_type *type = &spec->outputs[0];
+    ipu__gather rows;
+    ipu__gather_plan(&rows, spec->attrs, &type->shape, &spec->inputs[0]);
+    IPU_TRY(ipu__check_indices(call, rows.dtype, call->inputs[0], rows.count,
+                               rows.size));
+    int64_t elements = ipu_shape_elements(&type->shape);
+    for (int64_t i = 0; i < elements; i++) {
+        double gradient = ipu__reference_gathered(&rows, call->inputs[0], type->dtype,
+                                                  call->inputs[1], i)
+                              .f;
+        ipu__reference_sgd(call, 2, i, gradient);
+    }
+    return IPU_OK;
+}
+
+ipu_status
 ipu_reference_adam_update(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;

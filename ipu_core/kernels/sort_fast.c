@@ -131,11 +131,6 @@ begins_of(uint32_t *tally, uint32_t digits)
  *             holds the result
  *   row       top_k of one row */
 #define SORT(bits, key_type) \
-    typedef struct entry_##bits { \
-        key_type key; \
-        uint32_t place; \
-    } entry_##bits; \
-\
     static void insert_##bits(entry_##bits *x, int64_t n) \
     { \
         for (int64_t i = 1; i < n; i++) { \
@@ -239,8 +234,19 @@ pick_values(const sort_plan *plan, void *values, const void *x, const int32_t *p
 #undef PICK
 }
 
+typedef ipu__numbered entry_32;
+typedef struct entry_64 {
+    uint64_t key;
+    uint32_t place;
+} entry_64;
 SORT(32, uint32_t)
 SORT(64, uint64_t)
+
+ipu__numbered *
+ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_t n, int32_t key_bits)
+{
+    return sort_32(x, other, n, key_bits);
+}
 
 /* --- run and choose --------------------------------------------------------------- */
 

@@ -6,6 +6,8 @@
  *                      (the last two may each be missing, not both)
  *   matmul_sgd_update  matmul as the gradient of sgd_update
  *   matmul_accumulate  matmul added to what a loop carries
+ *   gather_sgd_update  gather_grad as the gradient of sgd_update: no zeros are made,
+ *                      and rows that no index names cost nothing
  *   fused_update       updates of variables, with what they alone need
  *                      (fuse_updates.c)
  *   fused_elementwise  a tree of element-wise nodes of one shape as a micro-program
@@ -133,53 +135,94 @@ is_variable(const fuser *f, ipu_value value)
     return node != NULL && node->op == IPU_OP_ID_VARIABLE_READ;
 }
 
-/* The product that makes `value` for `user` alone and may be computed where that is:
- * past the writes of other variables, if it reads none. */
+/* The node of this op, of two inputs, that makes `value` for `user` alone and may be
+ * computed where that is: past the writes of other variables, if it reads none. */
 static const ipu_node_data *
-find_late_product(const fuser *f, ipu_value value, ipu_node user)
+find_late(const fuser *f, ipu_value value, ipu_node user, ipu_op op)
 {
-    const ipu_node_data *product = ipu_producer_of(f->graph, value);
-    if (product == NULL || product->op != IPU_OP_ID_MATMUL ||
-        value.index >= f->uses.count || f->uses.items[value.index] != 1) {
+    const ipu_node_data *node = ipu_producer_of(f->graph, value);
+    if (node == NULL || node->op != op || value.index >= f->uses.count ||
+        f->uses.items[value.index] != 1) {
         return NULL;
     }
     ipu_node id = ipu_value_of(f->graph, value)->producer;
-    const ipu_type *type = &ipu_value_of(f->graph, value)->type;
-    if (product->block.index != ipu_node_of(f->graph, user)->block.index ||
+    if (node->block.index != ipu_node_of(f->graph, user)->block.index ||
         f->notes.items[id.index].stretch != f->notes.items[user.index].stretch ||
-        type->shape.rank != 2 || type->dtype != IPU_DTYPE_FLOAT32 ||
-        is_variable(f, product->inputs[0]) || is_variable(f, product->inputs[1])) {
+        is_variable(f, node->inputs[0]) || is_variable(f, node->inputs[1])) {
         return NULL;
     }
-    return product;
+    return node;
+}
+
+static const ipu_node_data *
+find_late_product(const fuser *f, ipu_value value, ipu_node user)
+{
+    const ipu_type *type = &ipu_value_of(f->graph, value)->type;
+    return type->shape.rank == 2 && type->dtype == IPU_DTYPE_FLOAT32
+               ? find_late(f, value, user, IPU_OP_ID_MATMUL)
+               : NULL;
+}
+
+/* The gradient of a gather of rows. */
+static const ipu_node_data *
+find_late_rows(const fuser *f, ipu_value value, ipu_node user)
+{
+    ipu_dtype dtype = ipu_value_of(f->graph, value)->type.dtype;
+    const ipu_node_data *rows = find_late(f, value, user, IPU_OP_ID_GATHER_GRAD);
+    bool first_axis = rows != NULL &&
+                      ipu_attrs_int(rows->attrs, IPU_ATTR_AXIS, 0) == 0 &&
+                      ipu_attrs_int(rows->attrs, IPU_ATTR_BATCH_DIMS, 0) == 0;
+    return first_axis && (dtype == IPU_DTYPE_FLOAT32 || dtype == IPU_DTYPE_FLOAT16)
+               ? rows
+               : NULL;
 }
 
 static ipu_status
 visit_update(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data *update = ipu_node_of(r->graph, id);
-    const ipu_node_data *product = find_late_product(r->state, update->inputs[0], id);
-    if (product == NULL) {
+    ipu_value gradient = update->inputs[0];
+    const ipu_node_data *product = find_late_product(r->state, gradient, id);
+    const ipu_node_data *maker =
+        product != NULL ? product : find_late_rows(r->state, gradient, id);
+    if (maker == NULL) {
         return IPU_OK;
     }
     uint32_t slot_count;
     const int64_t *slots = ipu_attrs_ints(update->attrs, IPU_ATTR_SLOTS, &slot_count);
-    ipu_value inputs[3] = {product->inputs[0], product->inputs[1], update->inputs[1]};
-    ipu_attr attrs[6] = {
-        {.key = IPU_ATTR_TRANSPOSE_A,
-         .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0)}},
-        {.key = IPU_ATTR_TRANSPOSE_B,
-         .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0)}},
-        {.key = IPU_ATTR_RESOURCE,
-         .as = {.i = ipu_attrs_int(update->attrs, IPU_ATTR_RESOURCE, 0)}},
-        {.key = IPU_ATTR_MOMENTUM,
-         .as = {.f = ipu_attrs_float(update->attrs, IPU_ATTR_MOMENTUM, 0.0)}},
-        {.key = IPU_ATTR_NESTEROV,
-         .as = {.i = ipu_attrs_int(update->attrs, IPU_ATTR_NESTEROV, 0)}},
-        {.key = IPU_ATTR_SLOTS, .count = slot_count, .as = {.ints = slots}}};
-    ipu_node_request request = {.op = IPU_OP_ID_MATMUL_SGD_UPDATE,
+    const ipu_shape *shape = &ipu_value_of(r->graph, gradient)->type.shape;
+    ipu_value inputs[3] = {maker->inputs[0], maker->inputs[1], update->inputs[1]};
+    ipu_attr attrs[6];
+    uint32_t count = 0;
+    if (product != NULL) {
+        attrs[count++] = (ipu_attr){
+            .key = IPU_ATTR_TRANSPOSE_A,
+            .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0)}};
+        attrs[count++] = (ipu_attr){
+            .key = IPU_ATTR_TRANSPOSE_B,
+            .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0)}};
+    } else {
+        attrs[count++] = (ipu_attr){.key = IPU_ATTR_SHAPE,
+                                    .count = (uint32_t)shape->rank,
+                                    .as = {.ints = shape->dims}};
+    }
+    attrs[count++] =
+        (ipu_attr){.key = IPU_ATTR_RESOURCE,
+                   .as = {.i = ipu_attrs_int(update->attrs, IPU_ATTR_RESOURCE, 0)}};
+    attrs[count++] = (ipu_attr){
+        .key = IPU_ATTR_MOMENTUM,
+        .as = {.f = ipu_attrs_float(update->attrs, IPU_ATTR_MOMENTUM, 0.0)}};
+    attrs[count++] =
+        (ipu_attr){.key = IPU_ATTR_NESTEROV,
+                   .as = {.i = ipu_attrs_int(update->attrs, IPU_ATTR_NESTEROV, 0)}};
+    if (slot_count > 0) {
+        attrs[count++] = (ipu_attr){
+            .key = IPU_ATTR_SLOTS, .count = slot_count, .as = {.ints = slots}};
+    }
+    ipu_node_request request = {.op = product != NULL ? IPU_OP_ID_MATMUL_SGD_UPDATE
+                                                      : IPU_OP_ID_GATHER_SGD_UPDATE,
                                 .attrs = attrs,
-                                .attr_count = slot_count == 0 ? 5 : 6,
+                                .attr_count = count,
                                 .placement = update->placement,
                                 .source = update->source,
                                 .name = update->name};

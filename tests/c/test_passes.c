@@ -262,6 +262,19 @@ static const text_case text_cases[] = {
      " momentum=0.5, nesterov=false, slots=[1]}\n"
      "  matmul_sgd_update(%1, %0, %2) {transpose_a=true, transpose_b=false, resource=2,"
      " momentum=0, nesterov=false}\n} -> ()\n"},
+    /* rows of a variable, along its first axis alone */
+    {"fuse prune",
+     UPDATED BLOCK "(%0: int32[5], %1: float32[5,3], %2: float32[], %3: float32[3,5]) {"
+                   " %4 = gather_grad(%0, %1) {shape=[3,3]} : float32[3,3]"
+                   " %5 = gather_grad(%0, %3) {shape=[3,3], axis=1} : float32[3,3]"
+                   " sgd_update(%4, %2) {resource=0, momentum=0.5, slots=[1]}"
+                   " sgd_update(%5, %2) {resource=2} } -> ()",
+     UPDATED BLOCK
+     "(%0: int32[5], %1: float32[5,3], %2: float32[], %3: float32[3,5]) {\n"
+     "  %4 = gather_grad(%0, %3) {shape=[3,3], axis=1} : float32[3,3]\n"
+     "  gather_sgd_update(%0, %1, %2) {shape=[3,3], resource=0, momentum=0.5,"
+     " nesterov=false, slots=[1]}\n"
+     "  sgd_update(%4, %2) {resource=2}\n} -> ()\n"},
     /* not of what a write in between would change, nor where it is used again */
     {"fuse prune",
      UPDATED BLOCK "(%0: float32[4,3], %1: float32[3,3], %2: float32[]) {"

@@ -24,7 +24,8 @@ dynamic_update_slice gather gather_nd tensor_scatter constant"""
 OF_INTS = """bitwise_not bitwise_and bitwise_or bitwise_xor left_shift right_shift
 random_integer"""
 LINEAR = "cholesky triangular_solve solve det slogdet"
-UPDATES = "sgd_update adam_update adam_rate matmul_sgd_update"
+UPDATES = """sgd_update adam_update adam_rate matmul_sgd_update
+gather_sgd_update"""
 ON_DEVICE = """variable_read variable_assign fused_update infeed_dequeue
 outfeed_enqueue"""
 SERVES: dict[str, tuple[str, ...]] = {  # all others take every number

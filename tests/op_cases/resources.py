@@ -262,6 +262,76 @@ def product_updates() -> Iterator[Scenario]:
     yield product_update("float16", (5, 3, 40), (True, False), joined=True)
 
 
+def row_update(
+    dtype: str,
+    shape: Shape,
+    picked: Sequence[int],
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    rate: float = 0.05,
+    joined: bool = True,
+) -> Scenario:
+    """An update by the gradient of a gather of rows.
+
+    `joined`: as the one op; otherwise as two, which the fuse pass joins.
+    """
+    start = [numbers(shape, dtype, 3)] + [np.zeros(shape, dtype)] * (momentum > 0)
+    start[0][shape[0] // 2 :: 3] = -0.0
+    indices = np.array(picked, np.int32)
+    rows = numbers((*indices.shape, *shape[1:]), dtype, 5)
+    speed = np.array(rate, np.float32)
+    attrs = f"resource=0, momentum={momentum!r}, nesterov={str(nesterov).lower()}"
+    attrs += ", slots=[1]" if momentum else ""
+    whole = f"shape=[{','.join(map(str, shape))}]"
+
+    def body(graph: Graph, names: list[str]) -> None:
+        if joined:
+            graph.node("gather_sgd_update", names, f"{whole}, {attrs}", [])
+            return
+        gradient = graph.one("gather_grad", names[:2], (dtype, shape), whole)
+        graph.node("sgd_update", [gradient, names[2]], attrs, [])
+
+    def oracle(v: Numbers, x: Numbers, _: Numbers, n: int) -> tuple[Numbers, Numbers]:
+        t = np.dtype(dtype).type
+        total = np.zeros(shape, np.float32)  # in the order of the indices
+        np.add.at(total, x[0], x[1].astype(np.float32))
+        with np.errstate(all="ignore"):
+            step = total.astype(dtype) * t(x[2])
+            v = list(v)
+            for _trip in range(n):
+                if momentum:
+                    v[1] = np.asarray(t(momentum) * v[1] - step)
+                    v[0] = v[0] + (t(momentum) * v[1] - step if nesterov else v[1])
+                else:
+                    v[0] = np.asarray(v[0] - step)
+        return [np.asarray(w, dtype) for w in v], []
+
+    kind = ("nesterov" if nesterov else "momentum") if momentum else "plain"
+    form = "one" if joined else "two"
+    label = f"{dtype}_{kind}_{shape_label(shape)}_{len(picked)}_{rate}_{form}"
+    inputs = (indices, rows, speed)
+    return Scenario("gather_sgd_update", label, tuple(start), inputs, body, oracle)
+
+
+def row_updates() -> Iterator[Scenario]:
+    many = np.random.default_rng(7).integers(0, 40, 300).tolist()
+    for dtype in ("float32", "float16"):
+        for joined in (False, True):
+            more: dict[str, Any] = {"joined": joined}
+            for picked in ([], [3], [4, 0, 4, 4, 1], many):
+                yield row_update(dtype, (40, 7), picked, **more)
+                yield row_update(dtype, (40, 7), picked, 0.9, **more)
+            yield row_update(dtype, (40, 7), many, 0.9, True, **more)
+            yield row_update(dtype, (1, 3), [0, 0], **more)
+            yield row_update(dtype, (50,), many, **more)
+            yield row_update(dtype, (5, 2, 300), [1, 2, 1], **more)
+        # rates at which a gradient of zero changes something
+        for rate in (-0.05, -0.0, float("inf"), float("nan")):
+            yield row_update(dtype, (40, 7), [3, 1, 3], rate=rate)
+    yield row_update("float32", (3000, 65), many)
+    yield row_update("float32", (3000, 65), many, 0.9)
+
+
 def adam(dtype: str, shape: Shape) -> Scenario:
     gradient, rate = optimizer_inputs(shape, dtype)
     zero = np.zeros(shape, dtype)
@@ -417,6 +487,7 @@ def scenarios() -> tuple[Scenario, ...]:
         *plain_writes(),
         *optimizers(),
         *product_updates(),
+        *row_updates(),
         *queues(),
         *loops(),
         *branches(),

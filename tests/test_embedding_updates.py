@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Training of an embedding: its gradient is rows, and nothing is made of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu import keras, loops, optimizers, tf
+from ipu.ipu_strategy import IPUStrategy
+from ipu.keras.optimizers import SGD, Adam
+from ipu.tf._tracing import trace_program
+
+WORDS, WIDTH = 50, 8
+
+
+def program_of(opt: Any) -> str:
+    """The text of a program that trains a table on rows of it."""
+    table = tf.Variable(np.random.default_rng(1).normal(size=(WORDS, WIDTH)), "float32")
+
+    def body(rows: Any) -> Any:
+        loss = tf.reduce_sum(tf.gather(table, rows) ** 2)
+        opt.minimize(loss, var_list=[table])
+        return rows
+
+    spec = tf.TensorSpec((4, 6), "int32")
+    traced = trace_program(lambda x: loops.repeat(3, body, [x]), [spec])
+    return str(traced.program.text)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_sgd_takes_rows(momentum: float) -> None:
+    text = program_of(SGD(0.1, momentum=momentum))
+    assert "gather_sgd_update." in text
+    assert "gather_grad." not in text
+
+
+def test_accumulated_and_clipped_gradients_stay_dense() -> None:
+    accumulating = optimizers.GradientAccumulationOptimizerV2(SGD(0.1), 3)
+    for opt in (accumulating, SGD(0.1, clipnorm=1.0), Adam(0.1)):
+        assert "gather_sgd_update." not in program_of(opt)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_a_model_with_an_embedding_learns_as_numpy_does(momentum: float) -> None:
+    """In the scope of a strategy velocities of all rows decay."""
+    rng = np.random.default_rng(4)
+    words = rng.integers(0, WORDS, (12, 5)).astype("i4")
+    start = rng.normal(size=(WORDS, WIDTH)).astype("f4")
+    wanted = rng.normal(size=(12, 5 * WIDTH)).astype("f4")
+    with IPUStrategy().scope():
+        embedding = keras.layers.Embedding(WORDS, WIDTH)
+        model = keras.Sequential([embedding, keras.layers.Flatten()])
+        model.compile(SGD(0.5, momentum=momentum), "mse", steps_per_execution=3)
+        model.build((4, 5))
+        model.set_weights([start])
+        model.fit(words, wanted, batch_size=4, epochs=2, shuffle=False, verbose=0)
+    table, velocity = start.astype("f8"), np.zeros((WORDS, WIDTH))
+    for _ in range(2):
+        for k in range(0, 12, 4):
+            rows = words[k : k + 4]
+            error = table[rows] - wanted[k : k + 4].reshape(4, 5, WIDTH)
+            gradient = np.zeros_like(table)
+            np.add.at(gradient, rows, 2 * error / error.size)
+            velocity = momentum * velocity - 0.5 * gradient
+            table = table + velocity
+    np.testing.assert_allclose(model.get_weights()[0], table, rtol=1e-5, atol=1e-6)
+
+
+def test_an_index_outside_leaves_the_table_as_it_was() -> None:
+    table = tf.Variable(np.ones((5, 2), "f4"))
+    opt = SGD(0.1)
+
+    @tf.function
+    def step(rows: Any, gradient: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, rows) * gradient)
+        opt.apply_gradients([(tape.gradient(loss, table), table)])
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 5"):
+        step(tf.constant([1, 5]), tf.ones((2, 2)))
+    np.testing.assert_array_equal(table.numpy(), np.ones((5, 2), "f4"))
