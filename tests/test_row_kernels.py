@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from op_cases import harness
-from op_cases.model import FLOATS, NUMBERS, Array, Graph, ints, of_kind
+from op_cases.model import FLOATS, INTS, NUMBERS, Array, Graph, ints, of_kind
 
 import ipu
 from ipu import _core
@@ -355,3 +355,155 @@ def test_the_first_of_a_row(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None
                     same(places, order)
                     want = np.take_along_axis(x, order, 1)
                     harness.same_bits([values], [want], f"{kind} {attrs}")
+
+
+# --- indices --------------------------------------------------------------------------
+
+# slices, indices, elements of a slice: from single elements to long slices
+TABLES = ((1, 3, 1), (40, 700, 1), (90000, 3000, 1), (50, 60, 3), (40000, 700, 9))
+TABLES += ((300, 270, 64), (3, 40, 2500), (7, 0, 5), (4, 5, 0))
+
+
+def table_of(
+    dtype: str, table: tuple[int, int, int], kind: str = "int32"
+) -> tuple[Array, Array, Array]:
+    slices, count, inner = table
+    rng = np.random.default_rng(slices)
+    indices = rng.integers(0, min(slices, np.iinfo(kind).max + 1), count).astype(kind)
+    more = numbers(dtype, (count, inner), 2, ends=False)
+    return numbers(dtype, (slices, inner), 1, ends=False), indices, more
+
+
+@pytest.mark.parametrize("dtype", (*NUMBERS, "bool"))
+def test_gathered_slices(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in TABLES:
+        for kind in INTS if table == TABLES[3] else ("int32",):
+            x, indices, more = table_of(dtype, table, kind)
+            out = [(dtype, more.shape)]
+            (got,) = results_of(monkeypatch, "gather", "axis=0", [x, indices], out)
+            same(got, x[indices])
+            points = indices[:, None]
+            (got,) = results_of(monkeypatch, "gather_nd", "", [x, points], out)
+            same(got, x[indices])
+
+
+def joined(x: Array, indices: Array, more: Array, reduction: int) -> Array:
+    """As the core's: replaced, sum, product, min, max; float16 held in float32."""
+    held = np.dtype("f4") if x.dtype == np.float16 else x.dtype
+    total = x.astype(held)
+    if reduction == 0:
+        for i, one in zip(indices, more, strict=True):
+            total[i] = one
+    else:
+        steps = (np.add, np.multiply, np.minimum, np.maximum)
+        steps[reduction - 1].at(total, indices, more.astype(held))
+    return total.astype(x.dtype)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_joined_slices(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for table in TABLES:
+        x, indices, more = table_of(dtype, table)
+        if dtype in FLOATS:  # sums that round: the order counts
+            rng = np.random.default_rng(6)
+            more = (more + rng.normal(size=more.shape) / 8).astype(dtype)
+        zeros = np.zeros_like(x)
+        out = [(dtype, x.shape)]
+        want = joined(zeros, indices, more, 1)
+        points = indices[:, None]
+        for op, places, attrs in (
+            ("gather_grad", indices, f"shape={ints(x.shape)}, axis=0"),
+            ("scatter_nd", points, f"shape={ints(x.shape)}"),
+        ):
+            (got,) = results_of(monkeypatch, op, attrs, [places, more], out)
+            harness.same_bits([got], [want], f"{op} {dtype} {table}")
+        for reduction in range(5):
+            with np.errstate(all="ignore"):
+                want = joined(x, indices, more, reduction)
+            inputs = [x, points, more]
+            attrs = f"reduction={reduction}"
+            (got,) = results_of(monkeypatch, "tensor_scatter", attrs, inputs, out)
+            same(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int16", "float64"])
+def test_slices_in_blocks(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Along inner axes, side by side for leading ones, and of points of two axes."""
+    rng = np.random.default_rng(3)
+    x = numbers(dtype, (6, 500, 40, 3), 1, ends=False)
+    i = rng.integers(0, 40, (6, 300)).astype("i4")
+    places = np.broadcast_to(i[:, None, :, None], (6, 500, 300, 3))
+    want = np.take_along_axis(x, places, 2)
+    attrs = "axis=2, batch_dims=1"
+    (got,) = results_of(monkeypatch, "gather", attrs, [x, i], [(dtype, want.shape)])
+    same(got, want)
+    total = np.zeros((6 * 500, 40, 3), "f4" if dtype == "float16" else dtype)
+    flat = places[..., 0].reshape(3000, 300)
+    np.add.at(total, (np.arange(3000)[:, None], flat), want.reshape(3000, 300, 3))
+    attrs += f", shape={ints(x.shape)}"
+    (got,) = results_of(
+        monkeypatch, "gather_grad", attrs, [i, want], [(dtype, x.shape)]
+    )
+    same(got, total.reshape(x.shape).astype(dtype))
+    points = np.stack([rng.integers(0, n, 70) for n in (6, 500)], 1).astype("i4")
+    picked = x[points[:, 0], points[:, 1]]
+    (got,) = results_of(
+        monkeypatch, "gather_nd", "", [x, points], [(dtype, picked.shape)]
+    )
+    same(got, picked)
+    total = np.zeros(x.shape, "f4" if dtype == "float16" else dtype)
+    np.add.at(total, (points[:, 0], points[:, 1]), picked)
+    (got,) = results_of(
+        monkeypatch,
+        "scatter_nd",
+        f"shape={ints(x.shape)}",
+        [points, picked],
+        [(dtype, x.shape)],
+    )
+    same(got, total.astype(dtype))
+
+
+@pytest.mark.parametrize("bad", [-1, 700])
+@pytest.mark.parametrize("place", [0, 300, 2999])
+def test_an_index_outside_is_named(place: int, bad: int) -> None:
+    x = np.zeros((700, 3), "f4")
+    indices = np.zeros(3000, "i4")
+    indices[place] = bad
+    more = np.zeros((3000, 3), "f2")
+    shape = "shape=[700,3]"
+    for op, attrs, inputs in (
+        ("gather", "axis=0", [x, indices]),
+        ("gather_nd", "", [x, indices[:, None]]),
+        ("gather_grad", shape, [indices, more]),
+        ("gather_grad", shape, [indices, more.astype("f4")]),
+        ("scatter_nd", shape, [indices[:, None], more]),
+        ("tensor_scatter", "reduction=0", [x.astype("f2"), indices[:, None], more]),
+    ):
+        dtype = inputs[-1].dtype.name if "gather" not in op[:7] else "float32"
+        if op == "gather_grad":
+            dtype = inputs[-1].dtype.name
+        graph = Graph(host=True)
+        names = [graph.param((v.dtype.name, v.shape)) for v in inputs]
+        rows = 3000 if op in ("gather", "gather_nd") else 700
+        text = graph.finish(graph.node(op, names, attrs, [(dtype, (rows, 3))]))
+        for count in (1, 3):
+            ipu.set_num_threads(count)
+            message = rf"{op}: indices\[{place}\] = {bad} .*not in \[0, 700\)"
+            with pytest.raises(ipu.tf.errors.InvalidArgumentError, match=message):
+                harness.run(text, inputs)
+
+
+@pytest.mark.parametrize("dtype", (*NUMBERS, "bool"))
+def test_one_hot_rows(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for shape, axis in (((9000,), 1), ((9000,), 0), ((40, 70), 1), ((3, 4000), 2)):
+        labels = np.random.default_rng(2).integers(-1, 13, shape).astype("i4")
+        for on, off in ((1.0, 0.0), (0.0, 1.0)):
+            hot = labels[..., None] == np.arange(12)
+            want = np.moveaxis(np.where(hot, on, off), -1, axis).astype(dtype)
+            attrs = (
+                f"depth=12, axis={axis}, dtype={dtype}, on_value={on}, off_value={off}"
+            )
+            (got,) = results_of(
+                monkeypatch, "one_hot", attrs, [labels], [(dtype, want.shape)]
+            )
+            same(got, want)

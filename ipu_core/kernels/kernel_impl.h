@@ -201,7 +201,7 @@ float ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu);
 /* NaN where a NaN is among them; -infinity for n = 0. */
 float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);
 
-/* --- sorting (sort_fast.c) ----------------------------------------------------------- */
+/* --- sorting (sort_fast.c) --------------------------------------------------------- */
 
 /* Something that has a number: a place in a list, and what that place holds. */
 typedef struct ipu__numbered {

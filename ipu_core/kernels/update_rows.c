@@ -32,7 +32,7 @@ typedef struct rows_job {
     const ipu_kernel_call *call;
     ipu__sgd sgd;
     const ipu__numbered *sorted; /* rows, and the places of their indices */
-    const uint32_t *groups;      /* where in `sorted` each begins, and the last one ends */
+    const uint32_t *groups;      /* where in `sorted` each begins, and the last ends */
     int64_t group_count;
 } rows_job;
 

@@ -428,6 +428,66 @@ test_indices(void)
     }
 }
 
+/* Points of two axes, all reductions, and rows that update a variable. */
+static void
+test_slices(void)
+{
+    static const int64_t widths[] = {1, 5, 2300};
+    for (int32_t t = 0; t < IPU_DTYPE_COUNT; t++) {
+        for (size_t w = 0; w < 3 && t != IPU_DTYPE_BOOL; w++) {
+            ipu_type whole = type_of((ipu_dtype)t, DIMS(9, 8, widths[w]));
+            ipu_type part = type_of((ipu_dtype)t, DIMS(300, widths[w]));
+            ipu_type points = type_of(IPU_DTYPE_INT32, DIMS(300, 2));
+            kernel_trial trial = {.op = IPU_OP_ID_TENSOR_SCATTER,
+                                  .input_count = 3,
+                                  .output_count = 1,
+                                  .inputs = {whole, points, part},
+                                  .outputs = {whole},
+                                  .attr_count = 1,
+                                  .low = -1.0,
+                                  .high = 1.0,
+                                  .below = 8};
+            for (int64_t reduction = 0; reduction < IPU_SCATTER_COUNT; reduction++) {
+                trial.attrs[0] = attr_int(IPU_ATTR_REDUCTION, reduction);
+                check_trial(&trial);
+            }
+            kernel_trial other = trial;
+            other.op = IPU_OP_ID_SCATTER_ND;
+            other.input_count = 2;
+            other.inputs[0] = points;
+            other.inputs[1] = part;
+            other.attr_count = 0;
+            check_trial(&other);
+            other.op = IPU_OP_ID_GATHER_ND;
+            other.inputs[0] = whole;
+            other.inputs[1] = points;
+            other.outputs[0] = part;
+            check_trial(&other);
+        }
+    }
+    for (int32_t half = 0; half < 2; half++) {
+        ipu_dtype dtype = half ? IPU_DTYPE_FLOAT16 : IPU_DTYPE_FLOAT32;
+        ipu_type table = type_of(dtype, DIMS(70, 300));
+        for (uint32_t slots = 0; slots < 2; slots++) {
+            kernel_trial trial = {.op = IPU_OP_ID_GATHER_SGD_UPDATE,
+                                  .input_count = 3,
+                                  .output_count = 1 + slots,
+                                  .inputs = {type_of(IPU_DTYPE_INT32, DIMS(90)),
+                                             type_of(dtype, DIMS(90, 300)),
+                                             type_of(IPU_DTYPE_FLOAT32, SCALAR)},
+                                  .outputs = {table, table},
+                                  .attr_count = 2,
+                                  .low = -1.0,
+                                  .high = 1.0,
+                                  .below = 70};
+            trial.attrs[0] = attr_float(IPU_ATTR_MOMENTUM, slots ? 0.5 : 0.0);
+            trial.attrs[1] = attr_int(IPU_ATTR_NESTEROV, half);
+            check_trial(&trial);
+            check_trial(&trial); /* with rates of either sign, as they come */
+        }
+    }
+}
+
 static void
 test_table(void)
 {
@@ -452,6 +512,7 @@ main(void)
     test_lines();
     test_movement();
     test_indices();
+    test_slices();
     trials_end();
     return CHECK_DONE();
 }
