@@ -507,3 +507,73 @@ def test_one_hot_rows(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch, "one_hot", attrs, [labels], [(dtype, want.shape)]
             )
             same(got, want)
+
+
+# --- movement -------------------------------------------------------------------------
+
+WIDTHS = (*range(1, 10), 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 130)
+BY_SIZE = ("uint8", "int16", "float32", "float64")
+
+
+@pytest.mark.parametrize("dtype", BY_SIZE)
+def test_moved_rows(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of each width: contiguous, repeated, reversed, strided, transposed."""
+    for n in WIDTHS:
+        x = np.arange(7 * n * 5).reshape(7, n, 5).astype(dtype)
+        flat = x.reshape(7, n * 5)
+        cases: list[tuple[str, str, Array, Array]] = []
+        for perm in ((0, 2, 1), (2, 1, 0), (1, 0, 2), (2, 0, 1)):
+            want = x.transpose(perm)
+            cases.append(("transpose", f"perm={ints(perm)}", x, want))
+        for start, stop, step in (
+            (0, n, 2),
+            (n - 1, -1, -1),
+            (0, n, 3),
+            (n // 2, n, 1),
+        ):
+            where = np.arange(start, stop, step)
+            for source, axis in ((x[:, :, 0], 1), (x, 1)):
+                begin, size, steps = [0] * 3, [7, n, 5], [1] * 3
+                begin[axis], size[axis], steps[axis] = start, len(where), step
+                rank = source.ndim
+                attrs = (
+                    f"begin={ints(begin[:rank])}, size={ints(size[:rank])}, "
+                    f"strides={ints(steps[:rank])}"
+                )
+                want = source.take(where, axis)
+                cases.append(("slice", attrs, np.ascontiguousarray(source), want))
+                whole = np.zeros_like(source)
+                whole[:, where] = want
+                more = f"{attrs}, shape={ints(source.shape)}"
+                cases.append(("slice_grad", more, want, whole))
+        for old in ((n, 1), (1, n), (7, 1, n), (7, n, 1), ()):
+            small = np.asarray(flat.reshape(-1)[: int(np.prod(old))].reshape(old))
+            shape = (7, n, n)
+            want = np.broadcast_to(small, shape)
+            cases.append(("broadcast", f"shape={ints(shape)}", small, want))
+        for op, attrs, source, want in cases:
+            kind = [(dtype, want.shape)]
+            (got,) = results_of(monkeypatch, op, attrs, [source], kind)
+            same(got, want)
+
+
+@pytest.mark.parametrize("dtype", BY_SIZE)
+def test_moved_matrices(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large enough for several tasks, whose borders fall into planes."""
+    x = np.arange(301 * 17 * 9 * 3).reshape(301, 17, 9, 3).astype(dtype)
+    for perm in ((0, 2, 1, 3), (3, 0, 1, 2), (1, 0, 2, 3), (0, 1, 3, 2)):
+        want = x.transpose(perm)
+        (got,) = results_of(
+            monkeypatch, "transpose", f"perm={ints(perm)}", [x], [(dtype, want.shape)]
+        )
+        same(got, want)
+    want = x[::-1, :, ::-2, :]
+    attrs = "begin=[300,0,8,0], size=[301,17,5,3], strides=[-1,1,-2,1]"
+    (got,) = results_of(monkeypatch, "slice", attrs, [x], [(dtype, want.shape)])
+    same(got, want)
+    for axis in range(4):
+        want = np.concatenate([x, x], axis)
+        (got,) = results_of(
+            monkeypatch, "concat", f"axis={axis}", [x, x], [(dtype, want.shape)]
+        )
+        same(got, want)

@@ -2,8 +2,8 @@
  *
  * Fast kernels of the ops that move elements, for every dtype by its size. Transpose,
  * broadcast, concat, slice and its gradient are one strided copy: loops joined as far
- * as possible, rows by memcpy where both sides are contiguous, square tiles where the
- * input runs along another axis than the output. Work is cut by shape alone. Allocates
+ * as possible, the two innermost of them a plane of rows, square tiles where the input
+ * runs along another axis than the output. Work is cut by shape alone. Allocates
  * nothing. */
 #include <string.h>
 
@@ -20,6 +20,7 @@ typedef struct copy_plan {
     int32_t swapped;  /* axis along which the input is contiguous; -1: the last */
     int64_t per_task; /* iterations of the outermost loops */
     int64_t outer;    /* iterations of all loops but those a step handles */
+    bool avx2;
 } copy_plan;
 
 typedef struct copy_job {
@@ -28,38 +29,128 @@ typedef struct copy_job {
     char *to;
 } copy_job;
 
-#define COPY_STRIDED(type) \
-    do { \
-        for (int64_t i = 0; i < n; i++) { \
-            ((type *)(void *)to)[i * to_step] = \
-                ((const type *)(const void *)from)[i * from_step]; \
+/* Rows of elements. Distances in bytes from row to row, steps in elements. */
+typedef struct plane {
+    char *to;
+    const char *from;
+    int64_t rows;
+    int64_t to_row;
+    int64_t from_row;
+    int64_t n;
+    int64_t to_step;
+    int64_t from_step;
+} plane;
+
+#define EACH_ROW(type, to_name, from_name, body) \
+    for (int64_t r = 0; r < p->rows; r++) { \
+        type *to_name = (type *)(void *)(p->to + r * p->to_row); \
+        const type *from_name = (const type *)(const void *)(p->from + r * p->from_row); \
+        body \
+    }
+#define EACH(n, assignment) \
+    for (int64_t i = 0; i < (n); i++) { \
+        assignment; \
+    }
+/* A column at a time where rows are shorter than what a loop costs. */
+#define FEW(type, count) \
+    case count: \
+        EACH_ROW(type, to, from, EACH(count, to[i] = from[i * from_step])) \
+        return;
+
+/* The result's rows are contiguous, but for the last form; steps that are constants
+ * become shuffles. */
+#define PLANE(name, target, type) \
+    target static void plane_##name(const plane *p) \
+    { \
+        int64_t from_step = p->from_step; \
+        int64_t to_step = p->to_step; \
+        int64_t n = p->n; \
+        if (to_step != 1) { \
+            EACH_ROW(type, to, from, EACH(n, to[i * to_step] = from[i * from_step])) \
+            return; \
         } \
-    } while (0)
+        switch (n) { \
+            FEW(type, 1) \
+            FEW(type, 2) \
+            FEW(type, 3) \
+            FEW(type, 4) \
+        default: \
+            break; \
+        } \
+        if (from_step == 0) { \
+            EACH_ROW(type, to, from, type x = from[0]; EACH(n, to[i] = x)) \
+        } else if (from_step == -1) { \
+            EACH_ROW(type, to, from, EACH(n, to[i] = from[-i])) \
+        } else if (from_step == 2) { \
+            /* the last one apart: a vector would read the element behind it */ \
+            EACH_ROW(type, to, from, EACH(n - 1, to[i] = from[2 * i]) \
+                     to[n - 1] = from[2 * (n - 1)];) \
+        } else { \
+            EACH_ROW(type, to, from, EACH(n, to[i] = *from; from += from_step)) \
+        } \
+    }
+#define BOTH_SETS(name, type) \
+    PLANE(name##_generic, , type) \
+    PLANE(name##_avx2, IPU_TARGET_AVX2, type)
+BOTH_SETS(1, uint8_t)
+BOTH_SETS(2, uint16_t)
+BOTH_SETS(4, uint32_t)
+BOTH_SETS(8, uint64_t)
+
+#define RUN(bytes) \
+    case bytes: \
+        for (int64_t r = 0; r < p->rows; r++) { \
+            memcpy(p->to + r * p->to_row, p->from + r * p->from_row, bytes); \
+        } \
+        return;
+
+/* Rows that are contiguous on both sides, short ones by a few moves. */
+static void
+copy_runs(const plane *p, int64_t bytes)
+{
+    switch (bytes) {
+        RUN(1)
+        RUN(2)
+        RUN(3)
+        RUN(4)
+        RUN(6)
+        RUN(8)
+        RUN(12)
+        RUN(16)
+        RUN(24)
+        RUN(32)
+        RUN(48)
+        RUN(64)
+    default:
+        for (int64_t r = 0; r < p->rows; r++) {
+            memcpy(p->to + r * p->to_row, p->from + r * p->from_row, (size_t)bytes);
+        }
+    }
+}
+#undef RUN
 
 static void
-copy_row(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
-         int64_t bytes)
+copy_plane(const plane *p, int64_t bytes, bool avx2)
 {
-    if (to_step == 1 && from_step == 1) {
-        memcpy(to, from, (size_t)(n * bytes));
+    if (p->to_step == 1 && p->from_step == 1) {
+        copy_runs(p, p->n * bytes);
         return;
     }
     switch (bytes) {
     case 1:
-        COPY_STRIDED(uint8_t);
+        (avx2 ? plane_1_avx2 : plane_1_generic)(p);
         break;
     case 2:
-        COPY_STRIDED(uint16_t);
+        (avx2 ? plane_2_avx2 : plane_2_generic)(p);
         break;
     case 4:
-        COPY_STRIDED(uint32_t);
+        (avx2 ? plane_4_avx2 : plane_4_generic)(p);
         break;
     default:
-        COPY_STRIDED(uint64_t);
+        (avx2 ? plane_8_avx2 : plane_8_generic)(p);
         break;
     }
 }
-#undef COPY_STRIDED
 
 #define COPY_TILE(type) \
     do { \
@@ -112,38 +203,72 @@ copy_transposed(const copy_plan *plan, char *to, const char *from, int64_t first
     }
 }
 
+/* Where iteration `position` of the loops in front of axis `end` begins, leaving out the
+ * swapped one; gives what is left of `position`. */
+static int64_t
+locate(const copy_plan *plan, int32_t end, int64_t position, int64_t *from, int64_t *to)
+{
+    const ipu__loop *loop = &plan->loop;
+    *from = 0;
+    *to = 0;
+    for (int32_t d = end - 1; d >= 0; d--) {
+        if (d != plan->swapped) {
+            bool outermost = d == 0 && plan->swapped < 0;
+            int64_t at = outermost ? position : position % loop->dims[d];
+            *from += at * loop->strides[0][d] * plan->bytes;
+            *to += at * loop->strides[1][d] * plan->bytes;
+            position = outermost ? 0 : position / loop->dims[d];
+        }
+    }
+    return position;
+}
+
 static void
-copy_task(void *state, int32_t task, int32_t worker)
+transposed_task(void *state, int32_t task, int32_t worker)
+{
+    const copy_job *job = state;
+    const copy_plan *plan = job->plan;
+    const ipu__loop *loop = &plan->loop;
+    int64_t begin = task * plan->per_task;
+    int64_t end = ipu__min(begin + plan->per_task, plan->outer);
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t from;
+        int64_t to;
+        /* the rest of the position counts strips of the swapped axis */
+        int64_t first = TILE * locate(plan, loop->rank - 1, i, &from, &to);
+        copy_transposed(plan, job->to + to, job->from + from, first,
+                        ipu__min(loop->dims[plan->swapped] - first, TILE));
+    }
+}
+
+/* Iterations are rows; those of one plane are copied together. */
+static void
+planes_task(void *state, int32_t task, int32_t worker)
 {
     const copy_job *job = state;
     const copy_plan *plan = job->plan;
     const ipu__loop *loop = &plan->loop;
     int32_t last = loop->rank - 1;
-    int64_t begin = task * plan->per_task;
-    int64_t end = ipu__min(begin + plan->per_task, plan->outer);
+    int64_t rows = last > 0 ? loop->dims[last - 1] : 1;
+    int64_t i = task * plan->per_task;
+    int64_t end = ipu__min(i + plan->per_task, plan->outer);
+    plane p = {.to_row = last > 0 ? loop->strides[1][last - 1] * plan->bytes : 0,
+               .from_row = last > 0 ? loop->strides[0][last - 1] * plan->bytes : 0,
+               .n = loop->dims[last],
+               .to_step = loop->strides[1][last],
+               .from_step = loop->strides[0][last]};
     (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t position = i;
-        int64_t from = 0;
-        int64_t to = 0;
-        for (int32_t d = last - 1; d >= 0; d--) {
-            if (d != plan->swapped) {
-                from += position % loop->dims[d] * loop->strides[0][d];
-                to += position % loop->dims[d] * loop->strides[1][d];
-                position /= loop->dims[d];
-            }
-        }
-        if (plan->swapped >= 0) {
-            /* the rest of `position` counts strips of the swapped axis */
-            int64_t first = position * TILE;
-            copy_transposed(plan, job->to + to * plan->bytes,
-                            job->from + from * plan->bytes, first,
-                            ipu__min(loop->dims[plan->swapped] - first, TILE));
-        } else {
-            copy_row(job->to + to * plan->bytes, loop->strides[1][last],
-                     job->from + from * plan->bytes, loop->strides[0][last],
-                     loop->dims[last], plan->bytes);
-        }
+    while (i < end) {
+        int64_t from;
+        int64_t to;
+        int64_t row = i % rows;
+        (void)locate(plan, last - 1, i / rows, &from, &to);
+        p.to = job->to + to + row * p.to_row;
+        p.from = job->from + from + row * p.from_row;
+        p.rows = ipu__min(rows - row, end - i);
+        copy_plane(&p, plan->bytes, plan->avx2);
+        i += p.rows;
     }
 }
 
@@ -174,11 +299,12 @@ split_rows(ipu__loop *loop)
 
 /* Everything but the loop's strides and the offsets is filled here. */
 static void
-plan_copy(copy_plan *plan, int64_t bytes)
+plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
 {
     ipu__loop *loop = &plan->loop;
     loop->operands = 2;
     plan->bytes = bytes;
+    plan->avx2 = cpu >= IPU_CPU_AVX2;
     plan->swapped = -1;
     if (loop->elements == 0) {
         return; /* nothing to do: `outer` is 0 */
@@ -208,7 +334,7 @@ run_copy_plan(const copy_plan *plan, ipu_pool *pool, const void *from, void *to)
     if (plan->outer > 0) {
         copy_job job = {plan, ipu__at(from, plan->from), ipu__at_mutable(to, plan->to)};
         ipu_pool_run(pool, (int32_t)ipu__ceil_div(plan->outer, plan->per_task),
-                     copy_task, &job);
+                     plan->swapped >= 0 ? transposed_task : planes_task, &job);
     }
 }
 
@@ -284,7 +410,7 @@ ipu_choose_transpose(const ipu__preparation *p)
     for (int32_t d = 0; d < plan->loop.rank; d++) {
         plan->loop.strides[0][d] = strides[perm[d]];
     }
-    plan_copy(plan, output_element_bytes(spec));
+    plan_copy(plan, output_element_bytes(spec), p->cpu);
     return IPU_OK;
 }
 
@@ -302,7 +428,7 @@ ipu_choose_broadcast(const ipu__preparation *p)
         int32_t from = d - (plan->loop.rank - in->rank);
         plan->loop.strides[0][d] = from < 0 ? 0 : strides[from];
     }
-    plan_copy(plan, output_element_bytes(spec));
+    plan_copy(plan, output_element_bytes(spec), p->cpu);
     return IPU_OK;
 }
 
@@ -323,7 +449,7 @@ ipu_choose_concat(const ipu__preparation *p)
         loop_over(&plans[k].loop, &spec->inputs[k].shape, 0);
         memcpy(plans[k].loop.strides[1], strides, sizeof strides);
         plans[k].to = begin * strides[axis] * bytes;
-        plan_copy(&plans[k], bytes);
+        plan_copy(&plans[k], bytes, p->cpu);
         begin += spec->inputs[k].shape.dims[axis];
     }
     return IPU_OK;
@@ -358,7 +484,7 @@ ipu_choose_slice(const ipu__preparation *p)
     plan->from = bytes
                  * slice_strides(spec, &spec->inputs[0].shape, plan->loop.elements == 0,
                                  plan->loop.strides[0]);
-    plan_copy(plan, bytes);
+    plan_copy(plan, bytes, p->cpu);
     return IPU_OK;
 }
 
@@ -373,6 +499,6 @@ ipu_choose_slice_grad(const ipu__preparation *p)
     plan->to = bytes
                * slice_strides(spec, &spec->outputs[0].shape, plan->loop.elements == 0,
                                plan->loop.strides[1]);
-    plan_copy(plan, bytes);
+    plan_copy(plan, bytes, p->cpu);
     return IPU_OK;
 }
