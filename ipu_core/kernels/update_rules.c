@@ -229,19 +229,22 @@ narrow_sqrt(narrow x)
 
 #define AT_1(name) at_##name,
 #define AT_2(name, new) at_##name,
+/* outside of the loop, whose stores could reach the arrays of pointers */
+#define POINTER_1(name) const float *in_##name = dense[at_##name];
+#define POINTER_2(name, new) float *var_##name = variables[at_##name];
 
 #define NARROW_ONE(name) narrow name = (narrow){0} + singles[at_##name];
-#define NARROW_DENSE(name) narrow name = *(const narrow *)(dense[at_##name] + i);
-#define NARROW_LOAD(name, new) narrow name = *(const narrow *)(variables[at_##name] + i);
+#define NARROW_DENSE(name) narrow name = *(const narrow *)(in_##name + i);
+#define NARROW_LOAD(name, new) narrow name = *(const narrow *)(var_##name + i);
 #define NARROW_STEP(new, op, a, b) \
     narrow new = STEP_##op(narrow, narrow_bits, SQRT_generic, a, b);
-#define NARROW_STORE(name, new) *(narrow *)(variables[at_##name] + i) = new;
+#define NARROW_STORE(name, new) *(narrow *)(var_##name + i) = new;
 
 #define WIDE_ONE(name) wide name = (wide){0} + singles[at_##name];
-#define WIDE_DENSE(name) wide name = *(const wide *)(dense[at_##name] + i);
-#define WIDE_LOAD(name, new) wide name = *(const wide *)(variables[at_##name] + i);
+#define WIDE_DENSE(name) wide name = *(const wide *)(in_##name + i);
+#define WIDE_LOAD(name, new) wide name = *(const wide *)(var_##name + i);
 #define WIDE_STEP(new, op, a, b) wide new = STEP_##op(wide, wide_bits, SQRT_avx2, a, b);
-#define WIDE_STORE(name, new) *(wide *)(variables[at_##name] + i) = new;
+#define WIDE_STORE(name, new) *(wide *)(var_##name + i) = new;
 
 #define LOOP(name, FORMULA, suffix, target, lanes, ONE, DENSE, LOAD, STEP, STORE) \
     target static void name##_##suffix(float *const *variables, \
@@ -251,7 +254,7 @@ narrow_sqrt(narrow x)
         enum { FORMULA(AT_2, NONE_1, NONE_1, NONE_4) }; \
         enum { FORMULA(NONE_2, AT_1, NONE_1, NONE_4) }; \
         enum { FORMULA(NONE_2, NONE_1, AT_1, NONE_4) }; \
-        FORMULA(NONE_2, NONE_1, ONE, NONE_4) \
+        FORMULA(POINTER_2, POINTER_1, ONE, NONE_4) \
         for (int64_t i = 0; i < n; i += lanes) { \
             FORMULA(LOAD, DENSE, NONE_1, NONE_4) \
             FORMULA(NONE_2, NONE_1, NONE_1, STEP) \
