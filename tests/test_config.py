@@ -64,6 +64,7 @@ DEFAULTS = {
     "ipu_model.version": "ipu2",
     "matmuls.clear_pass_type": False,
     "matmuls.poplar_options": {},
+    "matmuls.same_bits_on_every_cpu": False,
     "norms.use_stable_statistics": False,
     "norms.experimental.distributed_batch_norm_replica_group_size": 1,
     "optimizations.math.fast": False,

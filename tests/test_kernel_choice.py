@@ -8,10 +8,12 @@ import os
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from ipu import _core
+from ipu import _core, _devices
+from ipu.config import IPUConfig, reset_ipu_configuration
 
 # the tiles of each class
 OWN = {"generic": "gemm_4x8", "avx2": "gemm_6x16", "avx512": "gemm_12x32"}
@@ -55,23 +57,27 @@ def cpu_class(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     return name
 
 
-def kernels_of(node: str, inputs: list[str], result: str) -> str:
+def kernels_of(node: str, inputs: list[str], result: str, device: Any = None) -> str:
     """The kernel of one node in a program of its own."""
     params = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(inputs))
     value = len(inputs)
     text = f"block b0({params}) {{\n  %{value} = {node} : {result}\n}} -> (%{value})\n"
-    found = re.search(r" kernel +\w+\.(\w+)\(", _core.graph_compile(text).text)
+    found = re.search(r" kernel +\w+\.(\w+)\(", _core.graph_compile(text, device).text)
     assert found is not None
     return found.group(1)
 
 
-def kernel_of_product(m: int, n: int, k: int, transposed: str) -> str:
+def kernel_of_product(
+    m: int, n: int, k: int, transposed: str, device: Any = None
+) -> str:
     a = f"float32[{k},{m}]" if "a" in transposed else f"float32[{m},{k}]"
     b = f"float32[{n},{k}]" if "b" in transposed else f"float32[{k},{n}]"
     flags = ", ".join(
         f"transpose_{x}={str(x in transposed).lower()}" for x in ("a", "b")
     )
-    return kernels_of(f"matmul(%0, %1) {{{flags}}}", [a, b], f"float32[{m},{n}]")
+    return kernels_of(
+        f"matmul(%0, %1) {{{flags}}}", [a, b], f"float32[{m},{n}]", device
+    )
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="classes of x86-64")
@@ -92,6 +98,20 @@ class TestOnX86:
             "avx512": {OWN["avx512"], "blis_skx"},
         }
         assert kernel_of_product(*LARGE) in expected[cpu_class]
+
+    def test_one_switch_keeps_even_those_on_our_tiles(self, cpu_class: str) -> None:
+        try:
+            kernels = set()
+            for everywhere in (False, True):
+                options = IPUConfig()
+                options.matmuls.same_bits_on_every_cpu = everywhere
+                options.configure_ipu_system()
+                device = _devices.get_device(0).core
+                kernels.add(kernel_of_product(*LARGE, device=device))
+        finally:
+            reset_ipu_configuration()
+        assert OWN[cpu_class] in kernels
+        assert len(kernels) == (2 if kernel_of_product(*LARGE)[:4] == "blis" else 1)
 
     @pytest.mark.parametrize("product", NARROW, ids=str)
     def test_half_a_vector_of_columns_takes_narrow_tiles(

@@ -303,6 +303,8 @@ PyGILState_STATE ipu_py_enter(void);
 ipu_status ipu_py_leave(ipu_ctx *ctx, PyGILState_STATE gil, ipu_status status);
 
 ipu_device *ipu_py_device_of(PyObject *device);
+/* Whether its programs have the same bits on every class of CPU. */
+bool ipu_py_device_is_portable(PyObject *device);
 ipu_infeed *ipu_py_infeed_of(PyObject *infeed);
 const ipu_program *ipu_py_program_of(PyObject *program);
 

@@ -7,12 +7,19 @@
 typedef struct py_device {
     PyObject_HEAD
     ipu_device *device;
+    bool portable;
 } py_device;
 
 ipu_device *
 ipu_py_device_of(PyObject *device)
 {
     return ((py_device *)device)->device;
+}
+
+bool
+ipu_py_device_is_portable(PyObject *device)
+{
+    return ((py_device *)device)->portable;
 }
 
 static ipu_py_state *
@@ -24,15 +31,18 @@ state_of(PyObject *self)
 static PyObject *
 device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"ipus", NULL};
+    static char *names[] = {"ipus", "portable", NULL};
     int ipus = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|i:Device", names, &ipus)) {
+    int portable = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|ip:Device", names, &ipus,
+                                     &portable)) {
         return NULL;
     }
     py_device *self = (py_device *)cls->tp_alloc(cls, 0);
     if (self == NULL) {
         return NULL;
     }
+    self->portable = portable != 0;
     ipu_ctx ctx = ipu_py_ctx();
     if (ipu_device_create(&ctx, ipus, &self->device) != IPU_OK) {
         Py_DECREF(self);
@@ -188,7 +198,8 @@ static PyGetSetDef device_getset[] = {
 
 static PyType_Slot device_slots[] = {
     {Py_tp_doc,
-     "Device(ipus=1)\n--\n\nA simulated device: variables, queues, seed."},
+     "Device(ipus=1, portable=False)\n--\n\nA simulated device: variables, queues, "
+     "seed. Programs for a portable one have the same bits on every class of CPU."},
     {Py_tp_new, device_new},
     {Py_tp_dealloc, device_dealloc},
     {Py_tp_methods, device_methods},

@@ -65,8 +65,10 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     self->name = Py_NewRef(Py_None);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_passes_options passes = {.verify = verify, .fuse = fuse};
-    ipu_compile_options options = {.variant = reference ? IPU_KERNEL_REFERENCE
-                                                        : IPU_KERNEL_FAST,
+    bool portable = device != Py_None && ipu_py_device_is_portable(device);
+    ipu_compile_options options = {.variant = reference  ? IPU_KERNEL_REFERENCE
+                                              : portable ? IPU_KERNEL_PORTABLE
+                                                         : IPU_KERNEL_FAST,
                                    .cpu = ipu_cpu_class_detect(),
                                    .verify = verify};
     ipu_status status;

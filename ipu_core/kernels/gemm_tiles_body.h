@@ -11,6 +11,7 @@
  *   zero, multiply_add(x, y, s)  x * y + s, rounded once
  *   transpose(in, in_row, out, out_row)
  *                                BLOCK x BLOCK floats
+ *   UNROLL                       how many k are multiplied in a turn of the loop
  *   TILES, NAME                  the table that is defined, what kernels are called
  *
  * and then its form cannot be told from the bits: each element of C is one chain of
@@ -22,6 +23,17 @@
  * a float32 that is stored and loaded is the same number. Any thread; the caller gives
  * the scratch. */
 #include "kernels/gemm_tiles_impl.h"
+
+/* One function for each form of a tile, unrolled, so that its sums are registers; but
+ * for sanitizers, whose checks would be minutes of compilation in each of them, one for
+ * all. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define OF_EACH_TILE static __attribute__((noinline))
+enum { ALL = 1, SOME = 1 };
+#else
+#define OF_EACH_TILE IPU_INLINE
+enum { ALL = 16, SOME = UNROLL };
+#endif
 
 enum { PANEL = VECTORS * LANES, POINTERS = (ROWS + 2) / 3 };
 
@@ -62,7 +74,7 @@ put(bool cut, edge last, float *to, vector x)
 }
 
 /* One step of SGD on a tile of gradients, rounded as update_fast.c rounds. */
-IPU_INLINE TARGET void
+OF_EACH_TILE TARGET void
 update_tile(int rows, int vectors, bool whole, bool momentum, bool nesterov,
             const tile_place *place, vector sum[ROWS][VECTORS])
 {
@@ -72,9 +84,9 @@ update_tile(int rows, int vectors, bool whole, bool momentum, bool nesterov,
     float *v = momentum ? update->velocity + place->offset : NULL;
     const vector rate = spread(&update->rate);
     const vector keep = spread(&update->momentum);
-#pragma GCC unroll 16
+#pragma GCC unroll ALL
     for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 4
+#pragma GCC unroll ALL
         for (int part = 0; part < vectors; part++) {
             bool cut = !whole && part == vectors - 1;
             int64_t j = i * place->row + part * LANES;
@@ -117,7 +129,7 @@ fetch_ahead(int rows, const tile_place *place)
 /* All but k, `from` and `place` are constants where this is inlined. The empty asm
  * keeps gcc from making a pointer of its own for each row, which would not fit the
  * registers: three rows share one. */
-IPU_INLINE TARGET void
+OF_EACH_TILE TARGET void
 tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
      const tile_source *from, const tile_place *place)
 {
@@ -128,13 +140,13 @@ tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
     float *panel = from->panel;
     vector sum[ROWS][VECTORS];
     const float *a[POINTERS];
-#pragma GCC unroll 16
+#pragma GCC unroll ALL
     for (int i = 0; i < POINTERS; i++) {
         a[i] = from->a + (columns ? 0 : 3 * i * a_step);
     }
-#pragma GCC unroll 16
+#pragma GCC unroll ALL
     for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 4
+#pragma GCC unroll ALL
         for (int part = 0; part < vectors; part++) {
             bool cut = !whole && part == vectors - 1;
             const float *c = place->c + i * place->row + part * LANES;
@@ -142,10 +154,10 @@ tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
         }
     }
     fetch_ahead(rows, place);
-#pragma GCC unroll UNROLL
+#pragma GCC unroll SOME
     for (int64_t j = 0; j < k; j++) {
         vector y[VECTORS];
-#pragma GCC unroll 4
+#pragma GCC unroll ALL
         for (int part = 0; part < vectors; part++) {
             y[part] = load(b + part * LANES);
             if (packs) {
@@ -154,16 +166,16 @@ tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
         }
         b += b_row;
         panel += packs ? PANEL : 0;
-#pragma GCC unroll 16
+#pragma GCC unroll ALL
         for (int i = 0; i < rows; i++) {
             vector x = spread(columns ? a[0] + i : a[i / 3] + i % 3 * a_step);
-#pragma GCC unroll 4
+#pragma GCC unroll ALL
             for (int part = 0; part < vectors; part++) {
                 sum[i][part] = multiply_add(x, y[part], sum[i][part]);
             }
         }
         const int pointers = columns ? 1 : (rows + 2) / 3;
-#pragma GCC unroll 16
+#pragma GCC unroll ALL
         for (int i = 0; i < pointers; i++) {
             a[i] += columns ? a_step : 1;
             __asm__("" : "+r"(a[i]));
@@ -173,9 +185,9 @@ tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
     const ipu__sgd *update = place->update;
     if (update == NULL) {
         const float *old = place->accumulator;
-#pragma GCC unroll 16
+#pragma GCC unroll ALL
         for (int i = 0; i < rows; i++) {
-#pragma GCC unroll 4
+#pragma GCC unroll ALL
             for (int part = 0; part < vectors; part++) {
                 bool cut = !whole && part == vectors - 1;
                 int64_t at = i * place->row + part * LANES;
@@ -240,8 +252,8 @@ enum { WHOLE, PACKS, EDGE, FORMS = EDGE + VECTORS };
 #define ALL_ROWS(X, name, columns) \
     UP_TO_6(X, name, columns) \
     X(7, name, columns) \
-    X(8, name, columns) X(9, name, columns) X(10, name, columns) X(11, name, columns) \
-        X(12, name, columns)
+    X(8, name, columns) \
+    X(9, name, columns) X(10, name, columns) X(11, name, columns) X(12, name, columns)
 #endif
 ALL_ROWS(TILES_OF, rows, false)
 ALL_ROWS(TILES_OF, columns, true)

@@ -116,8 +116,9 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
     spec->kernel_name = "reference";
     spec->workspace_bytes = ipu__reference_workspace(spec);
     spec->prepared = NULL;
-    if (variant == IPU_KERNEL_FAST) {
-        ipu__preparation preparation = {ctx, arena, spec, cpu};
+    if (variant != IPU_KERNEL_REFERENCE) {
+        ipu__preparation preparation = {ctx, arena, spec, cpu,
+                                        variant == IPU_KERNEL_PORTABLE};
         IPU_TRY(row->choose(&preparation));
     }
     if (spec->run == NULL) {

@@ -144,6 +144,14 @@ class Matmuls(Category):
         bool, False, "Do not tell the planner the pass. Hardware only."
     )
     poplar_options = Option[_Options](dict, {}, "String options. Hardware only.")
+    same_bits_on_every_cpu = Option[bool](
+        bool,
+        False,
+        "Give every float32 and float16 product the same bits on every class of CPU. "
+        "By default those that are at least 768 in every direction are served by BLIS "
+        "on some CPUs, which rounds as the CPU's class has it, and is faster there. Of "
+        "this simulation alone.",
+    )
 
 
 class _NormsExperimental(Category):

@@ -250,7 +250,11 @@ class Device:
             if self._core is None:
                 from ipu import _core
 
-                self._core = _core.Device(ipus=self.num_ipus)
+                options = self.options or {}
+                self._core = _core.Device(
+                    ipus=self.num_ipus,
+                    portable=options.get("matmuls.same_bits_on_every_cpu", False),
+                )
                 self._core.seed(_seed.current()[0])
             return self._core
 
