@@ -100,31 +100,67 @@ UNARY(erf_f32, float, float, ipu__erf_f32(x))
 /* The block is looked through first, so that the loop has no call in it; an element's
  * result does not depend on its neighbours. */
 #define TURNED(name, quarter) \
+    IPU_INLINE float name##_anywhere(float x) \
+    { \
+        float size = ipu__magnitude_f32(x); \
+        return size < IPU_NEAR_LIMIT   ? ipu__near_turned_f32(x, quarter) \
+               : size < IPU_TURN_LIMIT ? ipu__turned_f32(x, quarter) \
+                                       : (float)name((double)x); \
+    } \
     SIGNATURE(name##_f32) \
     { \
         const float *xs = a; \
         float *result = out; \
-        bool near = true; \
+        uint32_t most = 0; \
         UNUSED(); \
         for (int64_t i = 0; i < n; i++) { \
-            near &= ipu__magnitude_f32(xs[i]) < IPU_TURN_LIMIT; \
+            uint32_t size = ipu__float_bits(xs[i]) & 0x7fffffffu; \
+            most = size > most ? size : most; \
         } \
-        if (near) { \
+        if (ipu__bits_float(most) < IPU_NEAR_LIMIT) { \
             IPU_INDEPENDENT \
             for (int64_t i = 0; i < n; i++) { \
-                result[i] = ipu__turned_f32(xs[i], quarter); \
+                result[i] = ipu__near_turned_f32(xs[i], quarter); \
             } \
             return IPU_FAULT_NONE; \
         } \
         for (int64_t i = 0; i < n; i++) { \
-            result[i] = ipu__magnitude_f32(xs[i]) < IPU_TURN_LIMIT \
-                            ? ipu__turned_f32(xs[i], quarter) \
-                            : (float)name((double)xs[i]); \
+            result[i] = name##_anywhere(xs[i]); \
         } \
         return IPU_FAULT_NONE; \
     }
 TURNED(sin, 0)
 TURNED(cos, 1)
+
+/* Likewise: normal numbers above 0, and the others by the C library. */
+enum { LEAST_NORMAL = 0x00800000, ABOVE_NORMAL = 0x7f800000 };
+
+SIGNATURE(pow_f32)
+{
+    const float *xs = a;
+    const float *ys = b;
+    float *result = out;
+    uint32_t most = 0;
+    UNUSED();
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t above = ipu__float_bits(xs[i]) - LEAST_NORMAL;
+        most = above > most ? above : most;
+    }
+    if (most < ABOVE_NORMAL - LEAST_NORMAL) {
+        IPU_INDEPENDENT
+        for (int64_t i = 0; i < n; i++) {
+            result[i] = ipu__pow_normal_f32(xs[i], ys[i]);
+        }
+        return IPU_FAULT_NONE;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        bool ordinary =
+            ipu__float_bits(xs[i]) - LEAST_NORMAL < ABOVE_NORMAL - LEAST_NORMAL;
+        result[i] = ordinary ? ipu__pow_normal_f32(xs[i], ys[i])
+                             : (float)pow((double)xs[i], (double)ys[i]);
+    }
+    return IPU_FAULT_NONE;
+}
 
 /* --- integers ------------------------------------------------------------------------
  */
@@ -539,6 +575,7 @@ static const ipu__block_row rows[] = {
     SAME(ERF, FLOAT32, erf_f32),
     SAME(SIN, FLOAT32, sin_f32),
     SAME(COS, FLOAT32, cos_f32),
+    SAME(POW, FLOAT32, pow_f32),
     ROW(CAST, FLOAT32, FLOAT64, cast_f32_f64),
     ROW(CAST, FLOAT32, FLOAT16, cast_f32_f16),
     FLOAT_ROWS(FLOAT64, f64),

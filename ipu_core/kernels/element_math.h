@@ -330,10 +330,38 @@ ipu__erf_f32(float x)
     return ipu__pick(magnitude < 1.0f, x * p, far);
 }
 
-/* sin and cos: x = n pi / 2 + r in double, |r| <= pi / 4, with pi / 2 in three parts of
- * which the first two times n are exact; then Taylor's polynomials, whose error is far
- * below a float's last place. Arguments of IPU_TURN_LIMIT and more go to the C library.
- */
+/* sin, and cos a quarter of a turn further: x = n pi / 2 + r, |r| <= pi / 4. */
+
+/* Below IPU_NEAR_LIMIT pi / 2 is taken away in three parts: the first difference is
+ * exact, since both sides are multiples of 2^-24 that agree but for a remainder
+ * below 1. */
+#define IPU_NEAR_LIMIT 8192.0f
+
+IPU_INLINE float
+ipu__near_turned_f32(float x, uint32_t quarter)
+{
+    const float magic = 12582912.0f;
+    float shifted = ipu__fma_f32(x, 0.636619772f, magic);
+    float n = shifted - magic;
+    float r = ipu__fma_f32(n, -0x1.921fb6p+0f, x);
+    r = ipu__fma_f32(n, 0x1.777a5cp-25f, r);
+    r = ipu__fma_f32(n, 0x1.ee59dap-50f, r);
+    float z = r * r;
+    float s = ipu__fma_f32(-1.951601153e-4f, z, 8.332168683e-3f);
+    s = ipu__fma_f32(s, z, -1.666665524e-1f);
+    s = ipu__fma_f32(s, z * r, r);
+    float c = ipu__fma_f32(2.443166704e-5f, z, -1.388730365e-3f);
+    c = ipu__fma_f32(c, z, 4.166664556e-2f);
+    c = ipu__fma_f32(c, z * z, ipu__fma_f32(z, -0.5f, 1.0f));
+    uint32_t turns = ipu__float_bits(shifted) + quarter;
+    float result = (turns & 1) != 0 ? c : s;
+    result = ipu__bits_float(ipu__float_bits(result) ^ ((turns & 2) << 30));
+    return x == 0.0f && quarter == 0 ? x : result;
+}
+
+/* Further out in double, with pi / 2 in three parts of which the first two times n are
+ * exact; then Taylor's polynomials, whose error is far below a float's last place.
+ * Arguments of IPU_TURN_LIMIT and more go to the C library. */
 #define IPU_TURN_LIMIT 0x1p26f
 
 IPU_INLINE float
@@ -372,6 +400,50 @@ ipu__turned_f32(float x, uint64_t quarter)
     double result;
     memcpy(&result, &bits, sizeof result);
     return (float)result;
+}
+
+/* x^y of a normal x > 0 that is not infinite, in pairs of floats whose sum has more
+ * digits than one: s = (m - 1) / (m + 1) with x = 2^k m, log2(x) = k + 2 / log(2)
+ * atanh(s), and 2^(y log2(x)). */
+IPU_INLINE float
+ipu__pow_normal_f32(float x, float y)
+{
+    const float magic = 12582912.0f;
+    ipu__logarithm split = ipu__split_logarithm_f32(x);
+    float below = 2.0f + split.f;
+    float below_low = split.f - (below - 2.0f);
+    float inverse = 1.0f / below;
+    float s = split.f * inverse;
+    float rest = ipu__fma_f32(-s, below, split.f);
+    float s_low = ipu__fma_f32(-s, below_low, rest) * inverse;
+    float z = s * s;
+    float p = ipu__fma_f32(1.184103563e-1f, z, 1.426609308e-1f);
+    p = ipu__fma_f32(p, z, 2.000020593e-1f);
+    p = ipu__fma_f32(p, z, 3.333333135e-1f) * z;
+    float high = s * 0x1.715476p+1f;
+    float low = ipu__fma_f32(s, 0x1.715476p+1f, -high);
+    low = ipu__fma_f32(s_low, 0x1.715476p+1f, low);
+    low = ipu__fma_f32(s, 0x1.4ae0c0p-25f, low);
+    float sum = split.k + high;
+    low = ipu__fma_f32(high, p, low) + ((split.k - sum) + high);
+    float log2 = sum + low;
+    float log2_low = low - (log2 - sum);
+    /* above, the result is 0, 1 or infinite already */
+    float power = y > 0x1p32f ? 0x1p32f : y;
+    power = power < -0x1p32f ? -0x1p32f : power;
+    float e = power * log2;
+    float e_low = ipu__fma_f32(power, log2_low, ipu__fma_f32(power, log2, -e));
+    bool over = e > 129.0f;
+    bool under = e < -151.0f;
+    e = over ? 129.0f : (under ? -151.0f : e);
+    float shifted = e + magic;
+    float r = (e - (shifted - magic)) + (over | under ? 0.0f : e_low);
+    float t = ipu__small_expm1_f32(r * 0.693147181f) + 1.0f;
+    bool small = e < 0.0f;
+    uint32_t exponent = ipu__float_bits(shifted) << 23;
+    uint32_t first = exponent + (small ? (127u + 64u) << 23 : (127u - 2u) << 23);
+    float result = t * ipu__bits_float(first) * (small ? 0x1p-64f : 4.0f);
+    return x == 1.0f ? 1.0f : result;
 }
 
 #endif

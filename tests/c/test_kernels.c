@@ -29,6 +29,7 @@ tolerance_of(ipu_op op, ipu_dtype dtype)
     bool exact = false;
     switch (op) {
     case IPU_OP_ID_EXP:
+    case IPU_OP_ID_POW:
     case IPU_OP_ID_LOG:
     case IPU_OP_ID_TANH:
     case IPU_OP_ID_SIGMOID:
