@@ -289,21 +289,24 @@ def command(
 
 
 def test_the_command_prints_tables(tmp_path: Path) -> None:
-    done = command(tmp_path, OWN, "--trace", "t.json", after=("-x", "--top", "3"))
+    done = command(
+        tmp_path, OWN, "--peak", "--trace", "t.json", after=("-x", "--top", "3")
+    )
     assert done.returncode == 0, done.stderr
     out = done.stdout
     assert "arguments -x --top 3" in out  # what follows the program is its own
     assert "twice (" in out and "3 steps" in out and "matmul" in out
     for word in ("kernels", "waiting", "dispatch", "infeed", "outfeed"):
         assert f"    {word}" in out
-    assert "program.py:6" in out
+    assert "program.py:6" in out and "of peak" in out
     tracks_of(json.loads((tmp_path / "t.json").read_text())["traceEvents"])
 
 
 def test_the_command_prints_json(tmp_path: Path) -> None:
-    done = command(tmp_path, OLD, "--json", "--steps", "2:5")
+    done = command(tmp_path, OLD, "--json", "--steps", "2:5", "--peak")
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
+    assert figures["peak_gflops"] > 0
     [program] = [one for one in figures["programs"] if one["name"].endswith(".fit")]
     assert program["steps"] == 3
     for thread in program["threads"]:

@@ -75,6 +75,10 @@ typedef enum ipu_cpu_class {
 ipu_cpu_class ipu_cpu_class_detect(void);
 const char *ipu_cpu_class_name(ipu_cpu_class cpu);
 
+/* The most floating-point operations that a core was seen to do, in 10^9 a second, a
+ * multiply-add counted as two; measured for a few times time_ns. */
+double ipu_peak_gflops(ipu_cpu_class cpu, uint64_t time_ns);
+
 /* Works out all that follows from types, attributes and CPU class, so that a run does
  * not. What is kept of it lives in `arena`, as long as the spec is used. Fails with
  * UNIMPLEMENTED where the op has no kernel for these dtypes. */

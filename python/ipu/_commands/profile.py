@@ -53,6 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="record steps A to B - 1 of each program; all by default",
     )
     parser.add_argument(
+        "--peak",
+        action="store_true",
+        help="measure what a core can reach, and show products' share of it",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print the figures as JSON, times in ns"
     )
     parser.add_argument(
@@ -93,12 +98,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(profile: object, options: argparse.Namespace) -> None:
+    from ipu import _core
     from ipu.profiler import Profile
 
     assert isinstance(profile, Profile)
     sys.stdout.flush()
+    peak = _core.peak_gflops() if options.peak else None
     if options.json:
-        print(json.dumps(profile.to_dict()))
+        print(json.dumps({**profile.to_dict(), "peak_gflops": peak}))
         return
     if not profile.programs:
         print(
@@ -107,7 +114,9 @@ def _show(profile: object, options: argparse.Namespace) -> None:
             file=sys.stderr,
         )
         return
-    profile.print()
+    profile.print(peak=peak)
+    if peak is not None:
+        print(f"the peak of a core, as measured: {peak:.1f} GFLOP/s")
     print(
         f"{profile.seconds:.3f} s in all, {profile.host_seconds:.3f} s of them outside "
         "of programs"
