@@ -27,8 +27,11 @@ typedef struct element_step {
     int32_t slot; /* of the result among the temporaries; -1: the output */
 } element_step;
 
+typedef struct element_job element_job;
+
 /* Prepared. */
 typedef struct element_plan {
+    void (*run)(element_job *job, int64_t begin, int64_t end);
     ipu__loop loop;
     layout layouts[IPU_FUSED_MAX_INPUTS];
     int64_t input_bytes[IPU_FUSED_MAX_INPUTS]; /* of one element */
@@ -40,11 +43,11 @@ typedef struct element_plan {
     element_step step[];
 } element_plan;
 
-typedef struct element_job {
+struct element_job {
     const element_plan *plan;
     const ipu_kernel_call *call;
     atomic_int fault;
-} element_job;
+};
 
 /* 64-byte aligned, so that vectors never straddle cache lines. */
 typedef struct buffer {
@@ -134,13 +137,13 @@ operand_block(const element_job *job, int32_t k, int64_t position, int64_t n,
     return buffers[k].bytes;
 }
 
+/* Elements [begin, end) of the result. */
 static void
-run_task(element_job *job, int32_t task, buffer *buffers, buffer *temporaries)
+run_elements(element_job *job, int64_t begin, int64_t end, buffer *buffers,
+             buffer *temporaries)
 {
     const element_plan *plan = job->plan;
     const void *values[IPU_FUSED_MAX_INPUTS + IPU_FUSED_MAX_INSTRUCTIONS];
-    int64_t begin = task * plan->task_elements;
-    int64_t end = ipu__min(begin + plan->task_elements, plan->loop.elements);
     int64_t row = plan->loop.dims[plan->loop.rank - 1];
     bool by_rows = plan->loop.rank > 1 && row >= LONG_ROW;
     for (int32_t k = 0; k < plan->inputs; k++) {
@@ -181,20 +184,28 @@ run_task(element_job *job, int32_t task, buffer *buffers, buffer *temporaries)
 }
 
 static void
-single_task(void *state, int32_t task, int32_t worker)
+run_single_elements(element_job *job, int64_t begin, int64_t end)
 {
     buffer buffers[3];
-    (void)worker;
-    run_task(state, task, buffers, NULL);
+    run_elements(job, begin, end, buffers, NULL);
 }
 
 static void
-fused_task(void *state, int32_t task, int32_t worker)
+run_fused_elements(element_job *job, int64_t begin, int64_t end)
 {
     buffer buffers[IPU_FUSED_MAX_INPUTS];
     buffer temporaries[IPU_FUSED_MAX_INSTRUCTIONS];
+    run_elements(job, begin, end, buffers, temporaries);
+}
+
+static void
+element_task(void *state, int32_t task, int32_t worker)
+{
+    element_job *job = state;
+    int64_t begin = task * job->plan->task_elements;
+    int64_t end = ipu__min(begin + job->plan->task_elements, job->plan->loop.elements);
     (void)worker;
-    run_task(state, task, buffers, temporaries);
+    job->plan->run(job, begin, end);
 }
 
 /* More than a few instructions an element. */
@@ -267,28 +278,43 @@ prepare_inputs(const ipu__preparation *p, int32_t steps, element_plan **out)
 }
 
 static ipu_status
-run_tasks(const ipu_kernel_call *call, ipu_task_fn *task)
+run(const ipu_kernel_call *call)
 {
     element_job job = {.plan = call->spec->prepared, .call = call};
     int64_t tasks = ipu__ceil_div(job.plan->loop.elements, job.plan->task_elements);
     atomic_init(&job.fault, (int)IPU_FAULT_NONE);
     if (tasks > 0) {
-        ipu_pool_run(call->pool, (int32_t)tasks, task, &job);
+        ipu_pool_run(call->pool, (int32_t)tasks, element_task, &job);
     }
     return ipu__fault_report(
         call, (ipu__fault)atomic_load_explicit(&job.fault, memory_order_relaxed));
 }
 
 static ipu_status
-run_single(const ipu_kernel_call *call)
+run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
 {
-    return run_tasks(call, single_task);
+    element_job job = {.plan = call->spec->prepared, .call = call};
+    int64_t row = job.plan->loop.elements / call->spec->rows.count;
+    atomic_init(&job.fault, (int)IPU_FAULT_NONE);
+    job.plan->run(&job, begin * row, end * row);
+    return ipu__fault_report(
+        call, (ipu__fault)atomic_load_explicit(&job.fault, memory_order_relaxed));
 }
 
-static ipu_status
-run_fused(const ipu_kernel_call *call)
+static void
+offer_rows(ipu_kernel_spec *spec)
 {
-    return run_tasks(call, fused_task);
+    const ipu_shape *shape = &spec->outputs[0].shape;
+    if (shape->rank == 0 || ipu_shape_elements(shape) == 0) {
+        return;
+    }
+    spec->rows = (ipu_kernel_rows){.run = run_rows, .count = shape->dims[0]};
+    for (uint32_t i = 0; i < spec->input_count; i++) {
+        const ipu_shape *input = &spec->inputs[i].shape;
+        if (input->rank == shape->rank && input->dims[0] == shape->dims[0]) {
+            spec->rows.inputs |= 1ULL << i;
+        }
+    }
 }
 
 static const char *
@@ -313,7 +339,9 @@ choose_single(const ipu__preparation *p)
     if (is_heavy(spec->op)) {
         plan->task_elements = HEAVY_TASK_ELEMENTS;
     }
-    spec->run = run_single;
+    plan->run = run_single_elements;
+    spec->run = run;
+    offer_rows(spec);
     spec->kernel_name = name_of(p->cpu, "elementwise_avx512", "elementwise_avx2",
                                 "elementwise_generic");
     return IPU_OK;
@@ -349,7 +377,9 @@ ipu_choose_fused_elementwise(const ipu__preparation *p)
             plan->task_elements = HEAVY_TASK_ELEMENTS;
         }
     }
-    spec->run = run_fused;
+    plan->run = run_fused_elements;
+    spec->run = run;
+    offer_rows(spec);
     spec->kernel_name = name_of(p->cpu, "fused_avx512", "fused_avx2", "fused_generic");
     return IPU_OK;
 }

@@ -10,6 +10,7 @@
 #include "kernels/slices_impl.h"
 
 enum { TASK_BYTES = 65536 };
+enum { PREFETCH_BYTES = 1024 }; /* of a slice: from there on the hardware does it */
 
 /* --- numbers of slices ------------------------------------------------------------- */
 
@@ -144,8 +145,12 @@ copy_slices(void *to, const void *from, const int64_t *numbers, int64_t n, int64
         COPY(16)
         COPY(32)
         COPY(64)
-    default:
+    default: /* a slice is on its way to the cache while the one before is copied */
         for (int64_t i = 0; i < n; i++) {
+            const char *next = ipu__at(from, numbers[i + 1 < n ? i + 1 : i] * row);
+            for (int64_t at = 0; at < ipu__min(row, PREFETCH_BYTES); at += 64) {
+                __builtin_prefetch(next + at);
+            }
             memcpy(ipu__at_mutable(to, i * row), ipu__at(from, numbers[i] * row),
                    (size_t)row);
         }
@@ -154,16 +159,14 @@ copy_slices(void *to, const void *from, const int64_t *numbers, int64_t n, int64
 }
 #undef COPY
 
+/* Slices [begin, end) of the result. */
 static void
-gather_task(void *state, int32_t task, int32_t worker)
+gather_some(gather_job *job, int64_t begin, int64_t end)
 {
-    gather_job *job = state;
     const gather_plan *plan = job->plan;
     const ipu__points *points = &plan->of.points;
     int64_t numbers[IPU_SLICE_BLOCK];
-    int64_t i = task * plan->per_task;
-    int64_t end = ipu__min(i + plan->per_task, plan->rows);
-    (void)worker;
+    int64_t i = begin;
     while (i < end) {
         int64_t block = i / points->count;
         int64_t first = i % points->count;
@@ -181,6 +184,16 @@ gather_task(void *state, int32_t task, int32_t worker)
     }
 }
 
+static void
+gather_task(void *state, int32_t task, int32_t worker)
+{
+    gather_job *job = state;
+    const gather_plan *plan = job->plan;
+    int64_t begin = task * plan->per_task;
+    (void)worker;
+    gather_some(job, begin, ipu__min(begin + plan->per_task, plan->rows));
+}
+
 static ipu_status
 run_gather(const ipu_kernel_call *call)
 {
@@ -194,6 +207,30 @@ run_gather(const ipu_kernel_call *call)
     return atomic_load_explicit(&job.outside, memory_order_relaxed)
                ? ipu__blocks_check(call, &plan->of, call->inputs[1])
                : IPU_OK;
+}
+
+static ipu_status
+run_gather_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    const gather_plan *plan = call->spec->prepared;
+    gather_job job = {call, plan, false};
+    int64_t each = plan->rows / call->spec->rows.count;
+    gather_some(&job, begin * each, end * each);
+    return atomic_load_explicit(&job.outside, memory_order_relaxed)
+               ? ipu__blocks_check(call, &plan->of, call->inputs[1])
+               : IPU_OK;
+}
+
+/* Rows of one table, for as many rows of indices. */
+static void
+offer_rows(ipu_kernel_spec *spec, const gather_plan *plan)
+{
+    const ipu_shape *indices = &spec->inputs[1].shape;
+    if (plan->of.blocks == 1 && plan->row > 0 && plan->rows > 0 && indices->rank > 0) {
+        spec->rows = (ipu_kernel_rows){.run = run_gather_rows,
+                                       .count = indices->dims[0],
+                                       .inputs = 1 << 1};
+    }
 }
 
 static ipu_status
@@ -217,7 +254,9 @@ ipu_choose_gather(const ipu__preparation *p)
     ipu__blocks of;
     ipu__blocks_of_gather(&of, p->spec->attrs, &p->spec->inputs[0].shape,
                           &p->spec->inputs[1]);
-    return prepare_gather(p, &of);
+    IPU_TRY(prepare_gather(p, &of));
+    offer_rows(p->spec, p->spec->prepared);
+    return IPU_OK;
 }
 
 ipu_status

@@ -12,7 +12,11 @@
 
 enum {
     LARGE = 768,
-    MOST_AT_ONCE = 1024 /* of k, in sums that do not leave the registers */
+    MOST_AT_ONCE = 1024, /* of k, in sums that do not leave the registers */
+    /* rows that are worth a part of their own */
+    LEAST_ROWS = 8,
+    LEAST_LARGE_ROWS = 32,
+    LARGE_WEIGHTS = 1 << 16 /* floats: more do not stay in the second-level cache */
 };
 
 /* What prepare works out, in the spec. */
@@ -41,6 +45,21 @@ typedef struct gemm_buffers {
     float *workspace;
 } gemm_buffers;
 
+static ipu__own_call
+own_call(const gemm_plan *plan, const gemm_buffers *buffers, const ipu__finish *finish)
+{
+    return (ipu__own_call){
+        .matmul = &plan->product,
+        .plan = &plan->own_plan,
+        .a = buffers->a,
+        .b = buffers->b,
+        .c = buffers->c,
+        .accumulator = buffers->accumulator,
+        .update = buffers->update,
+        .finish = finish,
+    };
+}
+
 static ipu_status
 run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
             const ipu__finish *finish)
@@ -61,36 +80,59 @@ run_product(const ipu_kernel_call *call, const gemm_buffers *buffers,
         };
         return ipu__blis_run(&blis, call->pool, call->ctx);
     }
-    ipu__own_call own = {
-        .matmul = product,
-        .plan = &plan->own_plan,
-        .a = buffers->a,
-        .b = buffers->b,
-        .c = buffers->c,
-        .accumulator = buffers->accumulator,
-        .update = buffers->update,
-        .finish = finish,
-    };
+    ipu__own_call own = own_call(plan, buffers, finish);
     ipu__own_run(&own, call->pool, buffers->workspace);
     return IPU_OK;
 }
 
+/* Rows [begin, end) of one matrix by our own tiles. */
 static ipu_status
-run_f32(const ipu_kernel_call *call)
+run_part(const ipu_kernel_call *call, const gemm_buffers *buffers,
+         const ipu__finish *finish, int64_t begin, int64_t end)
 {
     const gemm_plan *plan = call->spec->prepared;
-    gemm_buffers buffers = {
+    ipu__own_call own = own_call(plan, buffers, finish);
+    ipu__rectangle part = {begin, end, 0, plan->product.n};
+    ipu__own_rectangle(&own, 0, &part, buffers->workspace);
+    return IPU_OK;
+}
+
+static gemm_buffers
+buffers_f32(const ipu_kernel_call *call)
+{
+    return (gemm_buffers){
         .a = call->inputs[0],
         .b = call->inputs[1],
         .c = call->outputs[0],
         .workspace = call->workspace,
     };
-    ipu__finish finish = {
+}
+
+static ipu__finish
+finish_f32(const ipu_kernel_call *call)
+{
+    const gemm_plan *plan = call->spec->prepared;
+    return (ipu__finish){
         .vector = ipu__vector_f32_of(plan->cpu),
         .bias = plan->product.bias ? call->inputs[2] : NULL,
         .activation = plan->product.activation,
     };
+}
+
+static ipu_status
+run_f32(const ipu_kernel_call *call)
+{
+    gemm_buffers buffers = buffers_f32(call);
+    ipu__finish finish = finish_f32(call);
     return run_product(call, &buffers, &finish);
+}
+
+static ipu_status
+run_f32_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    gemm_buffers buffers = buffers_f32(call);
+    ipu__finish finish = finish_f32(call);
+    return run_part(call, &buffers, &finish, begin, end);
 }
 
 /* Of a product in the workspace, with the slack that BLIS needs. */
@@ -120,6 +162,29 @@ run_update(const ipu_kernel_call *call)
     IPU_TRY(run_product(call, &buffers, &finish));
     ipu__sgd_run(call->pool, &sgd, buffers.c, product->m * product->n, plan->cpu);
     return IPU_OK;
+}
+
+static ipu_status
+run_update_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    const gemm_plan *plan = call->spec->prepared;
+    ipu__sgd sgd = ipu__sgd_of(call, &plan->rule, 2);
+    gemm_buffers buffers = {.a = call->inputs[0],
+                            .b = call->inputs[1],
+                            .update = &sgd,
+                            .workspace = call->workspace};
+    return run_part(call, &buffers, NULL, begin, end);
+}
+
+static ipu_status
+run_accumulate_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    gemm_buffers buffers = {.a = call->inputs[1],
+                            .b = call->inputs[2],
+                            .c = call->outputs[0],
+                            .accumulator = call->inputs[0],
+                            .workspace = call->workspace};
+    return run_part(call, &buffers, NULL, begin, end);
 }
 
 static ipu_status
@@ -268,6 +333,35 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     return IPU_OK;
 }
 
+/* One matrix by our own tiles can be made row by row. */
+static void
+offer_rows(ipu_kernel_spec *spec, const gemm_plan *plan, ipu_kernel_rows_fn *run)
+{
+    const ipu__matmul *product = &plan->product;
+    const ipu__own_plan *own = &plan->own_plan;
+    bool is_whole = plan->at_once || run == run_f32_rows;
+    if (!plan->own || !is_whole || spec->outputs[0].shape.rank != 2 ||
+        product->m == 0 || product->n == 0) {
+        return;
+    }
+    bool is_large = product->k * product->n > LARGE_WEIGHTS;
+    int64_t tile = own->exchanged ? own->tiles->columns : own->tiles->rows;
+    spec->rows = (ipu_kernel_rows){.run = run,
+                                   .count = product->m,
+                                   .grain = plan->at_once ? tile : 1,
+                                   .least = plan->at_once ? 2 * tile
+                                            : is_large    ? LEAST_LARGE_ROWS
+                                                          : LEAST_ROWS,
+                                   .workspace_bytes =
+                                       (size_t)ipu__own_scratch(own) * sizeof(float)};
+    if (product->a_col == 1) {
+        spec->rows.inputs |= 1ULL << ipu__matmul_left(spec);
+    }
+    if (spec->op == IPU_OP_ID_MATMUL_ACCUMULATE) {
+        spec->rows.inputs |= 1;
+    }
+}
+
 ipu_status
 ipu_choose_fused_matmul(const ipu__preparation *p)
 {
@@ -278,7 +372,9 @@ ipu_choose_fused_matmul(const ipu__preparation *p)
     }
     IPU_TRY(prepare(p, false, &plan));
     p->spec->run = run_f32;
-    if (dtype == IPU_DTYPE_FLOAT16) {
+    if (dtype == IPU_DTYPE_FLOAT32) {
+        offer_rows(p->spec, plan, run_f32_rows);
+    } else {
         p->spec->run = run_f16;
         p->spec->workspace_bytes += prepare_f16(plan, p->spec) * sizeof(float);
     }
@@ -301,6 +397,7 @@ ipu_choose_matmul_sgd_update(const ipu__preparation *p)
     IPU_TRY(prepare(p, true, &plan));
     plan->rule = ipu__sgd_rule_of(p->spec);
     p->spec->run = run_update;
+    offer_rows(p->spec, plan, run_update_rows);
     return IPU_OK;
 }
 
@@ -313,5 +410,6 @@ ipu_choose_matmul_accumulate(const ipu__preparation *p)
     }
     IPU_TRY(prepare(p, true, &plan));
     p->spec->run = run_accumulate;
+    offer_rows(p->spec, plan, run_accumulate_rows);
     return IPU_OK;
 }

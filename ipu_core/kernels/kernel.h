@@ -40,6 +40,22 @@ typedef struct ipu_kernel_call ipu_kernel_call;
  * range), with outputs then undefined and variables untouched. */
 typedef ipu_status ipu_kernel_fn(const ipu_kernel_call *call);
 
+/* Makes rows [begin, end) of all results, with the bits that they have in a whole run,
+ * however rows are shared out. Fails as `run` does. It uses no pool. */
+typedef ipu_status ipu_kernel_rows_fn(const ipu_kernel_call *call, int64_t begin,
+                                      int64_t end);
+
+/* How parts of the results are made apart: by rows, which are equal shares of each
+ * result's bytes, outermost dimension first. */
+typedef struct ipu_kernel_rows {
+    ipu_kernel_rows_fn *run; /* NULL: the results are made at once */
+    int64_t count;           /* of rows */
+    uint64_t inputs; /* bit i: input i has as many rows, and a part reads its own */
+    int64_t grain;   /* parts are best of so many rows, or a multiple, ... */
+    int64_t least;   /* ... and not of fewer than that */
+    size_t workspace_bytes; /* of one part */
+} ipu_kernel_rows;
+
 typedef struct ipu_kernel_spec {
     ipu_op op;
     ipu_attrs attrs;
@@ -51,7 +67,8 @@ typedef struct ipu_kernel_spec {
     ipu_kernel_fn *run;
     const char *kernel_name; /* "gemm_6x16", "blis_haswell", "reference", ... */
     size_t workspace_bytes;  /* for one call, shared by its threads; may be 0 */
-    const void *prepared;    /* the kernel's own: strides, cut, functions, ... */
+    ipu_kernel_rows rows;
+    const void *prepared; /* the kernel's own: strides, cut, functions, ... */
 } ipu_kernel_spec;
 
 struct ipu_kernel_call {

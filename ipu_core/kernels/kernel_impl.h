@@ -241,8 +241,10 @@ ipu__uniform_f32(uint32_t word)
 /* --- labels and indices (reference_loss.c, reference_movement.c) ---------------------
  */
 
+/* Labels [begin, end). */
 ipu_status ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype,
-                             const void *labels, int64_t rows, int64_t classes);
+                             const void *labels, int64_t begin, int64_t end,
+                             int64_t classes);
 ipu_status ipu__check_indices(const ipu_kernel_call *call, ipu_dtype dtype,
                               const void *indices, int64_t count, int64_t size);
 

@@ -115,6 +115,7 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
     spec->run = NULL;
     spec->kernel_name = "reference";
     spec->workspace_bytes = ipu__reference_workspace(spec);
+    spec->rows = (ipu_kernel_rows){0};
     spec->prepared = NULL;
     if (variant != IPU_KERNEL_REFERENCE) {
         ipu__preparation preparation = {ctx, arena, spec, cpu,

@@ -63,9 +63,9 @@ ipu_reference_log_softmax(const ipu_kernel_call *call)
 
 ipu_status
 ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype, const void *labels,
-                  int64_t rows, int64_t classes)
+                  int64_t begin, int64_t end, int64_t classes)
 {
-    for (int64_t row = 0; row < rows; row++) {
+    for (int64_t row = begin; row < end; row++) {
         int64_t label = ipu__integer_load(dtype, labels, row);
         IPU_FAIL_IF(call->ctx, label < 0 || label >= classes, INVALID_ARGUMENT,
                     "%s: label %lld of row %lld is outside the %lld classes [0, %lld)",
@@ -83,7 +83,7 @@ ipu_reference_sparse_cross_entropy(const ipu_kernel_call *call)
     ipu_dtype label_dtype = call->spec->inputs[1].dtype;
     int64_t n = logits->shape.dims[logits->shape.rank - 1];
     int64_t rows = ipu_shape_elements(&call->spec->outputs[0].shape);
-    IPU_TRY(ipu__check_labels(call, label_dtype, call->inputs[1], rows, n));
+    IPU_TRY(ipu__check_labels(call, label_dtype, call->inputs[1], 0, rows, n));
     for (int64_t row = 0; row < rows; row++) {
         int64_t label = ipu__integer_load(label_dtype, call->inputs[1], row);
         row_sums sums = sums_of(dtype, call->inputs[0], row * n, n);

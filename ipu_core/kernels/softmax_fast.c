@@ -309,12 +309,8 @@ dense_rows(const softmax_job *job, int64_t first, int64_t rows)
 }
 
 static void
-softmax_task(void *state, int32_t task, int32_t worker)
+run_some(const softmax_job *job, int64_t begin, int64_t end)
 {
-    const softmax_job *job = state;
-    int64_t begin = task * job->plan->per_task;
-    int64_t end = ipu__min(begin + job->plan->per_task, job->plan->rows);
-    (void)worker;
     for (int64_t row = begin; row < end; row += job->plan->batch) {
         int64_t rows = ipu__min(job->plan->batch, end - row);
         switch (job->call->spec->op) {
@@ -334,6 +330,15 @@ softmax_task(void *state, int32_t task, int32_t worker)
     }
 }
 
+static void
+softmax_task(void *state, int32_t task, int32_t worker)
+{
+    const softmax_job *job = state;
+    int64_t begin = task * job->plan->per_task;
+    (void)worker;
+    run_some(job, begin, ipu__min(begin + job->plan->per_task, job->plan->rows));
+}
+
 static int64_t
 at_most(int64_t value, int64_t limit)
 {
@@ -349,7 +354,7 @@ run(const ipu_kernel_call *call)
     softmax_job job = {call, plan};
     if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
         IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1],
-                                  plan->rows, plan->classes));
+                                  0, plan->rows, plan->classes));
     }
     if (plan->classes == 0) { /* nothing but the loss of empty rows */
         if (spec->op == IPU_OP_ID_CROSS_ENTROPY && plan->rows > 0) {
@@ -359,6 +364,19 @@ run(const ipu_kernel_call *call)
     }
     ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->rows, plan->per_task),
                  softmax_task, &job);
+    return IPU_OK;
+}
+
+static ipu_status
+run_rows(const ipu_kernel_call *call, int64_t begin, int64_t end)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    softmax_job job = {call, spec->prepared};
+    if (spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY) {
+        IPU_TRY(ipu__check_labels(call, spec->inputs[1].dtype, call->inputs[1], begin,
+                                  end, job.plan->classes));
+    }
+    run_some(&job, begin, end);
     return IPU_OK;
 }
 
@@ -383,6 +401,10 @@ choose(const ipu__preparation *p, const char *name_avx2, const char *name_generi
         plan->batch = at_most(BATCH_ELEMENTS / plan->classes, BATCH_ROWS);
         plan->per_task =
             ipu__ceil_div(TASK_ELEMENTS, plan->batch * plan->classes) * plan->batch;
+    }
+    if (plan->classes > 0 && shape->rank == 2) {
+        spec->rows =
+            (ipu_kernel_rows){.run = run_rows, .count = plan->rows, .inputs = 3};
     }
     spec->run = run;
     spec->kernel_name = p->cpu >= IPU_CPU_AVX2 ? name_avx2 : name_generic;
