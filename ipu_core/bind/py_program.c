@@ -4,6 +4,7 @@
 #define NO_IMPORT_ARRAY
 #include "bind/py_program.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,14 @@ end_run(ipu_py_program *self)
     ipu_lock_drop(&self->lock);
 }
 
+static atomic_int regions = IPU_REGIONS_WHERE_FASTER;
+
+void
+ipu_py_program_set_regions(ipu_region_choice choice)
+{
+    atomic_store(&regions, (int)choice);
+}
+
 PyObject *
 ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
                        PyObject *device, bool fuse, bool reference, bool verify)
@@ -70,7 +79,8 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
                                               : portable ? IPU_KERNEL_PORTABLE
                                                          : IPU_KERNEL_FAST,
                                    .cpu = ipu_cpu_class_detect(),
-                                   .verify = verify};
+                                   .verify = verify,
+                                   .regions = (ipu_region_choice)atomic_load(&regions)};
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
     status = ipu_passes_run(&ctx, graph, &passes);

@@ -37,6 +37,9 @@ PyObject *ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject
                                  PyObject *device, bool fuse, bool reference,
                                  bool verify);
 
+/* Where programs that are compiled from now on have regions: a door for tests. */
+void ipu_py_program_set_regions(ipu_region_choice regions);
+
 /* --- py_profile.c ----------------------------------------------------------------- */
 
 /* A run of the program begins; returns -1 with an exception. */

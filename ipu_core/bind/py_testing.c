@@ -162,6 +162,26 @@ cpu_class(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyUnicode_FromString(ipu_cpu_class_name(ipu_cpu_class_detect()));
 }
 
+static PyObject *
+set_regions(PyObject *Py_UNUSED(module), PyObject *argument)
+{
+    static const char *const texts[] = {
+        [IPU_REGIONS_WHERE_FASTER] = "auto",
+        [IPU_REGIONS_NOWHERE] = "never",
+        [IPU_REGIONS_EVERYWHERE] = "always",
+    };
+    for (int i = 0; i <= IPU_REGIONS_EVERYWHERE; i++) {
+        if (PyUnicode_Check(argument) &&
+            PyUnicode_CompareWithASCIIString(argument, texts[i]) == 0) {
+            ipu_py_program_set_regions((ipu_region_choice)i);
+            Py_RETURN_NONE;
+        }
+    }
+    PyErr_Format(PyExc_ValueError,
+                 "regions must be 'auto', 'never' or 'always', but got %R", argument);
+    return NULL;
+}
+
 PyMethodDef ipu_py_testing_methods[] = {
     {"graph_round_trip", graph_round_trip, METH_O,
      "graph_round_trip(text)\n--\n\nParses, verifies and prints a graph."},
@@ -175,6 +195,9 @@ PyMethodDef ipu_py_testing_methods[] = {
      METH_VARARGS | METH_KEYWORDS,
      "graph_compile(text, device=None, fuse=True, reference=False, verify=True)\n--\n\n"
      "A Program of the graph, verified after each pass unless that is left out."},
+    {"set_regions", set_regions, METH_O,
+     "set_regions(where)\n--\n\nWhether programs that are compiled from now on have "
+     "regions: 'auto', 'never' or 'always'."},
     {"op_table", op_names, METH_NOARGS, "op_table()\n--\n\n(name, flags) of each op."},
     {"cpu_class", cpu_class, METH_NOARGS,
      "cpu_class()\n--\n\nThe CPU class that kernels are chosen for."},

@@ -2,7 +2,8 @@
  *
  * The state of one lowering, shared by the files that do it: uses.c reads times and
  * last uses off the graph, lower.c makes the instructions, lower_control.c those of
- * loops and branches, lower_pipeline.c those of pipelines, slab.c plans the buffers. */
+ * loops and branches, lower_pipeline.c those of pipelines, regions.c says which kernels
+ * need no barrier between them, slab.c plans the buffers. */
 #ifndef IPU_PROGRAM_LOWER_IMPL_H
 #define IPU_PROGRAM_LOWER_IMPL_H
 
@@ -157,6 +158,11 @@ ipu_status ipu__lower_switch(lowering *l, ipu_node id, const ipu_node_data *node
 /* --- lower_pipeline.c ------------------------------------------------------------ */
 
 ipu_status ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node);
+
+/* --- regions.c -------------------------------------------------------------------- */
+
+/* Groups kernels into regions, and puts them in the order of these. */
+ipu_status ipu__lower_find_regions(lowering *l);
 
 /* --- slab.c ---------------------------------------------------------------------- */
 

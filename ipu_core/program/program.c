@@ -142,6 +142,7 @@ ipu_program_free(ipu_ctx *ctx, ipu_program *program)
     }
     for (size_t i = 0; i < program->streams.count; i++) {
         IPU_ARRAY_FREE(ctx, &program->streams.items[i].instructions);
+        IPU_ARRAY_FREE(ctx, &program->streams.items[i].regions);
     }
     IPU_ARRAY_FREE(ctx, &program->streams);
     IPU_ARRAY_FREE(ctx, &program->channels);

@@ -103,6 +103,7 @@ typedef struct ipu_instruction {
     const int32_t *branches; /* SWITCH: the first instruction of each */
     size_t bytes;            /* COPY, RESERVE */
     int64_t bound;           /* LOOP, WHILE: turns as far as is known; -1: it is not */
+    uint32_t region;         /* KERNEL: the stream's region that it is in, plus 1 */
     ipu_placement placement; /* of the node that it was made of */
     ipu_cost cost;           /* of one execution */
     ipu_source source;
@@ -112,9 +113,36 @@ typedef struct ipu_instruction {
 /* How many elements of an infeed a stream can hold at a time. */
 enum { IPU_MAX_HOLDS = 64 };
 
+/* What one thread does of a region: rows [begin, end) of one instruction; or, where
+ * `end` is 0, instructions one after the other. */
+typedef struct ipu_region_task {
+    uint32_t first; /* instruction */
+    uint32_t count;
+    int64_t begin;
+    int64_t end;
+} ipu_region_task;
+
+/* Kernels that follow each other, among which no thread waits for another:
+ *
+ *   by rows    each reads and writes `rows` rows of what the others write. A thread
+ *              takes some of the rows through all instructions
+ *   by tasks   what different tasks do has nothing to do with each other
+ *
+ * Threads wait for each other behind the last one. */
+typedef struct ipu_region {
+    uint32_t first; /* instruction */
+    uint32_t count;
+    int64_t rows;  /* 0: by tasks */
+    int64_t grain; /* by rows: as in ipu_kernel_rows, of all */
+    int64_t least;
+    uint32_t task_count; /* by tasks */
+    const ipu_region_task *tasks;
+} ipu_region;
+
 /* What one simulated IPU does. */
 typedef struct ipu_stream {
     IPU_ARRAY(ipu_instruction) instructions;
+    IPU_ARRAY(ipu_region) regions;
     uint32_t entry; /* where it begins: behind its routines */
     bool is_child;  /* a pipeline instruction starts it */
     uint32_t ipu;   /* of a child: which of the pipeline's */
@@ -158,7 +186,8 @@ typedef struct ipu_program {
     const ipu_held *held; /* graph/graph.h says who keeps them */
     const void *constants;
     size_t constant_bytes;
-    size_t workspace_bytes; /* the largest of any kernel; each worker has its own */
+    size_t workspace_bytes; /* the largest of any kernel; each stream has its own */
+    size_t part_bytes;      /* the same of a part of a region; each thread has its own */
     uint32_t micro_batches; /* of a step: so far the step counter moves on */
     uint32_t meeting_count; /* COLLECTIVE instructions */
     bool uses_random;
@@ -208,7 +237,15 @@ typedef struct ipu_stream_bytes {
 
 ipu_stream_bytes ipu_program_stream_bytes(const ipu_program *program, uint32_t number);
 
+/* Where regions are made; numbers do not depend on it. */
+typedef enum ipu_region_choice {
+    IPU_REGIONS_WHERE_FASTER,
+    IPU_REGIONS_NOWHERE,
+    IPU_REGIONS_EVERYWHERE /* however small the kernels are: for tests */
+} ipu_region_choice;
+
 typedef struct ipu_compile_options {
+    ipu_region_choice regions;
     ipu_kernel_variant variant;
     ipu_cpu_class cpu;
     bool verify;

@@ -287,6 +287,19 @@ print_instruction(ipu_text *out, const ipu_program *program, const ipu_stream *s
 }
 
 static void
+print_region(ipu_text *out, const ipu_region *region)
+{
+    uint32_t last = region->first + region->count - 1;
+    if (region->rows > 0) {
+        ipu_text_print(out, "       region of %" PRId64 " rows, to %" PRIu32 ":\n",
+                       region->rows, last);
+    } else {
+        ipu_text_print(out, "       region of %" PRIu32 " tasks, to %" PRIu32 ":\n",
+                       region->task_count, last);
+    }
+}
+
+static void
 print_stream(ipu_text *out, const ipu_program *program, size_t number)
 {
     const ipu_stream *stream = &program->streams.items[number];
@@ -301,6 +314,10 @@ print_stream(ipu_text *out, const ipu_program *program, size_t number)
                    stream->memory.peak_at);
     for (size_t i = 0; i < stream->instructions.count; i++) {
         ipu_instruction_kind kind = stream->instructions.items[i].kind;
+        uint32_t region = stream->instructions.items[i].region;
+        if (region > 0 && stream->regions.items[region - 1].first == i) {
+            print_region(out, &stream->regions.items[region - 1]);
+        }
         indent -= kind == IPU_INSTRUCTION_NEXT ? 2 : 0;
         print_instruction(out, program, stream, i, indent > 0 ? indent : 0);
         indent += opens_level(kind) ? 2 : 0;

@@ -618,6 +618,9 @@ ipu_program_verify(ipu_ctx *ctx, const ipu_program *program)
     ipu_status status = lay_out(&c);
     for (size_t i = 0; status == IPU_OK && i < program->streams.count; i++) {
         status = check_stream(&c, i);
+        if (status == IPU_OK) {
+            status = ipu__verify_regions(&c, i);
+        }
     }
     IPU_ARRAY_FREE(ctx, &c.written);
     ipu_free(ctx, c.dequeued, c.dequeued_bytes);

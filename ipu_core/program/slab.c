@@ -38,18 +38,36 @@ ipu__lower_new_ring(lowering *l, size_t bytes, uint32_t depth, int32_t *out)
 
 /* --- lifetimes -------------------------------------------------------------------- */
 
+/* A span of instructions at which places are used. */
+typedef struct span {
+    int32_t first;
+    int32_t last;
+} span;
+
 static void
 note_live(lowering *l, uint32_t stream, const ipu_place *places, uint32_t count,
-          int32_t at)
+          span at)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (places[i].space == IPU_SPACE_SLAB &&
             l->homes.items[places[i].index].stream == stream) {
             ipu_buffer *buffer = &l->buffers.items[places[i].index];
-            buffer->first = at < buffer->first ? at : buffer->first;
-            buffer->last = at > buffer->last ? at : buffer->last;
+            buffer->first = at.first < buffer->first ? at.first : buffer->first;
+            buffer->last = at.last > buffer->last ? at.last : buffer->last;
         }
     }
+}
+
+/* The kernels of a region run in no order. */
+static span
+span_of(const ipu_stream *code, size_t instruction)
+{
+    uint32_t number = code->instructions.items[instruction].region;
+    if (number == 0) {
+        return (span){(int32_t)instruction, (int32_t)instruction};
+    }
+    const ipu_region *region = &code->regions.items[number - 1];
+    return (span){(int32_t)region->first, (int32_t)(region->first + region->count) - 1};
 }
 
 /* What the instructions of stream `user` use of `stream`'s slab; at >= 0: there. */
@@ -59,12 +77,12 @@ note_uses(lowering *l, uint32_t stream, uint32_t user, int32_t at)
     const ipu_stream *code = &l->program->streams.items[user];
     for (size_t i = 0; i < code->instructions.count; i++) {
         const ipu_instruction *instruction = &code->instructions.items[i];
-        int32_t time = at >= 0 ? at : (int32_t)i;
+        span time = at >= 0 ? (span){at, at} : span_of(code, i);
         note_live(l, stream, instruction->inputs, instruction->input_count, time);
         note_live(l, stream, instruction->outputs, instruction->output_count, time);
         if (at < 0 && instruction->kind == IPU_INSTRUCTION_PIPELINE) {
             for (uint32_t k = 0; k < instruction->stream_count; k++) {
-                note_uses(l, stream, instruction->first_stream + k, time);
+                note_uses(l, stream, instruction->first_stream + k, (int32_t)i);
             }
         }
     }

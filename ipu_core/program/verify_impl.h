@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The parts of the program's checker: program_verify.c follows each stream alone,
- * verify_places.c asks of operands that they exist and were written, verify_streams.c
- * checks what streams have in common. */
+ * verify_places.c asks of operands that they exist and were written, verify_regions.c
+ * that regions need no barrier, verify_streams.c checks what streams have in common. */
 #ifndef IPU_PROGRAM_VERIFY_IMPL_H
 #define IPU_PROGRAM_VERIFY_IMPL_H
 
@@ -65,6 +65,11 @@ bool ipu__verify_same_place(ipu_place a, ipu_place b);
 /* Whether two operands share bytes, wherever they are. */
 bool ipu__verify_share(const ipu__checker *c, ipu_place a, size_t a_bytes, ipu_place b,
                        size_t b_bytes);
+
+/* --- verify_regions.c ------------------------------------------------------------- */
+
+/* Stream `number`, whose instructions are valid one by one. */
+ipu_status ipu__verify_regions(ipu__checker *c, size_t number);
 
 /* --- verify_streams.c ------------------------------------------------------------- */
 

@@ -105,29 +105,48 @@ allocate(ipu_ctx *ctx, ipu_executor *executor)
     return IPU_OK;
 }
 
-/* A workspace for each thread that can be at a stream: more than before where the pool
- * has more threads. */
+static void
+free_workspaces(ipu_ctx *ctx, ipu_executor *executor)
+{
+    for (size_t i = 0; i < executor->workspace_count; i++) {
+        ipu_free(ctx, executor->workspaces[i].memory, executor->workspace_bytes);
+    }
+    ipu_free(ctx, executor->workspaces,
+             executor->workspace_count * sizeof(ipu__workspace));
+    executor->workspaces = NULL;
+    executor->workspace_count = 0;
+}
+
+/* What a kernel uses that runs by itself, or the parts of a region. */
+static size_t
+workspace_bytes(const ipu_executor *executor)
+{
+    const ipu_program *program = executor->program;
+    size_t parts = (size_t)ipu__region_workspaces(ipu_pool_threads(executor->pool)) *
+                   ipu__region_part_bytes(program);
+    size_t whole = program->workspace_bytes;
+    return (whole > parts ? whole : parts) + IPU_SLACK_BYTES;
+}
+
+/* A workspace for each thread that can be at a stream: more and larger ones than before
+ * where the pool has more threads. */
 static ipu_status
 make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
 {
-    const ipu_program *program = executor->program;
     size_t threads = (size_t)ipu_pool_threads(executor->pool);
     size_t streams = executor->stream_count;
     size_t wanted = threads < streams ? threads : streams;
-    size_t bytes = program->workspace_bytes + IPU_SLACK_BYTES;
-    if (wanted > executor->workspace_room) {
-        IPU_TRY(ipu_resize(ctx, &executor->workspaces,
-                           executor->workspace_room * sizeof(ipu__workspace),
-                           wanted * sizeof(ipu__workspace)));
-        executor->workspace_room = wanted;
+    size_t bytes = workspace_bytes(executor);
+    if (wanted <= executor->workspace_count && bytes <= executor->workspace_bytes) {
+        return IPU_OK;
     }
-    while (executor->workspace_count < wanted) {
-        char **memory = &executor->workspaces[executor->workspace_count].memory;
-        if (program->workspace_bytes > 0) {
-            IPU_TRY(ipu_alloc(ctx, bytes, memory));
-            ipu_advise_huge(*memory, bytes);
-        }
-        executor->workspace_count++;
+    free_workspaces(ctx, executor);
+    executor->workspace_bytes = bytes;
+    IPU_TRY(ipu_alloc(ctx, wanted * sizeof(ipu__workspace), &executor->workspaces));
+    executor->workspace_count = wanted;
+    for (size_t i = 0; bytes > IPU_SLACK_BYTES && i < wanted; i++) {
+        IPU_TRY(ipu_alloc(ctx, bytes, &executor->workspaces[i].memory));
+        ipu_advise_huge(executor->workspaces[i].memory, bytes);
     }
     return IPU_OK;
 }
@@ -194,12 +213,7 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
     }
     const ipu_program *program = executor->program;
     size_t streams = executor->stream_count;
-    for (size_t i = 0; i < executor->workspace_count; i++) {
-        ipu_free(ctx, executor->workspaces[i].memory,
-                 program->workspace_bytes + IPU_SLACK_BYTES);
-    }
-    ipu_free(ctx, executor->workspaces,
-             executor->workspace_room * sizeof(ipu__workspace));
+    free_workspaces(ctx, executor);
     ipu__free_buffers(ctx, executor->inputs, program->input_count);
     ipu__replicas_free(ctx, executor);
     ipu_free(ctx, executor->contexts, streams * sizeof(ipu_ctx));

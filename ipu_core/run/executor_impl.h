@@ -2,8 +2,8 @@
  *
  * The parts of the engine: executor.c makes and binds it and runs a program of one
  * stream, replica.c has what each replica has, stream.c runs the instructions of a
- * stream, blocked.c knows what one waits for, schedule.c shares out several streams
- * among the workers. */
+ * stream, region.c those among which no thread waits, blocked.c knows what a stream
+ * waits for, schedule.c shares out several streams among the workers. */
 #ifndef IPU_RUN_EXECUTOR_IMPL_H
 #define IPU_RUN_EXECUTOR_IMPL_H
 
@@ -158,7 +158,7 @@ struct ipu_executor {
     uint32_t *holds;            /* per resource: elements held at a time */
     ipu__workspace *workspaces; /* one for each thread that can be at a stream */
     size_t workspace_count;
-    size_t workspace_room;
+    size_t workspace_bytes;
     ipu__buffer *inputs; /* of the program */
     bool is_bound;
     uint64_t generation; /* of the device, when it was bound */
@@ -204,6 +204,28 @@ bool ipu__stream_can_go_on(ipu__stream *stream);
 bool ipu__stream_waits_for_host(const ipu__stream *stream);
 /* Where it is and what it waits for; returns text. */
 const char *ipu__stream_describe(const ipu__stream *stream, char *text, size_t bytes);
+
+/* --- region.c --------------------------------------------------------------------- */
+
+/* Rows that a thread takes through a region at a time, where there are enough. */
+enum { IPU__REGION_ROWS = 64 };
+
+/* How many parts of a region can run at a time. */
+static inline uint32_t
+ipu__region_workspaces(int32_t threads)
+{
+    return threads < 64 ? (uint32_t)threads : 64;
+}
+
+/* The workspace of each. */
+static inline size_t
+ipu__region_part_bytes(const ipu_program *program)
+{
+    return ipu_buffer_round_up(program->part_bytes);
+}
+
+/* Where it fails *at is the instruction that did. */
+ipu_status ipu__region_run(ipu__stream *stream, const ipu_region *region, size_t *at);
 
 /* --- replica.c -------------------------------------------------------------------- */
 

@@ -162,6 +162,10 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, const ipu__replica *rep
         stream->first_operand[i] = next;
         next += instruction->input_count + instruction->output_count;
         stream->writes_variable[i] = writes_variable(program, instruction);
+        if (instruction->region > 0 && stream->writes_variable[i]) {
+            uint32_t first = code->regions.items[instruction->region - 1].first;
+            stream->writes_variable[first] = 1; /* a region begins there */
+        }
     }
     find_patches(stream);
     find_ring_uses(stream);
@@ -590,6 +594,7 @@ ipu__progress
 ipu__stream_run(ipu__stream *stream)
 {
     const ipu_instruction *instructions = stream->code->instructions.items;
+    const ipu_region *regions = stream->code->regions.items;
     const size_t *first_operand = stream->first_operand;
     const uint8_t *writes = stream->writes_variable;
     const bool is_recorded = stream->executor->is_recorded;
@@ -610,7 +615,13 @@ ipu__stream_run(ipu__stream *stream)
             if (writes[at]) {
                 stream->has_written = true;
             }
-            TRY(run_kernel(stream, instruction, operands));
+            if (instruction->region > 0) {
+                const ipu_region *region = &regions[instruction->region - 1];
+                TRY(ipu__region_run(stream, region, &at));
+                next = region->first + region->count;
+            } else {
+                TRY(run_kernel(stream, instruction, operands));
+            }
             break;
         case IPU_INSTRUCTION_COPY:
             if (writes[at]) {

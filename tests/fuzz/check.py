@@ -7,7 +7,8 @@ loss are g . r, those of g are H r. The gradient by variables is compared too, a
 what they hold at the end.
 
 Forms: traced and fused, without the verifier; traced and not fused, with it; that
-trace fused as well; op by op under eager tapes; a function called under an eager tape.
+trace fused as well, with regions wherever kernels can be in one; op by op under eager
+tapes; a function called under an eager tape.
 The traced ones agree to the bit.
 """
 
@@ -238,9 +239,13 @@ class _Check:
         unfused = self.attempt(
             "compile unfused", lambda: self.compile(plain, fuse=False, verify=True)
         )
-        verified = self.attempt(
-            "compile verified", lambda: self.compile(plain, fuse=True, verify=True)
-        )
+        _core.set_regions("always")
+        try:
+            verified = self.attempt(
+                "compile verified", lambda: self.compile(plain, fuse=True, verify=True)
+            )
+        finally:
+            _core.set_regions("auto")
         found = self.attempt("run", lambda: self.run_program(program, self.values))
         for other, what in ((unfused, "unfused"), (verified, "verified")):
             again = self.attempt(

@@ -173,6 +173,16 @@ class _Sums:
             if counts:
                 self.calls[place] = self.calls.get(place, 0) + int(calls)
 
+    def _add_parts(self, parts: Array) -> None:
+        """What a region's kernels took belongs to them, not to its first one."""
+        self._add(parts, _lengths(parts), counts=False)
+        heads = parts.copy()
+        heads["at"] = parts["b"]
+        self._add(heads, -_lengths(parts), counts=False)
+        for one in parts[parts["a"] == 1]:
+            place = (int(one["stream"]), int(one["at"]))
+            self.calls[place] = self.calls.get(place, 0) + 1
+
     def thread(self, track: Track) -> ThreadTimes | None:
         """The sums of one thread; None where it had no part in the program."""
         instructions = self._mine(track, "instruction")
@@ -185,6 +195,7 @@ class _Sums:
         self._add(instructions, _lengths(instructions), counts=True)
         self._add(jobs, -(forks + joins), counts=False)
         self._add(tasks, _lengths(tasks), counts=False)
+        self._add_parts(self._mine(track, "part"))
         self.ready.append(instructions[self._kinds(instructions) == "infeed"]["a"])
         spent = {"kernels": 0.0, "infeed": 0.0, "outfeed": 0.0}
         for events, ns in (
@@ -267,6 +278,7 @@ def account(program: Program, recording: Recording) -> ProgramAccount | None:
         events = events[_inside(events, sums.begins, sums.ends)]
         clock_reads = 2 * int((events["kind"] == KINDS["instruction"]).sum())
         clock_reads += 4 * int((events["kind"] == KINDS["job"]).sum())
+        clock_reads += 2 * int((events["kind"] == KINDS["part"]).sum())
     lengths = _lengths(sums.steps)
     return ProgramAccount(
         name=program.name,

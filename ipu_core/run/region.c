@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Regions, as one job of the pool: parts of the rows of all instructions, or tasks. A
+ * part's kernels write their workspace in turn, so each thread that takes part has one;
+ * threads take a free one.
+ *
+ * All parts run to their end or to their first error, so which error is reported does
+ * not depend on threads: that of the first instruction, and there of the first rows. */
+#include <string.h>
+
+#include "run/executor_impl.h"
+
+typedef struct region_job {
+    ipu__stream *stream;
+    const ipu_region *region;
+    int32_t parts; /* by rows */
+    size_t part_bytes;
+    char *workspaces;
+    atomic_ullong free_workspaces; /* a bit for each */
+    /* the error to report */
+    atomic_flag is_failing; /* a thread is at what follows */
+    bool has_failed;
+    uint64_t failed_at; /* instruction, part */
+} region_job;
+
+/* There are as many as threads that may be at the job, but for callers who wait for
+ * jobs of their own: one of these may have to wait for a moment. */
+static int
+take_workspace(region_job *job)
+{
+    unsigned long long bits = atomic_load(&job->free_workspaces);
+    for (;;) {
+        if (bits == 0) {
+            bits = atomic_load(&job->free_workspaces);
+            continue;
+        }
+        unsigned long long lowest = bits & (0 - bits);
+        if (atomic_compare_exchange_weak(&job->free_workspaces, &bits, bits ^ lowest)) {
+            return __builtin_ctzll(lowest);
+        }
+    }
+}
+
+static void
+give_back_workspace(region_job *job, int index)
+{
+    atomic_fetch_or(&job->free_workspaces, 1ULL << index);
+}
+
+static void
+report(region_job *job, const ipu_ctx *own, size_t instruction, int32_t part)
+{
+    uint64_t at = (uint64_t)instruction << 32 | (uint32_t)part;
+    ipu_ctx *ctx = job->stream->ctx;
+    while (atomic_flag_test_and_set(&job->is_failing)) {}
+    if (!job->has_failed || at < job->failed_at) {
+        job->has_failed = true;
+        job->failed_at = at;
+        ctx->status = own->status;
+        memcpy(ctx->message, own->message, sizeof(own->message));
+    }
+    atomic_flag_clear(&job->is_failing);
+}
+
+/* `at` is the instruction. */
+static void
+note_part(const region_job *job, size_t at, int64_t begin, uint64_t begin_ns)
+{
+    const ipu__stream *stream = job->stream;
+    const ipu_program *program = stream->executor->program;
+    uint32_t first = job->region->first;
+    if (begin_ns != 0) {
+        ipu_event_note(IPU_EVENT_PART, ipu_program_subject(program, stream->number, at),
+                       begin_ns, ipu_now_ns(), begin == 0 && at != first, first);
+    }
+}
+
+/* Instruction `index`, or its rows [begin, end) where `end` is not 0. */
+static ipu_status
+run_instruction(const region_job *job, ipu_kernel_call *call, size_t index,
+                int64_t begin, int64_t end)
+{
+    const ipu__stream *stream = job->stream;
+    uint64_t begin_ns = ipu_event_begin(IPU_EVENT_PART);
+    const ipu_instruction *instruction = &stream->code->instructions.items[index];
+    void **operands = &stream->operands[stream->first_operand[index]];
+    const ipu_kernel_spec *spec = &stream->specs[instruction->spec];
+    call->spec = spec;
+    call->inputs = (const void *const *)operands;
+    call->outputs = operands + instruction->input_count;
+    ipu_status status = end > 0 ? spec->rows.run(call, begin, end) : spec->run(call);
+    note_part(job, index, begin, begin_ns);
+    return status;
+}
+
+static void
+run_range(region_job *job, ipu_region_task range, int32_t part)
+{
+    ipu_ctx own;
+    ipu_kernel_call call = job->stream->call;
+    int workspace = take_workspace(job);
+    ipu_ctx_init(&own, job->stream->ctx->allocator);
+    call.ctx = &own;
+    call.pool = NULL;
+    call.workspace = job->workspaces + (size_t)workspace * job->part_bytes;
+    for (uint32_t i = 0; i < range.count; i++) {
+        size_t index = range.first + i;
+        if (run_instruction(job, &call, index, range.begin, range.end) != IPU_OK) {
+            report(job, &own, index, part);
+            break;
+        }
+    }
+    give_back_workspace(job, workspace);
+}
+
+static void
+run_rows(void *state, int32_t part, int32_t worker)
+{
+    region_job *job = state;
+    const ipu_region *region = job->region;
+    int64_t grains = (region->rows + region->grain - 1) / region->grain;
+    int64_t begin = grains * part / job->parts * region->grain;
+    int64_t end = part + 1 == job->parts
+                      ? region->rows
+                      : grains * (part + 1) / job->parts * region->grain;
+    (void)worker;
+    if (end > begin) {
+        run_range(job, (ipu_region_task){region->first, region->count, begin, end},
+                  part);
+    }
+}
+
+static void
+run_task(void *state, int32_t task, int32_t worker)
+{
+    region_job *job = state;
+    (void)worker;
+    run_range(job, job->region->tasks[task], task);
+}
+
+/* Parts that fit the second-level cache while they go through the region, and as many
+ * for each thread. */
+static int32_t
+parts_for(const ipu_region *region, int32_t threads)
+{
+    int64_t most = region->rows / region->least;
+    int64_t parts = region->rows / IPU__REGION_ROWS;
+    parts = parts < threads ? threads : (parts + threads - 1) / threads * threads;
+    parts = parts < most ? parts : most;
+    return (int32_t)(parts < 1 ? 1 : parts);
+}
+
+/* One thread runs the kernels as they would run by themselves. */
+static ipu_status
+run_alone(region_job *job, size_t *at)
+{
+    ipu__stream *stream = job->stream;
+    for (uint32_t i = 0; i < job->region->count; i++) {
+        *at = job->region->first + i;
+        IPU_TRY(run_instruction(job, &stream->call, *at, 0, 0));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu__region_run(ipu__stream *stream, const ipu_region *region, size_t *at)
+{
+    int32_t threads = ipu_pool_threads(stream->call.pool);
+    uint32_t workspaces = ipu__region_workspaces(threads);
+    region_job job = {.stream = stream,
+                      .region = region,
+                      .part_bytes = ipu__region_part_bytes(stream->executor->program),
+                      .workspaces = stream->call.workspace,
+                      .is_failing = ATOMIC_FLAG_INIT};
+    atomic_init(&job.free_workspaces,
+                workspaces == 64 ? ~0ULL : (1ULL << workspaces) - 1);
+    if (threads == 1) {
+        return run_alone(&job, at);
+    }
+    if (region->rows > 0) {
+        job.parts = parts_for(region, threads);
+        ipu_pool_run(stream->call.pool, job.parts, run_rows, &job);
+    } else {
+        ipu_pool_run(stream->call.pool, (int32_t)region->task_count, run_task, &job);
+    }
+    if (job.has_failed) {
+        *at = (size_t)(job.failed_at >> 32);
+        return stream->ctx->status;
+    }
+    return IPU_OK;
+}
