@@ -70,15 +70,6 @@ open_group(planner *p)
     return last != NULL && !last->is_closed ? last : NULL;
 }
 
-static void
-close_group(planner *p)
-{
-    group *g = open_group(p);
-    if (g != NULL) {
-        g->is_closed = true;
-    }
-}
-
 /* Whether the node uses a variable that the open group writes. */
 static bool
 meets_group(const planner *p, const ipu_node_data *node)
@@ -111,16 +102,14 @@ ipu__update_last(const planner *p, const group *g)
     return p->updates.items[g->first + g->count - 1].node;
 }
 
-/* Where the group before ends, if it is of the same block. */
-static ipu_node
-last_of_block(const planner *p, ipu_block block)
+static void
+close_group(planner *p)
 {
-    if (p->groups.count == 0) {
-        return IPU_NO_NODE;
+    group *g = open_group(p);
+    if (g != NULL) {
+        g->is_closed = true;
+        p->before = ipu__update_last(p, g);
     }
-    ipu_node last = ipu__update_last(p, &p->groups.items[p->groups.count - 1]);
-    bool is_here = ipu_node_of(p->graph, last)->block.index == block.index;
-    return is_here ? last : IPU_NO_NODE;
 }
 
 static ipu_status
@@ -128,9 +117,8 @@ add_update(planner *p, ipu_node id, const ipu_node_data *node)
 {
     group *g = open_group(p);
     if (g == NULL) {
-        ipu_node before = last_of_block(p, node->block);
         group opened = {.first = (uint32_t)p->updates.count,
-                        .before = before,
+                        .before = p->before,
                         .placement = node->placement};
         IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->groups, opened));
         g = open_group(p);
@@ -141,13 +129,16 @@ add_update(planner *p, ipu_node id, const ipu_node_data *node)
                     .first_member = IPU_NO_NODE};
     g->count++;
     g->has_large |= is_large(p, node);
-    g->is_closed = is_remote(p, node);
     p->nodes.items[id.index].update = added.part;
     for (uint32_t i = 0; i < ipu_node_resource_count(node); i++) {
         p->variables.items[ipu_node_resource(node, i)].group =
             (uint32_t)p->groups.count;
     }
-    return IPU_ARRAY_PUSH(p->ctx, &p->updates, added);
+    IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->updates, added));
+    if (is_remote(p, node)) {
+        close_group(p);
+    }
+    return IPU_OK;
 }
 
 /* When a variable last changed, as far as is known. */
@@ -182,6 +173,8 @@ static ipu_status
 find_groups(planner *p, ipu_block id)
 {
     bool is_cut = is_pipeline(p, id);
+    ipu_node before = p->before; /* of the block around */
+    p->before = IPU_NO_NODE;
     p->blocks_version = ++p->version;
     for (ipu_node n = ipu_block_first(p->graph, id); ipu_is_node(n);
          n = ipu_node_next(p->graph, n)) {
@@ -207,6 +200,7 @@ find_groups(planner *p, ipu_block id)
     }
     p->blocks_version = ++p->version;
     close_group(p);
+    p->before = before;
     return IPU_OK;
 }
 
@@ -242,6 +236,8 @@ note_use(planner *p, ipu_value value, uint32_t number)
 {
     value_note *note = &p->values.items[value.index];
     const ipu_node_data *node = ipu_node_of(p->graph, p->updates.items[number].node);
+    note->is_shared |= note->update_uses > 0 && p->updates.items[note->update].group !=
+                                                    p->updates.items[number].group;
     note->update = number;
     note->update_uses++;
     note->is_broadcast |= !ipu_shape_equal(&ipu_value_of(p->graph, value)->type.shape,
@@ -273,7 +269,9 @@ can_join(const planner *p, const group *g, const ipu_node_data *node)
     ipu_value value = ipu_node_output(node, 0);
     const value_note *note = &p->values.items[value.index];
     return note->update_uses > 0 && note->update_uses == note->uses &&
-           !note->is_broadcast && are_operands_plain(p, node) &&
+           !note->is_broadcast && !note->is_shared &&
+           &p->groups.items[p->updates.items[note->update].group] == g &&
+           are_operands_plain(p, node) &&
            ipu_placement_equal(node->placement, g->placement) &&
            !ipu_update_can_fail(node->op, ipu_value_of(p->graph, value)->type.dtype);
 }

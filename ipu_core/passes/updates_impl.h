@@ -41,6 +41,7 @@ typedef struct value_note {
     uint32_t uses;        /* by living nodes and block results */
     uint32_t update_uses; /* by updates and their members, element by element */
     uint32_t update;      /* one of these */
+    bool is_shared;       /* by updates of several groups */
     bool is_broadcast;    /* to the shape of one */
 } value_note;
 
@@ -75,6 +76,7 @@ typedef struct planner {
     IPU_ARRAY(variable_note) variables;
     IPU_ARRAY(source) sources;
     IPU_ARRAY(int64_t) words;
+    ipu_node before; /* where the last group of the block that is walked ends */
     uint32_t version;
     uint32_t blocks_version; /* of all variables: blocks inside may write them */
 } planner;

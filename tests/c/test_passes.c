@@ -266,12 +266,12 @@ static const text_case text_cases[] = {
     {"fuse prune",
      UPDATED BLOCK "(%0: int32[5], %1: float32[5,3], %2: float32[], %3: float32[3,5]) {"
                    " %4 = gather_grad(%0, %1) {shape=[3,3]} : float32[3,3]"
-                   " %5 = gather_grad(%0, %3) {shape=[3,3], axis=1} : float32[3,3]"
+                   " %5 = gather_grad(%0, %3) {axis=1, shape=[3,3]} : float32[3,3]"
                    " sgd_update(%4, %2) {resource=0, momentum=0.5, slots=[1]}"
                    " sgd_update(%5, %2) {resource=2} } -> ()",
      UPDATED BLOCK
      "(%0: int32[5], %1: float32[5,3], %2: float32[], %3: float32[3,5]) {\n"
-     "  %4 = gather_grad(%0, %3) {shape=[3,3], axis=1} : float32[3,3]\n"
+     "  %4 = gather_grad(%0, %3) {axis=1, shape=[3,3]} : float32[3,3]\n"
      "  gather_sgd_update(%0, %1, %2) {shape=[3,3], resource=0, momentum=0.5,"
      " nesterov=false, slots=[1]}\n"
      "  sgd_update(%4, %2) {resource=2}\n} -> ()\n"},
