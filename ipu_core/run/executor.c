@@ -478,7 +478,8 @@ place_buffer(ipu_ctx *ctx, ipu__buffer *buffer, void *given, size_t bytes)
 {
     bool is_aligned = (uintptr_t)given % IPU_BUFFER_ALIGNMENT == 0;
     buffer->data = given;
-    if (!buffer->is_used || bytes == 0 || (is_aligned && buffer->has_slack)) {
+    bool has_slack = buffer->has_slack || !buffer->needs_slack;
+    if (!buffer->is_used || bytes == 0 || (is_aligned && has_slack)) {
         return IPU_OK;
     }
     if (buffer->copy == NULL) {

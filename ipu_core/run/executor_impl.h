@@ -31,6 +31,7 @@ typedef struct ipu__ring_use {
 typedef struct ipu__buffer_use {
     uint32_t index;
     bool is_output;
+    bool needs_slack; /* the instruction may read past its end */
     size_t operand;
 } ipu__buffer_use;
 
@@ -112,8 +113,9 @@ typedef struct ipu__stream {
 
 /* An input or output of the program. */
 typedef struct ipu__buffer {
-    bool is_used;   /* by some instruction */
-    bool has_slack; /* in the next run */
+    bool is_used;     /* by some instruction */
+    bool needs_slack; /* some kernel may read past its end */
+    bool has_slack;   /* in the next run */
     void *data;     /* in this run: the caller's memory, or a copy */
     char *copy;     /* made where it is needed first */
     size_t copy_bytes;

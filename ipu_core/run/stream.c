@@ -41,21 +41,33 @@ count_operands(ipu__stream *stream)
     }
 }
 
-/* Which operands are inputs and outputs of the program. */
+static bool
+is_product(ipu_op op)
+{
+    return op == IPU_OP_ID_MATMUL || op == IPU_OP_ID_FUSED_MATMUL ||
+           op == IPU_OP_ID_MATMUL_ACCUMULATE;
+}
+
+/* Which operands are inputs and outputs of the program. What is only written needs no
+ * slack; products are made in registers that may be wider than what is left of a row.
+ */
 static void
 find_buffers(ipu__stream *stream)
 {
     size_t found = 0;
     for (size_t i = 0; i < stream->code->instructions.count; i++) {
         const ipu_instruction *instruction = &stream->code->instructions.items[i];
+        bool is_kernel = instruction->kind == IPU_INSTRUCTION_KERNEL;
+        bool widens = is_kernel && is_product(stream->specs[instruction->spec].op);
         size_t operand = stream->first_operand[i];
         uint32_t inputs = instruction->input_count;
         for (uint32_t k = 0; k < inputs + instruction->output_count; k++) {
             ipu_place place =
                 k < inputs ? instruction->inputs[k] : instruction->outputs[k - inputs];
             if (place.space == IPU_SPACE_INPUT || place.space == IPU_SPACE_OUTPUT) {
-                stream->buffers[found++] = (ipu__buffer_use){
-                    place.index, place.space == IPU_SPACE_OUTPUT, operand + k};
+                stream->buffers[found++] =
+                    (ipu__buffer_use){place.index, place.space == IPU_SPACE_OUTPUT,
+                                      k < inputs || widens, operand + k};
             }
         }
     }
@@ -172,8 +184,10 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, const ipu__replica *rep
     find_buffers(stream);
     for (size_t i = 0; i < stream->buffer_count; i++) {
         const ipu__buffer_use *use = &stream->buffers[i];
-        (use->is_output ? replica->outputs : executor->inputs)[use->index].is_used =
-            true;
+        ipu__buffer *buffer =
+            &(use->is_output ? replica->outputs : executor->inputs)[use->index];
+        buffer->is_used = true;
+        buffer->needs_slack |= use->needs_slack;
     }
     return IPU_OK;
 }
