@@ -634,9 +634,7 @@ lower(lowering *l)
     IPU_TRY(lower_main(l));
     IPU_TRY(store_constants(l));
     IPU_TRY(copy_held(l));
-    if (l->options->regions != IPU_REGIONS_NOWHERE) {
-        IPU_TRY(ipu__lower_find_regions(l));
-    }
+    IPU_TRY(ipu__lower_find_regions(l));
     return ipu__lower_plan_slabs(l);
 }
 

@@ -616,9 +616,26 @@ build_stream(lowering *l, const uint8_t *is_target)
     return IPU_OK;
 }
 
+/* Values of a region live as long as it does: who recomputes values wants them to live
+ * shortly. */
+static bool
+recomputes(const ipu_graph *graph)
+{
+    bool found = false;
+    for (size_t i = 0; i < graph->nodes.count && !found; i++) {
+        found = graph->nodes.items[i].recomputation != 0;
+    }
+    return found;
+}
+
 ipu_status
 ipu__lower_find_regions(lowering *l)
 {
+    ipu_region_choice choice = l->options->regions;
+    if (choice == IPU_REGIONS_NOWHERE ||
+        (choice == IPU_REGIONS_WHERE_FASTER && recomputes(l->graph))) {
+        return IPU_OK;
+    }
     for (uint32_t s = 0; s < l->program->streams.count; s++) {
         ipu__lower_enter_stream(l, s);
         uint8_t *is_target;
