@@ -6,6 +6,11 @@ processor has (`IPU_CPU_CLASS`), runs the programs in turn, and prints a row: th
 rate of each class, and the kernel that it chose. A row ends with `slower` where a class
 is more than a tenth behind the one below it, and the command then ends with 1. With
 `--fit` it trains instead, and compares the median of the samples a second.
+
+With `--table` it makes the table of choices anew: each product by our own tiles and by
+BLIS, of the processor's class and of those below it. A row names the fastest, and what
+the choice that ships loses to it where that is more than 5 %; then the command ends
+with 1.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ from benchmarks.sides.ipu_side import IpuSide
 
 FLOPS = 200_000_000  # of a run: short, so that some are not disturbed
 ROUND_SECONDS = 0.7
+MOST_LOST = 0.05
 CLASSES = ("generic", "avx2", "avx512")
 # beside those of the jobs: small, one column, tall, and large in every direction
 EXTRA = (
@@ -90,6 +96,36 @@ def compare(core: Any, gemm: Gemm, names: list[str], rounds: int) -> bool:
     return fine
 
 
+def choices(core: Any, gemm: Gemm, names: list[str], rounds: int) -> bool:
+    """Prints one row of the table; whether what ships is within 5 % of the fastest."""
+    text = gemms.graph_text(gemm, relu=True)
+    programs: dict[str, Any] = {}
+    for name in names:
+        os.environ["IPU_CPU_CLASS"] = name
+        for by in ("tiles", "blis"):
+            core.set_products(by)
+            program = core.graph_compile(text)
+            programs.setdefault(gemms.kernel_of(program), program)
+        core.set_products("auto")
+        shipped = gemms.kernel_of(core.graph_compile(text))
+    inputs, start = gemms.operands(gemm), np.zeros((gemm.m, gemm.n), np.float32)
+    turns = max(1, FLOPS // gemm.flops)
+    least = dict.fromkeys(programs, math.inf)
+    for _ in range(rounds):
+        for kernel, program in programs.items():
+            seconds = gemms.seconds_of(program, inputs, start, turns)
+            least[kernel] = min(least[kernel], seconds)
+    rates = {k: turns * gemm.flops / s * 1e-9 for k, s in least.items()}
+    best = max(rates, key=lambda kernel: rates[kernel])
+    loss = 1.0 - rates[shipped] / rates[best]
+    shape = f"{gemm.m}x{gemm.n}x{gemm.k}"
+    flags = "T" * gemm.transpose_a + "t" * gemm.transpose_b
+    sides = "  ".join(f"{kernel} {rate:.0f}" for kernel, rate in rates.items())
+    verdict = f"  {shipped} loses {loss:.0%} to {best}" if loss > MOST_LOST else ""
+    print(f"{shape:>15}{flags:2} {sides}{verdict}", flush=True)
+    return loss <= MOST_LOST
+
+
 def compare_fit(
     job: Job, folder: Path, names: list[str], threads: int, rounds: int
 ) -> bool:
@@ -121,6 +157,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=0, help="30, of fit 7")
     parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args(arguments)
     options.rounds = options.rounds or (7 if options.fit else 30)
@@ -136,6 +173,11 @@ def main(arguments: list[str] | None = None) -> int:
                 compare_fit(job, Path(folder), names, options.threads, options.rounds)
                 for job in JOBS[: 1 if options.quick else 3]
             ]
+    elif options.table:  # `generic` multiplies by hand: it is never the fastest
+        fine = [
+            choices(core, gemm, names[1:] or names, options.rounds)
+            for gemm in products(options.quick)
+        ]
     else:
         fine = [
             compare(core, gemm, names, options.rounds)

@@ -113,6 +113,19 @@ class TestOnX86:
         assert OWN[cpu_class] in kernels
         assert len(kernels) == (2 if kernel_of_product(*LARGE)[:4] == "blis" else 1)
 
+    def test_a_measurement_may_choose(self, cpu_class: str) -> None:
+        product = (512, 512, 512, "")
+        try:
+            found = []
+            for by in ("blis", "tiles"):
+                _core.set_products(by)
+                found.append(kernel_of_product(*product))
+        finally:
+            _core.set_products("auto")
+        assert found[0].startswith("blis_") and found[1] == OWN[cpu_class]
+        with pytest.raises(ValueError, match="expected 'auto', 'tiles' or 'blis'"):
+            _core.set_products("mkl")
+
     @pytest.mark.parametrize("product", NARROW, ids=str)
     def test_half_a_vector_of_columns_takes_narrow_tiles(
         self, product: tuple[int, int, int, str], cpu_class: str

@@ -43,14 +43,17 @@ def run_cells(page, tmp_path, capsys):
     return printed, names
 
 
-def test_cells_run_in_order(small_data, tmp_path, capsys):
+def test_cells_run_in_order(small_data, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a trace is written there
     printed, names = run_cells(README, tmp_path, capsys)
     ipu.config.reset_ipu_configuration()
-    first, loop, function, tape, thread, speed, pipeline, switch = printed
+    first, loop, profile, function, tape, thread, speed, pipeline, switch = printed
     assert switch == ""
     assert first.count("Epoch") == 2 and names["history"].history["loss"][-1] < 1
     losses = [float(line.removeprefix("loss ")) for line in loop.splitlines()]
     assert len(losses) == 5 and losses[-1] < losses[0] / 2
+    assert "where a step's time goes" in profile
+    assert (tmp_path / "trace.json").exists()
     assert function.startswith("tf.Tensor(111, shape=(), dtype=int32)\n")
     assert "collatz has been traced once." in function
     assert float(tape) == pytest.approx(6 + np.cos(3.0), rel=1e-6)
@@ -67,7 +70,7 @@ def test_the_first_screen_shows_a_pipeline():
     grid = re.search(r"^ +-+ ramp-up.*?(?=^\.\.\.$)", first, re.S | re.M)[0]
     assert grid in str(ipu.Timetable("Interleaved", 4))
     for target in re.findall(r"\]\(([^)]*)\)", page):
-        assert (ROOT / target).exists()
+        assert target.startswith("https://") or (ROOT / target).exists()
 
 
 def test_cells_of_the_page_about_pipelines(tmp_path, capsys):

@@ -47,11 +47,28 @@ end_run(ipu_py_program *self)
 }
 
 static atomic_int regions = IPU_REGIONS_WHERE_FASTER;
+static atomic_int products = IPU_KERNEL_FAST;
 
 void
 ipu_py_program_set_regions(ipu_region_choice choice)
 {
     atomic_store(&regions, (int)choice);
+}
+
+void
+ipu_py_program_set_products(ipu_kernel_variant variant)
+{
+    atomic_store(&products, (int)variant);
+}
+
+/* The kernels of a program for `device`, which may be None. */
+static ipu_kernel_variant
+variant_for(PyObject *device, bool reference)
+{
+    bool portable = device != Py_None && ipu_py_device_is_portable(device);
+    return reference  ? IPU_KERNEL_REFERENCE
+           : portable ? IPU_KERNEL_PORTABLE
+                      : (ipu_kernel_variant)atomic_load(&products);
 }
 
 PyObject *
@@ -74,10 +91,7 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     self->name = Py_NewRef(Py_None);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_passes_options passes = {.verify = verify, .fuse = fuse};
-    bool portable = device != Py_None && ipu_py_device_is_portable(device);
-    ipu_compile_options options = {.variant = reference  ? IPU_KERNEL_REFERENCE
-                                              : portable ? IPU_KERNEL_PORTABLE
-                                                         : IPU_KERNEL_FAST,
+    ipu_compile_options options = {.variant = variant_for(device, reference),
                                    .cpu = ipu_cpu_class_detect(),
                                    .verify = verify,
                                    .regions = (ipu_region_choice)atomic_load(&regions)};

@@ -37,8 +37,10 @@ PyObject *ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject
                                  PyObject *device, bool fuse, bool reference,
                                  bool verify);
 
-/* Where programs that are compiled from now on have regions: a door for tests. */
+/* How programs are compiled from now on: doors for tests and measurements. */
 void ipu_py_program_set_regions(ipu_region_choice regions);
+/* FAST, PORTABLE or BLIS. */
+void ipu_py_program_set_products(ipu_kernel_variant variant);
 
 /* --- py_profile.c ----------------------------------------------------------------- */
 

@@ -162,24 +162,47 @@ cpu_class(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyUnicode_FromString(ipu_cpu_class_name(ipu_cpu_class_detect()));
 }
 
+/* Which of `count` texts the argument is; -1 with an exception: none. */
+static int
+find_choice(PyObject *argument, const char *const *texts, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (PyUnicode_Check(argument) &&
+            PyUnicode_CompareWithASCIIString(argument, texts[i]) == 0) {
+            return i;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "expected '%s', '%s' or '%s', but got %R", texts[0],
+                 texts[1], texts[2], argument);
+    return -1;
+}
+
 static PyObject *
 set_regions(PyObject *Py_UNUSED(module), PyObject *argument)
 {
-    static const char *const texts[] = {
-        [IPU_REGIONS_WHERE_FASTER] = "auto",
-        [IPU_REGIONS_NOWHERE] = "never",
-        [IPU_REGIONS_EVERYWHERE] = "always",
-    };
-    for (int i = 0; i <= IPU_REGIONS_EVERYWHERE; i++) {
-        if (PyUnicode_Check(argument) &&
-            PyUnicode_CompareWithASCIIString(argument, texts[i]) == 0) {
-            ipu_py_program_set_regions((ipu_region_choice)i);
-            Py_RETURN_NONE;
-        }
+    static const char *const texts[] = {"auto", "never", "always"};
+    static const ipu_region_choice choices[] = {
+        IPU_REGIONS_WHERE_FASTER, IPU_REGIONS_NOWHERE, IPU_REGIONS_EVERYWHERE};
+    int which = find_choice(argument, texts, 3);
+    if (which < 0) {
+        return NULL;
     }
-    PyErr_Format(PyExc_ValueError,
-                 "regions must be 'auto', 'never' or 'always', but got %R", argument);
-    return NULL;
+    ipu_py_program_set_regions(choices[which]);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+set_products(PyObject *Py_UNUSED(module), PyObject *argument)
+{
+    static const char *const texts[] = {"auto", "tiles", "blis"};
+    static const ipu_kernel_variant variants[] = {IPU_KERNEL_FAST, IPU_KERNEL_PORTABLE,
+                                                  IPU_KERNEL_BLIS};
+    int which = find_choice(argument, texts, 3);
+    if (which < 0) {
+        return NULL;
+    }
+    ipu_py_program_set_products(variants[which]);
+    Py_RETURN_NONE;
 }
 
 PyMethodDef ipu_py_testing_methods[] = {
@@ -198,6 +221,9 @@ PyMethodDef ipu_py_testing_methods[] = {
     {"set_regions", set_regions, METH_O,
      "set_regions(where)\n--\n\nWhether programs that are compiled from now on have "
      "regions: 'auto', 'never' or 'always'."},
+    {"set_products", set_products, METH_O,
+     "set_products(by)\n--\n\nWhat makes the products of programs that are compiled "
+     "from now on: 'auto', our own 'tiles', or 'blis'."},
     {"op_table", op_names, METH_NOARGS, "op_table()\n--\n\n(name, flags) of each op."},
     {"cpu_class", cpu_class, METH_NOARGS,
      "cpu_class()\n--\n\nThe CPU class that kernels are chosen for."},

@@ -316,7 +316,8 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     ipu__matmul_plan(spec, &plan->product);
     plan->cpu = p->cpu;
-    plan->own = p->portable || own_serves(&plan->product, p->cpu);
+    plan->own = p->variant == IPU_KERNEL_PORTABLE ||
+                (p->variant == IPU_KERNEL_FAST && own_serves(&plan->product, p->cpu));
     if (plan->own) {
         plan->at_once = consumed && plan->product.k <= MOST_AT_ONCE;
         ipu__own_plan_of(&plan->product, p->cpu, plan->at_once, &plan->own_plan);

@@ -31,6 +31,7 @@ ipu_buffer_round_up(size_t bytes)
 
 typedef enum ipu_kernel_variant {
     IPU_KERNEL_FAST,
+    IPU_KERNEL_BLIS,     /* the fast ones, but products by BLIS: to be measured */
     IPU_KERNEL_PORTABLE, /* of the fast ones those that round alike on every class */
     IPU_KERNEL_REFERENCE
 } ipu_kernel_variant;

@@ -15,7 +15,7 @@ typedef struct ipu__preparation {
     ipu_arena *arena;
     ipu_kernel_spec *spec;
     ipu_cpu_class cpu;
-    bool portable;
+    ipu_kernel_variant variant;
 } ipu__preparation;
 
 /* The `choose` column: sets run, kernel_name, workspace_bytes and prepared where a fast

@@ -118,8 +118,7 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
     spec->rows = (ipu_kernel_rows){0};
     spec->prepared = NULL;
     if (variant != IPU_KERNEL_REFERENCE) {
-        ipu__preparation preparation = {ctx, arena, spec, cpu,
-                                        variant == IPU_KERNEL_PORTABLE};
+        ipu__preparation preparation = {ctx, arena, spec, cpu, variant};
         IPU_TRY(row->choose(&preparation));
     }
     if (spec->run == NULL) {
