@@ -36,7 +36,7 @@ typedef struct worth {
     double task;   /* how long one should take */
 } worth;
 
-static const worth where_faster = {3000.0, 3000.0, 12000.0, 8000.0};
+static const worth where_faster = {3000.0, 3000.0, 12000.0, 24000.0};
 static const worth everywhere = {0.0, 10.0, 1e9, 10.0};
 
 enum { NO_CHAIN = 0, BARRED = UINT32_MAX };

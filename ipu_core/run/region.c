@@ -156,8 +156,11 @@ run_alone(region_job *job, size_t *at)
 {
     ipu__stream *stream = job->stream;
     for (uint32_t i = 0; i < job->region->count; i++) {
-        *at = job->region->first + i;
-        IPU_TRY(run_instruction(job, &stream->call, *at, 0, 0));
+        size_t index = job->region->first + i;
+        if (run_instruction(job, &stream->call, index, 0, 0) != IPU_OK) {
+            *at = index;
+            return stream->ctx->status;
+        }
     }
     return IPU_OK;
 }
