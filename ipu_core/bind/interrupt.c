@@ -14,12 +14,11 @@
 #include "bind/bind.h"
 
 #include <signal.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/service.h"
 
 enum {
-    NS_PER_SECOND = 1000 * 1000 * 1000,
     LOOK_EVERY_NS = 10 * 1000 * 1000,
     FIRST_CALLS_A_LOOK = 4, /* more than it takes to hand on one element */
     MOST_CALLS_A_LOOK = 1024
@@ -77,12 +76,10 @@ ipu_py_interrupt_end(ipu_py_interrupt *interrupt)
 static bool
 is_time_to_look(ipu_py_patience *patience)
 {
-    struct timespec now;
     if (++patience->calls < patience->calls_a_look) {
         return false;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t now_ns = (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+    uint64_t now_ns = ipu_now_ns();
     bool is_first = patience->looked_ns == 0;
     bool is_time = !is_first && now_ns - patience->looked_ns >= LOOK_EVERY_NS;
     patience->calls = 0;
