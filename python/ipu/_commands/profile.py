@@ -11,6 +11,8 @@ import argparse
 import json
 import sys
 
+from ipu._commands import run as run_command
+
 __all__ = ["HELP", "add_arguments", "run"]
 
 HELP = "run a program and say where its time goes"
@@ -60,30 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the figures as JSON, times in ns"
     )
-    parser.add_argument(
-        "--full-traceback",
-        action="store_true",
-        help="show the frames of ipu in tracebacks too",
-    )
-    parser.add_argument(
-        "-m",
-        dest="module",
-        nargs=argparse.REMAINDER,
-        help="run a module instead of a file, as python -m does",
-    )
-    parser.add_argument("program", nargs="?", help="the file, or a folder to run")
-    parser.add_argument(
-        "arguments", nargs=argparse.REMAINDER, help="what the program gets"
-    )
+    run_command.add_program_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the program, then print; the exit status is the program's."""
-    from ipu._commands import run as run_command
     from ipu.profiler import Profile
 
-    if not options.module and options.program is None:
-        raise ValueError("name a program: python -m ipu profile program.py")
+    run_command.require_program(options)
     profile = Profile(options.trace, steps=options.steps, top=options.top)
     status: object = 0
     try:

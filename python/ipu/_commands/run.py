@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-__all__ = ["HELP", "add_arguments", "run"]
+__all__ = ["HELP", "add_arguments", "add_program_arguments", "require_program", "run"]
 
 HELP = "run a TensorFlow program for the IPU unmodified"
 
@@ -19,6 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "python -m ipu run [--full-traceback] (program.py | -m module) [arguments]"
     )
+    add_program_arguments(parser)
+
+
+def add_program_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare which program to run, and what it gets."""
     parser.add_argument(
         "--full-traceback",
         action="store_true",
@@ -36,14 +41,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def require_program(options: argparse.Namespace) -> None:
+    """Raise ValueError if the command line names no program."""
+    if not options.module and options.program is None:
+        raise ValueError(f"name a program: python -m ipu {options.command} program.py")
+
+
 def run(options: argparse.Namespace) -> int:
     """Run the program; the exit status is its own."""
     from ipu.drop_in import _program
 
+    require_program(options)
     full = options.full_traceback
     if options.module:
         name, *arguments = options.module
         return _program.run_module(name, arguments, full)
-    if options.program is None:
-        raise ValueError("name a program: python -m ipu run program.py")
     return _program.run_file(options.program, options.arguments, full)
