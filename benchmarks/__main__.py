@@ -142,6 +142,8 @@ def wrong(comparisons: list[Comparison]) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
+    # a source tree is imported from its bytecode, as an installed package is
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     output = Output(options)
     with Runner(options.rounds, options.seconds, progress) as runner:
         comparisons = compare_all(options, runner, output)
