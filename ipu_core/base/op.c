@@ -27,6 +27,14 @@ ipu_op_info_of(ipu_op op)
 }
 
 bool
+ipu_op_can_fail(ipu_op op, ipu_dtype dtype)
+{
+    return !ipu_dtype_is_float(dtype) &&
+           (op == IPU_OP_ID_FLOOR_DIV || op == IPU_OP_ID_FLOOR_MOD ||
+            op == IPU_OP_ID_POW);
+}
+
+bool
 ipu_op_parse(const char *text, size_t length, ipu_op *out)
 {
     for (int32_t i = 0; i < IPU_OP_ID_COUNT; i++) {

@@ -39,6 +39,9 @@ typedef struct ipu_op_info {
 } ipu_op_info;
 
 const ipu_op_info *ipu_op_info_of(ipu_op op);
+/* Whether an element-wise op with a result of this dtype can fail: integers are divided
+ * by zero, or raised to a negative power. */
+bool ipu_op_can_fail(ipu_op op, ipu_dtype dtype);
 bool ipu_op_parse(const char *text, size_t length, ipu_op *out);
 
 /* Whether the row's dtype rule allows these operands and results. Variables and slots

@@ -12,14 +12,6 @@ end_of(const ipu_update_part *part)
 }
 
 bool
-ipu_update_can_fail(ipu_op op, ipu_dtype dtype)
-{
-    return !ipu_dtype_is_float(dtype) &&
-           (op == IPU_OP_ID_FLOOR_DIV || op == IPU_OP_ID_FLOOR_MOD ||
-            op == IPU_OP_ID_POW);
-}
-
-bool
 ipu_update_next(const int64_t *words, uint32_t count, ipu_update_part *part)
 {
     const int64_t *at = part->code == NULL ? words : end_of(part);
@@ -95,7 +87,7 @@ check_instruction(const ipu_update_part *part, uint32_t s, ipu_type *types)
     const ipu_op_info *info = ipu_op_info_of((ipu_op)word[0]);
     if ((info->flags & IPU_OP_ELEMENTWISE) == 0 ||
         word[0] == IPU_OP_ID_FUSED_ELEMENTWISE ||
-        ipu_update_can_fail((ipu_op)word[0], (ipu_dtype)word[1])) {
+        ipu_op_can_fail((ipu_op)word[0], (ipu_dtype)word[1])) {
         return false;
     }
     for (int32_t k = 0; k < 3; k++) {

@@ -38,9 +38,6 @@ typedef struct ipu_update_part {
     const int64_t *code;
 } ipu_update_part;
 
-/* Whether an element-wise op with a result of this dtype can fail: integers are divided
- * by zero, or raised to a negative power. */
-bool ipu_update_can_fail(ipu_op op, ipu_dtype dtype);
 /* The part behind `part`, which starts as {0}; false behind the last one. Only of code
  * that was checked. */
 bool ipu_update_next(const int64_t *words, uint32_t count, ipu_update_part *part);

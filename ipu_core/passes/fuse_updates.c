@@ -273,7 +273,7 @@ can_join(const planner *p, const group *g, const ipu_node_data *node)
            &p->groups.items[p->updates.items[note->update].group] == g &&
            are_operands_plain(p, node) &&
            ipu_placement_equal(node->placement, g->placement) &&
-           !ipu_update_can_fail(node->op, ipu_value_of(p->graph, value)->type.dtype);
+           !ipu_op_can_fail(node->op, ipu_value_of(p->graph, value)->type.dtype);
 }
 
 ipu_node

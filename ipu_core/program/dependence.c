@@ -32,22 +32,15 @@ typedef struct finder {
     uint32_t last_failing; /* plus 1 */
 } finder;
 
-/* Integers are divided by zero, and raised to a power below. */
-static bool
-is_partial(ipu_op op)
-{
-    return op == IPU_OP_ID_DIV || op == IPU_OP_ID_FLOOR_DIV ||
-           op == IPU_OP_ID_FLOOR_MOD || op == IPU_OP_ID_POW;
-}
-
+/* Whether an element-wise kernel can. */
 static bool
 has_partial_step(const ipu_kernel_spec *spec)
 {
     uint32_t words;
     const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
-    bool found = is_partial(spec->op);
+    bool found = ipu_op_can_fail(spec->op, spec->outputs[0].dtype);
     for (uint32_t at = 0; at < words && !found; at += IPU_FUSED_WORDS) {
-        found = is_partial((ipu_op)code[at]);
+        found = ipu_op_can_fail((ipu_op)code[at], (ipu_dtype)code[at + 1]);
     }
     return found;
 }
