@@ -9,11 +9,9 @@
 #define TARGET \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
 #define LANES 16
-#ifndef ROWS
 #define VECTORS 2
 #define ROWS 12
 #define NAME "gemm_12x32"
-#endif
 #define TILES ipu__tiles_avx512
 enum { BLOCK = 16, UNROLL = 4 };
 
