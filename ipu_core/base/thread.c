@@ -27,6 +27,7 @@
 
 #include "base/event.h"
 #include "base/lock.h"
+#include "base/slots.h"
 
 enum { SPIN_TURNS = 20000, YIELD_EVERY = 256, MAX_THREADS = 256 };
 enum { JOB_SLOTS = 16, SOURCE_SLOTS = 16 };
@@ -66,7 +67,7 @@ struct ipu_pool {
     source_slot sources[SOURCE_SLOTS];
 
     _Alignas(64) atomic_uint generation;
-    atomic_uint active;           /* bits of jobs */
+    ipu_slots active;             /* of jobs */
     atomic_uint offered;          /* bits of sources */
     _Alignas(64) atomic_int busy; /* threads at work for a source */
     _Alignas(64) atomic_int sleepers;
@@ -151,9 +152,9 @@ take_tasks(const ipu_pool *pool, job *j, int32_t index, share *own)
 static void
 help_jobs(ipu_pool *pool, int32_t index)
 {
-    unsigned active = atomic_load_explicit(&pool->active, memory_order_acquire);
+    uint64_t active = atomic_load_explicit(&pool->active, memory_order_acquire);
     for (; active != 0; active &= active - 1) {
-        job *j = &pool->jobs[__builtin_ctz(active)];
+        job *j = &pool->jobs[__builtin_ctzll(active)];
         if (ipu_event_is_on(IPU_EVENT_TASKS)) {
             share own = {0};
             take_tasks(pool, j, index, &own);
@@ -381,24 +382,6 @@ ipu_pool_threads(const ipu_pool *pool)
 
 /* --- jobs ------------------------------------------------------------------------- */
 
-/* Takes the lowest free bit of `bits`; -1 where all `count` are taken. */
-static int
-take_slot(atomic_uint *bits, int count)
-{
-    unsigned taken = atomic_load_explicit(bits, memory_order_relaxed);
-    for (;;) {
-        int lowest = __builtin_ctz(~taken);
-        if (lowest >= count) {
-            return -1;
-        }
-        if (atomic_compare_exchange_weak_explicit(bits, &taken, taken | 1U << lowest,
-                                                  memory_order_acquire,
-                                                  memory_order_relaxed)) {
-            return lowest;
-        }
-    }
-}
-
 static void
 run_alone(int32_t tasks, ipu_task_fn *fn, void *state)
 {
@@ -415,7 +398,7 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
         run_alone(tasks, fn, state);
         return;
     }
-    int slot = take_slot(&pool->active, JOB_SLOTS);
+    int slot = ipu_slots_take(&pool->active, JOB_SLOTS);
     if (slot < 0) {
         run_alone(tasks, fn, state);
         return;
@@ -453,7 +436,7 @@ ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
         ipu_event_note(IPU_EVENT_JOB, j->subject, begin_ns, end_ns,
                        (uint32_t)(forked_ns - begin_ns), (uint32_t)(end_ns - done_ns));
     }
-    atomic_fetch_and_explicit(&pool->active, ~(1U << slot), memory_order_release);
+    ipu_slots_give_back(&pool->active, slot);
 }
 
 /* --- serving a source ------------------------------------------------------------- */

@@ -9,8 +9,7 @@
  * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
  * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
  * uses. A product of factors is the same with the factors exchanged. */
-#include <stdatomic.h>
-
+#include "base/slots.h"
 #include "kernels/gemm_share_impl.h"
 
 enum {
@@ -209,28 +208,8 @@ typedef struct own_job {
     int64_t scratch_floats;
     int64_t parts;
     int64_t tasks;
-    _Atomic uint64_t busy; /* pieces of the scratch */
+    ipu_slots pieces; /* of the scratch: as many as tasks */
 } own_job;
-
-/* The first piece of the scratch that is free: there are as many as tasks. So a thread
- * finds its own again, which is in its cache. */
-static int
-take_scratch(own_job *job)
-{
-    uint64_t busy = atomic_load(&job->busy);
-    int piece;
-    do {
-        piece = __builtin_ctzll(~busy);
-    } while (
-        !atomic_compare_exchange_weak(&job->busy, &busy, busy | (uint64_t)1 << piece));
-    return piece;
-}
-
-static void
-give_scratch(own_job *job, int piece)
-{
-    atomic_fetch_and(&job->busy, ~((uint64_t)1 << piece));
-}
 
 /* Part `part` of the rows and columns of the product, which may be exchanged. */
 static ipu__rectangle
@@ -258,7 +237,7 @@ parts_task(void *state, int32_t task, int32_t worker)
     own_job *job = state;
     const ipu__own_plan *plan = job->call->plan;
     int64_t parts = plan->row_parts * plan->column_parts;
-    int piece = take_scratch(job);
+    int piece = ipu_slots_take(&job->pieces, (int)job->tasks);
     float *scratch = job->scratch + piece * job->scratch_floats;
     int64_t end = ipu__share_of(job->parts, job->tasks, task + 1);
     (void)worker;
@@ -266,7 +245,7 @@ parts_task(void *state, int32_t task, int32_t worker)
         ipu__rectangle part = part_of(plan, i % parts);
         ipu__own_rectangle(job->call, i / parts, &part, scratch);
     }
-    give_scratch(job, piece);
+    ipu_slots_give_back(&job->pieces, piece);
 }
 
 void

@@ -57,6 +57,20 @@ typedef struct ipu_kernel_rows {
     size_t workspace_bytes; /* of one part */
 } ipu_kernel_rows;
 
+static inline bool
+ipu_kernel_reads_rows(const ipu_kernel_rows *rows, uint32_t input)
+{
+    return input < 64 && (rows->inputs >> input & 1) != 0;
+}
+
+/* Where part `part` of `parts` begins: parts are whole grains but for the last one. */
+static inline int64_t
+ipu_row_cut(int64_t rows, int64_t grain, int64_t part, int64_t parts)
+{
+    int64_t grains = (rows + grain - 1) / grain;
+    return part == parts ? rows : grains * part / parts * grain;
+}
+
 typedef struct ipu_kernel_spec {
     ipu_op op;
     ipu_attrs attrs;

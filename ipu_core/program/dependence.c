@@ -102,7 +102,7 @@ state_of(finder *f, ipu_place place, place_state **out)
 static bool
 reads_rows(const ipu_kernel_spec *spec, uint32_t input)
 {
-    return spec->rows.run != NULL && input < 64 && (spec->rows.inputs >> input & 1);
+    return spec->rows.run != NULL && ipu_kernel_reads_rows(&spec->rows, input);
 }
 
 static ipu_status

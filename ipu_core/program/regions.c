@@ -390,12 +390,10 @@ add_parts(const builder *b, uint32_t at, uint32_t instruction, sized_task *tasks
     uint32_t item = b->order[at];
     const ipu_kernel_rows *rows = rows_of(b, item);
     int64_t grain = rows->grain > 0 ? rows->grain : 1;
-    int64_t grains = (rows->count + grain - 1) / grain;
     int64_t parts = cut_of(b, item);
     int64_t begin = 0;
     for (int64_t part = 0; part < parts; part++) {
-        int64_t end =
-            part + 1 < parts ? grains * (part + 1) / parts * grain : rows->count;
+        int64_t end = ipu_row_cut(rows->count, grain, part + 1, parts);
         if (end > begin) {
             tasks[*count] = (sized_task){
                 {instruction, 1, begin, end}, work_of(b, item) / (double)parts, *count};
@@ -448,11 +446,9 @@ fill_tasks(builder *b, uint32_t first_placed)
     if (count >= 2) {
         qsort(tasks, count, sizeof(*tasks), compare_tasks);
         region = add_region(b, first_placed);
-        (void)(region != NULL &&
-               ipu_arena_alloc(b->l->ctx, &b->l->program->arena, count * sizeof(*dealt),
-                               &dealt) == IPU_OK);
     }
-    if (dealt != NULL) {
+    if (region != NULL && ipu_arena_alloc(b->l->ctx, &b->l->program->arena,
+                                          count * sizeof(*dealt), &dealt) == IPU_OK) {
         deal(tasks, count, dealt);
         region->task_count = count;
         region->tasks = dealt;

@@ -37,7 +37,7 @@ use_of(const ipu__checker *c, size_t at, uint32_t index)
                      ipu_type_bytes(&spec->outputs[output]), true, true};
     }
     return (use){instruction->inputs[index], ipu_type_bytes(&spec->inputs[index]),
-                 false, index < 64 && (spec->rows.inputs >> index & 1) != 0};
+                 false, ipu_kernel_reads_rows(&spec->rows, index)};
 }
 
 /* Whether parts of two instructions, or of one, can run at the same time. */

@@ -8,15 +8,16 @@
  * not depend on threads: that of the first instruction, and there of the first rows. */
 #include <string.h>
 
+#include "base/slots.h"
 #include "run/executor_impl.h"
 
 typedef struct region_job {
     ipu__stream *stream;
     const ipu_region *region;
     int32_t parts; /* by rows */
-    size_t part_bytes;
-    char *workspaces;
-    atomic_ullong free_workspaces; /* a bit for each */
+    size_t part_bytes; /* of the workspace, for each thread */
+    ipu_slots workspaces;
+    int workspace_count;
     /* the error to report */
     atomic_flag is_failing; /* a thread is at what follows */
     bool has_failed;
@@ -28,23 +29,11 @@ typedef struct region_job {
 static int
 take_workspace(region_job *job)
 {
-    unsigned long long bits = atomic_load(&job->free_workspaces);
-    for (;;) {
-        if (bits == 0) {
-            bits = atomic_load(&job->free_workspaces);
-            continue;
-        }
-        unsigned long long lowest = bits & (0 - bits);
-        if (atomic_compare_exchange_weak(&job->free_workspaces, &bits, bits ^ lowest)) {
-            return __builtin_ctzll(lowest);
-        }
-    }
-}
-
-static void
-give_back_workspace(region_job *job, int index)
-{
-    atomic_fetch_or(&job->free_workspaces, 1ULL << index);
+    int workspace;
+    do {
+        workspace = ipu_slots_take(&job->workspaces, job->workspace_count);
+    } while (workspace < 0);
+    return workspace;
 }
 
 static void
@@ -102,7 +91,8 @@ run_range(region_job *job, ipu_region_task range, int32_t part)
     ipu_ctx_init(&own, job->stream->ctx->allocator);
     call.ctx = &own;
     call.pool = NULL;
-    call.workspace = job->workspaces + (size_t)workspace * job->part_bytes;
+    call.workspace = (char *)job->stream->call.workspace +
+                     (size_t)workspace * job->part_bytes;
     for (uint32_t i = 0; i < range.count; i++) {
         size_t index = range.first + i;
         if (run_instruction(job, &call, index, range.begin, range.end) != IPU_OK) {
@@ -110,7 +100,7 @@ run_range(region_job *job, ipu_region_task range, int32_t part)
             break;
         }
     }
-    give_back_workspace(job, workspace);
+    ipu_slots_give_back(&job->workspaces, workspace);
 }
 
 static void
@@ -118,11 +108,8 @@ run_rows(void *state, int32_t part, int32_t worker)
 {
     region_job *job = state;
     const ipu_region *region = job->region;
-    int64_t grains = (region->rows + region->grain - 1) / region->grain;
-    int64_t begin = grains * part / job->parts * region->grain;
-    int64_t end = part + 1 == job->parts
-                      ? region->rows
-                      : grains * (part + 1) / job->parts * region->grain;
+    int64_t begin = ipu_row_cut(region->rows, region->grain, part, job->parts);
+    int64_t end = ipu_row_cut(region->rows, region->grain, part + 1, job->parts);
     (void)worker;
     if (end > begin) {
         run_range(job, (ipu_region_task){region->first, region->count, begin, end},
@@ -169,14 +156,11 @@ ipu_status
 ipu__region_run(ipu__stream *stream, const ipu_region *region, size_t *at)
 {
     int32_t threads = ipu_pool_threads(stream->call.pool);
-    uint32_t workspaces = ipu__region_workspaces(threads);
     region_job job = {.stream = stream,
                       .region = region,
                       .part_bytes = ipu__region_part_bytes(stream->executor->program),
-                      .workspaces = stream->call.workspace,
+                      .workspace_count = ipu__region_workspaces(threads),
                       .is_failing = ATOMIC_FLAG_INIT};
-    atomic_init(&job.free_workspaces,
-                workspaces == 64 ? ~0ULL : (1ULL << workspaces) - 1);
     if (threads == 1) {
         return run_alone(&job, at);
     }
