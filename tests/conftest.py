@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from simulated_ipus import attach
 
 
 @pytest.fixture
@@ -18,3 +19,19 @@ def ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def one_ipu() -> Iterator[None]:
+    """One IPU, and afterwards again, whatever the test attaches."""
+    attach(1)
+    yield
+    attach(1)
+
+
+@pytest.fixture
+def two_ipus() -> Iterator[None]:
+    """Two IPUs; afterwards one."""
+    attach(2)
+    yield
+    attach(1)

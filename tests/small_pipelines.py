@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import ipu
 from ipu import keras, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -18,12 +17,6 @@ from ipu.ops.pipelining_ops import (
 )
 
 Stage = Callable[..., Any]
-
-
-def attach(ipus: int) -> None:
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = ipus
-    config.configure_ipu_system()
 
 
 def numbers(count: int | None = None) -> IPUInfeedQueue:

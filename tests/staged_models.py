@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import plain_pipeline as oracle
 import pytest
+from simulated_ipus import attach
 
 import ipu
 from ipu import keras, tf
@@ -27,12 +28,6 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
 X = floats(64, 6)
 Y = np.random.default_rng(1).integers(0, 3, 64).astype(np.int32)
 Z = floats(64, 2, seed=2)
-
-
-def configure(ipus: int) -> None:
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = ipus
-    config.configure_ipu_system()
 
 
 # --- models ---------------------------------------------------------------------------
@@ -159,7 +154,7 @@ def dropout() -> tuple[Any, list[int]]:
 
 
 def ipus_of(make: Any) -> int:
-    configure(1)
+    attach(1)
     stages = max(make()[1]) + 1
     return 1 << (stages - 1).bit_length()
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated_ipus import attach
 
 import ipu
 from ipu import drop_in, keras, tf
@@ -85,12 +86,6 @@ class Oracle:
     def update(self, gradients):
         self.w = self.w - RATE * sum(w for w, _ in gradients)
         self.b = self.b - RATE * sum(b for _, b in gradients)
-
-
-def configure(ipus):
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = ipus
-    config.configure_ipu_system()
 
 
 # --- where they are
@@ -470,7 +465,7 @@ def test_models_outlive_a_configuration():
     """Old programs make a model first and configure then."""
     model, oracle = functional(metrics=["mae"]), Oracle()
     losses = [model.fit(batches(), verbose=0).history["loss"][0]]
-    configure(1)
+    attach(1)
     losses += [model.fit(batches(), verbose=0).history["loss"][0]]
     expected = [np.mean(oracle.train(X, Y, 12)) for _ in range(2)]
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
@@ -499,13 +494,6 @@ def test_they_belong_to_an_ipu():
 
 
 # --- replicas
-
-
-@pytest.fixture
-def two_ipus():
-    configure(2)
-    yield
-    configure(1)
 
 
 @pytest.mark.usefixtures("two_ipus")

@@ -7,6 +7,7 @@ accumulated: the bits of it.
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 
 import ipu
 from ipu import drop_in, keras, tf
@@ -24,20 +25,14 @@ BATCH = 2
 Dense = keras.layers.Dense
 
 
-def configure(ipus):
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = ipus
-    config.configure_ipu_system()
-
-
 @pytest.fixture(autouse=True)
 def one_ipu():
     yield
-    configure(1)
+    attach(1)
 
 
 def scope(ipus=1):
-    configure(ipus)
+    attach(ipus)
     return IPUStrategy().scope()
 
 
@@ -407,7 +402,7 @@ def test_what_the_next_release_calls_a_pipeline():
 def test_a_pipeline_is_made_before_its_ipus_are_configured():
     with scope(1):
         stack, net = stacked(count=8), branched(count=8)
-        configure(4)
+        attach(4)
         for model in (stack, net):
             model.compile("sgd", "mse")
             assert len(model.fit(X, Y, batch_size=4, verbose=0).history["loss"]) == 1

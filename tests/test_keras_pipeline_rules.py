@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 from staged_models import (
     Batches,
     Dense,
@@ -18,7 +19,6 @@ from staged_models import (
     assign,
     branches,
     chain,
-    configure,
     fit_small,
     run_plainly,
     small,
@@ -28,12 +28,7 @@ from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras.engine import execution
 
-
-@pytest.fixture(autouse=True)
-def one_ipu() -> Iterator[None]:
-    configure(1)
-    yield
-    configure(1)
+pytestmark = pytest.mark.usefixtures("one_ipu")
 
 
 @pytest.fixture
@@ -114,7 +109,7 @@ def test_an_own_minimize_is_refused(stages: bool, plainly: None) -> None:
 
 
 def test_options_that_the_pipeline_does_not_have() -> None:
-    configure(2)
+    attach(2)
     model = small()
     model.set_pipelining_options(pipeline_shedule=Schedule.Sequential)
     with pytest.raises(
@@ -135,7 +130,7 @@ def test_options_that_the_pipeline_does_not_have() -> None:
 
 
 def test_weights_that_two_ipus_share() -> None:
-    configure(2)
+    attach(2)
     twice = Dense(6)
     x = inputs = keras.Input((6,))
     model = keras.Model(inputs, Dense(2)(twice(twice(x))))
@@ -250,7 +245,7 @@ def test_steps_of_replicas() -> None:
 
 def test_a_pipeline_on_twice_its_ipus() -> None:
     """Two replicas: 250 steps each, which are no whole number of updates."""
-    configure(4)
+    attach(4)
     data = tf.data.Dataset.from_tensor_slices((X, Z))
     data = data.batch(4, drop_remainder=True).repeat()
     model = small(k=500)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 from staged_models import (
     MODELS,
     Batches,
@@ -21,7 +22,6 @@ from staged_models import (
     assert_same,
     branches,
     chain,
-    configure,
     dropout,
     fit_small,
     in_code_order,
@@ -36,12 +36,7 @@ from staged_models import (
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
 
-
-@pytest.fixture(autouse=True)
-def one_ipu() -> Iterator[None]:
-    configure(1)
-    yield
-    configure(1)
+pytestmark = pytest.mark.usefixtures("one_ipu")
 
 
 @pytest.mark.parametrize("make", MODELS)
@@ -62,12 +57,12 @@ def test_every_schedule_gives_the_weights_of_accumulation(
     steps = 6 if make in (branches, masks) else 8
     arguments = {"class_weight": {0: 1.0, 1: 2.0, 2: 0.5}}
     one = train(make, accumulated(steps=steps), k=steps, **arguments)
-    configure(ipus_of(make))
+    attach(ipus_of(make))
     options: dict[str, Any] = {"pipeline_schedule": schedule}
     if make is shared:
         if schedule in (Schedule.Interleaved, Schedule.ZeroBubble):
             pytest.skip("not for stages that share weights on one IPU")
-        configure(1)
+        attach(1)
         options["device_mapping"] = [0, 0]
     other = train(make, staged(steps=steps, **options), k=steps, **arguments)
     assert_same(one, other)
@@ -80,13 +75,13 @@ def test_a_subclass_runs_in_the_order_of_its_code() -> None:
     assert names[1:5] == [drops[0], drops[1], model.penalty.name, drops[2]]
     assert len(names) == len(stages)
     one = train(in_code_order, accumulated(steps=4))
-    configure(2)
+    attach(2)
     assert_same(one, train(in_code_order, staged(steps=4)))
 
 
 def test_random_layers_draw_the_same_numbers() -> None:
     one = train(dropout, accumulated(steps=4))
-    configure(2)
+    attach(2)
     for schedule in (Schedule.Grouped, Schedule.Interleaved, Schedule.Sequential):
         assert_same(one, train(dropout, staged(steps=4, pipeline_schedule=schedule)))
 
@@ -94,7 +89,7 @@ def test_random_layers_draw_the_same_numbers() -> None:
 @pytest.mark.parametrize("method", ["mean", "running_mean"])
 def test_reductions_in_a_pipeline(method: str) -> None:
     one = train(chain, accumulated(method))
-    configure(2)
+    attach(2)
     assert_same(one, train(chain, staged(method)))
 
 
@@ -105,7 +100,7 @@ def test_a_pipeline_on_one_ipu() -> None:
 
 def test_a_model_outside_of_a_scope() -> None:
     def fit(stages: bool) -> list[Any]:
-        configure(2 if stages else 1)
+        attach(2 if stages else 1)
         keras.utils.set_random_seed(2)
         model = small(stages)
         if not stages:
@@ -120,7 +115,7 @@ def test_a_model_outside_of_a_scope() -> None:
 
 def test_validation_and_several_outputs() -> None:
     def fit(stages: bool) -> Any:
-        configure(2 if stages else 1)
+        attach(2 if stages else 1)
         keras.utils.set_random_seed(2)
         x = keras.Input((6,))
         h = Dense(5, "relu", name="hidden")(x)
@@ -161,7 +156,7 @@ def test_validation_and_several_outputs() -> None:
 def test_sums_of_results() -> None:
     """``accumulate_outfeed``: one entry an update, the mean of its batches."""
     plain = train(chain, accumulated())
-    configure(2)
+    attach(2)
     sums = train(chain, staged(accumulate_outfeed=True))
     for one, other in zip(plain.weights, sums.weights, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -176,7 +171,7 @@ def test_sums_of_results() -> None:
 
 def test_the_tutorial_counts_batches() -> None:
     """500 steps of an epoch and an execution, 4 of an update."""
-    configure(2)
+    attach(2)
     notes = Batches()
     data = tf.data.Dataset.from_tensor_slices((X, Z))
     data = data.batch(4, drop_remainder=True).repeat()
@@ -192,7 +187,7 @@ def test_the_tutorial_counts_batches() -> None:
 
 
 def test_evaluation_takes_an_execution_as_its_count() -> None:
-    configure(2)
+    attach(2)
     model = small(k=2)
     assert model.evaluate(X, Z, batch_size=1, verbose=0) >= 0.0  # 2: as many as stages
     message = "The number of iterations of the pipeline must be a multiple of 2"
@@ -216,7 +211,7 @@ def test_predictions_without_compile() -> None:
 
 
 def test_asynchronous_callbacks_of_a_pipeline() -> None:
-    configure(2)
+    attach(2)
     notes = Batches()
     model = small(k=8)
     model.set_asynchronous_callbacks(True)
@@ -236,7 +231,7 @@ def test_asynchronous_callbacks_of_a_pipeline() -> None:
 
 @pytest.mark.parametrize("make", ["functional", "sequential"])
 def test_models_that_are_made_as_pipelines(make: str) -> None:
-    configure(2)
+    attach(2)
     with IPUStrategy().scope():
         if make == "functional":
             x = inputs = keras.Input((6,))
@@ -257,7 +252,7 @@ def test_models_that_are_made_as_pipelines(make: str) -> None:
         if make == "sequential":
             with pytest.raises(NotImplementedError, match="mapped to one"):
                 fit_small(model)
-            configure(1)
+            attach(1)
     if make == "sequential":
         return
     history = fit_small(model, validation_data=(X, Z), validation_batch_size=4)
@@ -286,7 +281,7 @@ def test_serialized_batches() -> None:
 
 
 def test_the_next_fit_works_after_data_that_end() -> None:
-    configure(2)
+    attach(2)
 
     def few() -> Iterator[Any]:
         for _ in range(5):
@@ -318,7 +313,7 @@ def test_several_stages_on_an_ipu(schedule: Any, mapping: list[int]) -> None:
         return keras.Sequential([*layers, Dense(3, "softmax")]), [0, 1, 2, 3]
 
     one = train(deep, accumulated(steps=8))
-    configure(max(mapping) + 1)
+    attach(max(mapping) + 1)
     options = {"device_mapping": mapping, "pipeline_schedule": schedule}
     assert_same(one, train(deep, staged(steps=8, **options)))
 
@@ -359,7 +354,7 @@ def test_the_timetable_names_layers_of_models_inside() -> None:
 
 
 def test_what_ran_is_recorded() -> None:
-    configure(2)
+    attach(2)
     recorder = keras.callbacks.PipelineRecorder()
     model = small(k=8)
     model.set_pipelining_options(4, schedule=Schedule.OneForwardOneBackward)
@@ -439,7 +434,7 @@ def test_ctrl_c_stops_all_ipus_after_the_same_update() -> None:
 
 @pytest.mark.parametrize("schedule", [Schedule.Grouped, Schedule.ZeroBubble])
 def test_an_error_leaves_the_weights_of_the_last_update(schedule: Any) -> None:
-    configure(2)
+    attach(2)
 
     def make(k: int) -> Any:
         keras.utils.set_random_seed(3)

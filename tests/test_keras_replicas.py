@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from staged_models import Dense, X, Z, configure
+from simulated_ipus import attach
+from staged_models import Dense, X, Z
 
 from ipu import keras, tf
 from ipu.ipu_strategy import IPUStrategy
@@ -17,7 +18,7 @@ from ipu.ipu_strategy import IPUStrategy
 @pytest.fixture(autouse=True)
 def one_ipu() -> Iterator[None]:
     yield
-    configure(1)
+    attach(1)
 
 
 def train(
@@ -31,7 +32,7 @@ def train(
         steps: Batches of an execution, of all replicas.
         **options: ``method`` and ``asynchronous``.
     """
-    configure(replicas * (2 if pipelined else 1))
+    attach(replicas * (2 if pipelined else 1))
     keras.utils.set_random_seed(3)
     with IPUStrategy().scope():
         model = keras.Sequential([Dense(5, "tanh", input_shape=(6,)), Dense(2)])
@@ -130,7 +131,7 @@ def test_asynchronous_callbacks_of_replicas() -> None:
 
 def test_the_worked_numbers_of_two_replicas() -> None:
     """512 steps of 4 IPUs and two stages: 256 for each replica, 64 updates."""
-    configure(4)
+    attach(4)
     data = tf.data.Dataset.from_tensor_slices((X, Z))
     data = data.batch(4, drop_remainder=True).repeat()
     calls: list[int] = []
@@ -157,7 +158,7 @@ def test_lookups_of_all_replicas_are_updated() -> None:
     ids = np.array([[0], [1], [2], [3]], np.int32)
 
     def fit(replicas: int) -> Any:
-        configure(replicas)
+        attach(replicas)
         keras.utils.set_random_seed(3)
         with IPUStrategy().scope():
             table = keras.layers.Embedding(6, 2, input_length=1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from small_pipelines import TWO, Stage, attach, fails, numbers, run, trained
+from simulated_ipus import attach
+from small_pipelines import TWO, Stage, fails, numbers, run, trained
 
 import ipu
 from ipu import keras, loops, tf
@@ -26,12 +26,7 @@ from ipu.ops.pipelining_ops import (
 )
 from ipu.tf import errors
 
-
-@pytest.fixture(autouse=True)
-def _two_ipus() -> Iterator[None]:
-    attach(2)
-    yield
-    attach(1)
+pytestmark = pytest.mark.usefixtures("two_ipus")
 
 
 # --- inference ------------------------------------------------------------------------

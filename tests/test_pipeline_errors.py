@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_pipelines import TWO, attach, fails, numbers, run, trained
+from small_pipelines import TWO, fails, numbers, run, trained
 
 from ipu import keras, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue
@@ -22,12 +22,7 @@ from ipu.ops.pipelining_ops import (
 from ipu.optimizers import GradientAccumulationOptimizerV2
 from ipu.tf import errors
 
-
-@pytest.fixture(autouse=True)
-def _two_ipus() -> Iterator[None]:
-    attach(2)
-    yield
-    attach(1)
+pytestmark = pytest.mark.usefixtures("two_ipus")
 
 
 # --- what is refused ------------------------------------------------------------------

@@ -28,17 +28,7 @@ SCHEDULES = [
 ]
 
 
-def attach(ipus: int) -> None:
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = ipus
-    config.configure_ipu_system()
-
-
-@pytest.fixture(autouse=True)
-def _two_ipus() -> Iterator[None]:
-    attach(2)
-    yield
-    attach(1)
+pytestmark = pytest.mark.usefixtures("two_ipus")
 
 
 class Counting:

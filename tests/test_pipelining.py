@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 
 import ipu
 from ipu import _core, _flags, keras, loops, tf
@@ -37,13 +38,6 @@ def _one_ipu_again(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.undo()
     _flags._forget()
     attach(1)
-
-
-def attach(ipus: int, allow_recompute: bool = False) -> None:
-    config = ipu.config.IPUConfig()
-    config.auto_select_ipus = ipus
-    config.allow_recompute = allow_recompute
-    config.configure_ipu_system()
 
 
 class Model(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from staged_models import configure
+from simulated_ipus import attach
 
 import ipu
 from ipu import keras
@@ -28,7 +28,7 @@ KINDS = (
 @pytest.fixture(autouse=True)
 def one_ipu() -> Iterator[None]:
     yield
-    configure(1)
+    attach(1)
 
 
 def random_model(rng: random.Random) -> Any:
@@ -97,7 +97,7 @@ def train(seed: int, pipeline: dict[str, Any] | None) -> tuple[Any, ...] | None:
     if schedule is Schedule.InterleavedOneForwardOneBackward:
         mapping = [stage % max(number // 2, 1) for stage in range(number)]
     if pipeline is not None:
-        configure(1 << max(mapping).bit_length())
+        attach(1 << max(mapping).bit_length())
     keras.utils.set_random_seed(seed)
     model = random_model(random.Random(seed))
     with IPUStrategy().scope():
@@ -147,7 +147,7 @@ def check(seed: int) -> bool:
     found = train(seed, options)
     if found is None:
         return False
-    configure(1)
+    attach(1)
     expected = train(seed, None)
     assert expected is not None
     for name, values in expected[0].items():

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 
 import ipu
 from ipu import (
-    config,
     cross_replica_ops,
     keras,
     loops,
@@ -35,12 +35,6 @@ def _one_ipu_again() -> Iterator[None]:
     yield
     ipu.set_num_threads(threads)
     attach(1)
-
-
-def attach(ipus: int) -> None:
-    options = config.IPUConfig()
-    options.auto_select_ipus = ipus
-    options.configure_ipu_system()
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

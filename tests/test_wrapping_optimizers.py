@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import doctest
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 
-from ipu import config, keras, loops, optimizers, tf
+from ipu import keras, loops, optimizers, tf
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.tf import errors
@@ -20,17 +21,7 @@ from ipu.tf._function import trace_program
 SGD = keras.optimizers.SGD
 
 
-@pytest.fixture(autouse=True)
-def _one_ipu_again() -> Iterator[None]:
-    attach(1)
-    yield
-    attach(1)
-
-
-def attach(ipus: int) -> None:
-    options = config.IPUConfig()
-    options.auto_select_ipus = ipus
-    options.configure_ipu_system()
+pytestmark = pytest.mark.usefixtures("one_ipu")
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

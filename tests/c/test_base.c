@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * base/: conversions, shapes, arrays, arenas. */
+#define _GNU_SOURCE
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/dtype.h"
@@ -9,18 +10,11 @@
 #include "base/shape.h"
 #include "base/text.h"
 #include "check.h"
+#include "shared.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static ipu_ctx
-fresh(void)
-{
-    ipu_ctx ctx;
-    ipu_ctx_init(&ctx, ipu_allocator_default());
-    return ctx;
-}
 
 static void
 test_float16(void)

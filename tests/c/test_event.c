@@ -6,18 +6,11 @@
 #include "base/event.h"
 #include "base/thread.h"
 #include "check.h"
+#include "shared.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static ipu_ctx
-fresh(void)
-{
-    ipu_ctx ctx;
-    ipu_ctx_init(&ctx, ipu_allocator_default());
-    return ctx;
-}
 
 static ipu_event_kind
 kind_of(const ipu_event *event)

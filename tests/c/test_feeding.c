@@ -6,11 +6,11 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 #include "check.h"
 #include "data/dataset.h"
 #include "run/queue.h"
+#include "shared.h"
 
 /* A batch is large enough for several tasks of the pool. */
 enum { ROWS = 64, ROW = 512, BATCH = 16, PASSES = 3, DEPTH = 3, A_RUN = 5 };
@@ -18,20 +18,6 @@ enum { ELEMENTS = ROWS / BATCH * PASSES };
 
 static int64_t rows[ROWS][ROW];
 static int64_t expected[ELEMENTS][BATCH][ROW];
-
-static ipu_ctx
-fresh(void)
-{
-    ipu_ctx ctx;
-    ipu_ctx_init(&ctx, ipu_allocator_default());
-    return ctx;
-}
-
-static void
-sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
 
 static ipu_type
 batch_type(void)

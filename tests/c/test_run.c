@@ -16,18 +16,12 @@
 #include "check.h"
 #include "counter.h"
 #include "run/executor.h"
+#include "shared.h"
 
 static const ipu_compile_options options = {
     .variant = IPU_KERNEL_FAST, .cpu = IPU_CPU_GENERIC, .verify = true};
 static const ipu_type scalar_f = {IPU_DTYPE_FLOAT32, {0, {0}}};
 static const ipu_type vector_f = {IPU_DTYPE_FLOAT32, {1, {4}}};
-
-static void
-sleep_ms(long ms)
-{
-    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-    nanosleep(&time, NULL);
-}
 
 static ipu_status
 build(ipu_ctx *ctx, const char *text, ipu_device *device, ipu_program **program,

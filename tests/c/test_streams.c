@@ -6,9 +6,9 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "counter.h"
+#include "shared.h"
 #include "streams.h"
 
 enum { MOST_THREADS = 4, MOST_STREAMS = 16 };
@@ -19,12 +19,6 @@ static ipu_pool *
 pool_of(int threads)
 {
     return pools[threads];
-}
-
-static void
-sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
 static ipu_status

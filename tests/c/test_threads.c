@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/thread.h"
 #include "check.h"
+#include "shared.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -14,22 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-static ipu_ctx
-fresh(void)
-{
-    ipu_ctx ctx;
-    ipu_ctx_init(&ctx, ipu_allocator_default());
-    return ctx;
-}
-
-static void
-sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
 
 /* --- jobs ------------------------------------------------------------------------- */
 
