@@ -46,11 +46,22 @@ if TYPE_CHECKING:
     from ipu._timetable import Timetable
     from ipu.keras.engine.auto_stages import auto_stages
     from ipu.ops import (
+        control_flow_ops,
         cross_replica_ops,
+        embedding_ops,
+        functional_ops,
         grad_util_ops,
+        image_ops,
+        internal_ops,
+        math_ops,
+        nn_ops,
         pipelining_ops,
+        rand_ops,
         replication_ops,
+        slicing_ops,
+        statistics_ops,
     )
+    from ipu.ops.functional_ops import outlined_function
 
 __all__ = [
     "Timetable",
@@ -59,11 +70,16 @@ __all__ = [
     "autoshard",
     "compare_schedules",
     "config",
+    "control_flow_ops",
     "cross_replica_ops",
     "dataset_benchmark",
     "drop_in",
     "eager",
+    "embedding_ops",
+    "functional_ops",
     "grad_util_ops",
+    "image_ops",
+    "internal_ops",
     "ipu_compiler",
     "ipu_infeed_queue",
     "ipu_outfeed_queue",
@@ -71,15 +87,21 @@ __all__ = [
     "keras",
     "layers",
     "loops",
+    "math_ops",
+    "nn_ops",
     "num_threads",
     "ops",
     "optimizers",
+    "outlined_function",
     "pipelining_ops",
     "profiler",
+    "rand_ops",
     "replication_ops",
     "scopes",
     "set_num_threads",
     "sharding",
+    "slicing_ops",
+    "statistics_ops",
     "tf",
     "utils",
 ]
@@ -93,6 +115,7 @@ _MEMBERS = {
     "Timetable": "ipu._timetable",
     "auto_stages": "ipu.keras.engine.auto_stages",
     "compare_schedules": "ipu._compare",
+    "outlined_function": "ipu.ops.functional_ops",
 }
 
 
@@ -100,7 +123,8 @@ def __getattr__(name: str) -> object:
     if name in _MEMBERS:
         return getattr(_importlib.import_module(_MEMBERS[name]), name)
     if name in __all__:
-        return _importlib.import_module(f"ipu.{name}")
+        room = "ipu.ops" if name.endswith("_ops") else "ipu"
+        return _importlib.import_module(f"{room}.{name}")
     if name.startswith("_"):
         raise AttributeError(f"module 'ipu' has no attribute '{name}'")
     from ipu._missing import MissingNameError

@@ -7,9 +7,39 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ipu.ops import cross_replica_ops, pipelining_ops, replication_ops
+    from ipu.ops import (
+        control_flow_ops,
+        cross_replica_ops,
+        embedding_ops,
+        functional_ops,
+        grad_util_ops,
+        image_ops,
+        internal_ops,
+        math_ops,
+        nn_ops,
+        pipelining_ops,
+        rand_ops,
+        replication_ops,
+        slicing_ops,
+        statistics_ops,
+    )
 
-__all__ = ["cross_replica_ops", "pipelining_ops", "replication_ops"]
+__all__ = [
+    "control_flow_ops",
+    "cross_replica_ops",
+    "embedding_ops",
+    "functional_ops",
+    "grad_util_ops",
+    "image_ops",
+    "internal_ops",
+    "math_ops",
+    "nn_ops",
+    "pipelining_ops",
+    "rand_ops",
+    "replication_ops",
+    "slicing_ops",
+    "statistics_ops",
+]
 
 
 def __getattr__(name: str) -> object:

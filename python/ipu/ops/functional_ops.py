@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Functions that the hardware keeps once and calls often: ``ipu.functional_ops``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ipu import tf
+from ipu.tf import nest
+
+__all__ = ["function", "outlined_function"]
+
+
+def outlined_function(
+    func: Callable[..., Any] | None = None,
+    unique_sharding: bool = False,
+    keep_input_layouts: bool | None = None,
+    name: str | None = None,
+) -> Any:
+    """Mark a function as one that programs call, in place of repeating its code.
+
+    On hardware this saves code memory. Results and gradients are those of the function
+    itself, and so is everything here.
+
+    Args:
+        func: A function of tensors, given by position; or None, to be used as
+            ``@outlined_function()``.
+        unique_sharding: Accepted and not used.
+        keep_input_layouts: Accepted and not used.
+        name: Accepted and not used.
+
+    Returns:
+        The function, which converts its arguments to tensors; a decorator where
+        ``func`` is None.
+
+    Raises:
+        TypeError: ``func`` cannot be called; or, at a call, an argument given by name.
+
+    Source: ``ipu.functional_ops.outlined_function``.
+
+    Example:
+        >>> @outlined_function
+        ... def twice(x):
+        ...     return x + x
+        >>> float(twice(2.0))
+        4.0
+    """
+    del unique_sharding, keep_input_layouts, name
+    if func is None:
+        return outlined_function
+    if not callable(func):
+        raise TypeError(
+            "outlined_function takes a function of tensors. Received: "
+            f"{func!r}. Write @outlined_function, or outlined_function(func)."
+        )
+
+    @functools.wraps(func)
+    def outlined(*args: Any) -> Any:
+        values = [nest.map_structure(tf.convert_to_tensor, value) for value in args]
+        return func(*values)
+
+    return outlined
+
+
+function = outlined_function
