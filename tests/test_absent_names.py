@@ -301,13 +301,13 @@ from tensorflow.python.framework import some_module
 import tensorflow.estimator
 GRU(3)
 try:
-    from keras.layers import Conv2D
+    from keras.layers import LSTMCell
 except ImportError:
-    Conv2D = None
+    LSTMCell = None
 with suppress(ImportError):
-    from keras.layers import Conv3D
-if Conv3D:
-    Conv3D(3)
+    from keras.layers import GRUCell
+if GRUCell:
+    GRUCell(3)
 for GRU in (): pass
 """
     states = {use.name: use.state for use in _check.check_source(source)}
@@ -316,8 +316,8 @@ for GRU in (): pass
         "keras.layers.LSTM": "unused",
         "keras.layers.GRU": "missing",
         "keras.layers.Desne": "missing",
-        "keras.layers.Conv2D": "guarded",
-        "keras.layers.Conv3D": "guarded",
+        "keras.layers.LSTMCell": "guarded",
+        "keras.layers.GRUCell": "guarded",
         "tensorflow.python.framework.some_module": "unused",
         "tensorflow.estimator": "missing",
     }

@@ -41,6 +41,10 @@ typedef enum ipu_attr_kind {
     X(BEGIN, begin, INTS)        /* slice: first element of each axis */ \
     X(SIZE, size, INTS)          /* slice: elements of each axis */ \
     X(STRIDES, strides, INTS)    /* slice: step of each axis, never 0, may be < 0 */ \
+    X(DILATIONS, dilations, INTS) /* conv: of each spatial axis */ \
+    X(PADDING, padding, INTS)     /* conv: zeros before and behind, of each */ \
+    X(GROUPS, groups, INT)        /* conv: of channels, each with its filters */ \
+    X(CHANNELS_FIRST, channels_first, BOOL) /* conv: axis 1, else the last one */ \
     X(DEPTH, depth, INT) \
     X(ON_VALUE, on_value, FLOAT) \
     X(OFF_VALUE, off_value, FLOAT) \
@@ -66,7 +70,7 @@ typedef enum ipu_attr_kind {
     X(OVERLAPS_IO, overlaps_io, BOOL) /* a pipeline whose feeds have tiles of theirs */ \
     X(OFFLOAD, offload, INT)       /* of a pipeline: bits of ipu_offload */ \
     X(TRAINING, training, BOOL)    /* a pipeline that has backward stages */ \
-    X(ACTIVATION, activation, INT) /* ipu_activation of a fused matmul */ \
+    X(ACTIVATION, activation, INT) /* ipu_activation of a fused product */ \
     X(CODE, code, INTS)            /* micro-program of a fused element-wise chain */ \
     X(INDEX, index, INT)           /* of a held tensor, or of a gradient function */ \
     X(NAME, name, TEXT)

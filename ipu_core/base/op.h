@@ -55,7 +55,7 @@ char ipu_op_dtype_letter(ipu_op op, uint32_t index);
 bool ipu_dtype_letter_allows(char letter, ipu_dtype dtype);
 const char *ipu_dtype_letter_name(char letter);
 
-/* Attribute `activation` of fused_matmul. Values are part of the text form. */
+/* Attribute `activation` of fused products. Values are part of the text form. */
 typedef enum ipu_activation {
     IPU_ACTIVATION_NONE = 0,
     IPU_ACTIVATION_RELU = 1,

@@ -150,6 +150,34 @@ product_and_sum(const ipu_cost_call *call)
                       (2.0 * inner_of(call, 1) + 1.0) * elements(&call->outputs[0]));
 }
 
+/* Each element of y is a chain over a window and the channels of a group. */
+static ipu_cost
+convolution(const ipu_cost_call *call, const ipu_type *y, const ipu_type *w)
+{
+    const ipu_shape *shape = &w->shape;
+    double filters = (double)shape->dims[shape->rank - 1];
+    double chain = filters == 0.0 ? 0.0 : elements(w) / filters;
+    return arithmetic(call, 2.0 * chain * elements(y));
+}
+
+static ipu_cost
+conv(const ipu_cost_call *call)
+{
+    return convolution(call, &call->outputs[0], &call->inputs[1]);
+}
+
+static ipu_cost
+conv_grad_input(const ipu_cost_call *call)
+{
+    return convolution(call, &call->inputs[0], &call->inputs[1]);
+}
+
+static ipu_cost
+conv_grad_filter(const ipu_cost_call *call)
+{
+    return convolution(call, &call->inputs[1], &call->outputs[0]);
+}
+
 /* The side of the square matrices of input 0. */
 static double
 side_of(const ipu_cost_call *call)
@@ -322,6 +350,10 @@ COST(fused_elementwise, fused_elementwise)
 COST(matmul, product)
 COST(fused_matmul, product)
 COST(matmul_accumulate, product_and_sum)
+COST(conv, conv)
+COST(conv_grad_input, conv_grad_input)
+COST(conv_grad_filter, conv_grad_filter)
+COST(fused_conv, conv)
 COST(sum, reduction)
 COST(mean, reduction)
 COST(max, reduction)

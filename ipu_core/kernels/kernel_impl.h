@@ -335,6 +335,9 @@ typedef struct ipu__matmul {
     bool bias;
 } ipu__matmul;
 void ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan);
+/* One element. */
+void ipu__reference_activate(ipu_activation activation, ipu_dtype dtype,
+                             ipu__scalar *value);
 /* The input that is A; B is the next one. */
 static inline uint32_t
 ipu__matmul_left(const ipu_kernel_spec *spec)

@@ -65,8 +65,8 @@ dot(ipu_dtype dtype, const void *a, int64_t a_at, int64_t a_step, const void *b,
     return ipu__scalar_round(dtype, sum);
 }
 
-static void
-activate(ipu_activation activation, ipu_dtype dtype, ipu__scalar *value)
+void
+ipu__reference_activate(ipu_activation activation, ipu_dtype dtype, ipu__scalar *value)
 {
     static const ipu_op ops[] = {
         [IPU_ACTIVATION_RELU] = IPU_OP_ID_RELU,
@@ -100,7 +100,7 @@ ipu_reference_fused_matmul(const ipu_kernel_call *call)
                 operands[1] = ipu__scalar_load(dtype, call->inputs[2], col);
                 (void)ipu__scalar_apply(IPU_OP_ID_ADD, dtype, dtype, operands, &value);
             }
-            activate(plan.activation, dtype, &value);
+            ipu__reference_activate(plan.activation, dtype, &value);
             ipu__scalar_store(dtype, call->outputs[0], batch * plan.m * plan.n + i,
                               value);
         }

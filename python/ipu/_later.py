@@ -2,7 +2,8 @@
 """What is not there yet, by name: one sentence each on why, and on what to use.
 
 The rules look at full dotted names, whatever tree they come from:
-``tensorflow.nn.conv2d`` and ``tensorflow.python.ops.nn_ops.conv2d`` meet the same one.
+``tensorflow.estimator.Estimator`` and ``tensorflow.python.estimator.Estimator`` meet
+the same one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _SESSION = Later(
     "Graphs and sessions of TensorFlow 1 come with a later version.",
     "Write a @tf.function and call it with IPUStrategy.run.",
 )
-_CONVOLUTION = Later("Convolutions and pooling come with a later version.")
+_CONVOLUTION = Later(
+    "What is not there of convolutions and pooling comes with a later version."
+)
 _RECURRENT = Later("Recurrent layers come with a later version.")
 _PRECISION = Later(
     "Mixed precision comes with a later version.",
@@ -163,8 +166,8 @@ def lookup(name: str) -> Later:
         Two sentences, both empty where nothing is known.
 
     Example:
-        >>> lookup("tensorflow.nn.conv2d").topic
-        'Convolutions and pooling come with a later version.'
+        >>> lookup("keras.layers.LSTM").topic
+        'Recurrent layers come with a later version.'
     """
     for pattern, later in _RULES:
         if re.search(pattern, name):

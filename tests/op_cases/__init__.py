@@ -3,6 +3,7 @@
 
 from . import (
     collectives,
+    convolutions,
     elementwise,
     functions,
     fused_updates,
@@ -20,6 +21,7 @@ CASES: tuple[Case, ...] = (
     *elementwise.cases(),
     *functions.cases(),
     *products.cases(),
+    *convolutions.cases(),
     *reductions.cases(),
     *movement.cases(),
     *windows.window_cases(),

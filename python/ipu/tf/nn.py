@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``tf.nn``: activations, losses, normalisation, dropout, embeddings."""
+"""``tf.nn``: activations, losses, convolutions, normalisation, dropout, embeddings."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ from ipu.tf._activations import (
     swish,
 )
 from ipu.tf._convert import Tensor, apply, axes_of, like
+from ipu.tf._convolutions import (
+    atrous_conv2d,
+    conv1d,
+    conv2d,
+    conv3d,
+    convolution,
+    depthwise_conv2d,
+    separable_conv2d,
+)
 from ipu.tf._dispatch import op
 from ipu.tf._elementwise import relu, sigmoid, softplus, tanh
 from ipu.tf._nn_losses import (
@@ -36,13 +45,31 @@ from ipu.tf._nn_losses import (
 from ipu.tf._rearrange import depth_to_space, space_to_depth
 from ipu.tf._reductions import reduce_mean, reduce_sum, zero_fraction
 from ipu.tf._selection import gather, in_top_k, top_k
+from ipu.tf._transposed_convolutions import (
+    atrous_conv2d_transpose,
+    conv1d_transpose,
+    conv2d_transpose,
+    conv3d_transpose,
+    conv_transpose,
+)
 
 __all__ = [
+    "atrous_conv2d",
+    "atrous_conv2d_transpose",
     "batch_normalization",
     "bias_add",
     "compute_average_loss",
+    "conv1d",
+    "conv1d_transpose",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "conv3d_transpose",
+    "conv_transpose",
+    "convolution",
     "crelu",
     "depth_to_space",
+    "depthwise_conv2d",
     "dropout",
     "elu",
     "embedding_lookup",
@@ -60,6 +87,7 @@ __all__ = [
     "relu6",
     "scale_regularization_loss",
     "selu",
+    "separable_conv2d",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
     "silu",

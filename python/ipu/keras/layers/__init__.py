@@ -17,6 +17,30 @@ from ipu.keras.layers.advanced_activations import (
 )
 from ipu.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
 from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.layers.convolutional import (
+    Conv1D,
+    Conv2D,
+    Conv3D,
+    Convolution1D,
+    Convolution2D,
+    Convolution3D,
+)
+from ipu.keras.layers.convolutional_depthwise import (
+    DepthwiseConv1D,
+    DepthwiseConv2D,
+    SeparableConv1D,
+    SeparableConv2D,
+    SeparableConvolution1D,
+    SeparableConvolution2D,
+)
+from ipu.keras.layers.convolutional_transpose import (
+    Conv1DTranspose,
+    Conv2DTranspose,
+    Conv3DTranspose,
+    Convolution1DTranspose,
+    Convolution2DTranspose,
+    Convolution3DTranspose,
+)
 from ipu.keras.layers.core import (
     Activation,
     Dense,
@@ -110,10 +134,24 @@ __all__ = [
     "BatchNormalization",
     "CenterCrop",
     "Concatenate",
+    "Conv1D",
+    "Conv1DTranspose",
+    "Conv2D",
+    "Conv2DTranspose",
+    "Conv3D",
+    "Conv3DTranspose",
+    "Convolution1D",
+    "Convolution1DTranspose",
+    "Convolution2D",
+    "Convolution2DTranspose",
+    "Convolution3D",
+    "Convolution3DTranspose",
     "Cropping1D",
     "Cropping2D",
     "Cropping3D",
     "Dense",
+    "DepthwiseConv1D",
+    "DepthwiseConv2D",
     "Dot",
     "Dropout",
     "Embedding",
@@ -156,6 +194,10 @@ __all__ = [
     "Rescaling",
     "Reshape",
     "Resizing",
+    "SeparableConv1D",
+    "SeparableConv2D",
+    "SeparableConvolution1D",
+    "SeparableConvolution2D",
     "SerialDense",
     "Softmax",
     "SpatialDropout1D",

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the kernels of convolutions share. */
+#ifndef IPU_KERNELS_CONV_IMPL_H
+#define IPU_KERNELS_CONV_IMPL_H
+
+#include "base/convolution.h"
+#include "kernels/kernel_impl.h"
+
+/* The three sides of a convolution, whichever of them are operands. */
+typedef struct ipu__conv_shapes {
+    const ipu_shape *x;
+    const ipu_shape *w;
+    const ipu_shape *y;
+} ipu__conv_shapes;
+
+static inline ipu__conv_shapes
+ipu__conv_shapes_of(const ipu_kernel_spec *spec)
+{
+    const ipu_shape *a = &spec->inputs[0].shape;
+    const ipu_shape *b = &spec->inputs[1].shape;
+    const ipu_shape *c = &spec->outputs[0].shape;
+    switch (spec->op) {
+    case IPU_OP_ID_CONV_GRAD_INPUT:
+        return (ipu__conv_shapes){.x = c, .w = b, .y = a};
+    case IPU_OP_ID_CONV_GRAD_FILTER:
+        return (ipu__conv_shapes){.x = a, .w = c, .y = b};
+    default:
+        return (ipu__conv_shapes){.x = a, .w = b, .y = c};
+    }
+}
+
+#endif

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: MIT
+"""Convolutions over sequences, images and volumes.
+
+Source: ``keras/layers/convolutional.py`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.layers._convolution import Convolution, filters_argument, sizes_argument
+
+__all__ = [
+    "Conv1D",
+    "Conv2D",
+    "Conv3D",
+    "Convolution1D",
+    "Convolution2D",
+    "Convolution3D",
+]
+
+
+class _Conv(Convolution):
+    """A convolution with filters of its own, see :class:`Conv2D`."""
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any,
+        padding: str,
+        data_format: str | None,
+        dilation_rate: Any,
+        groups: int,
+        options: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        causal = self.rank == 1
+        super().__init__(
+            *(kernel_size, strides, padding, data_format, dilation_rate, options),
+            causal=causal,
+            **kwargs,
+        )
+        layer = type(self).__name__
+        self.filters = filters_argument(layer, filters)
+        self.groups = sizes_argument(layer, "groups", groups, 1)[0]
+        if self.filters % self.groups != 0:
+            raise ValueError(
+                "The number of filters must be evenly divisible by the number of "
+                f"groups. Received: groups={self.groups}, filters={self.filters} "
+                f"of {layer}."
+            )
+        self.kernel: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Create kernel and bias for inputs of this shape.
+
+        Raises:
+            ValueError: The channels are open, or ``groups`` does not divide them.
+        """
+        channels = self._channels_of(input_shape)
+        if channels % self.groups != 0:
+            raise ValueError(
+                "The number of input channels must be evenly divisible by the number "
+                f"of groups. Received: groups={self.groups} of {type(self).__name__}, "
+                f"but the input has {channels} channels "
+                f"(input_shape={tuple(input_shape)})."
+            )
+        depth = channels // self.groups
+        self.kernel = self._add("kernel", (*self.kernel_size, depth, self.filters))
+        if self.use_bias:
+            self.bias = self._add("bias", (self.filters,))
+        self.built = True
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Convolve, add the bias, activate."""
+        result = tf.nn.convolution(
+            inputs,
+            self.kernel,
+            strides=self.strides,
+            padding=self._zeros_around(),
+            data_format=self._format,
+            dilations=self.dilation_rate,
+        )
+        return self._finish(result)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "filters": self.filters, "groups": self.groups}
+
+
+class Conv1D(_Conv):
+    """Slides filters over sequences ``(batch, steps, channels)``.
+
+    The arguments are those of :class:`Conv2D`, for one axis; ``padding`` may also be
+    ``"causal"``: zeros are put in front, so that a result depends on no later step.
+
+    Example:
+        >>> Conv1D(8, 3, padding="causal")(tf.zeros((5, 20, 4))).shape
+        (5, 20, 8)
+    """
+
+    rank = 1
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = "channels_last",
+        dilation_rate: Any = 1,
+        groups: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
+            groups,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+class Conv2D(_Conv):
+    """Slides filters over images: ``activation(inputs * kernel + bias)``.
+
+    Args:
+        filters: The number of results, positive: the result's channels.
+        kernel_size: The size of the window: an integer, or one for each spatial axis.
+        strides: Its steps, in the same form.
+        padding: ``"valid"``: only windows that lie in the image; ``"same"``: zeros are
+            put around, so that results are of ceil(size / strides).
+        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
+            ``"channels_first"``.
+        dilation_rate: Steps between the elements under the window, in the form of
+            ``strides``; one of the two is 1.
+        groups: Into how many groups the input's channels fall. Each is seen by an equal
+            share of the filters alone.
+        activation: A name or a function; None for linear.
+        use_bias: Whether there is a bias.
+        kernel_initializer: First values of the kernel
+            ``(*kernel_size, channels / groups, filters)``.
+        bias_initializer: First values of the bias ``(filters,)``.
+        kernel_regularizer: A penalty on the kernel.
+        bias_regularizer: A penalty on the bias.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        kernel_constraint: What is made of the kernel after each update.
+        bias_constraint: The same for the bias.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: An argument is not of that form, or ``groups`` does not divide
+            ``filters``.
+
+    Example:
+        >>> Conv2D(8, 3, padding="same")(tf.zeros((5, 28, 28, 1))).shape
+        (5, 28, 28, 8)
+    """
+
+    rank = 2
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = (1, 1),
+        groups: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
+            groups,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+class Conv3D(_Conv):
+    """Slides filters over volumes ``(batch, depth, height, width, channels)``.
+
+    The arguments are those of :class:`Conv2D`, for three axes.
+
+    Example:
+        >>> Conv3D(8, 3)(tf.zeros((5, 9, 9, 9, 1))).shape
+        (5, 7, 7, 7, 8)
+    """
+
+    rank = 3
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1, 1),
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = (1, 1, 1),
+        groups: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
+            groups,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+Convolution1D = Conv1D
+Convolution2D = Conv2D
+Convolution3D = Conv3D

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: MIT
+"""Convolutions of each channel by itself, and such in front of a mix of the channels.
+
+Source: ``keras/layers/convolutional.py`` of Keras 2.6; DepthwiseConv1D: of Keras 2.8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.layers._convolution import Convolution, filters_argument, sizes_argument
+
+__all__ = [
+    "DepthwiseConv1D",
+    "DepthwiseConv2D",
+    "SeparableConv1D",
+    "SeparableConv2D",
+    "SeparableConvolution1D",
+    "SeparableConvolution2D",
+]
+
+
+class _Depthwise(Convolution):
+    """A convolution of each channel by itself, see :class:`DepthwiseConv2D`."""
+
+    _kernels: tuple[str, ...] = ("depthwise",)
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        strides: Any,
+        padding: str,
+        depth_multiplier: int,
+        data_format: str | None,
+        dilation_rate: Any,
+        options: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(kernel_size, strides, padding, data_format, dilation_rate, options),
+            **kwargs,
+        )
+        self.depth_multiplier = sizes_argument(
+            type(self).__name__, "depth_multiplier", depth_multiplier, 1
+        )[0]
+        self.depthwise_kernel: Any = None
+
+    def _add_kernel(self, name: str, shape: tuple[int, ...]) -> Any:
+        return self.add_weight(
+            f"{name}_kernel",
+            shape,
+            initializer=getattr(self, f"{name}_initializer"),
+            regularizer=getattr(self, f"{name}_regularizer"),
+            constraint=getattr(self, f"{name}_constraint"),
+        )
+
+    def _build_depthwise(self, input_shape: Any) -> int:
+        """Give the number of channels behind the first step."""
+        channels = self._channels_of(input_shape)
+        shape = (*self.kernel_size, channels, self.depth_multiplier)
+        self.depthwise_kernel = self._add_kernel("depthwise", shape)
+        return channels * self.depth_multiplier
+
+    def build(self, input_shape: Any) -> None:
+        """Create kernel and bias for inputs of this shape.
+
+        Raises:
+            ValueError: The channels are open.
+        """
+        results = self._build_depthwise(input_shape)
+        if self.use_bias:
+            self.bias = self._add("bias", (results,))
+        self.built = True
+
+    def _depthwise(self, inputs: Tensor) -> Tensor:
+        kernel = self.depthwise_kernel
+        channels, multiplier = kernel.shape[-2:]
+        shape = (*self.kernel_size, 1, channels * multiplier)
+        return tf.nn.convolution(
+            inputs,
+            tf.reshape(kernel, shape),
+            strides=self.strides,
+            padding=self._zeros_around(),
+            data_format=self._format,
+            dilations=self.dilation_rate,
+        )
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Convolve each channel, add the bias, activate."""
+        return self._finish(self._depthwise(inputs))
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "depth_multiplier": self.depth_multiplier}
+
+
+class _Separable(_Depthwise):
+    """A depthwise convolution, then a mix of channels, see :class:`SeparableConv2D`."""
+
+    _kernels = ("depthwise", "pointwise")
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any,
+        padding: str,
+        data_format: str | None,
+        dilation_rate: Any,
+        depth_multiplier: int,
+        options: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(kernel_size, strides, padding, depth_multiplier, data_format),
+            dilation_rate,
+            options,
+            **kwargs,
+        )
+        self.filters = filters_argument(type(self).__name__, filters)
+        self.pointwise_kernel: Any = None
+
+    def _padding_argument(self, padding: Any, causal: bool) -> str:
+        return super()._padding_argument(padding, self.rank == 1)
+
+    def build(self, input_shape: Any) -> None:
+        """Create both kernels and the bias for inputs of this shape.
+
+        Raises:
+            ValueError: The channels are open.
+        """
+        middle = self._build_depthwise(input_shape)
+        shape = (*(1,) * self.rank, middle, self.filters)
+        self.pointwise_kernel = self._add_kernel("pointwise", shape)
+        if self.use_bias:
+            self.bias = self._add("bias", (self.filters,))
+        self.built = True
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Convolve each channel, mix the channels, add the bias, activate."""
+        mixed = tf.nn.convolution(
+            self._depthwise(inputs), self.pointwise_kernel, data_format=self._format
+        )
+        return self._finish(mixed)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "filters": self.filters}
+
+
+class DepthwiseConv1D(_Depthwise):
+    """Slides filters over sequences, for each channel by itself.
+
+    The arguments are those of :class:`DepthwiseConv2D`, for one axis.
+
+    Example:
+        >>> DepthwiseConv1D(3)(tf.zeros((5, 9, 4))).shape
+        (5, 7, 4)
+    """
+
+    rank = 1
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        depth_multiplier: int = 1,
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(kernel_size, strides, padding, depth_multiplier, data_format),
+            dilation_rate,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "depthwise_initializer": depthwise_initializer,
+                "bias_initializer": bias_initializer,
+                "depthwise_regularizer": depthwise_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "depthwise_constraint": depthwise_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+class DepthwiseConv2D(_Depthwise):
+    """Slides filters over images, for each channel by itself.
+
+    Args:
+        kernel_size: The size of the window: an integer, or one for each spatial axis.
+        strides: Its steps, in the same form.
+        padding: ``"valid"`` or ``"same"``.
+        depth_multiplier: How many results each channel gives.
+        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
+            ``"channels_first"``.
+        dilation_rate: Steps between the elements under the window; where it is not 1,
+            ``strides`` is.
+        activation: A name or a function; None for linear.
+        use_bias: Whether there is a bias.
+        depthwise_initializer: First values of the kernel
+            ``(*kernel_size, channels, depth_multiplier)``.
+        bias_initializer: First values of the bias ``(channels * depth_multiplier,)``.
+        depthwise_regularizer: A penalty on the kernel.
+        bias_regularizer: A penalty on the bias.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        depthwise_constraint: What is made of the kernel after each update.
+        bias_constraint: The same for the bias.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: An argument is not of that form.
+
+    Example:
+        >>> DepthwiseConv2D(3, depth_multiplier=2)(tf.zeros((5, 9, 9, 4))).shape
+        (5, 7, 7, 8)
+    """
+
+    rank = 2
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        depth_multiplier: int = 1,
+        data_format: str | None = None,
+        dilation_rate: Any = (1, 1),
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(kernel_size, strides, padding, depth_multiplier, data_format),
+            dilation_rate,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "depthwise_initializer": depthwise_initializer,
+                "bias_initializer": bias_initializer,
+                "depthwise_regularizer": depthwise_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "depthwise_constraint": depthwise_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+class SeparableConv1D(_Separable):
+    """A depthwise convolution over sequences, then a mix of the channels at each step.
+
+    The arguments are those of :class:`SeparableConv2D`, for one axis; ``padding`` may
+    also be ``"causal"``.
+
+    Example:
+        >>> SeparableConv1D(8, 3, padding="causal")(tf.zeros((5, 9, 4))).shape
+        (5, 9, 8)
+    """
+
+    rank = 1
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        depth_multiplier: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        pointwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
+            depth_multiplier,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "depthwise_initializer": depthwise_initializer,
+                "pointwise_initializer": pointwise_initializer,
+                "bias_initializer": bias_initializer,
+                "depthwise_regularizer": depthwise_regularizer,
+                "pointwise_regularizer": pointwise_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "depthwise_constraint": depthwise_constraint,
+                "pointwise_constraint": pointwise_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+class SeparableConv2D(_Separable):
+    """A depthwise convolution over images, then a mix of the channels at each pixel.
+
+    Args:
+        filters: The number of results, positive: the result's channels.
+        kernel_size: The size of the window: an integer, or one for each spatial axis.
+        strides: Its steps, in the same form.
+        padding: ``"valid"`` or ``"same"``.
+        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
+            ``"channels_first"``.
+        dilation_rate: Steps between the elements under the window; where it is not 1,
+            ``strides`` is.
+        depth_multiplier: How many results each channel gives in the first step.
+        activation: A name or a function; None for linear.
+        use_bias: Whether there is a bias.
+        depthwise_initializer: First values of the first kernel
+            ``(*kernel_size, channels, depth_multiplier)``.
+        pointwise_initializer: First values of the second kernel
+            ``(1, 1, channels * depth_multiplier, filters)``.
+        bias_initializer: First values of the bias ``(filters,)``.
+        depthwise_regularizer: A penalty on the first kernel.
+        pointwise_regularizer: A penalty on the second kernel.
+        bias_regularizer: A penalty on the bias.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        depthwise_constraint: What is made of the first kernel after each update.
+        pointwise_constraint: The same for the second kernel.
+        bias_constraint: The same for the bias.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: An argument is not of that form.
+
+    Example:
+        >>> SeparableConv2D(8, 3)(tf.zeros((5, 9, 9, 4))).shape
+        (5, 7, 7, 8)
+    """
+
+    rank = 2
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        data_format: str | None = None,
+        dilation_rate: Any = (1, 1),
+        depth_multiplier: int = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        depthwise_initializer: Any = "glorot_uniform",
+        pointwise_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        depthwise_regularizer: Any = None,
+        pointwise_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        depthwise_constraint: Any = None,
+        pointwise_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, data_format, dilation_rate),
+            depth_multiplier,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "depthwise_initializer": depthwise_initializer,
+                "pointwise_initializer": pointwise_initializer,
+                "bias_initializer": bias_initializer,
+                "depthwise_regularizer": depthwise_regularizer,
+                "pointwise_regularizer": pointwise_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "depthwise_constraint": depthwise_constraint,
+                "pointwise_constraint": pointwise_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+SeparableConvolution1D = SeparableConv1D
+SeparableConvolution2D = SeparableConv2D

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: MIT
+"""Transposed convolutions: from the size of results to that of inputs.
+
+Source: ``keras/layers/convolutional.py`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.layers._convolution import Convolution, filters_argument, sizes_argument
+from ipu.keras.layers.base_layer import InputSpec
+
+__all__ = [
+    "Conv1DTranspose",
+    "Conv2DTranspose",
+    "Conv3DTranspose",
+    "Convolution1DTranspose",
+    "Convolution2DTranspose",
+    "Convolution3DTranspose",
+]
+
+
+class _ConvTranspose(Convolution):
+    """The transpose of a convolution, see :class:`Conv2DTranspose`."""
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any,
+        padding: str,
+        output_padding: Any,
+        data_format: str | None,
+        dilation_rate: Any,
+        options: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(kernel_size, strides, padding, data_format, dilation_rate, options),
+            **kwargs,
+        )
+        layer = type(self).__name__
+        self.filters = filters_argument(layer, filters)
+        self.output_padding = None
+        if output_padding is not None:
+            self.output_padding = sizes_argument(
+                layer, "output_padding", output_padding, self.rank, least=0
+            )
+            pairs = zip(self.strides, self.output_padding, strict=True)
+            if any(step <= more for step, more in pairs):
+                raise ValueError(
+                    f"Stride {self.strides} of {layer} must be greater than "
+                    f"output padding {self.output_padding}."
+                )
+        self.kernel: Any = None
+
+    def build(self, input_shape: Any) -> None:
+        """Create kernel and bias for inputs of this shape.
+
+        Raises:
+            ValueError: The channels are open, or the rank is another one.
+        """
+        if len(input_shape) != self.rank + 2:
+            raise ValueError(
+                f"Inputs of {type(self).__name__} should have rank {self.rank + 2}. "
+                f"Received: input_shape={tuple(input_shape)}."
+            )
+        channels = self._channels_of(input_shape)
+        self.input_spec = InputSpec(ndim=self.rank + 2, axes=self.input_spec.axes)
+        self.kernel = self._add("kernel", (*self.kernel_size, self.filters, channels))
+        if self.use_bias:
+            self.bias = self._add("bias", (self.filters,))
+        self.built = True
+
+    def _length(self, axis: int, size: int) -> int:
+        """The result's size along a spatial axis, as Keras counts it."""
+        window, step = self.kernel_size[axis], self.strides[axis]
+        reach = (window - 1) * self.dilation_rate[axis] + 1
+        if self.output_padding is None:
+            more = max(reach - step, 0) if self.padding == "valid" else 0
+            return size * step + more
+        border = reach // 2 if self.padding == "same" else 0
+        return (size - 1) * step + reach - 2 * border + self.output_padding[axis]
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Convolve the other way, add the bias, activate."""
+        first = 2 if self._channels_first else 1
+        given = inputs.shape[first : first + self.rank]
+        sizes = [self._length(i, size) for i, size in enumerate(given)]
+        result = tf.nn.conv_transpose(
+            inputs,
+            self.kernel,
+            sizes,
+            strides=self.strides,
+            padding=self._zeros_around(),
+            data_format=self._format,
+            dilations=self.dilation_rate,
+        )
+        return self._finish(result)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "filters": self.filters,
+            "output_padding": self.output_padding,
+        }
+
+
+class Conv1DTranspose(_ConvTranspose):
+    """The transpose of a convolution over sequences.
+
+    The arguments are those of :class:`Conv2DTranspose`, for one axis.
+
+    Example:
+        >>> Conv1DTranspose(8, 3, strides=2)(tf.zeros((5, 7, 4))).shape
+        (5, 15, 8)
+    """
+
+    rank = 1
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        output_padding: Any = None,
+        data_format: str | None = None,
+        dilation_rate: Any = 1,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, output_padding, data_format),
+            dilation_rate,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+class Conv2DTranspose(_ConvTranspose):
+    """The transpose of a convolution over images, also called deconvolution.
+
+    It leads from what a :class:`Conv2D` of these arguments would give to what it took.
+
+    Args:
+        filters: The number of results, positive: the result's channels.
+        kernel_size: The size of the window: an integer, or one for each spatial axis.
+        strides: Its steps over the result, in the same form.
+        padding: ``"valid"`` or ``"same"``.
+        output_padding: How much larger the result is, less than ``strides``, in the
+            same form; None: sizes are ``size * strides`` (``"valid"``: and what a
+            window reaches further).
+        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
+            ``"channels_first"``.
+        dilation_rate: Steps between the elements under the window; where it is not 1,
+            ``strides`` is.
+        activation: A name or a function; None for linear.
+        use_bias: Whether there is a bias.
+        kernel_initializer: First values of the kernel
+            ``(*kernel_size, filters, channels)``.
+        bias_initializer: First values of the bias ``(filters,)``.
+        kernel_regularizer: A penalty on the kernel.
+        bias_regularizer: A penalty on the bias.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        kernel_constraint: What is made of the kernel after each update.
+        bias_constraint: The same for the bias.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: An argument is not of that form.
+
+    Example:
+        >>> Conv2DTranspose(8, 3, strides=2)(tf.zeros((5, 7, 7, 4))).shape
+        (5, 15, 15, 8)
+    """
+
+    rank = 2
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        output_padding: Any = None,
+        data_format: str | None = None,
+        dilation_rate: Any = (1, 1),
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, output_padding, data_format),
+            dilation_rate,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+class Conv3DTranspose(_ConvTranspose):
+    """The transpose of a convolution over volumes.
+
+    The arguments are those of :class:`Conv2DTranspose`, for three axes.
+
+    Example:
+        >>> Conv3DTranspose(8, 2, strides=2)(tf.zeros((5, 3, 3, 3, 4))).shape
+        (5, 6, 6, 6, 8)
+    """
+
+    rank = 3
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1, 1),
+        padding: str = "valid",
+        output_padding: Any = None,
+        data_format: str | None = None,
+        dilation_rate: Any = (1, 1, 1),
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, output_padding, data_format),
+            dilation_rate,
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+Convolution1DTranspose = Conv1DTranspose
+Convolution2DTranspose = Conv2DTranspose
+Convolution3DTranspose = Conv3DTranspose
