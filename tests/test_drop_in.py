@@ -246,9 +246,9 @@ def raised(source):
         ),
         ("import keras\nkeras.layers.LSTM(3)", "keras.layers.LSTM", "Recurrent"),
         (
-            "from tensorflow.keras import mixed_precision\nmixed_precision.Policy",
-            "tensorflow.keras.mixed_precision.Policy",
-            "Mixed precision",
+            "from keras.ipu import optimizers as o\no.ALSGradientAccumulationOptimizer",
+            "keras.ipu.optimizers.ALSGradientAccumulationOptimizer",
+            "Accumulating optimizers",
         ),
         ("import tensorflow.estimator", "tensorflow.estimator", "keras.Model"),
         (

@@ -40,9 +40,9 @@ _CONVOLUTION = Later(
     "What is not there of convolutions and pooling comes with a later version."
 )
 _RECURRENT = Later("Recurrent layers come with a later version.")
-_PRECISION = Later(
-    "Mixed precision comes with a later version.",
-    "Give layers dtype='float32', or cast with tf.cast.",
+_ACCUMULATING = Later(
+    "Accumulating optimizers for Keras come with a later version.",
+    "Use Model.set_gradient_accumulation_options, with any optimizer.",
 )
 _WORKERS = Later(
     "Several processes or machines come with a later version.",
@@ -95,7 +95,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         ),
         _RECURRENT,
     ),
-    (_words(r"mixed_precision \w*LossScale\w* ALS\w+ loss_scale\w*"), _PRECISION),
+    (_words(r"ALSGradientAccumulation\w*"), _ACCUMULATING),
     (
         _words(
             r"ipu_multi_worker_strategy IPUMultiWorker\w* PopDistStrategy horovod "

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
-from ipu.drop_in._entries_keras import extensions
+from ipu.drop_in._entries_keras import ALS, extensions
 
 __all__ = ["IPU"]
 
@@ -91,7 +91,7 @@ IPU: dict[str, Entry] = {
         (), {**renamed("ipu.keras", "PipelineStage"), **_FIRST_PIPELINES}
     ),
     f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
-    f"{_ROOT}.keras.optimizers": Entry(),
+    f"{_ROOT}.keras.optimizers": Entry((), ALS),
     f"{_ROOT}.keras.losses": entry("ipu.keras.losses"),
     **extensions(f"{_ROOT}.keras.extensions"),
     f"{_ROOT}.layers": entry("ipu.layers", "ipu.keras.layers"),
@@ -124,6 +124,6 @@ IPU: dict[str, Entry] = {
     "ipu_tensorflow_addons": Entry(),
     "ipu_tensorflow_addons.keras": Entry(),
     "ipu_tensorflow_addons.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
-    "ipu_tensorflow_addons.keras.optimizers": Entry(),
+    "ipu_tensorflow_addons.keras.optimizers": Entry((), ALS),
     "pva": Entry(),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
 
-__all__ = ["KERAS", "extensions"]
+__all__ = ["ALS", "KERAS", "extensions"]
 
 _INS = "ipu.drop_in.stand_ins"
 _EXTENSIONS = entry("ipu.keras.extensions")
@@ -39,6 +39,12 @@ def _layers(*names: str) -> dict[str, Entry]:
 def _utils(*names: str) -> dict[str, Entry]:
     return {f"keras.utils.{name}": entry("ipu.keras.utils") for name in names}
 
+
+# automatic loss scaling, which is no optimizer of TensorFlow's
+ALS = renamed(
+    "ipu.keras.optimizers",
+    "ALSOptimizer ALSOptimizerAdam ALSOptimizerRMSProp ALSOptimizerSGD",
+)
 
 KERAS: dict[str, Entry] = {
     "keras": Entry(("ipu.keras",), {"__version__": f"{_INS}.root:KERAS_VERSION"}),
@@ -94,8 +100,11 @@ KERAS: dict[str, Entry] = {
     "keras.testing_utils": entry(f"{_INS}.keras_testing_utils"),
     "keras.combinations": entry(f"{_INS}.keras_combinations"),
     "keras.keras_parameterized": entry(f"{_INS}.keras_parameterized"),
-    "keras.mixed_precision": Entry(),
-    **{f"keras.mixed_precision.{name}": Entry() for name in _PRECISION},
+    "keras.mixed_precision": entry("ipu.keras.mixed_precision"),
+    **{
+        f"keras.mixed_precision.{name}": entry("ipu.keras.mixed_precision")
+        for name in _PRECISION
+    },
     "keras.saving": Entry(),
     "keras.saving.save": Entry(
         (), renamed("ipu.keras.models", "load_model save_model")
@@ -110,6 +119,6 @@ KERAS: dict[str, Entry] = {
     "keras.ipu": _EXTENSIONS,
     **extensions("keras.ipu.extensions"),
     "keras.ipu.layers": Entry(),
-    "keras.ipu.optimizers": Entry(),
+    "keras.ipu.optimizers": Entry((), ALS),
     "keras.ipu.losses": Entry(),
 }

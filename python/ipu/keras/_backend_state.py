@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ipu.keras.engine.policy import Policy
 
 __all__ = ["state"]
 
@@ -16,11 +20,13 @@ class _State:
         epsilon: The least divisor, and least argument of a logarithm, of losses.
         floatx: The dtype of layers that are not told any.
         image_data_format: Where the channels of images are.
+        policy: The dtype policy of layers that are not told any; None for ``floatx``.
     """
 
     epsilon: float = 1e-7
     floatx: str = "float32"
     image_data_format: str = "channels_last"
+    policy: Policy | None = None
 
 
 state = _State()

@@ -327,7 +327,8 @@ def _gradients(
                 "trainable_variables), or a tape that has watched them."
             )
         variables = list(nest.flatten(variables))
-        return list(zip(tf.gradients(output.loss, variables), variables, strict=True))
+        gradients = output.opt.get_gradients(output.loss, variables)
+        return list(zip(gradients, variables, strict=True))
     keywords = dict(output.compute_gradients_kwargs)
     args = output.compute_gradients_args
     if "var_list" not in keywords and not args:

@@ -51,6 +51,8 @@ class LayerWeights:
         built: bool
         name: Any
 
+        def _variable_kind(self, dtype: Any, is_cast: bool) -> type[tf.Variable]: ...
+
     # --- weights ------------------------------------------------------------------
 
     def add_weight(
@@ -76,7 +78,8 @@ class LayerWeights:
             trainable: Whether optimizers change it; None for True.
             constraint: What ``constraints.get`` takes: optimizers apply it to the
                 weight after each update.
-            **kwargs: Ignored, as in Keras (``aggregation`` and such).
+            **kwargs: ``experimental_autocast=False`` has ``call`` read it in its own
+                dtype under a mixed policy. The rest is ignored, as in Keras.
 
         Returns:
             A ``tf.Variable``.
@@ -84,7 +87,7 @@ class LayerWeights:
         Raises:
             ValueError: An open size in ``shape``, or an unknown name.
         """
-        del kwargs
+        is_cast = bool(kwargs.get("experimental_autocast", True))
         name = name or "weight"
         kind = self._dtype if dtype is None else tf.as_dtype(dtype)
         sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
@@ -98,7 +101,7 @@ class LayerWeights:
         function = initializers.get(initializer)
         assert function is not None
         with init_scope():
-            variable = tf.Variable(
+            variable = self._variable_kind(kind, is_cast)(
                 function(sizes, dtype=kind),
                 trainable=True if trainable is None else bool(trainable),
                 name=f"{self.name}/{name}",

@@ -21,6 +21,7 @@ from ipu.keras.engine.data_adapter import as_batches, split_validation, unpack
 from ipu.keras.engine.ipu_options import IPUOptions
 from ipu.keras.engine.step_functions import StepFunctions, expand
 from ipu.keras.layers.base_layer import Layer
+from ipu.keras.optimizers._wrapping import ScalingOptimizer
 from ipu.tf import _function
 
 __all__ = ["Trainer"]
@@ -98,7 +99,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 f"Received: steps_per_execution={steps_per_execution!r}."
             )
         with self._scope():
-            chosen = optimizers.get(optimizer)
+            chosen = self._scaling(optimizers.get(optimizer))
             compiled_loss = LossesContainer(loss, loss_weights, self._names_of)
             compiled_metrics = MetricsContainer(
                 metrics, weighted_metrics, self._names_of
@@ -120,6 +121,13 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             (layer, layer._trainable) for layer in self._flatten_layers()
         )
         self._init_steps()
+
+    def _scaling(self, optimizer: Any) -> Any:
+        """The optimizer; float16 needs one that scales the loss, as in Keras."""
+        is_mixed = self.dtype_policy.name == "mixed_float16"
+        if not is_mixed or isinstance(optimizer, ScalingOptimizer):
+            return optimizer
+        return optimizers.LossScaleOptimizer(optimizer)
 
     @contextmanager
     def _trainable_as_compiled(self) -> Iterator[None]:

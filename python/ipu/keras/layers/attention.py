@@ -309,6 +309,8 @@ class MultiHeadAttention(Layer):
             A tensor of shape ``(batch, queries, output_shape)``, and the weights
             ``(batch, heads, queries, keys)`` where they are asked for.
         """
+        value = self._cast(tf.convert_to_tensor(value))
+        key = None if key is None else self._cast(tf.convert_to_tensor(key))
         q = self._heads("query", query) * (1.0 / math.sqrt(self.key_dim))
         k = self._heads("key", value if key is None else key)
         v = self._heads("value", value)

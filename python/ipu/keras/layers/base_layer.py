@@ -17,13 +17,13 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras import _names, regularizers
-from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Shape, Tensor
 from ipu.keras.engine import masks
 from ipu.keras.engine.call_context import call_scope, current_training, in_call
 from ipu.keras.engine.infer import infer_outputs
 from ipu.keras.engine.input_spec import InputSpec, check_input_spec
 from ipu.keras.engine.keras_tensor import KerasTensor, Node, contains_symbolic
+from ipu.keras.engine.layer_dtypes import LayerDtypes, reading_as
 from ipu.keras.engine.layer_places import LayerPlaces
 from ipu.keras.engine.layer_weights import LayerWeights
 from ipu.keras.engine.pipeline_stage import current_stage
@@ -40,7 +40,7 @@ __all__ = ["InputSpec", "Layer"]
 T = TypeVar("T")
 
 
-class Layer(LayerWeights, LayerPlaces):
+class Layer(LayerWeights, LayerPlaces, LayerDtypes):
     """Base class of layers: weights, and a computation on tensors.
 
     A subclass defines ``call(self, inputs)``, and ``build(self, input_shape)`` where it
@@ -50,8 +50,8 @@ class Layer(LayerWeights, LayerPlaces):
         trainable: Whether optimizers change the weights.
         name: A name that is unique in a model; by default the class name in snake case
             with a number (``dense``, ``dense_1``).
-        dtype: Dtype of weights and computation, a ``tf.DType`` or its name; None means
-            ``backend.floatx()``, float32.
+        dtype: Dtype of weights and computation, a ``tf.DType`` or its name, or a
+            ``mixed_precision.Policy``; None means the global policy, float32.
         **kwargs: ``input_shape``, ``batch_input_shape``, ``batch_size``, ``input_dim``
             and ``weights``, for the first layer of a ``Sequential``; ``autocast``;
             ``activity_regularizer``, a penalty on the result, divided by the batch
@@ -106,7 +106,7 @@ class Layer(LayerWeights, LayerPlaces):
             name = _names.unique_name(_names.snake_case(type(self).__name__))
         self._name = name
         self._trainable = bool(trainable)
-        self._dtype = tf.as_dtype(state.floatx if dtype is None else dtype)
+        self._set_policy(dtype)
         self._autocast = bool(kwargs.get("autocast", True))
         self.built = False
         self.supports_masking = not _is_default_mask(type(self))
@@ -174,7 +174,7 @@ class Layer(LayerWeights, LayerPlaces):
         shape = getattr(self, "_batch_input_shape", None)
         if shape is not None:
             config["batch_input_shape"] = shape
-        config["dtype"] = self.dtype
+        config["dtype"] = self._dtype_config()
         return config
 
     @classmethod
@@ -216,7 +216,7 @@ class Layer(LayerWeights, LayerPlaces):
         args = tuple(_as_tensors(arg) for arg in args[:1]) + args[1:]
         inputs = args[0] if args else next(iter(kwargs.values()), ())
         training, args, kwargs = self._with_training(args, kwargs)
-        with call_scope(training):
+        with call_scope(training), reading_as(self._compute_kind):
             self._maybe_build(inputs)
             check_input_spec(self.input_spec, inputs, self._title)
             if self._autocast and args:
@@ -318,19 +318,7 @@ class Layer(LayerWeights, LayerPlaces):
             self.set_weights(self._initial_weights)
             self._initial_weights = None
 
-    def _cast(self, inputs: Nest) -> Nest:
-        def cast(leaf: Any) -> Any:
-            dtype = getattr(leaf, "dtype", None)
-            if dtype is None or isinstance(leaf, np.ndarray):
-                return leaf
-            kind = tf.as_dtype(dtype)
-            if kind.is_floating and kind != self._dtype and self._dtype.is_floating:
-                return tf.cast(leaf, self._dtype)
-            return leaf
-
-        return tf.nest.map_structure(cast, inputs)
-
-    # --- names and dtypes ---------------------------------------------------------
+    # --- names ---------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -340,16 +328,6 @@ class Layer(LayerWeights, LayerPlaces):
     @property
     def _title(self) -> str:
         return self._name
-
-    @property
-    def dtype(self) -> str:
-        """The dtype of the weights, as a name."""
-        return str(self._dtype.name)
-
-    @property
-    def compute_dtype(self) -> str:
-        """The dtype that float inputs are cast to, as a name."""
-        return str(self._dtype.name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__qualname__} {self._name!r}>"
@@ -400,7 +378,7 @@ class Layer(LayerWeights, LayerPlaces):
         """
 
         def symbol(shape: Any) -> KerasTensor:
-            return KerasTensor(tuple(shape), self._dtype)
+            return KerasTensor(tuple(shape), self._compute_kind)
 
         inputs = map_shapes(symbol, input_shape)
         self._maybe_build(inputs)

@@ -119,8 +119,8 @@ class Dense(Layer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Compute ``activation(inputs @ kernel + bias)`` over the last axis."""
-        if tf.as_dtype(inputs.dtype) != self._dtype:
-            inputs = tf.cast(inputs, self._dtype)
+        if tf.as_dtype(inputs.dtype) != self._compute_kind:
+            inputs = tf.cast(inputs, self._compute_kind)
         shape = tuple(inputs.shape)
         if len(shape) > 2:
             inputs = tf.reshape(inputs, (math.prod(shape[:-1]), shape[-1]))

@@ -98,6 +98,7 @@ class Embedding(Layer):
             initializer=self.embeddings_initializer,
             regularizer=self.embeddings_regularizer,
             constraint=self.embeddings_constraint,
+            experimental_autocast=False,  # rows are cast, which is less
         )
         self.built = True
 
@@ -108,7 +109,9 @@ class Embedding(Layer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Give the rows: shape ``(*inputs.shape, output_dim)``."""
-        return _lookups.look_up(self.embeddings, _as_ids(inputs))
+        rows = _lookups.look_up(self.embeddings, _as_ids(inputs))
+        is_mixed = self._compute_kind != self._dtype
+        return tf.cast(rows, self._compute_kind) if is_mixed else rows
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""

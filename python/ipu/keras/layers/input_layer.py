@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu.keras import _names
+from ipu.keras._backend_state import state
 from ipu.keras._types import Shape, Tensor
 from ipu.keras.engine.keras_tensor import KerasTensor, Node
 from ipu.keras.layers.base_layer import Layer
@@ -35,7 +36,9 @@ class InputLayer(Layer):
     ) -> None:
         if name is None:
             name = _names.unique_name("input", zero_based=False)
-        super().__init__(name=name, dtype=dtype, autocast=False)
+        # what a model is fed does not follow the policy of its layers
+        kind = state.floatx if dtype is None else dtype
+        super().__init__(name=name, dtype=kind, autocast=False)
         if batch_input_shape is None:
             sizes = (input_shape,) if isinstance(input_shape, int) else input_shape
             batch_input_shape = (batch_size, *(sizes or ()))

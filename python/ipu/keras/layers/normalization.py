@@ -71,6 +71,7 @@ class _Normalization(Layer):
                 "gamma",
                 sizes,
                 dtype=self._param_dtype,
+                experimental_autocast=False,
                 initializer=self.gamma_initializer,
                 regularizer=self.gamma_regularizer,
                 constraint=self.gamma_constraint,
@@ -80,6 +81,7 @@ class _Normalization(Layer):
                 "beta",
                 sizes,
                 dtype=self._param_dtype,
+                experimental_autocast=False,
                 initializer=self.beta_initializer,
                 regularizer=self.beta_regularizer,
                 constraint=self.beta_constraint,
@@ -209,6 +211,7 @@ class BatchNormalization(_Normalization):
             "moving_mean",
             sizes,
             dtype=self._param_dtype,
+            experimental_autocast=False,
             initializer=self.moving_mean_initializer,
             trainable=False,
         )
@@ -216,6 +219,7 @@ class BatchNormalization(_Normalization):
             "moving_variance",
             sizes,
             dtype=self._param_dtype,
+            experimental_autocast=False,
             initializer=self.moving_variance_initializer,
             trainable=False,
         )
@@ -245,7 +249,7 @@ class BatchNormalization(_Normalization):
             _spread(v, self._axes, rank) for v in (mean, variance, beta, gamma)
         )
         result = tf.nn.batch_normalization(x, mean, variance, beta, gamma, self.epsilon)
-        return tf.cast(result, self._dtype)
+        return tf.cast(result, self._compute_kind)
 
     def _move(self, average: Any, value: Tensor) -> None:
         average.assign_sub((average - tf.stop_gradient(value)) * (1.0 - self.momentum))
@@ -333,14 +337,14 @@ class LayerNormalization(_Normalization):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Normalise."""
-        rank = len(inputs.shape)
-        mean, variance = tf.nn.moments(inputs, self._axes, keepdims=True)
+        x = tf.cast(inputs, self._param_dtype)
+        rank = len(x.shape)
+        mean, variance = tf.nn.moments(x, self._axes, keepdims=True)
         beta = None if self.beta is None else self.beta.value()
         gamma = None if self.gamma is None else self.gamma.value()
         beta, gamma = (_spread(v, self._axes, rank) for v in (beta, gamma))
-        return tf.nn.batch_normalization(
-            inputs, mean, variance, beta, gamma, self.epsilon
-        )
+        result = tf.nn.batch_normalization(x, mean, variance, beta, gamma, self.epsilon)
+        return tf.cast(result, self._compute_kind)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""

@@ -150,7 +150,7 @@ class Normalization(PreprocessingLayer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Normalise."""
-        inputs = tf.cast(inputs, self._dtype)
+        inputs = tf.cast(inputs, self._compute_kind)
         if self.input_mean is not None:
             mean = self._constant(self.input_mean)
             variance = self._constant(self.input_variance)
@@ -162,7 +162,7 @@ class Normalization(PreprocessingLayer):
     def _constant(self, value: Any) -> Tensor:
         array = np.asarray(value, np.float32)
         whole = np.broadcast_to(array, [self._shape[axis] for axis in self._kept])
-        return tf.cast(tf.constant(whole.reshape(self._shape)), self._dtype)
+        return tf.cast(tf.constant(whole.reshape(self._shape)), self._compute_kind)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
@@ -199,9 +199,10 @@ class Rescaling(PreprocessingLayer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Scale and shift."""
-        x = tf.cast(inputs, self._dtype)
+        x = tf.cast(inputs, self._compute_kind)
         scale, offset = (
-            tf.constant(value, dtype=self._dtype) for value in (self.scale, self.offset)
+            tf.constant(value, dtype=self._compute_kind)
+            for value in (self.scale, self.offset)
         )
         return x * scale + offset
 

@@ -9,17 +9,29 @@ from ipu.keras import _names, _serialization
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers.adam import Adam
 from ipu.keras.optimizers.adaptive import Adadelta, Adagrad, Adamax, Ftrl, Nadam
+from ipu.keras.optimizers.als import (
+    ALSOptimizer,
+    ALSOptimizerAdam,
+    ALSOptimizerRMSProp,
+    ALSOptimizerSGD,
+)
+from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.rmsprop import RMSprop
 from ipu.keras.optimizers.sgd import SGD
 
 __all__ = [
     "SGD",
+    "ALSOptimizer",
+    "ALSOptimizerAdam",
+    "ALSOptimizerRMSProp",
+    "ALSOptimizerSGD",
     "Adadelta",
     "Adagrad",
     "Adam",
     "Adamax",
     "Ftrl",
+    "LossScaleOptimizer",
     "Nadam",
     "Optimizer",
     "RMSprop",
@@ -34,7 +46,9 @@ _TABLE: dict[str, type[Any]] = {
     "adagrad": Adagrad,
     "adam": Adam,
     "adamax": Adamax,
+    "alsoptimizer": ALSOptimizer,
     "ftrl": Ftrl,
+    "lossscaleoptimizer": LossScaleOptimizer,
     "nadam": Nadam,
     "rmsprop": RMSprop,
     "sgd": SGD,

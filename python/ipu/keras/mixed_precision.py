@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.mixed_precision``: computing in float16, with weights in float32.
+
+Example:
+    >>> from ipu import keras
+    >>> policy = keras.mixed_precision.Policy("mixed_float16")
+    >>> layer = keras.layers.Dense(2, dtype=policy)
+    >>> layer.compute_dtype, layer.variable_dtype
+    ('float16', 'float32')
+"""
+
+from __future__ import annotations
+
+from ipu.keras import _names
+from ipu.keras.engine.policy import Policy, global_policy, set_global_policy
+from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
+
+__all__ = ["LossScaleOptimizer", "Policy", "global_policy", "set_global_policy"]
+
+__getattr__ = _names.missing(__name__, __all__)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""The base of optimizers that are made of another one and a factor for the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.tf._tracing import init_scope
+
+__all__ = ["ScalingOptimizer"]
+
+
+class ScalingOptimizer(Optimizer):
+    """An optimizer around another one, which has rate, step number and slots.
+
+    Gradients are those of the loss times a factor, which a subclass gives as
+    ``_factor()``. It makes variables of its own by ``_state_variable``.
+
+    Args:
+        inner: The optimizer.
+        name: A name.
+    """
+
+    def __init__(self, inner: Optimizer, name: str) -> None:
+        self._own_version = 0
+        self._state: dict[str, Any] = {}
+        super().__init__(name=name)
+        self._inner = inner
+
+    def _state_variable(self, name: str, first: Any) -> Any:
+        """The variable of that name, made when it is first asked for."""
+        if name not in self._state:
+            with init_scope():
+                self._state[name] = tf.Variable(
+                    first,
+                    trainable=False,
+                    name=f"{self._name}/{name}",
+                    dtype=np.asarray(first).dtype.name,
+                )
+        return self._state[name]
+
+    def _make_state(self) -> None:
+        """Make the variables; a subclass asks for each."""
+        raise NotImplementedError
+
+    def _factor(self) -> Tensor:
+        """What the loss is multiplied by, a float32 scalar."""
+        raise NotImplementedError
+
+    # --- what the inner one has ---------------------------------------------------
+
+    @property
+    def _version(self) -> Any:
+        return (self._own_version, self._inner._version)
+
+    @_version.setter
+    def _version(self, value: Any) -> None:
+        self._own_version += 1
+
+    @property
+    def learning_rate(self) -> Any:
+        """The inner optimizer's rate."""
+        return self._inner.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        if "_inner" in self.__dict__:  # the base class sets a rate before that
+            self._inner.learning_rate = value
+
+    lr = learning_rate
+
+    @property
+    def iterations(self) -> Any:
+        """How often the inner optimizer has updated weights."""
+        return self._inner.iterations
+
+    def get_slot(self, var: Any, slot_name: str) -> Any:
+        """The inner optimizer's slot."""
+        return self._inner.get_slot(var, slot_name)
+
+    def get_slot_names(self) -> list[str]:
+        """The names of the inner optimizer's slots."""
+        return self._inner.get_slot_names()
+
+    def _create_all_weights(self, var_list: Sequence[Any]) -> None:
+        self._make_state()
+        self._inner._create_all_weights(var_list)
+
+    def _made_variables(self) -> list[Any]:
+        return [*self._inner._made_variables(), *self._state.values()]
+
+    @property
+    def weights(self) -> list[Any]:
+        """The inner optimizer's, then those of the factor."""
+        self._make_state()
+        return [*self._inner.weights, *self._state.values()]
+
+    # --- gradients ------------------------------------------------------------------
+
+    def get_scaled_loss(self, loss: Any) -> Any:
+        """Multiply a loss by the factor.
+
+        Args:
+            loss: A tensor; or a function without arguments that gives one.
+
+        Returns:
+            A tensor of its dtype; a function of a function.
+        """
+        if callable(loss):
+            return lambda: self.get_scaled_loss(loss())
+        value = tf.convert_to_tensor(loss)
+        return value * tf.cast(self._factor(), value.dtype)
+
+    def _finished(self, gradients: list[Any]) -> list[Any]:
+        """What gradients of the scaled loss are made into before they are given away;
+        a subclass may define it."""
+        return gradients
+
+    def _first(self, value: Tensor, grad_loss: Any) -> Tensor:
+        """What a gradient begins with: a factor of the loss is one of that."""
+        factor = tf.cast(self._factor(), value.dtype)
+        if grad_loss is not None:
+            return factor * grad_loss
+        return tf.fill(value.shape, factor) if value.shape else factor
+
+    def get_gradients(
+        self, loss: Tensor, params: Sequence[Any], grad_loss: Any = None
+    ) -> list[Any]:
+        """Give the gradients of a loss, in a trace; see ``compute_gradients``."""
+        first = self._first(loss, grad_loss)
+        return self._finished(list(tf.gradients(loss, list(params), first)))
+
+    def compute_gradients(
+        self, loss: Any, var_list: Any, grad_loss: Any = None, tape: Any = None
+    ) -> list[tuple[Any, Any]]:
+        """Give the pairs that ``apply_gradients`` takes.
+
+        Args:
+            loss: A scalar tensor of the open trace, or a callable that gives one; not
+                scaled.
+            var_list: The variables, or a callable that gives them.
+            grad_loss: The gradient of the loss, None for 1.
+            tape: A ``GradientTape`` that recorded the loss; None where a trace is open.
+
+        Returns:
+            A pair of gradient and variable for each variable.
+        """
+        variables = list(var_list() if callable(var_list) else var_list)
+        value = loss() if callable(loss) else loss
+        if tape is None:
+            gradients = self.get_gradients(value, variables, grad_loss)
+        else:
+            first = self._first(value, grad_loss)
+            gradients = self._finished(tape.gradient(value, variables, first))
+        return list(zip(gradients, variables, strict=True))
