@@ -151,6 +151,9 @@ def test_inputs_keep_their_dtype() -> None:
         lambda: layers.PReLU(),
         lambda: layers.Rescaling(0.5),
         lambda: layers.TimeDistributed(layers.Dense(2)),
+        lambda: layers.Conv1D(4, 2, activation="relu"),
+        lambda: layers.SeparableConv1D(4, 2),
+        lambda: layers.Conv1DTranspose(4, 2),
     ],
 )
 @pytest.mark.parametrize("training", [False, True])
