@@ -41,8 +41,9 @@ typedef enum ipu_attr_kind {
     X(BEGIN, begin, INTS)        /* slice: first element of each axis */ \
     X(SIZE, size, INTS)          /* slice: elements of each axis */ \
     X(STRIDES, strides, INTS)    /* slice: step of each axis, never 0, may be < 0 */ \
-    X(DILATIONS, dilations, INTS) /* conv: of each spatial axis */ \
-    X(PADDING, padding, INTS)     /* conv: zeros before and behind, of each */ \
+    X(WINDOW, window, INTS)       /* of a pooling, for each of its axes */ \
+    X(DILATIONS, dilations, INTS) /* conv, pooling: of each spatial axis */ \
+    X(PADDING, padding, INTS)     /* conv, pooling: before and behind, of each */ \
     X(GROUPS, groups, INT)        /* conv: of channels, each with its filters */ \
     X(CHANNELS_FIRST, channels_first, BOOL) /* conv: axis 1, else the last one */ \
     X(DEPTH, depth, INT) \

@@ -117,6 +117,21 @@ dropout(const ipu_cost_call *call)
     return arithmetic(call, 17.0 * elements(&call->outputs[0]));
 }
 
+/* An operation for each element of each window. */
+static ipu_cost
+pooling(const ipu_cost_call *call)
+{
+    uint32_t axes;
+    const int64_t *window = ipu_attrs_ints(call->attrs, IPU_ATTR_WINDOW, &axes);
+    double most = elements(&call->outputs[0]);
+    double least = elements(&call->inputs[call->input_count - 1]);
+    double flops = most < least ? most : least; /* the side of the windows */
+    for (uint32_t i = 0; i < axes; i++) {
+        flops *= (double)window[i];
+    }
+    return arithmetic(call, flops);
+}
+
 static ipu_cost
 fused_elementwise(const ipu_cost_call *call)
 {
@@ -363,6 +378,11 @@ COST(any, reduction)
 COST(all, reduction)
 COST(argmin, reduction)
 COST(argmax, reduction)
+COST(max_pool, pooling)
+COST(max_pool_grad, pooling)
+COST(max_pool_pick, pooling)
+COST(average_pool, pooling)
+COST(average_pool_grad, pooling)
 COST(cumsum, reduction)
 COST(cumprod, reduction)
 COST(recurrence, recurrence)

@@ -83,9 +83,8 @@ ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out)
 
 /* --- element-wise ---------------------------------------------------------------- */
 
-/* Input `index` against the op's row. */
-static ipu_status
-check_dtype(ipu_infer_call *call, uint32_t index)
+ipu_status
+ipu__infer_dtype(ipu_infer_call *call, uint32_t index)
 {
     char letter = ipu_op_dtype_letter(call->op, index);
     IPU_FAIL_IF(call->ctx, !ipu_dtype_letter_allows(letter, call->inputs[index].dtype),
@@ -120,7 +119,7 @@ broadcast_into(ipu_infer_call *call, const ipu_type *type, ipu_shape *shape)
 static ipu_status
 unary(ipu_infer_call *call)
 {
-    IPU_TRY(check_dtype(call, 0));
+    IPU_TRY(ipu__infer_dtype(call, 0));
     call->outputs[0] = call->inputs[0];
     return IPU_OK;
 }
@@ -129,7 +128,7 @@ static ipu_status
 binary(ipu_infer_call *call)
 {
     IPU_TRY(same_dtype(call, &call->inputs[0], &call->inputs[1]));
-    IPU_TRY(check_dtype(call, 0));
+    IPU_TRY(ipu__infer_dtype(call, 0));
     ipu_type type = call->inputs[0];
     IPU_TRY(broadcast_into(call, &call->inputs[1], &type.shape));
     call->outputs[0] = type;
@@ -300,7 +299,7 @@ ipu_infer_matmul(ipu_infer_call *call)
     ipu_shape_print(&a->shape, ta, sizeof(ta));
     ipu_shape_print(&b->shape, tb, sizeof(tb));
     IPU_TRY(same_dtype(call, a, b));
-    IPU_TRY(check_dtype(call, 0));
+    IPU_TRY(ipu__infer_dtype(call, 0));
     IPU_FAIL_IF(call->ctx, a->shape.rank < 2 || b->shape.rank < 2, INVALID_ARGUMENT,
                 "both inputs need at least two dimensions, but got shapes %s and %s",
                 ta, tb);
@@ -366,7 +365,7 @@ ipu_infer_matmul_accumulate(ipu_infer_call *call)
 static ipu_status
 reduce(ipu_infer_call *call)
 {
-    IPU_TRY(check_dtype(call, 0));
+    IPU_TRY(ipu__infer_dtype(call, 0));
     uint32_t count;
     const int64_t *axes = ipu_attrs_ints(call->attrs, IPU_ATTR_AXES, &count);
     bool keep = ipu_attrs_int(call->attrs, IPU_ATTR_KEEP_DIMS, 0) != 0;
@@ -450,7 +449,7 @@ place_of_extreme(ipu_infer_call *call)
 {
     const ipu_shape *shape = &call->inputs[0].shape;
     int32_t axis = 0;
-    IPU_TRY(check_dtype(call, 0));
+    IPU_TRY(ipu__infer_dtype(call, 0));
     IPU_TRY(ipu__infer_axis(call, shape->rank, &axis));
     IPU_FAIL_IF(call->ctx, shape->dims[axis] == 0, INVALID_ARGUMENT,
                 "the place of the largest or least over an axis without elements");
@@ -485,7 +484,7 @@ ipu_infer_argmin(ipu_infer_call *call)
 static ipu_status
 softmax(ipu_infer_call *call)
 {
-    IPU_TRY(check_dtype(call, 0));
+    IPU_TRY(ipu__infer_dtype(call, 0));
     IPU_FAIL_IF(call->ctx, call->inputs[0].shape.rank < 1, INVALID_ARGUMENT,
                 "softmax needs at least one dimension");
     call->outputs[0] = call->inputs[0];

@@ -27,6 +27,8 @@ typedef ipu_status ipu_infer_fn(ipu_infer_call *call);
 #include "ops.def"
 #undef IPU_OP
 
+/* Checks the dtype of input `index` against the op's row. */
+ipu_status ipu__infer_dtype(ipu_infer_call *call, uint32_t index);
 /* Reads attribute AXIS of a value of `rank` dimensions; negative counts from the end.
  */
 ipu_status ipu__infer_axis(ipu_infer_call *call, int32_t rank, int32_t *out);

@@ -139,6 +139,8 @@ ipu__scalar ipu__scalar_round(ipu_dtype dtype, ipu__scalar value);
  * != 0. */
 ipu__scalar ipu__scalar_cast(ipu_dtype from, ipu_dtype to, ipu__scalar value);
 ipu__scalar ipu__scalar_from_double(ipu_dtype dtype, double value);
+/* The least value of the dtype, or the greatest; of floats the infinities. */
+ipu__scalar ipu__scalar_end(ipu_dtype dtype, bool greatest);
 double ipu__scalar_to_double(ipu_dtype dtype, ipu__scalar value);
 /* One element of an ELEMENTWISE op other than fused. `in` is the dtype of the operand
  * that decides: input 0, for select input 1. The result is rounded to `out`. */

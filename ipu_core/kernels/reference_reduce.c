@@ -72,29 +72,6 @@ product(ipu_dtype dtype, const void *x, const reduction *loops, int64_t base)
 }
 
 static ipu__scalar
-lowest(ipu_dtype dtype, bool highest)
-{
-    ipu__scalar value = {.i = 0};
-    int bits = (int)ipu_dtype_bytes(dtype) * 8;
-    switch (ipu_dtype_kind(dtype)) {
-    case 'f':
-        value.f = highest ? (double)INFINITY : -(double)INFINITY;
-        break;
-    case 'i':
-        value.i = INT64_MIN >> (64 - bits);
-        value.i = highest ? ~value.i : value.i;
-        break;
-    case 'u':
-        value.u = highest ? UINT64_MAX >> (64 - bits) : 0;
-        break;
-    default:
-        value.u = highest;
-        break;
-    }
-    return value;
-}
-
-static ipu__scalar
 total(ipu_dtype dtype, const void *x, const reduction *loops, int64_t base)
 {
     ipu__scalar sum = {.i = 0};
@@ -178,7 +155,7 @@ reduce(const ipu_kernel_call *call)
         } else if (op == IPU_OP_ID_PROD) {
             result = product(dtype, call->inputs[0], &loops, base);
         } else {
-            result = lowest(dtype, op == IPU_OP_ID_MIN || op == IPU_OP_ID_ALL);
+            result = ipu__scalar_end(dtype, op == IPU_OP_ID_MIN || op == IPU_OP_ID_ALL);
             for (int64_t j = 0; j < loops.reduced.elements; j++) {
                 ipu__scalar operands[3] = {result, {.i = 0}, {.i = 0}};
                 operands[1] = ipu__scalar_load(

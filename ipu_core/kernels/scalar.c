@@ -182,6 +182,29 @@ ipu__scalar_from_double(ipu_dtype dtype, double value)
     return ipu__scalar_cast(IPU_DTYPE_FLOAT64, dtype, (ipu__scalar){.f = value});
 }
 
+ipu__scalar
+ipu__scalar_end(ipu_dtype dtype, bool highest)
+{
+    ipu__scalar value = {.i = 0};
+    int bits = (int)ipu_dtype_bytes(dtype) * 8;
+    switch (ipu_dtype_kind(dtype)) {
+    case 'f':
+        value.f = highest ? (double)INFINITY : -(double)INFINITY;
+        break;
+    case 'i':
+        value.i = INT64_MIN >> (64 - bits);
+        value.i = highest ? ~value.i : value.i;
+        break;
+    case 'u':
+        value.u = highest ? UINT64_MAX >> (64 - bits) : 0;
+        break;
+    default:
+        value.u = highest;
+        break;
+    }
+    return value;
+}
+
 double
 ipu__scalar_to_double(ipu_dtype dtype, ipu__scalar value)
 {

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shape rules of pooling. */
+#include "graph/infer.h"
+
+#include <inttypes.h>
+
+enum { MOST_AXES = 3 };
+
+/* The attribute as `count` integers of at least `least`; where it may be left out, all
+ * are `otherwise`. */
+static ipu_status
+ints_attr(ipu_infer_call *call, ipu_attr_key key, uint32_t count, int64_t least,
+          bool required, int64_t otherwise, int64_t *out)
+{
+    uint32_t given;
+    const int64_t *ints = ipu_attrs_ints(call->attrs, key, &given);
+    if (given == 0 && !required) {
+        for (uint32_t i = 0; i < count; i++) {
+            out[i] = otherwise;
+        }
+        return IPU_OK;
+    }
+    IPU_FAIL_IF(call->ctx, given != count, INVALID_ARGUMENT,
+                "%s has %u integers, but the input's axes need %u", ipu_attr_name(key),
+                given, count);
+    for (uint32_t i = 0; i < count; i++) {
+        IPU_FAIL_IF(call->ctx, ints[i] < least || ints[i] > INT32_MAX, INVALID_ARGUMENT,
+                    "%s holds %" PRId64 ", but must be at least %" PRId64,
+                    ipu_attr_name(key), ints[i], least);
+        out[i] = ints[i];
+    }
+    return IPU_OK;
+}
+
+/* The shape of the windows of an input `x` of [images, 1 to 3 axes, channels]. */
+static ipu_status
+windows_of(ipu_infer_call *call, const ipu_shape *x, ipu_shape *out)
+{
+    int64_t window[MOST_AXES];
+    int64_t strides[MOST_AXES];
+    int64_t dilations[MOST_AXES];
+    int64_t padding[2 * MOST_AXES];
+    char text[128];
+    ipu_shape_print(x, text, sizeof(text));
+    IPU_FAIL_IF(call->ctx, x->rank < 3 || x->rank > 2 + MOST_AXES, INVALID_ARGUMENT,
+                "the input must be [images, 1 to 3 axes, channels], but has shape %s",
+                text);
+    uint32_t axes = (uint32_t)x->rank - 2;
+    IPU_TRY(ints_attr(call, IPU_ATTR_WINDOW, axes, 1, true, 0, window));
+    IPU_TRY(ints_attr(call, IPU_ATTR_STRIDES, axes, 1, true, 0, strides));
+    IPU_TRY(ints_attr(call, IPU_ATTR_DILATIONS, axes, 1, false, 1, dilations));
+    IPU_TRY(ints_attr(call, IPU_ATTR_PADDING, 2 * axes, 0, false, 0, padding));
+    *out = *x;
+    for (uint32_t i = 0; i < axes; i++) {
+        int64_t reach = (window[i] - 1) * dilations[i] + 1;
+        int64_t low = padding[2 * i];
+        int64_t high = padding[2 * i + 1];
+        int64_t room = x->dims[i + 1] + low + high - reach;
+        IPU_FAIL_IF(call->ctx, low >= reach || high >= reach, INVALID_ARGUMENT,
+                    "padding of %" PRId64 " and %" PRId64 " at axis %u leaves windows "
+                    "of %" PRId64 " empty; it must be smaller than the window",
+                    low, high, i + 1, reach);
+        IPU_FAIL_IF(call->ctx, room < 0, INVALID_ARGUMENT,
+                    "Negative dimension size: a window of %" PRId64
+                    " does not fit into the %" PRId64
+                    " elements of axis %u of shape %s; use a smaller window or padding "
+                    "'SAME'",
+                    reach, x->dims[i + 1], i + 1, text);
+        out->dims[i + 1] = room / strides[i] + 1;
+    }
+    return IPU_OK;
+}
+
+static ipu_status
+check_like(ipu_infer_call *call, const char *what, const ipu_type *got, ipu_dtype dtype,
+           const ipu_shape *shape)
+{
+    char want[128];
+    char have[128];
+    const ipu_type type = {dtype, *shape};
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(got, &type), INVALID_ARGUMENT,
+                "%s must be %s, but is %s", what,
+                ipu_type_print(&type, want, sizeof(want)),
+                ipu_type_print(got, have, sizeof(have)));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_max_pool(ipu_infer_call *call)
+{
+    IPU_TRY(ipu__infer_dtype(call, 0));
+    call->outputs[0].dtype = call->inputs[0].dtype;
+    return windows_of(call, &call->inputs[0].shape, &call->outputs[0].shape);
+}
+
+ipu_status
+ipu_infer_average_pool(ipu_infer_call *call)
+{
+    return ipu_infer_max_pool(call);
+}
+
+ipu_status
+ipu_infer_max_pool_grad(ipu_infer_call *call)
+{
+    const ipu_type *x = &call->inputs[0];
+    ipu_shape windows;
+    IPU_TRY(ipu__infer_dtype(call, 0));
+    IPU_TRY(windows_of(call, &x->shape, &windows));
+    IPU_TRY(check_like(call, "the maxima", &call->inputs[1], x->dtype, &windows));
+    IPU_TRY(check_like(call, "their gradient", &call->inputs[2], x->dtype, &windows));
+    call->outputs[0] = *x;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_max_pool_pick(ipu_infer_call *call)
+{
+    const ipu_type *x = &call->inputs[0];
+    ipu_shape windows;
+    IPU_TRY(ipu__infer_dtype(call, 0));
+    IPU_TRY(ipu__infer_dtype(call, 2));
+    IPU_TRY(windows_of(call, &x->shape, &windows));
+    IPU_TRY(check_like(call, "the maxima", &call->inputs[1], x->dtype, &windows));
+    IPU_TRY(check_like(call, "what is picked of", &call->inputs[2],
+                       call->inputs[2].dtype, &x->shape));
+    call->outputs[0] = (ipu_type){call->inputs[2].dtype, windows};
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_average_pool_grad(ipu_infer_call *call)
+{
+    ipu_shape windows;
+    uint32_t rank;
+    const int64_t *dims = ipu_attrs_ints(call->attrs, IPU_ATTR_SHAPE, &rank);
+    IPU_TRY(ipu__infer_dtype(call, 0));
+    IPU_FAIL_IF(call->ctx, rank > IPU_MAX_RANK, INVALID_ARGUMENT,
+                "a shape of %u dimensions; at most %d are supported", rank,
+                IPU_MAX_RANK);
+    const ipu_type type = {call->inputs[0].dtype, ipu_shape_make((int32_t)rank, dims)};
+    IPU_TRY(ipu_type_check(call->ctx, &type));
+    IPU_TRY(windows_of(call, &type.shape, &windows));
+    IPU_TRY(check_like(call, "the gradient", &call->inputs[0], type.dtype, &windows));
+    call->outputs[0] = type;
+    return IPU_OK;
+}
