@@ -42,6 +42,18 @@ from ipu.tf._nn_losses import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from ipu.tf._pooling import (
+    avg_pool,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_pool_with_argmax,
+    pool,
+)
 from ipu.tf._rearrange import depth_to_space, space_to_depth
 from ipu.tf._reductions import reduce_mean, reduce_sum, zero_fraction
 from ipu.tf._selection import gather, in_top_k, top_k
@@ -56,6 +68,10 @@ from ipu.tf._transposed_convolutions import (
 __all__ = [
     "atrous_conv2d",
     "atrous_conv2d_transpose",
+    "avg_pool",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "batch_normalization",
     "bias_add",
     "compute_average_loss",
@@ -81,8 +97,14 @@ __all__ = [
     "leaky_relu",
     "log_poisson_loss",
     "log_softmax",
+    "max_pool",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "max_pool_with_argmax",
     "moments",
     "normalize_moments",
+    "pool",
     "relu",
     "relu6",
     "scale_regularization_loss",
