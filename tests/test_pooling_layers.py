@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Pooling layers and functions: numbers of TensorFlow's, and what they refuse.
 
-The values of REFERENCE are those of TensorFlow 2.21 on a CPU, float32, rounded to
-six digits: `layer(x)` with x = waves(shape), and the gradient, with respect to x, of the sum
-of `layer(x)` times waves of its shape with the last axis reversed.
+The values of REFERENCE are those of TensorFlow 2.21 on a CPU, float32, rounded to six
+digits: `layer(x)` with x = waves(shape), and the gradient, with respect to x, of the
+sum of `layer(x)` times waves of its shape with the last axis reversed.
 """
 
 from __future__ import annotations
