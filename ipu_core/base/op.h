@@ -63,6 +63,16 @@ typedef enum ipu_activation {
     IPU_ACTIVATION_SIGMOID = 3
 } ipu_activation;
 
+/* Attribute `given` of lstm_grad and gru_grad: which of these operands follow, in this
+ * order. Values are part of the text form. */
+typedef enum ipu_given {
+    IPU_GIVEN_MASK = 1,
+    IPU_GIVEN_STEPS = 2,  /* the gradient of h of all steps */
+    IPU_GIVEN_LAST_H = 4, /* of the last h */
+    IPU_GIVEN_LAST_C = 8, /* of the last c; lstm_grad alone */
+    IPU_GIVEN_ALL = 15
+} ipu_given;
+
 /* Attribute `reduction` of tensor_scatter: how it joins. Values are part of the text
  * form. */
 typedef enum ipu_scatter {

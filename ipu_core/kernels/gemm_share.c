@@ -25,8 +25,8 @@ enum {
     PACKED_FLOATS = 1 << 18, /* of A */
 };
 
-static const ipu__tiles *
-tiles_of(ipu_cpu_class cpu)
+const ipu__tiles *
+ipu__tiles_of(ipu_cpu_class cpu)
 {
 #if defined(__x86_64__)
     switch (cpu) {
@@ -135,7 +135,7 @@ ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool at_once,
         .c_row = matmul->n,
     };
     bool few = matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= CHUNK;
-    *out = (ipu__own_plan){.tiles = tiles_of(cpu), .product = product};
+    *out = (ipu__own_plan){.tiles = ipu__tiles_of(cpu), .product = product};
     if (matmul->n == 1 || (few && !at_once)) {
         out->exchanged = true;
         out->product = exchange(&product);

@@ -7,6 +7,9 @@
 #include "kernels/gemm_finish_impl.h"
 #include "kernels/gemm_tiles_impl.h"
 
+/* The largest tiles of a class. */
+const ipu__tiles *ipu__tiles_of(ipu_cpu_class cpu);
+
 /* How a product is made: what follows from its shape and the class of CPU. */
 typedef struct ipu__own_plan {
     const ipu__tiles *tiles;

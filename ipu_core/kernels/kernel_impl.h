@@ -288,8 +288,10 @@ ipu_op ipu__scatter_step(const ipu_kernel_spec *spec);
 /* --- workspace of reference kernels (reference_linear.c) -----------------------------
  */
 
-/* 0 for all but linear algebra. */
+/* 0 for all but linear algebra and gradients of sequences. */
 size_t ipu__reference_workspace(const ipu_kernel_spec *spec);
+/* reference_recurrent.c */
+size_t ipu__sequence_reference_bytes(const ipu_kernel_spec *spec);
 
 /* --- SGD (reference_update.c, update_fast.c) --------------------------------------- */
 

@@ -48,6 +48,9 @@ ipu__reference_workspace(const ipu_kernel_spec *spec)
     case IPU_OP_ID_SLOGDET:
         system_plan(&s, spec);
         return (size_t)(s.n * (s.n + s.k)) * sizeof(double);
+    case IPU_OP_ID_LSTM_GRAD:
+    case IPU_OP_ID_GRU_GRAD:
+        return ipu__sequence_reference_bytes(spec);
     default:
         return 0;
     }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Gradient rules of lstm and gru. One op goes back through all steps and gives, for all
+ * of them, the gradient of what the kernel's product was added to; the kernel's own is
+ * then one product over steps and batch. One thread per graph. */
+#include "autodiff/rules.h"
+
+enum { MOST_INPUTS = 10, MOST_OUTPUTS = 5 };
+
+static bool
+is_given(const ipu_rule *r, uint32_t output)
+{
+    return output < r->output_count && r->grads[output].index != IPU_NO_INDEX;
+}
+
+/* The op that goes back: `inputs`, then the mask and the gradients that are there. Its
+ * outputs. */
+static void
+emit_back(ipu_rule *r, ipu_op op, ipu_value *inputs, uint32_t count, ipu_value mask,
+          uint32_t states, ipu_value *outputs)
+{
+    int64_t given = 0;
+    if (mask.index != IPU_NO_INDEX) {
+        given |= IPU_GIVEN_MASK;
+        inputs[count++] = mask;
+    }
+    for (uint32_t i = 0; i < 1 + states; i++) {
+        if (is_given(r, i)) {
+            given |= IPU_GIVEN_STEPS << i;
+            inputs[count++] = r->grads[i];
+        }
+    }
+    ipu_attr attrs[3] = {
+        ipu__attr_int(IPU_ATTR_AXIS, ipu_attrs_int(r->attrs, IPU_ATTR_AXIS, 0)),
+        ipu__attr_int(IPU_ATTR_REVERSE, ipu_attrs_int(r->attrs, IPU_ATTR_REVERSE, 0)),
+        ipu__attr_int(IPU_ATTR_GIVEN, given)};
+    ipu_attr with_reset[4] = {
+        attrs[0], attrs[1],
+        ipu__attr_int(IPU_ATTR_RESET_AFTER,
+                      ipu_attrs_int(r->attrs, IPU_ATTR_RESET_AFTER, 0)),
+        attrs[2]};
+    bool is_gru = op == IPU_OP_ID_GRU_GRAD;
+    outputs[0] = ipu__rule_emit(r, op, inputs, count, is_gru ? with_reset : attrs,
+                                is_gru ? 4 : 3);
+    for (uint32_t i = 1; r->status == IPU_OK && i < 4; i++) {
+        ipu_node made = ipu_value_of(r->graph, outputs[0])->producer;
+        outputs[i] = ipu_node_output(ipu_node_of(r->graph, made), i);
+    }
+}
+
+/* [.., .., columns] as a matrix. */
+static ipu_value
+as_matrix(ipu_rule *r, ipu_value x)
+{
+    ipu_shape shape = ipu__rule_type(r, x).shape;
+    ipu_shape flat = {.rank = 2,
+                      .dims = {shape.dims[0] * shape.dims[1], shape.dims[2]}};
+    return ipu__rule_reshape(r, x, &flat);
+}
+
+/* a^T b over all steps and rows. */
+static ipu_value
+product_over_steps(ipu_rule *r, ipu_value a, ipu_value b)
+{
+    ipu_value inputs[2] = {as_matrix(r, a), as_matrix(r, b)};
+    ipu_attr transposed = ipu__attr_int(IPU_ATTR_TRANSPOSE_A, 1);
+    return ipu__rule_emit(r, IPU_OP_ID_MATMUL, inputs, 2, &transposed, 1);
+}
+
+/* The results from `first` on are kept for the gradient alone. */
+static ipu_status
+check_kept(ipu_rule *r, uint32_t first)
+{
+    for (uint32_t i = first; i < r->output_count; i++) {
+        IPU_FAIL_IF(r->ctx, is_given(r, i), UNIMPLEMENTED,
+                    "result %u of %s has no gradient: it is kept for the op's own",
+                    (unsigned)i, ipu_op_info_of(r->op)->name);
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_gradient_lstm(ipu_rule *r)
+{
+    const ipu_value *in = r->inputs;
+    ipu_value inputs[MOST_INPUTS] = {in[1],         r->outputs[4], r->outputs[3],
+                                     r->outputs[0], in[2],         in[3]};
+    ipu_value back[MOST_OUTPUTS] = {IPU_NO_VALUE};
+    IPU_TRY(check_kept(r, 3));
+    emit_back(r, IPU_OP_ID_LSTM_GRAD, inputs, 6,
+              r->input_count > 4 ? in[4] : IPU_NO_VALUE, 2, back);
+    IPU_TRY(r->status);
+    ipu__rule_give(r, 0, back[0]);
+    if (r->wanted[1]) {
+        ipu__rule_give(r, 1, product_over_steps(r, back[1], back[0]));
+    }
+    ipu__rule_give(r, 2, back[2]);
+    ipu__rule_give(r, 3, back[3]);
+    return r->status;
+}
+
+/* Columns [begin, begin + size) of the last axis. */
+static ipu_value
+columns(ipu_rule *r, ipu_value x, int64_t begin, int64_t size)
+{
+    ipu_shape shape = ipu__rule_type(r, x).shape;
+    int64_t begins[3] = {0, 0, begin};
+    int64_t sizes[3] = {shape.dims[0], shape.dims[1], size};
+    int64_t steps[3] = {1, 1, 1};
+    ipu_attr attrs[3] = {ipu__attr_ints(IPU_ATTR_BEGIN, begins, 3),
+                         ipu__attr_ints(IPU_ATTR_SIZE, sizes, 3),
+                         ipu__attr_ints(IPU_ATTR_STRIDES, steps, 3)};
+    return ipu__rule_emit(r, IPU_OP_ID_SLICE, &x, 1, attrs, 3);
+}
+
+/* Without reset_after the candidate's part of the kernel met r h, which is `inner`. */
+static ipu_value
+gru_kernel_gradient(ipu_rule *r, const ipu_value *back)
+{
+    int64_t n = ipu__rule_type(r, r->inputs[2]).shape.dims[1];
+    if (ipu_attrs_int(r->attrs, IPU_ATTR_RESET_AFTER, 0) != 0) {
+        return product_over_steps(r, back[2], back[1]);
+    }
+    ipu_value parts[2] = {
+        product_over_steps(r, back[2], columns(r, back[0], 0, 2 * n)),
+        product_over_steps(r, r->outputs[3], columns(r, back[0], 2 * n, n))};
+    ipu_attr axis = ipu__attr_int(IPU_ATTR_AXIS, 1);
+    return ipu__rule_emit(r, IPU_OP_ID_CONCAT, parts, 2, &axis, 1);
+}
+
+ipu_status
+ipu_gradient_gru(ipu_rule *r)
+{
+    const ipu_value *in = r->inputs;
+    bool after = ipu_attrs_int(r->attrs, IPU_ATTR_RESET_AFTER, 0) != 0;
+    uint32_t mask = after ? 4 : 3;
+    ipu_value inputs[MOST_INPUTS] = {in[1], r->outputs[2], r->outputs[3], r->outputs[0],
+                                     in[2]};
+    ipu_value back[MOST_OUTPUTS] = {IPU_NO_VALUE};
+    IPU_TRY(check_kept(r, 2));
+    emit_back(r, IPU_OP_ID_GRU_GRAD, inputs, 5,
+              r->input_count > mask ? in[mask] : IPU_NO_VALUE, 1, back);
+    IPU_TRY(r->status);
+    ipu__rule_give(r, 0, back[0]);
+    if (r->wanted[1]) {
+        ipu__rule_give(r, 1, gru_kernel_gradient(r, back));
+    }
+    ipu__rule_give(r, 2, back[3]);
+    if (after && r->wanted[3]) {
+        const int64_t axes[2] = {0, 1};
+        ipu__rule_give(r, 3, ipu__rule_sum(r, back[1], axes, 2, false));
+    }
+    return r->status;
+}

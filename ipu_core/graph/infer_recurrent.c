@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shape rules of lstm, gru and their gradients: x is [steps, batch, gates * units], or
+ * with axis=1 [batch, steps, gates * units]. */
+#include "graph/infer.h"
+
+#include <inttypes.h>
+
+/* What the gates say about all other shapes. */
+typedef struct sequence {
+    ipu_dtype dtype;
+    int32_t time; /* which axis */
+    int64_t gates;
+    int64_t units;
+    int64_t batch;
+    ipu_shape x;
+} sequence;
+
+static ipu_status
+expect(ipu_infer_call *call, uint32_t i, const char *what, const ipu_shape *shape)
+{
+    char wanted[128];
+    char got[128];
+    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&call->inputs[i].shape, shape),
+                INVALID_ARGUMENT, "%s must have shape %s, but has %s", what,
+                ipu_shape_print(shape, wanted, sizeof wanted),
+                ipu_shape_print(&call->inputs[i].shape, got, sizeof got));
+    return IPU_OK;
+}
+
+/* Of all steps, `columns` each. */
+static ipu_shape
+of_steps(const sequence *s, int64_t columns)
+{
+    ipu_shape shape = s->x;
+    shape.dims[2] = columns;
+    return shape;
+}
+
+static ipu_shape
+pair(int64_t first, int64_t second)
+{
+    return ipu_shape_make(2, (int64_t[]){first, second});
+}
+
+/* `gates` of them in input `x`, and the kernel of that. */
+static ipu_status
+read_sequence(ipu_infer_call *call, uint32_t x, uint32_t kernel, int64_t gates,
+              sequence *s)
+{
+    const ipu_type *type = &call->inputs[x];
+    char text[128];
+    *s = (sequence){.dtype = type->dtype, .gates = gates, .x = type->shape};
+    IPU_FAIL_IF(call->ctx,
+                type->shape.rank != 3 || type->shape.dims[2] % gates != 0 ||
+                    type->shape.dims[2] == 0,
+                INVALID_ARGUMENT,
+                "the gates' input must be [steps, batch, %" PRId64
+                " * units], but has shape %s",
+                gates, ipu_shape_print(&type->shape, text, sizeof text));
+    IPU_TRY(ipu__infer_axis(call, 2, &s->time));
+    s->units = type->shape.dims[2] / gates;
+    s->batch = type->shape.dims[1 - s->time];
+    ipu_shape shape = pair(s->units, type->shape.dims[2]);
+    return expect(call, kernel, "the recurrent kernel", &shape);
+}
+
+static ipu_status
+expect_state(ipu_infer_call *call, uint32_t i, const char *what, const sequence *s)
+{
+    ipu_shape shape = pair(s->batch, s->units);
+    return expect(call, i, what, &shape);
+}
+
+static ipu_status
+expect_mask(ipu_infer_call *call, uint32_t i, const sequence *s)
+{
+    ipu_shape shape = pair(s->x.dims[0], s->x.dims[1]);
+    IPU_FAIL_IF(call->ctx, call->inputs[i].dtype != IPU_DTYPE_BOOL, TYPE,
+                "the mask must be bool, but is %s",
+                ipu_dtype_name(call->inputs[i].dtype));
+    return expect(call, i, "the mask", &shape);
+}
+
+static ipu_status
+expect_count(ipu_infer_call *call, uint32_t count)
+{
+    IPU_FAIL_IF(call->ctx, call->input_count != count, INVALID_ARGUMENT,
+                "expected %u inputs, but got %u", (unsigned)count,
+                (unsigned)call->input_count);
+    return IPU_OK;
+}
+
+static void
+give(ipu_infer_call *call, uint32_t i, const sequence *s, ipu_shape shape)
+{
+    call->outputs[i] = (ipu_type){s->dtype, shape};
+}
+
+ipu_status
+ipu_infer_lstm(ipu_infer_call *call)
+{
+    sequence s;
+    IPU_TRY(read_sequence(call, 0, 1, 4, &s));
+    IPU_TRY(expect_state(call, 2, "the initial h", &s));
+    IPU_TRY(expect_state(call, 3, "the initial c", &s));
+    if (call->input_count > 4) {
+        IPU_TRY(expect_mask(call, 4, &s));
+    }
+    give(call, 0, &s, of_steps(&s, s.units));
+    give(call, 1, &s, pair(s.batch, s.units));
+    give(call, 2, &s, pair(s.batch, s.units));
+    give(call, 3, &s, of_steps(&s, s.units));
+    give(call, 4, &s, s.x);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_gru(ipu_infer_call *call)
+{
+    sequence s;
+    uint32_t next = 3;
+    IPU_TRY(read_sequence(call, 0, 1, 3, &s));
+    IPU_TRY(expect_state(call, 2, "the initial h", &s));
+    if (ipu_attrs_int(call->attrs, IPU_ATTR_RESET_AFTER, 0) != 0) {
+        ipu_shape bias = ipu_shape_make(1, (int64_t[]){3 * s.units});
+        IPU_FAIL_IF(call->ctx, call->input_count < 4, INVALID_ARGUMENT,
+                    "reset_after needs the bias of the recurrent product");
+        IPU_FAIL_IF(call->ctx, call->inputs[next].dtype != s.dtype, TYPE,
+                    "the recurrent bias must be %s, but is %s", ipu_dtype_name(s.dtype),
+                    ipu_dtype_name(call->inputs[next].dtype));
+        IPU_TRY(expect(call, next++, "the recurrent bias", &bias));
+    }
+    if (call->input_count > next) {
+        IPU_TRY(expect_mask(call, next++, &s));
+    }
+    IPU_TRY(expect_count(call, next));
+    give(call, 0, &s, of_steps(&s, s.units));
+    give(call, 1, &s, pair(s.batch, s.units));
+    give(call, 2, &s, s.x);
+    give(call, 3, &s, of_steps(&s, s.units));
+    return IPU_OK;
+}
+
+/* What `given` says follows from input `next` on. */
+static ipu_status
+expect_given(ipu_infer_call *call, const sequence *s, uint32_t next, int64_t most)
+{
+    static const char *const names[] = {"the mask", "the gradient of h of all steps",
+                                        "the gradient of the last h",
+                                        "the gradient of the last c"};
+    int64_t given = ipu_attrs_int(call->attrs, IPU_ATTR_GIVEN, 0);
+    IPU_FAIL_IF(call->ctx, given < 0 || (given & ~most) != 0, INVALID_ARGUMENT,
+                "given is %" PRId64 ", which is not a set of what may follow", given);
+    IPU_TRY(expect_count(call, next + (uint32_t)__builtin_popcountll((uint64_t)given)));
+    for (uint32_t i = 0; i < 4; i++) {
+        if ((given >> i & 1) == 0) {
+            continue;
+        }
+        if (i == 0) {
+            IPU_TRY(expect_mask(call, next++, s));
+            continue;
+        }
+        ipu_shape shape = i == 1 ? of_steps(s, s->units) : pair(s->batch, s->units);
+        IPU_FAIL_IF(call->ctx, call->inputs[next].dtype != s->dtype, TYPE,
+                    "%s must be %s, but is %s", names[i], ipu_dtype_name(s->dtype),
+                    ipu_dtype_name(call->inputs[next].dtype));
+        IPU_TRY(expect(call, next++, names[i], &shape));
+    }
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_lstm_grad(ipu_infer_call *call)
+{
+    sequence s;
+    IPU_TRY(read_sequence(call, 1, 0, 4, &s));
+    ipu_shape states = of_steps(&s, s.units);
+    IPU_TRY(expect(call, 2, "c of all steps", &states));
+    IPU_TRY(expect(call, 3, "h of all steps", &states));
+    IPU_TRY(expect_state(call, 4, "the initial h", &s));
+    IPU_TRY(expect_state(call, 5, "the initial c", &s));
+    IPU_TRY(expect_given(call, &s, 6, IPU_GIVEN_ALL));
+    give(call, 0, &s, s.x);
+    give(call, 1, &s, states);
+    give(call, 2, &s, pair(s.batch, s.units));
+    give(call, 3, &s, pair(s.batch, s.units));
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_gru_grad(ipu_infer_call *call)
+{
+    sequence s;
+    IPU_TRY(read_sequence(call, 1, 0, 3, &s));
+    ipu_shape states = of_steps(&s, s.units);
+    IPU_TRY(expect(call, 2, "inner", &states));
+    IPU_TRY(expect(call, 3, "h of all steps", &states));
+    IPU_TRY(expect_state(call, 4, "the initial h", &s));
+    IPU_TRY(expect_given(call, &s, 5, IPU_GIVEN_ALL & ~IPU_GIVEN_LAST_C));
+    give(call, 0, &s, s.x);
+    give(call, 1, &s, s.x);
+    give(call, 2, &s, states);
+    give(call, 3, &s, pair(s.batch, s.units));
+    return IPU_OK;
+}
