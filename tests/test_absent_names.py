@@ -95,63 +95,70 @@ def test_old_heads_import_without_a_word(imported):
 
 
 def test_a_missing_name_is_imported_with_one_warning(imported, written):
-    written("from keras.layers import LSTM", "second_head")
+    written("from keras.layers import ConvLSTM2D", "second_head")
     with pytest.warns(UserWarning) as seen:
         head = imported(
             """
             import second_head
-            from keras.layers import Dense, LSTM
-            from keras.layers import LSTM as again
+            from keras.layers import Dense, ConvLSTM2D
+            from keras.layers import ConvLSTM2D as again
             """
         )
     assert len(seen) == 1 and seen[0].filename.endswith("second_head.py")
     assert seen[0].lineno == 1
     text = str(seen[0].message)
-    assert text.startswith("keras.layers.LSTM is not in ipu yet (line 1 of ")
-    assert "Recurrent layers come with a later version." in text
+    assert text.startswith("keras.layers.ConvLSTM2D is not in ipu yet (line 1 of ")
+    assert "Recurrent layers of convolutions come with a later version." in text
     assert "stand-in" in text and "where it is used" in text
     assert head.Dense is ipu.keras.layers.Dense
-    assert head.LSTM is head.again is head.second_head.LSTM
+    assert head.ConvLSTM2D is head.again is head.second_head.ConvLSTM2D
 
 
 USES = {
-    "call": "LSTM(3)",
-    "attribute": "LSTM.from_config",
-    "subclass": "class Mine(LSTM): pass",
-    "decorator": "@LSTM\ndef f(): pass",
-    "with": "with LSTM: pass",
-    "iteration": "for _ in LSTM: pass",
-    "item": "LSTM[0]",
-    "sum": "1 + LSTM",
-    "comparison": "LSTM < 3",
-    "assignment": "LSTM.x = 3",
-    "number": "range(LSTM)",
+    "call": "ConvLSTM2D(3)",
+    "attribute": "ConvLSTM2D.from_config",
+    "subclass": "class Mine(ConvLSTM2D): pass",
+    "decorator": "@ConvLSTM2D\ndef f(): pass",
+    "with": "with ConvLSTM2D: pass",
+    "iteration": "for _ in ConvLSTM2D: pass",
+    "item": "ConvLSTM2D[0]",
+    "sum": "1 + ConvLSTM2D",
+    "comparison": "ConvLSTM2D < 3",
+    "assignment": "ConvLSTM2D.x = 3",
+    "number": "range(ConvLSTM2D)",
 }
 
 
-@pytest.mark.filterwarnings("ignore:keras.layers.LSTM is not in ipu")
+@pytest.mark.filterwarnings("ignore:keras.layers.ConvLSTM2D is not in ipu")
 @pytest.mark.parametrize("use", USES)
 def test_using_it_gives_the_clear_error(imported, use):
     body = textwrap.indent(USES[use], "    ")
-    head = imported(f"from keras.layers import LSTM\ndef use():\n{body}\n")
+    head = imported(f"from keras.layers import ConvLSTM2D\ndef use():\n{body}\n")
     with pytest.raises((NotThereYetError, MissingNameError)) as caught:
         head.use()
     text = str(caught.value)
     attribute = ".from_config" if use == "attribute" else ""
-    assert text.startswith(f"keras.layers.LSTM{attribute} is not in ipu yet")
+    assert text.startswith(f"keras.layers.ConvLSTM2D{attribute} is not in ipu yet")
     assert "Recurrent layers" in text and "head_of_file.py" in text
 
 
-@pytest.mark.filterwarnings("ignore:keras.layers.LSTM is not in ipu")
+@pytest.mark.filterwarnings("ignore:keras.layers.ConvLSTM2D is not in ipu")
 def test_looking_at_it_is_no_use(imported):
-    LSTM = imported("from keras.layers import LSTM").LSTM
-    assert LSTM and LSTM is not None and LSTM == LSTM and LSTM in {LSTM}
-    assert not isinstance(ipu.keras.layers.Dense(1), LSTM)
-    assert not issubclass(ipu.keras.layers.Dense, LSTM)
-    assert getattr(LSTM, "cell", None) is None and not hasattr(LSTM, "__wrapped__")
-    assert repr(LSTM) == "<keras.layers.LSTM, which is not in ipu>"
-    with pytest.raises(ValueError, match=r"keras\.layers\.LSTM"):
-        ipu.tf.constant(LSTM)
+    ConvLSTM2D = imported("from keras.layers import ConvLSTM2D").ConvLSTM2D
+    assert (
+        ConvLSTM2D
+        and ConvLSTM2D is not None
+        and ConvLSTM2D == ConvLSTM2D
+        and ConvLSTM2D in {ConvLSTM2D}
+    )
+    assert not isinstance(ipu.keras.layers.Dense(1), ConvLSTM2D)
+    assert not issubclass(ipu.keras.layers.Dense, ConvLSTM2D)
+    assert getattr(ConvLSTM2D, "cell", None) is None and not hasattr(
+        ConvLSTM2D, "__wrapped__"
+    )
+    assert repr(ConvLSTM2D) == "<keras.layers.ConvLSTM2D, which is not in ipu>"
+    with pytest.raises(ValueError, match=r"keras\.layers\.ConvLSTM2D"):
+        ipu.tf.constant(ConvLSTM2D)
 
 
 # --- who asks is told the truth
@@ -162,85 +169,87 @@ def test_looking_at_it_is_no_use(imported):
     [
         """
         try:
-            from keras.layers import LSTM
+            from keras.layers import ConvLSTM2D
         except ImportError:
-            LSTM = None
+            ConvLSTM2D = None
         """,
         """
         try:
             from keras.layers import Dense
             from keras.layers import (
                 Flatten,
-                LSTM,
+                ConvLSTM2D,
             )
         except (ValueError, ModuleNotFoundError):
-            LSTM = None
+            ConvLSTM2D = None
         """,
         """
-        LSTM = None
+        ConvLSTM2D = None
         try:
             if True:
-                from keras.layers import LSTM
+                from keras.layers import ConvLSTM2D
         except:
             pass
         """,
         """
         from contextlib import suppress
-        LSTM = None
+        ConvLSTM2D = None
         with suppress(ImportError):
-            from keras.layers import LSTM
+            from keras.layers import ConvLSTM2D
         """,
         """
         def found():
             try:
-                from keras.layers import LSTM
+                from keras.layers import ConvLSTM2D
             except Exception:
                 return None
-            return LSTM
-        LSTM = found()
+            return ConvLSTM2D
+        ConvLSTM2D = found()
         """,
         """
         try:
             import other_head
-            LSTM = other_head.LSTM
+            ConvLSTM2D = other_head.ConvLSTM2D
         except ImportError:
-            LSTM = None
+            ConvLSTM2D = None
         """,
         """
         import importlib
         try:
-            LSTM = importlib.import_module("other_head").LSTM
+            ConvLSTM2D = importlib.import_module("other_head").ConvLSTM2D
         except ImportError:
-            LSTM = None
+            ConvLSTM2D = None
         """,
         """
-        LSTM = None
+        ConvLSTM2D = None
         try:
-            exec("from keras.layers import LSTM")
+            exec("from keras.layers import ConvLSTM2D")
         except ImportError:
             pass
         """,
         """
         import keras
-        LSTM = getattr(keras.layers, "LSTM", None)
+        ConvLSTM2D = getattr(keras.layers, "ConvLSTM2D", None)
         """,
         """
         import importlib.util
-        LSTM = importlib.util.find_spec("keras.layers.LSTM")
+        ConvLSTM2D = importlib.util.find_spec("keras.layers.ConvLSTM2D")
         """,
         """
         try:
-            LSTM = __import__("keras.layers", fromlist=["LSTM"]).LSTM
+            ConvLSTM2D = __import__("keras.layers", fromlist=["ConvLSTM2D"]).ConvLSTM2D
         except ImportError:
-            LSTM = None
+            ConvLSTM2D = None
         """,
     ],
 )
-@pytest.mark.parametrize("before", ["", "from keras.layers import LSTM as wanted\n"])
-@pytest.mark.filterwarnings("ignore:keras.layers.LSTM is not in ipu")
+@pytest.mark.parametrize(
+    "before", ["", "from keras.layers import ConvLSTM2D as wanted\n"]
+)
+@pytest.mark.filterwarnings("ignore:keras.layers.ConvLSTM2D is not in ipu")
 def test_probes_find_nothing(imported, written, source, before):
-    written("from keras.layers import Dense, LSTM", "other_head")
-    assert imported(before + textwrap.dedent(source)).LSTM is None
+    written("from keras.layers import Dense, ConvLSTM2D", "other_head")
+    assert imported(before + textwrap.dedent(source)).ConvLSTM2D is None
 
 
 @pytest.mark.parametrize(
@@ -262,9 +271,9 @@ def test_slips_and_unknown_modules_fail_at_once(imported, source, words):
 
 def test_modules_of_the_user_fail_plainly(imported):
     with pytest.raises(ModuleNotFoundError, match="No module named 'my_layers'"):
-        imported("from my_layers import LSTM")
-    with pytest.raises(ImportError, match="cannot import name 'LSTM'"):
-        imported("from math import LSTM", "other_head")
+        imported("from my_layers import ConvLSTM2D")
+    with pytest.raises(ImportError, match="cannot import name 'ConvLSTM2D'"):
+        imported("from math import ConvLSTM2D", "other_head")
 
 
 NAMES = ["Dense", "Dropout", "reduce_sum", "relu", "float32"]
@@ -296,41 +305,42 @@ def test_digits_tell_names_apart(name, digit):
 
 def test_check_lists_what_is_imported_and_not_used():
     source = """
-from keras.layers import Dense, LSTM, GRU, Desne
+from keras.layers import Dense, ConvLSTM2D, ConvLSTM1D, Desne
 from tensorflow.python.framework import some_module
 import tensorflow.estimator
-GRU(3)
+ConvLSTM1D(3)
 try:
-    from keras.layers import LSTMCell
+    from keras.layers import ConvLSTMCell
 except ImportError:
-    LSTMCell = None
+    ConvLSTMCell = None
 with suppress(ImportError):
-    from keras.layers import GRUCell
-if GRUCell:
-    GRUCell(3)
-for GRU in (): pass
+    from keras.layers import ConvGRUCell
+if ConvGRUCell:
+    ConvGRUCell(3)
+for ConvLSTM1D in (): pass
 """
     states = {use.name: use.state for use in _check.check_source(source)}
     assert states == {
         "keras.layers.Dense": "ok",
-        "keras.layers.LSTM": "unused",
-        "keras.layers.GRU": "missing",
+        "keras.layers.ConvLSTM2D": "unused",
+        "keras.layers.ConvLSTM1D": "missing",
         "keras.layers.Desne": "missing",
-        "keras.layers.LSTMCell": "guarded",
-        "keras.layers.GRUCell": "guarded",
+        "keras.layers.ConvLSTMCell": "guarded",
+        "keras.layers.ConvGRUCell": "guarded",
         "tensorflow.python.framework.some_module": "unused",
         "tensorflow.estimator": "missing",
     }
     uses = {use.name: use for use in _check.check_source(source)}
-    assert uses["keras.layers.GRU"].lines == [2, 5]
+    assert uses["keras.layers.ConvLSTM1D"].lines == [2, 5]
 
 
 def test_run_and_check_agree(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
-        "from tensorflow.keras.layers import Dense, LSTM\n"
+        "from tensorflow.keras.layers import Dense, ConvLSTM2D\n"
         "import tensorflow as tf\n"
-        "print(hasattr(tf.keras.layers, 'LSTM'), Dense(2)(tf.ones([1, 3])).shape)\n"
+        "found = hasattr(tf.keras.layers, 'ConvLSTM2D')\n"
+        "print(found, Dense(2)(tf.ones([1, 3])).shape)\n"
     )
 
     def command(word):
@@ -342,10 +352,12 @@ def test_run_and_check_agree(tmp_path):
 
     done = command("run")
     assert done.returncode == 0 and done.stdout.startswith("False (1, 2)"), done.stderr
-    assert done.stderr.count("tensorflow.keras.layers.LSTM is not in ipu yet") == 1
+    assert (
+        done.stderr.count("tensorflow.keras.layers.ConvLSTM2D is not in ipu yet") == 1
+    )
     done = command("check")
     assert done.returncode == 0 and "unused" in done.stdout, done.stdout
-    program.write_text(program.read_text() + "\nLSTM(4)\n")
+    program.write_text(program.read_text() + "\nConvLSTM2D(4)\n")
     done = command("run")
     assert done.returncode == 1 and "NotThereYetError" in done.stderr
     done = command("check")
@@ -353,12 +365,12 @@ def test_run_and_check_agree(tmp_path):
 
 
 def test_a_stand_in_is_forgotten_when_the_names_are(imported):
-    with pytest.warns(UserWarning, match="LSTM"):
-        first = imported("from keras.layers import LSTM").LSTM
+    with pytest.warns(UserWarning, match="ConvLSTM2D"):
+        first = imported("from keras.layers import ConvLSTM2D").ConvLSTM2D
     drop_in.uninstall()
     assert not [name for name in sys.modules if name.partition(".")[0] == "keras"]
     with contextlib.suppress(KeyError):
         del sys.modules["head_of_file"]
     drop_in.install()
-    with pytest.warns(UserWarning, match="LSTM"):
-        assert imported("from keras.layers import LSTM").LSTM is not first
+    with pytest.warns(UserWarning, match="ConvLSTM2D"):
+        assert imported("from keras.layers import ConvLSTM2D").ConvLSTM2D is not first

@@ -33,12 +33,15 @@ def test_names_have_lines():
         ("from tensorflow import nn\nnn.ctc_loss()", "nn.ctc_loss"),
         ("from tensorflow.nn import ctc_loss", "nn.ctc_loss"),
         ("from tensorflow.nn import ctc_loss as c", "nn.ctc_loss"),
-        ("import tensorflow.keras.layers as L\nL.LSTM(3)", "keras.layers.LSTM"),
+        (
+            "import tensorflow.keras.layers as L\nL.ConvLSTM2D(3)",
+            "keras.layers.ConvLSTM2D",
+        ),
         ("import tensorflow\ntensorflow.Session()", "Session"),
         ("import tensorflow.estimator", "estimator"),
         (
-            "import tensorflow as tf\nl = tf.keras.layers\nl.LSTM",
-            "keras.layers.LSTM",
+            "import tensorflow as tf\nl = tf.keras.layers\nl.ConvLSTM2D",
+            "keras.layers.ConvLSTM2D",
         ),
         ("from tensorflow.keras.layers import *\nGRU(2)", "keras.layers.GRU"),
         ("import tensorflow as tf\n@tf.no_such\ndef f(): pass", "no_such"),
@@ -108,12 +111,12 @@ def test_the_command(tmp_path):
     good.write_text("import tensorflow as tf\ntf.zeros(3)\nraise SystemExit('ran')\n")
     bad = tmp_path / "sub" / "bad.py"
     bad.parent.mkdir()
-    bad.write_text("import keras\nkeras.layers.LSTM(3)\n")
+    bad.write_text("import keras\nkeras.layers.ConvLSTM2D(3)\n")
     done = command("good.py", cwd=tmp_path)
     assert done.returncode == 0 and "2 names, 0 missing" in done.stdout
     done = command(".", "--missing", cwd=tmp_path)
     assert done.returncode == 1
-    assert "keras.layers.LSTM" in done.stdout and "line 2" in done.stdout
+    assert "keras.layers.ConvLSTM2D" in done.stdout and "line 2" in done.stdout
     assert "Recurrent" in done.stdout and "tensorflow.zeros" not in done.stdout
     guarded = tmp_path / "guarded.py"
     guarded.write_text(

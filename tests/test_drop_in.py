@@ -244,7 +244,11 @@ def raised(source):
             "tensorflow.Session",
             "tf.function",
         ),
-        ("import keras\nkeras.layers.LSTM(3)", "keras.layers.LSTM", "Recurrent"),
+        (
+            "import keras\nkeras.layers.ConvLSTM2D(3)",
+            "keras.layers.ConvLSTM2D",
+            "Recurrent",
+        ),
         (
             "from keras.ipu import optimizers as o\no.ALSGradientAccumulationOptimizer",
             "keras.ipu.optimizers.ALSGradientAccumulationOptimizer",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * gru and its gradient for float32 and float16: a block of rows, step by step
- * (recurrent_share.c). With reset_after one product a step serves all gates. Without, that
- * of gate h waits for gate r, so there are two. */
+ * (recurrent_share.c). With reset_after one product a step serves all gates. Without,
+ * that of gate h waits for gate r, so there are two. */
 #include "kernels/recurrent_impl.h"
 
 /* Buffers of a block; FRESH of the way back alone. */

@@ -146,7 +146,8 @@ ipu__buffer_row(const ipu__rows_block *block, int32_t buffer, int64_t row)
     return block->buffers[buffer] + row * block->plan->stride[buffer];
 }
 
-/* n elements of a tensor from element `at` on, as floats: where they lie, or in `room`. */
+/* n elements of a tensor from element `at` on, as floats: where they lie, or in `room`.
+ */
 const float *ipu__recurrent_read(const ipu__rows_block *block, const void *tensor,
                                  int64_t at, int64_t n, float *room);
 void ipu__recurrent_copy(const ipu__rows_block *block, const void *tensor, int64_t at,

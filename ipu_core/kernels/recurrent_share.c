@@ -10,9 +10,9 @@
 #include "kernels/recurrent_impl.h"
 
 enum {
-    CHUNK = 1024,     /* of the sum of a product */
-    BLOCK_ROWS = 48,  /* at most, at a time */
-    LEAST_ROWS = 4,   /* that are worth a thread */
+    CHUNK = 1024,    /* of the sum of a product */
+    BLOCK_ROWS = 48, /* at most, at a time */
+    LEAST_ROWS = 4,  /* that are worth a thread */
     MOST_PARTS = 16,
 };
 
@@ -40,7 +40,8 @@ ipu__recurrent_begin(const ipu__preparation *p, ipu__recurrent_plan **out)
                  : p->cpu == IPU_CPU_AVX2 ? &ipu__recurrent_avx2
                                           : plan->form;
 #endif
-    plan->block_rows = ipu__min(plan->sequence.rows, BLOCK_ROWS);
+    int64_t rows = plan->sequence.rows;
+    plan->block_rows = rows == 0 ? 1 : ipu__min(rows, BLOCK_ROWS);
     *out = plan;
     return IPU_OK;
 }
@@ -293,13 +294,15 @@ inputs_by_rows(const ipu_kernel_spec *spec, const ipu__sequence *s)
 
 void
 ipu__recurrent_finish(const ipu__preparation *p, ipu__recurrent_plan *plan,
-                      int64_t room_floats, void (*run_block)(const ipu__rows_block *block))
+                      int64_t room_floats,
+                      void (*run_block)(const ipu__rows_block *block))
 {
     ipu_kernel_spec *spec = p->spec;
     const ipu__sequence *s = &plan->sequence;
     int64_t parts = ipu__min(MOST_PARTS, s->rows / LEAST_ROWS);
     plan->run_block = run_block;
-    plan->wide_floats = s->dtype == IPU_DTYPE_FLOAT32 ? 0 : aligned(s->units * s->gates);
+    plan->wide_floats =
+        s->dtype == IPU_DTYPE_FLOAT32 ? 0 : aligned(s->units * s->gates);
     plan->room_floats = aligned(room_floats);
     plan->block_floats = plan->scratch_floats + plan->room_floats;
     for (int32_t i = 0; i < plan->buffers; i++) {

@@ -39,7 +39,7 @@ _SESSION = Later(
 _CONVOLUTION = Later(
     "What is not there of convolutions and pooling comes with a later version."
 )
-_RECURRENT = Later("Recurrent layers come with a later version.")
+_RECURRENT = Later("Recurrent layers of convolutions come with a later version.")
 _ACCUMULATING = Later(
     "Accumulating optimizers for Keras come with a later version.",
     "Use Model.set_gradient_accumulation_options, with any optimizer.",
@@ -82,18 +82,17 @@ _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf o
 _RULES: tuple[tuple[str, Later], ...] = (
     (
         _words(
+            r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* rnn "
+            r"rnn_cell rnn_cell_impl dynamic_rnn bidirectional_dynamic_rnn"
+        ),
+        _RECURRENT,
+    ),
+    (
+        _words(
             r"\w*[Cc]onv(?:olution)?[123]?[dD]?\w* \w*_conv\w* \w*[Pp]ool\w* "
             r"max_pool\w* avg_pool\w* multi_conv"
         ),
         _CONVOLUTION,
-    ),
-    (
-        _words(
-            r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* Bidirectional rnn "
-            r"rnn_cell rnn_cell_impl rnn_ops dynamic_rnn bidirectional_dynamic_rnn "
-            r"recurrent recurrent_v2"
-        ),
-        _RECURRENT,
     ),
     (_words(r"ALSGradientAccumulation\w*"), _ACCUMULATING),
     (

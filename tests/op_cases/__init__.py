@@ -12,6 +12,7 @@ from . import (
     pools,
     products,
     random_ops,
+    recurrent,
     reductions,
     resources,
     windows,
@@ -29,6 +30,7 @@ CASES: tuple[Case, ...] = (
     *pools.cases(),
     *linear.cases(),
     *random_ops.cases(),
+    *recurrent.cases(),
     *collectives.cases(),
     *fused_updates.rates(),
 )

@@ -135,18 +135,19 @@ def pipelined(case: Case) -> tuple[str, list[Array]]:
     return graph.finish(results), more
 
 
+def graded(case: Case) -> list[int]:
+    """The outputs that have a gradient."""
+    types = enumerate(case.output_types())
+    return [k for k, kind in types if is_float(kind[0]) and k not in case.kept]
+
+
 def weighted(case: Case) -> tuple[str, list[Array]]:
-    """A scalar: the sum of the float outputs, each times a weight."""
+    """A scalar: the sum of the outputs that have a gradient, each times a weight."""
     graph, names = start(case)
-    weights = [
-        (graph.param(kind), kind) for kind in case.output_types() if is_float(kind[0])
-    ]
-    outputs = graph.node(case.op, names, case.attrs, case.output_types())
-    floats = [
-        name
-        for name, kind in zip(outputs, case.output_types(), strict=True)
-        if is_float(kind[0])
-    ]
+    types = case.output_types()
+    weights = [(graph.param(types[k]), types[k]) for k in graded(case)]
+    outputs = graph.node(case.op, names, case.attrs, types)
+    floats = [outputs[k] for k in graded(case)]
     scalar: Type = (case.out_float(), ())
     total = ""
     for name, (weight, kind) in zip(floats, weights, strict=True):
@@ -283,8 +284,8 @@ def numeric_gradient(
         args = list(values)
         for k, x in zip(places, xs, strict=True):
             args[k] = x
-        floats = [o for o in case.expect(args) if o.dtype.kind == "f"]
-        pairs = zip(floats, weights, strict=True)
+        expected = case.expect(args)
+        pairs = zip([expected[k] for k in graded(case)], weights, strict=True)
         return float(sum((o * w.astype(np.float64)).sum() for o, w in pairs))
 
     wide = [values[k].astype(np.float64) for k in places]

@@ -67,6 +67,7 @@ class Case:
     bound: Callable[..., Any] | None = None  # errors scale with this, not the result
     smooth: bool = False  # the gradient of the oracle exists at these inputs
     twice: bool = False  # and so does the second one
+    kept: tuple[int, ...] = ()  # outputs for the op's own gradient, which have none
     random: bool = False  # the oracle takes the keyword `step`
     slow: bool = False
 

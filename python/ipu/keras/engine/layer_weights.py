@@ -34,6 +34,7 @@ _UNTRACKED = frozenset(
         "_added_weights",
         "_losses",
         "_order",
+        "_states",  # of recurrent layers
         "input_spec",
     }
 )
@@ -41,6 +42,8 @@ _UNTRACKED = frozenset(
 
 class LayerWeights:
     """Variables of a layer, and those of the layers inside it."""
+
+    _weight_scope = ""  # what stands before the layer's name in those of its weights
 
     if TYPE_CHECKING:
         _dtype: Any
@@ -104,7 +107,7 @@ class LayerWeights:
             variable = self._variable_kind(kind, is_cast)(
                 function(sizes, dtype=kind),
                 trainable=True if trainable is None else bool(trainable),
-                name=f"{self.name}/{name}",
+                name=f"{self._weight_scope}{self.name}/{name}",
                 dtype=kind,
                 constraint=constraints.get(constraint),
             )

@@ -196,6 +196,12 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         for metric in self.metrics:
             metric.reset_state()
 
+    def reset_states(self) -> None:
+        """Set the states of all stateful recurrent layers to zero."""
+        for layer in self._flatten_layers():
+            if layer is not self and getattr(layer, "stateful", False):
+                layer.reset_states()  # type: ignore[attr-defined]
+
     def _drop_programs(self) -> None:
         """Programs are traced for each run, but for those of single batches."""
         self._init_steps()

@@ -119,6 +119,7 @@ from ipu.keras.layers.preprocessing import (
     Rescaling,
     Resizing,
 )
+from ipu.keras.layers.recurrent import GRU, LSTM, SimpleRNN
 from ipu.keras.layers.reshaping import (
     Cropping1D,
     Cropping2D,
@@ -133,11 +134,21 @@ from ipu.keras.layers.reshaping import (
     ZeroPadding2D,
     ZeroPadding3D,
 )
+from ipu.keras.layers.rnn import RNN
+from ipu.keras.layers.rnn_cells import (
+    GRUCell,
+    LSTMCell,
+    SimpleRNNCell,
+    StackedRNNCells,
+)
 from ipu.keras.layers.serial_dense import SerialDense
-from ipu.keras.layers.wrappers import TimeDistributed, Wrapper
+from ipu.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrapper
 
 __all__ = [
     "ELU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "Activation",
     "ActivityRegularization",
     "Add",
@@ -152,6 +163,7 @@ __all__ = [
     "AvgPool2D",
     "AvgPool3D",
     "BatchNormalization",
+    "Bidirectional",
     "CenterCrop",
     "Concatenate",
     "Conv1D",
@@ -176,6 +188,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GRUCell",
     "GaussianDropout",
     "GaussianNoise",
     "GlobalAveragePooling1D",
@@ -197,6 +210,7 @@ __all__ = [
     "InputSpec",
     "InstanceNorm",
     "InstanceNormalization",
+    "LSTMCell",
     "Lambda",
     "Layer",
     "LayerNormalization",
@@ -225,10 +239,13 @@ __all__ = [
     "SeparableConvolution1D",
     "SeparableConvolution2D",
     "SerialDense",
+    "SimpleRNN",
+    "SimpleRNNCell",
     "Softmax",
     "SpatialDropout1D",
     "SpatialDropout2D",
     "SpatialDropout3D",
+    "StackedRNNCells",
     "Subtract",
     "ThresholdedReLU",
     "TimeDistributed",

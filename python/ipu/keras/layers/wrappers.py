@@ -12,8 +12,9 @@ from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._types import Nest
 from ipu.keras.layers.base_layer import Layer
+from ipu.keras.layers.rnn import RNN
 
-__all__ = ["TimeDistributed", "Wrapper"]
+__all__ = ["Bidirectional", "TimeDistributed", "Wrapper"]
 
 
 class Wrapper(Layer):
@@ -104,3 +105,199 @@ class TimeDistributed(Wrapper):
             return tf.reshape(tensor, (batch, steps, *tuple(tensor.shape)[1:]))
 
         return tf.nest.map_structure(unfold, results)
+
+
+_MERGES = ("sum", "mul", "ave", "concat", None)
+
+
+class Bidirectional(Wrapper):
+    """Two recurrent layers, one of which goes backwards.
+
+    Args:
+        layer: The layer that goes forwards, an ``RNN``. It is copied, with a name that
+            begins with ``forward_``.
+        merge_mode: What is made of both outputs: ``"concat"``, ``"sum"``, ``"mul"``,
+            ``"ave"``, or None for a list of them. With ``return_sequences`` masked
+            steps are 0.
+        weights: First values of all weights.
+        backward_layer: The layer that goes backwards; None for one like ``layer``.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: ``layer`` is no layer, ``merge_mode`` is none of these, or
+            ``backward_layer`` does not fit ``layer``.
+
+    Example:
+        >>> from ipu.keras.layers import LSTM
+        >>> Bidirectional(LSTM(2))(tf.ones((3, 5, 4))).shape
+        (3, 4)
+    """
+
+    def __init__(
+        self,
+        layer: Layer,
+        merge_mode: str | None = "concat",
+        weights: Any = None,
+        backward_layer: Layer | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(layer, weights=weights, **kwargs)
+        if backward_layer is not None and not isinstance(backward_layer, Layer):
+            raise ValueError(
+                "`backward_layer` need to be a `Layer` instance. Received: "
+                f"{backward_layer!r}."
+            )
+        for one in (layer, backward_layer):
+            if one is not None and not isinstance(one, RNN):
+                raise ValueError(
+                    "Bidirectional takes layers that go through time steps (LSTM, GRU, "
+                    f"SimpleRNN, RNN). Received: {one!r}."
+                )
+        if merge_mode not in _MERGES:
+            raise ValueError(
+                f"Invalid merge mode. Received: {merge_mode!r}. Merge mode should be "
+                'one of {"sum", "mul", "ave", "concat", None}.'
+            )
+        assert isinstance(layer, RNN)
+        self.merge_mode = merge_mode
+        self._own_backward = backward_layer is not None
+        self.forward_layer = _copy(layer, "forward_")
+        if backward_layer is None:
+            backwards = not layer.go_backwards
+            self.backward_layer = _copy(layer, "backward_", go_backwards=backwards)
+        else:
+            self.backward_layer = backward_layer
+            self._check_backward()
+        del self.layer
+        for one in (self.forward_layer, self.backward_layer):
+            one.zero_output_for_mask = layer.return_sequences
+        self.return_sequences = layer.return_sequences
+        self.return_state = layer.return_state
+        self.stateful = layer.stateful
+        self.supports_masking = True
+
+    def _check_backward(self) -> None:
+        one, other = self.forward_layer, self.backward_layer
+        if one.go_backwards == other.go_backwards:
+            raise ValueError(
+                "Forward layer and backward layer should have different "
+                f"`go_backwards` value. Received: {one.go_backwards} for both."
+            )
+        for name in ("stateful", "return_sequences", "return_state"):
+            if getattr(one, name) != getattr(other, name):
+                raise ValueError(
+                    "Forward layer and backward layer are expected to have the same "
+                    f"value for attribute {name!r}. Received: {getattr(one, name)!r} "
+                    f"and {getattr(other, name)!r}."
+                )
+
+    def build(self, input_shape: Any = None) -> None:
+        """Build both layers."""
+        for layer in (self.forward_layer, self.backward_layer):
+            if not layer.built:
+                layer._weight_scope = f"{self._weight_scope}{self.name}/"
+                layer.build(input_shape)
+                layer.built = True
+        self.built = True
+
+    def __call__(self, inputs: Any, initial_state: Any = None, **kwargs: Any) -> Any:
+        """Apply both; ``inputs`` may be a list of the input and the first states."""
+        if isinstance(inputs, (list, tuple)):
+            states = list(inputs[1:])
+            inputs = inputs[0]
+            if states and initial_state is None:
+                initial_state = states
+        if initial_state is not None:
+            if len(initial_state) % 2:
+                raise ValueError(
+                    "When passing `initial_state` to a Bidirectional RNN, the state "
+                    "should be a list containing the states of the underlying RNNs. "
+                    f"Received: {len(initial_state)} states."
+                )
+            kwargs["initial_state"] = initial_state
+        return super().__call__(inputs, **kwargs)
+
+    def call(
+        self,
+        inputs: Nest,
+        training: Any = None,
+        mask: Any = None,
+        initial_state: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Nest:
+        """Apply both layers and merge what they give."""
+        states: list[Any] = [None, None]
+        if initial_state is not None:
+            half = len(initial_state) // 2
+            states = [list(initial_state[:half]), list(initial_state[half:])]
+        results = [
+            layer(inputs, initial_state=state, training=training, mask=mask)
+            for layer, state in zip(
+                (self.forward_layer, self.backward_layer), states, strict=True
+            )
+        ]
+        after: list[Any] = []
+        if self.return_state:
+            after = [*results[0][1:], *results[1][1:]]
+            results = [results[0][0], results[1][0]]
+        if self.return_sequences:
+            time = 0 if self.forward_layer.time_major else 1
+            results[1] = tf.reverse(results[1], [time])
+        merged = self._merge(*results)
+        if not self.return_state:
+            return merged
+        return [*(merged if isinstance(merged, list) else [merged]), *after]
+
+    def _merge(self, one: Any, other: Any) -> Any:
+        if self.merge_mode == "concat":
+            return tf.concat([one, other], -1)
+        if self.merge_mode == "sum":
+            return one + other
+        if self.merge_mode == "ave":
+            return (one + other) / 2
+        if self.merge_mode == "mul":
+            return one * other
+        return [one, other]
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give the input's mask where the result has all steps."""
+        of_output = mask if self.return_sequences else None
+        outputs = [of_output] * (2 if self.merge_mode is None else 1)
+        if self.return_state:
+            outputs += [None] * len(self.forward_layer.states) * 2
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    def reset_states(self) -> None:
+        """Set the states of both layers to zero."""
+        self.forward_layer.reset_states()
+        self.backward_layer.reset_states()
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        forward = _serialization.serialize_keras_object(self.forward_layer)
+        name = forward["config"]["name"].removeprefix("forward_")
+        forward["config"]["name"] = name
+        config: dict[str, Any] = {**Layer.get_config(self), "layer": forward}
+        config["merge_mode"] = self.merge_mode
+        if self._own_backward:
+            backward = _serialization.serialize_keras_object(self.backward_layer)
+            config["backward_layer"] = backward
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Make a layer from what ``get_config`` gave."""
+        from ipu.keras import layers
+
+        made: dict[str, Any] = {
+            key: layers.deserialize(config[key], custom_objects)
+            for key in ("layer", "backward_layer")
+            if key in config
+        }
+        return cls(**{**config, **made})
+
+
+def _copy(layer: Any, prefix: str, **changes: Any) -> Any:
+    config = {**layer.get_config(), "name": f"{prefix}{layer.name}", **changes}
+    return type(layer).from_config(config)

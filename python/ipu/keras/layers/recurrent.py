@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: MIT
+"""``SimpleRNN``, ``GRU`` and ``LSTM``.
+
+GRU and LSTM go through all steps as one op, behind one product of the whole input,
+where the activations are tanh and sigmoid and nothing is dropped of the state; else
+step by step. Both ways compute the same.
+
+Source: ``tf.keras.layers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import tf
+from ipu.keras import activations, regularizers
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.layers.recurrent_cell import (
+    CELL_SETTINGS,
+    RecurrentCell,
+    settings_of,
+)
+from ipu.keras.layers.rnn import RNN, Steps
+from ipu.keras.layers.rnn_cells import GRUCell, LSTMCell, SimpleRNNCell
+from ipu.tf import _recurrent
+
+__all__ = ["GRU", "LSTM", "SimpleRNN"]
+
+_OF_CELL = ("name", "trainable", "dtype")  # what a cell's configuration has besides
+
+
+class _OwnCell(RNN):
+    """A layer around a cell of its own, whose arguments are among the layer's."""
+
+    cell: Any
+
+    def __init__(
+        self,
+        cell: RecurrentCell,
+        activity_regularizer: Any,
+        flags: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(cell, **flags, **kwargs)
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+
+    def __getattr__(self, name: str) -> Any:
+        cell = self.__dict__.get("cell")
+        if cell is not None and (name in CELL_SETTINGS or name in _OF_CELLS):
+            return getattr(cell, name)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}.")
+
+    def _is_one_op(self, training: Any) -> bool:
+        """Whether all steps can be one op, with the same result."""
+        cell = self.cell
+        drops_state = training and cell.recurrent_dropout > 0
+        by_gate = training and cell.dropout > 0 and cell.implementation == 1
+        return (
+            not self.unroll
+            and not drops_state
+            and not by_gate
+            and cell.activation is activations.tanh
+            and cell.recurrent_activation is activations.sigmoid
+        )
+
+    def _project(self, inputs: Tensor, bias: Any, training: Any) -> Tensor:
+        """What the inputs give to the gates, for all steps as one product."""
+        cell = self.cell
+        first, second, size = tuple(inputs.shape)
+        if training and cell.dropout > 0:
+            batch = second if self.time_major else first
+            shape = (1, batch, size) if self.time_major else (batch, 1, size)
+            (mask,) = cell._draw(cell.dropout, shape, training)
+            inputs = inputs * mask
+        flat = tf.reshape(inputs, (first * second, size))
+        x = tf.matmul(flat, cell.kernel)
+        if bias is not None:
+            x = tf.nn.bias_add(x, bias)
+        return tf.reshape(x, (first, second, cell.gates * cell.units))
+
+    def _finish(
+        self, steps: Tensor, states: list[Tensor], mask: Tensor | None
+    ) -> Steps:
+        """The outputs of h: those of masked steps are 0, or the ones before.
+
+        Args:
+            steps: h of all steps, as the input lies.
+            states: The last ones, h first.
+            mask: The mask, or None.
+        """
+        time = 0 if self.time_major else 1
+        last = states[0]
+        if mask is not None and self.zero_output_for_mask:
+            steps = tf.where(tf.expand_dims(mask, -1), steps, tf.zeros_like(steps))
+            end = 0 if self.go_backwards else -1
+            last = steps[end] if self.time_major else steps[:, end]
+        elif mask is not None and self._starts:
+            # before the first step that counts there is no output
+            counts = tf.cast(mask, "int32")
+            seen = tf.cumsum(counts, axis=time, reverse=self.go_backwards) > 0
+            steps = tf.where(tf.expand_dims(seen, -1), steps, tf.zeros_like(steps))
+            any_seen = tf.reduce_any(mask, axis=time)
+            last = tf.where(tf.expand_dims(any_seen, -1), last, tf.zeros_like(last))
+        if self.go_backwards and self.return_sequences:
+            steps = tf.reverse(steps, [time])
+        return Steps(steps, last, states)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        own = self.cell.get_config()
+        config = {key: own[key] for key in own if key not in _OF_CELL}
+        penalty = regularizers.serialize(self.activity_regularizer)
+        return {**super().get_config(), **config, "activity_regularizer": penalty}
+
+
+_OF_CELLS = frozenset("units reset_after unit_forget_bias implementation".split())
+
+
+class SimpleRNN(_OwnCell):
+    """``h' = activation(x kernel + bias + h recurrent_kernel)`` over all steps.
+
+    Args:
+        units: How long state and output are.
+        activation: A name, or a function of a tensor.
+        use_bias: Whether a bias is added.
+        kernel_initializer: First values of the input's kernel.
+        recurrent_initializer: First values of the state's kernel.
+        bias_initializer: First values of the bias.
+        kernel_regularizer: A penalty on the input's kernel.
+        recurrent_regularizer: A penalty on the state's kernel.
+        bias_regularizer: A penalty on the bias.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        kernel_constraint: What is made of the input's kernel after each update.
+        recurrent_constraint: What is made of the state's kernel after each update.
+        bias_constraint: What is made of the bias after each update.
+        dropout: The part of the input that is dropped in training, alike in all steps.
+        recurrent_dropout: The part of the state that is dropped in training.
+        return_sequences: Whether to give the outputs of all steps, or the last one.
+        return_state: Whether to give the last state, too.
+        go_backwards: Whether to begin with the last step.
+        stateful: Whether a call goes on from the last one's states.
+        unroll: Whether the steps are copies of the cell instead of a loop.
+        **kwargs: What ``RNN`` takes.
+
+    Raises:
+        ValueError: As ``RNN``, and where ``units`` is not positive.
+
+    Example:
+        >>> SimpleRNN(2)(tf.ones((3, 5, 4))).shape
+        (3, 2)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        flags = _flags(locals())
+        settings = settings_of(locals())
+        kwargs.pop("implementation", None)
+        cell = SimpleRNNCell(units, **settings, **_for_cell(kwargs))
+        super().__init__(cell, activity_regularizer, flags, **kwargs)
+
+
+class GRU(_OwnCell):
+    """Gated recurrent units over all steps (Cho et al. 2014).
+
+    Args:
+        units: How long state and output are.
+        activation: Of the candidate: a name, or a function of a tensor.
+        recurrent_activation: Of the gates z (update) and r (reset).
+        use_bias: Whether biases are added.
+        kernel_initializer: First values of the input's kernel.
+        recurrent_initializer: First values of the state's kernel.
+        bias_initializer: First values of the biases.
+        kernel_regularizer: A penalty on the input's kernel.
+        recurrent_regularizer: A penalty on the state's kernel.
+        bias_regularizer: A penalty on the biases.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        kernel_constraint: What is made of the input's kernel after each update.
+        recurrent_constraint: What is made of the state's kernel after each update.
+        bias_constraint: What is made of the biases after each update.
+        dropout: The part of the input that is dropped in training, alike in all steps.
+        recurrent_dropout: The part of the state that is dropped in training.
+        return_sequences: Whether to give the outputs of all steps, or the last one.
+        return_state: Whether to give the last state, too.
+        go_backwards: Whether to begin with the last step.
+        stateful: Whether a call goes on from the last one's states.
+        unroll: Whether the steps are copies of the cell instead of one op.
+        time_major: Whether steps come before the batch.
+        reset_after: Whether the reset gate is applied behind the product with the
+            state's kernel, which then has a bias of its own, or before it.
+        **kwargs: What ``RNN`` takes, and ``implementation`` of the cell.
+
+    Raises:
+        ValueError: As ``RNN``, and where ``units`` is not positive.
+
+    Example:
+        >>> GRU(2, return_sequences=True)(tf.ones((3, 5, 4))).shape
+        (3, 5, 2)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        time_major: bool = False,
+        reset_after: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        flags = _flags(locals())
+        settings = settings_of(locals())
+        more = {
+            "reset_after": reset_after,
+            "implementation": kwargs.pop("implementation", 2),
+        }
+        cell = GRUCell(units, **settings, **more, **_for_cell(kwargs))
+        super().__init__(cell, activity_regularizer, flags, **kwargs)
+
+    def _go(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        training: Any,
+        states: Nest,
+        constants: Any,
+    ) -> Steps:
+        if not self._is_one_op(training):
+            return super()._go(inputs, mask, training, states, constants)
+        cell = self.cell
+        bias = cell.recurrent_bias
+        if cell.reset_after and bias is None:
+            bias = tf.zeros((3 * cell.units,), self._dtype)
+        result = _recurrent.gru(
+            self._project(inputs, cell.input_bias, training),
+            cell.recurrent_kernel,
+            states[0],
+            bias,
+            mask,
+            self.time_major,
+            self.go_backwards,
+        )
+        return self._finish(result.steps, [result.h], mask)
+
+
+class LSTM(_OwnCell):
+    """Long short-term memories over all steps (Hochreiter and Schmidhuber 1997).
+
+    Args:
+        units: How long the states h and c and the output are.
+        activation: Of the candidate and of c: a name, or a function of a tensor.
+        recurrent_activation: Of the gates i (input), f (forget) and o (output).
+        use_bias: Whether a bias is added.
+        kernel_initializer: First values of the input's kernel.
+        recurrent_initializer: First values of the state's kernel.
+        bias_initializer: First values of the bias.
+        unit_forget_bias: Whether the bias of gate f starts from ones.
+        kernel_regularizer: A penalty on the input's kernel.
+        recurrent_regularizer: A penalty on the state's kernel.
+        bias_regularizer: A penalty on the bias.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        kernel_constraint: What is made of the input's kernel after each update.
+        recurrent_constraint: What is made of the state's kernel after each update.
+        bias_constraint: What is made of the bias after each update.
+        dropout: The part of the input that is dropped in training, alike in all steps.
+        recurrent_dropout: The part of h that is dropped in training.
+        return_sequences: Whether to give the outputs of all steps, or the last one.
+        return_state: Whether to give the last h and c, too.
+        go_backwards: Whether to begin with the last step.
+        stateful: Whether a call goes on from the last one's states.
+        time_major: Whether steps come before the batch.
+        unroll: Whether the steps are copies of the cell instead of one op.
+        **kwargs: What ``RNN`` takes, and ``implementation`` of the cell.
+
+    Raises:
+        ValueError: As ``RNN``, and where ``units`` is not positive.
+
+    Example:
+        >>> output, h, c = LSTM(2, return_state=True)(tf.ones((3, 5, 4)))
+        >>> c.shape
+        (3, 2)
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Any = "tanh",
+        recurrent_activation: Any = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        bias_initializer: Any = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        recurrent_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        recurrent_constraint: Any = None,
+        bias_constraint: Any = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        time_major: bool = False,
+        unroll: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        flags = _flags(locals())
+        settings = settings_of(locals())
+        more = {
+            "unit_forget_bias": unit_forget_bias,
+            "implementation": kwargs.pop("implementation", 2),
+        }
+        cell = LSTMCell(units, **settings, **more, **_for_cell(kwargs))
+        super().__init__(cell, activity_regularizer, flags, **kwargs)
+
+    def _go(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        training: Any,
+        states: Nest,
+        constants: Any,
+    ) -> Steps:
+        if not self._is_one_op(training):
+            return super()._go(inputs, mask, training, states, constants)
+        cell = self.cell
+        h, c = states
+        result = _recurrent.lstm(
+            self._project(inputs, cell.bias, training),
+            cell.recurrent_kernel,
+            h,
+            c,
+            mask,
+            self.time_major,
+            self.go_backwards,
+        )
+        return self._finish(result.steps, [result.h, result.c], mask)
+
+
+def _flags(values: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``RNN`` among those of a layer."""
+    names = "return_sequences return_state go_backwards stateful unroll time_major"
+    return {name: values[name] for name in names.split() if name in values}
+
+
+def _for_cell(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """What a layer and its cell share."""
+    return {key: kwargs[key] for key in ("dtype", "trainable") if key in kwargs}

@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: MIT
+"""``RNN``: any cell, step by step.
+
+On the device the steps are a loop, or with ``unroll`` as many copies of the cell. The
+layers of ``recurrent`` are made of this one and go through all steps as one op where
+they can.
+
+Source: ``tf.keras.layers`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ipu import tf
+from ipu.keras import _serialization
+from ipu.keras._types import Nest, Tensor
+from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.layers.recurrent_cell import first_states, output_size_of, step
+from ipu.keras.layers.rnn_cells import StackedRNNCells
+
+__all__ = ["RNN", "Steps"]
+
+
+class Steps(NamedTuple):
+    """What a pass over all steps gives.
+
+    Attributes:
+        outputs: The outputs, as the input lies; None where nobody asked for them.
+        last: The last output.
+        states: The last states.
+    """
+
+    outputs: Nest
+    last: Nest
+    states: Nest
+
+
+class RNN(Layer):
+    """Applies a cell to all steps of ``(batch, steps, ...)``.
+
+    Args:
+        cell: An object with ``call(inputs, states)``, which gives ``(output, states)``,
+            and ``state_size``; or a list of those, one on top of the other. It may
+            have ``output_size`` and ``get_initial_state(inputs, batch_size, dtype)``,
+            and take ``training`` and ``constants``.
+        return_sequences: Whether to give the outputs of all steps, or the last one.
+        return_state: Whether to give the last states, too.
+        go_backwards: Whether to begin with the last step. The outputs lie in the order
+            in which they are made.
+        stateful: Whether a call begins with the states that the last one ended with:
+            row i of a batch goes on from row i of the batch before. The batch size
+            must be known.
+        unroll: Whether the steps are copies of the cell instead of a loop.
+        time_major: Whether steps come before the batch, also in the result.
+        **kwargs: What ``Layer`` takes, and ``zero_output_for_mask``: whether the output
+            of a masked step is 0; else it is the one before.
+
+    Raises:
+        ValueError: The cell has no ``call`` or no ``state_size``; in a call: the state
+            or the mask does not fit the input, or a stateful layer does not know its
+            batch size.
+
+    Example:
+        >>> from ipu.keras.layers import SimpleRNNCell
+        >>> RNN(SimpleRNNCell(2), return_sequences=True)(tf.ones((3, 5, 4))).shape
+        (3, 5, 2)
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        time_major: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self_kwargs = dict(kwargs)
+        zero_output = self_kwargs.pop("zero_output_for_mask", False)
+        length = self_kwargs.pop("input_length", None)
+        if "input_dim" in self_kwargs and "input_shape" not in self_kwargs:
+            self_kwargs["input_shape"] = (length, self_kwargs.pop("input_dim"))
+        super().__init__(**self_kwargs)
+        if isinstance(cell, (list, tuple)):
+            cell = StackedRNNCells(cell)
+        if not hasattr(cell, "call"):
+            raise ValueError(
+                "`cell` should have a `call` method. The RNN was passed: "
+                f"cell={cell!r}."
+            )
+        if not hasattr(cell, "state_size"):
+            raise ValueError(
+                "The RNN cell should have an attribute `state_size`: an integer, "
+                f"or one for each state. Received: cell={cell!r}."
+            )
+        self.cell = cell
+        self.return_sequences = return_sequences
+        self.return_state = return_state
+        self.go_backwards = go_backwards
+        self.stateful = stateful
+        self.unroll = unroll
+        self.time_major = time_major
+        self.zero_output_for_mask = zero_output
+        self.supports_masking = True
+        self.input_spec = InputSpec(min_ndim=2)
+        self._states: Nest = None
+        self._starts = False  # whether the last call's first states may be not 0
+
+    # --- building -----------------------------------------------------------------
+
+    def build(self, input_shape: Any) -> None:
+        """Build the cell for one step, and the states of a stateful layer.
+
+        Raises:
+            ValueError: A stateful layer with an open batch size.
+        """
+        shape = tuple(input_shape)
+        batch = shape[1 if self.time_major else 0]
+        if isinstance(self.cell, Layer) and not self.cell.built:
+            self.cell._weight_scope = f"{self._weight_scope}{self.name}/"
+            self.cell.build((batch, *shape[2:]))
+            self.cell.built = True
+        if self.stateful:
+            if batch is None:
+                raise ValueError(
+                    "If a RNN is stateful, it needs to know its batch size. Specify "
+                    "the batch size of your input tensors: \n- If using a Sequential "
+                    "model, specify the batch size by passing a `batch_input_shape` "
+                    "argument to your first layer.\n- If using the functional API, "
+                    "specify the batch size by passing a `batch_shape` argument to "
+                    "your Input layer."
+                )
+            zeros = first_states(self.cell, batch, self._dtype)
+            self._states = tf.nest.map_structure(
+                lambda x: tf.Variable(x, trainable=False, name=f"{self.name}/state"),
+                _as_states(zeros),
+            )
+        self.input_spec = InputSpec(ndim=len(shape), axes={-1: shape[-1]})
+        self.built = True
+
+    @property
+    def states(self) -> Nest:
+        """The states that a stateful layer goes on from; None for each otherwise."""
+        if self._states is None:
+            count = len(_as_states(self.cell.state_size))
+            return [None] * count
+        return self._states
+
+    def reset_states(self, states: Any = None) -> None:
+        """Set the states of a stateful layer.
+
+        Args:
+            states: Arrays, one for each state; None for zeros.
+
+        Raises:
+            AttributeError: The layer is not stateful.
+            ValueError: It is not built, or number or shape of the states differ.
+        """
+        if not self.stateful:
+            raise AttributeError("Layer must be stateful.")
+        if self._states is None:
+            raise ValueError(
+                f"Layer {self.name} has no states yet: its batch size is not known. "
+                "Call it, or build the model with `batch_input_shape`."
+            )
+        own = tf.nest.flatten(self._states)
+        if states is None:
+            for variable in own:
+                variable.assign(tf.zeros(variable.shape, variable.dtype))
+            return
+        given = tf.nest.flatten(states)
+        if len(given) != len(own):
+            raise ValueError(
+                f"Layer {self.name} expects {len(own)} states, but it received "
+                f"{len(given)} state values. Input received: {states!r}."
+            )
+        for index, (variable, value) in enumerate(zip(own, given, strict=True)):
+            shape = tuple(tf.constant(value).shape)
+            if shape != tuple(variable.shape):
+                raise ValueError(
+                    f"State {index} is incompatible with layer {self.name}: expected "
+                    f"shape={tuple(variable.shape)}, found shape={shape}."
+                )
+            variable.assign(value)
+
+    # --- calling ------------------------------------------------------------------
+
+    def __call__(
+        self, inputs: Any, initial_state: Any = None, constants: Any = None, **kw: Any
+    ) -> Any:
+        """Apply the layer, to an input or a list of that and the first states."""
+        if isinstance(inputs, (list, tuple)):
+            states = list(inputs[1:])
+            count = getattr(self, "_constants", 0)
+            if constants is None and count:
+                constants, states = states[-count:], states[:-count]
+            inputs = inputs[0]
+            if states and initial_state is None:
+                initial_state = states
+        if initial_state is not None:
+            kw["initial_state"] = initial_state
+        if constants is not None:
+            self._constants = len(constants)
+            kw["constants"] = constants
+        return super().__call__(inputs, **kw)
+
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Any = None,
+        training: Any = None,
+        initial_state: Any = None,
+        constants: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Nest:
+        """Go through all steps.
+
+        Args:
+            inputs: ``(batch, steps, ...)``, or time-major.
+            mask: Bool ``(batch, steps)``: where it is false the state stays.
+            training: Handed to the cell.
+            initial_state: The first states; None for zeros, or what is kept.
+            constants: Further tensors for the cell.
+            *args: Not used.
+            **kwargs: Not used.
+
+        Returns:
+            The last output or all of them; with ``return_state`` a list of that and
+            the last states.
+
+        Raises:
+            ValueError: State or mask do not fit.
+        """
+        mask = self._checked_mask(inputs, mask)
+        states = self._first_states(inputs, initial_state)
+        made = self._go(inputs, mask, training, states, constants)
+        if self.stateful and self._states is not None:
+            for variable, value in zip(
+                tf.nest.flatten(self._states), tf.nest.flatten(made.states), strict=True
+            ):
+                variable.assign(value)
+        output = made.outputs if self.return_sequences else made.last
+        if not self.return_state:
+            return output
+        states = made.states
+        return [output, *states]
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give the input's mask where the result has all steps."""
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        of_output = mask if self.return_sequences else None
+        if not self.return_state:
+            return of_output
+        count = len(tf.nest.flatten(self.cell.state_size))
+        return [of_output] + [None] * count
+
+    def get_initial_state(self, inputs: Tensor) -> Nest:
+        """Give the states before the first step for these inputs: a list."""
+        batch = inputs.shape[1 if self.time_major else 0]
+        return _as_states(first_states(self.cell, batch, self._dtype))
+
+    def _checked_mask(self, inputs: Tensor, mask: Any) -> Tensor | None:
+        """Bool, and as the steps of the input lie."""
+        if isinstance(mask, (list, tuple)):
+            mask = mask[0]
+        if mask is None:
+            return None
+        mask = tf.cast(mask, "bool")
+        shape = tuple(mask.shape)
+        wanted = tuple(inputs.shape)[:2]
+        if len(shape) == 3 and shape[2] == 1:
+            mask, shape = mask[:, :, 0], shape[:2]
+        if shape != wanted:
+            order = "(steps, batch)" if self.time_major else "(batch, steps)"
+            raise ValueError(
+                f"The mask of layer {self.name} must have shape {order}={wanted}, as "
+                f"the input has. Received: mask with shape {shape}."
+            )
+        return mask
+
+    def _first_states(self, inputs: Tensor, given: Any) -> Nest:
+        zeros = self.get_initial_state(inputs)
+        self._starts = self.stateful or given is not None
+        if given is None:
+            if self.stateful and self._states is not None:
+                return tf.nest.map_structure(lambda v: v.value(), self._states)
+            return zeros
+        if not isinstance(given, (list, tuple)):
+            given = [given]
+        if len(given) != len(zeros):
+            raise ValueError(
+                f"Layer {self.name} expects {len(zeros)} state(s), but was passed "
+                f"{len(given)} initial states."
+            )
+        for wanted, found in zip(
+            tf.nest.flatten(zeros), tf.nest.flatten(given), strict=True
+        ):
+            if tuple(found.shape) != tuple(wanted.shape):
+                raise ValueError(
+                    "An `initial_state` was passed that is not compatible with "
+                    f"`cell.state_size`. Layer {self.name} needs shape (batch, "
+                    f"units)={tuple(wanted.shape)}. Received: "
+                    f"{tuple(found.shape)}."
+                )
+        return tf.nest.map_structure(lambda x: tf.cast(x, self._dtype), list(given))
+
+    def _go(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        training: Any,
+        states: Nest,
+        constants: Any,
+    ) -> Steps:
+        """All steps; subclasses have faster ways."""
+        shape = tuple(inputs.shape)
+        time = 0 if self.time_major else 1
+        if hasattr(self.cell, "keep_masks"):
+            self.cell.keep_masks(shape[1 - time], shape[-1], training)
+        try:
+            return self._step_by_step(inputs, mask, training, states, constants)
+        finally:
+            if hasattr(self.cell, "reset_dropout_mask"):
+                self.cell.reset_dropout_mask()
+
+    def _step_by_step(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None,
+        training: Any,
+        states: Nest,
+        constants: Any,
+    ) -> Steps:
+        """The cell in a loop, or in copies."""
+        x = inputs if self.time_major else _swapped(inputs)
+        if mask is not None and not self.time_major:
+            mask = _swapped(mask)
+        if self.go_backwards:
+            x = tf.reverse(x, [0])
+            mask = None if mask is None else tf.reverse(mask, [0])
+        count = int(x.shape[0])
+        is_list = isinstance(self.cell.state_size, (list, tuple))
+
+        def one(k: Any, before: Nest, output: Tensor | None) -> tuple[Tensor, Nest]:
+            own = before if is_list else list(before)
+            made, after = step(self.cell, x[k], own, training, constants)
+            after = tf.nest.pack_sequence_as(before, tf.nest.flatten(after))
+            if mask is None:
+                return made, after
+            live = mask[k]
+            last = tf.zeros_like(made) if output is None else output
+            old = tf.zeros_like(made) if self.zero_output_for_mask else last
+            return _chosen(live, made, old), tf.nest.map_structure(
+                lambda new, kept: _chosen(live, new, kept), after, before
+            )
+
+        if self.unroll:
+            made = []
+            output = None
+            for k in range(count):
+                output, states = one(k, states, output)
+                made.append(output)
+            outputs = tf.stack(made, 0) if self.return_sequences else None
+        else:
+            outputs, output, states = self._loop(one, count, x, states)
+        if outputs is not None and not self.time_major:
+            outputs = _swapped(outputs)
+        return Steps(outputs, output, states)
+
+    def _loop(self, one: Any, count: int, x: Tensor, states: Nest) -> Steps:
+        size = output_size_of(self.cell)
+        size = (size,) if isinstance(size, int) else tuple(size)
+        output = tf.zeros((x.shape[1], *size), self._dtype)
+        rows = tf.zeros((count if self.return_sequences else 0, *output.shape), x.dtype)
+        structure = states
+
+        def turn(k: Tensor, rows: Tensor, output: Tensor, *flat: Tensor) -> Any:
+            before = tf.nest.pack_sequence_as(structure, list(flat))
+            output, after = one(k, before, output)
+            if self.return_sequences:
+                rows = tf.tensor_scatter_nd_update(
+                    rows, tf.reshape(k, (1, 1)), tf.expand_dims(output, 0)
+                )
+            return (k + 1, rows, output, *tf.nest.flatten(after))
+
+        found = tf.while_loop(
+            lambda k, *_: k < count,
+            turn,
+            (tf.constant(0), rows, output, *tf.nest.flatten(states)),
+            maximum_iterations=count,
+        )
+        after = tf.nest.pack_sequence_as(structure, list(found[3:]))
+        return Steps(found[1] if self.return_sequences else None, found[2], after)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        config = {
+            **super().get_config(),
+            "return_sequences": self.return_sequences,
+            "return_state": self.return_state,
+            "go_backwards": self.go_backwards,
+            "stateful": self.stateful,
+            "unroll": self.unroll,
+            "time_major": self.time_major,
+        }
+        if self.zero_output_for_mask:
+            config["zero_output_for_mask"] = True
+        if type(self) is RNN:
+            config["cell"] = _serialization.serialize_keras_object(self.cell)
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Make a layer from what ``get_config`` gave."""
+        from ipu.keras import layers
+
+        if "cell" in config:
+            cell = layers.deserialize(config["cell"], custom_objects)
+            config = {**config, "cell": cell}
+        return cls(**config)
+
+
+def _as_states(states: Nest) -> Nest:
+    """One entry for each state."""
+    return list(states) if isinstance(states, (list, tuple)) else [states]
+
+
+def _swapped(x: Tensor) -> Tensor:
+    """Steps and batch exchanged."""
+    return tf.transpose(x, [1, 0, *range(2, len(x.shape))])
+
+
+def _chosen(live: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """By row."""
+    axes: Sequence[int] = (1,) * (len(new.shape) - 1)
+    return tf.where(tf.reshape(live, (new.shape[0], *axes)), new, old)
