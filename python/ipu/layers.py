@@ -19,9 +19,17 @@ from ipu.keras.layers import (
     SerialDense,
 )
 from ipu.keras.layers import Embedding as _Embedding
+from ipu.keras.layers.gradient_capture import (
+    CaptureActivationGradients,
+    CaptureUpstreamGradients,
+)
+from ipu.ops import cross_replica_ops
 from ipu.ops.pipelining_ops import recomputation_checkpoint
 
 __all__ = [
+    "AssumeEqualAcrossReplicas",
+    "CaptureActivationGradients",
+    "CaptureUpstreamGradients",
     "Dropout",
     "Embedding",
     "GroupNorm",
@@ -189,6 +197,35 @@ class LayerNormalization(GroupNormalization):
 
 
 LayerNorm = LayerNormalization
+
+
+class AssumeEqualAcrossReplicas(Layer):
+    """Gives its inputs as they are; says that they are the same in all replicas.
+
+    Args:
+        inplace: Accepted and not used.
+        **kwargs: What ``Layer`` takes.
+
+    Source: ``ipu.keras.layers.AssumeEqualAcrossReplicas`` of SDK 2.3 to 3.4.
+
+    Example:
+        >>> import numpy as np
+        >>> AssumeEqualAcrossReplicas()(np.ones(2)).numpy().tolist()
+        [1.0, 1.0]
+    """
+
+    def __init__(self, inplace: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.inplace = inplace
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Hand the inputs on."""
+        del args, kwargs
+        return cross_replica_ops.assume_equal_across_replicas(inputs, self.inplace)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "inplace": self.inplace}
 
 
 class RecomputationCheckpoint(Layer):

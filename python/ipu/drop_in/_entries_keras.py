@@ -118,7 +118,7 @@ KERAS: dict[str, Entry] = {
     "keras.saving.saving_utils": Entry(),
     "keras.ipu": _EXTENSIONS,
     **extensions("keras.ipu.extensions"),
-    "keras.ipu.layers": Entry(),
+    "keras.ipu.layers": entry("ipu.layers"),
     "keras.ipu.optimizers": Entry((), ALS),
     "keras.ipu.losses": Entry(),
 }

@@ -11,11 +11,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ipu import _accumulation, loops, tf
+from ipu.eager.backprop import GradientCaptureContext
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.captured_gradients import capturing, wants_captured
 from ipu.keras.engine.staged_step import StagedStep
 from ipu.ops import pipelining_ops
+from ipu.tf import nest
 
 if TYPE_CHECKING:
     from ipu.keras.engine.trainer import Trainer
@@ -112,16 +115,19 @@ class AccumulatedSteps(PlainSteps):
         del rows
         optimizer, variables = self._model.optimizer, self._model.trainable_variables
         missing: list[Any] = []
+        structures: list[Any] = []  # of what is captured
 
         def micro_batch() -> tuple[list[tuple[Any, Any]], list[Any]]:
             args, kwargs = infeed._dequeue_arguments()
             objectives: list[Tensor] = []
-            with self._model._minimising(objectives.append):
+            with capturing() as context, self._model._minimising(objectives.append):
                 results = self._step(_element(infeed, args, kwargs))
             outfeed.enqueue(results)
             pairs = optimizer._compute_gradients(objectives[0], variables)
             missing.extend(pair for pair in pairs if pair[0] is None)
-            return pairs, []
+            structures.append(dict(context.captured_gradients))
+            # they are added up as the variables' are
+            return [*pairs, *((g, g) for g in nest.flatten(structures[0]))], []
 
         def update() -> None:
             pairs, _ = _accumulation.accumulate(
@@ -130,7 +136,12 @@ class AccumulatedSteps(PlainSteps):
                 reduction_method=self._method,
                 dtype=self._dtype,
             )
-            optimizer.apply_gradients([*pairs, *missing])
+            count = len(variables) - len(missing)
+            more: dict[str, Any] = {}
+            if wants_captured(optimizer):
+                found = [gradient for gradient, _ in pairs[count:]]
+                more["captured_grads"] = nest.pack_sequence_as(structures[0], found)
+            optimizer.apply_gradients([*pairs[:count], *missing], **more)
 
         loops.repeat(count // self._per_update, update, [])
 
@@ -174,6 +185,7 @@ class PipelinedSteps:
         self._pipeline = pipeline
         self._class_weight = class_weight
         self._step: StagedStep | None = None
+        self._capturing: GradientCaptureContext | None = None
 
     def build(
         self, count: Any, infeed: IPUInfeedQueue, outfeed: IPUOutfeedQueue, rows: int
@@ -203,14 +215,15 @@ class PipelinedSteps:
             # what is minimised stays; the loss and the metrics' results go out
             shown = 1 + len(self._model.metrics)
             arguments["outfeed_mask"] = [True] + [False] * shown
-        pipelining_ops.pipeline(
-            step.functions,
-            gradient_accumulation_count=of_update,
-            repeat_count=count // (of_update * serialized),
-            infeed_queue=infeed,
-            outfeed_queue=outfeed,
-            **arguments,
-        )
+        with capturing() as self._capturing:
+            pipelining_ops.pipeline(
+                step.functions,
+                gradient_accumulation_count=of_update,
+                repeat_count=count // (of_update * serialized),
+                infeed_queue=infeed,
+                outfeed_queue=outfeed,
+                **arguments,
+            )
 
     def _optimizer_function(
         self, objective: Tensor, *results: Tensor
@@ -220,6 +233,7 @@ class PipelinedSteps:
             self._model.optimizer,
             objective,
             variables=self._model.trainable_variables,
+            gradient_capture_context=self._capturing,
         )
 
     def unpack(self, results: Nest) -> Nest:

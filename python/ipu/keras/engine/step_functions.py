@@ -15,6 +15,7 @@ import numpy as np
 
 from ipu import loops, tf
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.captured_gradients import capturing, wants_captured
 from ipu.keras.engine.data_adapter import as_batches, unpack
 from ipu.tf import _function
 from ipu.tf.autograph import convert_call
@@ -71,13 +72,18 @@ class StepFunctions:
             The results by name.
         """
         x, y, weight = unpack(expand(data))
-        y_pred = self(x, training=True)
+        with capturing() as context:
+            y_pred = self(x, training=True)
         loss = self.compiled_loss(y, y_pred, weight, self.losses)
         self._assert_has_loss()
         self._step_loss = tf.reduce_mean(loss) if loss.shape else loss
         variables = self.trainable_variables
         if variables and self._sink is not None:
             self._sink(loss)
+        elif variables and wants_captured(self.optimizer):
+            pairs = self.optimizer.compute_gradients(loss, variables)
+            captured = context.captured_gradients
+            self.optimizer.apply_gradients(pairs, captured_grads=captured)
         elif variables:
             self.optimizer.minimize(loss, variables)
         self.compiled_metrics.update_state(y, y_pred, weight)
