@@ -165,8 +165,8 @@ def ipus_of(make: Any) -> int:
 def run_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let pipelines run as plain loops on one IPU."""
 
-    def output(opt: Any, loss: Any, variables: Any) -> Any:
-        return SimpleNamespace(opt=opt, loss=loss, variables=variables)
+    def output(opt: Any, loss: Any, **more: Any) -> Any:
+        return SimpleNamespace(opt=opt, loss=loss, **more)
 
     module = SimpleNamespace(
         pipeline=oracle.plain_pipeline, OptimizerFunctionOutput=output
