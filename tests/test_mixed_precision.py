@@ -154,6 +154,12 @@ def test_inputs_keep_their_dtype() -> None:
         lambda: layers.Conv1D(4, 2, activation="relu"),
         lambda: layers.SeparableConv1D(4, 2),
         lambda: layers.Conv1DTranspose(4, 2),
+        lambda: layers.MaxPooling1D(),
+        lambda: layers.LSTM(3, return_sequences=True),
+        lambda: layers.LSTM(3, activation="relu"),
+        lambda: layers.GRU(3),
+        lambda: layers.Bidirectional(layers.GRU(3, reset_after=False)),
+        lambda: layers.SimpleRNN(3),
     ],
 )
 @pytest.mark.parametrize("training", [False, True])

@@ -268,7 +268,7 @@ class GRU(_OwnCell):
         cell = self.cell
         bias = cell.recurrent_bias
         if cell.reset_after and bias is None:
-            bias = tf.zeros((3 * cell.units,), self._dtype)
+            bias = tf.zeros((3 * cell.units,), self._compute_kind)
         result = _recurrent.gru(
             self._project(inputs, cell.input_bias, training),
             cell.recurrent_kernel,

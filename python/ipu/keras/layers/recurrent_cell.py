@@ -206,7 +206,7 @@ class RecurrentCell(Layer):
         if not training or rate == 0:
             return None
         count = self.gates if getattr(self, "implementation", 2) == 1 else 1
-        ones = tf.ones(shape, self._dtype)
+        ones = tf.ones(shape, self._compute_kind)
         seed = self.dropout_seed
         return [tf.nn.dropout(ones, rate, seed=seed) for _ in range(count)]
 
@@ -251,7 +251,7 @@ class RecurrentCell(Layer):
         """
         if inputs is not None:
             batch_size, dtype = inputs.shape[0], inputs.dtype
-        return _zero_states(self.state_size, batch_size, dtype or self._dtype)
+        return _zero_states(self.state_size, batch_size, dtype or self._compute_kind)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal cell."""

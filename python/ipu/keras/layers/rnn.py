@@ -134,7 +134,7 @@ class RNN(Layer):
                     "specify the batch size by passing a `batch_shape` argument to "
                     "your Input layer."
                 )
-            zeros = first_states(self.cell, batch, self._dtype)
+            zeros = first_states(self.cell, batch, self._compute_kind)
             self._states = tf.nest.map_structure(
                 lambda x: tf.Variable(x, trainable=False, name=f"{self.name}/state"),
                 _as_states(zeros),
@@ -262,7 +262,7 @@ class RNN(Layer):
     def get_initial_state(self, inputs: Tensor) -> Nest:
         """Give the states before the first step for these inputs: a list."""
         batch = inputs.shape[1 if self.time_major else 0]
-        return _as_states(first_states(self.cell, batch, self._dtype))
+        return _as_states(first_states(self.cell, batch, self._compute_kind))
 
     def _checked_mask(self, inputs: Tensor, mask: Any) -> Tensor | None:
         """Bool, and as the steps of the input lie."""
@@ -307,7 +307,7 @@ class RNN(Layer):
                     f"units)={tuple(wanted.shape)}. Received: "
                     f"{tuple(found.shape)}."
                 )
-        return tf.nest.map_structure(lambda x: tf.cast(x, self._dtype), list(given))
+        return tf.nest.map_structure(lambda x: tf.cast(x, self._compute_kind), list(given))
 
     def _go(
         self,
@@ -375,7 +375,7 @@ class RNN(Layer):
     def _loop(self, one: Any, count: int, x: Tensor, states: Nest) -> Steps:
         size = output_size_of(self.cell)
         size = (size,) if isinstance(size, int) else tuple(size)
-        output = tf.zeros((x.shape[1], *size), self._dtype)
+        output = tf.zeros((x.shape[1], *size), self._compute_kind)
         rows = tf.zeros((count if self.return_sequences else 0, *output.shape), x.dtype)
         structure = states
 
