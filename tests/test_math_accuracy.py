@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Element-wise functions over random bit patterns: float32 to 4 units in the last
-place, the body and the tail of a loop to the bit, float16 over all of its numbers."""
+place, float64 to 1, the body and the tail of a loop to the bit, float16 over all of its
+numbers."""
 
 from __future__ import annotations
 
@@ -121,6 +122,8 @@ def run(op: str, *inputs: Array, **options: Any) -> Array:
     params = ", ".join(f"{name}: {kind}" for name in names)
     last = f"%{len(inputs)}"
     text = f"block b0({params}) {{\n  {last} = {op}({', '.join(names)}) : {kind}\n}}"
+    if inputs[0].dtype == np.float64:
+        text = f"host graph\n{text}"
     program = _core.graph_compile(f"{text} -> ({last})\n", **options)
     return np.asarray(program.run(list(inputs))[0])
 
@@ -181,6 +184,89 @@ def test_a_function_is_within_four_units_over_millions(
     op: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_function(op, monkeypatch, 2_000_000)
+
+
+# --- float64 --------------------------------------------------------------------------
+
+# The C library's long double is the oracle, where it has more bits.
+WIDE_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    **{op: EXACT[op] for op in ("floor", "ceil", "round", "trunc")},
+    **{op: FUNCTIONS[op] for op in ("exp", "log", "tanh", "log1p", "expm1")},
+    **{op: FUNCTIONS[op] for op in ("sin", "cos")},
+    "sigmoid": sigmoid,
+    "softplus": softplus,
+}
+WIDE_EDGES = [709.78, 709.79, 745.1, 745.2, 37.0, 36.0, 22.0, 0.3466, 2.0**-54, 2.0**52]
+MOST_WIDE_ULPS = 1.0
+
+
+@functools.lru_cache
+def wide_sweep(count: int) -> Array:
+    random = np.random.default_rng(8)
+    bits = random.integers(0, 2**64, count, dtype=np.uint64).view(np.float64)
+    small = random.uniform(-1, 1, count) * 2.0 ** random.uniform(-60, 0, count)
+    tiny = random.integers(0, 2**53, count // 8, dtype=np.uint64).view(np.float64)
+    quarters = np.pi / 2 * random.integers(1, 600_000, count // 8)  # zeros of sin, cos
+    edges = np.array([*WIDE_EDGES, 0.0, np.inf, np.nan, np.finfo(np.float64).max])
+    parts = [
+        bits,
+        *(random.uniform(-most, most, count) for most in (1.0, 40.0, 750.0)),
+        small,
+        1.0 + small,
+        tiny,
+        -tiny,
+        quarters,
+        np.nextafter(quarters, 0.0),
+        edges,
+        -edges,
+    ]
+    return np.concatenate(parts)
+
+
+def wide_ulps(got: Array, want: Array) -> Array:
+    """Distances from `want`, a long double, in units in the last place of a float64."""
+    with np.errstate(all="ignore"):
+        nearest = want.astype(np.float64)
+        same = (got == nearest) | (np.isnan(got) & np.isnan(nearest))
+        unit = np.spacing(np.minimum(np.abs(nearest), np.finfo(np.float64).max))
+        distance = np.abs(got.astype(np.longdouble) - want) / unit
+    wrong_sign = ~np.isnan(nearest) & (np.signbit(got) != np.signbit(nearest))
+    return np.where(wrong_sign, np.inf, np.where(same, 0.0, distance.astype(float)))
+
+
+def check_wide_function(op: str, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    if np.finfo(np.longdouble).nmant < 63:
+        pytest.skip("long double has no more bits than double")
+    x = wide_sweep(count)
+    with np.errstate(all="ignore"):
+        want = WIDE_FUNCTIONS[op](x.astype(np.longdouble))
+    reference = run(op, x, reference=True)
+    off = wide_ulps(reference, want)
+    worst = int(np.argmax(np.where(np.isnan(off), np.inf, off)))
+    assert off[worst] < MOST_WIDE_ULPS, (op, float(x[worst]), reference[worst])
+    for name in ("generic", "avx2", "avx512"):
+        monkeypatch.setenv("IPU_CPU_CLASS", name)
+        assert same_bits(run(op, x), reference), (op, name)
+        for size in (1, 3, 5, 7, 9):
+            assert same_bits(run(op, x[-size:]), reference[-size:]), (op, name, size)
+
+
+@pytest.mark.parametrize("op", WIDE_FUNCTIONS)
+def test_a_function_of_float64_is_within_a_unit(
+    op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_wide_function(op, monkeypatch, 20_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", WIDE_FUNCTIONS)
+def test_a_function_of_float64_is_within_a_unit_over_millions(
+    op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_wide_function(op, monkeypatch, 500_000)
+
+
+# --- two operands ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("op", PAIRS)

@@ -10,6 +10,7 @@
 
 #include "kernels/blocks_impl.h"
 #include "kernels/element_math.h"
+#include "kernels/wide_math.h"
 
 #if defined(BLOCK_F16C)
 #include <immintrin.h>
@@ -84,17 +85,27 @@ FLOAT_LOOPS(f32, float, uint32_t, ipu__float_bits, ipu__bits_float, 0x7fffffffu,
 FLOAT_LOOPS(f64, double, uint64_t, ipu__double_bits, ipu__bits_double, UINT64_MAX >> 1,
             UINT64_C(0x7ff) << 52, __builtin_sqrt)
 
-UNARY(floor_f32, float, float, ipu__floor_f32(x))
-UNARY(ceil_f32, float, float, ipu__ceil_f32(x))
-UNARY(round_f32, float, float, ipu__round_f32(x))
-UNARY(trunc_f32, float, float, ipu__trunc_f32(x))
+/* An instruction, or the same by additions. */
+#if defined(BLOCK_F16C)
+#define WHOLE(name, suffix, builtin) builtin(x)
+#else
+#define WHOLE(name, suffix, builtin) ipu__##name##_##suffix(x)
+#endif
+
+#define FUNCTION_LOOPS(suffix, type, ending) \
+    UNARY(floor_##suffix, type, type, WHOLE(floor, suffix, __builtin_floor##ending)) \
+    UNARY(ceil_##suffix, type, type, WHOLE(ceil, suffix, __builtin_ceil##ending)) \
+    UNARY(round_##suffix, type, type, WHOLE(round, suffix, __builtin_rint##ending)) \
+    UNARY(trunc_##suffix, type, type, WHOLE(trunc, suffix, __builtin_trunc##ending)) \
+    UNARY(log_##suffix, type, type, ipu__log_##suffix(x)) \
+    UNARY(tanh_##suffix, type, type, ipu__tanh_##suffix(x)) \
+    UNARY(sigmoid_##suffix, type, type, ipu__sigmoid_##suffix(x)) \
+    UNARY(log1p_##suffix, type, type, ipu__log1p_##suffix(x)) \
+    UNARY(expm1_##suffix, type, type, ipu__expm1_##suffix(x)) \
+    UNARY(softplus_##suffix, type, type, ipu__softplus_##suffix(x))
+FUNCTION_LOOPS(f32, float, f)
+FUNCTION_LOOPS(f64, double, )
 UNARY(exp_f32, float, float, ipu__exp_f32(x))
-UNARY(log_f32, float, float, ipu__log_f32(x))
-UNARY(tanh_f32, float, float, ipu__tanh_f32(x))
-UNARY(sigmoid_f32, float, float, ipu__sigmoid_f32(x))
-UNARY(log1p_f32, float, float, ipu__log1p_f32(x))
-UNARY(expm1_f32, float, float, ipu__expm1_f32(x))
-UNARY(softplus_f32, float, float, ipu__softplus_f32(x))
 UNARY(erf_f32, float, float, ipu__erf_f32(x))
 
 /* The block is looked through first, so that the loop has no call in it; an element's
@@ -131,6 +142,34 @@ UNARY(erf_f32, float, float, ipu__erf_f32(x))
     }
 TURNED(sin, 0)
 TURNED(cos, 1)
+
+/* Float64 near 0 has a quicker form. */
+#define WIDE_NEAR(name, limit) \
+    SIGNATURE(name##_f64) \
+    { \
+        const double *xs = a; \
+        double *result = out; \
+        uint64_t most = 0; \
+        UNUSED(); \
+        for (int64_t i = 0; i < n; i++) { \
+            uint64_t size = ipu__double_bits(xs[i]) & (UINT64_MAX >> 1); \
+            most = size > most ? size : most; \
+        } \
+        if (ipu__bits_double(most) < (limit)) { \
+            IPU_INDEPENDENT \
+            for (int64_t i = 0; i < n; i++) { \
+                result[i] = ipu__near_##name##_f64(xs[i]); \
+            } \
+            return IPU_FAULT_NONE; \
+        } \
+        for (int64_t i = 0; i < n; i++) { \
+            result[i] = ipu__##name##_f64(xs[i]); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
+WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
+WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
 
 /* Likewise: normal numbers above 0, and the others by the C library. */
 enum { LEAST_NORMAL = 0x00800000, ABOVE_NORMAL = 0x7f800000 };
@@ -329,6 +368,51 @@ SIGNATURE(quick_f32_i8)
     }
     return cast_f32_i8(block, result + i, xs + i, b, c, n - i);
 }
+#elif BLOCK_F16C == 8
+IPU_INLINE __attribute__((target("avx2"))) __m256i
+whole_avx2(__m256 x)
+{
+    __m256 numbers = _mm256_cmp_ps(x, x, _CMP_ORD_Q);
+    return _mm256_cvttps_epi32(_mm256_and_ps(x, numbers));
+}
+
+SIGNATURE(quick_f32_i32)
+{
+    const __m256 end = _mm256_set1_ps(0x1p31f);
+    const float *xs = a;
+    int32_t *result = out;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256 x = _mm256_loadu_ps(xs + i);
+        __m256i above = _mm256_castps_si256(_mm256_cmp_ps(x, end, _CMP_GE_OQ));
+        /* the one that INT32_MIN has, turned: INT32_MAX */
+        __m256i whole = _mm256_xor_si256(whole_avx2(x), above);
+        _mm256_storeu_si256((__m256i *)(void *)(result + i), whole);
+    }
+    return cast_f32_i32(block, result + i, xs + i, b, c, n - i);
+}
+
+SIGNATURE(quick_f32_i8)
+{
+    const __m256 high = _mm256_set1_ps((float)INT8_MAX);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const float *xs = a;
+    int8_t *result = out;
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        __m256i part[4];
+        for (int32_t k = 0; k < 4; k++) {
+            __m256 x = _mm256_loadu_ps(xs + i + 8 * k);
+            /* the second where one is NaN */
+            part[k] = whole_avx2(_mm256_min_ps(high, x));
+        }
+        __m256i low = _mm256_packs_epi32(part[0], part[1]);
+        __m256i all = _mm256_packs_epi16(low, _mm256_packs_epi32(part[2], part[3]));
+        all = _mm256_permutevar8x32_epi32(all, order);
+        _mm256_storeu_si256((__m256i *)(void *)(result + i), all);
+    }
+    return cast_f32_i8(block, result + i, xs + i, b, c, n - i);
+}
 #else
 #define quick_f32_i32 cast_f32_i32
 #define quick_f32_i8 cast_f32_i8
@@ -515,6 +599,14 @@ HALF_BINARY(div, /)
         ROW(CAST, type, UINT16, cast_##suffix##_u16), \
         ROW(CAST, type, UINT32, cast_##suffix##_u32), \
         ROW(CAST, type, UINT64, cast_##suffix##_u64)
+#define FUNCTION_ROWS(type, suffix) \
+    SAME(FLOOR, type, floor_##suffix), SAME(CEIL, type, ceil_##suffix), \
+        SAME(ROUND, type, round_##suffix), SAME(TRUNC, type, trunc_##suffix), \
+        SAME(EXP, type, exp_##suffix), SAME(LOG, type, log_##suffix), \
+        SAME(TANH, type, tanh_##suffix), SAME(SIGMOID, type, sigmoid_##suffix), \
+        SAME(LOG1P, type, log1p_##suffix), SAME(EXPM1, type, expm1_##suffix), \
+        SAME(SOFTPLUS, type, softplus_##suffix), SAME(SIN, type, sin_##suffix), \
+        SAME(COS, type, cos_##suffix)
 /* `suffix` has the sign, `width` has not; `abs` and `relu` are copies without one. */
 #define INTEGER_CAST_ROWS(type, suffix, width) \
     ROW(CAST, type, BOOL, is_not_zero_##width), \
@@ -561,24 +653,13 @@ static const ipu__block_row rows[] = {
     ROW(CAST, FLOAT32, INT32, quick_f32_i32),
     ROW(CAST, FLOAT32, INT8, quick_f32_i8),
     FLOAT_ROWS(FLOAT32, f32),
-    SAME(FLOOR, FLOAT32, floor_f32),
-    SAME(CEIL, FLOAT32, ceil_f32),
-    SAME(ROUND, FLOAT32, round_f32),
-    SAME(TRUNC, FLOAT32, trunc_f32),
-    SAME(EXP, FLOAT32, exp_f32),
-    SAME(LOG, FLOAT32, log_f32),
-    SAME(TANH, FLOAT32, tanh_f32),
-    SAME(SIGMOID, FLOAT32, sigmoid_f32),
-    SAME(LOG1P, FLOAT32, log1p_f32),
-    SAME(EXPM1, FLOAT32, expm1_f32),
-    SAME(SOFTPLUS, FLOAT32, softplus_f32),
+    FUNCTION_ROWS(FLOAT32, f32),
     SAME(ERF, FLOAT32, erf_f32),
-    SAME(SIN, FLOAT32, sin_f32),
-    SAME(COS, FLOAT32, cos_f32),
     SAME(POW, FLOAT32, pow_f32),
     ROW(CAST, FLOAT32, FLOAT64, cast_f32_f64),
     ROW(CAST, FLOAT32, FLOAT16, cast_f32_f16),
     FLOAT_ROWS(FLOAT64, f64),
+    FUNCTION_ROWS(FLOAT64, f64),
     ROW(CAST, FLOAT64, FLOAT32, cast_f64_f32),
     HALF_ROWS,
     SIGNED_ROWS(INT8, i8, u8),

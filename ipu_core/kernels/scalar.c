@@ -3,13 +3,15 @@
  * One element of any dtype: load, store, convert, and every element-wise op in its
  * plain definition. The reference kernels are loops around this file. Floats are
  * computed in double and rounded once to the dtype: for + - * / and sqrt that is the
- * correctly rounded result of the narrower type, for the others nearly so. Integers
+ * correctly rounded result of the narrower type, for the others nearly so. What is a
+ * loop over float64, too, is the same function (wide_math.h). Integers
  * wrap. Values in, values out, no state, any thread. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/element_math.h"
 #include "kernels/kernel_impl.h"
+#include "kernels/wide_math.h"
 
 #define LOAD(type, member) \
     do { \
@@ -250,13 +252,13 @@ float_function(ipu_op op, double a, double b)
     case IPU_OP_ID_RECIPROCAL:
         return 1.0 / a;
     case IPU_OP_ID_LOG1P:
-        return log1p(a);
+        return ipu__log1p_f64(a);
     case IPU_OP_ID_EXPM1:
-        return expm1(a);
+        return ipu__expm1_f64(a);
     case IPU_OP_ID_SIN:
-        return sin(a);
+        return ipu__sin_f64(a);
     case IPU_OP_ID_COS:
-        return cos(a);
+        return ipu__cos_f64(a);
     case IPU_OP_ID_TAN:
         return tan(a);
     case IPU_OP_ID_ASIN:
@@ -280,7 +282,7 @@ float_function(ipu_op op, double a, double b)
     case IPU_OP_ID_ERFC:
         return erfc(a);
     case IPU_OP_ID_SOFTPLUS:
-        return a > 0.0 ? a + log1p(exp(-a)) : log1p(exp(a));
+        return ipu__softplus_f64(a);
     case IPU_OP_ID_LGAMMA:
         return ipu__lgamma(a);
     case IPU_OP_ID_DIGAMMA:
@@ -313,9 +315,9 @@ float_apply(ipu_op op, double a, double b)
     case IPU_OP_ID_FLOOR:
         return floor(a);
     case IPU_OP_ID_EXP:
-        return exp(a);
+        return ipu__exp_f64(a);
     case IPU_OP_ID_LOG:
-        return log(a);
+        return ipu__log_f64(a);
     case IPU_OP_ID_SQRT:
         return sqrt(a);
     case IPU_OP_ID_RSQRT:
@@ -323,9 +325,9 @@ float_apply(ipu_op op, double a, double b)
     case IPU_OP_ID_SQUARE:
         return a * a;
     case IPU_OP_ID_TANH:
-        return tanh(a);
+        return ipu__tanh_f64(a);
     case IPU_OP_ID_SIGMOID:
-        return 1.0 / (1.0 + exp(-a));
+        return ipu__sigmoid_f64(a);
     case IPU_OP_ID_RELU:
         return a < 0.0 ? 0.0 : a;
     case IPU_OP_ID_ADD:
