@@ -98,7 +98,7 @@ typedef struct place_functions {
     static int64_t row_##name(const void *elements, int64_t n) \
     { \
         const element *x = elements; \
-        if (n < 2 * LANES_OF(element)) { \
+        if (n < LANES_OF(element)) { \
             int64_t best = 0; \
             for (int64_t i = 1; i < n; i++) { \
                 best = BETTER(x[i], x[best]) ? i : best; \

@@ -14,7 +14,7 @@
 
 enum {
     CHUNK = 8192,       /* elements of a row that one tree folds */
-    STRIP_BYTES = 1024, /* of accumulators that are joined to side by side */
+    STRIP_BYTES = 8192, /* of accumulators that are joined to side by side */
     CHUNK_ROWS = 64,    /* rows per partial strip */
     TASK_ELEMENTS = 16384,
     FEW_TASKS = 8,
@@ -345,8 +345,7 @@ plan_chunks(reduce_plan *plan)
     int64_t tasks = plan->results * (plan->inner_reduced ? 1 : plan->strips);
     int64_t elements = plan->results * plan->rounds * plan->inner;
     bool many = plan->inner_reduced ? plan->inner >= LONG_ROW
-                                    : plan->rounds > CHUNK_ROWS
-                                          && plan->inner <= plan->strip;
+                                    : plan->rounds > CHUNK_ROWS;
     plan->chunks = plan->inner_reduced ? ipu__ceil_div(plan->inner, CHUNK)
                                        : ipu__ceil_div(plan->rounds, CHUNK_ROWS);
     plan->in_chunks = tasks > 0 && tasks < FEW_TASKS && elements > 2 * CHUNK && many;
