@@ -9,7 +9,17 @@
 
 #include "kernels/kernel_impl.h"
 
-enum { TASK_ELEMENTS = 16384, TILE = 16 };
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum {
+    TASK_ELEMENTS = 16384,
+    TILE = 16,
+    LARGE_TILE = 64,       /* of 4 bytes, where a tensor is larger than the caches */
+    LARGE_BYTES = 8 << 20,
+    CORNER = 8             /* elements each way that registers hold */
+};
 
 /* One strided copy, prepared. Operand 0 is read, operand 1 is written. */
 typedef struct copy_plan {
@@ -20,6 +30,7 @@ typedef struct copy_plan {
     int32_t swapped;  /* axis along which the input is contiguous; -1: the last */
     int64_t per_task; /* iterations of the outermost loops */
     int64_t outer;    /* iterations of all loops but those a step handles */
+    int64_t tile;     /* of the swapped axis */
     bool avx2;
 } copy_plan;
 
@@ -184,21 +195,80 @@ copy_tile(char *to, int64_t to_row, const char *from, int64_t from_column, int64
 }
 #undef COPY_TILE
 
+#if defined(__x86_64__)
+/* out[i][j] = in[j][i] for i, j < CORNER. Rows in elements. */
+IPU_TARGET_AVX2 IPU_INLINE void
+turn_corner(float *out, int64_t out_row, const float *in, int64_t in_row)
+{
+    __m256 r[CORNER];
+    __m256 t[CORNER];
+    for (int i = 0; i < 4; i++) { /* halves of rows j and j + 4 side by side */
+        __m256 low = _mm256_castps128_ps256(_mm_loadu_ps(in + i * in_row));
+        __m256 high = _mm256_castps128_ps256(_mm_loadu_ps(in + i * in_row + 4));
+        const float *below = in + (i + 4) * in_row;
+        r[i] = _mm256_insertf128_ps(low, _mm_loadu_ps(below), 1);
+        r[i + 4] = _mm256_insertf128_ps(high, _mm_loadu_ps(below + 4), 1);
+    }
+    for (int i = 0; i < CORNER; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (int i = 0; i < CORNER; i += 4) {
+        _mm256_storeu_ps(out + i * out_row, _mm256_shuffle_ps(t[i], t[i + 2], 0x44));
+        _mm256_storeu_ps(out + (i + 1) * out_row,
+                         _mm256_shuffle_ps(t[i], t[i + 2], 0xee));
+        _mm256_storeu_ps(out + (i + 2) * out_row,
+                         _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44));
+        _mm256_storeu_ps(out + (i + 3) * out_row,
+                         _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee));
+    }
+}
+
+/* LARGE_TILE x LARGE_TILE elements of 4 bytes. Rows of a large tensor may share places
+ * in the cache: a few rows of the input are read at a time, and rows of the result are
+ * written one by one. */
+IPU_TARGET_AVX2 static void
+copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_column)
+{
+    _Alignas(64) float turned[LARGE_TILE * LARGE_TILE];
+    for (int64_t j = 0; j < LARGE_TILE; j += CORNER) {
+        for (int64_t i = 0; i < LARGE_TILE; i += CORNER) {
+            turn_corner(turned + i * LARGE_TILE + j, LARGE_TILE,
+                        from + i + j * from_column, from_column);
+        }
+    }
+    for (int64_t i = 0; i < LARGE_TILE; i++) {
+        memcpy(to + i * to_row, turned + i * LARGE_TILE, LARGE_TILE * sizeof(float));
+    }
+}
+#else
+static void
+copy_large_tile(float *to, int64_t to_row, const float *from, int64_t from_column)
+{
+    copy_tile((char *)to, to_row, (const char *)from, from_column, LARGE_TILE,
+              LARGE_TILE, sizeof(float));
+}
+#endif
+
+/* Strip [first, first + rows) of the swapped axis. */
 static void
 copy_transposed(const copy_plan *plan, char *to, const char *from, int64_t first,
-                int64_t count)
+                int64_t rows)
 {
     const ipu__loop *loop = &plan->loop;
     int32_t last = loop->rank - 1;
     int64_t columns = loop->dims[last];
     int64_t to_row = loop->strides[1][plan->swapped];
     int64_t from_column = loop->strides[0][last];
-    for (int64_t i = first; i < first + count; i += TILE) {
-        for (int64_t j = 0; j < columns; j += TILE) {
-            copy_tile(to + (i * to_row + j) * plan->bytes, to_row,
-                      from + (i + j * from_column) * plan->bytes, from_column,
-                      ipu__min(first + count - i, TILE), ipu__min(columns - j, TILE),
-                      plan->bytes);
+    for (int64_t j = 0; j < columns; j += plan->tile) {
+        int64_t count = ipu__min(columns - j, plan->tile);
+        char *target = to + (first * to_row + j) * plan->bytes;
+        const char *source = from + (first + j * from_column) * plan->bytes;
+        if (rows == LARGE_TILE && count == LARGE_TILE) {
+            copy_large_tile((float *)(void *)target, to_row,
+                            (const float *)(const void *)source, from_column);
+        } else {
+            copy_tile(target, to_row, source, from_column, rows, count, plan->bytes);
         }
     }
 }
@@ -236,9 +306,9 @@ transposed_task(void *state, int32_t task, int32_t worker)
         int64_t from;
         int64_t to;
         /* the rest of the position counts strips of the swapped axis */
-        int64_t first = TILE * locate(plan, loop->rank - 1, i, &from, &to);
+        int64_t first = plan->tile * locate(plan, loop->rank - 1, i, &from, &to);
         copy_transposed(plan, job->to + to, job->from + from, first,
-                        ipu__min(loop->dims[plan->swapped] - first, TILE));
+                        ipu__min(loop->dims[plan->swapped] - first, plan->tile));
     }
 }
 
@@ -306,6 +376,10 @@ plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
     plan->bytes = bytes;
     plan->avx2 = cpu >= IPU_CPU_AVX2;
     plan->swapped = -1;
+    plan->tile = plan->avx2 && bytes == sizeof(float)
+                         && loop->elements * bytes >= LARGE_BYTES
+                     ? LARGE_TILE
+                     : TILE;
     if (loop->elements == 0) {
         return; /* nothing to do: `outer` is 0 */
     }
@@ -320,8 +394,8 @@ plan_copy(copy_plan *plan, int64_t bytes, ipu_cpu_class cpu)
                 && loop->dims[last] >= 4) {
                 plan->swapped = d;
                 plan->outer = plan->outer / loop->dims[d]
-                              * ipu__ceil_div(loop->dims[d], TILE);
-                per_step *= ipu__min(loop->dims[d], TILE);
+                              * ipu__ceil_div(loop->dims[d], plan->tile);
+                per_step *= ipu__min(loop->dims[d], plan->tile);
             }
         }
     }
