@@ -50,8 +50,9 @@ def near_one(bytes_: int) -> list[Array]:
 
 
 def false(bytes_: int) -> list[Array]:
-    """All of it has to be read to know that there is no true one."""
-    return [np.zeros(square_shape(bytes_, "bool"), bool)]
+    """All of it has to be read to know that there is no true one. Written: pages that
+    never were are one page, which lies in the cache."""
+    return [np.full(square_shape(bytes_, "bool"), False)]
 
 
 def true(bytes_: int) -> list[Array]:
