@@ -122,7 +122,7 @@ def run(op: str, *inputs: Array, **options: Any) -> Array:
     params = ", ".join(f"{name}: {kind}" for name in names)
     last = f"%{len(inputs)}"
     text = f"block b0({params}) {{\n  {last} = {op}({', '.join(names)}) : {kind}\n}}"
-    if inputs[0].dtype == np.float64:
+    if inputs[0].dtype not in (np.float16, np.float32):
         text = f"host graph\n{text}"
     program = _core.graph_compile(f"{text} -> ({last})\n", **options)
     return np.asarray(program.run(list(inputs))[0])
@@ -150,7 +150,8 @@ def check(op: str, got: Array, want: Array, *inputs: Array) -> None:
 def same_bits(a: Array, b: Array) -> bool:
     """NaN is NaN, whatever its bits."""
     kind = np.dtype(f"u{a.dtype.itemsize}")
-    return bool(np.all((a.view(kind) == b.view(kind)) | (np.isnan(a) & np.isnan(b))))
+    equal = a.view(kind) == b.view(kind)
+    return bool(np.all(equal | ((a != a) & (b != b))))
 
 
 def check_function(op: str, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -281,6 +282,44 @@ def test_an_op_of_two_is_within_four_units(op: str) -> None:
         want = PAIRS[op](a.astype(np.float64), b.astype(np.float64))
     for options in ({}, {"reference": True}):
         check(op, run(op, a, b, **options), want, a, b)
+
+
+def division_operands(dtype: str) -> tuple[Array, Array]:
+    """Any bits, and pairs of which the first is much or little larger."""
+    random = np.random.default_rng(9)
+    kind = np.dtype(dtype)
+    bits = random.integers(0, 256, (2, 4000 * kind.itemsize), dtype=np.uint8)
+    a, b = bits.view(kind)
+    small = (random.integers(-9, 10, (2, 4000)) * 0.75).astype(kind)
+    a, b = np.concatenate([a, a, small[0]]), np.concatenate([b, small[1], small[1]])
+    if kind.kind == "f":
+        return a, b
+    a[:3], b[:3] = np.iinfo(kind).min, [np.array(-1).astype(kind), 1, 3]
+    return a, np.where(b == 0, kind.type(7), b)
+
+
+INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+@pytest.mark.parametrize("op", ["floor_div", "floor_mod"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", *INTEGERS])
+def test_floor_division_gives_the_references_bits(
+    op: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = division_operands(dtype)
+    want = run(op, a, b, reference=True)
+    with np.errstate(all="ignore"):
+        oracle = (np.floor_divide if op == "floor_div" else np.mod)(a, b)
+    if a.dtype.kind != "f":
+        assert np.array_equal(want, oracle)
+    else:  # NumPy has NaN where a finite number is divided by infinity, and by 0
+        usual = np.isfinite(a) & np.isfinite(b) & (b != 0) & np.isfinite(oracle)
+        assert np.array_equal(want[usual], oracle[usual])
+    for name in ("generic", "avx2", "avx512"):
+        monkeypatch.setenv("IPU_CPU_CLASS", name)
+        for part in (slice(None), slice(-4000, None), slice(-5, None)):
+            got = run(op, a[part], b[part])
+            assert same_bits(got, want[part]), (name, part)
 
 
 @pytest.mark.parametrize("op", ["tanh_grad", "sigmoid_grad"])

@@ -10,6 +10,7 @@
 
 #include "kernels/blocks_impl.h"
 #include "kernels/element_math.h"
+#include "kernels/floor_math.h"
 #include "kernels/wide_math.h"
 
 #if defined(BLOCK_F16C)
@@ -87,16 +88,16 @@ FLOAT_LOOPS(f64, double, uint64_t, ipu__double_bits, ipu__bits_double, UINT64_MA
 
 /* An instruction, or the same by additions. */
 #if defined(BLOCK_F16C)
-#define WHOLE(name, suffix, builtin) builtin(x)
+#define WHOLE(name, suffix, builtin) builtin
 #else
-#define WHOLE(name, suffix, builtin) ipu__##name##_##suffix(x)
+#define WHOLE(name, suffix, builtin) ipu__##name##_##suffix
 #endif
 
 #define FUNCTION_LOOPS(suffix, type, ending) \
-    UNARY(floor_##suffix, type, type, WHOLE(floor, suffix, __builtin_floor##ending)) \
-    UNARY(ceil_##suffix, type, type, WHOLE(ceil, suffix, __builtin_ceil##ending)) \
-    UNARY(round_##suffix, type, type, WHOLE(round, suffix, __builtin_rint##ending)) \
-    UNARY(trunc_##suffix, type, type, WHOLE(trunc, suffix, __builtin_trunc##ending)) \
+    UNARY(floor_##suffix, type, type, WHOLE(floor, suffix, __builtin_floor##ending)(x)) \
+    UNARY(ceil_##suffix, type, type, WHOLE(ceil, suffix, __builtin_ceil##ending)(x)) \
+    UNARY(round_##suffix, type, type, WHOLE(round, suffix, __builtin_rint##ending)(x)) \
+    UNARY(trunc_##suffix, type, type, WHOLE(trunc, suffix, __builtin_trunc##ending)(x)) \
     UNARY(log_##suffix, type, type, ipu__log_##suffix(x)) \
     UNARY(tanh_##suffix, type, type, ipu__tanh_##suffix(x)) \
     UNARY(sigmoid_##suffix, type, type, ipu__sigmoid_##suffix(x)) \
@@ -107,6 +108,11 @@ FUNCTION_LOOPS(f32, float, f)
 FUNCTION_LOOPS(f64, double, )
 UNARY(exp_f32, float, float, ipu__exp_f32(x))
 UNARY(erf_f32, float, float, ipu__erf_f32(x))
+UNARY(atan_f32, float, float, ipu__atan_f32(x))
+UNARY(asin_f32, float, float, ipu__asin_f32(x))
+UNARY(acos_f32, float, float, ipu__acos_f32(x))
+UNARY(sinh_f32, float, float, ipu__sinh_f32(x))
+UNARY(cosh_f32, float, float, ipu__cosh_f32(x))
 
 /* The block is looked through first, so that the loop has no call in it; an element's
  * result does not depend on its neighbours. */
@@ -143,33 +149,36 @@ UNARY(erf_f32, float, float, ipu__erf_f32(x))
 TURNED(sin, 0)
 TURNED(cos, 1)
 
-/* Float64 near 0 has a quicker form. */
-#define WIDE_NEAR(name, limit) \
-    SIGNATURE(name##_f64) \
+/* Near 0 there is a quicker form. */
+#define NEAR(name, suffix, type, bits_type, to_bits, from_bits, limit) \
+    SIGNATURE(name##_##suffix) \
     { \
-        const double *xs = a; \
-        double *result = out; \
-        uint64_t most = 0; \
+        const type *xs = a; \
+        type *result = out; \
+        bits_type most = 0; \
         UNUSED(); \
         for (int64_t i = 0; i < n; i++) { \
-            uint64_t size = ipu__double_bits(xs[i]) & (UINT64_MAX >> 1); \
+            bits_type size = to_bits(xs[i]) & (~(bits_type)0 >> 1); \
             most = size > most ? size : most; \
         } \
-        if (ipu__bits_double(most) < (limit)) { \
+        if (from_bits(most) < (limit)) { \
             IPU_INDEPENDENT \
             for (int64_t i = 0; i < n; i++) { \
-                result[i] = ipu__near_##name##_f64(xs[i]); \
+                result[i] = ipu__near_##name##_##suffix(xs[i]); \
             } \
             return IPU_FAULT_NONE; \
         } \
         for (int64_t i = 0; i < n; i++) { \
-            result[i] = ipu__##name##_f64(xs[i]); \
+            result[i] = ipu__##name##_##suffix(xs[i]); \
         } \
         return IPU_FAULT_NONE; \
     }
+#define WIDE_NEAR(name, limit) \
+    NEAR(name, f64, double, uint64_t, ipu__double_bits, ipu__bits_double, limit)
 WIDE_NEAR(exp, IPU_WIDE_EXP_LIMIT)
 WIDE_NEAR(sin, IPU_WIDE_TURN_LIMIT)
 WIDE_NEAR(cos, IPU_WIDE_TURN_LIMIT)
+NEAR(tan, f32, float, uint32_t, ipu__float_bits, ipu__bits_float, IPU_TURN_LIMIT)
 
 /* Likewise: normal numbers above 0, and the others by the C library. */
 enum { LEAST_NORMAL = 0x00800000, ABOVE_NORMAL = 0x7f800000 };
@@ -270,6 +279,8 @@ FLOAT_COMPARISONS(f64, double)
 UNARY(logical_not_u8, uint8_t, uint8_t, x == 0)
 BINARY(logical_and_u8, uint8_t, uint8_t, (x != 0) & (y != 0))
 BINARY(logical_or_u8, uint8_t, uint8_t, (x != 0) | (y != 0))
+
+#include "kernels/block_floor_loops.h"
 
 /* --- casts ---------------------------------------------------------------------------
  */
@@ -606,7 +617,8 @@ HALF_BINARY(div, /)
         SAME(TANH, type, tanh_##suffix), SAME(SIGMOID, type, sigmoid_##suffix), \
         SAME(LOG1P, type, log1p_##suffix), SAME(EXPM1, type, expm1_##suffix), \
         SAME(SOFTPLUS, type, softplus_##suffix), SAME(SIN, type, sin_##suffix), \
-        SAME(COS, type, cos_##suffix)
+        SAME(COS, type, cos_##suffix), SAME(FLOOR_DIV, type, floor_div_##suffix), \
+        SAME(FLOOR_MOD, type, floor_mod_##suffix)
 /* `suffix` has the sign, `width` has not; `abs` and `relu` are copies without one. */
 #define INTEGER_CAST_ROWS(type, suffix, width) \
     ROW(CAST, type, BOOL, is_not_zero_##width), \
@@ -632,7 +644,9 @@ HALF_BINARY(div, /)
         SAME(RIGHT_SHIFT, type, right_shift_##suffix), SAME(ADD, type, add_##width), \
         SAME(SUB, type, sub_##width), SAME(MUL, type, mul_##width), \
         SAME(MAXIMUM, type, maximum_##suffix), SAME(MINIMUM, type, minimum_##suffix), \
-        SAME(RELU_GRAD, type, relu_grad_##suffix), COMPARE_ROWS(type, width, suffix), \
+        SAME(RELU_GRAD, type, relu_grad_##suffix), \
+        SAME(FLOOR_DIV, type, floor_div_##suffix), \
+        SAME(FLOOR_MOD, type, floor_mod_##suffix), COMPARE_ROWS(type, width, suffix), \
         INTEGER_CAST_ROWS(type, suffix, width)
 #define SIGNED_ROWS(type, suffix, width) \
     INTEGER_ROWS(type, suffix, width, abs_##suffix, relu_##suffix)
@@ -655,6 +669,12 @@ static const ipu__block_row rows[] = {
     FLOAT_ROWS(FLOAT32, f32),
     FUNCTION_ROWS(FLOAT32, f32),
     SAME(ERF, FLOAT32, erf_f32),
+    SAME(TAN, FLOAT32, tan_f32),
+    SAME(ATAN, FLOAT32, atan_f32),
+    SAME(ASIN, FLOAT32, asin_f32),
+    SAME(ACOS, FLOAT32, acos_f32),
+    SAME(SINH, FLOAT32, sinh_f32),
+    SAME(COSH, FLOAT32, cosh_f32),
     SAME(POW, FLOAT32, pow_f32),
     ROW(CAST, FLOAT32, FLOAT64, cast_f32_f64),
     ROW(CAST, FLOAT32, FLOAT16, cast_f32_f16),

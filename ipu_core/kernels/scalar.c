@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/element_math.h"
+#include "kernels/floor_math.h"
 #include "kernels/kernel_impl.h"
 #include "kernels/wide_math.h"
 
@@ -213,37 +214,6 @@ ipu__scalar_to_double(ipu_dtype dtype, ipu__scalar value)
     return ipu__scalar_cast(dtype, IPU_DTYPE_FLOAT64, value).f;
 }
 
-/* Python's and NumPy's floor division: the remainder has the divisor's sign. */
-static double
-float_floor_mod(double a, double b)
-{
-    double rest = fmod(a, b);
-    if (rest != 0.0 && (b < 0.0) != (rest < 0.0)) {
-        rest += b;
-    } else if (rest == 0.0) {
-        rest = copysign(0.0, b);
-    }
-    return rest;
-}
-
-static double
-float_floor_div(double a, double b)
-{
-    if (b == 0.0) {
-        return a / b;
-    }
-    double rest = fmod(a, b);
-    double quotient = (a - rest) / b;
-    if (rest != 0.0 && (b < 0.0) != (rest < 0.0)) {
-        quotient -= 1.0;
-    }
-    if (quotient == 0.0) {
-        return copysign(0.0, a / b);
-    }
-    double floored = floor(quotient);
-    return quotient - floored > 0.5 ? floored + 1.0 : floored;
-}
-
 /* The functions that programs call less often. */
 static double
 float_function(ipu_op op, double a, double b)
@@ -339,9 +309,9 @@ float_apply(ipu_op op, double a, double b)
     case IPU_OP_ID_DIV:
         return a / b;
     case IPU_OP_ID_FLOOR_DIV:
-        return float_floor_div(a, b);
+        return ipu__floor_div_f64(a, b);
     case IPU_OP_ID_FLOOR_MOD:
-        return float_floor_mod(a, b);
+        return ipu__floor_mod_f64(a, b);
     case IPU_OP_ID_POW:
         return pow(a, b);
     case IPU_OP_ID_MAXIMUM:

@@ -426,6 +426,104 @@ ipu__circle_f64(double a)
                         ipu__bits_double(ipu__double_bits(y) ^ y_sign)};
 }
 
+/* --- float32 by way of float64 -------------------------------------------------------
+ */
+
+/* Below IPU_TURN_LIMIT, as ipu__turned_f32 does. */
+IPU_INLINE float
+ipu__near_tan_f32(float x)
+{
+    const double magic = 0x1.8p52;
+    double wide = (double)x;
+    double shifted = wide * 0x1.45f306dc9c883p-1 + magic;
+    double n = shifted - magic;
+    double r = wide - n * 0x1.921fb5p+0;
+    r = r - n * 0x1.110b46p-26;
+    r = r - n * 0x1.1a62633145c07p-54;
+    double z = r * r;
+    double s = r + ipu__sin_series(z) * z * r;
+    double c = 1.0 + (ipu__cos_series(z) * z * z - 0.5 * z);
+    bool odd = (ipu__double_bits(shifted) & 1) != 0;
+    float result = (float)((odd ? -c : s) / (odd ? s : c));
+    return x == 0.0f ? x : result;
+}
+
+IPU_INLINE float
+ipu__tan_f32(float x)
+{
+    return ipu__magnitude_f32(x) < IPU_TURN_LIMIT ? ipu__near_tan_f32(x)
+                                                  : (float)tan((double)x);
+}
+
+/* atan(a / b) of a, b >= 0 that are not both 0: eighths of a turn are taken away until
+ * the quotient t is below tan(pi / 8); then t + t^3 p(t^2), a least-maximum fit with a
+ * relative error of 2^-40. */
+IPU_INLINE double
+ipu__angle_of(double a, double b)
+{
+    bool middle = a > 0x1.a827999fcef32p-2 * b;
+    bool far = a > 0x1.3504f333f9de6p+1 * b;
+    double above = far ? -b : (middle ? a - b : a);
+    double below = far ? a : (middle ? a + b : b);
+    double base = far ? 0x1.921fb54442d18p+0 : (middle ? 0x1.921fb54442d18p-1 : 0.0);
+    double t = above / below;
+    double z = t * t;
+    double y = z * z;
+    double p = (-0x1.2490c63d3ff39p-3 + 0x1.c6d257b4d7ddcp-4 * z)
+               + (-0x1.70864cbe7d636p-4 + 0x1.1e6b3a9e9b04bp-4 * z) * y;
+    p += -0x1.36ddf71764cccp-5 * (y * y);
+    p = (-0x1.5555554ef98bdp-2 + 0x1.99999212a6aebp-3 * z) + p * y;
+    return base + (t + t * z * p);
+}
+
+IPU_INLINE float
+ipu__atan_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    return ipu__with_sign_f32((float)ipu__angle_of(magnitude, 1.0), x);
+}
+
+/* The other side of a triangle whose longest one is 1. */
+IPU_INLINE double
+ipu__other_side(double x)
+{
+    return __builtin_sqrt((1.0 - x) * (1.0 + x));
+}
+
+IPU_INLINE float
+ipu__asin_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    double angle = ipu__angle_of(magnitude, ipu__other_side(magnitude));
+    return ipu__with_sign_f32((float)angle, x);
+}
+
+IPU_INLINE float
+ipu__acos_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    double angle = ipu__angle_of(ipu__other_side(magnitude), magnitude);
+    return (float)(x < 0.0f ? 0x1.921fb54442d18p+1 - angle : angle);
+}
+
+/* (u + u / (u + 1)) / 2 with u = expm1(|x|), which overflow a float from 90 on. */
+IPU_INLINE float
+ipu__sinh_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    ipu__pair half = ipu__half_expm1_f64(magnitude > 95.0 ? 95.0 : magnitude);
+    double h = half.high + half.low;
+    return ipu__with_sign_f32((float)(h + h / (2.0 * h + 1.0)), x);
+}
+
+IPU_INLINE float
+ipu__cosh_f32(float x)
+{
+    double magnitude = (double)ipu__magnitude_f32(x);
+    double e = ipu__near_exp_f64(magnitude > 95.0 ? 95.0 : magnitude);
+    return (float)(0.5 * e + 0.5 / e);
+}
+
 /* --- the normal distribution ---------------------------------------------------------
  */
 

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The part of block_loops.h that divides and rounds down. Blocks are looked through
+ * first, so that loops have no branch in them. */
+
+/* `near` uses x, y and rest, `any` x and y. */
+#define FLOOR_FLOATS(name, near, any) \
+    BINARY(name##_f64, double, double, any) \
+    SIGNATURE(name##_f32) \
+    { \
+        const float *xs = a; \
+        const float *ys = b; \
+        float *result = out; \
+        bool all_near = true; \
+        UNUSED(); \
+        for (int64_t i = 0; i < n; i++) { \
+            all_near &= ipu__is_near_quotient(xs[i], ys[i]); \
+        } \
+        if (!all_near) { \
+            for (int64_t i = 0; i < n; i++) { \
+                double x = (double)xs[i]; \
+                double y = (double)ys[i]; \
+                result[i] = (float)(any); \
+            } \
+            return IPU_FAULT_NONE; \
+        } \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            double x = (double)xs[i]; \
+            double y = (double)ys[i]; \
+            double quotient = x / y; \
+            double rest = x - y * WHOLE(trunc, f64, __builtin_trunc)(quotient); \
+            result[i] = (float)(near); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+FLOOR_FLOATS(floor_mod, ipu__floor_mod_of(rest, y), ipu__floor_mod_f64(x, y))
+FLOOR_FLOATS(floor_div, ipu__floor_div_of(x, y, rest), ipu__floor_div_f64(x, y))
+
+/* `quotient` and `rest` use x and y. */
+#define FLOOR_INTEGERS(suffix, type, expression_div, expression_mod) \
+    FLOOR_INTEGER(floor_div_##suffix, type, expression_div) \
+    FLOOR_INTEGER(floor_mod_##suffix, type, expression_mod)
+#define FLOOR_INTEGER(name, type, expression) \
+    SIGNATURE(name) \
+    { \
+        const type *xs = a; \
+        const type *ys = b; \
+        type *result = out; \
+        bool has_zero = false; \
+        UNUSED(); \
+        for (int64_t i = 0; i < n; i++) { \
+            has_zero |= ys[i] == 0; \
+        } \
+        if (has_zero) { \
+            return IPU_FAULT_DIVISION_BY_ZERO; \
+        } \
+        IPU_INDEPENDENT \
+        for (int64_t i = 0; i < n; i++) { \
+            type x = xs[i]; \
+            type y = ys[i]; \
+            result[i] = (type)(expression); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+
+/* By way of double, which is exact. INT32_MIN / -1 wraps. */
+BLOCK_TARGET IPU_INLINE int32_t
+floored_quotient(int32_t x, int32_t y)
+{
+    double quotient = WHOLE(floor, f64, __builtin_floor)((double)x / (double)y);
+    return (int32_t)(quotient > 0x1.fffffffcp30 ? -0x1p31 : quotient);
+}
+#define NARROW_FLOOR(suffix, type) \
+    FLOOR_INTEGERS(suffix, type, floored_quotient(x, y), \
+                   (uint32_t)x - (uint32_t)y * (uint32_t)floored_quotient(x, y))
+NARROW_FLOOR(i8, int8_t)
+NARROW_FLOOR(i16, int16_t)
+NARROW_FLOOR(i32, int32_t)
+NARROW_FLOOR(u8, uint8_t)
+NARROW_FLOOR(u16, uint16_t)
+
+BLOCK_TARGET IPU_INLINE int64_t
+floored_rest(int64_t x, int64_t y)
+{
+    int64_t rest = y == -1 ? 0 : x % y;
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+BLOCK_TARGET IPU_INLINE uint64_t
+floored_wide_quotient(int64_t x, int64_t y)
+{
+    uint64_t down = y != -1 && x % y != 0 && (x < 0) != (y < 0);
+    return (y == -1 ? 0 - (uint64_t)x : (uint64_t)(x / y)) - down;
+}
+FLOOR_INTEGERS(i64, int64_t, floored_wide_quotient(x, y), floored_rest(x, y))
+FLOOR_INTEGERS(u32, uint32_t, x / y, x % y)
+FLOOR_INTEGERS(u64, uint64_t, x / y, x % y)
