@@ -4,8 +4,11 @@
  * driver, fused chains and the write-back of matrix products all call these, which is
  * why fused and unfused forms agree to the bit. block_loops.h has the loops, of which
  * there is a form for each class of processor; here one is chosen. float16 without a
- * loop of its own widens to float32, runs the float32 function and rounds once. What
- * has no loop at all goes through the scalar definitions. No state, any thread. */
+ * loop of its own widens to float32, runs the float32 function and rounds once. Then
+ * come functions of the C library, and what has no loop at all goes through the scalar
+ * definitions, which call the same. No state, any thread. */
+#include <math.h>
+
 #include "kernels/blocks_impl.h"
 
 static const ipu__block_form *
@@ -65,6 +68,67 @@ by_scalars(const ipu__block *block, void *out, const void *a, const void *b,
     return IPU_FAULT_NONE;
 }
 
+/* Functions of the C library, computed in double and rounded once. */
+#define LIBRARY_LOOP(name, type, call) \
+    static ipu__fault name(const ipu__block *block, void *out, const void *a, \
+                           const void *b, const void *c, int64_t n) \
+    { \
+        type *result = out; \
+        const type *xs = a; \
+        const type *ys = b; \
+        (void)block; \
+        (void)ys; \
+        (void)c; \
+        for (int64_t i = 0; i < n; i++) { \
+            result[i] = (type)(call); \
+        } \
+        return IPU_FAULT_NONE; \
+    }
+#define LIBRARY(function) \
+    LIBRARY_LOOP(function##_f32, float, function((double)xs[i])) \
+    LIBRARY_LOOP(function##_f64, double, function(xs[i]))
+#define LIBRARY_ROWS(op, function) \
+    {IPU_OP_ID_##op, IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT32, function##_f32}, \
+    { \
+        IPU_OP_ID_##op, IPU_DTYPE_FLOAT64, IPU_DTYPE_FLOAT64, function##_f64 \
+    }
+LIBRARY(tan)
+LIBRARY(asin)
+LIBRARY(acos)
+LIBRARY(atan)
+LIBRARY(sinh)
+LIBRARY(cosh)
+LIBRARY(asinh)
+LIBRARY(acosh)
+LIBRARY(atanh)
+LIBRARY(erf)
+LIBRARY(erfc)
+LIBRARY_LOOP(pow_f32, float, pow((double)xs[i], (double)ys[i]))
+LIBRARY_LOOP(pow_f64, double, pow(xs[i], ys[i]))
+LIBRARY_LOOP(atan2_f32, float, atan2((double)xs[i], (double)ys[i]))
+LIBRARY_LOOP(atan2_f64, double, atan2(xs[i], ys[i]))
+
+static const ipu__block_row library_rows[] = {
+    LIBRARY_ROWS(TAN, tan),     LIBRARY_ROWS(ASIN, asin),   LIBRARY_ROWS(ACOS, acos),
+    LIBRARY_ROWS(ATAN, atan),   LIBRARY_ROWS(SINH, sinh),   LIBRARY_ROWS(COSH, cosh),
+    LIBRARY_ROWS(ASINH, asinh), LIBRARY_ROWS(ACOSH, acosh), LIBRARY_ROWS(ATANH, atanh),
+    LIBRARY_ROWS(ERF, erf),     LIBRARY_ROWS(ERFC, erfc),   LIBRARY_ROWS(POW, pow),
+    LIBRARY_ROWS(ATAN2, atan2),
+};
+
+static ipu__block_fn *
+find_row(const ipu__block_row *rows, size_t count, ipu_op op, ipu_dtype in,
+         ipu_dtype out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const ipu__block_row *row = &rows[i];
+        if (row->op == op && row->in == in && row->out == out) {
+            return row->run;
+        }
+    }
+    return NULL;
+}
+
 static ipu__block_fn *
 find(const ipu__block_form *form, ipu_op op, ipu_dtype in, ipu_dtype out)
 {
@@ -80,13 +144,7 @@ find(const ipu__block_form *form, ipu_op op, ipu_dtype in, ipu_dtype out)
             return form->select[3];
         }
     }
-    for (size_t i = 0; i < form->count; i++) {
-        const ipu__block_row *row = &form->rows[i];
-        if (row->op == op && row->in == in && row->out == out) {
-            return row->run;
-        }
-    }
-    return NULL;
+    return find_row(form->rows, form->count, op, in, out);
 }
 
 /* By a float32 function between, which becomes `block->inner`; NULL: there is none. */
@@ -121,6 +179,11 @@ ipu__block_prepare(ipu__block *block, ipu_op op, ipu_dtype in, ipu_dtype out,
     block->run = find(form, op, in, out);
     if (block->run == NULL) {
         block->run = find_by_f32(form, block);
+    }
+    if (block->run == NULL) {
+        block->run =
+            find_row(library_rows, sizeof library_rows / sizeof library_rows[0], op, in,
+                     out);
     }
     if (block->run == NULL) {
         block->run = by_scalars;
