@@ -93,6 +93,15 @@ def check_training(got):
     assert got["losses"][-1] < got["losses"][0]
 
 
+def check_first_recurrent(got):
+    losses = got["losses"]
+    assert len(losses) == 6 and losses == sorted(losses, reverse=True)
+    # a step is an update for the drop-in class, and a batch for the native one
+    assert got["updates"] in (6 * 48, 6 * 48 // 16)
+    assert losses[-1] < (0.2 if got["updates"] > 18 else 0.8) * losses[0]
+    assert got["weights"] == [[200, 16], [16, 64], [16, 64], [64], [16, 1], [1]]
+
+
 def check_first_sequential(got):
     losses = got["losses"]
     assert len(losses) == 4 and losses == sorted(losses, reverse=True)
@@ -188,6 +197,7 @@ CHECKS = {
     "third_loop": check_third_loop,
     "first_training": check_training,
     "first_sequential": check_first_sequential,
+    "first_recurrent": check_first_recurrent,
     "first_pipeline": check_first_pipeline,
     "first_pipelined_stack": check_first_pipelined_stack,
     "first_benchmark": check_benchmark,

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         pipelining_ops,
         rand_ops,
         replication_ops,
+        rnn_ops,
         slicing_ops,
         statistics_ops,
     )
@@ -97,6 +98,7 @@ __all__ = [
     "profiler",
     "rand_ops",
     "replication_ops",
+    "rnn_ops",
     "scopes",
     "set_num_threads",
     "sharding",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu._recurrent_layers import GRU, LSTM
 from ipu.keras import _names
 from ipu.keras.layers import (
     Dropout,
@@ -27,6 +28,8 @@ from ipu.ops import cross_replica_ops
 from ipu.ops.pipelining_ops import recomputation_checkpoint
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "AssumeEqualAcrossReplicas",
     "CaptureActivationGradients",
     "CaptureUpstreamGradients",
@@ -38,6 +41,8 @@ __all__ = [
     "InstanceNormalization",
     "LayerNorm",
     "LayerNormalization",
+    "PopnnGRU",
+    "PopnnLSTM",
     "RecomputationCheckpoint",
     "SerialDense",
 ]
@@ -197,6 +202,8 @@ class LayerNormalization(GroupNormalization):
 
 
 LayerNorm = LayerNormalization
+PopnnGRU = GRU
+PopnnLSTM = LSTM
 
 
 class AssumeEqualAcrossReplicas(Layer):

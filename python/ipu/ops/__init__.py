@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         pipelining_ops,
         rand_ops,
         replication_ops,
+        rnn_ops,
         slicing_ops,
         statistics_ops,
     )
@@ -37,6 +38,7 @@ __all__ = [
     "pipelining_ops",
     "rand_ops",
     "replication_ops",
+    "rnn_ops",
     "slicing_ops",
     "statistics_ops",
 ]

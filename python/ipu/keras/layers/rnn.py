@@ -307,7 +307,9 @@ class RNN(Layer):
                     f"units)={tuple(wanted.shape)}. Received: "
                     f"{tuple(found.shape)}."
                 )
-        return tf.nest.map_structure(lambda x: tf.cast(x, self._compute_kind), list(given))
+        return tf.nest.map_structure(
+            lambda x: tf.cast(x, self._compute_kind), list(given)
+        )
 
     def _go(
         self,

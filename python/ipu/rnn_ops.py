@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.rnn_ops`` is ``ipu.ops.rnn_ops``: the same module."""
+
+import sys
+
+from ipu.ops import rnn_ops
+
+sys.modules[__name__] = rnn_ops
