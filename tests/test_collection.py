@@ -81,6 +81,10 @@ CIRCLES: dict[str, Callable[[Holder], Any]] = {
     "concatenate": lambda h: h.source().concatenate(h.source()),
     "two data sets of one": lambda h: (s := h.source(), s.take(1), s.skip(1)),
     "flat_map": lambda h: Dataset.range(2).flat_map(lambda i: h.source()),
+    "window": lambda h: h.source().window(2).flat_map(lambda w: w.batch(2)),
+    "group_by_window": lambda h: h.source().group_by_window(
+        lambda x: int(h is None), lambda k, w: w, 2
+    ),
     "padded_batch": lambda h: h.source().padded_batch(2),
     "cache": lambda h: h.source().cache(),
     "a cache that was read": lambda h: (c := h.source().cache(), list(c)),

@@ -89,6 +89,24 @@ set_eager_seed(PyObject *module, PyObject *argument)
 }
 
 static PyObject *
+with_random_stream(PyObject *module, PyObject *args)
+{
+    unsigned long long seed;
+    PyObject *function;
+    PyObject *operands;
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of_module(module));
+    if (thread == NULL || !PyArg_ParseTuple(args, "KOO!:with_random_stream", &seed,
+                                            &function, &PyTuple_Type, &operands)) {
+        return NULL;
+    }
+    ipu_py_stream before = thread->stream;
+    thread->stream = (ipu_py_stream){.is_own = true, .seed = seed};
+    PyObject *result = PyObject_CallObject(function, operands);
+    thread->stream = before;
+    return result;
+}
+
+static PyObject *
 tapes(PyObject *module, PyObject *Py_UNUSED(ignored))
 {
     ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of_module(module));
@@ -136,6 +154,9 @@ static PyMethodDef module_methods[] = {
      "num_threads()\n--\n\nHow many threads programs use."},
     {"set_eager_seed", set_eager_seed, METH_O,
      "set_eager_seed(seed)\n--\n\nRestarts the random streams of eager ops."},
+    {"with_random_stream", with_random_stream, METH_VARARGS,
+     "with_random_stream(seed, function, args)\n--\n\nCalls a function whose eager "
+     "random ops draw from a stream of its own."},
     {"tapes", tapes, METH_NOARGS,
      "tapes()\n--\n\nThe recording tapes of this thread, the innermost last."},
     {NULL, NULL, 0, NULL},

@@ -405,6 +405,11 @@ def _checked_depth(depth: Any) -> int:
 
 
 def _known_type(index: int, spec: Any) -> _Type:
+    if spec.dtype == "string":
+        raise FailedPreconditionError(
+            f"Unsupported datatype string on index {index} of feed operation: strings "
+            "and data sets stay on the host. Map the data set to what the device needs."
+        )
     shape = None if spec.shape is None else tuple(spec.shape)
     if shape is None or any(size is None for size in shape):
         text = "<unknown>" if shape is None else shape

@@ -23,7 +23,6 @@ ON_PURPOSE: dict[str, list[str]] = {
         "linalg: tf.linalg.pinv(m)",
         "linalg: tf.linalg.lstsq(m, tf.reshape(v, [3, 1]))",
         "functions: scatter_updates",
-        "data: D.range(6).window(3).flat_map(lambda w: w.batch(3))",
         "data: D.range(5).scan(tf.constant(0, tf.int64), lambda s, x: (s + x, s + x))",
         "data: D.range(5).unique()",
         "data: D.range(4).random(seed=1).take(0)",
@@ -99,5 +98,4 @@ OPEN: list[str] = [
     "tape: tf.reduce_sum(tf.where(x > 0, tf.sqrt(x), 0.0))",
     "tape: tf.reduce_sum(tf.where(x > 9.0, tf.math.reciprocal(x - x), 0.0))",
     "tape: tf.sign(x)",
-    "data: D.range(6).padded_batch(4)",
 ]

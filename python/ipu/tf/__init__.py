@@ -162,6 +162,7 @@ from ipu.tf.dtypes import (
     int16,
     int32,
     int64,
+    string,
     uint8,
     uint16,
     uint32,
@@ -174,6 +175,7 @@ from ipu.tf.tensor_spec import TensorSpec
 from ipu.tf import bitwise, linalg, math, nn, raw_ops  # isort: skip
 from ipu.tf.linalg import norm  # isort: skip
 from ipu.tf.variable import Variable  # isort: skip
+from ipu.tf import strings  # isort: skip
 from ipu.tf import data, image, random  # isort: skip
 from ipu.tf import autograph, config, debugging, version  # isort: skip
 from ipu._placement import device  # isort: skip
@@ -372,6 +374,8 @@ __all__ = [
     "stack",
     "stop_gradient",
     "strided_slice",
+    "string",
+    "strings",
     "subtract",
     "switch_case",
     "tan",

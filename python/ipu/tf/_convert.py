@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu.tf import _strings
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import DType, as_dtype
 
@@ -61,6 +62,8 @@ def convert_to_tensor(
         >>> tf.convert_to_tensor([1, 2]).dtype
         tf.int32
     """
+    if _strings.is_text(value):
+        return _strings.text_tensor(value, dtype)  # type: ignore[return-value]
     if dtype is None and dtype_hint is not None and not hasattr(value, "dtype"):
         dtype = dtype_hint
     if dtype is None:
@@ -93,6 +96,8 @@ def constant(
         [0.5, 0.5]
     """
     tensor = convert_to_tensor(value, dtype)
+    if isinstance(tensor, _strings.StringTensor):
+        return tensor if shape is None else tensor.filled(tuple(shape))
     if shape is None or tuple(shape) == tensor.shape:
         return tensor
     sizes = sizes_of(shape)

@@ -29,7 +29,8 @@ class DType:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._numpy = np.dtype(name)
+        # strings have no size: NumPy holds them as objects
+        self._numpy = np.dtype("object" if name == "string" else name)
 
     @property
     def as_numpy_dtype(self) -> type[Any]:
@@ -76,6 +77,8 @@ class DType:
     def __eq__(self, other: object) -> _Bool:
         if isinstance(other, DType):
             return self.name == other.name
+        if self.name == "string":
+            return other in ("string", str, bytes)
         try:
             return _Bool(self._numpy == np.dtype(other))  # type: ignore[call-overload]
         except TypeError:
@@ -102,6 +105,7 @@ uint8 = DType("uint8")
 uint16 = DType("uint16")
 uint32 = DType("uint32")
 uint64 = DType("uint64")
+string = DType("string")
 half = float16
 double = float64
 
@@ -119,6 +123,7 @@ _ALL = {
         uint16,
         uint32,
         uint64,
+        string,
     )
 }
 # `bool` is the attribute that the core looks up; the builtin is not used below
@@ -149,6 +154,8 @@ def as_dtype(value: Any) -> DType:
         return float32
     if value is int:
         return int32
+    if value is str or value is bytes or getattr(value, "kind", "") in ("O", "S", "U"):
+        return string
     if isinstance(value, str):
         name = {"half": "float16", "double": "float64", "float": "float32"}.get(
             value, value

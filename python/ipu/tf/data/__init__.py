@@ -15,12 +15,14 @@ from ipu.tf.data._dataset import (
 )
 from ipu.tf.data._iterator import Iterator, NumpyIterator
 from ipu.tf.data._options import Options
+from ipu.tf.data._packed import DatasetSpec
 
 __all__ = [
     "AUTOTUNE",
     "INFINITE_CARDINALITY",
     "UNKNOWN_CARDINALITY",
     "Dataset",
+    "DatasetSpec",
     "Iterator",
     "NumpyIterator",
     "Options",

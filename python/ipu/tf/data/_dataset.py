@@ -10,11 +10,12 @@ import numpy as np
 
 from ipu import _core, _strategy_state, tf
 from ipu.tf import nest
-from ipu.tf.data import _generator, _structure
+from ipu.tf.data import _generator, _rows, _structure
 from ipu.tf.data._flattening import Flattening
 from ipu.tf.data._iterator import Iterator, NumpyIterator
 from ipu.tf.data._selections import Selections
 from ipu.tf.data._transformations import Transformations, integer
+from ipu.tf.data._windows import Windows
 
 __all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Dataset"]
 
@@ -23,7 +24,7 @@ INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 
 
-class Dataset(Transformations, Selections, Flattening):
+class Dataset(Transformations, Selections, Flattening, Windows):
     """A stream of elements, each a tensor or a nest of tensors.
 
     A data set is a description: it can be read any number of times, and each
@@ -78,6 +79,8 @@ class Dataset(Transformations, Selections, Flattening):
             (2,)
         """
         del name
+        if _rows.holds_text(tensors):
+            return Dataset(*_rows.text_slices(tensors))
         return Dataset._from_held(_core.Dataset.slices, tensors)
 
     @staticmethod
@@ -103,6 +106,8 @@ class Dataset(Transformations, Selections, Flattening):
             [[1, 2]]
         """
         del name
+        if _rows.holds_text(tensors):
+            return Dataset(*_rows.text_tensors(tensors))
         return Dataset._from_held(_core.Dataset.tensors, tensors)
 
     @staticmethod

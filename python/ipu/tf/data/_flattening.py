@@ -9,16 +9,16 @@ for the work on each sample, which belongs into ``map``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import _core
-from ipu._errors import InvalidArgumentError
 from ipu.tf import nest
-from ipu.tf.data import _live, _structure
+from ipu.tf.data import _live, _packed, _rows
 from ipu.tf.data._transformations import integer
+from ipu.tf.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
@@ -117,10 +117,11 @@ class Flattening:
     ) -> Dataset:
         from ipu.tf.data._dataset import Dataset
 
-        impl, structure = self._impl, self._structure
+        impl = self._impl
+        unpacked = _packed.unpacker(self._structure)
 
         def inner(element: tuple[Any, ...]) -> Dataset:
-            packed = nest.pack_sequence_as(structure, element)
+            packed = unpacked(element)
             unpacks = type(packed) is tuple
             made = map_func(*packed) if unpacks else map_func(packed)
             if not isinstance(made, Dataset):
@@ -189,34 +190,22 @@ class Flattening:
             raise ValueError(
                 f"`batch_size` must be at least 1. Received: batch_size={batch_size!r}."
             )
-        impl, specs = self._impl, nest.flatten(self._structure)
-        shapes = _padded_shapes(padded_shapes, specs, self._structure)
-        values = _padding_values(padding_values, specs, self._structure)
-
-        def batch(rows: list[tuple[Any, ...]]) -> _Arrays:
-            columns = zip(zip(*rows, strict=True), shapes, values, strict=True)
-            return tuple(
-                _stacked(column, shape, value) for column, shape, value in columns
-            )
-
-        def start() -> Iterator[_Arrays]:
-            rows: list[tuple[Any, ...]] = []
-            for element in _live.start_iterator(impl):
-                rows.append(tuple(tensor.numpy() for tensor in element))
-                if len(rows) == size:
-                    yield batch(rows)
-                    rows = []
-            if rows and not drop_remainder:
-                yield batch(rows)
-
+        specs = nest.flatten(self._structure)
+        shapes = _rows.padded_shapes(padded_shapes, specs, self._structure)
+        values = _rows.padding_values(padding_values, specs, self._structure)
         first = size if drop_remainder else None
-        types = tuple(
-            (spec.dtype.name, (first, *shape))
+        made = [
+            TensorSpec((first, *shape), spec.dtype)
             for spec, shape in zip(specs, shapes, strict=True)
+        ]
+
+        def stack(column: Sequence[Any], index: int) -> np.ndarray[Any, Any]:
+            return _rows.padded(column, shapes[index], values[index], index)
+
+        impl = _rows.stacked_batches(
+            self._impl, specs, made, size, bool(drop_remainder), stack
         )
-        made = [_structure.spec_of(one) for one in types]
-        structure = nest.pack_sequence_as(self._structure, made)
-        return Dataset(_core.Dataset.generator(types, start), structure)
+        return Dataset(impl, nest.pack_sequence_as(self._structure, made))
 
 
 def _by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:
@@ -241,68 +230,3 @@ def _by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:
                     places[at] = None
                     break
                 yield element
-
-
-def _padded_shapes(
-    given: Any, specs: list[Any], structure: Any
-) -> list[tuple[int | None, ...]]:
-    if given is None:
-        for spec in specs:
-            if spec.shape is None:
-                raise ValueError(
-                    "padded_batch needs `padded_shapes` where the number of axes is "
-                    f"not known. Received: {spec!r}."
-                )
-        return [tuple(spec.shape) for spec in specs]
-    if len(specs) == 1 and not nest.is_nested(structure):
-        listed: list[Any] = [given]
-    else:
-        listed = _like(structure, given)
-    return [
-        tuple(None if n is None or n == -1 else int(n) for n in tuple(shape))
-        for shape in listed
-    ]
-
-
-def _padding_values(given: Any, specs: list[Any], structure: Any) -> list[Any]:
-    if given is None:
-        return [0] * len(specs)
-    if not nest.is_nested(given):
-        return [given] * len(specs)
-    return _like(structure, given)
-
-
-def _like(structure: Any, given: Any) -> list[Any]:
-    """The parts of ``given`` in the places of the leaves of ``structure``."""
-    if not nest.is_nested(structure):
-        return [given]
-    if isinstance(structure, dict):
-        parts = [(structure[key], given[key]) for key in sorted(structure)]
-    else:
-        parts = list(zip(structure, given, strict=True))
-    return [leaf for part, one in parts for leaf in _like(part, one)]
-
-
-def _stacked(
-    column: tuple[Any, ...], shape: tuple[int | None, ...], value: Any
-) -> np.ndarray[Any, Any]:
-    for array in column:
-        fits = array.ndim == len(shape) and all(
-            want is None or have <= want
-            for have, want in zip(array.shape, shape, strict=True)
-        )
-        if not fits:
-            raise InvalidArgumentError(
-                f"padded_batch: an element of shape {array.shape} does not fit into "
-                f"the padded shape {shape}."
-            )
-    sizes = tuple(
-        max(array.shape[axis] for array in column) if want is None else want
-        for axis, want in enumerate(shape)
-    )
-    fill = np.asarray(getattr(value, "numpy", lambda: value)())
-    whole = np.full((len(column), *sizes), fill, column[0].dtype)
-    for row, array in enumerate(column):
-        corner: tuple[Any, ...] = tuple(slice(0, n) for n in array.shape)
-        whole[(row, *corner)] = array
-    return whole

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ipu.tf import nest
-from ipu.tf.data import _structure
+from ipu.tf._strings import StringTensor
+from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -81,19 +82,37 @@ def starter(
     generator: Callable[..., Any], args: tuple[Any, ...], structure: Any
 ) -> Callable[[], Iterator[tuple[np.ndarray[Any, Any], ...]]]:
     """Give the function that starts a pass: flat tuples of checked arrays."""
+    declared = nest.flatten(structure)
     specs = [
-        (spec.dtype.as_numpy_dtype, spec.dtype.name, spec.shape)
-        for spec in nest.flatten(structure)
+        (spec.dtype.as_numpy_dtype, spec.dtype.name, spec.shape) for spec in declared
     ]
 
     def start() -> Iterator[tuple[np.ndarray[Any, Any], ...]]:
         for value in generator(*args):
             leaves = _structure.match(structure, value)
             yield tuple(
-                _convert(leaf, *spec) for leaf, spec in zip(leaves, specs, strict=True)
+                _text(leaf, one) if _packed.is_packed(one) else _convert(leaf, *spec)
+                for leaf, spec, one in zip(leaves, specs, declared, strict=True)
             )
 
     return start
+
+
+def _text(value: Any, spec: Any) -> np.ndarray[Any, Any]:
+    try:
+        text = StringTensor(value)
+    except TypeError as error:
+        raise TypeError(
+            "`generator` yielded an element that could not be converted to the "
+            "expected type. The expected type was string, but the yielded element "
+            f"was {_structure.short(value)} ({error})."
+        ) from None
+    if not spec.is_compatible_with(text):
+        raise TypeError(
+            f"`generator` yielded an element of shape {text.shape} where an element "
+            f"of shape {spec.shape} was expected."
+        )
+    return _packed.pack(spec, text)
 
 
 def _fits(source: np.dtype[Any], target: np.dtype[Any]) -> bool:

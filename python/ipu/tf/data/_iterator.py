@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu.tf import nest
-from ipu.tf.data import _live
+from ipu.tf.data import _live, _packed
 from ipu.tf.errors import OutOfRangeError
 
 __all__ = ["Iterator", "NumpyIterator"]
@@ -23,13 +23,14 @@ class Iterator:
 
     def __init__(self, impl: Any, structure: Any) -> None:
         self._structure = structure
+        self._unpack = _packed.unpacker(structure)
         self._iterator = _live.start_iterator(impl)
 
     def __iter__(self) -> Iterator:
         return self
 
     def __next__(self) -> Any:
-        return nest.pack_sequence_as(self._structure, next(self._iterator))
+        return self._unpack(next(self._iterator))
 
     def get_next(self) -> Any:
         """Give the next element.
@@ -66,4 +67,8 @@ class NumpyIterator:
         return self
 
     def __next__(self) -> Any:
-        return nest.map_structure(lambda tensor: tensor.numpy(), next(self._iterator))
+        return nest.map_structure(_as_numpy, next(self._iterator))
+
+
+def _as_numpy(leaf: Any) -> Any:
+    return leaf.numpy() if hasattr(leaf, "numpy") else leaf.as_numpy_iterator()

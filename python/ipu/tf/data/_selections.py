@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ipu import tf
 from ipu._errors import InvalidArgumentError, UnimplementedError
 from ipu.tf import _function, nest
-from ipu.tf.data import _live, _seeds, _structure
+from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
+from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._map import Mapped
 from ipu.tf.data._options import Options
 from ipu.tf.data._transformations import integer
@@ -39,7 +41,11 @@ class Selections:
 
     def _with_types(self: _Self, impl: Any, example: Any = None) -> _Self:
         """Wrap a transformation that changes the types, not the structure."""
-        specs = [_structure.spec_of(spec) for spec in impl.types]
+        old = nest.flatten(self._structure)
+        specs = [
+            spec if _packed.is_packed(spec) else _structure.spec_of(type_)
+            for spec, type_ in zip(old, impl.types, strict=True)
+        ]
         return type(self)(impl, nest.pack_sequence_as(self._structure, specs), example)
 
     # --- which elements ---------------------------------------------------------------
@@ -95,6 +101,12 @@ class Selections:
     def _chosen(self: _Self, predicate: Callable[..., Any], ends: bool) -> _Self:
         if not callable(predicate):
             raise TypeError(f"predicate must be callable. Received: {predicate!r}.")
+        if _packed.has_packed(self._structure):
+            what = "take_while" if ends else "filter"
+            called = HostFunction(what, predicate, _seeds.for_map())
+            return self._then(
+                _host_map.selected(self._impl, self._structure, called, ends)
+            )
         mapped = Mapped(predicate, self._structure, self._example, self._peek)
         result = mapped.structure
         is_verdict = (
@@ -194,6 +206,8 @@ class Selections:
             [0, 1, 2, 3, 4]
         """
         del name
+        if _packed.has_packed(self._structure):
+            return type(self)(*_rows.unbatched(self._impl, self._structure))
         concrete = self._concrete()
         example = concrete and tuple((d, tuple(shape[1:])) for d, shape in concrete)
         return self._with_types(self._impl.unbatch(), example)
@@ -347,6 +361,11 @@ class Selections:
             10
         """
         del name
+        if _packed.has_packed(self._structure):
+            value = _structure.map_leaves(tf.convert_to_tensor, initial_state)
+            for packed in _packed.elements(self._impl, self._structure):
+                value = reduce_func(value, packed)
+            return value
         state = _structure.map_leaves(
             lambda leaf: _structure.to_array(leaf, "initial_state"), initial_state
         )
@@ -360,8 +379,6 @@ class Selections:
                     reduce_func, state, types, self._structure, made
                 )
             leaves = programs[made].run([*leaves, *element])
-        from ipu import tf
-
         return nest.pack_sequence_as(state, [tf.convert_to_tensor(x) for x in leaves])
 
     def get_single_element(self, name: str | None = None) -> Any:
@@ -380,7 +397,7 @@ class Selections:
                 raise InvalidArgumentError("Dataset had more than one element.")
         if not elements:
             raise InvalidArgumentError("Dataset was empty.")
-        return nest.pack_sequence_as(self._structure, elements[0])
+        return _packed.unpacker(self._structure)(elements[0])
 
 
 def _reducer(

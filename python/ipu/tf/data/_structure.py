@@ -15,7 +15,8 @@ import numpy as np
 
 from ipu import tf
 from ipu.tf import nest
-from ipu.tf.dtypes import as_dtype
+from ipu.tf.data import _packed
+from ipu.tf.dtypes import as_dtype, string
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
@@ -139,6 +140,8 @@ def spec_of(core: CoreSpec) -> TensorSpec:
 
 def core_spec(spec: Any) -> CoreSpec:
     """Turn a TensorSpec into the core's (dtype name, shape or None)."""
+    if spec.dtype == string:
+        return _packed.CORE
     return as_dtype(spec.dtype).name, spec.shape
 
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from ipu import tf
 from ipu.tf import nest
-from ipu.tf.data import _live, _seeds, _structure
+from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
+from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._map import Mapped
 
 __all__ = ["Transformations", "integer"]
@@ -148,6 +149,9 @@ class Transformations:
         """
         del num_parallel_calls, deterministic, name
         size = integer(batch_size, "batch_size")
+        if _packed.has_packed(self._structure):
+            batched = _rows.batched(self._impl, self._structure, size, drop_remainder)
+            return type(self)(*batched)
         impl = self._impl.batch(size, bool(drop_remainder))
         concrete = self._concrete()
         structure = nest.pack_sequence_as(
@@ -168,7 +172,9 @@ class Transformations:
         """Apply a function to each element.
 
         The function is traced: it is called with symbolic tensors and its ops are
-        compiled into a program that C runs for each element. A tuple is passed as
+        compiled into a program that C runs for each element. Where elements hold
+        strings or data sets, Python calls it for each of them with eager tensors, and
+        for the first one right away, to learn what it gives. A tuple is passed as
         several arguments, a dict or named tuple as one. Random ops give new numbers for
         each element of each pass, the same in every run under ``tf.random.set_seed``.
 
@@ -197,6 +203,9 @@ class Transformations:
         del num_parallel_calls, deterministic, name
         if not callable(map_func):
             raise TypeError(f"map_func must be callable. Received: {map_func!r}.")
+        if _packed.has_packed(self._structure):
+            called = HostFunction("map", map_func, _seeds.for_map())
+            return type(self)(*_host_map.mapped(self._impl, self._structure, called))
         mapped = Mapped(map_func, self._structure, self._example, self._peek)
         specs = tuple(_structure.core_spec(s) for s in nest.flatten(mapped.structure))
         impl = self._impl.map(specs, mapped.compile, _seeds.for_map())

@@ -23,9 +23,11 @@ __all__ = [
     "AutoShardPolicy",
     "Counter",
     "assert_cardinality",
+    "bucket_by_sequence_length",
     "cardinality",
     "enumerate_dataset",
     "get_single_element",
+    "group_by_window",
     "map_and_batch",
     "shuffle_and_repeat",
     "take_while",
@@ -127,3 +129,20 @@ def take_while(predicate: Callable[..., Any]) -> _Transformation:
 def unbatch() -> _Transformation:
     """``Dataset.unbatch`` for ``Dataset.apply``."""
     return lambda dataset: dataset.unbatch()
+
+
+def group_by_window(
+    key_func: Callable[..., Any],
+    reduce_func: Callable[[Any, Any], Any],
+    window_size: int | None = None,
+    window_size_func: Callable[[Any], Any] | None = None,
+) -> _Transformation:
+    """``Dataset.group_by_window`` for ``Dataset.apply``."""
+    return lambda dataset: dataset.group_by_window(
+        key_func, reduce_func, window_size, window_size_func
+    )
+
+
+def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> _Transformation:
+    """``Dataset.bucket_by_sequence_length`` for ``Dataset.apply``."""
+    return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Functions over elements with strings or data sets: Python calls them, for each
+element, with eager tensors.
+
+Random numbers are a function of (seed, element), so they are the same in every run and
+in whatever thread the data set is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ipu import _core, tf
+from ipu.tf import nest
+from ipu.tf._strings import is_text, text_tensor
+from ipu.tf.data import _packed, _probing, _structure
+
+__all__ = ["HostFunction", "mapped", "selected"]
+
+_ELEMENTS = 1 << 32  # keeps the seeds of functions apart from those of elements
+_Arrays = tuple["np.ndarray[Any, Any]", ...]
+
+
+class HostFunction:
+    """A user's function over the elements of a data set.
+
+    Args:
+        what: The transformation, for messages.
+        function: Gets an element; a tuple is unpacked.
+        seed: Of its random ops.
+    """
+
+    def __init__(self, what: str, function: Callable[..., Any], seed: int) -> None:
+        self._what, self._function, self._seed = what, function, seed
+
+    def __call__(self, number: int, element: Any) -> Any:
+        """What the function gives for element ``number``."""
+        args = element if type(element) is tuple else (element,)
+        seed = (self._seed * _ELEMENTS + number) & 0xFFFFFFFFFFFFFFFF
+        return _core.with_random_stream(seed, self._function, tuple(args))
+
+    def nest_of(self, number: int, element: Any) -> Any:
+        """The result as a nest of tensors, strings and data sets."""
+        result = self(number, element)
+        if isinstance(result, list) and not is_text(result):
+            result = tuple(result)
+        return _structure.map_leaves(self._leaf, result)
+
+    def _leaf(self, value: Any) -> Any:
+        from ipu.tf.data._dataset import Dataset
+
+        if value is None:
+            raise TypeError(
+                f"The function of {self._what} must return tensors, or tuples or dicts "
+                "of them. Received: None. Is there a `return` statement?"
+            )
+        if isinstance(value, Dataset):
+            return value
+        return text_tensor(value) if is_text(value) else tf.convert_to_tensor(value)
+
+    def structure(self, impl: Any, structure: Any) -> Any:
+        """The spec of results: of the first element's, None for sizes that vary."""
+        first = next(_packed.elements(impl, structure), None)
+        if first is None:
+            raise ValueError(
+                f"{self._what} cannot tell what its function gives, as there is no "
+                "element to call it with."
+            )
+        made = nest.map_structure(_packed.spec_of_value, self.nest_of(0, first))
+        with _probing.others() as sizes:
+            try:
+                other = self.nest_of(0, first)
+            except Exception:
+                # It takes no other size: what has one of the varying sizes may vary.
+                return nest.map_structure(lambda spec: _open(spec, None, sizes), made)
+        specs = nest.map_structure(_packed.spec_of_value, other)
+        return nest.map_structure(lambda a, b: _open(a, b, set()), made, specs)
+
+
+def _open(spec: Any, other: Any, sizes: set[int]) -> Any:
+    """A spec with None for the sizes that `other` has otherwise, and for `sizes`."""
+    if isinstance(spec, _packed.DatasetSpec) or not spec.shape:
+        return spec
+    second = spec.shape if other is None else other.shape
+    if len(second) != len(spec.shape):
+        return tf.TensorSpec(None, spec.dtype)
+    shape = [
+        a if a == b and a not in sizes else None
+        for a, b in zip(spec.shape, second, strict=True)
+    ]
+    return tf.TensorSpec(shape, spec.dtype)
+
+
+def mapped(impl: Any, structure: Any, function: HostFunction) -> tuple[Any, Any]:
+    """The core's data set of what the function gives, and its structure."""
+    made = function.structure(impl, structure)
+    specs = nest.flatten(made)
+
+    def start() -> Iterator[_Arrays]:
+        for number, element in enumerate(_packed.elements(impl, structure)):
+            result = function.nest_of(number, element)
+            nest.assert_same_structure(made, result)
+            leaves = nest.flatten(result)
+            yield tuple(map(_packed.pack, specs, leaves))
+
+    types = tuple(_structure.core_spec(spec) for spec in specs)
+    count = impl.cardinality
+    dataset = _core.Dataset.generator(types, start)
+    return (dataset if count == -2 else dataset.assert_cardinality(count)), made
+
+
+def selected(impl: Any, structure: Any, predicate: HostFunction, ends: bool) -> Any:
+    """The core's data set of the elements that the predicate keeps."""
+    unpacked = _packed.unpacker(structure)
+    types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
+
+    def start() -> Iterator[_Arrays]:
+        from ipu.tf.data import _live
+
+        for number, tensors in enumerate(_live.start_iterator(impl)):
+            verdict = np.asarray(predicate(number, unpacked(tensors)))
+            if verdict.shape != () or verdict.dtype != np.bool_:
+                raise ValueError(
+                    "`predicate` return type must be convertible to a scalar boolean "
+                    f"tensor. Received: {verdict!r}."
+                )
+            if verdict:
+                yield tuple(tensor.numpy() for tensor in tensors)
+            elif ends:
+                return
+
+    return _core.Dataset.generator(types, start)

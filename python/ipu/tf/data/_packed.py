@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT
+"""Leaves of elements that are no tensors of numbers: strings, and data sets.
+
+The core moves them as vectors of bytes, of any length: one string as it is, anything
+else pickled. So whatever hands elements on runs in C; whatever looks into them is
+Python.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu import _core, tf
+from ipu.tf import nest
+from ipu.tf._strings import StringTensor, is_text
+from ipu.tf.data import _live
+from ipu.tf.dtypes import string
+from ipu.tf.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    from ipu.tf.data._dataset import Dataset
+
+__all__ = [
+    "CORE",
+    "DatasetSpec",
+    "elements",
+    "has_packed",
+    "is_packed",
+    "of_rows",
+    "pack",
+    "pack_column",
+    "pack_rows",
+    "packed_rows",
+    "spec_of_value",
+    "unpack",
+    "unpacker",
+]
+
+CORE = ("uint8", (None,))  # what the core sees of a packed leaf
+_Arrays = tuple["np.ndarray[Any, Any]", ...]
+
+
+class DatasetSpec(TensorSpec):
+    """The spec of a data set that is (a part of) an element.
+
+    Args:
+        element_spec: The spec of its elements.
+
+    Source: ``tf.data.DatasetSpec``.
+    """
+
+    __slots__ = ("element_spec",)
+
+    def __init__(self, element_spec: Any) -> None:
+        super().__init__(None, string)
+        self.element_spec = element_spec
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, DatasetSpec) and self.element_spec == other.element_spec
+        )
+
+    __hash__ = TensorSpec.__hash__
+
+    def __repr__(self) -> str:
+        return f"DatasetSpec({self.element_spec!r})"
+
+
+def is_packed(spec: Any) -> bool:
+    """Whether the leaf of this spec is packed."""
+    return bool(spec.dtype == string)
+
+
+def has_packed(structure: Any) -> bool:
+    """Whether some leaf of the structure is packed."""
+    return any(is_packed(spec) for spec in nest.flatten(structure))
+
+
+def pack(spec: Any, value: Any) -> np.ndarray[Any, Any]:
+    """The core's array of a leaf."""
+    if not is_packed(spec):
+        return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+    if isinstance(spec, DatasetSpec):
+        return pack_rows(list(packed_rows(value._impl)))
+    elif spec.shape == ():
+        data = bytes(StringTensor(value))
+    else:
+        data = pickle.dumps(np.asarray(StringTensor(value)), pickle.HIGHEST_PROTOCOL)
+    return np.frombuffer(data, np.uint8)
+
+
+def unpack(spec: Any, tensor: Any) -> Any:
+    """The leaf that the core's tensor stands for."""
+    if not is_packed(spec):
+        return tensor
+    data = tensor.numpy().tobytes()
+    if isinstance(spec, DatasetSpec):
+        return of_rows(pickle.loads(data), spec.element_spec)
+    return StringTensor(data if spec.shape == () else pickle.loads(data))
+
+
+def pack_rows(rows: list[_Arrays]) -> np.ndarray[Any, Any]:
+    """The core's array of a data set of these elements."""
+    return np.frombuffer(pickle.dumps(rows, pickle.HIGHEST_PROTOCOL), np.uint8)
+
+
+def pack_column(column: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """The core's array of a data set of elements of one leaf each."""
+    return pack_rows([(array,) for array in column])
+
+
+def unpacker(structure: Any) -> Callable[[Sequence[Any]], Any]:
+    """The function from the core's tensors to an element of this structure."""
+    specs = nest.flatten(structure)
+    if not has_packed(structure):
+        return lambda tensors: nest.pack_sequence_as(structure, tensors)
+    return lambda tensors: nest.pack_sequence_as(
+        structure, [unpack(*pair) for pair in zip(specs, tensors, strict=True)]
+    )
+
+
+def elements(impl: Any, structure: Any) -> Iterator[Any]:
+    """The elements of the core's data set, as Python sees them."""
+    return map(unpacker(structure), _live.start_iterator(impl))
+
+
+def packed_rows(impl: Any) -> Iterator[_Arrays]:
+    """The elements of the core's data set as they are."""
+    for element in _live.start_iterator(impl):
+        yield tuple(tensor.numpy() for tensor in element)
+
+
+def of_rows(rows: list[_Arrays], structure: Any) -> Dataset:
+    """A data set of elements that are there, as :func:`packed_rows` gives them."""
+    from ipu.tf.data import _structure
+    from ipu.tf.data._dataset import Dataset
+
+    types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
+    impl = _core.Dataset.generator(types, lambda: iter(rows))
+    return Dataset(impl.assert_cardinality(len(rows)), structure)
+
+
+def spec_of_value(value: Any) -> Any:
+    """The spec of what a function on the host has returned."""
+    from ipu.tf.data import _structure
+    from ipu.tf.data._dataset import Dataset
+
+    if isinstance(value, Dataset):
+        return DatasetSpec(value._structure)
+    if is_text(value):
+        return TensorSpec(StringTensor(value).shape, string)
+    tensor = tf.convert_to_tensor(value)
+    return _structure.spec_of((tensor.dtype.name, tuple(tensor.shape)))

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Which sizes vary: a function on the host is called twice for one element, the second
+time with sizes that depend on contents made one larger. What differs varies.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+__all__ = ["others", "varying"]
+
+_local = threading.local()
+
+
+@contextmanager
+def others() -> Iterator[set[int]]:
+    """Sizes that vary are one larger meanwhile; gives the set of what they are."""
+    before = getattr(_local, "sizes", None)
+    sizes: set[int] = set()
+    _local.sizes = sizes
+    try:
+        yield sizes
+    finally:
+        _local.sizes = before
+
+
+def varying(array: np.ndarray[Any, Any], *axes: int) -> np.ndarray[Any, Any]:
+    """An array whose sizes along these axes depend on what is in the data.
+
+    Args:
+        array: What was made.
+        axes: Its axes of sizes that another element may have otherwise.
+    """
+    sizes = getattr(_local, "sizes", None)
+    if sizes is None:
+        return array
+    sizes.update(array.shape[axis] for axis in axes)
+    more = [(0, 1 if axis in axes else 0) for axis in range(array.ndim)]
+    mode: Any = "edge" if array.size else "constant"
+    return np.pad(array, more, mode)
