@@ -97,6 +97,10 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 }
 
 #include "kernels/gemm_tiles_body.h"
+
+#define CONV_TABLE ipu__conv_avx2
+#define SIZE "6x16"
+#include "kernels/conv_tiles_body.h"
 #else
 typedef int ipu__no_avx2; /* ISO C forbids an empty file */
 #endif

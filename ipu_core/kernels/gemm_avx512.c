@@ -108,6 +108,10 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 }
 
 #include "kernels/gemm_tiles_body.h"
+
+#define CONV_TABLE ipu__conv_avx512
+#define SIZE "12x32"
+#include "kernels/conv_tiles_body.h"
 #else
 typedef int ipu__no_avx512; /* ISO C forbids an empty file */
 #endif

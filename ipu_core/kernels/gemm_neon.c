@@ -88,6 +88,10 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 }
 
 #include "kernels/gemm_tiles_body.h"
+
+#define CONV_TABLE ipu__conv_neon
+#define SIZE "8x12"
+#include "kernels/conv_tiles_body.h"
 #else
 typedef int ipu__no_neon; /* ISO C forbids an empty file */
 #endif

@@ -124,3 +124,7 @@ transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 }
 
 #include "kernels/gemm_tiles_body.h"
+
+#define CONV_TABLE ipu__conv_plain
+#define SIZE "4x8"
+#include "kernels/conv_tiles_body.h"

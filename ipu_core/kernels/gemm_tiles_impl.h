@@ -82,13 +82,6 @@ ipu__is_at_once(const ipu__product *p)
     return p->accumulator != NULL || p->update != NULL;
 }
 
-/* Where part `part` of `parts` even ones begins. */
-static inline int64_t
-ipu__share_of(int64_t size, int64_t parts, int64_t part)
-{
-    return size * part / parts;
-}
-
 /* Floats from row to row of IPU_A_COPIED. */
 static inline int64_t
 ipu__copied_row(int64_t chunk)

@@ -69,9 +69,22 @@ ipu__min(int64_t a, int64_t b)
 }
 
 static inline int64_t
+ipu__max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline int64_t
 ipu__ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
+}
+
+/* Where part `part` of `parts` even ones begins. */
+static inline int64_t
+ipu__share_of(int64_t size, int64_t parts, int64_t part)
+{
+    return size * part / parts;
 }
 
 /* An axis attribute counted from the front; -1 is the last of `rank` axes. */

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * conv_grad_filter: one product for each group. Its rows are the elements of a filter,
+ * its columns the filters, and a sum goes over the pixels of y in their order. So each
+ * row walks over x, from where its tap lies under the first window: the taps read one
+ * copy of x at different places.
+ *
+ * Threads take parts of the rows. A part goes through y band by band, adding to what it
+ * has made: x is copied into strips, y into panels,
+ *
+ *   strips [channels of a tile][place of x][rows of a tile]   of many channels
+ *          [place of x][channel]                              of few: a row of a tile may
+ *                                                             then be of the next tap
+ *   panels [filters of a panel][pixel][columns of a panel]
+ *
+ * so that both stay in the first-level cache while all taps meet them. An element is one
+ * chain over the pixels whatever the bands and parts are. */
+#include "base/slots.h"
+#include "kernels/conv_run_impl.h"
+
+enum {
+    BAND_PIXELS = 256,
+    FEW_CHANNELS = 16,
+    FLOPS_PER_PART = 1 << 20,
+    MOST_PARTS = 4 /* each copies y */
+};
+
+typedef struct filter_plan {
+    ipu__conv_geometry g;
+    bool depthwise;
+    int64_t repeat; /* of the channels of x, of depthwise ones */
+    int64_t strips; /* of a group; 1 where channels are few */
+    bool flat;
+    int64_t strip_floats;
+    ipu__pitch pitch; /* in a strip */
+    const ipu__filter_rows *rows;
+    int64_t row_count;
+    const int64_t *offsets; /* of segments: rows of y's bands; of depthwise ones, taps */
+    int64_t parts;
+    /* floats in the workspace, ... */
+    int64_t wide; /* the result of float16 */
+    /* ... and in each part's scratch */
+    int64_t source;
+    int64_t row;
+    int64_t temporary;
+    int64_t pixels;
+    int64_t panels;
+    int64_t places; /* 64-bit; of depthwise ones */
+} filter_plan;
+
+typedef struct filter_call {
+    const filter_plan *plan;
+    const void *x;
+    const void *y;
+    float *result;
+    float *scratch;
+    ipu_slots pieces; /* of the scratch */
+} filter_call;
+
+typedef struct part_scratch {
+    float *source;
+    float *row;
+    float *temporary;
+    float *pixels;
+    float *panels;
+    int64_t *places;
+} part_scratch;
+
+static int64_t
+scratch_floats(const filter_plan *plan)
+{
+    return plan->source + plan->row + plan->temporary + plan->pixels + plan->panels +
+           2 * plan->places;
+}
+
+static part_scratch
+cut_scratch(const filter_plan *plan, float *scratch)
+{
+    part_scratch s = {.source = scratch};
+    s.row = s.source + plan->source;
+    s.temporary = s.row + plan->row;
+    s.pixels = s.temporary + plan->temporary;
+    s.panels = s.pixels + plan->pixels;
+    s.places = (void *)(s.panels + plan->panels);
+    return s;
+}
+
+/* --- a band ------------------------------------------------------------------------- */
+
+/* Strips [first, last] of the group that `from` names. */
+static void
+load_strips(const filter_plan *plan, const ipu__source *from, const ipu__band *band,
+            int64_t first, int64_t last, const part_scratch *s)
+{
+    const ipu__conv_geometry *g = &plan->g;
+    const ipu__line *lines = g->lines;
+    const int64_t depths = ipu__line_extent(&lines[0], 1);
+    const int64_t rows = ipu__line_extent(&lines[1], band->rows);
+    const int64_t columns = ipu__line_extent(&lines[2], band->columns);
+    if (plan->flat) {
+        ipu__source_band(from, band, s->source);
+        return;
+    }
+    for (int64_t i = 0; i < band->planes * depths * rows; i++) {
+        int64_t plane = i / (depths * rows);
+        int64_t d = i / rows % depths;
+        int64_t r = i % rows;
+        int64_t image = (band->plane + plane) / lines[0].results;
+        int64_t depth = (band->plane + plane) % lines[0].results;
+        int64_t at = plane * plan->pitch.plane + d * plan->pitch.line[0] +
+                     r * plan->pitch.line[1];
+        ipu__source_row(from, image, ipu__line_base(&lines[0], depth) + d,
+                        ipu__line_base(&lines[1], band->row) + r,
+                        ipu__line_base(&lines[2], band->column), columns, s->row);
+        for (int64_t t = first; t <= last; t++) {
+            int64_t channel = ipu__share_of(from->channels, plan->strips, t);
+            int64_t end = ipu__share_of(from->channels, plan->strips, t + 1);
+            g->tiles->strip(s->row + channel, from->channels, end - channel, columns,
+                            s->source + (t - first) * plan->strip_floats + at);
+        }
+    }
+}
+
+/* Row groups [begin, end) of one group over one band. */
+static void
+make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
+          int64_t group, int64_t begin, int64_t end, bool more)
+{
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const ipu_convolution *c = &g->c;
+    const int64_t filters = c->filters / c->groups;
+    const int64_t pixels = ipu__band_pixels(band);
+    const int64_t width = g->tiles->columns;
+    ipu__source from = {.g = g,
+                        .data = call->x,
+                        .channel = group * c->depth,
+                        .channels = c->depth,
+                        .repeat = 1,
+                        .temporary = s->temporary};
+    int64_t first = plan->flat ? 0 : plan->rows[begin].at / plan->strip_floats;
+    int64_t last = plan->flat ? 0 : plan->rows[end - 1].at / plan->strip_floats;
+    load_strips(plan, &from, band, first, last, s);
+    const float *y = ipu__pixels_f32(g, call->y, ipu__band_start(g, band), pixels,
+                                     s->pixels, s->temporary);
+    for (int64_t j = 0; j < filters; j += width) {
+        g->tiles->pack(y + group * filters + j, c->filters, 1,
+                       ipu__min(filters - j, width), pixels, s->panels + j * pixels);
+    }
+    ipu__filter_block block = {.strips = s->source,
+                               .origin = first * plan->strip_floats,
+                               .rows = plan->rows + begin,
+                               .groups = end - begin,
+                               .offsets = plan->offsets,
+                               .segments = band->planes * band->rows,
+                               .length = band->columns,
+                               .step = g->lines[2].step * plan->pitch.line[2],
+                               .panels = s->panels,
+                               .result = call->result + group * filters,
+                               .result_row = c->filters,
+                               .columns = filters,
+                               .more = more};
+    g->tiles->filter(&block);
+}
+
+/* Channels [first, last) of a depthwise one over one band. */
+static void
+make_channels(const filter_call *call, const part_scratch *s, const ipu__band *band,
+              int64_t first, int64_t last)
+{
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const ipu__line *lines = g->lines;
+    const int64_t pixels = ipu__band_pixels(band);
+    ipu__source from = {.g = g,
+                        .data = call->x,
+                        .channels = g->source.channels,
+                        .repeat = plan->repeat,
+                        .temporary = s->temporary};
+    ipu__source_band(&from, band, s->source);
+    for (int64_t i = 0; i < pixels; i++) {
+        int64_t line = i / band->columns;
+        s->places[i] = line / band->rows * plan->pitch.plane +
+                       line % band->rows * lines[1].step * plan->pitch.line[1] +
+                       i % band->columns * lines[2].step * plan->pitch.line[2];
+    }
+    ipu__depthwise_filter d = {
+        .source = s->source,
+        .at = s->places,
+        .other = ipu__pixels_f32(g, call->y, ipu__band_start(g, band), pixels,
+                                 s->pixels, s->temporary),
+        .pixels = pixels,
+        .offsets = plan->offsets,
+        .taps = ipu_conv_positions(&g->c),
+        .result = call->result,
+        .channels = g->c.filters,
+        .first_channel = first,
+        .last_channel = last};
+    g->tiles->depthwise_filter(&d);
+}
+
+/* --- a call ------------------------------------------------------------------------- */
+
+static void
+part_task(void *state, int32_t task, int32_t worker)
+{
+    filter_call *call = state;
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const int64_t planes = g->source.images * g->lines[0].results;
+    const int64_t bands = ipu__band_count(g, planes);
+    int64_t units = plan->depthwise ? g->c.filters : g->c.groups * plan->row_count;
+    int64_t begin = ipu__share_of(units, plan->parts, task);
+    int64_t end = ipu__share_of(units, plan->parts, task + 1);
+    int piece = ipu_slots_take(&call->pieces, (int)plan->parts);
+    part_scratch s = cut_scratch(plan, call->scratch + piece * scratch_floats(plan));
+    (void)worker;
+    while (begin < end) {
+        int64_t group = plan->depthwise ? 0 : begin / plan->row_count;
+        int64_t first = plan->depthwise ? begin : begin % plan->row_count;
+        int64_t last = plan->depthwise
+                           ? end
+                           : ipu__min(end - group * plan->row_count, plan->row_count);
+        for (int64_t i = 0; i < bands; i++) {
+            ipu__band band = ipu__band_of(g, 0, planes, i);
+            if (plan->depthwise) {
+                make_channels(call, &s, &band, first, last);
+            } else {
+                make_rows(call, &s, &band, group, first, last, i > 0);
+            }
+        }
+        begin += last - first;
+    }
+    ipu_slots_give_back(&call->pieces, piece);
+}
+
+static ipu_status
+run_filter(const ipu_kernel_call *call)
+{
+    const filter_plan *plan = call->spec->prepared;
+    const ipu_convolution *c = &plan->g.c;
+    const int64_t elements = ipu_conv_positions(c) * c->depth * c->filters;
+    float *wide = call->workspace;
+    filter_call job = {.plan = plan,
+                       .x = call->inputs[0],
+                       .y = call->inputs[1],
+                       .result = plan->wide > 0 ? wide : call->outputs[0],
+                       .scratch = wide + plan->wide};
+    if (plan->depthwise) {
+        memset(job.result, 0, (size_t)elements * sizeof(float));
+    }
+    ipu_pool_run(call->pool, (int32_t)plan->parts, part_task, &job);
+    if (plan->wide > 0) {
+        ipu__floats_to_halves(call->outputs[0], wide, elements, plan->g.cpu);
+    }
+    return IPU_OK;
+}
+
+/* --- prepare ------------------------------------------------------------------------ */
+
+static int64_t
+tap_offset(const filter_plan *plan, int64_t position)
+{
+    const ipu__line *lines = plan->g.lines;
+    int64_t offset = 0;
+    for (int32_t i = IPU_LINES - 1; i >= 0; i--) {
+        int64_t window = lines[i].starts[1];
+        offset += lines[i].deltas[position % window] * plan->pitch.line[i];
+        position /= window;
+    }
+    return offset;
+}
+
+/* `width` elements of filters from `row`, at neighbouring places from `at`. */
+static void
+add_rows(ipu__filter_rows *rows, int64_t *count, int64_t tile, int64_t at, int64_t row,
+         int64_t width)
+{
+    int64_t tiles = ipu__ceil_div(width, tile);
+    for (int64_t i = 0; i < tiles; i++) {
+        int64_t first = ipu__share_of(width, tiles, i);
+        rows[(*count)++] =
+            (ipu__filter_rows){at + first, ipu__share_of(width, tiles, i + 1) - first,
+                               row + first};
+    }
+}
+
+static ipu_status
+prepare_rows(const ipu__preparation *p, filter_plan *plan)
+{
+    const ipu_convolution *c = &plan->g.c;
+    const int64_t positions = ipu_conv_positions(c);
+    const int64_t tile = plan->g.tiles->rows;
+    const ipu__line *last = &plan->g.lines[2];
+    const bool neighbours = last->starts[1] == 1 || last->deltas[1] == 1;
+    const int64_t together = plan->flat && neighbours ? last->starts[1] : 1;
+    ipu__filter_rows *rows;
+    int64_t count = plan->flat ? positions / together *
+                                     ipu__ceil_div(together * c->depth, tile)
+                               : positions * plan->strips;
+    IPU_TRY(ipu_arena_alloc(p->ctx, p->arena, (size_t)count * sizeof(*rows), &rows));
+    for (int64_t t = 0; t < plan->strips; t++) {
+        int64_t channel = ipu__share_of(c->depth, plan->strips, t);
+        int64_t width = ipu__share_of(c->depth, plan->strips, t + 1) - channel;
+        for (int64_t k = 0; k < positions; k += together) {
+            add_rows(rows, &plan->row_count, tile,
+                     t * plan->strip_floats + tap_offset(plan, k),
+                     k * c->depth + channel, width * together);
+        }
+    }
+    plan->rows = rows;
+    return IPU_OK;
+}
+
+static ipu_status
+prepare_offsets(const ipu__preparation *p, filter_plan *plan)
+{
+    const ipu__conv_geometry *g = &plan->g;
+    const int64_t positions = ipu_conv_positions(&g->c);
+    int64_t count =
+        plan->depthwise ? positions : g->bands.planes * g->bands.rows;
+    int64_t *offsets;
+    IPU_TRY(ipu_arena_alloc(p->ctx, p->arena, (size_t)count * sizeof(*offsets),
+                            &offsets));
+    for (int64_t i = 0; i < count; i++) {
+        offsets[i] = plan->depthwise
+                         ? tap_offset(plan, i)
+                         : i / g->bands.rows * plan->pitch.plane +
+                               i % g->bands.rows * g->lines[1].step *
+                                   plan->pitch.line[1];
+    }
+    plan->offsets = offsets;
+    return IPU_OK;
+}
+
+static void
+prepare_scratch(filter_plan *plan)
+{
+    const ipu__conv_geometry *g = &plan->g;
+    const ipu_convolution *c = &g->c;
+    const int64_t pixels = g->bands.planes * g->bands.rows * g->bands.columns;
+    const int64_t channels = plan->depthwise ? g->source.channels : c->depth;
+    const int64_t width = g->tiles->columns;
+    const bool plain =
+        g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first;
+    int64_t temporary = ipu__source_temporary(g, channels);
+    if (g->result.dtype == IPU_DTYPE_FLOAT16) {
+        plan->wide =
+            ipu__whole_lines(ipu_conv_positions(c) * c->depth * c->filters);
+    }
+    if (!plain) {
+        plan->pixels = ipu__whole_lines(pixels * c->filters);
+        temporary = ipu__max(temporary, pixels * c->filters);
+    }
+    plan->temporary = ipu__whole_lines(temporary);
+    plan->source = ipu__whole_lines(plan->strips * plan->strip_floats);
+    if (plan->depthwise) {
+        plan->places = ipu__whole_lines(pixels);
+        return;
+    }
+    plan->row = ipu__whole_lines(channels *
+                                 ipu__line_extent(&g->lines[2], g->bands.columns));
+    plan->panels = ipu__ceil_div(c->filters / c->groups, width) * width * pixels;
+}
+
+ipu_status
+ipu__conv_filter_prepare(const ipu__preparation *p)
+{
+    enum { OVERRUN = 16 };
+    ipu_kernel_spec *spec = p->spec;
+    filter_plan *plan;
+    IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    IPU_TRY(ipu__conv_geometry_of(p, &plan->g));
+    ipu__conv_geometry *g = &plan->g;
+    const ipu_convolution *c = &g->c;
+    const double elements = (double)ipu_shape_elements(&spec->outputs[0].shape);
+    const double pixels = (double)ipu_shape_elements(&spec->inputs[1].shape) /
+                          ipu__max(c->filters, 1);
+    if (elements == 0.0 || pixels == 0.0) {
+        return IPU_OK;
+    }
+    plan->depthwise = ipu__conv_is_depthwise(c);
+    plan->repeat = plan->depthwise ? c->filters / c->groups : 1;
+    plan->flat = plan->depthwise || c->depth <= FEW_CHANNELS;
+    plan->strips = plan->flat ? 1 : ipu__ceil_div(c->depth, g->tiles->rows);
+    ipu__conv_cut(g, plan->depthwise ? c->filters : c->depth, BAND_PIXELS);
+    plan->pitch = ipu__band_pitch(g, plan->depthwise ? c->filters
+                                     : plan->flat    ? c->depth
+                                                     : g->tiles->rows);
+    plan->strip_floats =
+        ipu__whole_lines(g->bands.planes * plan->pitch.plane + OVERRUN);
+    IPU_TRY(prepare_offsets(p, plan));
+    if (!plan->depthwise) {
+        IPU_TRY(prepare_rows(p, plan));
+    }
+    prepare_scratch(plan);
+    int64_t units = plan->depthwise ? ipu__ceil_div(c->filters, 16)
+                                    : c->groups * plan->row_count;
+    double parts = 2.0 * elements * pixels / FLOPS_PER_PART;
+    plan->parts = parts < 1.0 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int64_t)parts;
+    plan->parts = ipu__min(plan->parts, units);
+    spec->run = run_filter;
+    spec->kernel_name =
+        plan->depthwise ? g->tiles->depthwise_filter_name : g->tiles->filter_name;
+    spec->workspace_bytes =
+        (size_t)(plan->wide + plan->parts * scratch_floats(plan)) * sizeof(float);
+    return IPU_OK;
+}

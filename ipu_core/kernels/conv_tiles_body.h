@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tiles of convolutions, by the vectors that gemm_tiles_body.h is made of and behind it
+ * in the same file. The rows of a tile are pixels of the result: each has a pointer of
+ * its own into the source, so that a tile goes over the ends of lines and images. Of a
+ * filter's gradient they are neighbouring elements of a filter. Each element is one
+ * chain of multiply-adds in the order of the segments. */
+#include "kernels/conv_tiles_impl.h"
+
+enum { CHUNK_ROWS = 1024 }; /* of a panel, that stay in the second-level cache */
+
+typedef struct window_tile {
+    const float *const *a; /* of each row */
+    float *const *c;
+    const int64_t *offsets;
+    int64_t segments;
+    int64_t length;
+    const float *b;
+    bool more; /* go on from what c holds */
+    bool whole;
+    edge last; /* of the last vector, unless it is whole */
+} window_tile;
+
+OF_EACH_TILE TARGET void
+window_tile_of(int rows, int vectors, const window_tile *w)
+{
+    const edge last = w->last;
+    const float *b = w->b;
+    const int64_t length = w->length;
+    vector sum[ROWS][VECTORS];
+#pragma GCC unroll ALL
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+        for (int part = 0; part < vectors; part++) {
+            const float *c = w->c[i] + part * LANES;
+            bool cut = !w->whole && part == vectors - 1;
+            sum[i][part] = !w->more ? zero() : cut ? load_edge(c, last) : load(c);
+        }
+    }
+    for (int64_t s = 0; s < w->segments; s++) {
+        const int64_t offset = w->offsets[s];
+        const float *a[ROWS];
+#pragma GCC unroll ALL
+        for (int i = 0; i < rows; i++) {
+            a[i] = w->a[i] + offset;
+        }
+#pragma GCC unroll SOME
+        for (int64_t j = 0; j < length; j++) {
+            vector y[VECTORS];
+#pragma GCC unroll ALL
+            for (int part = 0; part < vectors; part++) {
+                y[part] = load(b + part * LANES);
+            }
+            b += PANEL;
+#pragma GCC unroll ALL
+            for (int i = 0; i < rows; i++) {
+                vector x = spread(a[i] + j);
+#pragma GCC unroll ALL
+                for (int part = 0; part < vectors; part++) {
+                    sum[i][part] = multiply_add(x, y[part], sum[i][part]);
+                }
+            }
+            __asm__("" : "+r"(b));
+        }
+    }
+#pragma GCC unroll ALL
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+        for (int part = 0; part < vectors; part++) {
+            bool cut = !w->whole && part == vectors - 1;
+            put(cut, last, w->c[i] + part * LANES, sum[i][part]);
+        }
+    }
+}
+
+typedef struct filter_tile {
+    const float *a;
+    const int64_t *offsets;
+    int64_t segments;
+    int64_t length;
+    int64_t step;
+    const float *b;
+    float *c;
+    int64_t row; /* floats from row to row of c */
+    bool more;
+    bool whole;
+    edge last;
+} filter_tile;
+
+OF_EACH_TILE TARGET void
+filter_tile_of(int rows, int vectors, const filter_tile *f)
+{
+    const edge last = f->last;
+    const float *b = f->b;
+    const int64_t length = f->length;
+    const int64_t step = f->step;
+    vector sum[ROWS][VECTORS];
+#pragma GCC unroll ALL
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+        for (int part = 0; part < vectors; part++) {
+            const float *c = f->c + i * f->row + part * LANES;
+            bool cut = !f->whole && part == vectors - 1;
+            sum[i][part] = !f->more ? zero() : cut ? load_edge(c, last) : load(c);
+        }
+    }
+    for (int64_t s = 0; s < f->segments; s++) {
+        const float *a = f->a + f->offsets[s];
+#pragma GCC unroll SOME
+        for (int64_t j = 0; j < length; j++) {
+            vector y[VECTORS];
+#pragma GCC unroll ALL
+            for (int part = 0; part < vectors; part++) {
+                y[part] = load(b + part * LANES);
+            }
+            b += PANEL;
+#pragma GCC unroll ALL
+            for (int i = 0; i < rows; i++) {
+                vector x = spread(a + i);
+#pragma GCC unroll ALL
+                for (int part = 0; part < vectors; part++) {
+                    sum[i][part] = multiply_add(x, y[part], sum[i][part]);
+                }
+            }
+            a += step;
+            __asm__("" : "+r"(a), "+r"(b));
+        }
+    }
+#pragma GCC unroll ALL
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+        for (int part = 0; part < vectors; part++) {
+            bool cut = !f->whole && part == vectors - 1;
+            put(cut, last, f->c + i * f->row + part * LANES, sum[i][part]);
+        }
+    }
+}
+
+typedef void window_fn(const window_tile *w);
+typedef void filter_fn(const filter_tile *f);
+
+#define CONV_TILE(rows, vectors) \
+    TARGET static void window_##rows##_##vectors(const window_tile *w) \
+    { \
+        window_tile_of(rows, vectors, w); \
+    } \
+    TARGET static void filter_##rows##_##vectors(const filter_tile *f) \
+    { \
+        filter_tile_of(rows, vectors, f); \
+    }
+#if VECTORS > 2
+#define CONV_TILE_3(rows) CONV_TILE(rows, 3)
+#define CONV_ENTRY_3(kind, rows) , kind##_##rows##_3
+#else
+#define CONV_TILE_3(rows)
+#define CONV_ENTRY_3(kind, rows)
+#endif
+#define CONV_TILES_OF(rows, name, unused) \
+    CONV_TILE(rows, 1) CONV_TILE(rows, 2) CONV_TILE_3(rows)
+#define CONV_ENTRY(rows, kind, unused) \
+    [rows] = {kind##_##rows##_1, kind##_##rows##_2 CONV_ENTRY_3(kind, rows)},
+ALL_ROWS(CONV_TILES_OF, unused, 0)
+static window_fn *const window_tiles[ROWS + 1][VECTORS] = {
+    ALL_ROWS(CONV_ENTRY, window, 0)};
+static filter_fn *const filter_tiles[ROWS + 1][VECTORS] = {
+    ALL_ROWS(CONV_ENTRY, filter, 0)};
+
+/* --- results by windows ----------------------------------------------------------- */
+
+TARGET static void
+conv_windows(const ipu__windows *w)
+{
+    const int64_t tiles = ipu__ceil_div(w->pixels, ROWS);
+    const int64_t depth = w->segments * w->length;
+    int64_t chunk = w->length > CHUNK_ROWS ? 1 : CHUNK_ROWS / ipu__max(w->length, 1);
+    window_tile t = {.length = w->length};
+    int64_t s = 0;
+    do { /* once also where there are no segments */
+        t.segments = ipu__min(w->segments - s, chunk);
+        t.offsets = w->offsets + s;
+        t.more = s > 0;
+        for (int64_t j = 0; j < w->columns; j += PANEL) {
+            int64_t columns = ipu__min(w->columns - j, PANEL);
+            int64_t vectors = (columns + LANES - 1) / LANES;
+            t.whole = columns % LANES == 0;
+            t.last = edge_of((columns - 1) % LANES + 1);
+            t.b = w->panels + j * depth + s * w->length * PANEL;
+            for (int64_t tile = 0; tile < tiles; tile++) {
+                const float *a[ROWS];
+                float *c[ROWS];
+                int64_t first = ipu__share_of(w->pixels, tiles, tile);
+                int64_t rows = ipu__share_of(w->pixels, tiles, tile + 1) - first;
+                for (int64_t i = 0; i < rows; i++) {
+                    a[i] = w->source + w->at[first + i];
+                    c[i] = w->result + w->to[first + i] + j;
+                }
+                t.a = a;
+                t.c = c;
+                window_tiles[rows][vectors - 1](&t);
+            }
+        }
+        s += t.segments;
+    } while (s < w->segments);
+}
+
+/* --- the gradient of filters ------------------------------------------------------- */
+
+TARGET static void
+conv_filter(const ipu__filter_block *f)
+{
+    const int64_t pixels = f->segments * f->length;
+    filter_tile t = {.offsets = f->offsets,
+                     .segments = f->segments,
+                     .length = f->length,
+                     .step = f->step,
+                     .row = f->result_row,
+                     .more = f->more};
+    for (int64_t j = 0; j < f->columns; j += PANEL) {
+        int64_t columns = ipu__min(f->columns - j, PANEL);
+        int64_t vectors = (columns + LANES - 1) / LANES;
+        t.whole = columns % LANES == 0;
+        t.last = edge_of((columns - 1) % LANES + 1);
+        t.b = f->panels + j * pixels;
+        for (int64_t i = 0; i < f->groups; i++) {
+            t.a = f->strips + (f->rows[i].at - f->origin);
+            t.c = f->result + f->rows[i].row * f->result_row + j;
+            filter_tiles[f->rows[i].rows][vectors - 1](&t);
+        }
+    }
+}
+
+/* --- depthwise ---------------------------------------------------------------------- */
+
+enum { AT_ONCE = 4 }; /* pixels, or taps: chains that do not wait for each other */
+
+OF_EACH_TILE TARGET void
+depthwise_tile(int pixels, bool cut, edge last, const ipu__depthwise *d, int64_t first,
+               int64_t channel)
+{
+    vector sum[AT_ONCE];
+    const float *a[AT_ONCE];
+#pragma GCC unroll ALL
+    for (int i = 0; i < pixels; i++) {
+        a[i] = d->source + d->at[first + i] + channel;
+        sum[i] = zero();
+    }
+    const float *factor = d->factors + channel;
+    for (int64_t t = 0; t < d->taps; t++) {
+        vector y = take(cut, last, factor);
+        factor += d->channels;
+#pragma GCC unroll ALL
+        for (int i = 0; i < pixels; i++) {
+            vector x = take(cut, last, a[i] + d->offsets[t]);
+            sum[i] = multiply_add(x, y, sum[i]);
+        }
+    }
+#pragma GCC unroll ALL
+    for (int i = 0; i < pixels; i++) {
+        put(cut, last, d->result + d->to[first + i] + channel, sum[i]);
+    }
+}
+
+TARGET static void
+conv_depthwise(const ipu__depthwise *d)
+{
+    for (int64_t c = 0; c < d->channels; c += LANES) {
+        bool cut = d->channels - c < LANES;
+        const edge last = edge_of(cut ? d->channels - c : LANES);
+        int64_t i = 0;
+        for (; i + AT_ONCE <= d->pixels; i += AT_ONCE) {
+            if (cut) {
+                depthwise_tile(AT_ONCE, true, last, d, i, c);
+            } else {
+                depthwise_tile(AT_ONCE, false, last, d, i, c);
+            }
+        }
+        for (; i < d->pixels; i++) {
+            depthwise_tile(1, cut, last, d, i, c);
+        }
+    }
+}
+
+OF_EACH_TILE TARGET void
+depthwise_filter_tile(int taps, bool cut, edge last, const ipu__depthwise_filter *d,
+                      int64_t tap, int64_t channel)
+{
+    vector sum[2 * AT_ONCE];
+    const float *source[2 * AT_ONCE];
+    float *result = d->result + tap * d->channels + channel;
+#pragma GCC unroll ALL
+    for (int t = 0; t < taps; t++) {
+        source[t] = d->source + d->offsets[tap + t] + channel;
+        sum[t] = take(cut, last, result + t * d->channels);
+    }
+    const float *other = d->other + channel;
+    for (int64_t i = 0; i < d->pixels; i++) {
+        const int64_t at = d->at[i];
+        vector y = take(cut, last, other);
+        other += d->channels;
+#pragma GCC unroll ALL
+        for (int t = 0; t < taps; t++) {
+            sum[t] = multiply_add(take(cut, last, source[t] + at), y, sum[t]);
+        }
+    }
+#pragma GCC unroll ALL
+    for (int t = 0; t < taps; t++) {
+        put(cut, last, result + t * d->channels, sum[t]);
+    }
+}
+
+TARGET static void
+conv_depthwise_filter(const ipu__depthwise_filter *d)
+{
+    enum { MANY = 2 * AT_ONCE };
+    for (int64_t c = d->first_channel; c < d->last_channel; c += LANES) {
+        bool cut = d->last_channel - c < LANES;
+        const edge last = edge_of(cut ? d->last_channel - c : LANES);
+        int64_t t = 0;
+        for (; t + MANY <= d->taps; t += MANY) {
+            if (cut) {
+                depthwise_filter_tile(MANY, true, last, d, t, c);
+            } else {
+                depthwise_filter_tile(MANY, false, last, d, t, c);
+            }
+        }
+        for (; t + 3 <= d->taps; t += 3) {
+            depthwise_filter_tile(3, cut, last, d, t, c);
+        }
+        for (; t < d->taps; t++) {
+            depthwise_filter_tile(1, cut, last, d, t, c);
+        }
+    }
+}
+
+/* --- packing ------------------------------------------------------------------------ */
+
+static void
+conv_pack(const float *b, int64_t b_row, int64_t b_col, int64_t columns, int64_t k,
+          float *out)
+{
+    const ipu__product p = {.b_row = b_row, .b_col = b_col};
+    pack_panel(&p, columns, b, k, out);
+}
+
+static void
+conv_strip(const float *pixels, int64_t step, int64_t rows, int64_t k, float *out)
+{
+    const ipu__product p = {.a_col = step};
+    pack_strip(&p, rows, pixels, k, out);
+}
+
+const ipu__conv_tiles CONV_TABLE = {
+    .windows_name = "windows_" SIZE,
+    .in_place_name = "in_place_" SIZE,
+    .filter_name = "strips_" SIZE,
+    .depthwise_name = "depthwise_" SIZE,
+    .depthwise_filter_name = "depthwise_strips_" SIZE,
+    .rows = ROWS,
+    .columns = PANEL,
+    .windows = conv_windows,
+    .filter = conv_filter,
+    .depthwise = conv_depthwise,
+    .depthwise_filter = conv_depthwise_filter,
+    .pack = conv_pack,
+    .strip = conv_strip,
+    .turn = turn,
+};

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""Fast kernels of convolutions give the reference kernel's bits, for every geometry,
+class of CPU and number of threads; and which kernel serves what."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from op_cases import harness
+from op_cases.convolutions import Geometry, conv_cases, fused_cases
+from op_cases.model import Array, Case
+
+import ipu
+from ipu import _core
+
+CLASSES = ("generic", "avx2", "avx512")
+SEEDS = 60
+
+
+@pytest.fixture(autouse=True)
+def restore() -> Iterator[None]:
+    before = os.environ.get("IPU_CPU_CLASS"), _core.num_threads()
+    yield
+    os.environ.pop("IPU_CPU_CLASS", None)
+    if before[0] is not None:
+        os.environ["IPU_CPU_CLASS"] = before[0]
+    ipu.set_num_threads(before[1])
+
+
+def drawn(seed: int) -> Geometry:
+    """Any geometry with a result, of some thousand multiply-adds."""
+    rng = np.random.default_rng(seed)
+
+    def pick(*choices: int) -> int:
+        return int(rng.choice(choices))
+
+    rank = pick(1, 2, 2, 2, 3)
+    groups = pick(1, 1, 1, 2, 3, 4)
+    depth = pick(1, 1, 2, 3, 5, 8, 17, 33) if rank < 3 else pick(1, 2, 7)
+    filters = groups * pick(1, 1, 2, 5, 8, 16, 19, 35)
+    if depth == 1:
+        groups = pick(1, 5, 16, 21)
+        filters = groups * pick(1, 1, 2, 3)
+    window = tuple(pick(1, 2, 3, 3, 4) for _ in range(rank))
+    dilations = tuple(pick(1, 1, 2, 3) for _ in range(rank))
+    padding = tuple(pick(0, 0, 1, 2) for _ in range(2 * rank))
+    sizes = []
+    for i in range(rank):
+        reach = (window[i] - 1) * dilations[i] + 1 - padding[2 * i] - padding[2 * i + 1]
+        most = {1: 60, 2: 12, 3: 5}[rank]
+        sizes.append(max(reach, 1) + int(rng.integers(0, most)))
+    return Geometry(
+        tuple(sizes),
+        window,
+        channels=depth * groups,
+        filters=filters,
+        batch=pick(1, 2, 3, 5),
+        strides=tuple(pick(1, 1, 1, 2, 3) for _ in range(rank)),
+        dilations=dilations,
+        padding=padding,
+        groups=groups,
+        first=bool(rng.random() < 0.3),
+    )
+
+
+def on_every_class(case: Case, values: list[Array], what: str) -> None:
+    text = harness.plain(case)
+    want = harness.run(text, values, reference=True)
+    for name in CLASSES:
+        os.environ["IPU_CPU_CLASS"] = name
+        if _core.cpu_class() != name:
+            continue
+        for threads in (1, 3):
+            ipu.set_num_threads(threads)
+            got = harness.run(text, values)
+            harness.same_bits(got, want, f"{what}, {name}, {threads} threads")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_any_geometry_has_the_bits_of_the_reference(seed: int, dtype: str) -> None:
+    for case in conv_cases(drawn(seed), dtype):
+        on_every_class(case, case.values(), case.id)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("first", [False, True])
+def test_bias_and_activation_have_the_bits_of_the_reference(
+    dtype: str, first: bool
+) -> None:
+    g = Geometry((9, 8), (3, 3), 20, 35, padding=(1, 1, 1, 1), first=first)
+    for case in fused_cases(g, dtype):
+        exact = case.label[-1] in "01"  # others are approximated by polynomials
+        if exact and (len(case.inputs) == 2 or not first):
+            values = [v / np.asarray(4, v.dtype) for v in case.values()]
+            on_every_class(case, values, case.id)
+
+
+WIDE = (
+    # bands that are parts of one row, and sums in several chunks
+    Geometry((1500,), (3,), 30, 17, batch=1, padding=(1, 1)),
+    Geometry((2, 900), (2, 2), 5, 20, batch=1, strides=(1, 2)),
+    Geometry((4, 4), (3, 3), 300, 20, padding=(1, 1, 1, 1)),
+    Geometry((40, 30), (3, 3), 20, 20, groups=20, padding=(1, 1, 1, 1)),
+    # several images in one band
+    Geometry((3, 3), (3, 3), 24, 40, batch=30, padding=(1, 1, 1, 1)),
+    Geometry((3, 3, 3), (2, 2, 2), 24, 40, batch=7),
+)
+
+
+@pytest.mark.parametrize("g", WIDE, ids=lambda g: g.label())
+def test_bands_of_all_kinds(g: Geometry) -> None:
+    for case in conv_cases(g, "float32"):
+        on_every_class(case, case.values(), case.id)
+
+
+def test_numbers_that_are_not_finite_stay_where_they_belong() -> None:
+    """A padded zero is multiplied: infinity becomes no number, as in the reference."""
+    g = Geometry((6, 7), (3, 3), 18, 20, padding=(1, 1, 1, 1))
+    for case in conv_cases(g, "float32"):
+        values = case.values()
+        values[1].reshape(-1)[::97] = np.inf
+        values[0].reshape(-1)[5] = np.nan
+        on_every_class(case, values, case.id)
+
+
+# --- the choice -----------------------------------------------------------------------
+
+TILES = {"generic": "4x8", "avx2": "6x16", "avx512": "12x32"}
+CHOICES = (
+    (Geometry((8, 8), (3, 3), 64, 64, padding=(1, 1, 1, 1)), "windows windows strips"),
+    (Geometry((8, 8), (3, 3), 64, 64), "in_place windows strips"),
+    (Geometry((8, 8), (1, 1), 64, 64), "in_place in_place strips"),
+    (Geometry((8, 8), (1, 1), 64, 64, first=True), "windows windows strips"),
+    (
+        Geometry((8, 8), (3, 3), 16, 16, groups=16),
+        "depthwise depthwise depthwise_strips",
+    ),
+    (
+        Geometry((8, 8), (3, 3), 16, 32, groups=16),
+        "depthwise windows depthwise_strips",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("g, kernels", CHOICES, ids=[g.label() for g, _ in CHOICES])
+def test_which_kernel_serves(g: Geometry, kernels: str, name: str) -> None:
+    os.environ["IPU_CPU_CLASS"] = name
+    if _core.cpu_class() != name:
+        pytest.skip(f"this processor is of class {_core.cpu_class()}")
+    found = [
+        re.findall(
+            r"kernel +\w+\.(\w+)\(", _core.graph_compile(harness.plain(case)).text
+        )
+        for case in conv_cases(g, "float32")
+    ]
+    assert found == [[f"{kernel}_{TILES[name]}"] for kernel in kernels.split()]
