@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from op_cases import harness
 from op_cases.convolutions import Geometry, conv_cases, fused_cases
-from op_cases.model import Array, Case
+from op_cases.model import Array, Case, Graph
 
 import ipu
 from ipu import _core
@@ -126,6 +126,40 @@ def test_numbers_that_are_not_finite_stay_where_they_belong() -> None:
         values[1].reshape(-1)[::97] = np.inf
         values[0].reshape(-1)[5] = np.nan
         on_every_class(case, values, case.id)
+
+
+@pytest.mark.parametrize("activation", ["", "relu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("first", [False, True])
+def test_what_follows_is_fused_into_convolutions(
+    first: bool, dtype: str, bias: bool, activation: str
+) -> None:
+    """conv, bias and activation as one node: the bits of the three one by one."""
+    # the sizes of the last axis are those of a bias in either format
+    g = Geometry(
+        (9, 8), (3, 3), 5, 8, strides=(1, 1), padding=(1, 1, 1, 1), first=first
+    )
+    graph = Graph(dtype == "float64")
+    shapes = [g.x(), g.w(), (8,)][: 3 if bias else 2]
+    names = [graph.param((dtype, s)) for s in shapes]
+    kind = (dtype, g.y())
+    out = graph.one("conv", names[:2], kind, g.attrs())
+    if bias:
+        out = graph.one("add", [out, names[2]], kind)
+    if activation:
+        out = graph.one(activation, [out], kind)
+    text = graph.finish([out])
+    rng = np.random.default_rng(2)
+    values = [np.asarray(rng.normal(size=s), dtype) for s in shapes]
+    base = harness.run(text, values, fuse=False)
+    program = _core.graph_compile(text)
+    fused = not first if bias else bool(activation)
+    assert ("fused_conv" in program.text) == fused
+    for threads in (1, 3):
+        ipu.set_num_threads(threads)
+        got = [np.asarray(t.numpy()) for t in program.run(values)]
+        harness.same_bits(got, base, f"{threads} threads")
 
 
 # --- the choice -----------------------------------------------------------------------

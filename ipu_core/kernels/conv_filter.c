@@ -22,7 +22,7 @@ enum {
     BAND_PIXELS = 256,
     FEW_CHANNELS = 16,
     FLOPS_PER_PART = 1 << 20,
-    MOST_PARTS = 4 /* each copies y */
+    MOST_PARTS = 16
 };
 
 typedef struct filter_plan {
@@ -36,7 +36,7 @@ typedef struct filter_plan {
     const ipu__filter_rows *rows;
     int64_t row_count;
     const int64_t *offsets; /* of segments: rows of y's bands; of depthwise ones, taps */
-    int64_t parts;
+    int64_t most_parts;
     /* floats in the workspace, ... */
     int64_t wide; /* the result of float16 */
     /* ... and in each part's scratch */
@@ -54,6 +54,7 @@ typedef struct filter_call {
     const void *y;
     float *result;
     float *scratch;
+    int64_t parts;
     ipu_slots pieces; /* of the scratch */
 } filter_call;
 
@@ -109,13 +110,21 @@ load_strips(const filter_plan *plan, const ipu__source *from, const ipu__band *b
         int64_t depth = (band->plane + plane) % lines[0].results;
         int64_t at = plane * plan->pitch.plane + d * plan->pitch.line[0] +
                      r * plan->pitch.line[1];
-        ipu__source_row(from, image, ipu__line_base(&lines[0], depth) + d,
-                        ipu__line_base(&lines[1], band->row) + r,
-                        ipu__line_base(&lines[2], band->column), columns, s->row);
+        int64_t place[IPU_LINES] = {ipu__line_base(&lines[0], depth) + d,
+                                    ipu__line_base(&lines[1], band->row) + r,
+                                    ipu__line_base(&lines[2], band->column)};
+        int64_t step = g->source.channels;
+        const float *x = ipu__source_row_at(from, image, place[0], place[1], place[2],
+                                            columns);
+        if (x == NULL) {
+            ipu__source_row(from, image, place[0], place[1], place[2], columns, s->row);
+            x = s->row;
+            step = from->channels;
+        }
         for (int64_t t = first; t <= last; t++) {
             int64_t channel = ipu__share_of(from->channels, plan->strips, t);
             int64_t end = ipu__share_of(from->channels, plan->strips, t + 1);
-            g->tiles->strip(s->row + channel, from->channels, end - channel, columns,
+            g->tiles->strip(x + channel, step, end - channel, columns,
                             s->source + (t - first) * plan->strip_floats + at);
         }
     }
@@ -210,9 +219,9 @@ part_task(void *state, int32_t task, int32_t worker)
     const int64_t planes = g->source.images * g->lines[0].results;
     const int64_t bands = ipu__band_count(g, planes);
     int64_t units = plan->depthwise ? g->c.filters : g->c.groups * plan->row_count;
-    int64_t begin = ipu__share_of(units, plan->parts, task);
-    int64_t end = ipu__share_of(units, plan->parts, task + 1);
-    int piece = ipu_slots_take(&call->pieces, (int)plan->parts);
+    int64_t begin = ipu__share_of(units, call->parts, task);
+    int64_t end = ipu__share_of(units, call->parts, task + 1);
+    int piece = ipu_slots_take(&call->pieces, (int)call->parts);
     part_scratch s = cut_scratch(plan, call->scratch + piece * scratch_floats(plan));
     (void)worker;
     while (begin < end) {
@@ -234,6 +243,17 @@ part_task(void *state, int32_t task, int32_t worker)
     ipu_slots_give_back(&call->pieces, piece);
 }
 
+/* Each part copies all of y, so there are no more than threads keep busy; of short
+ * sums, where copies count most, one for each. Bits do not depend on it. */
+static int64_t
+parts_for(const filter_plan *plan, const ipu_pool *pool)
+{
+    int64_t threads = pool == NULL ? 1 : ipu_pool_threads(pool);
+    bool copies_count = ipu_conv_positions(&plan->g.c) == 1;
+    return ipu__min(threads == 1 || copies_count ? threads : 2 * threads,
+                    plan->most_parts);
+}
+
 static ipu_status
 run_filter(const ipu_kernel_call *call)
 {
@@ -245,11 +265,12 @@ run_filter(const ipu_kernel_call *call)
                        .x = call->inputs[0],
                        .y = call->inputs[1],
                        .result = plan->wide > 0 ? wide : call->outputs[0],
-                       .scratch = wide + plan->wide};
+                       .scratch = wide + plan->wide,
+                       .parts = parts_for(plan, call->pool)};
     if (plan->depthwise) {
         memset(job.result, 0, (size_t)elements * sizeof(float));
     }
-    ipu_pool_run(call->pool, (int32_t)plan->parts, part_task, &job);
+    ipu_pool_run(call->pool, (int32_t)job.parts, part_task, &job);
     if (plan->wide > 0) {
         ipu__floats_to_halves(call->outputs[0], wide, elements, plan->g.cpu);
     }
@@ -397,12 +418,13 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
     int64_t units = plan->depthwise ? ipu__ceil_div(c->filters, 16)
                                     : c->groups * plan->row_count;
     double parts = 2.0 * elements * pixels / FLOPS_PER_PART;
-    plan->parts = parts < 1.0 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int64_t)parts;
-    plan->parts = ipu__min(plan->parts, units);
+    plan->most_parts =
+        parts < 1.0 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int64_t)parts;
+    plan->most_parts = ipu__min(plan->most_parts, units);
     spec->run = run_filter;
     spec->kernel_name =
         plan->depthwise ? g->tiles->depthwise_filter_name : g->tiles->filter_name;
     spec->workspace_bytes =
-        (size_t)(plan->wide + plan->parts * scratch_floats(plan)) * sizeof(float);
+        (size_t)(plan->wide + plan->most_parts * scratch_floats(plan)) * sizeof(float);
     return IPU_OK;
 }

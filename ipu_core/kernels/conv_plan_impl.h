@@ -135,6 +135,10 @@ int64_t ipu__source_temporary(const ipu__conv_geometry *g, int64_t channels);
 /* Places [column, ...) of a row of the source, with zeros outside of it. */
 void ipu__source_row(const ipu__source *s, int64_t image, int64_t depth, int64_t row,
                      int64_t column, int64_t columns, float *out);
+/* The same where it lies, channels as far apart as the source's, or NULL: it has to be
+ * float32, channels last, and inside of the source. */
+const float *ipu__source_row_at(const ipu__source *s, int64_t image, int64_t depth,
+                                int64_t row, int64_t column, int64_t columns);
 /* The whole band. */
 void ipu__source_band(const ipu__source *s, const ipu__band *band, float *out);
 /* `pixels` of y from pixel `start`, all channels, as float32 [pixel][channel]; `y` is

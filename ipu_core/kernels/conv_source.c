@@ -96,6 +96,21 @@ ipu__source_row(const ipu__source *s, int64_t image, int64_t depth, int64_t row,
     }
 }
 
+const float *
+ipu__source_row_at(const ipu__source *s, int64_t image, int64_t depth, int64_t row,
+                   int64_t column, int64_t columns)
+{
+    const ipu__images *x = &s->g->source;
+    if (x->dtype != IPU_DTYPE_FLOAT32 || x->channels_first || depth < 0 ||
+        depth >= x->sizes[0] || row < 0 || row >= x->sizes[1] || column < 0 ||
+        column + columns > x->sizes[2]) {
+        return NULL;
+    }
+    int64_t line = (image * x->sizes[0] + depth) * x->sizes[1] + row;
+    return (const float *)s->data + (line * x->sizes[2] + column) * x->channels +
+           s->channel;
+}
+
 void
 ipu__source_band(const ipu__source *s, const ipu__band *band, float *out)
 {

@@ -4,6 +4,7 @@
  *
  *   fused_matmul       matmul, + a bias of the last axis, then relu, tanh or sigmoid
  *                      (the last two may each be missing, not both)
+ *   fused_conv         conv in the same way
  *   matmul_sgd_update  matmul as the gradient of sgd_update
  *   matmul_accumulate  matmul added to what a loop carries
  *   gather_sgd_update  gather_grad as the gradient of sgd_update: no zeros are made,
@@ -255,7 +256,7 @@ find_accumulated(const fuser *f, const ipu_node_data *add, ipu_node id,
     return NULL;
 }
 
-/* --- matmul, bias, activation ---------------------------------------------------- */
+/* --- product, bias, activation --------------------------------------------------- */
 
 static ipu_activation
 activation_of(ipu_op op)
@@ -272,23 +273,43 @@ activation_of(ipu_op op)
     }
 }
 
-/* The node of this op that makes `value` for `user` alone, or NULL. */
+/* The op that finishes what this one makes. */
+static ipu_op
+finished_form(ipu_op op)
+{
+    switch (op) {
+    case IPU_OP_ID_MATMUL:
+    case IPU_OP_ID_FUSED_MATMUL:
+        return IPU_OP_ID_FUSED_MATMUL;
+    case IPU_OP_ID_CONV:
+    case IPU_OP_ID_FUSED_CONV:
+        return IPU_OP_ID_FUSED_CONV;
+    default:
+        return IPU_OP_ID_COUNT;
+    }
+}
+
+/* The product, finished in part or not at all, that makes `value` for `user` alone, or
+ * NULL. */
 static const ipu_node_data *
-own_producer(const fuser *f, ipu_value value, ipu_node user, ipu_op op)
+own_product(const fuser *f, ipu_value value, ipu_node user)
 {
     const ipu_node_data *node = ipu_producer_of(f->graph, value);
-    if (node == NULL || node->op != op || value.index >= f->uses.count ||
-        f->uses.items[value.index] != 1) {
+    if (node == NULL || finished_form(node->op) == IPU_OP_ID_COUNT ||
+        value.index >= f->uses.count || f->uses.items[value.index] != 1) {
         return NULL;
     }
     return may_join(f, ipu_value_of(f->graph, value)->producer, user) ? node : NULL;
 }
 
 static bool
-is_bias(const fuser *f, ipu_value bias, const ipu_type *product)
+is_bias(const fuser *f, ipu_value bias, const ipu_node_data *node)
 {
     const ipu_type *type = &ipu_value_of(f->graph, bias)->type;
-    return type->shape.rank == 1 && type->dtype == product->dtype &&
+    const ipu_type *product =
+        &ipu_value_of(f->graph, ipu_node_output(node, 0))->type;
+    return ipu_attrs_int(node->attrs, IPU_ATTR_CHANNELS_FIRST, 0) == 0 &&
+           type->shape.rank == 1 && type->dtype == product->dtype &&
            type->shape.dims[0] == product->shape.dims[product->shape.rank - 1];
 }
 
@@ -320,10 +341,10 @@ find_product(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *
     *bias = IPU_NO_VALUE;
     if (node->op == IPU_OP_ID_ADD) {
         for (uint32_t side = 0; side < 2; side++) {
-            product = own_producer(f, node->inputs[side], id, IPU_OP_ID_MATMUL);
+            product = own_product(f, node->inputs[side], id);
             *bias = node->inputs[1 - side];
-            if (product != NULL &&
-                is_bias(f, *bias, &ipu_value_of(f->graph, node->inputs[side])->type)) {
+            if (product != NULL && finished_form(product->op) != product->op &&
+                is_bias(f, *bias, product)) {
                 return product;
             }
         }
@@ -332,11 +353,7 @@ find_product(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *
     if (activation_of(node->op) == IPU_ACTIVATION_NONE) {
         return NULL;
     }
-    product = own_producer(f, node->inputs[0], id, IPU_OP_ID_MATMUL);
-    if (product != NULL) {
-        return product;
-    }
-    product = own_producer(f, node->inputs[0], id, IPU_OP_ID_FUSED_MATMUL);
+    product = own_product(f, node->inputs[0], id);
     if (product != NULL && ipu_attrs_int(product->attrs, IPU_ATTR_ACTIVATION, 0) ==
                                (int64_t)IPU_ACTIVATION_NONE) {
         *bias = product->input_count == 3 ? product->inputs[2] : IPU_NO_VALUE;
@@ -345,8 +362,24 @@ find_product(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *
     return NULL;
 }
 
+/* The attributes of `product` with an activation. Gives how many there are. */
+static uint32_t
+finished_attrs(const ipu_node_data *product, ipu_activation activation,
+               ipu_attr attrs[IPU_ATTR_COUNT])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < product->attrs.count; i++) {
+        if (product->attrs.items[i].key != IPU_ATTR_ACTIVATION) {
+            attrs[count++] = product->attrs.items[i];
+        }
+    }
+    attrs[count] =
+        (ipu_attr){.key = IPU_ATTR_ACTIVATION, .as = {.i = (int64_t)activation}};
+    return count + 1;
+}
+
 static ipu_status
-visit_matmul(ipu__rewriter *r, ipu_node id, bool *keep)
+visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data *node = ipu_node_of(r->graph, id);
     if (node->op == IPU_OP_ID_SGD_UPDATE) {
@@ -365,23 +398,20 @@ visit_matmul(ipu__rewriter *r, ipu_node id, bool *keep)
     if (!ipu_dtype_is_float(ipu_value_of(r->graph, old)->type.dtype)) {
         return IPU_OK;
     }
-    ipu_attr attrs[3] = {
-        {.key = IPU_ATTR_TRANSPOSE_A,
-         .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_A, 0)}},
-        {.key = IPU_ATTR_TRANSPOSE_B,
-         .as = {.i = ipu_attrs_int(product->attrs, IPU_ATTR_TRANSPOSE_B, 0)}},
-        {.key = IPU_ATTR_ACTIVATION, .as = {.i = (int64_t)activation_of(node->op)}}};
+    ipu_attr attrs[IPU_ATTR_COUNT];
+    uint32_t count = finished_attrs(product, activation_of(node->op), attrs);
     ipu_value fused;
     if (accumulates) {
         ipu_value inputs[3] = {third, product->inputs[0], product->inputs[1]};
         IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id,
-                               IPU_OP_ID_MATMUL_ACCUMULATE, inputs, 3, attrs, 2,
-                               &fused));
+                               IPU_OP_ID_MATMUL_ACCUMULATE, inputs, 3, attrs,
+                               count - 1, &fused));
     } else {
         ipu_value inputs[3] = {product->inputs[0], product->inputs[1], third};
         IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id,
-                               IPU_OP_ID_FUSED_MATMUL, inputs,
-                               third.index == IPU_NO_INDEX ? 2 : 3, attrs, 3, &fused));
+                               finished_form(product->op), inputs,
+                               third.index == IPU_NO_INDEX ? 2 : 3, attrs, count,
+                               &fused));
     }
     *keep = false;
     return take_place(r, old, fused);
@@ -616,7 +646,7 @@ ipu_pass_fuse(ipu_ctx *ctx, ipu_graph *graph)
 {
     fuser f = {.ctx = ctx, .graph = graph};
     ipu__rewriter matmuls = {
-        .ctx = ctx, .graph = graph, .visit = visit_matmul, .state = &f};
+        .ctx = ctx, .graph = graph, .visit = visit_product, .state = &f};
     ipu__rewriter trees = {
         .ctx = ctx, .graph = graph, .visit = visit_tree, .state = &f};
     ipu_status status = take_notes(&f);

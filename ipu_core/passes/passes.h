@@ -17,7 +17,7 @@ typedef ipu_status ipu_pass_fn(ipu_ctx *ctx, ipu_graph *graph);
     X(merge, "equal nodes without effects become one") \
     X(prune, "nodes that no effect or result needs go") \
     X(recompute, "what pipelines do not keep is made a second time") \
-    X(fuse, "matmul with bias and activation; element-wise chains")
+    X(fuse, "products with bias and activation; element-wise chains")
 
 #define X(name, text) ipu_pass_fn ipu_pass_##name;
 IPU_PASS_LIST(X)
