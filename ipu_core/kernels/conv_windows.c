@@ -518,9 +518,11 @@ prepare_finish(const ipu__preparation *p, windows_plan *plan)
         [IPU_ACTIVATION_TANH] = IPU_OP_ID_TANH,
         [IPU_ACTIVATION_SIGMOID] = IPU_OP_ID_SIGMOID,
     };
-    plan->activation =
-        (ipu_activation)ipu_attrs_int(p->spec->attrs, IPU_ATTR_ACTIVATION, 0);
-    plan->bias = p->spec->op == IPU_OP_ID_FUSED_CONV && p->spec->input_count > 2;
+    if (p->spec->op == IPU_OP_ID_FUSED_CONV) {
+        plan->activation =
+            (ipu_activation)ipu_attrs_int(p->spec->attrs, IPU_ATTR_ACTIVATION, 0);
+        plan->bias = p->spec->input_count > 2;
+    }
     if (plan->g.result.dtype == IPU_DTYPE_FLOAT16) {
         ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, IPU_DTYPE_FLOAT16,
                            IPU_DTYPE_FLOAT16, plan->g.cpu);

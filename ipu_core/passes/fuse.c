@@ -362,13 +362,20 @@ find_product(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *
     return NULL;
 }
 
-/* The attributes of `product` with an activation. Gives how many there are. */
+/* The attributes of `product`, of matmul also those left out, with an activation. Gives
+ * how many there are. */
 static uint32_t
 finished_attrs(const ipu_node_data *product, ipu_activation activation,
                ipu_attr attrs[IPU_ATTR_COUNT])
 {
+    static const ipu_attr_key flags[] = {IPU_ATTR_TRANSPOSE_A, IPU_ATTR_TRANSPOSE_B};
+    const bool is_conv = finished_form(product->op) == IPU_OP_ID_FUSED_CONV;
     uint32_t count = 0;
-    for (uint32_t i = 0; i < product->attrs.count; i++) {
+    for (uint32_t i = 0; !is_conv && i < 2; i++) {
+        attrs[count++] = (ipu_attr){
+            .key = flags[i], .as = {.i = ipu_attrs_int(product->attrs, flags[i], 0)}};
+    }
+    for (uint32_t i = 0; is_conv && i < product->attrs.count; i++) {
         if (product->attrs.items[i].key != IPU_ATTR_ACTIVATION) {
             attrs[count++] = product->attrs.items[i];
         }

@@ -266,7 +266,7 @@ attr_int(ipu_attr_key key, int64_t value)
     return (ipu_attr){.key = key, .as.i = value};
 }
 
-static ipu_attr
+static inline ipu_attr
 attr_float(ipu_attr_key key, double value)
 {
     return (ipu_attr){.key = key, .as.f = value};
