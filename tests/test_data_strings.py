@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
+
 import numpy as np
 import pytest
 
@@ -139,3 +142,17 @@ def test_functions_that_give_nothing() -> None:
         errors.FailedPreconditionError, match="Unsupported datatype string"
     ):
         IPUInfeedQueue(names)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "_extras _strings strings sparse io._files io._records io._parsing "
+    "data._readers data._windows".split(),
+)
+def test_examples_in_texts(name: str) -> None:
+    if name.startswith("io."):
+        pytest.importorskip("google.protobuf")
+        pytest.importorskip("google_crc32c")
+    module = importlib.import_module(f"ipu.tf.{name}")
+    found = doctest.testmod(module, extraglobs={"tf": tf})
+    assert found.attempted and not found.failed

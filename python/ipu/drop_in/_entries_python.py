@@ -114,7 +114,7 @@ PYTHON: dict[str, Entry] = {
     **_ops("custom_gradient", "special_math_ops", "embedding_ops", "map_fn"),
     **_ops("while_loop", "cond", "control_flow_v2_toggles", "bitwise_ops"),
     **_ops("standard_ops", "sort_ops"),
-    **_ops("string_ops", "script_ops", "confusion_matrix", "manip_ops", "gen_ops"),
+    **_ops("script_ops", "confusion_matrix", "manip_ops", "gen_ops"),
     f"{_PY}.ops.variables": Entry(
         (),
         renamed("ipu.tf", "Variable VariableV1=Variable RefVariable=Variable"),
@@ -130,6 +130,8 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.ops.random_ops": Entry(("ipu.tf.random",), RANDOM),
     f"{_PY}.ops.stateless_random_ops": entry("ipu.tf.random"),
     f"{_PY}.ops.image_ops": entry("ipu.tf.image"),
+    f"{_PY}.ops.parsing_ops": entry("ipu.tf.io"),
+    f"{_PY}.ops.string_ops": entry("ipu.tf.strings"),
     f"{_PY}.ops.losses": Entry(),
     f"{_PY}.ops.losses.losses": Entry(),
     # --- data
@@ -208,7 +210,10 @@ PYTHON: dict[str, Entry] = {
     **_later("layers", "base convolutional core layers normalization pooling utils"),
     f"{_PY}.lib": Entry(),
     f"{_PY}.lib.io": entry(),
-    **_later("lib.io", "file_io tf_record"),
+    f"{_PY}.lib.io.tf_record": Entry(
+        (), renamed("ipu.tf.io", "TFRecordWriter TFRecordOptions")
+    ),
+    **_later("lib.io", "file_io"),
     f"{_PY}.profiler": Entry(),
     f"{_PY}.saved_model": Entry(),
     f"{_PY}.saved_model.saved_model": Entry(),
@@ -232,7 +237,7 @@ PYTHON: dict[str, Entry] = {
         "gen_resource_variable_ops gen_state_ops gen_stateless_random_ops "
         "gen_string_ops gradient_checker gradient_checker_v2 gradients_util "
         "histogram_ops image_grad inplace_ops io_ops linalg linalg_grad list_ops "
-        "lookup_ops math_grad metrics metrics_impl nn_grad numpy_ops parsing_ops "
+        "lookup_ops math_grad metrics metrics_impl nn_grad numpy_ops "
         "partitioned_variables ragged rnn rnn_cell rnn_cell_impl sets_impl "
         "signal sparse_grad sparse_ops state_grad stateful_random_ops "
         "summary_ops_v2 template tensor_array_grad tensor_array_ops user_ops "

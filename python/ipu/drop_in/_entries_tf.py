@@ -60,6 +60,9 @@ TF: dict[str, Entry] = {
     "tensorflow.test": entry("ipu.tf.test"),
     "tensorflow.distribute": entry("ipu.tf.distribute"),
     "tensorflow.io": entry("ipu.tf.io"),
+    "tensorflow.compat.v1.python_io": Entry(
+        (), renamed("ipu.tf.io", "TFRecordWriter TFRecordOptions")
+    ),
     "tensorflow.io.gfile": entry(f"{_INS}.gfile"),
     "tensorflow.initializers": entry("ipu.keras.initializers"),
     "tensorflow.losses": entry("ipu.keras.losses"),
@@ -79,7 +82,7 @@ TF: dict[str, Entry] = {
         ("ipu.tf", f"{_INS}.compat_v1", f"{_INS}.root"),
         {**_VERSION, **V1_NAMES},
     ),
-    "tensorflow.compat.v1.train": Entry((f"{_INS}.train",)),
+    "tensorflow.compat.v1.train": Entry((f"{_INS}.train", "ipu.tf.train")),
     "tensorflow.compat.v1.app": entry(f"{_INS}.app"),
     "tensorflow.compat.v1.flags": entry("absl.flags"),
     "tensorflow.compat.v1.logging": entry(f"{_INS}.tf_logging"),

@@ -212,7 +212,10 @@ realdiv = truediv
 if TYPE_CHECKING:
     from ipu import keras as keras
     from ipu.tf import distribute as distribute
+    from ipu.tf import io as io
+    from ipu.tf import sparse as sparse
     from ipu.tf import test as test
+    from ipu.tf import train as train
 
 __all__ = [
     "Assert",
@@ -301,6 +304,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "io",
     "is_tensor",
     "keras",
     "less",
@@ -367,6 +371,7 @@ __all__ = [
     "size",
     "slice",
     "sort",
+    "sparse",
     "split",
     "sqrt",
     "square",
@@ -388,6 +393,7 @@ __all__ = [
     "tensordot",
     "test",
     "tile",
+    "train",
     "transpose",
     "truediv",
     "truncatediv",
@@ -412,7 +418,10 @@ __all__ = [
 # Modules that are imported when they are first used.
 _LAZY = {
     "distribute": "ipu.tf.distribute",
+    "io": "ipu.tf.io",
     "keras": "ipu.keras",
+    "sparse": "ipu.tf.sparse",
+    "train": "ipu.tf.train",
     "test": "ipu.tf.test",  # unittest is slow to import
 }
 

@@ -139,7 +139,7 @@ def is_text(value: Any) -> bool:
     if isinstance(value, np.ndarray):
         if value.dtype.kind != "O":
             return value.dtype.kind in "SU"
-        return value.size > 0 and isinstance(value.ravel()[0], (str, bytes))
+        return not value.size or isinstance(value.ravel()[0], (str, bytes))
     return isinstance(value, (str, bytes, StringTensor))
 
 

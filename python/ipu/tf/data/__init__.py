@@ -16,6 +16,7 @@ from ipu.tf.data._dataset import (
 from ipu.tf.data._iterator import Iterator, NumpyIterator
 from ipu.tf.data._options import Options
 from ipu.tf.data._packed import DatasetSpec
+from ipu.tf.data._readers import TextLineDataset, TFRecordDataset
 
 __all__ = [
     "AUTOTUNE",
@@ -26,5 +27,7 @@ __all__ = [
     "Iterator",
     "NumpyIterator",
     "Options",
+    "TFRecordDataset",
+    "TextLineDataset",
     "experimental",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, _strategy_state, tf
+from ipu._errors import InvalidArgumentError
 from ipu.tf import nest
 from ipu.tf.data import _generator, _rows, _structure
 from ipu.tf.data._flattening import Flattening
@@ -202,6 +203,37 @@ class Dataset(Transformations, Selections, Flattening, Windows):
         start = _generator.starter(generator, values, structure)
         specs = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
         return Dataset(_core.Dataset.generator(specs, start), structure)
+
+    @staticmethod
+    def list_files(
+        file_pattern: Any,
+        shuffle: bool | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Make elements of the names of files that match a pattern.
+
+        Args:
+            file_pattern: A glob pattern, or a list of them.
+            shuffle: Whether the order is another one in each pass; None (default): yes.
+                Otherwise names are sorted.
+            seed: As for :meth:`shuffle`.
+            name: Ignored.
+
+        Returns:
+            A data set of strings.
+
+        Raises:
+            InvalidArgumentError: No file matches.
+
+        Source: ``tf.data.Dataset.list_files``.
+        """
+        del name
+        found = tf.io.matching_files(file_pattern)
+        if not len(found):
+            raise InvalidArgumentError(f"No files matched pattern: {file_pattern!r}")
+        names = Dataset.from_tensor_slices(found)
+        return names if shuffle is False else names.shuffle(len(found), seed)
 
     @staticmethod
     def zip(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:

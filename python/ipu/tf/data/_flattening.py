@@ -23,7 +23,7 @@ from ipu.tf.tensor_spec import TensorSpec
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Flattening"]
+__all__ = ["Flattening", "by_turns"]
 
 _CYCLE = 4  # inputs that interleave reads at a time where nothing is said
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
@@ -134,7 +134,7 @@ class Flattening:
         def start() -> Iterator[_Arrays]:
             outer = _live.start_iterator(impl)
             sources = (_live.start_iterator(inner(element)._impl) for element in outer)
-            for element in _by_turns(sources, cycle, block):
+            for element in by_turns(sources, cycle, block):
                 yield tuple(tensor.numpy() for tensor in element)
 
         first = next(iter(_live.start_iterator(impl)), None)
@@ -208,7 +208,7 @@ class Flattening:
         return Dataset(impl, nest.pack_sequence_as(self._structure, made))
 
 
-def _by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:
+def by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:
     """Blocks of each of `cycle` sources by turns; a source that ends leaves its place
     to the next one, which is opened when the turn comes to it."""
     places: list[Any] = []  # grows with the sources there are, up to `cycle`

@@ -59,6 +59,11 @@ class HostFunction:
             )
         if isinstance(value, Dataset):
             return value
+        if isinstance(value, tf.sparse.SparseTensor):
+            raise TypeError(
+                f"Elements hold dense tensors. The function of {self._what} returned "
+                f"{value!r}. Use tf.sparse.to_dense."
+            )
         return text_tensor(value) if is_text(value) else tf.convert_to_tensor(value)
 
     def structure(self, impl: Any, structure: Any) -> Any:
@@ -72,12 +77,24 @@ class HostFunction:
         made = nest.map_structure(_packed.spec_of_value, self.nest_of(0, first))
         with _probing.others() as sizes:
             try:
-                other = self.nest_of(0, first)
+                other = self.nest_of(0, _grown(structure, first))
             except Exception:
                 # It takes no other size: what has one of the varying sizes may vary.
                 return nest.map_structure(lambda spec: _open(spec, None, sizes), made)
         specs = nest.map_structure(_packed.spec_of_value, other)
         return nest.map_structure(lambda a, b: _open(a, b, set()), made, specs)
+
+
+def _grown(structure: Any, element: Any) -> Any:
+    """An element whose sizes that are not known are one larger."""
+    grown = []
+    for spec, leaf in zip(nest.flatten(structure), nest.flatten(element), strict=True):
+        axes = [axis for axis, size in enumerate(spec.shape or ()) if size is None]
+        if axes:
+            leaf = _probing.varying(np.asarray(leaf), *axes)
+            leaf = text_tensor(leaf) if is_text(leaf) else tf.convert_to_tensor(leaf)
+        grown.append(leaf)
+    return nest.pack_sequence_as(structure, grown)
 
 
 def _open(spec: Any, other: Any, sizes: set[int]) -> Any:

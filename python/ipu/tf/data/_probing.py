@@ -41,5 +41,9 @@ def varying(array: np.ndarray[Any, Any], *axes: int) -> np.ndarray[Any, Any]:
         return array
     sizes.update(array.shape[axis] for axis in axes)
     more = [(0, 1 if axis in axes else 0) for axis in range(array.ndim)]
-    mode: Any = "edge" if array.size else "constant"
-    return np.pad(array, more, mode)
+    if array.size:
+        return np.pad(array, more, "edge")
+    sizes_made = [
+        size + behind for size, (_, behind) in zip(array.shape, more, strict=True)
+    ]
+    return np.full(sizes_made, b"" if array.dtype.kind == "O" else 0, array.dtype)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+"""``tf.io``: files, records and images, read and written on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu.tf.io._files import decode_raw, matching_files, read_file, write_file
+from ipu.tf.io._parsing import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    VarLenFeature,
+    parse_example,
+    parse_single_example,
+)
+from ipu.tf.io._records import TFRecordOptions, TFRecordWriter
+
+__all__ = [
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "TFRecordOptions",
+    "TFRecordWriter",
+    "VarLenFeature",
+    "decode_raw",
+    "matching_files",
+    "parse_example",
+    "parse_single_example",
+    "read_file",
+    "write_file",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from ipu._missing import MissingNameError
+
+    raise MissingNameError(f"tf.io.{name}", __all__)
