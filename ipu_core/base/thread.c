@@ -390,11 +390,19 @@ run_alone(int32_t tasks, ipu_task_fn *fn, void *state)
     }
 }
 
+int32_t
+ipu_pool_hands(const ipu_pool *pool)
+{
+    bool is_alone =
+        pool == NULL ||
+        atomic_load_explicit(&pool->busy, memory_order_relaxed) >= pool->threads;
+    return is_alone ? 1 : pool->threads;
+}
+
 void
 ipu_pool_run(ipu_pool *pool, int32_t tasks, ipu_task_fn *fn, void *state)
 {
-    if (pool == NULL || pool->threads == 1 || tasks <= 1 ||
-        atomic_load_explicit(&pool->busy, memory_order_relaxed) >= pool->threads) {
+    if (tasks <= 1 || ipu_pool_hands(pool) == 1) {
         run_alone(tasks, fn, state);
         return;
     }

@@ -28,6 +28,8 @@ typedef void ipu_task_fn(void *state, int32_t task, int32_t worker);
 ipu_status ipu_pool_create(ipu_ctx *ctx, int32_t threads, ipu_pool **out);
 void ipu_pool_free(ipu_ctx *ctx, ipu_pool *pool);
 int32_t ipu_pool_threads(const ipu_pool *pool);
+/* How many threads would be at a job that began now: 1 where all others have work. */
+int32_t ipu_pool_hands(const ipu_pool *pool);
 /* Runs tasks 0..tasks-1, returns when all are done. pool may be NULL: then the caller
  * runs them in order. Tasks are dealt in contiguous runs, worker w first gets the
  * w-th run (so the same rows stay in the same cache), then helps the others. Any number

@@ -12,7 +12,7 @@
 #define ROWS 6
 #define TILES ipu__tiles_avx2
 #define NAME "gemm_6x16"
-enum { BLOCK = 8, UNROLL = 4 };
+enum { BLOCK = 8, UNROLL = 4, FIRST_LEVEL_K = 256 };
 
 typedef __m256 vector;
 typedef __m256i edge;

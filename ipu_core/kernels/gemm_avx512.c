@@ -13,7 +13,7 @@
 #define ROWS 12
 #define NAME "gemm_12x32"
 #define TILES ipu__tiles_avx512
-enum { BLOCK = 16, UNROLL = 4 };
+enum { BLOCK = 16, UNROLL = 4, FIRST_LEVEL_K = 0 };
 
 typedef __m512 vector;
 typedef __mmask16 edge;

@@ -12,7 +12,7 @@
 #define ROWS 8
 #define TILES ipu__tiles_neon
 #define NAME "gemm_8x12"
-enum { BLOCK = 4, UNROLL = 4 };
+enum { BLOCK = 4, UNROLL = 4, FIRST_LEVEL_K = 0 };
 
 typedef float32x4_t vector;
 typedef int64_t edge;

@@ -13,7 +13,7 @@
 #define ROWS 4
 #define TILES ipu__tiles_plain
 #define NAME "gemm_4x8"
-enum { BLOCK = 4, UNROLL = 1 };
+enum { BLOCK = 4, UNROLL = 1, FIRST_LEVEL_K = 0 };
 
 typedef float vector __attribute__((vector_size(16)));
 typedef int64_t edge;

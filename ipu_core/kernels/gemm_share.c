@@ -3,8 +3,9 @@
  * Products of our own (gemm_tiles_body.h): how each is made, and its parts, which the
  * threads of a pool take. A part is a rectangle of C and needs nothing that another one
  * makes, so there is one fork and join. All follows from shape and class of CPU, by
- * measured rules (`python -m benchmarks.classes`), and changes no bit: an element is
- * one chain of multiply-adds whoever computes it.
+ * measured rules (`python -m benchmarks.classes`), and the number of parts from that of
+ * threads, too. It changes no bit: an element is one chain of multiply-adds whoever
+ * computes it.
  *
  * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
  * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
@@ -17,12 +18,15 @@ enum {
     FLOPS_PER_LARGE_TASK = 1 << 25,
     MOST_TASKS = 16, /* of products of the usual size */
     MOST_POOL_TASKS = 64,
+    TASKS_PER_THREAD = 4,
     CHUNK = 1024,            /* of k: such a panel stays in the second-level cache */
     NARROW = 8,              /* columns that fill a vector of AVX2 */
     FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
     FAR_BYTES = 1 << 22,     /* from the first k to the last: too many pages at once */
     BLOCK_ROWS = 288,        /* of A, for which B is packed once */
     PACKED_FLOATS = 1 << 18, /* of A */
+    STRIP_FLOATS = 1 << 16,  /* the same where strips are for the first-level cache */
+    STRIP_USES = 8           /* panels for which that is worth while */
 };
 
 const ipu__tiles *
@@ -63,50 +67,68 @@ exchange(const ipu__product *p)
 }
 
 /* A is read in place, but where its rows are whole pages apart, which share a place in
- * the cache, and where each k of a long sum is in a page of its own. */
+ * the cache, where each k of a long sum is in a page of its own, and where its columns
+ * take so much of the first-level cache that a panel of B does not stay there. */
 static void
 choose_forms(ipu__own_plan *plan, bool at_once)
 {
     ipu__product *p = &plan->product;
     int64_t rows = plan->tiles->rows;
-    int64_t chunks = ipu__ceil_div(p->k, CHUNK);
+    int64_t first_level_k = plan->tiles->first_level_k;
     bool by_rows = p->a_col == 1 || p->k <= 1;
+    bool is_dense = at_once && !by_rows && first_level_k > 0 &&
+                    p->n >= STRIP_USES * plan->tiles->columns;
+    int64_t chunks =
+        ipu__ceil_div(p->k, is_dense ? first_level_k : CHUNK);
     int64_t bytes = (by_rows ? p->a_row : p->a_col) * (int64_t)sizeof(float);
     bool pages = bytes > 0 && bytes % IPU_PAGE_BYTES == 0;
     if (by_rows) {
         p->a_form = pages ? IPU_A_COPIED : IPU_A_ROWS;
     } else {
-        p->a_form = pages || p->k * bytes > FAR_BYTES ? IPU_A_STRIPS : IPU_A_COLUMNS;
+        bool packs = is_dense || pages || p->k * bytes > FAR_BYTES;
+        p->a_form = packs ? IPU_A_STRIPS : IPU_A_COLUMNS;
     }
     p->chunk = p->k;
-    if (!at_once && !p->transposed && chunks > 1) {
+    if ((is_dense || !at_once) && !p->transposed && chunks > 1) {
         p->chunk = ipu__ceil_div(ipu__ceil_div(p->k, chunks), 16) * 16;
     }
+    p->packed_k = at_once ? p->k : p->chunk;
     p->block = ipu__ceil_div(ipu__min(BLOCK_ROWS, p->m), rows);
     if (p->a_form == IPU_A_STRIPS || p->a_form == IPU_A_COPIED) {
-        int64_t most = PACKED_FLOATS / (rows * p->chunk);
+        int64_t floats = is_dense ? STRIP_FLOATS : PACKED_FLOATS;
+        int64_t most = floats / (rows * p->packed_k);
         p->block = ipu__min(p->block, most < 1 ? 1 : most);
     }
 }
 
+/* Into how many parts one matrix is cut at most. */
+static int64_t
+most_parts(const ipu__own_plan *plan)
+{
+    const ipu__product *p = &plan->product;
+    int64_t flops = 2 * p->m * p->n * p->k;
+    int64_t parts = ipu__min(flops / FLOPS_PER_TASK, MOST_TASKS);
+    int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_POOL_TASKS);
+    parts = parts > large ? parts : large;
+    return parts > 1 ? parts : 1;
+}
+
 /* Rows and columns are cut where the least is packed and read again by several tasks,
- * and the largest of them is small. In sixteenths of a cycle for each of k. */
-static void
-cut(ipu__own_plan *plan)
+ * and the largest of them is small. In sixteenths of a cycle for each of k. Who works
+ * alone cuts nothing: each part packs its operands anew. */
+ipu__own_cut
+ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
 {
     const ipu__product *p = &plan->product;
     const ipu__tiles *t = plan->tiles;
     int64_t tiles = ipu__ceil_div(p->m, t->rows);
     int64_t panels = ipu__ceil_div(p->n, t->columns);
-    int64_t flops = 2 * p->m * p->n * p->k;
-    int64_t tasks = ipu__min(flops / FLOPS_PER_TASK, MOST_TASKS);
-    int64_t large = ipu__min(flops / FLOPS_PER_LARGE_TASK, MOST_POOL_TASKS);
-    int64_t a_cost = p->a_form == IPU_A_ROWS || p->a_form == IPU_A_COLUMNS ? 1 : 4;
+    int64_t tasks =
+        threads == 1 ? 1 : ipu__min(most_parts(plan), TASKS_PER_THREAD * threads);
+    int64_t a_cost = p->a_form == IPU_A_STRIPS ? 12 : p->a_form == IPU_A_COPIED ? 4 : 1;
     int64_t b_cost = p->b_col == 1 ? 2 : 8;
     int64_t least = INT64_MAX;
-    tasks = tasks > large ? tasks : large;
-    plan->row_parts = 1;
-    plan->column_parts = 1;
+    ipu__own_cut best = {1, 1};
     for (int64_t rows = 1; rows <= ipu__min(tasks, tiles); rows++) {
         int64_t columns = ipu__min(tasks / rows, panels);
         int64_t largest = ipu__ceil_div(tiles, rows) * t->rows *
@@ -114,10 +136,10 @@ cut(ipu__own_plan *plan)
         int64_t cost = rows * p->n * b_cost + columns * p->m * a_cost + largest / 2;
         if (cost < least) {
             least = cost;
-            plan->row_parts = rows;
-            plan->column_parts = columns;
+            best = (ipu__own_cut){rows, columns};
         }
     }
+    return best;
 }
 
 void
@@ -146,7 +168,6 @@ ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool at_once,
     }
 #endif
     choose_forms(out, at_once);
-    cut(out);
 }
 
 int64_t
@@ -156,21 +177,16 @@ ipu__own_scratch(const ipu__own_plan *plan)
 }
 
 static int64_t
-parts_of(const ipu__matmul *matmul, const ipu__own_plan *plan)
+parts_of(const ipu__matmul *matmul, ipu__own_cut cut)
 {
-    return matmul->batches * plan->row_parts * plan->column_parts;
-}
-
-static int64_t
-pool_tasks(const ipu__matmul *matmul, const ipu__own_plan *plan)
-{
-    return ipu__min(parts_of(matmul, plan), MOST_POOL_TASKS);
+    return matmul->batches * cut.rows * cut.columns;
 }
 
 size_t
 ipu__own_workspace(const ipu__matmul *matmul, const ipu__own_plan *plan)
 {
-    return (size_t)(pool_tasks(matmul, plan) * ipu__own_scratch(plan)) * sizeof(float);
+    int64_t tasks = ipu__min(matmul->batches * most_parts(plan), MOST_POOL_TASKS);
+    return (size_t)(tasks * ipu__own_scratch(plan)) * sizeof(float);
 }
 
 void
@@ -204,6 +220,7 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
 
 typedef struct own_job {
     const ipu__own_call *call;
+    ipu__own_cut cut;
     float *scratch;
     int64_t scratch_floats;
     int64_t parts;
@@ -213,20 +230,20 @@ typedef struct own_job {
 
 /* Part `part` of the rows and columns of the product, which may be exchanged. */
 static ipu__rectangle
-part_of(const ipu__own_plan *plan, int64_t part)
+part_of(const ipu__own_plan *plan, ipu__own_cut cut, int64_t part)
 {
     const ipu__product *p = &plan->product;
     const ipu__tiles *t = plan->tiles;
-    int64_t i = part / plan->column_parts;
-    int64_t j = part % plan->column_parts;
+    int64_t i = part / cut.columns;
+    int64_t j = part % cut.columns;
     int64_t tiles = ipu__ceil_div(p->m, t->rows);
     int64_t panels = ipu__ceil_div(p->n, t->columns);
-    int64_t row = ipu__share_of(p->m, tiles, ipu__share_of(tiles, plan->row_parts, i));
+    int64_t row = ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i));
     int64_t row_end =
-        ipu__share_of(p->m, tiles, ipu__share_of(tiles, plan->row_parts, i + 1));
-    int64_t column = ipu__share_of(panels, plan->column_parts, j) * t->columns;
+        ipu__share_of(p->m, tiles, ipu__share_of(tiles, cut.rows, i + 1));
+    int64_t column = ipu__share_of(panels, cut.columns, j) * t->columns;
     int64_t column_end =
-        ipu__min(ipu__share_of(panels, plan->column_parts, j + 1) * t->columns, p->n);
+        ipu__min(ipu__share_of(panels, cut.columns, j + 1) * t->columns, p->n);
     return plan->exchanged ? (ipu__rectangle){column, column_end, row, row_end}
                            : (ipu__rectangle){row, row_end, column, column_end};
 }
@@ -236,13 +253,13 @@ parts_task(void *state, int32_t task, int32_t worker)
 {
     own_job *job = state;
     const ipu__own_plan *plan = job->call->plan;
-    int64_t parts = plan->row_parts * plan->column_parts;
+    int64_t parts = job->cut.rows * job->cut.columns;
     int piece = ipu_slots_take(&job->pieces, (int)job->tasks);
     float *scratch = job->scratch + piece * job->scratch_floats;
     int64_t end = ipu__share_of(job->parts, job->tasks, task + 1);
     (void)worker;
     for (int64_t i = ipu__share_of(job->parts, job->tasks, task); i < end; i++) {
-        ipu__rectangle part = part_of(plan, i % parts);
+        ipu__rectangle part = part_of(plan, job->cut, i % parts);
         ipu__own_rectangle(job->call, i / parts, &part, scratch);
     }
     ipu_slots_give_back(&job->pieces, piece);
@@ -251,12 +268,15 @@ parts_task(void *state, int32_t task, int32_t worker)
 void
 ipu__own_run(const ipu__own_call *call, ipu_pool *pool, float *workspace)
 {
+    ipu__own_cut cut = ipu__own_cut_for(call->plan, ipu_pool_hands(pool));
+    int64_t parts = parts_of(call->matmul, cut);
     own_job job = {
         .call = call,
+        .cut = cut,
         .scratch = workspace,
         .scratch_floats = ipu__own_scratch(call->plan),
-        .parts = parts_of(call->matmul, call->plan),
-        .tasks = pool_tasks(call->matmul, call->plan),
+        .parts = parts,
+        .tasks = ipu__min(parts, MOST_POOL_TASKS),
     };
     ipu_pool_run(pool, (int32_t)job.tasks, parts_task, &job);
 }

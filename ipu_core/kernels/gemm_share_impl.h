@@ -15,9 +15,14 @@ typedef struct ipu__own_plan {
     const ipu__tiles *tiles;
     ipu__product product; /* sizes, strides, forms; the pointers come with a call */
     bool exchanged;       /* it is C^T = B^T A^T: rows are C's columns */
-    int64_t row_parts;    /* of the product's rows, whole row tiles */
-    int64_t column_parts; /* whole panels */
 } ipu__own_plan;
+
+/* How many parts there are of the product's rows, in whole row tiles, and of its
+ * columns, in whole panels. */
+typedef struct ipu__own_cut {
+    int64_t rows;
+    int64_t columns;
+} ipu__own_cut;
 
 typedef struct ipu__own_call {
     const ipu__matmul *matmul;
@@ -33,9 +38,11 @@ typedef struct ipu__own_call {
 /* `at_once`: there will be an accumulator or an update. */
 void ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool at_once,
                       ipu__own_plan *out);
+/* For the threads that there are. It changes no bit. */
+ipu__own_cut ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads);
 /* Floats that one ipu__own_rectangle needs. */
 int64_t ipu__own_scratch(const ipu__own_plan *plan);
-/* Bytes that ipu__own_run needs. */
+/* Bytes that ipu__own_run needs, for any number of threads. */
 size_t ipu__own_workspace(const ipu__matmul *matmul, const ipu__own_plan *plan);
 
 /* Rows and columns of C. */

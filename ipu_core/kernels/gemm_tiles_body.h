@@ -12,6 +12,8 @@
  *   transpose(in, in_row, out, out_row)
  *                                BLOCK x BLOCK floats
  *   UNROLL                       how many k are multiplied in a turn of the loop
+ *   FIRST_LEVEL_K                how many k of a panel and a strip the first-level
+ *                                cache is to hold, where A is packed; 0: not measured
  *   TILES, NAME                  the table that is defined, what kernels are called
  *
  * and then its form cannot be told from the bits: each element of C is one chain of
@@ -19,9 +21,9 @@
  *
  * B is read from panels of VECTORS * LANES columns, [k][columns]. The first row tile of
  * a block reads B from its own rows and leaves the panel behind for the others. Long
- * sums are cut into chunks whose panels stay in the cache, and go on from what is in C:
- * a float32 that is stored and loaded is the same number. Any thread; the caller gives
- * the scratch. */
+ * sums are cut into chunks whose panels stay in the cache, and go on from what is in C,
+ * or from a scratch tile where C gets no sums: a float32 that is stored and loaded is
+ * the same number. Any thread; the caller gives the scratch. */
 #include "kernels/gemm_tiles_impl.h"
 
 /* One function for each form of a tile, unrolled, so that its sums are registers; but
@@ -35,7 +37,12 @@ enum { ALL = 1, SOME = 1 };
 enum { ALL = 16, SOME = UNROLL };
 #endif
 
-enum { PANEL = VECTORS * LANES, POINTERS = (ROWS + 2) / 3 };
+enum {
+    PANEL = VECTORS * LANES,
+    POINTERS = (ROWS + 2) / 3,
+    ROWS_AHEAD = 8,  /* of B, where they are packed */
+    PACKED_ROWS = 64 /* of A^T at a time: what tiles share of them stays in the cache */
+};
 
 /* Where a tile's operands are. */
 typedef struct tile_source {
@@ -48,9 +55,10 @@ typedef struct tile_source {
 
 /* Where a tile's sums start and end. */
 typedef struct tile_place {
+    const float *start; /* go on from these; or NULL */
+    int64_t start_row;
     float *c;
     int64_t row;              /* floats from row to row */
-    bool more;                /* go on from what c holds */
     edge last;                /* of the last vector */
     const float *accumulator; /* or NULL: where c holds this and the sums */
     const ipu__sgd *update;   /* or: these are gradients of the elements at `offset` */
@@ -149,8 +157,8 @@ tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
 #pragma GCC unroll ALL
         for (int part = 0; part < vectors; part++) {
             bool cut = !whole && part == vectors - 1;
-            const float *c = place->c + i * place->row + part * LANES;
-            sum[i][part] = place->more ? take(cut, last, c) : zero();
+            const float *start = place->start + i * place->start_row + part * LANES;
+            sum[i][part] = place->start != NULL ? take(cut, last, start) : zero();
         }
     }
     fetch_ahead(rows, place);
@@ -163,6 +171,9 @@ tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
             if (packs) {
                 store(panel + part * LANES, y[part]);
             }
+        }
+        if (packs) { /* rows far apart are not fetched ahead by themselves */
+            __builtin_prefetch(b + ROWS_AHEAD * b_row);
         }
         b += b_row;
         panel += packs ? PANEL : 0;
@@ -353,9 +364,11 @@ typedef struct tile_block {
     int64_t tiles;
     int64_t k0;
     int64_t k;
-    float *packed; /* of A */
+    int64_t packed_k0; /* what of A is packed */
+    int64_t packed_k;
+    float *packed;
     float *panel;
-    float *stored; /* tiles before they are transposed */
+    float *stored; /* tiles before they are transposed, or whose sums go on */
 } tile_block;
 
 static int64_t
@@ -364,32 +377,44 @@ tile_row(const tile_block *t, int64_t tile)
     return ipu__share_of(t->rows, t->tiles, tile);
 }
 
+/* Tiles share cache lines of A^T: a few of its rows at a time go to all tiles. */
 static void
-pack_a(const tile_block *t)
+pack_strips(const tile_block *t, const float *a)
 {
     const ipu__product *p = t->p;
-    const float *a = p->a + t->row * p->a_row + t->k0 * p->a_col;
-    int64_t step = ipu__copied_row(p->chunk);
-    if (p->a_form == IPU_A_STRIPS) {
+    int64_t strip = ipu__strip_floats(ROWS, p->packed_k);
+    for (int64_t j = 0; j < t->packed_k; j += PACKED_ROWS) {
+        int64_t k = ipu__min(t->packed_k - j, PACKED_ROWS);
         for (int64_t i = 0; i < t->tiles; i++) {
             int64_t row = tile_row(t, i);
-            pack_strip(p, tile_row(t, i + 1) - row, a + row * p->a_row, t->k,
-                       t->packed + i * ROWS * t->k);
-        }
-    } else if (p->a_form == IPU_A_COPIED) {
-        for (int64_t i = 0; i < t->rows; i++) {
-            memcpy(t->packed + i * step, a + i * p->a_row,
-                   (size_t)t->k * sizeof(float));
+            pack_strip(p, tile_row(t, i + 1) - row,
+                       a + row * p->a_row + j * p->a_col, k,
+                       t->packed + i * strip + j * ROWS);
         }
     }
 }
 
-/* Where row tile `tile` finds its rows of A. */
 static void
-set_source(const tile_block *t, int64_t tile, tile_source *from)
+pack_a(const tile_block *t)
 {
     const ipu__product *p = t->p;
-    int64_t row = tile_row(t, tile);
+    const float *a = p->a + t->row * p->a_row + t->packed_k0 * p->a_col;
+    int64_t step = ipu__copied_row(p->packed_k);
+    if (p->a_form == IPU_A_STRIPS) {
+        pack_strips(t, a);
+    } else if (p->a_form == IPU_A_COPIED) {
+        for (int64_t i = 0; i < t->rows; i++) {
+            memcpy(t->packed + i * step, a + i * p->a_row,
+                   (size_t)t->packed_k * sizeof(float));
+        }
+    }
+}
+
+/* Where row tile `tile`, from the block's row `row` on, finds its rows of A. */
+static void
+set_source(const tile_block *t, int64_t tile, int64_t row, tile_source *from)
+{
+    const ipu__product *p = t->p;
     const float *a = p->a + (t->row + row) * p->a_row + t->k0 * p->a_col;
     switch (p->a_form) {
     case IPU_A_ROWS:
@@ -401,13 +426,39 @@ set_source(const tile_block *t, int64_t tile, tile_source *from)
         from->a_step = p->a_col;
         break;
     case IPU_A_STRIPS:
-        from->a = t->packed + tile * ROWS * t->k;
+        from->a = t->packed + tile * ipu__strip_floats(ROWS, p->packed_k) +
+                  (t->k0 - t->packed_k0) * ROWS;
         from->a_step = ROWS;
         break;
     case IPU_A_COPIED:
-        from->a_step = ipu__copied_row(p->chunk);
-        from->a = t->packed + row * from->a_step;
+        from->a_step = ipu__copied_row(p->packed_k);
+        from->a = t->packed + row * from->a_step + t->k0 - t->packed_k0;
         break;
+    }
+}
+
+/* Where the sums over the block's k from its row `row` on start and go to. */
+static void
+set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
+{
+    const ipu__product *p = t->p;
+    float *stored = t->stored + row * PANEL;
+    int64_t at = (t->row + row) * p->c_row + column;
+    bool is_last = t->k0 + t->k == p->k;
+    place->offset = at;
+    if (p->transposed || (ipu__is_at_once(p) && !is_last)) {
+        place->c = stored;
+        place->row = PANEL;
+    } else {
+        place->c = p->update == NULL ? p->c + at : NULL;
+        place->row = p->c_row;
+        place->accumulator = p->accumulator != NULL ? p->accumulator + at : NULL;
+        place->update = p->update;
+    }
+    place->start = NULL;
+    if (t->k0 > 0) {
+        place->start = ipu__is_at_once(p) ? stored : place->c;
+        place->start_row = ipu__is_at_once(p) ? PANEL : place->row;
     }
 }
 
@@ -420,10 +471,7 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     const float *b = p->b + t->k0 * p->b_row + column * p->b_col;
     int64_t vectors = (columns + LANES - 1) / LANES;
     tile_source from = {.b = t->panel, .b_row = PANEL, .panel = t->panel};
-    tile_place place = {.row = p->transposed ? PANEL : p->c_row,
-                        .more = t->k0 > 0,
-                        .last = edge_of((columns - 1) % LANES + 1),
-                        .update = p->update};
+    tile_place place = {.last = edge_of((columns - 1) % LANES + 1)};
     int form = columns == PANEL ? WHOLE : EDGE + (int)vectors - 1;
     bool in_place = p->panels == NULL && p->b_col == 1 && columns == PANEL;
     if (p->panels != NULL) {
@@ -434,15 +482,8 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     for (int64_t i = 0; i < t->tiles; i++) {
         int64_t row = tile_row(t, i);
         int64_t rows = tile_row(t, i + 1) - row;
-        int64_t at = (t->row + row) * p->c_row + column;
-        place.offset = at;
-        if (p->transposed) {
-            place.c = t->stored + row * PANEL;
-        } else if (p->update == NULL) {
-            place.c = p->c + at;
-            place.accumulator = p->accumulator != NULL ? p->accumulator + at : NULL;
-        }
-        set_source(t, i, &from);
+        set_place(t, row, column, &place);
+        set_source(t, i, row, &from);
         if (in_place && i == 0) {
             from.b = b;
             from.b_row = p->b_row;
@@ -460,6 +501,21 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     }
 }
 
+/* The block by columns [column, column_end), over the k that are packed. */
+static void
+multiply_block(tile_block *t, int64_t column, int64_t column_end)
+{
+    int64_t end = t->packed_k0 + t->packed_k;
+    for (int64_t j = column; j < column_end; j += PANEL) {
+        t->k0 = t->packed_k0;
+        do {
+            t->k = ipu__min(end - t->k0, t->p->chunk);
+            multiply_panel(t, j, ipu__min(column_end - j, PANEL));
+            t->k0 += t->k;
+        } while (t->k0 < end);
+    }
+}
+
 static void
 multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
          int64_t column_end, float *scratch)
@@ -467,21 +523,19 @@ multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
     tile_block t = {.p = p};
     t.panel = scratch;
     t.stored = t.panel + PANEL * p->chunk;
-    t.packed = t.stored + (p->transposed ? p->block : 1) * ROWS * PANEL;
+    t.packed = t.stored + ipu__stored_floats(p, ROWS, PANEL);
     for (; row < row_end; row += t.rows) {
         t.row = row;
         t.rows = ipu__min(row_end - row, p->block * ROWS);
         t.tiles = ipu__ceil_div(t.rows, ROWS);
-        t.k0 = 0;
+        t.packed_k0 = 0;
         do {
-            t.k = ipu__min(p->k - t.k0, p->chunk);
+            t.packed_k = ipu__min(p->k - t.packed_k0, p->packed_k);
             pack_a(&t);
-            for (int64_t j = column; j < column_end; j += PANEL) {
-                multiply_panel(&t, j, ipu__min(column_end - j, PANEL));
-            }
-            t.k0 += t.k;
-        } while (t.k0 < p->k);
+            multiply_block(&t, column, column_end);
+            t.packed_k0 += t.packed_k;
+        } while (t.packed_k0 < p->k);
     }
 }
 
-const ipu__tiles TILES = {NAME, ROWS, PANEL, multiply, pack_panels};
+const ipu__tiles TILES = {NAME, ROWS, PANEL, FIRST_LEVEL_K, multiply, pack_panels};

@@ -50,9 +50,10 @@ typedef struct ipu__product {
     const float *accumulator; /* added to this matrix, into c */
     const ipu__sgd *update;   /* or gradients; c is NULL */
     ipu__a_form a_form;
-    int64_t chunk; /* of k, at a time; all of it for sums that are stored transposed or
-                      not at all */
-    int64_t block; /* row tiles at a time */
+    int64_t chunk; /* of k, at a time; all of it for sums that are stored transposed */
+    int64_t packed_k; /* of A, at a time: a chunk, or all of it for sums that are not
+                         stored */
+    int64_t block;    /* row tiles at a time */
 } ipu__product;
 
 /* Tiles of one size. `multiply` makes rows [row, row_end) of columns [column,
@@ -60,7 +61,8 @@ typedef struct ipu__product {
 struct ipu__tiles {
     const char *name;
     int64_t rows;
-    int64_t columns; /* of a panel */
+    int64_t columns;       /* of a panel */
+    int64_t first_level_k; /* 0: A is packed only where its place in memory asks for it */
     void (*multiply)(const ipu__product *p, int64_t row, int64_t row_end,
                      int64_t column, int64_t column_end, float *scratch);
     /* Panels [first, last) of B into `panels`, at their places. */
@@ -84,25 +86,39 @@ ipu__is_at_once(const ipu__product *p)
 
 /* Floats from row to row of IPU_A_COPIED. */
 static inline int64_t
-ipu__copied_row(int64_t chunk)
+ipu__copied_row(int64_t k)
 {
-    return ((chunk + 15) / 16 | 1) * 16;
+    return ((k + 15) / 16 | 1) * 16;
 }
 
-/* Floats of scratch that `multiply` needs: a panel, a block of packed A, and the tiles
- * of a block that are stored transposed (of others, one). */
+/* Floats from tile to tile of IPU_A_STRIPS: an odd number of cache lines, with room for
+ * a vector behind the last row. */
+static inline int64_t
+ipu__strip_floats(int64_t rows, int64_t k)
+{
+    return ((rows * k + 31) / 16 | 1) * 16;
+}
+
+/* Floats of the tiles of a block that are stored transposed, or go on from chunk to
+ * chunk. */
+static inline int64_t
+ipu__stored_floats(const ipu__product *p, int64_t rows, int64_t columns)
+{
+    return (p->transposed || p->chunk < p->packed_k ? p->block : 1) * rows * columns;
+}
+
+/* Floats of scratch that `multiply` needs: a panel, tiles, a block of packed A. */
 static inline int64_t
 ipu__tiles_scratch(const ipu__tiles *tiles, const ipu__product *p)
 {
     int64_t packed = 0;
     if (p->a_form == IPU_A_STRIPS) {
-        packed = p->block * tiles->rows * p->chunk + 16;
+        packed = p->block * ipu__strip_floats(tiles->rows, p->packed_k);
     } else if (p->a_form == IPU_A_COPIED) {
-        packed = p->block * tiles->rows * ipu__copied_row(p->chunk);
+        packed = p->block * tiles->rows * ipu__copied_row(p->packed_k);
     }
-    packed = ipu__ceil_div(packed, 16) * 16;
-    int64_t stored = (p->transposed ? p->block : 1) * tiles->rows * tiles->columns;
-    return packed + tiles->columns * p->chunk + stored;
+    int64_t stored = ipu__stored_floats(p, tiles->rows, tiles->columns);
+    return ipu__ceil_div(packed + tiles->columns * p->chunk + stored, 16) * 16;
 }
 
 #endif

@@ -65,6 +65,7 @@ ipu__recurrent_multiplies(ipu__recurrent_plan *plan, bool transposed, int64_t co
     p->a_form = IPU_A_ROWS;
     int64_t chunks = ipu__ceil_div(p->k, CHUNK);
     p->chunk = chunks > 1 ? aligned(ipu__ceil_div(p->k, chunks)) : p->k;
+    p->packed_k = p->chunk;
     p->block = ipu__ceil_div(p->m, step->tiles->rows);
     int64_t columns = ipu__ceil_div(p->n, step->tiles->columns) * step->tiles->columns;
     plan->panel_floats += aligned(columns * p->k);

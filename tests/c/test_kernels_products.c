@@ -4,6 +4,8 @@
  * losses, random numbers, optimizer updates, and data errors. */
 #include "kernel_trials.h"
 
+#include "kernels/gemm_share_impl.h"
+
 static void
 matmul_trial(ipu_dtype dtype, ipu_type a, ipu_type b, ipu_type c, bool transpose_a,
              bool transpose_b)
@@ -196,7 +198,7 @@ static void
 test_fused_update(void)
 {
     static const int64_t sizes[][3] = {{784, 256, 32}, {32, 10, 32},   {7, 1, 5},
-                                       {1, 17, 3},     {200, 60, 700}, {31, 33, 1100},
+                                       {1, 17, 3},     {200, 140, 700}, {31, 33, 1100},
                                        {5, 6, 0},      {0, 4, 2}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (uint32_t form = 0; form < 6; form++) {
@@ -277,7 +279,7 @@ static void
 test_accumulate(void)
 {
     static const int64_t sizes[][3] = {{784, 256, 32}, {32, 10, 32},   {7, 1, 5},
-                                       {1, 17, 3},     {200, 60, 700}, {31, 33, 1100},
+                                       {1, 17, 3},     {200, 140, 700}, {31, 33, 1100},
                                        {5, 6, 0},      {0, 4, 2}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (uint32_t flags = 0; flags < 4; flags++) {
@@ -639,10 +641,125 @@ test_errors(void)
     }
 }
 
+#if defined(__x86_64__)
+/* How products are made, as text: tiles, A's form, k and row tiles at a time, and the cut
+ * for one thread, two and sixteen. What changes here was measured (benchmarks.classes). */
+static void
+describe(ipu_cpu_class cpu, const int64_t size[3], const char *role, char out[80])
+{
+    static const char *const forms[] = {
+        [IPU_A_ROWS] = "rows",
+        [IPU_A_COLUMNS] = "columns",
+        [IPU_A_STRIPS] = "strips",
+        [IPU_A_COPIED] = "copied",
+    };
+    bool ta = role[1] == 'W';
+    bool tb = role[1] == 'X';
+    ipu__matmul matmul = {.m = size[0],
+                          .n = size[1],
+                          .k = size[2],
+                          .batches = 1,
+                          .a_row = ta ? 1 : size[2],
+                          .a_col = ta ? size[0] : 1,
+                          .b_row = tb ? 1 : size[1],
+                          .b_col = tb ? size[2] : 1};
+    ipu__own_plan plan;
+    ipu__own_plan_of(&matmul, cpu, ta, &plan);
+    int at = snprintf(out, 80, "%s%s %s %d %d", plan.tiles->name + strlen("gemm_"),
+                      plan.exchanged ? "^T" : "", forms[plan.product.a_form],
+                      (int)plan.product.chunk, (int)plan.product.block);
+    for (int threads = 1; threads <= 16; threads += threads == 1 ? 1 : 14) {
+        ipu__own_cut cut = ipu__own_cut_for(&plan, threads);
+        at += snprintf(out + at, 80 - (size_t)at, " %dx%d", (int)cut.rows,
+                       (int)cut.columns);
+    }
+}
+
+static void
+test_cut(void)
+{
+    static const struct {
+        const char *role;
+        int64_t size[3];
+        const char *generic;
+        const char *avx2;
+        const char *avx512;
+    } products[] = {
+        {"Y", {32, 256, 784},
+         "4x8 rows 784 8 1x1 1x8 1x16",
+         "6x16 rows 784 6 1x1 1x8 1x16",
+         "12x32 rows 784 3 1x1 1x8 1x8"},
+        {"dW", {784, 256, 32},
+         "4x8 columns 32 72 1x1 4x2 4x4",
+         "6x16 strips 32 48 1x1 8x1 12x1",
+         "12x32 columns 32 24 1x1 4x2 4x4"},
+        {"dX", {32, 256, 128},
+         "4x8^T rows 128 64 1x1 3x2 3x2",
+         "6x16^T rows 128 43 1x1 3x2 3x2",
+         "12x32^T rows 128 22 1x1 4x1 4x1"},
+        {"Y", {32, 10, 32},
+         "4x8 rows 32 8 1x1 1x1 1x1",
+         "6x16 rows 32 6 1x1 1x1 1x1",
+         "12x32 rows 32 3 1x1 1x1 1x1"},
+        {"Y", {512, 256, 784},
+         "4x8 rows 784 72 1x1 2x4 4x4",
+         "6x16 rows 784 48 1x1 2x4 4x4",
+         "12x32 rows 784 24 1x1 2x4 4x4"},
+        {"dW", {784, 256, 512},
+         "4x8 columns 512 72 1x1 4x2 4x4",
+         "6x16 strips 256 21 1x1 8x1 12x1",
+         "12x32 columns 512 24 1x1 4x2 4x4"},
+        {"dW", {128, 64, 512},
+         "4x8 columns 512 32 1x1 2x4 4x4",
+         "6x16 columns 512 22 1x1 2x4 3x4",
+         "12x32 columns 512 11 1x1 4x2 4x2"},
+        {"dX", {512, 256, 128},
+         "4x8 rows 128 72 1x1 1x8 2x8",
+         "6x16 rows 128 48 1x1 1x8 2x8",
+         "12x32 rows 128 24 1x1 1x8 2x8"},
+        {"Y", {128, 1024, 1024},
+         "4x8 copied 1024 32 1x1 1x8 2x8",
+         "6x16 copied 1024 22 1x1 1x8 2x8",
+         "12x32 copied 1024 11 1x1 1x8 2x8"},
+        {"dW", {1024, 1024, 128},
+         "4x8 strips 128 72 1x1 8x1 8x2",
+         "6x16 strips 128 48 1x1 8x1 8x2",
+         "12x32 strips 128 24 1x1 8x1 8x2"},
+        {"dX", {128, 1024, 1024},
+         "4x8 copied 1024 32 1x1 1x8 1x16",
+         "6x16 copied 1024 22 1x1 1x8 1x16",
+         "12x32 copied 1024 11 1x1 1x8 1x16"},
+        {"Y", {1024, 1, 128},
+         "4x8^T rows 128 1 1x1 1x1 1x1",
+         "6x16^T rows 128 1 1x1 1x1 1x1",
+         "12x32^T rows 128 1 1x1 1x1 1x1"},
+        {"Y", {2048, 2048, 2048},
+         "4x8 copied 1024 64 1x1 4x2 11x5",
+         "6x16 copied 1024 42 1x1 4x2 11x5",
+         "12x32 copied 1024 21 1x1 4x2 11x5"},
+    };
+    for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        const char *expected[] = {products[i].generic, products[i].avx2,
+                                  products[i].avx512};
+        for (int cpu = IPU_CPU_GENERIC; cpu <= IPU_CPU_AVX512; cpu++) {
+            char found[80];
+            describe((ipu_cpu_class)cpu, products[i].size, products[i].role, found);
+            CHECK(strcmp(found, expected[cpu]) == 0);
+            if (strcmp(found, expected[cpu]) != 0) {
+                fprintf(stderr, "product %d, found: %s\n", (int)i, found);
+            }
+        }
+    }
+}
+#endif
+
 int
 main(void)
 {
     trials_begin();
+#if defined(__x86_64__)
+    test_cut();
+#endif
     test_matmul();
     test_chains();
     test_fused_matmul();

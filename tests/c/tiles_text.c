@@ -63,8 +63,9 @@ bits_of(const ipu__tiles *tiles, const int64_t size[3], uint32_t flags, int form
                       .a_form = columns ? packs ? IPU_A_STRIPS : IPU_A_COLUMNS
                                 : packs ? IPU_A_COPIED
                                         : IPU_A_ROWS,
-                      .chunk = form == STORED && k > 40 ? 32 : k,
+                      .chunk = form != TRANSPOSED && k > 40 ? 32 : k,
                       .block = 2};
+    p.packed_k = form == STORED ? p.chunk : k;
     float *scratch = malloc((size_t)ipu__tiles_scratch(tiles, &p) * sizeof *scratch);
     tiles->multiply(&p, 0, m, 0, n, scratch);
     uint64_t hash = 14695981039346656037u;
