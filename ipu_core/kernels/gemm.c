@@ -16,7 +16,8 @@ enum {
     /* rows that are worth a part of their own */
     LEAST_ROWS = 8,
     LEAST_LARGE_ROWS = 32,
-    LARGE_WEIGHTS = 1 << 16 /* floats: more do not stay in the second-level cache */
+    LARGE_WEIGHTS = 1 << 16, /* floats: more do not stay in the second-level cache */
+    LARGE_UPDATE = 1 << 24   /* multiply-adds: work for all threads */
 };
 
 /* What prepare works out, in the spec. */
@@ -334,14 +335,17 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     return IPU_OK;
 }
 
-/* One matrix by our own tiles can be made row by row. */
+/* One matrix by our own tiles can be made row by row. Each part packs all of B, so a
+ * large update is shared out by its own cut, which makes fewer parts. */
 static void
 offer_rows(ipu_kernel_spec *spec, const gemm_plan *plan, ipu_kernel_rows_fn *run)
 {
     const ipu__matmul *product = &plan->product;
     const ipu__own_plan *own = &plan->own_plan;
     bool is_whole = plan->at_once || run == run_f32_rows;
-    if (!plan->own || !is_whole || spec->outputs[0].shape.rank != 2 ||
+    bool is_large_update =
+        plan->at_once && product->m * product->n * product->k >= LARGE_UPDATE;
+    if (!plan->own || !is_whole || is_large_update || spec->outputs[0].shape.rank != 2 ||
         product->m == 0 || product->n == 0) {
         return;
     }
