@@ -10,9 +10,10 @@
  * next boundary, so that hosts which poll cannot stop a program.
  *
  * A variable has a block for each replica that was ever bound to it, 64-byte aligned
- * and with the slack that kernels may read behind a matrix. Blocks never move. Removing
- * a variable never waits: while a step is on its way the memory is kept on a list until
- * the next boundary.
+ * and with the slack that kernels may read behind a matrix. Blocks never move. Variables
+ * begin at different places of a page, since those whose elements share a place disturb
+ * each other in the cache when one update goes through both. Removing a variable never
+ * waits: while a step is on its way the memory is kept on a list until the next boundary.
  *
  * Memory of variables and tables comes from the allocator of the context that created
  * the device. After fork() the child finds the device idle (base/lock.h). */
@@ -24,13 +25,24 @@
 
 #include "run/run_impl.h"
 
+enum {
+    PAGE_BYTES = 4096,
+    PLACE_STEP = 39 * IPU_BUFFER_ALIGNMENT /* odd cache lines: all places of a page */
+};
+
+typedef struct copy {
+    char *block;
+    char *data; /* in it */
+} copy;
+
 typedef struct variable {
     int64_t id;
     ipu_type type;
     size_t bytes;
-    size_t block_bytes; /* with slack */
+    size_t block_bytes; /* with slack, and room for its place in a page */
+    size_t place;       /* where in a page it begins; smaller ones: anywhere */
     uint32_t copy_count;
-    char **copies; /* by replica */
+    copy *copies; /* by replica */
 } variable;
 
 typedef struct queue_entry {
@@ -62,6 +74,7 @@ struct ipu_device {
     IPU_ARRAY(variable) removed;   /* memory that a step may still use */
     IPU_ARRAY(queue_entry) queues;
     _Atomic size_t variable_bytes;
+    _Atomic size_t placed; /* variables, so far */
 };
 
 /* A forked child has none of the threads that ran a program or waited. What a step had
@@ -102,9 +115,19 @@ free_memory(ipu_device *device, const variable *v)
     ipu_ctx own;
     ipu_ctx_init(&own, device->allocator);
     for (uint32_t i = 0; i < v->copy_count; i++) {
-        ipu_free(&own, v->copies[i], v->block_bytes);
+        ipu_free(&own, v->copies[i].block, v->block_bytes);
     }
-    ipu_free(&own, v->copies, v->copy_count * sizeof(char *));
+    ipu_free(&own, v->copies, v->copy_count * sizeof(copy));
+}
+
+static char *
+place_in(char *block, const variable *v)
+{
+    if (v->bytes < PAGE_BYTES) {
+        return block;
+    }
+    size_t begin = (uintptr_t)block % PAGE_BYTES;
+    return block + (v->place + PAGE_BYTES - begin) % PAGE_BYTES;
 }
 
 /* Makes blocks for `count` replicas. What fails leaves those that are there. */
@@ -117,15 +140,15 @@ make_copies(ipu_ctx *ctx, ipu_device *device, variable *v, uint32_t count)
         char *block = NULL;
         ipu_status status = ipu_alloc(&own, v->block_bytes, &block);
         if (status == IPU_OK) {
-            status = ipu_resize(&own, &v->copies, v->copy_count * sizeof(char *),
-                                (v->copy_count + 1) * sizeof(char *));
+            status = ipu_resize(&own, &v->copies, v->copy_count * sizeof(copy),
+                                (v->copy_count + 1) * sizeof(copy));
         }
         if (status != IPU_OK) {
             ipu_free(&own, block, v->block_bytes);
             IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
         }
         ipu_advise_huge(block, v->block_bytes);
-        v->copies[v->copy_count++] = block;
+        v->copies[v->copy_count++] = (copy){block, place_in(block, v)};
         atomic_fetch_add(&device->variable_bytes, v->block_bytes);
     }
     return IPU_OK;
@@ -320,6 +343,10 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
                 ipu_type_print(type, text, sizeof(text)));
     variable v = {.type = *type, .bytes = ipu_type_bytes(type)};
     v.block_bytes = ipu_buffer_round_up(v.bytes) + IPU_SLACK_BYTES;
+    if (v.bytes >= PAGE_BYTES) {
+        v.block_bytes += PAGE_BYTES;
+        v.place = atomic_fetch_add(&device->placed, 1) * PLACE_STEP % PAGE_BYTES;
+    }
     IPU_TRY(make_copies(ctx, device, &v, 1));
     ipu_ctx own;
     ipu_ctx_init(&own, device->allocator);
@@ -390,7 +417,8 @@ ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t r
     enter_host(device);
     ipu_status status = find_copy_locked(ctx, device, id, replica, bytes, &v);
     if (status == IPU_OK && bytes > 0) {
-        memcpy(out, v->copies[(uint32_t)replica < v->copy_count ? replica : 0], bytes);
+        memcpy(out, v->copies[(uint32_t)replica < v->copy_count ? replica : 0].data,
+               bytes);
     }
     leave_host(device);
     return status;
@@ -404,7 +432,7 @@ ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
     enter_host(device);
     ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
     for (uint32_t i = 0; status == IPU_OK && bytes > 0 && i < v->copy_count; i++) {
-        memcpy(v->copies[i], data, bytes);
+        memcpy(v->copies[i].data, data, bytes);
     }
     leave_host(device);
     return status;
@@ -428,7 +456,7 @@ ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t repli
     }
     if (v != NULL && status == IPU_OK) {
         *type = v->type;
-        *data = v->copies[replica];
+        *data = v->copies[replica].data;
     }
     ipu_lock_drop(&device->lock);
     IPU_TRY(status);
