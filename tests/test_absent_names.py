@@ -374,3 +374,23 @@ def test_a_stand_in_is_forgotten_when_the_names_are(imported):
     drop_in.install()
     with pytest.warns(UserWarning, match="ConvLSTM2D"):
         assert imported("from keras.layers import ConvLSTM2D").ConvLSTM2D is not first
+
+
+COLUMNS = """
+from tensorflow import feature_column
+from tensorflow.python.feature_column import feature_column_v2
+
+print("imported")
+feature_column.numeric_column("x")
+"""
+
+
+def test_feature_columns_can_be_imported(tmp_path):
+    file = tmp_path / "columns.py"
+    file.write_text(COLUMNS)
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu", "run", str(file)], capture_output=True, text=True
+    )
+    assert done.stdout == "imported\n"
+    assert "numeric_column is not in ipu yet (line 6" in done.stderr
+    assert "Feature columns can be imported, but not used." in done.stderr

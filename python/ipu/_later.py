@@ -77,6 +77,11 @@ _OUTSIDE = Later(
     "Host code in the middle of a device program comes with a later version.",
     "Hand values out with an IPUOutfeedQueue.",
 )
+_COLUMNS = Later(
+    "Feature columns can be imported, but not used.",
+    "Give the model one input for each feature; keras.layers has Normalization, "
+    "CategoryEncoding and Embedding.",
+)
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
 _RULES: tuple[tuple[str, Later], ...] = (
@@ -121,6 +126,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (_words(r"stochastic_rounding partials_type"), _ROUNDING),
     (_words(r"outside_compilation_scope"), _OUTSIDE),
+    (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
     (_words(r"flags keras_parameterized"), _ABSL),
     (_words(r"serving saved_model SavedModel"), _SAVED),
     (

@@ -95,7 +95,7 @@ KERAS: dict[str, Entry] = {
     **_utils("generic_utils", "np_utils", "data_utils", "layer_utils"),
     "keras.utils.losses_utils": _REDUCTION,
     "keras.losses.losses_utils": _REDUCTION,
-    **_utils("tf_utils", "vis_utils"),
+    **_utils("tf_utils", "vis_utils", "image_utils", "image_dataset"),
     **{f"keras.utils.{name}": Entry() for name in _UTILS},
     "keras.testing_utils": entry(f"{_INS}.keras_testing_utils"),
     "keras.combinations": entry(f"{_INS}.keras_combinations"),

@@ -58,6 +58,7 @@ TF: dict[str, Entry] = {
         },
     ),
     "tensorflow.test": entry("ipu.tf.test"),
+    "tensorflow.feature_column": Entry(),
     "tensorflow.distribute": entry("ipu.tf.distribute"),
     "tensorflow.io": entry("ipu.tf.io"),
     "tensorflow.compat.v1.python_io": Entry(

@@ -12,6 +12,8 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras import _names
+from ipu.keras._picture_folders import image_dataset_from_directory
+from ipu.keras._pictures import array_to_img, img_to_array, load_img, save_img
 from ipu.keras._progress import Progbar
 from ipu.keras._sequence import Sequence
 from ipu.keras._serialization import (
@@ -29,16 +31,21 @@ __all__ = [
     "CustomObjectScope",
     "Progbar",
     "Sequence",
+    "array_to_img",
     "custom_object_scope",
     "deserialize_keras_object",
     "get_custom_objects",
     "get_file",
     "get_registered_name",
     "get_registered_object",
+    "image_dataset_from_directory",
+    "img_to_array",
+    "load_img",
     "model_to_dot",
     "normalize",
     "plot_model",
     "register_keras_serializable",
+    "save_img",
     "serialize_keras_object",
     "set_random_seed",
     "to_categorical",

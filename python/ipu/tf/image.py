@@ -358,3 +358,20 @@ def total_variation(images: Any, name: str | None = None) -> Tensor:
     across = value[(..., slice(1, None), whole)] - value[(..., slice(None, -1), whole)]
     axes = [axis, axis + 1, axis + 2]
     return reduce_sum(abs(down), axes) + reduce_sum(abs(across), axes)
+
+
+_OF_FILES = (
+    "decode_bmp decode_gif decode_image decode_jpeg decode_png encode_jpeg encode_png"
+).split()
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_FILES:
+        from ipu.tf import io
+
+        return getattr(io, name)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from ipu._missing import MissingNameError
+
+    raise MissingNameError(f"tf.image.{name}", __all__)

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from ipu.keras import _names
-from ipu.keras.preprocessing import sequence, text
+from ipu.keras._picture_folders import image_dataset_from_directory
+from ipu.keras.preprocessing import image, sequence, text
 
-__all__ = ["sequence", "text"]
+__all__ = ["image", "image_dataset_from_directory", "sequence", "text"]
 
 
 __getattr__ = _names.missing(__name__, __all__)

@@ -6,6 +6,15 @@ from __future__ import annotations
 from typing import Any
 
 from ipu.tf.io._files import decode_raw, matching_files, read_file, write_file
+from ipu.tf.io._images import (
+    decode_bmp,
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+)
 from ipu.tf.io._parsing import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -21,7 +30,14 @@ __all__ = [
     "TFRecordOptions",
     "TFRecordWriter",
     "VarLenFeature",
+    "decode_bmp",
+    "decode_gif",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
     "decode_raw",
+    "encode_jpeg",
+    "encode_png",
     "matching_files",
     "parse_example",
     "parse_single_example",

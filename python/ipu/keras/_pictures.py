@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: MIT
+"""Single pictures between files, Pillow's objects and arrays."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Any
+
+import numpy as np
+
+from ipu.keras._backend_state import state
+from ipu.tf.io._images import pillow
+
+__all__ = ["array_to_img", "img_to_array", "load_img", "save_img"]
+
+_COLOR_MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
+_METHODS = ("bicubic", "bilinear", "box", "hamming", "lanczos", "nearest")
+
+
+def load_img(
+    path: Any,
+    grayscale: bool = False,
+    color_mode: str = "rgb",
+    target_size: tuple[int, int] | None = None,
+    interpolation: str = "nearest",
+    keep_aspect_ratio: bool = False,
+) -> Any:
+    """Read a picture.
+
+    Args:
+        path: A file's name, or an ``io.BytesIO``.
+        grayscale: Older spelling of ``color_mode="grayscale"``.
+        color_mode: "grayscale", "rgb" or "rgba".
+        target_size: (height, width) that it is brought to; None: its own.
+        interpolation: "nearest", "bilinear", "bicubic", "box", "hamming", "lanczos".
+        keep_aspect_ratio: Whether what does not fit is cut off before, at both sides.
+
+    Returns:
+        A ``PIL.Image.Image``.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: It is no picture; an unknown mode or interpolation.
+        ImportError: The extra ``images`` is not installed.
+
+    Source: ``tf.keras.utils.load_img``.
+    """
+    module = pillow("load_img")
+    color_mode = "grayscale" if grayscale else color_mode
+    if color_mode not in _COLOR_MODES:
+        raise ValueError(
+            'color_mode must be "grayscale", "rgb", or "rgba". '
+            f"Received: {color_mode!r}."
+        )
+    if interpolation not in _METHODS:
+        raise ValueError(
+            f"interpolation must be one of {', '.join(_METHODS)}. "
+            f"Received: {interpolation!r}."
+        )
+    source = path if isinstance(path, io.BytesIO) else os.fspath(path)
+    try:
+        with module.open(source) as file:
+            image = file.convert(_COLOR_MODES[color_mode])
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # Pillow raises whatever its decoders raise
+        raise ValueError(
+            f"{source!r} is no picture that can be read: {error}"
+        ) from error
+    if target_size is None or image.size == (target_size[1], target_size[0]):
+        return image
+    height, width = target_size
+    box = None
+    if keep_aspect_ratio:
+        own_width, own_height = image.size
+        box_height = min(own_height, int(own_width * height / width))
+        box_width = min(own_width, int(own_height * width / height))
+        left, top = (own_width - box_width) // 2, (own_height - box_height) // 2
+        box = (left, top, left + box_width, top + box_height)
+    method = getattr(module.Resampling, interpolation.upper())
+    return image.resize((width, height), method, box)
+
+
+def img_to_array(
+    img: Any, data_format: str | None = None, dtype: Any = None
+) -> np.ndarray[Any, Any]:
+    """The pixels of a picture.
+
+    Args:
+        img: A ``PIL.Image.Image``, or an array [height, width(, channels)].
+        data_format: "channels_last" or "channels_first"; None: the backend's.
+        dtype: None: the backend's ``floatx``.
+
+    Returns:
+        An array [height, width, channels], or with the channels first.
+
+    Raises:
+        ValueError: Another number of axes, or an unknown format.
+
+    Source: ``tf.keras.utils.img_to_array``.
+
+    Example:
+        >>> img_to_array(np.zeros((2, 3), np.uint8)).shape
+        (2, 3, 1)
+    """
+    array = np.asarray(img, dtype or state.floatx)
+    if array.ndim not in (2, 3):
+        raise ValueError(
+            f"A picture has 2 or 3 axes. Received: an array of shape {array.shape}."
+        )
+    array = array[..., None] if array.ndim == 2 else array
+    return array.transpose(2, 0, 1) if _channels_first(data_format) else array
+
+
+def array_to_img(
+    x: Any, data_format: str | None = None, scale: bool = True, dtype: Any = None
+) -> Any:
+    """A picture of pixels.
+
+    Args:
+        x: An array [height, width, channels], or with the channels first.
+        data_format: As for :func:`img_to_array`.
+        scale: Whether the numbers are brought to the range from 0 to 255.
+        dtype: Of the computation; None: the backend's ``floatx``.
+
+    Returns:
+        A ``PIL.Image.Image``.
+
+    Raises:
+        ValueError: Another number of axes or of channels.
+        ImportError: The extra ``images`` is not installed.
+
+    Source: ``tf.keras.utils.array_to_img``.
+    """
+    module = pillow("array_to_img")
+    array = np.array(x, dtype or state.floatx)
+    if array.ndim != 3:
+        raise ValueError(
+            "Expected image array to have rank 3 (single image). "
+            f"Received: an array of shape {array.shape}."
+        )
+    if _channels_first(data_format):
+        array = array.transpose(1, 2, 0)
+    if scale:
+        array = array - np.min(array)
+        largest = np.max(array)
+        array = array / largest * 255 if largest else array
+    if array.shape[2] == 1:
+        if np.max(array) > 255:
+            return module.fromarray(array[..., 0].astype(np.int32))
+        return module.fromarray(array[..., 0].astype(np.uint8))
+    if array.shape[2] not in (3, 4):
+        raise ValueError(
+            f"A picture has 1, 3 or 4 channels. Received: {array.shape[2]}."
+        )
+    return module.fromarray(array.astype(np.uint8))
+
+
+def save_img(
+    path: Any,
+    x: Any,
+    data_format: str | None = None,
+    file_format: str | None = None,
+    scale: bool = True,
+    **kwargs: Any,
+) -> None:
+    """Write pixels to a file.
+
+    Args:
+        path: The file's name.
+        x: As for :func:`array_to_img`.
+        data_format: As for :func:`array_to_img`.
+        file_format: Such as "png"; None: what the name ends with.
+        scale: As for :func:`array_to_img`.
+        **kwargs: For Pillow's ``save``.
+
+    Source: ``tf.keras.utils.save_img``.
+    """
+    image = array_to_img(x, data_format, scale)
+    if image.mode == "RGBA" and str(file_format or path).lower().endswith(
+        ("jpg", "jpeg")
+    ):
+        image = image.convert("RGB")
+    image.save(path, format=file_format, **kwargs)
+
+
+def _channels_first(data_format: str | None) -> bool:
+    name = data_format or state.image_data_format
+    if name not in ("channels_first", "channels_last"):
+        raise ValueError(
+            "data_format must be 'channels_last' or 'channels_first'. "
+            f"Received: {data_format!r}."
+        )
+    return name == "channels_first"
