@@ -82,6 +82,10 @@ _COLUMNS = Later(
     "Give the model one input for each feature; keras.layers has Normalization, "
     "CategoryEncoding and Embedding.",
 )
+_GENERATORS = Later(
+    "Generators of changed pictures come with a later version.",
+    "Use keras.utils.image_dataset_from_directory, and Dataset.map with tf.image.",
+)
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
 _RULES: tuple[tuple[str, Later], ...] = (
@@ -126,6 +130,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (_words(r"stochastic_rounding partials_type"), _ROUNDING),
     (_words(r"outside_compilation_scope"), _OUTSIDE),
+    (_words(r"ImageDataGenerator DirectoryIterator NumpyArrayIterator"), _GENERATORS),
     (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
     (_words(r"flags keras_parameterized"), _ABSL),
     (_words(r"serving saved_model SavedModel"), _SAVED),
