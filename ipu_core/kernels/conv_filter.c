@@ -21,6 +21,7 @@
 enum {
     BAND_PIXELS = 256,
     FEW_CHANNELS = 16,
+    AT_ONCE = 16, /* pixels of y that go into all panels: they are read once */
     FLOPS_PER_PART = 1 << 20,
     MOST_PARTS = 16
 };
@@ -152,9 +153,12 @@ make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
     load_strips(plan, &from, band, first, last, s);
     const float *y = ipu__pixels_f32(g, call->y, ipu__band_start(g, band), pixels,
                                      s->pixels, s->temporary);
-    for (int64_t j = 0; j < filters; j += width) {
-        g->tiles->pack(y + group * filters + j, c->filters, 1,
-                       ipu__min(filters - j, width), pixels, s->panels + j * pixels);
+    for (int64_t i = 0; i < pixels; i += AT_ONCE) {
+        for (int64_t j = 0; j < filters; j += width) {
+            g->tiles->pack(y + i * c->filters + group * filters + j, c->filters, 1,
+                           ipu__min(filters - j, width), ipu__min(pixels - i, AT_ONCE),
+                           s->panels + j * pixels + i * width);
+        }
     }
     ipu__filter_block block = {.strips = s->source,
                                .origin = first * plan->strip_floats,
