@@ -778,3 +778,15 @@ def test_arguments_that_a_replacement_does_not_take():
 
     with pytest.raises(RuntimeError, match="Could not substitute Keras LayerNorm"):
         first_keras.Sequential([LayerNormalization()], layer_replacement=True)
+
+
+def test_the_replacer_of_layers():
+    drop_in.install()
+    try:
+        from tensorflow.python.ipu.keras.layer_replacement import IPULayerReplacer
+    finally:
+        drop_in.uninstall()
+    dense = keras.layers.Dense(2)
+    assert IPULayerReplacer()(dense) is dense
+    made = IPULayerReplacer()(keras.layers.Embedding(4, 2, name="table"))
+    assert (type(made), made.name) == (ipu.layers.Embedding, "table")

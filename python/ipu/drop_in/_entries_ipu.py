@@ -27,7 +27,6 @@ _LATER = (
     "ipu_pipeline_estimator ipu_run_config ipu_session_run_hooks serving vertex_edsl "
     "data data.ops data.ops.dataset_ops dataset_extractor function eager "
     "eager.backprop ops.experimental ops.experimental.popfloat_cast_to_gfloat "
-    "keras.layer_replacement"
 ).split()
 _OPTIMIZERS = (
     "cross_replica_optimizer gradient_accumulation_optimizer map_gradient_optimizer "
@@ -91,6 +90,9 @@ IPU: dict[str, Entry] = {
         (), {**renamed("ipu.keras", "PipelineStage"), **_FIRST_PIPELINES}
     ),
     f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
+    f"{_ROOT}.keras.layer_replacement": entry(
+        "ipu.drop_in.first_keras.replacement"
+    ),
     f"{_ROOT}.keras.optimizers": Entry((), ALS),
     f"{_ROOT}.keras.losses": entry("ipu.keras.losses"),
     **extensions(f"{_ROOT}.keras.extensions"),

@@ -10,7 +10,7 @@ from ipu.keras.engine.functional import Functional
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.models import clone_model
 
-__all__ = ["in_graph", "of"]
+__all__ = ["IPULayerReplacer", "in_graph", "of"]
 
 _REPLACED = ("Dropout", "Embedding", "GRU", "LSTM", "LayerNormalization")
 
@@ -41,6 +41,22 @@ def of(layer: Layer) -> Layer:
         ) from error
     made._pipeline_stage = layer._pipeline_stage
     return made
+
+
+class IPULayerReplacer:
+    """Puts the IPU's layers in the place of Keras's.
+
+    Source: ``ipu.keras.layer_replacement.IPULayerReplacer`` of SDK 1.4.
+
+    Example:
+        >>> from ipu import keras
+        >>> type(IPULayerReplacer()(keras.layers.Embedding(4, 2))).__module__
+        'ipu.layers'
+    """
+
+    def __call__(self, layer_instance: Layer) -> Layer:
+        """Give the layer that stands for one of Keras; see :func:`of`."""
+        return of(layer_instance)
 
 
 def in_graph(inputs: Any, outputs: Any) -> dict[str, Any]:
