@@ -90,9 +90,7 @@ IPU: dict[str, Entry] = {
         (), {**renamed("ipu.keras", "PipelineStage"), **_FIRST_PIPELINES}
     ),
     f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
-    f"{_ROOT}.keras.layer_replacement": entry(
-        "ipu.drop_in.first_keras.replacement"
-    ),
+    f"{_ROOT}.keras.layer_replacement": entry("ipu.drop_in.first_keras.replacement"),
     f"{_ROOT}.keras.optimizers": Entry((), ALS),
     f"{_ROOT}.keras.losses": entry("ipu.keras.losses"),
     **extensions(f"{_ROOT}.keras.extensions"),
