@@ -44,7 +44,8 @@ typedef enum ipu_attr_kind {
     X(WINDOW, window, INTS)       /* of a pooling, for each of its axes */ \
     X(DILATIONS, dilations, INTS) /* conv, pooling: of each spatial axis */ \
     X(PADDING, padding, INTS)     /* conv, pooling: before and behind, of each */ \
-    X(GROUPS, groups, INT)        /* conv: of channels, each with its filters */ \
+    X(GROUPS, groups, INT)        /* of channels: of conv each with its filters */ \
+    X(STRIDED, strided, BOOL)     /* normalize: channel c is of group c mod groups */ \
     X(CHANNELS_FIRST, channels_first, BOOL) /* conv: axis 1, else the last one */ \
     X(DEPTH, depth, INT) \
     X(ON_VALUE, on_value, FLOAT) \

@@ -132,6 +132,20 @@ pooling(const ipu_cost_call *call)
     return arithmetic(call, flops);
 }
 
+/* Two sums and the result, of which each takes a difference and a product. */
+static ipu_cost
+normalize(const ipu_cost_call *call)
+{
+    return arithmetic(call, 7.0 * elements(&call->inputs[0]));
+}
+
+/* Two sums of products with the difference, and the result. */
+static ipu_cost
+normalize_grad(const ipu_cost_call *call)
+{
+    return arithmetic(call, 9.0 * elements(&call->inputs[0]));
+}
+
 static ipu_cost
 fused_elementwise(const ipu_cost_call *call)
 {
@@ -404,6 +418,8 @@ COST(max_pool_grad, pooling)
 COST(max_pool_pick, pooling)
 COST(average_pool, pooling)
 COST(average_pool_grad, pooling)
+COST(normalize, normalize)
+COST(normalize_grad, normalize_grad)
 COST(cumsum, reduction)
 COST(cumprod, reduction)
 COST(recurrence, recurrence)

@@ -14,7 +14,8 @@ OF_FLOATS = """
 acos acosh asin asinh atan atan2 atanh average_pool average_pool_grad ceil conv
 conv_grad_filter conv_grad_input cos cosh cross_entropy digamma div dropout
 erf erfc erfinv exp expm1 fused_conv floor fused_elementwise is_finite is_inf is_nan
-lgamma log log1p log_softmax matmul_accumulate max_pool_grad mean random_normal
+lgamma log log1p log_softmax matmul_accumulate max_pool_grad mean
+normalize normalize_grad random_normal
 random_uniform reciprocal reciprocal_grad rsqrt
 rsqrt_grad sigmoid sigmoid_grad sin sinh softmax softplus sparse_cross_entropy sqrt
 sqrt_grad tan tanh tanh_grad trunc truncated_normal

@@ -153,7 +153,9 @@ def weighted(case: Case) -> tuple[str, list[Array]]:
     for name, (weight, kind) in zip(floats, weights, strict=True):
         product = graph.one("mul", [name, weight], kind)
         axes = ",".join(str(i) for i in range(len(kind[1])))
-        part = graph.one("sum", [product], scalar, f"axes=[{axes}]")
+        part = graph.one("sum", [product], (kind[0], ()), f"axes=[{axes}]")
+        if kind[0] != scalar[0]:
+            part = graph.one("cast", [part], scalar, f"dtype={scalar[0]}")
         total = graph.one("add", [total, part], scalar) if total else part
     rng = np.random.default_rng(11)
     values = [

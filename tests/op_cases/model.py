@@ -62,6 +62,7 @@ class Case:
     oracle: Callable[..., Any]
     attrs: str = ""
     float_dtype: str = ""  # of float outputs; default: that of the first float input
+    float_dtypes: tuple[str, ...] = ()  # of each output, where they differ
     exact: bool = False  # equals the rounded oracle to the bit, in every kernel
     ulps: float = 4.0
     bound: Callable[..., Any] | None = None  # errors scale with this, not the result
@@ -107,9 +108,11 @@ class Case:
     def output_types(self) -> list[Type]:
         cached = _output_types.get(self.id)
         if cached is None:
+            outputs = self.expect(self.values())
+            floats = self.float_dtypes or (self.out_float(),) * len(outputs)
             cached = [
-                (self.out_float() if o.dtype.kind == "f" else o.dtype.name, o.shape)
-                for o in self.expect(self.values())
+                (float_dtype if o.dtype.kind == "f" else o.dtype.name, o.shape)
+                for o, float_dtype in zip(outputs, floats, strict=True)
             ]
             _output_types[self.id] = cached
         return cached

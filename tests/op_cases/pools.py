@@ -181,7 +181,7 @@ def cases() -> Iterator[Case]:
                 inputs=[whole(g, dtype)],
                 oracle=lambda x, g=g: max_pool(g, x),
                 exact=True,
-                twice=small["smooth"] and dtype == "float32",
+                twice=small["smooth"],
                 **small,
                 **more,
             )
@@ -200,7 +200,7 @@ def cases() -> Iterator[Case]:
                 inputs=[any_of(g.shape, dtype)],
                 oracle=lambda x, g=g: average_pool(g, x),
                 bound=lambda x: np.max(x, initial=0.0),
-                twice=small["smooth"] and dtype == "float32",
+                twice=small["smooth"],
                 **small,
                 **more,
             )

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shape rules of normalisation. */
+#include "graph/infer.h"
+
+#include <inttypes.h>
+
+static ipu_status
+check_like(ipu_infer_call *call, const char *what, const ipu_type *got,
+           const ipu_type *type)
+{
+    char want[128];
+    char have[128];
+    IPU_FAIL_IF(call->ctx, !ipu_type_equal(got, type), INVALID_ARGUMENT,
+                "%s must be %s, but is %s", what,
+                ipu_type_print(type, want, sizeof(want)),
+                ipu_type_print(got, have, sizeof(have)));
+    return IPU_OK;
+}
+
+/* The types of what is per channel and per group. */
+static ipu_status
+types_of(ipu_infer_call *call, ipu_type *channel, ipu_type *group)
+{
+    const ipu_type *x = &call->inputs[0];
+    int64_t groups = ipu_attrs_int(call->attrs, IPU_ATTR_GROUPS, 1);
+    char text[128];
+    IPU_TRY(ipu__infer_dtype(call, 0));
+    IPU_FAIL_IF(call->ctx, x->shape.rank != 3, INVALID_ARGUMENT,
+                "the input must be [outer, rows, channels], but has shape %s",
+                ipu_shape_print(&x->shape, text, sizeof(text)));
+    int64_t channels = x->shape.dims[2];
+    IPU_FAIL_IF(call->ctx, groups < 1 || groups > (channels == 0 ? 1 : channels),
+                INVALID_ARGUMENT,
+                "Invalid groups %" PRId64 " for %" PRId64 " channels.", groups,
+                channels);
+    IPU_FAIL_IF(call->ctx, channels % groups != 0, INVALID_ARGUMENT,
+                "%" PRId64 " channels is not commensurate with %" PRId64 " groups.",
+                channels, groups);
+    const int64_t dims[2] = {x->shape.dims[0], groups};
+    ipu_dtype dtype =
+        x->dtype == IPU_DTYPE_FLOAT64 ? IPU_DTYPE_FLOAT64 : IPU_DTYPE_FLOAT32;
+    *channel = (ipu_type){dtype, ipu_shape_make(1, &channels)};
+    *group = (ipu_type){dtype, ipu_shape_make(2, dims)};
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_normalize(ipu_infer_call *call)
+{
+    ipu_type channel;
+    ipu_type group;
+    IPU_TRY(types_of(call, &channel, &group));
+    IPU_TRY(check_like(call, "the factor", &call->inputs[1], &channel));
+    IPU_TRY(check_like(call, "the shift", &call->inputs[2], &channel));
+    call->outputs[0] = call->inputs[0];
+    call->outputs[1] = group;
+    call->outputs[2] = group;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_normalize_grad(ipu_infer_call *call)
+{
+    ipu_type channel;
+    ipu_type group;
+    IPU_TRY(types_of(call, &channel, &group));
+    IPU_TRY(check_like(call, "the gradient", &call->inputs[1], &call->inputs[0]));
+    IPU_TRY(check_like(call, "the factor", &call->inputs[2], &channel));
+    IPU_TRY(check_like(call, "the mean", &call->inputs[3], &group));
+    IPU_TRY(check_like(call, "the variance", &call->inputs[4], &group));
+    call->outputs[0] = call->inputs[0];
+    call->outputs[1] = channel;
+    call->outputs[2] = channel;
+    return IPU_OK;
+}
