@@ -73,22 +73,20 @@ enum { WIDTH = 8 };
         } \
     }
 
-/* The lanes along n elements: `term` of element i, the rest among nothing. */
-#define ALONG(term) \
+/* The lanes along n elements: `term`, of vector v of a block that starts at `at`, and
+ * `single`, of element i; what is left goes to the first lanes. */
+#define ALONG(term, single) \
+    floats lanes[LANES / WIDTH]; \
     float lane[LANES]; \
     int64_t at = 0; \
-    for (int32_t l = 0; l < LANES; l++) { \
-        lane[l] = 0.0f; \
-    } \
+    ROUNDS(LANES / WIDTH, lanes[v] = (floats){0}) \
     for (; at + LANES <= n; at += LANES) { \
-        for (int32_t l = 0; l < LANES; l++) { \
-            int64_t i = at + l; \
-            lane[l] += (term); \
-        } \
+        ROUNDS(LANES / WIDTH, lanes[v] += (term)) \
     } \
+    ROUNDS(LANES / WIDTH, PUT(lane, v, lanes[v])) \
     for (int32_t l = 0; at + l < n; l++) { \
         int64_t i = at + l; \
-        lane[l] += (term); \
+        lane[l] += (single); \
     } \
     for (int32_t width = LANES / 2; width > 0; width /= 2) { \
         for (int32_t l = 0; l < width; l++) { \
@@ -151,24 +149,26 @@ enum { WIDTH = 8 };
     } \
     target static float row_sum_##name(const float *x, int64_t n) \
     { \
-        ALONG(x[i]) \
+        ALONG(AT(x + at, v), x[i]) \
         return lane[0]; \
     } \
     target static float row_squares_##name(const float *x, float mean, int64_t n) \
     { \
-        ALONG((x[i] - mean) * (x[i] - mean)) \
+        ALONG((AT(x + at, v) - mean) * (AT(x + at, v) - mean), \
+              (x[i] - mean) * (x[i] - mean)) \
         return lane[0]; \
     } \
     target static float row_plain_##name(const float *dy, const float *factor, \
                                          int64_t n) \
     { \
-        ALONG(dy[i] * factor[i]) \
+        ALONG(AT(dy + at, v) * AT(factor + at, v), dy[i] * factor[i]) \
         return lane[0]; \
     } \
     target static float row_tilted_##name(const float *dy, const float *factor, \
                                           const float *x, float mean, int64_t n) \
     { \
-        ALONG(dy[i] * factor[i] * (x[i] - mean)) \
+        ALONG(AT(dy + at, v) * AT(factor + at, v) * (AT(x + at, v) - mean), \
+              dy[i] * factor[i] * (x[i] - mean)) \
         return lane[0]; \
     } \
     target static void row_result_##name(float *y, const float *x, float mean, \

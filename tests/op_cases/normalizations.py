@@ -38,7 +38,7 @@ class Groups:
         return f"{'x'.join(map(str, self.shape))}_{self.groups}_{kind}"
 
     def split(self, x: Array) -> tuple[Array, tuple[int, int]]:
-        """With an axis for the groups and one for what is in them, and what is reduced."""
+        """With an axis for the groups and one inside of them; and what is reduced."""
         outer, rows, channels = self.shape
         each = channels // self.groups
         if self.strided:

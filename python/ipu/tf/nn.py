@@ -42,6 +42,7 @@ from ipu.tf._nn_losses import (
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
+from ipu.tf._normalizations import fused_batch_norm
 from ipu.tf._pooling import (
     avg_pool,
     avg_pool1d,
@@ -89,6 +90,7 @@ __all__ = [
     "dropout",
     "elu",
     "embedding_lookup",
+    "fused_batch_norm",
     "gelu",
     "hard_sigmoid",
     "in_top_k",

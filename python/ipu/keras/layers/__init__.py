@@ -17,6 +17,7 @@ from ipu.keras.layers.advanced_activations import (
 )
 from ipu.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
 from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.keras.layers.batch_normalization import BatchNormalization
 from ipu.keras.layers.convolutional import (
     Conv1D,
     Conv2D,
@@ -98,7 +99,7 @@ from ipu.keras.layers.noise import (
     SpatialDropout2D,
     SpatialDropout3D,
 )
-from ipu.keras.layers.normalization import BatchNormalization, LayerNormalization
+from ipu.keras.layers.normalization import LayerNormalization
 from ipu.keras.layers.pooling import (
     AveragePooling1D,
     AveragePooling2D,

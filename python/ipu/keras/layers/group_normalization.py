@@ -12,6 +12,7 @@ from ipu import tf
 from ipu.keras import initializers
 from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer
+from ipu.tf._normalizations import normalize_groups
 
 __all__ = ["GroupNorm", "GroupNormalization", "InstanceNorm", "InstanceNormalization"]
 
@@ -120,24 +121,15 @@ class GroupNormalization(Layer):
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Normalise."""
-        shape = tuple(inputs.shape)
-        axis, groups = self._axis, self._count
-        each = shape[axis] // groups
-        # the axis of the channels becomes two: one of the groups, one inside a group
-        parts = (each, groups) if self.strided_channel_grouping else (groups, each)
-        x = tf.reshape(inputs, (*shape[:axis], *parts, *shape[axis + 1 :]))
-        group_axis = axis + 1 if self.strided_channel_grouping else axis
-        others = [i for i in range(1, len(shape) + 1) if i != group_axis]
-        mean, variance = tf.nn.moments(x, others, keepdims=True)
-        x = tf.nn.batch_normalization(x, mean, variance, None, None, self.epsilon)
-        result = tf.reshape(x, shape)
-        sizes = [1] * len(shape)
-        sizes[axis] = shape[axis]
-        if self.gamma is not None:
-            result = result * tf.reshape(self.gamma, sizes)
-        if self.beta is not None:
-            result = result + tf.reshape(self.beta, sizes)
-        return result
+        return normalize_groups(
+            tf.cast(inputs, self._compute_kind),
+            self._axis,
+            self._count,
+            self.strided_channel_grouping,
+            None if self.gamma is None else self.gamma.value(),
+            None if self.beta is None else self.beta.value(),
+            self.epsilon,
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
