@@ -10,6 +10,7 @@ import numpy as np
 from ipu.tf._convert import Tensor, apply, cast, sizes_of
 from ipu.tf._dispatch import op
 from ipu.tf._rearrange import pad
+from ipu.tf._resize_weights import KERNELS, area_weights, kernel_weights
 from ipu.tf.dtypes import float32
 
 
@@ -21,7 +22,13 @@ class ResizeMethod:
         'bilinear'
     """
 
+    AREA = "area"
+    BICUBIC = "bicubic"
     BILINEAR = "bilinear"
+    GAUSSIAN = "gaussian"
+    LANCZOS3 = "lanczos3"
+    LANCZOS5 = "lanczos5"
+    MITCHELLCUBIC = "mitchellcubic"
     NEAREST_NEIGHBOR = "nearest"
 
 
@@ -52,6 +59,19 @@ def _lerp(image: Tensor, axis: int, size: int) -> Tensor:
     return first + (second - first) * Tensor(share, image.dtype_name)
 
 
+def _weigh(image: Tensor, axis: int, weights: Any) -> Tensor:
+    """One axis by a matrix of what its new pixels are made of."""
+    shape = list(image.shape)
+    outer, inner = (
+        int(np.prod(part, dtype=np.int64)) for part in (shape[:axis], shape[axis + 1 :])
+    )
+    flat = apply("reshape", (image,), {"shape": [outer, shape[axis], inner]})
+    matrix = Tensor(np.broadcast_to(weights, (outer, *weights.shape)).copy())
+    result = apply("matmul", (cast(matrix, image.dtype), flat))
+    shape[axis] = weights.shape[0]
+    return apply("reshape", (result,), {"shape": shape})
+
+
 @op
 def resize(
     images: Any,
@@ -66,11 +86,16 @@ def resize(
     Args:
         images: [height, width, channels], or a batch of them.
         size: ``(height, width)``.
-        method: "bilinear", which gives floats, or "nearest", which keeps the dtype.
+        method: "bilinear", "bicubic", "area", "gaussian", "lanczos3", "lanczos5" or
+            "mitchellcubic", which give floats; or "nearest", which keeps the dtype.
         preserve_aspect_ratio: Take the largest size within ``size`` that keeps the
             proportions.
-        antialias: Not supported.
+        antialias: Whether what is made smaller is smoothed: each new pixel is made of
+            all that it covers. "nearest" and "area" take no notice.
         name: Accepted and not used.
+
+    Raises:
+        ValueError: There is no such method, or a size is not positive.
 
     Example:
         >>> image = tf.reshape(tf.range(4.0), (2, 2, 1))
@@ -84,21 +109,30 @@ def resize(
     if preserve_aspect_ratio:
         scale = min(height / old[0], width / old[1])
         height, width = (max(round(n * scale), 1) for n in old)
-    if antialias:
-        raise NotImplementedError("tf.image.resize with antialias is not supported.")
+    if height < 1 or width < 1:
+        raise ValueError(f"`size` must be positive. Received: size={size}.")
     kind = getattr(method, "value", method)
     if kind == "nearest":
         for k, new in enumerate((height, width)):
             places = np.floor((np.arange(new) + 0.5) * (old[k] / new)).astype(np.int32)
             image = apply("gather", (image, Tensor(places)), {"axis": axis + k})
         return image
-    if kind != "bilinear":
-        raise NotImplementedError(
-            f"tf.image.resize knows 'bilinear' and 'nearest'. Received: {method!r}."
+    if kind != "area" and kind not in KERNELS:
+        raise ValueError(
+            "tf.image.resize knows 'nearest', 'area' and "
+            f"{', '.join(map(repr, KERNELS))}. Received: method={method!r}."
         )
     image = as_float(image)
     for k, new in enumerate((height, width)):
-        image = _lerp(image, axis + k, new) if new != old[k] else image
+        if new == old[k]:
+            continue
+        if kind == "bilinear" and not antialias:
+            image = _lerp(image, axis + k, new)
+        elif kind == "area":
+            image = _weigh(image, axis + k, area_weights(old[k], new))
+        else:
+            weights = kernel_weights(kind, old[k], new, antialias)
+            image = _weigh(image, axis + k, weights)
     return image
 
 
