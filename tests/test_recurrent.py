@@ -274,15 +274,17 @@ def sequence(op: str, size: Sequence[int], dtype: str, axis: int, masked: bool) 
         attrs += f", reset_after={str(masked).lower()}"
     whole, state = (dtype, (*lead, units)), (dtype, (batch, units))
     x = (dtype, (*lead, gates * units))
-    kinds = [whole, state, x, whole]
+    kinds = [x, whole, state, whole]
     if op == "lstm":
-        kinds = [whole, state, state, whole, x]
+        kinds = [x, whole, state, state, whole]
     made = graph.node(op, [*names[:count], *more], attrs, kinds)
-    kept = [made[4], made[3]] if op == "lstm" else [made[2], made[3]]
     given = (14 if op == "lstm" else 6) + masked
     back = graph.node(
         f"{op}_grad",
-        [names[1], *kept, made[0], *names[2 : 2 + states], *more, *names[count:]],
+        [
+            *(made[0], names[1], made[-1], made[1]),
+            *(*names[2 : 2 + states], *more, *names[count:]),
+        ],
         f"{attrs}, given={given}",
         [x, whole, state, state] if op == "lstm" else [x, x, whole, state],
     )

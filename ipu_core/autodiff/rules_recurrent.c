@@ -25,9 +25,9 @@ emit_back(ipu_rule *r, ipu_op op, ipu_value *inputs, uint32_t count, ipu_value m
         inputs[count++] = mask;
     }
     for (uint32_t i = 0; i < 1 + states; i++) {
-        if (is_given(r, i)) {
+        if (is_given(r, 1 + i)) {
             given |= IPU_GIVEN_STEPS << i;
-            inputs[count++] = r->grads[i];
+            inputs[count++] = r->grads[1 + i];
         }
     }
     ipu_attr attrs[3] = {
@@ -67,15 +67,15 @@ product_over_steps(ipu_rule *r, ipu_value a, ipu_value b)
     return ipu__rule_emit(r, IPU_OP_ID_MATMUL, inputs, 2, &transposed, 1);
 }
 
-/* The results from `first` on are kept for the gradient alone. */
+/* The first result and the last one are kept for the gradient alone. */
 static ipu_status
-check_kept(ipu_rule *r, uint32_t first)
+check_kept(ipu_rule *r)
 {
-    for (uint32_t i = first; i < r->output_count; i++) {
-        IPU_FAIL_IF(r->ctx, is_given(r, i), UNIMPLEMENTED,
-                    "result %u of %s has no gradient: it is kept for the op's own",
-                    (unsigned)i, ipu_op_info_of(r->op)->name);
-    }
+    IPU_FAIL_IF(r->ctx, is_given(r, 0) || is_given(r, r->output_count - 1),
+                UNIMPLEMENTED,
+                "the first and the last result of %s have no gradient: they are kept "
+                "for the op's own",
+                ipu_op_info_of(r->op)->name);
     return IPU_OK;
 }
 
@@ -83,10 +83,10 @@ ipu_status
 ipu_gradient_lstm(ipu_rule *r)
 {
     const ipu_value *in = r->inputs;
-    ipu_value inputs[MOST_INPUTS] = {in[1],         r->outputs[4], r->outputs[3],
-                                     r->outputs[0], in[2],         in[3]};
+    ipu_value inputs[MOST_INPUTS] = {r->outputs[0], in[1], r->outputs[4],
+                                     r->outputs[1], in[2], in[3]};
     ipu_value back[MOST_OUTPUTS] = {IPU_NO_VALUE};
-    IPU_TRY(check_kept(r, 3));
+    IPU_TRY(check_kept(r));
     emit_back(r, IPU_OP_ID_LSTM_GRAD, inputs, 6,
               r->input_count > 4 ? in[4] : IPU_NO_VALUE, 2, back);
     IPU_TRY(r->status);
@@ -134,10 +134,10 @@ ipu_gradient_gru(ipu_rule *r)
     const ipu_value *in = r->inputs;
     bool after = ipu_attrs_int(r->attrs, IPU_ATTR_RESET_AFTER, 0) != 0;
     uint32_t mask = after ? 4 : 3;
-    ipu_value inputs[MOST_INPUTS] = {in[1], r->outputs[2], r->outputs[3], r->outputs[0],
+    ipu_value inputs[MOST_INPUTS] = {r->outputs[0], in[1], r->outputs[3], r->outputs[1],
                                      in[2]};
     ipu_value back[MOST_OUTPUTS] = {IPU_NO_VALUE};
-    IPU_TRY(check_kept(r, 2));
+    IPU_TRY(check_kept(r));
     emit_back(r, IPU_OP_ID_GRU_GRAD, inputs, 5,
               r->input_count > mask ? in[mask] : IPU_NO_VALUE, 1, back);
     IPU_TRY(r->status);

@@ -242,25 +242,12 @@ solve(const ipu_cost_call *call)
     return cost;
 }
 
-/* A product for each step, whose kernel is input `kernel`, and ten operations for each
- * gate. */
-static ipu_cost
-sequence(const ipu_cost_call *call, uint32_t kernel, uint32_t gates)
-{
-    double units = (double)call->inputs[kernel].shape.dims[0];
-    return arithmetic(call, (2.0 * units + 10.0) * elements(&call->inputs[gates]));
-}
-
+/* A product with the kernel for each step, and ten operations for each gate. */
 static ipu_cost
 recurrent(const ipu_cost_call *call)
 {
-    return sequence(call, 1, 0);
-}
-
-static ipu_cost
-recurrent_grad(const ipu_cost_call *call)
-{
-    return sequence(call, 0, 1);
+    double units = (double)call->inputs[1].shape.dims[0];
+    return arithmetic(call, (2.0 * units + 10.0) * elements(&call->inputs[0]));
 }
 
 /* --- updates: a variable is read and written ------------------------------------- */
@@ -457,9 +444,9 @@ COST(log_softmax, softmax)
 COST(sparse_cross_entropy, softmax)
 COST(cross_entropy, softmax)
 COST(lstm, recurrent)
-COST(lstm_grad, recurrent_grad)
+COST(lstm_grad, recurrent)
 COST(gru, recurrent)
-COST(gru_grad, recurrent_grad)
+COST(gru_grad, recurrent)
 COST(random_uniform, uniform)
 COST(random_normal, normal)
 COST(truncated_normal, normal)

@@ -43,12 +43,11 @@ pair(int64_t first, int64_t second)
     return ipu_shape_make(2, (int64_t[]){first, second});
 }
 
-/* `gates` of them in input `x`, and the kernel of that. */
+/* `gates` of them in input 0, and the kernel of that. */
 static ipu_status
-read_sequence(ipu_infer_call *call, uint32_t x, uint32_t kernel, int64_t gates,
-              sequence *s)
+read_sequence(ipu_infer_call *call, int64_t gates, sequence *s)
 {
-    const ipu_type *type = &call->inputs[x];
+    const ipu_type *type = &call->inputs[0];
     char text[128];
     *s = (sequence){.dtype = type->dtype, .gates = gates, .x = type->shape};
     IPU_FAIL_IF(call->ctx,
@@ -62,7 +61,7 @@ read_sequence(ipu_infer_call *call, uint32_t x, uint32_t kernel, int64_t gates,
     s->units = type->shape.dims[2] / gates;
     s->batch = type->shape.dims[1 - s->time];
     ipu_shape shape = pair(s->units, type->shape.dims[2]);
-    return expect(call, kernel, "the recurrent kernel", &shape);
+    return expect(call, 1, "the recurrent kernel", &shape);
 }
 
 static ipu_status
@@ -101,17 +100,17 @@ ipu_status
 ipu_infer_lstm(ipu_infer_call *call)
 {
     sequence s;
-    IPU_TRY(read_sequence(call, 0, 1, 4, &s));
+    IPU_TRY(read_sequence(call, 4, &s));
     IPU_TRY(expect_state(call, 2, "the initial h", &s));
     IPU_TRY(expect_state(call, 3, "the initial c", &s));
     if (call->input_count > 4) {
         IPU_TRY(expect_mask(call, 4, &s));
     }
-    give(call, 0, &s, of_steps(&s, s.units));
-    give(call, 1, &s, pair(s.batch, s.units));
+    give(call, 0, &s, s.x);
+    give(call, 1, &s, of_steps(&s, s.units));
     give(call, 2, &s, pair(s.batch, s.units));
-    give(call, 3, &s, of_steps(&s, s.units));
-    give(call, 4, &s, s.x);
+    give(call, 3, &s, pair(s.batch, s.units));
+    give(call, 4, &s, of_steps(&s, s.units));
     return IPU_OK;
 }
 
@@ -120,7 +119,7 @@ ipu_infer_gru(ipu_infer_call *call)
 {
     sequence s;
     uint32_t next = 3;
-    IPU_TRY(read_sequence(call, 0, 1, 3, &s));
+    IPU_TRY(read_sequence(call, 3, &s));
     IPU_TRY(expect_state(call, 2, "the initial h", &s));
     if (ipu_attrs_int(call->attrs, IPU_ATTR_RESET_AFTER, 0) != 0) {
         ipu_shape bias = ipu_shape_make(1, (int64_t[]){3 * s.units});
@@ -135,9 +134,9 @@ ipu_infer_gru(ipu_infer_call *call)
         IPU_TRY(expect_mask(call, next++, &s));
     }
     IPU_TRY(expect_count(call, next));
-    give(call, 0, &s, of_steps(&s, s.units));
-    give(call, 1, &s, pair(s.batch, s.units));
-    give(call, 2, &s, s.x);
+    give(call, 0, &s, s.x);
+    give(call, 1, &s, of_steps(&s, s.units));
+    give(call, 2, &s, pair(s.batch, s.units));
     give(call, 3, &s, of_steps(&s, s.units));
     return IPU_OK;
 }
@@ -174,7 +173,7 @@ ipu_status
 ipu_infer_lstm_grad(ipu_infer_call *call)
 {
     sequence s;
-    IPU_TRY(read_sequence(call, 1, 0, 4, &s));
+    IPU_TRY(read_sequence(call, 4, &s));
     ipu_shape states = of_steps(&s, s.units);
     IPU_TRY(expect(call, 2, "c of all steps", &states));
     IPU_TRY(expect(call, 3, "h of all steps", &states));
@@ -192,7 +191,7 @@ ipu_status
 ipu_infer_gru_grad(ipu_infer_call *call)
 {
     sequence s;
-    IPU_TRY(read_sequence(call, 1, 0, 3, &s));
+    IPU_TRY(read_sequence(call, 3, &s));
     ipu_shape states = of_steps(&s, s.units);
     IPU_TRY(expect(call, 2, "inner", &states));
     IPU_TRY(expect(call, 3, "h of all steps", &states));

@@ -9,7 +9,7 @@
 enum { H, GATES, INNER, FRESH };
 enum { ALL, CANDIDATE };
 
-/* inputs: x, kernel, h, bias or none, mask; outputs: h of all steps, h, gates, inner */
+/* inputs: x, kernel, h, bias or none, mask; outputs: gates, h of all steps, h, inner */
 
 static const float *
 read_x(const ipu__rows_block *b, int64_t cell)
@@ -34,7 +34,7 @@ open_gates(const ipu__rows_block *b, int64_t i, int64_t cell)
     }
     const float *x = read_x(b, cell);
     form->gru_gates(gates, x, inner, bias, n);
-    ipu__recurrent_store(b, call->outputs[2], cell * 3 * n, 2 * n, gates);
+    ipu__recurrent_store(b, call->outputs[0], cell * 3 * n, 2 * n, gates);
     if (!s->reset_after) {
         form->multiply(inner + 2 * n, gates + n, ipu__buffer_row(b, H, i), n);
     }
@@ -54,7 +54,7 @@ close_gates(const ipu__rows_block *b, int64_t i, int64_t cell)
     } else {
         b->plan->form->gru_candidate(gates + 2 * n, x, NULL, gates + 2 * n, n);
     }
-    ipu__recurrent_store(b, b->call->outputs[2], (cell * 3 + 2) * n, n, gates + 2 * n);
+    ipu__recurrent_store(b, b->call->outputs[0], (cell * 3 + 2) * n, n, gates + 2 * n);
     b->plan->form->gru_h(ipu__buffer_row(b, H, i), gates, n);
 }
 
@@ -65,7 +65,7 @@ skip(const ipu__rows_block *b, int64_t i, int64_t cell)
     int64_t n = b->plan->sequence.units;
     float *inner = ipu__buffer_row(b, INNER, i);
     memset(inner, 0, (size_t)(3 * n) * sizeof(float));
-    ipu__recurrent_store(b, b->call->outputs[2], cell * 3 * n, 3 * n, inner);
+    ipu__recurrent_store(b, b->call->outputs[0], cell * 3 * n, 3 * n, inner);
     ipu__recurrent_store(b, b->call->outputs[3], cell * n, n, inner);
 }
 
@@ -94,16 +94,16 @@ forward(const ipu__rows_block *b)
             if (ipu__is_live(s, call, cell)) {
                 close_gates(b, i, cell);
             }
-            ipu__recurrent_store(b, call->outputs[0], cell * n, n,
+            ipu__recurrent_store(b, call->outputs[1], cell * n, n,
                                  ipu__buffer_row(b, H, i));
         }
     }
-    ipu__store_state(b, 1, H);
+    ipu__store_state(b, 2, H);
 }
 
 /* --- the way back ----------------------------------------------------------------- */
 
-/* inputs: kernel, gates, inner, h of all steps, first h; outputs: gradient of x, that of
+/* inputs: gates, kernel, inner, h of all steps, first h; outputs: gradient of x, that of
  * the product, h before each step, gradient of the first h. H holds the gradient of h,
  * GATES that of x, INNER that of the product. */
 
@@ -121,7 +121,7 @@ static const float *
 read_gates(const ipu__rows_block *b, int64_t cell)
 {
     int64_t n = 3 * b->plan->sequence.units;
-    return ipu__recurrent_read(b, b->call->inputs[1], cell * n, n, b->room);
+    return ipu__recurrent_read(b, b->call->inputs[0], cell * n, n, b->room);
 }
 
 /* Gradients at z and the candidate, of what came back for the step. */
@@ -172,17 +172,17 @@ back_reset(const ipu__rows_block *b, int64_t i, int64_t k)
             const float *inner = ipu__recurrent_read(b, call->inputs[2], cell * n, n,
                                                      b->room + 3 * n);
             form->gru_back_reset(dx + n, dx + 2 * n, inner, r, n);
-            ipu__recurrent_store(b, call->outputs[0], cell * 3 * n, 2 * n, dx);
             form->multiply(dp + 2 * n, dx + 2 * n, r, n);
         } else {
             float *dh = ipu__buffer_row(b, H, i);
             float *fresh = ipu__buffer_row(b, FRESH, i);
             form->gru_back_reset(dx + n, fresh, read_before(b, i, k), r, n);
-            ipu__recurrent_store(b, call->outputs[0], cell * 3 * n, 2 * n, dx);
             form->multiply(fresh, fresh, r, n);
             form->add(dh, dh, fresh, n);
             memcpy(dp + 2 * n, dx + 2 * n, (size_t)n * sizeof(float));
         }
+        /* last: it may lie where the gates do */
+        ipu__recurrent_store(b, call->outputs[0], cell * 3 * n, 2 * n, dx);
         memcpy(dp, dx, (size_t)(2 * n) * sizeof(float));
     } else {
         memset(dp, 0, (size_t)(3 * n) * sizeof(float));

@@ -7,7 +7,7 @@
 /* Buffers of a block; FRESH of the way back alone. */
 enum { H, C, GATES, FRESH };
 
-/* inputs: x, kernel, h, c, mask; outputs: h of all steps, h, c, c of all steps, gates */
+/* inputs: x, kernel, h, c, mask; outputs: gates, h of all steps, h, c, c of all steps */
 static void
 forward(const ipu__rows_block *b)
 {
@@ -28,23 +28,23 @@ forward(const ipu__rows_block *b)
                 const float *x = ipu__recurrent_read(b, call->inputs[0], cell * 4 * n,
                                                      4 * n, b->room);
                 form->lstm_gates(gates, x, gates, n);
-                ipu__recurrent_store(b, call->outputs[4], cell * 4 * n, 4 * n, gates);
+                ipu__recurrent_store(b, call->outputs[0], cell * 4 * n, 4 * n, gates);
                 form->lstm_c(c, gates, n);
-                ipu__recurrent_store(b, call->outputs[3], cell * n, n, c);
+                ipu__recurrent_store(b, call->outputs[4], cell * n, n, c);
                 form->lstm_h(h, gates, c, n);
             } else {
                 memset(gates, 0, (size_t)(4 * n) * sizeof(float));
-                ipu__recurrent_store(b, call->outputs[4], cell * 4 * n, 4 * n, gates);
-                ipu__recurrent_store(b, call->outputs[3], cell * n, n, c);
+                ipu__recurrent_store(b, call->outputs[0], cell * 4 * n, 4 * n, gates);
+                ipu__recurrent_store(b, call->outputs[4], cell * n, n, c);
             }
-            ipu__recurrent_store(b, call->outputs[0], cell * n, n, h);
+            ipu__recurrent_store(b, call->outputs[1], cell * n, n, h);
         }
     }
-    ipu__store_state(b, 1, H);
-    ipu__store_state(b, 2, C);
+    ipu__store_state(b, 2, H);
+    ipu__store_state(b, 3, C);
 }
 
-/* inputs: kernel, gates, c and h of all steps, first h and c; outputs: gradient of x,
+/* inputs: gates, kernel, c and h of all steps, first h and c; outputs: gradient of x,
  * h before each step, gradients of the first h and c. H and C hold gradients here. */
 static void
 backward(const ipu__rows_block *b)
@@ -70,7 +70,7 @@ backward(const ipu__rows_block *b)
             if (ipu__is_live(s, call, cell)) {
                 form->lstm_back(
                     dx, ipu__buffer_row(b, C, i), dh,
-                    ipu__recurrent_read(b, call->inputs[1], cell * 4 * n, 4 * n, b->room),
+                    ipu__recurrent_read(b, call->inputs[0], cell * 4 * n, 4 * n, b->room),
                     ipu__recurrent_read(b, call->inputs[2], cell * n, n, b->room + 4 * n),
                     ipu__recurrent_read(b, call->inputs[k == 0 ? 5 : 2], before * n, n,
                                         b->room + 5 * n),

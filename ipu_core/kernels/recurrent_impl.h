@@ -19,8 +19,7 @@ typedef struct ipu__sequence {
     int64_t row_cells;
     bool reverse;
     bool reset_after;
-    int32_t kernel; /* which input it is */
-    int32_t bias;   /* of those that may be missing; -1 where there is none */
+    int32_t bias; /* which input it is; -1 where there is none */
     int32_t mask;
     int32_t steps_gradient;
     int32_t h_gradient;

@@ -14,6 +14,7 @@ enum {
     BLOCK_ROWS = 48, /* at most, at a time */
     LEAST_ROWS = 4,  /* that are worth a thread */
     MOST_PARTS = 16,
+    KERNEL = 1, /* which input it is */
 };
 
 static int64_t
@@ -198,7 +199,7 @@ widen(const ipu_kernel_call *call, float *room)
 {
     const ipu__recurrent_plan *plan = call->spec->prepared;
     const ipu__sequence *s = &plan->sequence;
-    const void *kernel = call->inputs[s->kernel];
+    const void *kernel = call->inputs[KERNEL];
     if (s->dtype == IPU_DTYPE_FLOAT32) {
         return kernel;
     }
@@ -286,7 +287,7 @@ inputs_by_rows(const ipu_kernel_spec *spec, const ipu__sequence *s)
 {
     uint64_t inputs = 0;
     for (uint32_t i = 0; i < spec->input_count; i++) {
-        if ((int32_t)i != s->kernel && (int32_t)i != s->bias) {
+        if (i != KERNEL && (int32_t)i != s->bias) {
             inputs |= (uint64_t)1 << i;
         }
     }

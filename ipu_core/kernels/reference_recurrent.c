@@ -15,7 +15,7 @@ ipu__sequence_of(const ipu_kernel_spec *spec)
     bool is_lstm = spec->op == IPU_OP_ID_LSTM || spec->op == IPU_OP_ID_LSTM_GRAD;
     bool is_grad = spec->op == IPU_OP_ID_LSTM_GRAD || spec->op == IPU_OP_ID_GRU_GRAD;
     bool by_batch = ipu_attrs_int(spec->attrs, IPU_ATTR_AXIS, 0) == 1;
-    const ipu_shape *gates = &spec->inputs[is_grad ? 1 : 0].shape;
+    const ipu_shape *gates = &spec->inputs[0].shape;
     ipu__sequence s = {
         .dtype = spec->outputs[0].dtype,
         .steps = gates->dims[by_batch ? 1 : 0],
@@ -24,7 +24,6 @@ ipu__sequence_of(const ipu_kernel_spec *spec)
         .units = gates->dims[2] / (is_lstm ? 4 : 3),
         .reverse = ipu_attrs_int(spec->attrs, IPU_ATTR_REVERSE, 0) != 0,
         .reset_after = ipu_attrs_int(spec->attrs, IPU_ATTR_RESET_AFTER, 0) != 0,
-        .kernel = is_grad ? 0 : 1,
         .bias = -1,
         .mask = -1,
         .steps_gradient = -1,
@@ -176,7 +175,7 @@ product_of_h(const sequence_call *c, int64_t row, int64_t k, int64_t column)
 {
     double sum = 0.0;
     for (int64_t i = 0; i < c->s.units; i++) {
-        double h = before(c, true, 0, 2, row, k, i);
+        double h = before(c, true, 1, 2, row, k, i);
         sum = multiply_add(c, h, input(c, 1, i * c->s.gates + column), sum);
     }
     return sum;
@@ -203,8 +202,8 @@ lstm_step(const sequence_call *c, int64_t row, int64_t k)
     int64_t cell = ipu__cell(&c->s, row, k);
     for (int64_t j = 0; j < n; j++) {
         double gates[4] = {0.0};
-        double h = before(c, true, 0, 2, row, k, j);
-        double state = before(c, true, 3, 3, row, k, j);
+        double h = before(c, true, 1, 2, row, k, j);
+        double state = before(c, true, 4, 3, row, k, j);
         bool live = is_live(c, cell);
         for (int64_t g = 0; g < 4; g++) {
             int64_t at = cell * 4 * n + g * n + j;
@@ -212,16 +211,16 @@ lstm_step(const sequence_call *c, int64_t row, int64_t k)
                 double x = plus(c, input(c, 0, at), product_of_h(c, row, k, g * n + j));
                 gates[g] = g == 2 ? tanh_of(c, x) : sigmoid_of(c, x);
             }
-            gates[g] = store(c, 4, at, gates[g]);
+            gates[g] = store(c, 0, at, gates[g]);
         }
         if (live) {
             state = plus(c, times(c, gates[1], state), times(c, gates[0], gates[2]));
         }
-        state = store(c, 3, cell * n + j, state);
+        state = store(c, 4, cell * n + j, state);
         if (live) {
             h = times(c, gates[3], tanh_of(c, state));
         }
-        (void)store(c, 0, cell * n + j, h);
+        (void)store(c, 1, cell * n + j, h);
     }
 }
 
@@ -234,8 +233,8 @@ ipu_reference_lstm(const ipu_kernel_call *call)
             lstm_step(&c, row, k);
         }
     }
-    store_last(&c, 1, 0, 2);
-    store_last(&c, 2, 3, 3);
+    store_last(&c, 2, 1, 2);
+    store_last(&c, 3, 4, 3);
     return IPU_OK;
 }
 
@@ -272,7 +271,7 @@ product_of_gradients(const sequence_call *c, int32_t out, int64_t cell, int64_t 
     double sum = 0.0;
     for (int64_t i = first; i < first + count; i++) {
         double d = output(c, out, cell * c->s.gates + i);
-        sum = multiply_add(c, d, input(c, 0, unit * c->s.gates + i), sum);
+        sum = multiply_add(c, d, input(c, 1, unit * c->s.gates + i), sum);
     }
     return sum;
 }
@@ -285,10 +284,10 @@ lstm_step_back(const sequence_call *c, int64_t row, int64_t k, double *dh, doubl
     open_step(c, row, k, dh, 3, 4, 1);
     for (int64_t j = 0; j < n; j++) {
         int64_t at = cell * 4 * n + j;
-        double i = input(c, 1, at);
-        double f = input(c, 1, at + n);
-        double g = input(c, 1, at + 2 * n);
-        double o = input(c, 1, at + 3 * n);
+        double i = input(c, 0, at);
+        double f = input(c, 0, at + n);
+        double g = input(c, 0, at + 2 * n);
+        double o = input(c, 0, at + 3 * n);
         double t = tanh_of(c, input(c, 2, cell * n + j));
         double total = plus(c, dc[j], through_tanh(c, dh[j], o, t));
         double old = before(c, false, 2, 5, row, k, j);
@@ -347,7 +346,7 @@ candidate_part(const sequence_call *c, int64_t cell, int64_t j)
     int64_t n = c->s.units;
     double sum = 0.0;
     if (c->s.reset_after) {
-        return times(c, output(c, 2, (cell * 3 + 1) * n + j),
+        return times(c, output(c, 0, (cell * 3 + 1) * n + j),
                      output(c, 3, cell * n + j));
     }
     for (int64_t i = 0; i < n; i++) {
@@ -365,23 +364,23 @@ gru_step(const sequence_call *c, int64_t row, int64_t k)
     bool live = is_live(c, cell);
     for (int64_t j = 0; j < 2 * n; j++) {
         double x = plus(c, input(c, 0, cell * 3 * n + j), gru_product(c, row, k, j));
-        (void)store(c, 2, cell * 3 * n + j, live ? sigmoid_of(c, x) : 0.0);
+        (void)store(c, 0, cell * 3 * n + j, live ? sigmoid_of(c, x) : 0.0);
     }
     for (int64_t j = 0; j < n; j++) {
-        double r = output(c, 2, (cell * 3 + 1) * n + j);
+        double r = output(c, 0, (cell * 3 + 1) * n + j);
         double inner = c->s.reset_after
                            ? gru_product(c, row, k, 2 * n + j)
-                           : times(c, r, before(c, true, 0, 2, row, k, j));
+                           : times(c, r, before(c, true, 1, 2, row, k, j));
         (void)store(c, 3, cell * n + j, live ? inner : 0.0);
     }
     for (int64_t j = 0; j < n; j++) {
         int64_t at = (cell * 3 + 2) * n + j;
-        double h = before(c, true, 0, 2, row, k, j);
-        double z = output(c, 2, cell * 3 * n + j);
+        double h = before(c, true, 1, 2, row, k, j);
+        double z = output(c, 0, cell * 3 * n + j);
         double x = plus(c, input(c, 0, at), candidate_part(c, cell, j));
-        double candidate = store(c, 2, at, live ? tanh_of(c, x) : 0.0);
+        double candidate = store(c, 0, at, live ? tanh_of(c, x) : 0.0);
         double added = times(c, rounded(c, 1.0 - z), candidate);
-        (void)store(c, 0, cell * n + j, live ? plus(c, times(c, z, h), added) : h);
+        (void)store(c, 1, cell * n + j, live ? plus(c, times(c, z, h), added) : h);
     }
 }
 
@@ -394,7 +393,7 @@ ipu_reference_gru(const ipu_kernel_call *call)
             gru_step(&c, row, k);
         }
     }
-    store_last(&c, 1, 0, 2);
+    store_last(&c, 2, 1, 2);
     return IPU_OK;
 }
 
@@ -404,8 +403,8 @@ back_candidate(const sequence_call *c, int64_t row, int64_t k, int64_t j, double
 {
     int64_t n = c->s.units;
     int64_t at = ipu__cell(&c->s, row, k) * 3 * n + j;
-    double z = input(c, 1, at);
-    double candidate = input(c, 1, at + 2 * n);
+    double z = input(c, 0, at);
+    double candidate = input(c, 0, at + 2 * n);
     double h = before(c, false, 3, 4, row, k, j);
     (void)store(c, 0, at, through_sigmoid(c, *dh, rounded(c, h - candidate), z));
     (void)store(c, 0, at + 2 * n,
@@ -420,7 +419,7 @@ back_reset_before(const sequence_call *c, int64_t row, int64_t k, int64_t j, dou
     int64_t n = c->s.units;
     int64_t cell = ipu__cell(&c->s, row, k);
     int64_t at = (cell * 3 + 1) * n + j;
-    double r = input(c, 1, at);
+    double r = input(c, 0, at);
     double h = before(c, false, 3, 4, row, k, j);
     double d = product_of_gradients(c, 0, cell, 2 * n, n, j);
     (void)store(c, 0, at, through_sigmoid(c, d, h, r));
@@ -445,7 +444,7 @@ gru_step_back(const sequence_call *c, int64_t row, int64_t k, double *dh)
         back_candidate(c, row, k, j, &dh[j]);
     }
     for (int64_t j = 0; j < n; j++) {
-        double r = input(c, 1, at + n + j);
+        double r = input(c, 0, at + n + j);
         double d = output(c, 0, at + 2 * n + j);
         if (c->s.reset_after) {
             double inner = input(c, 2, cell * n + j);

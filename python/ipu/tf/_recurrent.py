@@ -76,7 +76,7 @@ def lstm(
     if mask is not None:
         operands.append(Tensor(mask))
     attributes = {"axis": 0 if time_major else 1, "reverse": reverse}
-    return LSTMResult(*apply("lstm", tuple(operands), attributes)[:3])
+    return LSTMResult(*apply("lstm", tuple(operands), attributes)[1:4])
 
 
 def gru(
@@ -123,4 +123,4 @@ def gru(
         "reverse": reverse,
         "reset_after": bias is not None,
     }
-    return GRUResult(*apply("gru", tuple(operands), attributes)[:2])
+    return GRUResult(*apply("gru", tuple(operands), attributes)[1:3])
