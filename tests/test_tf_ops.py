@@ -192,8 +192,6 @@ ERRORS: tuple[tuple[Any, type[BaseException], str], ...] = (
     (lambda: tf.ensure_shape([1, 2], (3,)), ValueError, "not compatible"),
     (lambda: tf.random.normal((2,), dtype=tf.int32), TypeError, "floating-point"),
     (lambda: tf.image.resize(tf.ones((2, 2)), (1, 1)), ValueError, "3 or 4"),
-    (lambda: tf.image.resize(tf.ones((2, 2, 1)), (1, 1), "area"), NotImplementedError,
-     "bilinear"),
     (lambda: tf.add_n([]), ValueError, "at least one"),
     (lambda: tf.convert_to_tensor(tf.zeros(1), tf.int32), TypeError, "tf.cast"),
 )  # fmt: skip

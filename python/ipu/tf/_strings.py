@@ -20,6 +20,9 @@ from ipu.tf.tensor_shape import TensorShape
 __all__ = ["StringTensor", "is_text", "text_tensor", "to_bytes"]
 
 
+_MOST_AXES = 64  # of an array of NumPy
+
+
 class StringTensor:
     """An eager tensor of byte strings.
 
@@ -134,7 +137,9 @@ def to_bytes(value: Any) -> bytes:
 
 def is_text(value: Any) -> bool:
     """Whether ``value`` is a string, or a list or an array of strings."""
-    while isinstance(value, (list, tuple)) and value:
+    for _ in range(_MOST_AXES):  # a list may hold itself
+        if not (isinstance(value, (list, tuple)) and value):
+            break
         value = value[0]
     if isinstance(value, np.ndarray):
         if value.dtype.kind != "O":
