@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from simulated_ipus import attach
 
+import ipu
+
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
@@ -19,6 +21,15 @@ def ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """One thread to begin with; afterwards as many as before."""
+    before = ipu.num_threads()
+    ipu.set_num_threads(1)
+    yield
+    ipu.set_num_threads(before)
 
 
 @pytest.fixture

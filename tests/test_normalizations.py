@@ -9,7 +9,7 @@ transposed waves of the reversed shape; the averages after this one step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,7 @@ Array = np.ndarray[Any, Any]
 CLASSES = ("generic", "avx2", "avx512")
 
 
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    before = _core.num_threads()
-    ipu.set_num_threads(1)
-    yield
-    ipu.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def waves(*shape: int) -> Array:

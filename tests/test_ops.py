@@ -10,7 +10,7 @@ A new row of ops.def without a case fails here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,12 +38,7 @@ def pick(cases: Sequence[Case]) -> list[object]:
     return [pytest.param(c, id=c.id, marks=slow if c.slow else ()) for c in cases]
 
 
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    before = _core.num_threads()
-    ipu.set_num_threads(1)
-    yield
-    ipu.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 # --- the table is covered -------------------------------------------------------------

@@ -8,8 +8,6 @@ number of threads gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from op_cases import harness
@@ -23,12 +21,7 @@ CLASSES = ("generic", "avx2", "avx512")
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0)
 
 
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    before = _core.num_threads()
-    ipu.set_num_threads(1)
-    yield
-    ipu.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def random_geometry(rng: np.random.Generator) -> Geometry:

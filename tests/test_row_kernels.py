@@ -25,12 +25,7 @@ LENGTHS = (1, 2, 15, 31, 32, 33, 63, 65, 127, 129, 255, 1000, 1055, 8191, 8193, 
 ENDS = (np.nan, np.inf, -np.inf, 0.0, -0.0)
 
 
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    before = _core.num_threads()
-    ipu.set_num_threads(1)
-    yield
-    ipu.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def results_of(
