@@ -63,7 +63,7 @@ def dropout(
             "The seed of dropout must be two integers. Received a shape of "
             f"{tuple(key.shape)}."
         )
-    mask = tf.ones(value.shape if noise_shape is None else noise_shape, tf.float32)
-    drawn = tf.random.stateless_uniform(mask.shape, key)
+    shape = value.shape if noise_shape is None else noise_shape
+    drawn = tf.random.stateless_uniform(shape, key)
     kept = tf.cast(drawn >= rate, value.dtype) * tf.cast(1 / (1 - rate), value.dtype)
     return value * kept

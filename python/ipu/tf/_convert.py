@@ -62,7 +62,7 @@ def convert_to_tensor(
         >>> tf.convert_to_tensor([1, 2]).dtype
         tf.int32
     """
-    if _strings.is_text(value):
+    if not isinstance(value, Tensor) and _strings.is_text(value):
         return _strings.text_tensor(value, dtype)  # type: ignore[return-value]
     if dtype is None and dtype_hint is not None and not hasattr(value, "dtype"):
         dtype = dtype_hint

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an outer layer call tells the calls inside it: whether this is training.
+"""What a layer call tells what is inside it: whether this is training, its dtype.
 
 A stack per thread. A layer that is called without ``training`` takes the value of the
 call around it.
@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["call_scope", "current_training", "in_call"]
+__all__ = ["call_scope", "current_dtype", "current_training", "in_call"]
 
 
 class _Calls(threading.local):
     def __init__(self) -> None:
-        self.training: list[Any] = []
+        self.open: list[tuple[Any, Any]] = []  # training, dtype
 
 
 _calls = _Calls()
@@ -25,23 +25,29 @@ _calls = _Calls()
 
 def in_call() -> bool:
     """Tell whether a layer is being called in this thread."""
-    return bool(_calls.training)
+    return bool(_calls.open)
 
 
 def current_training() -> Any:
     """Give the ``training`` value of the innermost call, or None outside of calls."""
-    return _calls.training[-1] if _calls.training else None
+    return _calls.open[-1][0] if _calls.open else None
+
+
+def current_dtype() -> Any:
+    """Give the dtype that the innermost call computes in, or None."""
+    return _calls.open[-1][1] if _calls.open else None
 
 
 @contextmanager
-def call_scope(training: Any) -> Iterator[None]:
+def call_scope(training: Any, dtype: Any = None) -> Iterator[None]:
     """Make ``training`` the value that inner calls take.
 
     Args:
         training: True, False or None (not said).
+        dtype: What weights that are cast are read as; None for their own dtype.
     """
-    _calls.training.append(training)
+    _calls.open.append((training, dtype))
     try:
         yield
     finally:
-        _calls.training.pop()
+        _calls.open.pop()

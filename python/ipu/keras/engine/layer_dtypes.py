@@ -3,40 +3,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import tf
 from ipu.keras._types import Nest
+from ipu.keras.engine.call_context import current_dtype
 from ipu.keras.engine.policy import Policy, policy_of
 
 if TYPE_CHECKING:
     from ipu._core import Tensor
 
-__all__ = ["AutoCastVariable", "LayerDtypes", "reading_as"]
-
-
-class _Reading(threading.local):
-    def __init__(self) -> None:
-        self.dtypes: list[Any] = []
-
-
-_reading = _Reading()
-
-
-@contextmanager
-def reading_as(dtype: Any) -> Iterator[None]:
-    """Inside, weights of another dtype than their layer computes in are read as
-    ``dtype``."""
-    _reading.dtypes.append(dtype)
-    try:
-        yield
-    finally:
-        _reading.dtypes.pop()
+__all__ = ["AutoCastVariable", "LayerDtypes"]
 
 
 class AutoCastVariable(tf.Variable):
@@ -47,15 +26,12 @@ class AutoCastVariable(tf.Variable):
 
     def __ipu_tensor__(self) -> Tensor:
         read = super().__ipu_tensor__()
-        wanted = _reading.dtypes[-1] if _reading.dtypes else None
+        wanted = current_dtype()
         return read if wanted in (None, read.dtype) else tf.cast(read, wanted)
 
 
 class LayerDtypes:
     """The dtype policy of a layer."""
-
-    if TYPE_CHECKING:
-        _autocast: bool
 
     def _set_policy(self, dtype: Any) -> None:
         self._dtype_policy = policy_of(dtype)
@@ -74,10 +50,7 @@ class LayerDtypes:
         """The dtype of the weights, as a name."""
         return str(self._dtype.name)
 
-    @property
-    def variable_dtype(self) -> str:
-        """The dtype of the weights, as a name."""
-        return str(self._dtype.name)
+    variable_dtype = dtype
 
     @property
     def compute_dtype(self) -> str:

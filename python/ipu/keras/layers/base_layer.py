@@ -23,7 +23,7 @@ from ipu.keras.engine.call_context import call_scope, current_training, in_call
 from ipu.keras.engine.infer import infer_outputs
 from ipu.keras.engine.input_spec import InputSpec, check_input_spec
 from ipu.keras.engine.keras_tensor import KerasTensor, Node, contains_symbolic
-from ipu.keras.engine.layer_dtypes import LayerDtypes, reading_as
+from ipu.keras.engine.layer_dtypes import LayerDtypes
 from ipu.keras.engine.layer_places import LayerPlaces
 from ipu.keras.engine.layer_weights import LayerWeights
 from ipu.keras.engine.pipeline_stage import current_stage
@@ -216,7 +216,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         args = tuple(_as_tensors(arg) for arg in args[:1]) + args[1:]
         inputs = args[0] if args else next(iter(kwargs.values()), ())
         training, args, kwargs = self._with_training(args, kwargs)
-        with call_scope(training), reading_as(self._compute_kind):
+        with call_scope(training, self._compute_kind):
             self._maybe_build(inputs)
             check_input_spec(self.input_spec, inputs, self._title)
             if self._autocast and args:

@@ -151,11 +151,12 @@ class ScalingOptimizer(Optimizer):
         Returns:
             A pair of gradient and variable for each variable.
         """
-        variables = list(var_list() if callable(var_list) else var_list)
-        value = loss() if callable(loss) else loss
         if tape is None:
-            gradients = self.get_gradients(value, variables, grad_loss)
-        else:
-            first = self._first(value, grad_loss)
-            gradients = self._finished(tape.gradient(value, variables, first))
-        return list(zip(gradients, variables, strict=True))
+            return super().compute_gradients(loss, var_list, grad_loss)
+        value = loss() if callable(loss) else loss
+        first = self._first(value, grad_loss)
+        pairs = super().compute_gradients(value, var_list, first, tape)
+        gradients = self._finished([gradient for gradient, _ in pairs])
+        return [
+            (g, variable) for g, (_, variable) in zip(gradients, pairs, strict=True)
+        ]

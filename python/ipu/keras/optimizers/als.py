@@ -107,11 +107,9 @@ class ALSOptimizer(ScalingOptimizer):
             raise TypeError(
                 f"ALSOptimizer wraps one of keras.optimizers. Received: {opt!r}."
             )
-        self._settings: dict[str, Any] = {}
+        given = locals()
+        self._settings: dict[str, Any] = {key: given[key] for key in _SETTINGS}
         self._captured: list[Tensor] = []
-        settings = locals()
-        for key in _SETTINGS:
-            self._settings[key] = settings[key]
         _check_settings(self._settings)
         super().__init__(opt, name)
 
