@@ -4,11 +4,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["Callback", "CallbackList"]
+__all__ = ["Callback", "CallbackList", "looks"]
 
 Logs = dict[str, Any]
+Hook = TypeVar("Hook", bound=Callable[..., Any])
+
+
+def looks(when: Callable[[Any], int | None]) -> Callable[[Hook], Hook]:
+    """Mark a hook of batches that need not be called for each of them.
+
+    Where nobody said how many steps an execution has, it ends where a callback looks at
+    its batch. A hook without this mark looks at every one.
+
+    Args:
+        when: Takes the callback; gives after how many more steps the hook has something
+            to do, or None: never at a given one.
+    """
+
+    def mark(hook: Hook) -> Hook:
+        hook._looks = when  # type: ignore[attr-defined]
+        return hook
+
+    return mark
+
+
+def _never(_: Any) -> int | None:
+    return None
 
 
 class Callback:
@@ -20,7 +43,8 @@ class Callback:
 
     Batch hooks are called once for each execution of ``steps_per_execution`` steps:
     the begin hook with the number of its first step, the end hook with that of its
-    last.
+    last. With ``"auto"``, which is the default outside of a strategy, that is once for
+    each batch.
 
     Source: ``tf.keras.callbacks.Callback`` of Keras 2.6.
     """
@@ -38,9 +62,11 @@ class Callback:
         """Take the model."""
         self.model = model
 
+    @looks(_never)
     def on_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         """Old name of ``on_train_batch_begin``."""
 
+    @looks(_never)
     def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Old name of ``on_train_batch_end``."""
 
@@ -50,23 +76,29 @@ class Callback:
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Called at the end of an epoch, with its results and ``val_`` ones."""
 
+    @looks(_never)
     def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         """Called before an execution in ``fit``."""
         self.on_batch_begin(batch, logs=logs)
 
+    @looks(_never)
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Called after an execution in ``fit``, with the metrics so far."""
         self.on_batch_end(batch, logs=logs)
 
+    @looks(_never)
     def on_test_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         """Called before an execution in ``evaluate``, also within ``fit``."""
 
+    @looks(_never)
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Called after an execution in ``evaluate``, also within ``fit``."""
 
+    @looks(_never)
     def on_predict_batch_begin(self, batch: int, logs: Logs | None = None) -> None:
         """Called before an execution in ``predict``."""
 
+    @looks(_never)
     def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Called after an execution in ``predict``."""
 
@@ -111,6 +143,7 @@ class CallbackList:
         self.callbacks = list(callbacks)
         self.params = dict(params)
         self._found: dict[str, list[Callable[..., Any]]] = {}
+        self._looking: dict[str, list[tuple[Callable[[Any], int | None], Any]]] = {}
         for callback in self.callbacks:
             if hasattr(callback, "set_params"):
                 callback.set_params(dict(params))
@@ -140,6 +173,28 @@ class CallbackList:
         if function is None and hook in _OLD_NAMES:
             function = getattr(callback, _OLD_NAMES[hook], None)
         return function
+
+    def steps_to_look(self, mode: str) -> int | None:
+        """After how many steps a callback looks at its batch; None: not known when.
+
+        Args:
+            mode: ``"train"``, ``"test"`` or ``"predict"``.
+        """
+        found = self._looking.get(mode)
+        if found is None:
+            names = [f"on_{mode}_batch_begin", f"on_{mode}_batch_end"]
+            if mode == "train":
+                names += _OLD_NAMES.values()
+            every = [
+                (getattr(getattr(callback, name), "_looks", lambda _: 1), callback)
+                for callback in self.callbacks
+                for name in names
+                if hasattr(callback, name)
+            ]
+            found = [one for one in every if one[0] is not _never]
+            self._looking[mode] = found
+        steps = [when(callback) for when, callback in found]
+        return min((s for s in steps if s is not None), default=None)
 
     def set_steps(self, steps: int | None) -> None:
         """Tell how many steps an epoch has, where that was not known before."""

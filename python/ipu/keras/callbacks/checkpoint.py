@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from ipu import tf
-from ipu.keras.callbacks.callback import Callback, Logs
+from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.monitor import Monitor
 
 __all__ = ["ModelCheckpoint"]
@@ -83,6 +83,12 @@ class ModelCheckpoint(Callback):
         """Note which epoch it is."""
         self._epoch = epoch
 
+    def _steps_to_save(self) -> int | None:
+        if self.save_freq == "epoch":
+            return None
+        return max(int(self.save_freq) - self._batches_since_save, 1)
+
+    @looks(_steps_to_save)
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Save where enough steps have passed."""
         if self.save_freq == "epoch":

@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any
 
-from ipu.keras.callbacks.callback import Callback, Logs
+from ipu.keras.callbacks.callback import Callback, Logs, looks
 
 __all__ = ["ProgbarLogger"]
 
@@ -148,6 +148,7 @@ class ProgbarLogger(Callback):
         """Open the bar of an epoch."""
         self._open(f"Epoch {epoch + 1}/{(self.params or {}).get('epochs')}")
 
+    @looks(lambda _: None)
     def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Move the bar."""
         self._show(batch, logs)
@@ -165,6 +166,7 @@ class ProgbarLogger(Callback):
         if not self._in_fit:
             self._open("")
 
+    @looks(lambda _: None)
     def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Move the bar."""
         if not self._in_fit:
@@ -179,6 +181,7 @@ class ProgbarLogger(Callback):
         """Open the bar of a prediction."""
         self._open("")
 
+    @looks(lambda _: None)
     def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Move the bar."""
         self._show(batch, None)

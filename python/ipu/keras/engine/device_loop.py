@@ -72,7 +72,7 @@ class _Program:
     Args:
         steps: What is done with the elements.
         infeed: Gives the elements.
-        count: The usual number of steps.
+        count: The usual number of steps; None where there is none.
         rows: Rows of an element that count; 0 for all.
         outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
         over_replicas: Makes of a result of all replicas one for the user.
@@ -83,7 +83,7 @@ class _Program:
         self,
         steps: Steps,
         infeed: IPUInfeedQueue,
-        count: int,
+        count: int | None,
         rows: int,
         outfeed_options: Mapping[str, Any],
         over_replicas: Callable[[Array], Array],
@@ -96,9 +96,11 @@ class _Program:
         self._rows = rows
         self.outfeed = IPUOutfeedQueue(**outfeed_options)
         self.records = False  # whether it notes when actions of a pipeline run
-        self._usual: Any = _function.DeviceFunction(
-            lambda: self._trace(count), name=name
-        )
+        self._usual: Any = None
+        if count is not None:
+            self._usual = _function.DeviceFunction(
+                lambda: self._trace(count), name=name
+            )
         self._any: Any = _function.DeviceFunction(self._trace, name=name)
 
     def run(self, count: int) -> None:
@@ -153,7 +155,7 @@ class DeviceLoop:
     Args:
         steps: What is done with the elements of the data set.
         dataset: What is fed; all sizes known.
-        per_execution: Steps of one execution.
+        per_execution: Steps of one execution; None where they vary.
         of_pass: Where the last batch of each pass is filled up: the batches of a pass.
         tail: Rows of that last batch which count; 0: all batches are full.
         infeed_options: Keyword arguments for ``IPUInfeedQueue``.
@@ -168,7 +170,7 @@ class DeviceLoop:
         self,
         steps: Steps,
         dataset: Any,
-        per_execution: int,
+        per_execution: int | None,
         of_pass: int = 0,
         tail: int = 0,
         infeed_options: Mapping[str, Any] | None = None,

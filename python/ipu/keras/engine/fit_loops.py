@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from ipu.keras.engine.device_loop import (
 )
 from ipu.keras.engine.execution import make_steps, over_replicas, settle
 from ipu.keras.engine.host_loop import HostLoop
+from ipu.keras.engine.pace import Pace
 from ipu.keras.engine.step_plan import UNKNOWN, StepPlan, plan_steps
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class Run:
         self.model = model
         self.batch_size = _batch_size(batches.dataset.element_spec)
         is_strict = model._is_strict(mode)
+        self._pace = Pace() if model._is_paced and not is_strict else None
         may_trace = not batches.is_open and not model._has_own_function(mode)
         if is_strict and may_trace and not model.built:
             # whether it is pipelined shows in its calls
@@ -70,7 +73,7 @@ class Run:
         self.plan: StepPlan = plan_steps(
             batches.cardinality,
             steps,
-            model._steps_per_execution if model._is_compiled else 1,
+            model._steps_per_execution,
             epochs,
             argument,
             is_endless=batches.is_endless and mode == "train",
@@ -104,7 +107,7 @@ class Run:
         return DeviceLoop(
             make_steps(model, mode, self.execution, plan.per_execution, class_weight),
             dataset,
-            plan.per_execution,
+            plan.per_execution if self._pace is None else None,
             of_pass,
             tail,
             model._infeed_options,
@@ -161,7 +164,8 @@ class Run:
             if not self._has_more():
                 self.end_early(step)
                 break
-            count = self._count(step)
+            count = self._count(step, callbacks)
+            started = time.perf_counter()
             if self._is_asynchronous:
                 of_step = self.execution.replicas if self.mode == "predict" else 1
                 calls = _StepCalls(callbacks, hook, step, of_step)
@@ -179,6 +183,8 @@ class Run:
                 self._tell_recorded(recorders, loop)
             if done == 0:
                 continue
+            if self._pace is not None:
+                self._pace.took(done, time.perf_counter() - started)
             if self.mode == "predict":
                 results += parts
                 logs = {"outputs": _join(parts)}
@@ -210,9 +216,14 @@ class Run:
         has_sums = has_sums and bool(self.model._pipelining_accumulate_outfeed)
         return self.model._asynchronous_callbacks and not has_sums
 
-    def _count(self, step: int) -> int:
+    def _count(self, step: int, callbacks: CallbackList) -> int:
         """The steps of the execution that starts with this step."""
         count = self.plan.per_execution
+        if self._pace is not None:
+            count = self._pace.count
+            look = callbacks.steps_to_look(self.mode)
+            if look is not None and not self._is_asynchronous:
+                count = min(count, look)
         if self.plan.steps is not None:
             count = min(count, self.plan.steps - step)
         return count if self._left is None else min(count, self._left)
@@ -333,7 +344,7 @@ def run_fit(
     """
     plan = train.plan
     _log_counts(train)
-    if plan.per_execution == 1 and plan.steps != 1:
+    if model._is_strict("train") and plan.per_execution == 1 and plan.steps != 1:
         logger.info(
             "steps_per_execution is 1: Python runs between any two steps. Give "
             "`compile` a larger one for speed."

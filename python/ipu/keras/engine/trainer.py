@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from ipu import _core, _strategy_state, tf
 from ipu._log import logger
 from ipu._placement import current_device
@@ -38,6 +40,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             weakref.WeakKeyDictionary()
         )
         self._steps_per_execution = 1
+        self._is_paced = True  # whether nobody said how many steps an execution has
         self.optimizer: Any = None
         self.loss: Any = None
         self.compiled_loss: Any = None
@@ -57,7 +60,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         loss_weights: Any = None,
         weighted_metrics: Any = None,
         run_eagerly: bool | None = None,
-        steps_per_execution: int | None = None,
+        steps_per_execution: int | str | None = None,
         **kwargs: Any,
     ) -> None:
         """Settle how the model is trained.
@@ -72,12 +75,15 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             loss_weights: A factor for each output's loss.
             weighted_metrics: Metrics that take sample weights.
             run_eagerly: Must not be True: models run as device programs.
-            steps_per_execution: Steps of one device program, 1 by default. In the
-                scope of a strategy it must divide the steps of an epoch.
+            steps_per_execution: Steps of one device program. In the scope of a strategy
+                it is 1 by default, and must divide the steps of an epoch. Outside it is
+                ``"auto"`` by default: as many as fit between two looks of callbacks at
+                batches, or into a tenth of a second.
             **kwargs: ``sample_weight_mode``, which is ignored.
 
         Raises:
-            ValueError: An unknown name; the nearest is offered.
+            ValueError: An unknown name; the nearest is offered. Or a number of steps
+                that is none.
             RuntimeError: ``run_eagerly`` is True.
             TypeError: An unknown keyword.
         """
@@ -91,13 +97,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 "Keras models cannot run eagerly when using `IPUStrategy`. Set "
                 "`run_eagerly=False` when calling `compile`."
             )
-        k = steps_per_execution
-        k = self._default_execution() if k is None else k
-        if isinstance(k, bool) or int(k) != k or k < 1:
-            raise ValueError(
-                "`steps_per_execution` must be a positive integer. "
-                f"Received: steps_per_execution={steps_per_execution!r}."
-            )
+        k = self._checked_execution(steps_per_execution)
         with self._scope():
             chosen = self._scaling(optimizers.get(optimizer))
             compiled_loss = LossesContainer(loss, loss_weights, self._names_of)
@@ -108,19 +108,40 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self.loss = loss
         self.compiled_loss = compiled_loss
         self.compiled_metrics = compiled_metrics
-        self._steps_per_execution = int(k)
+        self._steps_per_execution = self._default_execution() if k is None else k
+        self._is_paced = k is None
         self._compile_arguments = {  # for a model's file
             "loss": loss,
             "metrics": metrics,
             "loss_weights": loss_weights,
             "weighted_metrics": weighted_metrics,
-            "steps_per_execution": int(k),
+            "steps_per_execution": k,
         }
         self._is_compiled = True
         self._compiled_trainable = weakref.WeakKeyDictionary(
             (layer, layer._trainable) for layer in self._flatten_layers()
         )
         self._init_steps()
+
+    def _checked_execution(self, given: Any) -> int | None:
+        """``steps_per_execution``; None where nothing, or ``"auto"``, was said."""
+        if given is None:
+            return None
+        if isinstance(given, str) and given == "auto":
+            if self._strategy is None:
+                return None
+            raise ValueError(
+                "steps_per_execution='auto' is for models outside of a strategy: in "
+                "its scope an execution has as many steps as you say. Give a number "
+                "that divides the steps of an epoch."
+            )
+        is_number = isinstance(given, (int, float, np.number))
+        if isinstance(given, bool) or not is_number or int(given) != given or given < 1:
+            raise ValueError(
+                "`steps_per_execution` must be a positive integer. "
+                f"Received: steps_per_execution={given!r}."
+            )
+        return int(given)
 
     def _scaling(self, optimizer: Any) -> Any:
         """The optimizer; float16 needs one that scales the loss, as in Keras."""
