@@ -108,6 +108,21 @@ def check_first_sequential(got):
     assert got["updates"] == 4 * 2000 and got["keys"] == ["loss"]
 
 
+def check_first_pictures(got):
+    history = got["history"]
+    assert sorted(history) == ["accuracy", "loss"]
+    assert all(len(values) == 2 for values in history.values())
+    assert got["updates"] == 2 * 128
+    loss, accuracy = got["result"]
+    assert loss < history["loss"][1] < history["loss"][0] and accuracy > 0.9
+    # 3 x 3 x 3 x 8 + 8, 3 x 3 x 8 x 8 + 8, 7 x 7 x 8 x 16 + 16, 16 x 3 + 3
+    assert got["summary"] == [
+        "Total params: 7,147",
+        "Trainable params: 7,147",
+        "Non-trainable params: 0",
+    ]
+
+
 def check_pipelined(got, stages):
     losses = got["losses"]
     assert len(losses) == 3 and losses[0] > losses[1] > losses[2]
@@ -198,6 +213,7 @@ CHECKS = {
     "first_training": check_training,
     "first_sequential": check_first_sequential,
     "first_recurrent": check_first_recurrent,
+    "first_pictures": check_first_pictures,
     "first_pipeline": check_first_pipeline,
     "first_pipelined_stack": check_first_pipelined_stack,
     "first_benchmark": check_benchmark,

@@ -22,7 +22,7 @@ def data():
 
 
 def create_model():
-    inputs = tf.keras.layers.Input(shape=(LENGTH,), dtype=tf.int32, batch_size=BATCH)
+    inputs = tf.keras.layers.Input(shape=(LENGTH), dtype=tf.int32, batch_size=BATCH)
     with ipu_keras.PipelineStage(0):
         x = tf.keras.layers.Embedding(WORDS, 6)(inputs)
         x = tf.keras.layers.Flatten()(x)
