@@ -4,8 +4,14 @@ import json
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.keras.layers import Activation, Conv2D, Dense, Flatten, Input
-from tensorflow.keras.layers import MaxPooling2D
+from tensorflow.keras.layers import (
+    Activation,
+    Conv2D,
+    Dense,
+    Flatten,
+    Input,
+    MaxPooling2D,
+)
 from tensorflow.python import ipu
 
 CLASSES, BATCH, STEPS = 3, 8, 128
