@@ -11,6 +11,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._errors import InvalidArgumentError
+from ipu.keras._pictures import middle_part
 
 __all__ = ["class_folders", "image_dataset_from_directory", "pictures_below"]
 
@@ -168,13 +169,7 @@ def _loader(channels: int, size: tuple[int, int], method: str, crops: bool) -> A
             name = os.fsdecode(path.numpy())
             raise InvalidArgumentError(f"{name}: {error}") from error
         if crops:
-            own_height, own_width = pixels.shape[:2]
-            box = (
-                max(1, min(own_height, int(own_width * height / width))),
-                max(1, min(own_width, int(own_height * width / height))),
-            )
-            top, left = (own_height - box[0]) // 2, (own_width - box[1]) // 2
-            pixels = pixels[top : top + box[0], left : left + box[1]]
+            pixels = pixels[middle_part(pixels.shape[:2], (height, width))]
         pixels = tf.cast(tf.image.resize(pixels, (height, width), method), tf.float32)
         return (pixels, *label) if label else pixels
 

@@ -9,10 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from ipu import tf
 from ipu.keras._backend_state import state
 from ipu.tf.io._images import pillow
 
-__all__ = ["array_to_img", "img_to_array", "load_img", "save_img"]
+__all__ = [
+    "array_to_img",
+    "img_to_array",
+    "load_img",
+    "middle_part",
+    "save_img",
+    "smart_resize",
+]
 
 _COLOR_MODES = {"grayscale": "L", "rgb": "RGB", "rgba": "RGBA"}
 _METHODS = ("bicubic", "bilinear", "box", "hamming", "lanczos", "nearest")
@@ -73,13 +81,73 @@ def load_img(
     height, width = target_size
     box = None
     if keep_aspect_ratio:
-        own_width, own_height = image.size
-        box_height = min(own_height, int(own_width * height / width))
-        box_width = min(own_width, int(own_height * width / height))
-        left, top = (own_width - box_width) // 2, (own_height - box_height) // 2
-        box = (left, top, left + box_width, top + box_height)
+        rows, columns = middle_part(image.size[::-1], target_size)
+        box = (columns.start, rows.start, columns.stop, rows.stop)
     method = getattr(module.Resampling, interpolation.upper())
     return image.resize((width, height), method, box)
+
+
+def middle_part(size: tuple[int, int], wanted: tuple[int, int]) -> tuple[slice, slice]:
+    """The largest part of an image that has other proportions.
+
+    Args:
+        size: (height, width) of the image.
+        wanted: (height, width) with the proportions of the part.
+
+    Returns:
+        The rows and the columns of the part.
+
+    Example:
+        >>> middle_part((4, 8), (2, 2))
+        (slice(0, 4, None), slice(2, 6, None))
+    """
+    height, width = size
+    part = (
+        max(1, min(height, int(width * wanted[0] / wanted[1]))),
+        max(1, min(width, int(height * wanted[1] / wanted[0]))),
+    )
+    starts = [(whole - own) // 2 for whole, own in zip(size, part, strict=True)]
+    rows, columns = (
+        slice(start, start + own) for start, own in zip(starts, part, strict=True)
+    )
+    return rows, columns
+
+
+def smart_resize(x: Any, size: tuple[int, int], interpolation: str = "bilinear") -> Any:
+    """Images of another size and of the same proportions: the rest is cut off.
+
+    Args:
+        x: [height, width, channels] or a batch of such: a tensor or an array.
+        size: (height, width) of the result.
+        interpolation: A method of ``tf.image.resize``.
+
+    Returns:
+        The images: a tensor of a tensor, an array of an array.
+
+    Raises:
+        ValueError: ``size`` is no pair of positive numbers, or the number of axes is
+            another one.
+
+    Source: ``tf.keras.preprocessing.image.smart_resize``.
+
+    Example:
+        >>> smart_resize(np.ones((4, 8, 3), np.float32), (2, 2)).shape
+        (2, 2, 3)
+    """
+    if len(size) != 2 or min(size) < 1:
+        raise ValueError(
+            "`size` must be a pair of positive numbers (height, width). "
+            f"Received: {size!r}."
+        )
+    shape = tuple(x.shape)
+    if len(shape) not in (3, 4):
+        raise ValueError(
+            "smart_resize takes images [height, width, channels] or batches of them. "
+            f"Received: shape {shape}."
+        )
+    rows, columns = middle_part(shape[-3:-1], size)
+    made = tf.image.resize(x[..., rows, columns, :], size, interpolation)
+    return made.numpy() if isinstance(x, np.ndarray) else tf.cast(made, x.dtype)
 
 
 def img_to_array(

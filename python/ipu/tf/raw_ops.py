@@ -7,8 +7,9 @@ from typing import Any
 
 from ipu.tf._convert import Tensor, apply, pair
 from ipu.tf._dispatch import op
+from ipu.tf._image_transforms import projective_transform
 
-__all__ = ["ReluGrad", "SigmoidGrad", "TanhGrad"]
+__all__ = ["ImageProjectiveTransformV3", "ReluGrad", "SigmoidGrad", "TanhGrad"]
 
 
 @op
@@ -47,3 +48,51 @@ def SigmoidGrad(*, y: Any, dy: Any, name: str | None = None) -> Tensor:
         [0.5]
     """
     return apply("sigmoid_grad", pair(y, dy))
+
+
+@op
+def ImageProjectiveTransformV3(
+    *,
+    images: Any,
+    transforms: Any,
+    output_shape: Any,
+    fill_value: float,
+    interpolation: str,
+    fill_mode: str = "CONSTANT",
+    name: str | None = None,
+) -> Tensor:
+    """Each pixel (x, y) of the result from the place (x', y') of its image.
+
+    With k = c0 x + c1 y + 1 the place is x' = (a0 x + a1 y + a2) / k and
+    y' = (b0 x + b1 y + b2) / k; x counts columns, y counts rows.
+
+    Args:
+        images: [batch, height, width, channels].
+        transforms: [batch, 8] or [1, 8]: a0, a1, a2, b0, b1, b2, c0, c1 of each image.
+        output_shape: (height, width) of the result.
+        fill_value: What "CONSTANT" fills with.
+        interpolation: "BILINEAR" or "NEAREST".
+        fill_mode: What lies outside of an image: "REFLECT" (d c b a | a b c d |
+            d c b a), "WRAP" (a b c d | a b c d | a b c d), "NEAREST" (a a a a | a b c d
+            | d d d d) or "CONSTANT".
+        name: Accepted and not used.
+
+    Raises:
+        ValueError: There is no such interpolation or mode, or a shape does not fit.
+
+    Example:
+        >>> image = tf.reshape(tf.range(3.0), (1, 1, 3, 1))
+        >>> tf.raw_ops.ImageProjectiveTransformV3(
+        ...     images=image, transforms=[[1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0]],
+        ...     output_shape=(1, 2), fill_value=9.0, interpolation="NEAREST",
+        ... ).numpy().ravel().tolist()
+        [1.0, 2.0]
+    """
+    return projective_transform(
+        images,
+        transforms,
+        output_shape,
+        interpolation.lower(),
+        fill_mode.lower(),
+        fill_value,
+    )

@@ -71,6 +71,19 @@ from ipu.keras.layers.group_normalization import (
     InstanceNorm,
     InstanceNormalization,
 )
+from ipu.keras.layers.image_augmentation import (
+    RandomBrightness,
+    RandomContrast,
+    RandomCrop,
+    RandomFlip,
+    RandomHeight,
+    RandomWidth,
+)
+from ipu.keras.layers.image_movement import (
+    RandomRotation,
+    RandomTranslation,
+    RandomZoom,
+)
 from ipu.keras.layers.input_layer import Input, InputLayer
 from ipu.keras.layers.merge import (
     Add,
@@ -230,6 +243,15 @@ __all__ = [
     "Normalization",
     "PReLU",
     "Permute",
+    "RandomBrightness",
+    "RandomContrast",
+    "RandomCrop",
+    "RandomFlip",
+    "RandomHeight",
+    "RandomRotation",
+    "RandomTranslation",
+    "RandomWidth",
+    "RandomZoom",
     "ReLU",
     "RepeatVector",
     "Rescaling",

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu.keras._pictures import smart_resize
 from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import Layer
 
@@ -225,24 +226,28 @@ class _ImageSize(PreprocessingLayer):
 class CenterCrop(_ImageSize):
     """The middle of images ``(..., rows, columns, channels)``.
 
+    Of images that are smaller it is the largest middle part of those proportions,
+    resized.
+
     Args:
         height: How many rows stay.
         width: How many columns stay.
         **kwargs: What ``Layer`` takes.
+
+    Source: ``tf.keras.layers.CenterCrop`` of Keras 2.8.
+
+    Example:
+        >>> image = tf.reshape(tf.range(4.0), (1, 4, 1))
+        >>> CenterCrop(1, 2)(image).numpy().ravel().tolist()
+        [1.0, 2.0]
     """
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Crop.
-
-        Raises:
-            ValueError: The image is smaller.
-        """
+        """Crop."""
         rows, columns = tuple(inputs.shape)[-3:-1]
         if rows < self.height or columns < self.width:
-            raise ValueError(
-                f"The crop of {self.height} x {self.width} is larger than the image of "
-                f"{rows} x {columns}. Use layers.Resizing, or a smaller crop."
-            )
+            images = tf.cast(inputs, self._compute_kind)
+            return smart_resize(images, (self.height, self.width))
         top, left = (rows - self.height) // 2, (columns - self.width) // 2
         return inputs[..., top : top + self.height, left : left + self.width, :]
 
@@ -254,20 +259,39 @@ class Resizing(_ImageSize):
         height: The number of rows.
         width: The number of columns.
         interpolation: A method of ``tf.image.resize``.
+        crop_to_aspect_ratio: Whether what does not fit is cut off before, at both
+            sides, so that proportions stay.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Resizing(2, 2, crop_to_aspect_ratio=True)(tf.ones((1, 4, 8, 3))).shape
+        (1, 2, 2, 3)
     """
 
     def __init__(
-        self, height: int, width: int, interpolation: str = "bilinear", **kwargs: Any
+        self,
+        height: int,
+        width: int,
+        interpolation: str = "bilinear",
+        crop_to_aspect_ratio: bool = False,
+        **kwargs: Any,
     ) -> None:
         super().__init__(height, width, **kwargs)
         self.interpolation = interpolation
+        self.crop_to_aspect_ratio = crop_to_aspect_ratio
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Resize."""
         size = (self.height, self.width)
+        if self.crop_to_aspect_ratio:
+            images = tf.cast(inputs, self._compute_kind)
+            return smart_resize(images, size, self.interpolation)
         return tf.image.resize(inputs, size, method=self.interpolation)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
-        return {**super().get_config(), "interpolation": self.interpolation}
+        own = {
+            "interpolation": self.interpolation,
+            "crop_to_aspect_ratio": self.crop_to_aspect_ratio,
+        }
+        return {**super().get_config(), **own}

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from ipu.keras import _names
 from ipu.keras._picture_folders import image_dataset_from_directory
-from ipu.keras._pictures import array_to_img, img_to_array, load_img, save_img
+from ipu.keras._pictures import (
+    array_to_img,
+    img_to_array,
+    load_img,
+    save_img,
+    smart_resize,
+)
 
 __all__ = [
     "array_to_img",
@@ -13,6 +19,7 @@ __all__ = [
     "img_to_array",
     "load_img",
     "save_img",
+    "smart_resize",
 ]
 
 
