@@ -50,6 +50,7 @@ from ipu.keras.layers.core import (
     Lambda,
     Reshape,
 )
+from ipu.keras.layers.einsum_dense import EinsumDense
 from ipu.keras.layers.embeddings import Embedding
 from ipu.keras.layers.global_pooling import (
     GlobalAveragePooling1D,
@@ -200,6 +201,7 @@ __all__ = [
     "DepthwiseConv2D",
     "Dot",
     "Dropout",
+    "EinsumDense",
     "Embedding",
     "Flatten",
     "GRUCell",
