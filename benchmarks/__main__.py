@@ -110,7 +110,7 @@ def compare_all(
             found.append(comparison)
             output.record["comparisons"].append(report.as_json(comparison))
             output.table(report.comparison_table(comparison))
-            if job.kind == "train":
+            if job.kind == "train" and not job.network:
                 show_gemms(runner, output, comparison)
     return found
 

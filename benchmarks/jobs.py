@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.networks import NETWORKS, Network
+
 LEARNING_RATE = 0.01
 MOMENTUM = 0.9
 SAMPLES = 60_000
 SHUFFLE_BUFFER = 10_000
 CLASSES = 10
+COMPARED_STEPS = 50
 
 TUTORIAL_LAYERS = (784, 256, 128, 64, 32, 10)
 WIDE_LAYERS = (784, 1024, 1024, 10)
@@ -47,8 +50,10 @@ class Gemm:
 class Job:
     """A model, a batch size, and how many steps one execution holds.
 
-    `kind` is `train` (samples gathered from one preloaded array), `fit` (training fed
-    by the framework's input pipeline) or `draw` (the pipeline alone).
+    `kind` is `train` (samples gathered from one preloaded array), `forward` (the same
+    without gradients and updates), `fit` (training fed by the framework's input
+    pipeline) or `draw` (the pipeline alone). `layers` are those of a dense model; any
+    other one is named by `model` (networks.py).
     """
 
     name: str
@@ -56,11 +61,27 @@ class Job:
     batch: int
     steps: int
     kind: str = "train"
+    model: str = ""
+
+    @property
+    def network(self) -> Network | None:
+        return NETWORKS[self.model] if self.model else None
+
+    @property
+    def samples(self) -> int:
+        return self.network.samples if self.network else SAMPLES
+
+    @property
+    def compared_steps(self) -> int:
+        """How many losses are compared with the reference, from the first one on."""
+        if self.kind not in ("train", "forward"):
+            return 0
+        return min(COMPARED_STEPS, self.steps)
 
     @property
     def executions(self) -> int:
         """Executions in one pass over the permutation, each with new samples."""
-        return max(1, SAMPLES // (self.batch * self.steps))
+        return max(1, self.samples // (self.batch * self.steps))
 
     @property
     def samples_per_execution(self) -> int:
@@ -79,7 +100,10 @@ class Job:
 
     @property
     def flops_per_sample(self) -> float:
-        """Arithmetic of the matrix products alone: all else is under two per cent."""
+        """Arithmetic of the matrix products alone: of dense layers all else is under
+        two per cent."""
+        if self.network:
+            return self.network.forward_flops * (3.0 if self.kind == "train" else 1.0)
         return sum(gemm.flops for gemm in self.gemms()) / self.batch
 
 
@@ -89,6 +113,12 @@ JOBS = (
     Job("wide-128", WIDE_LAYERS, 128, 117),
     Job("pipeline-32", TUTORIAL_LAYERS, 32, 500, "fit"),
     Job("pipeline-32", TUTORIAL_LAYERS, 32, 500, "draw"),
+    Job("lstm-32", (), 32, 20, "train", "lstm"),
+    Job("lstm-32", (), 32, 20, "forward", "lstm"),
+    Job("gru-32", (), 32, 20, "train", "gru"),
+    Job("gru-32", (), 32, 20, "forward", "gru"),
+    Job("transformer-16", (), 16, 8, "train", "transformer"),
+    Job("transformer-16", (), 16, 8, "forward", "transformer"),
 )
 
 
@@ -108,20 +138,21 @@ class SideName:
     kinds: tuple[str, ...]
 
 
+TRAINED = ("train", "fit", "forward")
+COMPILED = ("train", "forward")
+
 SIDES = (
     SideName("ipu", "ipu Keras fit", "ipu_side", "fit", False, ("train", "fit")),
-    SideName("ipu-loop", "ipu loop", "ipu_side", "loop", False, ("train",)),
+    SideName("ipu-loop", "ipu loop", "ipu_side", "loop", False, COMPILED),
     SideName("ipu-data", "ipu.tf.data", "ipu_side", "draw", False, ("draw",)),
-    SideName("torch", "torch eager", "torch_side", "eager", True, ("train", "fit")),
-    SideName(
-        "torch-compile", "torch.compile", "torch_side", "compile", True, ("train",)
-    ),
+    SideName("torch", "torch eager", "torch_side", "eager", True, TRAINED),
+    SideName("torch-compile", "torch.compile", "torch_side", "compile", True, COMPILED),
     SideName("torch-data", "torch DataLoader", "torch_side", "draw", True, ("draw",)),
-    SideName("jax", "jax scan", "jax_side", "scan", True, ("train",)),
-    SideName("tf-jit", "TF compiled loop", "tensorflow_side", "jit", True, ("train",)),
-    SideName("tf-loop", "TF plain loop", "tensorflow_side", "plain", True, ("train",)),
+    SideName("jax", "jax scan", "jax_side", "scan", True, COMPILED),
+    SideName("tf-jit", "TF compiled loop", "tensorflow_side", "jit", True, COMPILED),
+    SideName("tf-loop", "TF plain loop", "tensorflow_side", "plain", True, COMPILED),
     SideName("tf-data", "tf.data", "tensorflow_side", "draw", True, ("draw",)),
-    SideName("keras", "Keras fit", "keras_side", "fit", True, ("train", "fit")),
+    SideName("keras", "Keras fit", "keras_side", "fit", True, TRAINED),
 )
 
 
@@ -181,8 +212,16 @@ def make_samples(folder: Path) -> None:
 
 
 def make_job(folder: Path, job: Job) -> None:
-    """Writes the job's initial weights and, for pipelines, the tutorial's float64 x."""
+    """Writes the job's initial weights; a network's samples; for pipelines, the
+    tutorial's float64 x."""
     random = np.random.default_rng(7)
+    if job.network:
+        for index, weight in enumerate(job.network.make_weights(random)):
+            np.save(folder / f"{job.model}-w{index}.npy", weight)
+        x, y = job.network.make_samples(random)
+        np.save(folder / f"{job.model}-x.npy", x)
+        np.save(folder / f"{job.model}-y.npy", y)
+        return
     for layer, (rows, columns) in enumerate(itertools.pairwise(job.layers)):
         bound = np.sqrt(6.0 / (rows + columns))
         weights = random.uniform(-bound, bound, (rows, columns)).astype(np.float32)
@@ -193,19 +232,28 @@ def make_job(folder: Path, job: Job) -> None:
 
 
 def load_data(order: Order) -> Data:
-    """Reads the shared files; biases start at zero."""
+    """Reads the shared files; biases of dense layers start at zero."""
     folder, job = Path(order.folder), order.job
+    permutation = np.load(folder / "permutation.npy")
+    permutation = permutation[permutation < job.samples]
+    count = job.executions * job.samples_per_execution
+    if count > job.samples:
+        permutation = np.resize(permutation, count)
+    x = "x.npy" if job.kind == "train" else "x64.npy"
+    return Data(
+        x=np.load(folder / (f"{job.model}-x.npy" if job.model else x)),
+        y=np.load(folder / (f"{job.model}-y.npy" if job.model else "y.npy")),
+        order=permutation[:count].reshape(job.executions, job.steps, job.batch),
+        weights=load_weights(folder, job),
+    )
+
+
+def load_weights(folder: Path, job: Job) -> list[NDArray[np.float32]]:
+    if job.model:
+        files = range(len(list(folder.glob(f"{job.model}-w*.npy"))))
+        return [np.load(folder / f"{job.model}-w{index}.npy") for index in files]
     weights: list[NDArray[np.float32]] = []
     for layer, columns in enumerate(job.layers[1:]):
         weights.append(np.load(folder / f"{job.name}-w{layer}.npy"))
         weights.append(np.zeros(columns, np.float32))
-    permutation = np.load(folder / "permutation.npy")
-    count = job.executions * job.samples_per_execution
-    if count > SAMPLES:
-        permutation = np.resize(permutation, count)
-    return Data(
-        x=np.load(folder / ("x.npy" if job.kind == "train" else "x64.npy")),
-        y=np.load(folder / "y.npy"),
-        order=permutation[:count].reshape(job.executions, job.steps, job.batch),
-        weights=weights,
-    )
+    return weights

@@ -62,6 +62,8 @@ class Table:
 
 
 def thousands(samples_per_s: float) -> str:
+    if samples_per_s < 10_000:
+        return f"{samples_per_s:,.0f}"
     return f"{samples_per_s / 1000:.1f}k"
 
 
@@ -91,7 +93,7 @@ def comparison_table(comparison: Comparison) -> Table:
     if trains:
         columns += ["GFLOP/s", "share of peak"]
     columns += ["to fastest peer", "import", "first result", "memory above data"]
-    if job.kind == "train":
+    if job.compared_steps:
         columns.append("losses agree")
     rows = []
     remarks = [peak_remark(comparison)]
@@ -112,7 +114,7 @@ def comparison_table(comparison: Comparison) -> Table:
             f"{result.first_result_s:.2f} s",
             f"{result.peak_above_data_bytes / MIB:.0f} MiB",
         ]
-        if job.kind == "train":
+        if job.compared_steps:
             row.append(agreement(result))
         rows.append(row)
     title = f"{job_title(job)}, {thread_text(comparison.threads)}"
@@ -120,6 +122,10 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def job_title(job: Job) -> str:
+    if job.network:
+        done = "trained" if job.kind == "train" else "forward alone"
+        size = f"batch {job.batch}, {job.steps} steps a call"
+        return f"{job.name}: {job.network.title}, {size}, {done}"
     shape = "-".join(str(size) for size in job.layers)
     what = {
         "train": f"{job.name}: {shape}, batch {job.batch}, {job.steps} steps a call",
@@ -223,6 +229,6 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "fastest_peer": None if fastest is None else fastest.side.key,
         "peak_gflops": comparison.peak_gflops,
         "tolerance": reference.TOLERANCE,
-        "compared_steps": reference.COMPARED_STEPS,
+        "compared_steps": comparison.job.compared_steps,
         "results": results,
     }

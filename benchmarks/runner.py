@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks import jobs, reference
+from benchmarks import jobs, reference, reference_networks
 from benchmarks.peak import Peak
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -179,7 +179,7 @@ class Runner:
         self.seconds = seconds
         self.say = say
         self.cpus = sorted(os.sched_getaffinity(0))
-        self.references: dict[str, Any] = {}
+        self.references: dict[tuple[str, str], Any] = {}
 
     def __enter__(self) -> Runner:
         self.holder = tempfile.TemporaryDirectory(prefix="ipu-benchmarks-")
@@ -261,7 +261,7 @@ class Runner:
         message = process.receive(SETUP_TIMEOUT_S)
         result.version = message["version"]
         result.import_s = message["import_s"]
-        if result.job.kind == "train":
+        if result.job.compared_steps:
             result.disagreement = reference.disagreement(
                 message["losses"], None, self.reference(result.job)
             )
@@ -278,17 +278,21 @@ class Runner:
         message = process.request("quit", ROUND_TIMEOUT_S)
         result.peak_above_data_bytes = message["peak_above_data_bytes"]
         result.details = message["details"]
-        if result.job.kind == "train" and message["mean_of_first"] is not None:
+        if result.job.compared_steps and message["mean_of_first"] is not None:
             result.disagreement = reference.disagreement(
                 [], message["mean_of_first"], self.reference(result.job)
             )
 
     def reference(self, job: jobs.Job) -> Any:
-        if job.name not in self.references:
+        key = (job.name, job.kind)
+        if key not in self.references:
             data = jobs.load_data(jobs.Order(job, "", 1, [], str(self.folder)))
-            curve = reference.loss_curve(data, reference.COMPARED_STEPS)
-            self.references[job.name] = curve
-        return self.references[job.name]
+            if job.network:
+                curve = reference_networks.loss_curve(job, data)
+            else:
+                curve = reference.loss_curve(data, job.compared_steps)
+            self.references[key] = curve
+        return self.references[key]
 
 
 def rotated(items: list[T], by: int) -> list[T]:

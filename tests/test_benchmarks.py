@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks import accumulate, jobs, reference, report
+from benchmarks import accumulate, jobs, networks, reference, reference_networks, report
 from benchmarks import compile as compiling
 from benchmarks.__main__ import parse, wrong
 from benchmarks.gemms import graph_text
@@ -65,7 +65,7 @@ def test_reference_follows_the_gradient() -> None:
 
 
 def test_disagreement() -> None:
-    curve = np.linspace(2.0, 1.0, reference.COMPARED_STEPS)
+    curve = np.linspace(2.0, 1.0, jobs.COMPARED_STEPS)
     losses = curve.tolist()
     assert reference.disagreement(losses, None, curve) == 0.0
     assert reference.disagreement([], curve.mean(), curve) == pytest.approx(0.0)
@@ -169,3 +169,59 @@ def test_the_programs_that_are_compiled(row: compiling.Row) -> None:
     once, twice = compiling.measure(row, 60), compiling.measure(row, 120)
     assert once.nodes >= 60
     assert 1.5 < twice.nodes / once.nodes < 2.5
+
+
+def test_networks() -> None:
+    """Sizes, and that labels can be learned from the samples."""
+    for job in jobs.JOBS:
+        if job.network is None:
+            continue
+        random = np.random.default_rng(1)
+        x, y = job.network.make_samples(random)
+        assert len(x) == len(y) == job.samples
+        weights = job.network.make_weights(random)
+        assert all(w.dtype == np.float32 for w in weights)
+        assert job.flops_per_sample == job.network.forward_flops * (
+            3 if job.kind == "train" else 1
+        )
+        assert job.compared_steps == job.steps
+    lstm, transformer = jobs.NETWORKS["lstm"], jobs.NETWORKS["transformer"]
+    assert lstm.forward_flops == 2 * (80 * 128 * 4 * 128 * 2 + 128 * 2)
+    assert transformer.title == "4 blocks, width 128, 4 heads, sequence 128"
+
+
+SMALL = {
+    "lstm": networks.Recurrent("lstm", words=7, units=3, steps=4, samples=24),
+    "gru": networks.Recurrent("gru", words=7, units=3, steps=4, samples=24),
+    "transformer": networks.Transformer(2, 6, 2, 5, 4, 24),
+}
+
+
+def network_data(job: jobs.Job, network: networks.Network) -> jobs.Data:
+    random = np.random.default_rng(5)
+    x, y = network.make_samples(random)
+    rows = random.integers(0, len(x), (1, job.steps, job.batch), dtype=np.int32)
+    return jobs.Data(x, y, rows, network.make_weights(random))
+
+
+@pytest.mark.parametrize("kind", ["train", "forward"])
+@pytest.mark.parametrize("name", SMALL)
+def test_networks_of_ipu_follow_the_reference(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where PyTorch is installed, which makes the reference's gradients."""
+    pytest.importorskip("torch")
+    pytest.importorskip("ipu._core")
+    from benchmarks.sides.ipu_side import IpuSide
+
+    monkeypatch.setattr(networks, "NETWORKS", SMALL)
+    monkeypatch.setattr(jobs, "NETWORKS", SMALL)
+    job = jobs.Job(f"small-{name}", (), 3, 4, kind, name)
+    curve = reference_networks.loss_curve(job, network_data(job, SMALL[name]))
+    assert kind == "forward" or curve[-1] != curve[0]
+    for variant in ("loop", "fit") if kind == "train" else ("loop",):
+        order = jobs.Order(job, variant, 1, [], "", "ipu_side")
+        side = IpuSide()
+        side.load(order)
+        side.build(order, network_data(job, SMALL[name]))
+        assert reference.disagreement(side.run(1), None, curve) < reference.TOLERANCE

@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, TextIO
 
-from benchmarks import jobs, reference
+from benchmarks import jobs
 
 # What each library calls its number of threads; the cores are what really binds.
 THREAD_SETTINGS = (
@@ -137,7 +137,7 @@ def _measure(side: Side, arguments: list[str], out: TextIO) -> None:
     report: dict[str, Any] = {
         "version": version,
         "import_s": import_s,
-        "losses": losses[: reference.COMPARED_STEPS],
+        "losses": losses[: order.job.compared_steps],
     }
     if "--serve" in arguments:
         say(report)
@@ -150,7 +150,7 @@ def _measure(side: Side, arguments: list[str], out: TextIO) -> None:
     else:
         report["round"] = meter.round(1.0)
     report["peak_above_data_bytes"] = peak_bytes() - data.bytes
-    report["mean_of_first"] = side.mean_of_first(reference.COMPARED_STEPS)
+    report["mean_of_first"] = side.mean_of_first(order.job.compared_steps)
     report["details"] = side.details()
     say(report)
 

@@ -16,6 +16,7 @@ from benchmarks.jobs import (
     Job,
     Order,
 )
+from benchmarks.sides import keras_networks
 from benchmarks.sides.harness import Side, main
 
 
@@ -44,7 +45,7 @@ class IpuSide(Side):
         config.auto_select_ipus = 1
         config.configure_ipu_system()
         self.strategy = self.ipu.ipu_strategy.IPUStrategy()
-        if order.job.kind == "train":
+        if order.job.kind in ("train", "forward"):
             rows = data.order.reshape(-1, order.job.batch)
             self.dataset = tf.data.Dataset.from_tensor_slices(rows).repeat()
         else:
@@ -67,7 +68,13 @@ class IpuSide(Side):
         ipu, tf = self.ipu, self.ipu.tf
         x = tf.Variable(data.x, trainable=False)
         y = tf.Variable(data.y, trainable=False)
-        weights = [tf.Variable(w) for w in data.weights]
+        trains = self.job.kind == "train"
+        if self.job.network:
+            model = build_model(ipu.keras, self.job, data)
+            weights = model.trainable_variables
+        else:
+            model = None
+            weights = [tf.Variable(w) for w in data.weights]
         optimizers = importlib.import_module("ipu.keras.optimizers")
         optimizer = optimizers.SGD(LEARNING_RATE, momentum=MOMENTUM)
         optimizer._create_all_weights(weights)
@@ -76,18 +83,20 @@ class IpuSide(Side):
 
         def step(rows: Any) -> None:
             inputs, labels = tf.gather(x, rows), tf.gather(y, rows)
-            values = [w.value() for w in weights]
-            for index in range(0, len(values), 2):
-                inputs = tf.matmul(inputs, values[index]) + values[index + 1]
-                if index + 2 < len(values):
+            if model is not None:
+                inputs = model(inputs, training=trains)
+            for index in range(0, 0 if model else len(weights), 2):
+                inputs = tf.matmul(inputs, weights[index]) + weights[index + 1]
+                if index + 2 < len(weights):
                     inputs = tf.nn.relu(inputs)
             loss = tf.reduce_mean(
                 tf.nn.sparse_softmax_cross_entropy_with_logits(
                     labels=labels, logits=inputs
                 )
             )
-            gradients = tf.gradients(loss, values)
-            optimizer.apply_gradients(zip(gradients, weights, strict=True))
+            if trains:
+                gradients = tf.gradients(loss, weights)
+                optimizer.apply_gradients(zip(gradients, weights, strict=True))
             self.losses.enqueue(loss)
 
         def loop() -> None:
@@ -153,10 +162,13 @@ def tutorial_pipeline(tf: Any, data: Data, batch: int) -> Any:
 
 def build_model(keras: Any, job: Job, data: Data, steps: int = 0) -> Any:
     """The job's model with the shared weights, compiled."""
-    layers = [keras.Input((job.layers[0],))]
-    layers += [keras.layers.Dense(n, activation="relu") for n in job.layers[1:-1]]
-    layers += [keras.layers.Dense(job.layers[-1])]
-    model = keras.Sequential(layers)
+    if job.network:
+        model = keras_networks.make(keras, job.network)
+    else:
+        layers = [keras.Input((job.layers[0],))]
+        layers += [keras.layers.Dense(n, activation="relu") for n in job.layers[1:-1]]
+        layers += [keras.layers.Dense(job.layers[-1])]
+        model = keras.Sequential(layers)
     model.set_weights(data.weights)
     model.compile(
         optimizer=keras.optimizers.SGD(LEARNING_RATE, momentum=MOMENTUM),

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from benchmarks.jobs import LEARNING_RATE, MOMENTUM, Data, Order
+from benchmarks.sides import jax_networks
 from benchmarks.sides.harness import Side, main
 
 
@@ -28,18 +29,27 @@ class JaxSide(Side):
         self.weights = [jnp.array(w) for w in data.weights]
         self.velocity = [jnp.zeros_like(w) for w in self.weights]
 
-        def loss_of(weights: Any, x: Any, y: Any) -> Any:
+        def dense(weights: Any, x: Any) -> Any:
             for index in range(0, len(weights), 2):
                 x = x @ weights[index] + weights[index + 1]
                 x = jax.nn.relu(x) if index + 2 < len(weights) else x
-            chosen = jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], axis=1)
-            return -jnp.mean(chosen)
+            return x
+
+        network = order.job.network
+        logits = jax_networks.make(network) if network else dense
+        trains = order.job.kind == "train"
+
+        def loss_of(weights: Any, x: Any, y: Any) -> Any:
+            log_p = jax.nn.log_softmax(logits(weights, x))
+            return -jnp.mean(jnp.take_along_axis(log_p, y[..., None], axis=-1))
 
         gradient = jax.value_and_grad(loss_of)
 
         def train(weights: Any, velocity: Any, x: Any, y: Any, order: Any) -> Any:
             def step(carry: Any, rows: Any) -> Any:
                 weights, velocity = carry
+                if not trains:
+                    return carry, loss_of(weights, x[rows], y[rows])
                 loss, gradients = gradient(weights, x[rows], y[rows])
                 velocity = [
                     MOMENTUM * v - LEARNING_RATE * g

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from benchmarks.jobs import LEARNING_RATE, MOMENTUM, Data, Order
+from benchmarks.sides import keras_networks
 from benchmarks.sides.harness import Side, main
 from benchmarks.sides.tensorflow_side import import_tensorflow, tutorial_pipeline
 
@@ -24,6 +25,7 @@ class KerasSide(Side):
     def build(self, order: Order, data: Data) -> None:
         tf, keras, job = self.tf, self.keras, order.job
         self.steps = job.steps
+        self.trains = job.kind != "forward"
         self.initial = data.weights
         if job.kind == "fit":
             self.dataset = tutorial_pipeline(tf, data, job.batch)
@@ -33,10 +35,13 @@ class KerasSide(Side):
             batches = tf.data.Dataset.from_tensor_slices(rows).repeat()
             batches = batches.map(lambda row: (tf.gather(x, row), tf.gather(y, row)))
             self.dataset = batches.prefetch(tf.data.AUTOTUNE)
-        layers = [keras.Input((job.layers[0],))]
-        layers += [keras.layers.Dense(n, activation="relu") for n in job.layers[1:-1]]
-        layers += [keras.layers.Dense(job.layers[-1])]
-        self.model = keras.Sequential(layers)
+        if job.network:
+            self.model = keras_networks.make(keras, job.network)
+        else:
+            sizes = job.layers
+            layers = [keras.Input((sizes[0],))]
+            layers += [keras.layers.Dense(n, activation="relu") for n in sizes[1:-1]]
+            self.model = keras.Sequential([*layers, keras.layers.Dense(sizes[-1])])
         self.model.set_weights(data.weights)
         self.model.compile(
             optimizer=keras.optimizers.SGD(LEARNING_RATE, momentum=MOMENTUM),
@@ -46,20 +51,21 @@ class KerasSide(Side):
 
     def run(self, executions: int) -> list[float]:
         """One epoch of so many executions; every call draws the data from its start."""
-        history = self.model.fit(
-            self.dataset, epochs=1, steps_per_epoch=self.steps * executions, verbose=0
-        )
-        return [float(history.history["loss"][-1])]
+        return [self.pass_through(self.dataset, self.steps * executions)]
+
+    def pass_through(self, dataset: Any, steps: int) -> float:
+        """The mean loss."""
+        if not self.trains:
+            return float(self.model.evaluate(dataset, steps=steps, verbose=0))
+        history = self.model.fit(dataset, epochs=1, steps_per_epoch=steps, verbose=0)
+        return float(history.history["loss"][-1])
 
     def mean_of_first(self, steps: int) -> float:
         """A shorter data set of the same elements, through the same compiled loop."""
         self.model.set_weights(self.initial)
         for variable in self.model.optimizer.variables[2:]:
             variable.assign(self.keras.ops.zeros_like(variable))
-        history = self.model.fit(
-            self.dataset.take(steps), epochs=1, steps_per_epoch=steps, verbose=0
-        )
-        return float(history.history["loss"][-1])
+        return self.pass_through(self.dataset.take(steps), steps)
 
 
 if __name__ == "__main__":

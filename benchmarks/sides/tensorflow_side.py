@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from benchmarks.jobs import LEARNING_RATE, MOMENTUM, SHUFFLE_BUFFER, Data, Order
+from benchmarks.sides import keras_networks
 from benchmarks.sides.harness import Side, main
 
 
@@ -48,18 +49,34 @@ class TensorFlowSide(Side):
         tf = self.tf
         self.x, self.y = tf.constant(data.x), tf.constant(data.y)
         self.rows = [tf.constant(rows) for rows in data.order]
-        weights = [tf.Variable(w) for w in data.weights]
+        trains = self.order.job.kind == "train"
+        if self.order.job.network:
+            os.environ["KERAS_BACKEND"] = "tensorflow"
+            keras = importlib.import_module("keras")
+            model = keras_networks.make(keras, self.order.job.network)
+            model.set_weights(data.weights)
+            weights = [variable.value for variable in model.trainable_variables]
+        else:
+            model = None
+            weights = [tf.Variable(w) for w in data.weights]
         velocity = [tf.Variable(tf.zeros_like(w)) for w in data.weights]
         steps = self.order.job.steps
 
+        def loss_of(x: Any, y: Any) -> Any:
+            if model is not None:
+                x = model(x, training=trains)
+            for index in range(0, 0 if model else len(weights), 2):
+                x = tf.matmul(x, weights[index]) + weights[index + 1]
+                x = tf.nn.relu(x) if index + 2 < len(weights) else x
+            return tf.reduce_mean(
+                tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x)
+            )
+
         def train_step(x: Any, y: Any) -> Any:
+            if not trains:
+                return loss_of(x, y)
             with tf.GradientTape() as tape:
-                for index in range(0, len(weights), 2):
-                    x = tf.matmul(x, weights[index]) + weights[index + 1]
-                    x = tf.nn.relu(x) if index + 2 < len(weights) else x
-                loss = tf.reduce_mean(
-                    tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x)
-                )
+                loss = loss_of(x, y)
             gradients = tape.gradient(loss, weights)
             for w, v, g in zip(weights, velocity, gradients, strict=True):
                 v.assign(MOMENTUM * v - LEARNING_RATE * g)

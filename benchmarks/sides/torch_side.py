@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 from benchmarks.jobs import LEARNING_RATE, MOMENTUM, Data, Order
+from benchmarks.sides import torch_networks
 from benchmarks.sides.harness import Side, main
 
 
@@ -26,8 +27,11 @@ class TorchSide(Side):
         self.y = torch.from_numpy(data.y).long()
         self.rows = torch.from_numpy(data.order).long()
         self.losses = torch.zeros(order.job.steps)
-        if order.job.kind != "train":
+        if order.job.kind in ("fit", "draw"):
             self.build_loader()
+        if order.job.network:
+            self.build_network(data)
+            return
         if order.variant == "eager":
             self.build_eager(data)
         elif order.variant == "compile":
@@ -65,6 +69,31 @@ class TorchSide(Side):
         self.optimizer = self.torch.optim.SGD(
             self.model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, fused=True
         )
+
+    def build_network(self, data: Data) -> None:
+        """Forward and backward of the module are compiled, or neither is."""
+        model = torch_networks.make(self.order.job.network, data.weights)
+        used = [weight for weight in model.parameters() if weight.requires_grad]
+        self.optimizer = self.torch.optim.SGD(
+            used, lr=LEARNING_RATE, momentum=MOMENTUM, fused=True
+        )
+        entropy = self.torch.nn.functional.cross_entropy
+
+        def loss_of(x: Any, y: Any) -> Any:
+            return entropy(model(x).flatten(0, -2), y.flatten())
+
+        compiles = self.order.variant == "compile"
+        self.loss_of = self.torch.compile(loss_of) if compiles else loss_of
+
+    def step_network(self, x: Any, y: Any) -> Any:
+        if self.order.job.kind == "forward":
+            with self.torch.inference_mode():
+                return self.loss_of(x, y)
+        loss = self.loss_of(x, y)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
 
     def train_eager(self, x: Any, y: Any) -> Any:
         loss = self.loss(self.model(x), y)
@@ -113,7 +142,11 @@ class TorchSide(Side):
             for _ in range(steps):
                 self.next_batch()
             return []
-        if self.order.variant == "compile":
+        if self.order.job.network:
+            for step in range(steps):
+                row = rows[step]
+                self.losses[step] = self.step_network(self.x[row], self.y[row])
+        elif self.order.variant == "compile":
             for step in range(steps):
                 self.losses[step] = self.step(
                     self.weights, self.velocity, self.x, self.y, rows[step]
