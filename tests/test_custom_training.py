@@ -573,9 +573,7 @@ def test_class_weight(targets):
 def test_class_weight_errors():
     model = network()
     model.compile("sgd", LOSS)
-    with pytest.raises(ValueError, match="keys from 0 to one less than the number"):
-        model.fit(X, Y, BATCH, verbose=0, class_weight={1: 2.0, 2: 1.0})
-    with pytest.raises(ValueError, match="keys from 0 to one less than the number"):
+    with pytest.raises(ValueError, match="a dict from class numbers"):
         model.fit(X, Y, BATCH, verbose=0, class_weight=[1.0, 2.0, 3.0])
 
 

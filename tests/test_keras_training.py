@@ -456,8 +456,6 @@ def test_data_errors() -> None:
         model.fit(batches(), Y, verbose=0)
     with pytest.raises(ValueError, match="must not be specified"):
         model.fit(batches(), batch_size=8, verbose=0)
-    with pytest.raises(ValueError, match="not compatible with the IPU's"):
-        model.fit(iter([(X, Y)]), verbose=0)
     with pytest.raises(ValueError, match="needs targets"):
         model.fit(X, batch_size=8, verbose=0)
     with pytest.raises(TypeError, match="dtype that no device has"):

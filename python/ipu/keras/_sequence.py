@@ -12,12 +12,49 @@ __all__ = ["Sequence"]
 class Sequence:
     """Base class of data that a program makes batch by batch.
 
-    A subclass defines ``__getitem__(index)`` and ``__len__()``. ``fit`` needs the
-    shapes of data before there are any, so it takes a data set made of this one:
+    A subclass defines ``__getitem__(index)``, which gives ``(x, y)``, and
+    ``__len__()``. Models outside of a strategy take it in place of a data set. In the
+    scope of a strategy shapes must be known before there are data: give
     ``tf.data.Dataset.from_generator(lambda: sequence, output_signature=...)``.
 
-    Source: ``tf.keras.utils.Sequence`` of Keras 2.6.
+    Args:
+        workers: Threads that make batches, several at once; None: as ``fit`` is told.
+        use_multiprocessing: Ignored: workers are threads.
+        max_queue_size: Batches that are made before they are asked for; None: as
+            ``fit`` is told.
+
+    Source: ``tf.keras.utils.Sequence`` of Keras 2.6, ``keras.utils.PyDataset`` of
+    Keras 3.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> class Squares(keras.utils.Sequence):
+        ...     def __len__(self):
+        ...         return 3
+        ...     def __getitem__(self, index):
+        ...         x = np.arange(4.0)[:, None] + 4 * index
+        ...         return x, x * x
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> len(model.fit(Squares(), epochs=2, verbose=0).steps["loss"])
+        6
     """
+
+    # subclasses need not call __init__
+    workers: int | None = None
+    use_multiprocessing = False
+    max_queue_size: int | None = None
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        use_multiprocessing: bool = False,
+        max_queue_size: int | None = None,
+    ) -> None:
+        self.workers = workers
+        self.use_multiprocessing = use_multiprocessing
+        self.max_queue_size = max_queue_size
 
     def __getitem__(self, index: int) -> Any:
         """Give a batch."""

@@ -27,9 +27,12 @@ from ipu.keras._serialization import (
     serialize_keras_object,
 )
 
+PyDataset = Sequence  # what Keras 3 calls it
+
 __all__ = [
     "CustomObjectScope",
     "Progbar",
+    "PyDataset",
     "Sequence",
     "array_to_img",
     "custom_object_scope",

@@ -17,6 +17,7 @@ import numpy as np
 from ipu import tf
 from ipu.keras._seeds import generator
 from ipu.keras._types import Nest
+from ipu.keras.engine.host_sources import DatasetSource, HostSource
 from ipu.keras.engine.step_plan import UNKNOWN
 
 __all__ = ["DEVICE_DTYPES", "Batches", "from_arrays", "from_dataset"]
@@ -30,13 +31,15 @@ class Batches(NamedTuple):
     """Batches of data.
 
     Attributes:
-        dataset: A data set with device dtypes; with known shapes unless ``is_open``.
+        dataset: A data set with device dtypes; with known shapes unless ``is_open``;
+            None where the data are no data set.
         cardinality: How many batches, or INFINITE or UNKNOWN.
         source: What the user gave; the same object means the same data.
         of_pass: Batches of one pass over the data, where its last one is partial.
         tail: Rows of that last batch which count; 0: all batches are full.
         is_endless: Whether the data start again at their end: arrays.
         is_open: Whether shapes, or the number of batches, show when they are read.
+        read_by_host: What the host reads where there is no data set.
     """
 
     dataset: Any
@@ -46,6 +49,11 @@ class Batches(NamedTuple):
     tail: int = 0
     is_endless: bool = False
     is_open: bool = False
+    read_by_host: HostSource | None = None
+
+    def as_read(self) -> HostSource:
+        """The batches for the host to read."""
+        return self.read_by_host or DatasetSource(self.dataset)
 
 
 # --- arrays -------------------------------------------------------------------------
@@ -181,13 +189,13 @@ def _shuffle_seed() -> int:
 # --- data sets ----------------------------------------------------------------------
 
 
-def from_dataset(dataset: Any, steps: int | None, is_strict: bool) -> Batches:
+def from_dataset(dataset: Any, steps: int | None, call: str | None) -> Batches:
     """Take a data set of batches.
 
     Args:
         dataset: The user's.
         steps: The steps of a pass, or None.
-        is_strict: Whether the IPU's rules hold.
+        call: The user's call where the IPU's rules hold, else None.
 
     Returns:
         The batches.
@@ -198,10 +206,12 @@ def from_dataset(dataset: Any, steps: int | None, is_strict: bool) -> Batches:
         TypeError: A dtype that no device has.
     """
     leaves = tf.nest.flatten(dataset.element_spec)
+    is_strict = call is not None
     is_open = False
     for leaf in leaves:
         if leaf.shape is not None and leaf.shape.rank == 0:
-            rest = ", drop_remainder=True" if is_strict else ""
+            drops = is_strict and call != "predict"
+            rest = ", drop_remainder=True" if drops else ""
             raise ValueError(
                 "The elements of the data set must be batches, but there is a scalar "
                 f"among them. Use Dataset.batch(batch_size{rest})."
@@ -209,9 +219,8 @@ def from_dataset(dataset: Any, steps: int | None, is_strict: bool) -> Batches:
         is_open = is_open or not _is_known(leaf)
         if is_open and is_strict:
             raise ValueError(
-                f"The data set has a shape that is not fully defined: {leaf.shape}. If "
-                "you use Dataset.batch, make sure to set `drop_remainder=True`: "
-                "programs are compiled for one batch size."
+                f"The data set has a shape that is not fully defined: {leaf.shape}. "
+                f"{_way_to_one_size(call)}: programs are compiled for one batch size."
             )
     needs_cast = any(leaf.dtype.name not in DEVICE_DTYPES for leaf in leaves)
     count = int(dataset.cardinality())
@@ -225,6 +234,16 @@ def from_dataset(dataset: Any, steps: int | None, is_strict: bool) -> Batches:
         tail,
         is_open=even is None or (count == UNKNOWN and steps is None and not is_strict),
     )
+
+
+def _way_to_one_size(call: str | None) -> str:
+    if call == "predict":  # nobody wants to lose results
+        return (
+            "Let the number of samples be a multiple of the batch size, for example "
+            "with more samples at the end whose results you drop, and use "
+            "Dataset.batch with `drop_remainder=True`"
+        )
+    return "If you use Dataset.batch, make sure to set `drop_remainder=True`"
 
 
 def _is_known(spec: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,33 @@ from ipu.keras.engine.batches import (
     from_arrays,
     from_dataset,
 )
+from ipu.keras.engine.host_sources import GeneratorSource, SequenceSource
+from ipu.keras.engine.step_plan import UNKNOWN
 from ipu.tf._foreign import array_of
 
-__all__ = ["as_batches", "split_validation", "unpack"]
+__all__ = ["Workers", "as_batches", "is_batched", "split_validation", "unpack"]
+
+
+class Workers(NamedTuple):
+    """How batches of generators and sequences are read.
+
+    Attributes:
+        ahead: How many are read before they are asked for.
+        threads: How many threads read; 0: none but that of the program.
+    """
+
+    ahead: int = 10
+    threads: int = 1
+
+
+def _is_sequence(data: Any) -> bool:
+    return hasattr(data, "__getitem__") and hasattr(data, "on_epoch_end")
+
+
+def is_batched(data: Any) -> bool:
+    """Whether data are batches already: a data set, a generator or a sequence."""
+    is_dataset = hasattr(data, "element_spec") and hasattr(data, "cardinality")
+    return is_dataset or isinstance(data, Iterator) or _is_sequence(data)
 
 
 def unpack(element: Nest) -> tuple[Nest, Nest, Nest]:
@@ -55,19 +79,23 @@ def as_batches(
     shuffle: bool | str = False,
     steps: int | None = None,
     call: str | None = None,
+    workers: Workers | None = None,
 ) -> Batches:
     """Make batches of whatever the user gave.
 
     Args:
-        x: Arrays or tensors (also lists and dicts of them), or a ``tf.data.Dataset``.
-        y: Targets; None with a data set.
-        sample_weight: A weight for each sample; None with a data set.
+        x: Arrays or tensors (also lists and dicts of them), a ``tf.data.Dataset``, a
+            generator or a ``keras.utils.Sequence``.
+        y: Targets; None with batches.
+        sample_weight: A weight for each sample; None with batches.
         batch_size: Samples in a batch; None makes ``steps`` batches of arrays where
             that is given, else batches of 32, or one of all of them where there are
-            fewer. Not with a data set, which is batched already.
-        shuffle: Whether arrays are shuffled anew in every pass.
+            fewer. Not with what is batched already.
+        shuffle: Whether arrays, or the batches of a sequence, are shuffled anew in
+            every pass.
         steps: The steps of a pass, or None.
         call: The user's call where the IPU's rules hold (``"fit"``, ...), else None.
+        workers: How generators and sequences are read; None: as by default.
 
     Returns:
         The batches.
@@ -77,18 +105,11 @@ def as_batches(
             a partial batch or open sizes.
         TypeError: Data of a kind or dtype that is not understood.
     """
-    if hasattr(x, "element_spec") and hasattr(x, "cardinality"):
-        _refuse_beside_dataset(y, sample_weight, batch_size)
-        return from_dataset(x, steps, call is not None)
-    if isinstance(x, Iterator) or (
-        hasattr(x, "__getitem__") and hasattr(x, "on_epoch_end")
-    ):
-        raise ValueError(
-            "Generators and keras.utils.Sequence are not compatible with the IPU's "
-            "requirement to know the data shape ahead of time. Received: "
-            f"{type(x).__name__}. Use tf.data.Dataset.from_generator with an "
-            "output_signature."
-        )
+    if is_batched(x):
+        _refuse_beside_batches(x, y, sample_weight, batch_size)
+        if hasattr(x, "element_spec"):
+            return from_dataset(x, steps, call)
+        return _from_python(x, bool(shuffle), call, workers or Workers())
     parts = [x] if y is None else [x, y]
     if sample_weight is not None:
         if y is None:
@@ -102,17 +123,64 @@ def as_batches(
     return from_arrays(arrays, batch_size, shuffle, steps, source, call)
 
 
-def _refuse_beside_dataset(y: Any, sample_weight: Any, batch_size: int | None) -> None:
+def _from_python(
+    data: Any, shuffle: bool, call: str | None, workers: Workers
+) -> Batches:
+    if call is not None:
+        raise ValueError(
+            "Generators and keras.utils.Sequence are not compatible with the IPU's "
+            "requirement to know the data shape ahead of time. Received: "
+            f"{type(data).__name__}. Use tf.data.Dataset.from_generator with an "
+            "output_signature."
+        )
+    if not _is_sequence(data):
+        ahead = workers.ahead if workers.threads else 0
+        generator = GeneratorSource(data, _as_element, ahead)
+        return Batches(None, UNKNOWN, data, is_open=True, read_by_host=generator)
+    # a sequence of Keras 3 has them as attributes
+    threads = getattr(data, "workers", None) or workers.threads
+    ahead = getattr(data, "max_queue_size", None) or workers.ahead
+    sequence = SequenceSource(data, _as_element, shuffle, threads, ahead)
+    return Batches(
+        None, len(data), data, is_endless=True, is_open=True, read_by_host=sequence
+    )
+
+
+def _as_element(batch: Any) -> Nest:
+    """Tensors of a batch that Python made."""
+    parts = unpack(batch)
+    while len(parts) > 1 and parts[-1] is None:
+        parts = parts[:-1]  # type: ignore[assignment]
+    names = ("x", "y", "sample_weight")
+    arrays = tuple(
+        _as_arrays(part, name) for part, name in zip(parts, names, strict=False)
+    )
+    for leaf in tf.nest.flatten(arrays):
+        if leaf.ndim == 0:
+            raise ValueError(
+                "What a generator or a sequence gives must be batches, but there is a "
+                f"scalar among them. Received: {batch!r}. Give arrays with a first "
+                "axis of samples."
+            )
+    return tf.nest.map_structure(tf.convert_to_tensor, arrays)
+
+
+def _refuse_beside_batches(
+    x: Any, y: Any, sample_weight: Any, batch_size: int | None
+) -> None:
+    is_dataset = hasattr(x, "element_spec")
+    kind = "dataset" if is_dataset else type(x).__name__
     for name, value in (("y", y), ("sample_weight", sample_weight)):
         if value is not None:
             raise ValueError(
-                f"`{name}` argument is not supported when using dataset as input. Let "
-                "the elements of the data set be tuples (x, y, sample_weight)."
+                f"`{name}` argument is not supported when using {kind} as input. Let "
+                "the batches be tuples (x, y, sample_weight)."
             )
     if batch_size is not None:
+        way = "Use Dataset.batch()." if is_dataset else "Its batches are what they are."
         raise ValueError(
             "The `batch_size` argument must not be specified for the given input type. "
-            f"Received: a data set and batch_size={batch_size}. Use Dataset.batch()."
+            f"Received: a {kind} and batch_size={batch_size}. {way}"
         )
 
 
@@ -140,7 +208,8 @@ def _as_arrays(data: Nest, name: str) -> Nest:
     if isinstance(data, str) or not hasattr(data, "__array__"):
         raise ValueError(
             f"Failed to find data adapter that can handle `{name}`. Received: "
-            f"{type(data).__name__}. Give arrays, tensors or a tf.data.Dataset."
+            f"{type(data).__name__}. Give arrays, tensors, a tf.data.Dataset, a "
+            "generator or a keras.utils.Sequence."
         )
     return _device_array(np.asarray(data), name)
 
@@ -192,10 +261,13 @@ def split_validation(
             "`validation_split` must be a number in (0, 1), the part of the samples "
             f"for validation. Received: validation_split={fraction!r}."
         )
-    if hasattr(parts[0], "element_spec"):
+    if is_batched(parts[0]):
+        is_dataset = hasattr(parts[0], "element_spec")
+        way = "Split it with `take` and `skip`." if is_dataset else "Give two of them."
         raise ValueError(
             "`validation_split` is only supported for Tensors or NumPy arrays. "
-            "Received: a data set. Split it with `take` and `skip`."
+            f"Received: a {'data set' if is_dataset else type(parts[0]).__name__}. "
+            f"{way}"
         )
     arrays = [
         None if part is None else _as_arrays(part, name)

@@ -62,7 +62,7 @@ class Run:
     ) -> None:
         self.mode = mode
         self.model = model
-        self.batch_size = _batch_size(batches.dataset.element_spec)
+        self.batch_size = _batch_size(batches)
         is_strict = model._is_strict(mode)
         self._pace = Pace() if model._is_paced and not is_strict else None
         may_trace = not batches.is_open and not model._has_own_function(mode)
@@ -81,6 +81,7 @@ class Run:
             replicas=self.execution.replicas,
         )
         self._left = self.plan.available  # batches
+        self._epochs = epochs
         self.is_out_of_data = False
         self.loop: Loop = self._make_loop(batches, again, class_weight)
 
@@ -88,7 +89,7 @@ class Run:
         model, mode, plan = self.model, self.mode, self.plan
         is_unknown = batches.cardinality == UNKNOWN and not model._is_strict(mode)
         if batches.is_open or (again and is_unknown):
-            return self._make_host_loop(batches, class_weight)
+            return self._make_host_loop(batches, again, class_weight)
         dataset, of_pass, tail = batches.dataset, batches.of_pass, batches.tail
         if mode == "train":
             # a pass over the data for each epoch, or one stream for all of them
@@ -117,8 +118,15 @@ class Run:
             name=f"{model.name}.{_METHODS[mode]}",
         )
 
-    def _make_host_loop(self, batches: Batches, class_weight: Any) -> HostLoop:
-        loop = HostLoop(batches.dataset)
+    def _make_host_loop(
+        self, batches: Batches, again: bool, class_weight: Any
+    ) -> HostLoop:
+        source = batches.as_read()
+        if self.mode == "train" and batches.is_endless and not self.plan.restarts:
+            source = source.repeated()
+        if self.plan.steps is not None and not again:
+            source = source.limited(self.plan.steps * self._epochs)
+        loop = HostLoop(source)
         spec = loop.first_spec()
         if spec is None:
             raise ValueError(
@@ -245,8 +253,10 @@ _METHODS = {"train": "fit", "test": "evaluate", "predict": "predict"}
 _NAMES = {"train": "training", "test": "the evaluation", "predict": "the prediction"}
 
 
-def _batch_size(spec: Nest) -> Any:
-    shape = tf.nest.flatten(spec)[0].shape
+def _batch_size(batches: Batches) -> Any:
+    if batches.dataset is None:
+        return None
+    shape = tf.nest.flatten(batches.dataset.element_spec)[0].shape
     return shape[0] if shape is not None and shape.rank else None
 
 

@@ -16,26 +16,24 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras._types import Nest
+from ipu.keras.engine.host_sources import HostSource, Pass
 from ipu.keras.engine.logits import forget_logits
 from ipu.keras.engine.masks import forget_masks
 from ipu.tf import _function
-from ipu.tf.data import Iterator
 
 __all__ = ["HostLoop"]
 
-_AHEAD = 3  # batches that are made in a thread while the device is busy
-
 
 class HostLoop:
-    """Runs a step for each batch of a data set.
+    """Runs a step for each batch of a source.
 
     Args:
-        dataset: The batches, of dtypes that a device has.
+        source: The batches, of dtypes that a device has.
     """
 
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset.prefetch(_AHEAD)
-        self._iterator: Any = None
+    def __init__(self, source: HostSource) -> None:
+        self._source = source
+        self._iterator: Pass | None = None
         self._held: list[Nest] = []  # a batch that was looked at and not yet run
         self._is_fresh = False  # whether nothing has been run since the last rewind
         self._function: Any = None
@@ -64,18 +62,19 @@ class HostLoop:
     def start(self) -> None:
         """Start to read."""
         if self._iterator is None:
-            self._iterator = Iterator(self._dataset._impl, self._dataset.element_spec)
+            self._iterator = self._source.read()
             self._is_fresh = True
 
     def rewind(self) -> None:
-        """Go on with the first batch."""
-        if not self._is_fresh:
+        """Go on with the first batch, where the source starts again."""
+        if self._source.starts_again and not self._is_fresh:
             self._close()
             self.start()
 
     def has_more(self) -> bool:
         """Whether there is another batch, which is read to find out."""
         self.start()
+        assert self._iterator is not None
         if not self._held:
             self._held.extend(itertools.islice(self._iterator, 1))
         return bool(self._held)

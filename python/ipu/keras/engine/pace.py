@@ -7,7 +7,11 @@ Ctrl-C, the bar and callbacks come soon. A tenth of a second is both.
 
 from __future__ import annotations
 
-__all__ = ["Pace"]
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Pace", "checked_execution"]
 
 _EXECUTION_S = 0.1
 _GROWTH = 8  # the first measured executions are slow: they make programs
@@ -36,3 +40,35 @@ class Pace:
         """Take in how long an execution of so many steps took."""
         in_time = int(_EXECUTION_S * steps / max(seconds, 1e-9))
         self.count = max(min(in_time, max(self.count, _GROWTH * steps)), 1)
+
+
+def checked_execution(given: Any, in_strategy: bool) -> int | None:
+    """Check what ``compile`` was told of ``steps_per_execution``.
+
+    Args:
+        given: A number of steps, ``"auto"`` or None.
+        in_strategy: Whether the model was made in the scope of a strategy.
+
+    Returns:
+        The number; None for None and ``"auto"``.
+
+    Raises:
+        ValueError: It is no positive integer, or ``"auto"`` in a strategy.
+    """
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "auto":
+        if not in_strategy:
+            return None
+        raise ValueError(
+            "steps_per_execution='auto' is for models outside of a strategy: in its "
+            "scope an execution has as many steps as you say. Give a number that "
+            "divides the steps of an epoch."
+        )
+    is_number = isinstance(given, (int, float, np.number))
+    if isinstance(given, bool) or not is_number or int(given) != given or given < 1:
+        raise ValueError(
+            "`steps_per_execution` must be a positive integer. "
+            f"Received: steps_per_execution={given!r}."
+        )
+    return int(given)

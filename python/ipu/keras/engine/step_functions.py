@@ -326,7 +326,7 @@ class StepFunctions:
             size = len(leaf) if np.ndim(leaf) else 1
             dataset = as_batches(*parts, batch_size=size).dataset
             element = next(DataIterator(dataset._impl, dataset.element_spec))
-            weights = tuple(sorted(class_weight.items())) if class_weight else None
+            weights = None if class_weight is None else _table(class_weight).tobytes()
             version = getattr(self.optimizer, "_version", 0)
             key = (mode, version, weights)
             program = self._batch_programs.get(key)
@@ -357,6 +357,21 @@ def _checked_logs(name: str, logs: Any) -> dict[str, Any]:
     return dict(logs)
 
 
+def _table(weights: Any) -> np.ndarray[Any, Any]:
+    """The weights of classes 0, 1, ...; one more, 1, for all others."""
+    if not isinstance(weights, Mapping) or not all(
+        isinstance(number, (int, np.integer)) and number >= 0 for number in weights
+    ):
+        raise ValueError(
+            "Expected `class_weight` to be a dict from class numbers, integers from 0, "
+            f"to weights. Received: class_weight={weights!r}."
+        )
+    table = np.ones(max(weights, default=-1) + 2, np.float32)
+    for number, weight in weights.items():
+        table[number] = weight
+    return table
+
+
 def expand(element: Nest) -> Nest:
     """Make ``(batch, 1)`` of every leaf ``(batch,)``, as Keras does."""
 
@@ -373,20 +388,16 @@ def with_class_weight(element: Nest, weights: Any) -> Nest:
 
     Args:
         element: ``(x, y)`` or ``(x, y, sample_weight)``.
-        weights: A dict from class numbers to weights.
+        weights: A dict from class numbers to weights; 1 for those not in it.
 
     Returns:
         ``(x, y, sample_weight)``.
 
     Raises:
-        ValueError: The classes are not numbered from 0 without a gap, or the model has
-            several outputs, or targets of more than two axes.
+        ValueError: The classes are no numbers from 0, or the model has several outputs,
+            or targets of more than two axes.
     """
-    if not isinstance(weights, Mapping) or sorted(weights) != list(range(len(weights))):
-        raise ValueError(
-            "Expected `class_weight` to be a dict with keys from 0 to one less than "
-            f"the number of classes. Received: class_weight={weights!r}."
-        )
+    table = _table(weights)
     x, y, sample_weight = unpack(element)
     if y is None or tf.nest.is_nested(y):
         raise ValueError(
@@ -402,8 +413,10 @@ def with_class_weight(element: Nest, weights: Any) -> Nest:
         classes = tf.argmax(y, axis=1)
     else:
         classes = tf.cast(tf.reshape(y, (-1,)), "int32")
-    table = tf.constant([float(weights[i]) for i in range(len(weights))], "float32")
-    weight = tf.gather(table, classes)
+    # the last entry is for the classes that are not named
+    last = len(table) - 1
+    classes = tf.where((classes >= 0) & (classes < last), classes, last)
+    weight = tf.gather(tf.constant(table), classes)
     if sample_weight is not None:
         given = tf.cast(sample_weight, "float32")
         weight = given * (weight if len(given.shape) == 1 else weight[:, None])

@@ -150,10 +150,13 @@ def _dividing(wanted: int, k: int) -> int:
         )
         return wanted
     if wanted % k != 0:
+        near = _nearest_divisor(wanted, k)
+        way = f"Choose for example steps_per_execution={near}"
+        if near == 1:
+            way = f"Run a multiple of {k} steps, for example {wanted - wanted % k}"
         raise ValueError(
             f"`steps_per_execution` ({k}) must be a divisor of the number of batches "
-            f"({wanted}) in the dataset provided. Choose for example "
-            f"steps_per_execution={_nearest_divisor(wanted, k)}."
+            f"({wanted}) in the dataset provided. {way}."
         )
     return k
 

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-import numpy as np
-
 from ipu import _core, _strategy_state, tf
 from ipu._log import logger
 from ipu._placement import current_device
@@ -19,8 +17,15 @@ from ipu.keras._types import Nest
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine import fit_loops
 from ipu.keras.engine.compile_utils import LossesContainer, MetricsContainer
-from ipu.keras.engine.data_adapter import as_batches, split_validation, unpack
+from ipu.keras.engine.data_adapter import (
+    Workers,
+    as_batches,
+    is_batched,
+    split_validation,
+    unpack,
+)
 from ipu.keras.engine.ipu_options import IPUOptions
+from ipu.keras.engine.pace import checked_execution
 from ipu.keras.engine.step_functions import StepFunctions, expand
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
@@ -97,7 +102,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 "Keras models cannot run eagerly when using `IPUStrategy`. Set "
                 "`run_eagerly=False` when calling `compile`."
             )
-        k = self._checked_execution(steps_per_execution)
+        k = checked_execution(steps_per_execution, self._strategy is not None)
         with self._scope():
             chosen = self._scaling(optimizers.get(optimizer))
             compiled_loss = LossesContainer(loss, loss_weights, self._names_of)
@@ -122,26 +127,6 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             (layer, layer._trainable) for layer in self._flatten_layers()
         )
         self._init_steps()
-
-    def _checked_execution(self, given: Any) -> int | None:
-        """``steps_per_execution``; None where nothing, or ``"auto"``, was said."""
-        if given is None:
-            return None
-        if isinstance(given, str) and given == "auto":
-            if self._strategy is None:
-                return None
-            raise ValueError(
-                "steps_per_execution='auto' is for models outside of a strategy: in "
-                "its scope an execution has as many steps as you say. Give a number "
-                "that divides the steps of an epoch."
-            )
-        is_number = isinstance(given, (int, float, np.number))
-        if isinstance(given, bool) or not is_number or int(given) != given or given < 1:
-            raise ValueError(
-                "`steps_per_execution` must be a positive integer. "
-                f"Received: steps_per_execution={given!r}."
-            )
-        return int(given)
 
     def _scaling(self, optimizer: Any) -> Any:
         """The optimizer; float16 needs one that scales the loss, as in Keras."""
@@ -321,9 +306,10 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         """Train on data.
 
         Args:
-            x: Arrays or tensors (lists and dicts of them for several inputs), or a
-                ``tf.data.Dataset`` of batches ``(x, y)``.
-            y: Targets; None with a data set.
+            x: Arrays or tensors (lists and dicts of them for several inputs); or
+                batches ``(x, y)`` of a ``tf.data.Dataset``, and outside of a strategy
+                of a generator or a ``keras.utils.Sequence``.
+            y: Targets; None with batches.
             batch_size: Samples in a batch of arrays; in the scope of a strategy it must
                 divide their number. By default 32, or what ``steps_per_epoch`` asks
                 for.
@@ -331,10 +317,11 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             verbose: 0 for silence, 1 or ``"auto"`` for a bar, 2 for a line an epoch.
             callbacks: A list of callbacks.
             validation_split: The last part of arrays, kept for validation.
-            validation_data: ``(x, y)``, ``(x, y, weights)`` or a data set.
-            shuffle: Whether arrays are shuffled anew for every epoch.
-            class_weight: A dict from class numbers, 0 to the last one, to weights of
-                the loss.
+            validation_data: ``(x, y)``, ``(x, y, weights)`` or batches.
+            shuffle: Whether arrays, or the batches of a sequence, are shuffled anew for
+                every epoch.
+            class_weight: A dict from class numbers to weights of the loss; 1 for those
+                that are not in it.
             sample_weight: A weight for each sample of arrays.
             initial_epoch: The number of the first epoch, from 0.
             steps_per_epoch: Batches of an epoch; None for all. With fewer than there
@@ -343,9 +330,10 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             validation_batch_size: As ``batch_size``, for validation.
             validation_freq: After how many epochs there is a validation, or a list of
                 their numbers, from 1.
-            max_queue_size: Ignored.
-            workers: Ignored.
-            use_multiprocessing: Ignored.
+            max_queue_size: Batches of generators and sequences that are made before
+                they are asked for.
+            workers: Threads that make them; 0: none but the program's own.
+            use_multiprocessing: Ignored: workers are threads.
 
         Returns:
             The history: results of every epoch and of every step.
@@ -354,7 +342,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             RuntimeError: The model is not compiled.
             ValueError: Data that do not fit, or a number of steps that does not.
         """
-        del max_queue_size, workers, use_multiprocessing
+        del use_multiprocessing
+        reading = Workers(max_queue_size, workers)
         self._assert_compiled()
         verbose = 1 if verbose == "auto" else verbose
         parts = (x, y, sample_weight)
@@ -368,6 +357,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 shuffle=shuffle,
                 steps=steps_per_epoch,
                 call="fit" if self._is_strict("train") else None,
+                workers=reading,
             )
             train = fit_loops.Run(
                 self,
@@ -381,7 +371,9 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             test: fit_loops.Run | None = None
             if validation_data is not None:
                 size = validation_batch_size or batch_size
-                test = self._validation(validation_data, size, validation_steps)
+                test = self._validation(
+                    validation_data, size, validation_steps, reading
+                )
 
             def validate(epoch: int) -> fit_loops.Run | None:
                 return test if _is_due(epoch + 1, validation_freq) else None
@@ -394,15 +386,14 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             )
 
     def _validation(
-        self, data: Any, batch_size: int | None, steps: int | None
+        self, data: Any, size: int | None, steps: int | None, workers: Workers
     ) -> fit_loops.Run:
         call = "validation_data" if self._is_strict("test") else None
-        if hasattr(data, "element_spec"):
-            batches = as_batches(data, steps=steps, call=call)
+        if is_batched(data):
+            parts, size = (data, None, None), None
         else:
-            batches = as_batches(
-                *unpack(data), batch_size=batch_size, steps=steps, call=call
-            )
+            parts = unpack(data)
+        batches = as_batches(*parts, size, False, steps, call, workers)
         return fit_loops.Run(
             self, "test", batches, steps, argument="validation_steps", again=True
         )
@@ -431,9 +422,9 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             sample_weight: As for ``fit``.
             steps: Batches; None for all.
             callbacks: A list of callbacks.
-            max_queue_size: Ignored.
-            workers: Ignored.
-            use_multiprocessing: Ignored.
+            max_queue_size: As for ``fit``.
+            workers: As for ``fit``.
+            use_multiprocessing: As for ``fit``.
             return_dict: Whether the results come by name.
 
         Returns:
@@ -444,12 +435,13 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             RuntimeError: The model is not compiled.
             ValueError: Data that do not fit, or a number of steps that does not.
         """
-        del max_queue_size, workers, use_multiprocessing
+        del use_multiprocessing
+        reading = Workers(max_queue_size, workers)
         self._assert_compiled()
         with self._scope():
             call = "evaluate" if self._is_strict("test") else None
             batches = as_batches(
-                x, y, sample_weight, batch_size, steps=steps, call=call
+                x, y, sample_weight, batch_size, False, steps, call, reading
             )
             run = fit_loops.Run(self, "test", batches, steps)
             listed = fit_loops.make_callbacks(
@@ -480,9 +472,9 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             verbose: 0 for silence, 1 for a bar.
             steps: Batches; None for all.
             callbacks: A list of callbacks.
-            max_queue_size: Ignored.
-            workers: Ignored.
-            use_multiprocessing: Ignored.
+            max_queue_size: As for ``fit``.
+            workers: As for ``fit``.
+            use_multiprocessing: As for ``fit``.
 
         Returns:
             An array with one row for each sample, in the form of the model's outputs.
@@ -490,10 +482,13 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         Raises:
             ValueError: Data that do not fit, or a number of steps that does not.
         """
-        del max_queue_size, workers, use_multiprocessing
+        del use_multiprocessing
+        reading = Workers(max_queue_size, workers)
         with self._scope():
             call = "predict" if self._is_strict("predict") else None
-            batches = as_batches(x, batch_size=batch_size, steps=steps, call=call)
+            batches = as_batches(
+                x, batch_size=batch_size, steps=steps, call=call, workers=reading
+            )
             run = fit_loops.Run(self, "predict", batches, steps)
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps

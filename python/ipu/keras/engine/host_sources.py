@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: MIT
+"""Batches that the host reads one by one: of data sets, generators and sequences.
+
+A source gives an iterator for each pass. Generators and sequences are read ahead, in
+threads, so that they work while the device does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+from ipu.keras._seeds import generator as random_generator
+from ipu.keras._types import Nest
+from ipu.tf.data import Iterator as DataIterator
+
+__all__ = ["DatasetSource", "GeneratorSource", "HostSource", "SequenceSource"]
+
+_AHEAD = 3  # batches of a data set that are made while the device is busy
+_LEAVE_S = 1.0  # how long a generator may take to be left
+
+
+class Pass(Protocol):
+    """The batches of a pass."""
+
+    def __iter__(self) -> Iterator[Nest]:
+        """Itself."""
+
+    def __next__(self) -> Nest:
+        """The next batch, of tensors."""
+
+    def close(self) -> None:
+        """Stop to read."""
+
+
+class HostSource(Protocol):
+    """Data that the host reads batch by batch.
+
+    Attributes:
+        starts_again: Whether each pass starts with the first batch.
+    """
+
+    starts_again: bool
+
+    def read(self) -> Pass:
+        """Start a pass."""
+
+    def repeated(self) -> HostSource:
+        """The same data, starting again by themselves at their end."""
+
+    def limited(self, count: int) -> HostSource:
+        """The same data, of which at most ``count`` batches are read."""
+
+
+class DatasetSource:
+    """A ``tf.data.Dataset`` of batches."""
+
+    starts_again = True
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def read(self) -> Pass:
+        """Start a pass."""
+        dataset = self._dataset.prefetch(_AHEAD)
+        return DataIterator(dataset._impl, dataset.element_spec)
+
+    def repeated(self) -> DatasetSource:
+        """The data set, repeated."""
+        return DatasetSource(self._dataset.repeat())
+
+    def limited(self, count: int) -> DatasetSource:
+        """The data set: nobody misses what is read of it in vain."""
+        del count
+        return self
+
+
+# --- generators -----------------------------------------------------------------------
+
+
+class GeneratorSource:
+    """A Python iterator over batches, which has one pass.
+
+    Args:
+        batches: The iterator.
+        convert: Makes tensors of a batch.
+        ahead: How many batches are read before they are asked for; 0: none.
+        count: How many are read at most; None for all.
+    """
+
+    starts_again = False
+
+    def __init__(
+        self,
+        batches: Iterator[Any],
+        convert: Callable[[Any], Nest],
+        ahead: int,
+        count: int | None = None,
+    ) -> None:
+        self._given = batches
+        self._batches = batches if count is None else itertools.islice(batches, count)
+        self._convert = convert
+        self._ahead = ahead
+
+    def read(self) -> Pass:
+        """Go on to read."""
+        elements = map(self._convert, self._batches)
+        return _ReadAhead(elements, self._ahead) if self._ahead else _Plain(elements)
+
+    def repeated(self) -> GeneratorSource:
+        """Itself: what a generator has given is gone."""
+        return self
+
+    def limited(self, count: int) -> GeneratorSource:
+        """At most so many batches; the others stay in the generator."""
+        return GeneratorSource(self._given, self._convert, self._ahead, count)
+
+
+class _Plain:
+    """A pass that reads when it is asked."""
+
+    def __init__(self, elements: Iterator[Nest]) -> None:
+        self._elements = elements
+
+    def __iter__(self) -> Iterator[Nest]:
+        return self
+
+    def __next__(self) -> Nest:
+        return next(self._elements)
+
+    def close(self) -> None:
+        """Nothing has been read ahead."""
+
+
+class _Read(NamedTuple):
+    """What a thread read: an element, or what ended the reading."""
+
+    element: Nest = None
+    end: BaseException | None = None
+
+
+class _ReadAhead:
+    """A pass that a thread reads."""
+
+    def __init__(self, elements: Iterator[Nest], ahead: int) -> None:
+        self._elements = elements
+        self._queue: queue.Queue[_Read] = queue.Queue(ahead)
+        self._is_closed = False
+        self._end: BaseException | None = None
+        self._thread = threading.Thread(
+            target=self._read, name="ipu-generator", daemon=True
+        )
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            for element in self._elements:
+                self._queue.put(_Read(element))
+                if self._is_closed:
+                    return
+            self._queue.put(_Read(end=StopIteration()))
+        except BaseException as error:  # raised again where the element is asked for
+            self._queue.put(_Read(end=error))
+
+    def __iter__(self) -> Iterator[Nest]:
+        return self
+
+    def __next__(self) -> Nest:
+        if self._end is None:
+            element, self._end = self._queue.get()
+            if self._end is None:
+                return element
+        raise self._end
+
+    def close(self) -> None:
+        """Stop to read; what has been read is dropped."""
+        self._is_closed = True
+        try:
+            while True:
+                self._queue.get_nowait()
+        except queue.Empty:
+            pass
+        self._thread.join(_LEAVE_S)
+
+
+# --- sequences ------------------------------------------------------------------------
+
+
+class SequenceSource:
+    """A ``keras.utils.Sequence``: batches by number.
+
+    Args:
+        sequence: The batches.
+        convert: Makes tensors of a batch.
+        shuffle: Whether batches come in another order in each pass.
+        workers: Threads that make them; 0: they are made when they are asked for.
+        ahead: How many are made before they are asked for.
+        is_endless: Whether a pass goes on with the first batch after the last.
+    """
+
+    starts_again = True
+
+    def __init__(
+        self,
+        sequence: Any,
+        convert: Callable[[Any], Nest],
+        shuffle: bool,
+        workers: int,
+        ahead: int,
+        is_endless: bool = False,
+    ) -> None:
+        self._sequence = sequence
+        self._convert = convert
+        self._shuffle = shuffle
+        self._workers = workers
+        self._ahead = max(ahead, workers)
+        self._is_endless = is_endless
+
+    def read(self) -> Pass:
+        """Start a pass."""
+        return self._passes()
+
+    def repeated(self) -> SequenceSource:
+        """The sequence, pass after pass."""
+        return SequenceSource(
+            self._sequence,
+            self._convert,
+            self._shuffle,
+            self._workers,
+            self._ahead,
+            is_endless=True,
+        )
+
+    def limited(self, count: int) -> SequenceSource:
+        """Itself: its batches can be had again."""
+        del count
+        return self
+
+    def _passes(self) -> Generator[Nest, None, None]:
+        yield from self._one_pass()
+        while self._is_endless:
+            yield from self._one_pass()
+
+    def _one_pass(self) -> Iterator[Nest]:
+        count = len(self._sequence)
+        order = random_generator(None).permutation(count) if self._shuffle else None
+        numbers = iter(range(count) if order is None else order.tolist())
+        begin = getattr(self._sequence, "on_epoch_begin", None)
+        if begin is not None:
+            begin()
+        given = 0
+        try:
+            for element in self._made(numbers):
+                given += 1
+                yield element
+        finally:  # also where nobody asks whether there is another one
+            if given == count:
+                self._sequence.on_epoch_end()
+
+    def _made(self, numbers: Iterator[int]) -> Iterator[Nest]:
+        if self._workers == 0:
+            yield from map(self._batch, numbers)
+            return
+        pool = ThreadPoolExecutor(self._workers, "ipu-sequence")
+        waiting: deque[Future[Nest]] = deque()
+        try:
+            while True:
+                for number in itertools.islice(numbers, self._ahead - len(waiting)):
+                    waiting.append(pool.submit(self._batch, number))
+                if not waiting:
+                    return
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _batch(self, number: int) -> Nest:
+        return self._convert(self._sequence[number])
