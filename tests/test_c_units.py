@@ -84,14 +84,14 @@ def _build_core(folder: Path, flags: list[str]) -> list[str]:
 
 
 FLAVOURS = {
-    "plain": ["-O2", "-g"],
+    "plain": ["-O2", "-g1"],
     "sanitized": [
         "-O1",
-        "-g",
+        "-g1",
         "-fsanitize=address,undefined",
         "-fno-omit-frame-pointer",
     ],
-    "threads": ["-O1", "-g", "-fsanitize=thread"],
+    "threads": ["-O1", "-g1", "-fsanitize=thread"],
 }
 _built: dict[str, list[str]] = {}
 
