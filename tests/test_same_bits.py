@@ -49,12 +49,11 @@ def bits_of(results: list[Any]) -> str:
 def run(node: str, operands: list[Any], m: int, n: int) -> list[Any]:
     from ipu import _core
 
-    kinds = [f"float32[{','.join(map(str, x.shape))}]" for x in operands]
+    kind = operands[0].dtype.name
+    kinds = [f"{kind}[{','.join(map(str, x.shape))}]" for x in operands]
     params = ", ".join(f"%{i}: {kind}" for i, kind in enumerate(kinds))
     at = len(operands)
-    text = (
-        f"block b0({params}) {{\n  %{at} = {node} : float32[{m},{n}]\n}} -> (%{at})\n"
-    )
+    text = f"block b0({params}) {{\n  %{at} = {node} : {kind}[{m},{n}]\n}} -> (%{at})\n"
     device = _core.Device(portable=True)
     return [np.asarray(x) for x in _core.graph_compile(text, device).run(operands)]
 
@@ -93,14 +92,37 @@ def accumulations() -> list[Any]:
     return results
 
 
+def products_of(dtype: str) -> list[Any]:
+    """Of float16 numbers, stored as `dtype`."""
+    results = []
+    for (m, n, k), left, right in itertools.product(
+        SHAPES, (False, True), (False, True)
+    ):
+        flags, operands = product(m, n, k, left, right)
+        stored = [x.astype("f2").astype(dtype) for x in operands]
+        results += run(f"matmul(%0, %1) {{{flags}}}", stored, m, n)
+    return results
+
+
 def halves() -> list[Any]:
+    return products_of("f2")
+
+
+def test_products_of_halves_are_rounded_once() -> None:
+    for half, single in zip(halves(), products_of("f4"), strict=True):
+        np.testing.assert_array_equal(half, single.astype("f2"))
+
+
+def test_products_of_many_halves() -> None:
+    """Of three matrices, and bias and activation, which round again."""
     from ipu import tf
 
-    half = tf.float16
-    pairs = [(numbers(m, k), numbers(k, n)) for m, n, k in SHAPES]
-    return [
-        tf.matmul(tf.constant(a, half), tf.constant(b, half)).numpy() for a, b in pairs
-    ]
+    a, b = numbers(3, 7, 45).astype("f2"), numbers(3, 45, 21).astype("f2")
+    sums = np.stack([tf.matmul(x, y) for x, y in zip(a, b, strict=True)])
+    np.testing.assert_array_equal(tf.matmul(a, b), sums)
+    bias = numbers(21).astype("f2")
+    (fused,) = run("fused_matmul(%0, %1, %2) {activation=1}", [a[1], b[1], bias], 7, 21)
+    np.testing.assert_array_equal(fused, np.maximum(sums[1] + bias, 0))
 
 
 def training(optimizer: str) -> list[Any]:
@@ -180,7 +202,8 @@ TILES = ("plain", "avx2", "avx512", "neon")
 
 def lines_of(compiler: list[str], run: list[str], folder: Path) -> list[str]:
     """What tests/c/tiles_text.c prints."""
-    names = ["tests/c/tiles_text.c", *(f"ipu_core/kernels/gemm_{n}.c" for n in TILES)]
+    names = ["tests/c/tiles_text.c", "ipu_core/base/dtype.c"]
+    names += [f"ipu_core/kernels/gemm_{name}.c" for name in TILES]
     program = folder / "tiles_text"
     flags = ["-std=c11", "-O1", "-static", "-ffp-contract=off", f"-I{ROOT}/ipu_core"]
     command = [*compiler, *flags, *(str(ROOT / name) for name in names)]
@@ -199,7 +222,7 @@ def test_the_tiles_of_arm_agree(tmp_path: Path) -> None:
             pytest.skip(f"needs {tool} (gcc-aarch64-linux-gnu, qemu-user)")
     here = lines_of(os.environ.get("CC", "cc").split(), [], tmp_path)
     assert here == lines_of([compiler], [emulator], tmp_path)
-    assert len(set(here)) == 288
+    assert len(set(here)) == 360
 
 
 if __name__ == "__main__":

@@ -29,16 +29,16 @@ typedef struct gemm_plan {
     ipu_cpu_class cpu;
     ipu__own_plan own_plan;
     ipu__blis_choice blis;
-    /* of float16: floats of the widened operands and the product, with slack; and what
-     * finishes its rows */
+    /* of float16: floats of the product and, for BLIS, of the widened operands, with
+     * slack; and what finishes its rows */
     size_t wide_floats[3];
     ipu__block add;
     ipu__block activation;
 } gemm_plan;
 
 typedef struct gemm_buffers {
-    const float *a;
-    const float *b;
+    const void *a;
+    const void *b;
     float *c;
     /* of our own kernel: */
     const float *accumulator; /* or NULL, as in ipu__product */
@@ -208,9 +208,9 @@ run_accumulate(const ipu_kernel_call *call)
     return run_product(call, &buffers, &finish);
 }
 
-/* --- float16: both operands widened into the workspace, the product accumulated in
- * float32 and rounded once; then bias and activation, which round once each. ---------
- */
+/* --- float16: widened where operands are packed, for BLIS as whole matrices. The
+ * product is accumulated in float32 and rounded once; then bias and activation, which
+ * round once each. ---------------------------------------------------------------- */
 
 static size_t
 wide_floats(const ipu_type *type)
@@ -219,59 +219,38 @@ wide_floats(const ipu_type *type)
     return ((size_t)ipu_shape_elements(&type->shape) + slack + 15) / 16 * 16;
 }
 
-typedef struct half_finish {
-    const gemm_plan *plan;
-    const float *c;
-    const uint16_t *bias;
-    uint16_t *out;
-} half_finish;
-
-static void
-half_row_task(void *state, int32_t task, int32_t worker)
-{
-    enum { PIECE = IPU_BLOCK_BYTES / 4 };
-    const half_finish *finish = state;
-    const gemm_plan *plan = finish->plan;
-    int64_t n = plan->product.n;
-    (void)worker;
-    for (int64_t j = 0; j < n; j += PIECE) {
-        int64_t count = ipu__min(n - j, PIECE);
-        uint16_t *out = finish->out + task * n + j;
-        ipu__floats_to_halves(out, finish->c + task * n + j, count, plan->cpu);
-        if (finish->bias != NULL) {
-            (void)plan->add.run(&plan->add, out, out, finish->bias + j, NULL, count);
-        }
-        if (plan->product.activation != IPU_ACTIVATION_NONE) {
-            (void)plan->activation.run(&plan->activation, out, out, NULL, NULL, count);
-        }
-    }
-}
-
 static ipu_status
 run_f16(const ipu_kernel_call *call)
 {
     const ipu_kernel_spec *spec = call->spec;
     const gemm_plan *plan = spec->prepared;
-    ipu__finish nothing = {.vector = ipu__vector_f32_of(plan->cpu)};
-    float *a = call->workspace;
+    const ipu__matmul *product = &plan->product;
+    float *c = call->workspace;
+    float *a = c + plan->wide_floats[2];
     float *b = a + plan->wide_floats[0];
-    float *c = b + plan->wide_floats[1];
-    gemm_buffers buffers = {
-        .a = a, .b = b, .c = c, .workspace = c + plan->wide_floats[2]};
-    half_finish finish = {
-        .plan = plan,
-        .c = c,
-        .bias = plan->product.bias ? call->inputs[2] : NULL,
-        .out = call->outputs[0],
+    gemm_buffers buffers = {.a = call->inputs[0],
+                            .b = call->inputs[1],
+                            .c = c,
+                            .workspace = b + plan->wide_floats[1]};
+    ipu__finish finish = {
+        .vector = ipu__vector_f32_of(plan->cpu),
+        .product = c,
+        .halves = call->outputs[0],
+        .half_bias = product->bias ? call->inputs[2] : NULL,
+        .add = &plan->add,
+        .activate =
+            product->activation != IPU_ACTIVATION_NONE ? &plan->activation : NULL,
+        .cpu = plan->cpu,
     };
-    ipu__halves_to_floats(a, call->inputs[0],
-                          ipu_shape_elements(&spec->inputs[0].shape), plan->cpu);
-    ipu__halves_to_floats(b, call->inputs[1],
-                          ipu_shape_elements(&spec->inputs[1].shape), plan->cpu);
-    IPU_TRY(run_product(call, &buffers, &nothing));
-    ipu_pool_run(call->pool, (int32_t)(plan->product.batches * plan->product.m),
-                 half_row_task, &finish);
-    return IPU_OK;
+    if (!plan->own) {
+        ipu__halves_to_floats(a, call->inputs[0],
+                              ipu_shape_elements(&spec->inputs[0].shape), plan->cpu);
+        ipu__halves_to_floats(b, call->inputs[1],
+                              ipu_shape_elements(&spec->inputs[1].shape), plan->cpu);
+        buffers.a = a;
+        buffers.b = b;
+    }
+    return run_product(call, &buffers, &finish);
 }
 
 static size_t
@@ -283,8 +262,10 @@ prepare_f16(gemm_plan *plan, const ipu_kernel_spec *spec)
         [IPU_ACTIVATION_TANH] = IPU_OP_ID_TANH,
         [IPU_ACTIVATION_SIGMOID] = IPU_OP_ID_SIGMOID,
     };
-    plan->wide_floats[0] = wide_floats(&spec->inputs[0]);
-    plan->wide_floats[1] = wide_floats(&spec->inputs[1]);
+    if (!plan->own) {
+        plan->wide_floats[0] = wide_floats(&spec->inputs[0]);
+        plan->wide_floats[1] = wide_floats(&spec->inputs[1]);
+    }
     plan->wide_floats[2] = wide_floats(&spec->outputs[0]);
     ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, IPU_DTYPE_FLOAT16, IPU_DTYPE_FLOAT16,
                        plan->cpu);
@@ -321,7 +302,10 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
                 (p->variant == IPU_KERNEL_FAST && own_serves(&plan->product, p->cpu));
     if (plan->own) {
         plan->at_once = consumed && plan->product.k <= MOST_AT_ONCE;
-        ipu__own_plan_of(&plan->product, p->cpu, plan->at_once, &plan->own_plan);
+        ipu__own_plan_of(&plan->product, p->cpu,
+                         spec->inputs[ipu__matmul_left(spec)].dtype ==
+                             IPU_DTYPE_FLOAT16,
+                         plan->at_once, &plan->own_plan);
         spec->kernel_name = plan->own_plan.tiles->name;
         spec->workspace_bytes = ipu__own_workspace(&plan->product, &plan->own_plan);
     } else {

@@ -29,6 +29,12 @@ load(const float *from)
     return _mm256_loadu_ps(from);
 }
 
+IPU_INLINE TARGET vector
+load_halves(const uint16_t *from)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from));
+}
+
 IPU_INLINE TARGET void
 store(float *to, vector x)
 {

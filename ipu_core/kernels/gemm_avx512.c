@@ -30,6 +30,12 @@ load(const float *from)
     return _mm512_loadu_ps(from);
 }
 
+IPU_INLINE TARGET vector
+load_halves(const uint16_t *from)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
+}
+
 IPU_INLINE TARGET void
 store(float *to, vector x)
 {

@@ -5,6 +5,26 @@
  * have the same bits. Any thread. */
 #include "kernels/gemm_finish_impl.h"
 
+/* A row of sums, which are columns [column, ...) of the product. */
+static void
+finish_halves(const ipu__finish *finish, const float *sums, int64_t columns,
+              int64_t column)
+{
+    enum { PIECE = IPU_BLOCK_BYTES / 4 };
+    for (int64_t j = 0; j < columns; j += PIECE) {
+        int64_t count = ipu__min(columns - j, PIECE);
+        uint16_t *out = finish->halves + (sums + j - finish->product);
+        ipu__floats_to_halves(out, sums + j, count, finish->cpu);
+        if (finish->half_bias != NULL) {
+            (void)finish->add->run(finish->add, out, out,
+                                   finish->half_bias + column + j, NULL, count);
+        }
+        if (finish->activate != NULL) {
+            (void)finish->activate->run(finish->activate, out, out, NULL, NULL, count);
+        }
+    }
+}
+
 void
 ipu__finish_rows(const ipu__finish *finish, float *c, int64_t row, int64_t rows,
                  int64_t columns, int64_t column)
@@ -14,6 +34,9 @@ ipu__finish_rows(const ipu__finish *finish, float *c, int64_t row, int64_t rows,
         const float *sums = c + i * row;
         int64_t at = sums - finish->product;
         vector->add(finish->total + at, finish->accumulator + at, sums, columns);
+    }
+    for (int64_t i = 0; finish->halves != NULL && i < rows; i++) {
+        finish_halves(finish, c + i * row, columns, column);
     }
     if (finish->bias == NULL && finish->activation == IPU_ACTIVATION_NONE) {
         return;

@@ -14,6 +14,13 @@ typedef struct ipu__finish {
     const float *product;
     const float *accumulator;
     float *total;
+    /* or: the product, rounded to float16, goes here, where `add` and `activate` round
+     * again */
+    uint16_t *halves;
+    const uint16_t *half_bias; /* or NULL */
+    const ipu__block *add;
+    const ipu__block *activate; /* or NULL */
+    ipu_cpu_class cpu;
 } ipu__finish;
 
 /* `rows` rows of `columns` at c, `row` floats apart, which are columns [column, ...) of

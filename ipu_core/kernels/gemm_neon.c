@@ -29,6 +29,12 @@ load(const float *from)
     return vld1q_f32(from);
 }
 
+IPU_INLINE vector
+load_halves(const uint16_t *from)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from)));
+}
+
 IPU_INLINE void
 store(float *to, vector x)
 {

@@ -32,6 +32,13 @@ load(const float *from)
     return x;
 }
 
+IPU_INLINE vector
+load_halves(const uint16_t *from)
+{
+    return (vector){ipu_float16_to_float(from[0]), ipu_float16_to_float(from[1]),
+                    ipu_float16_to_float(from[2]), ipu_float16_to_float(from[3])};
+}
+
 IPU_INLINE void
 store(float *to, vector x)
 {

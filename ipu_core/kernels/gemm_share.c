@@ -56,6 +56,7 @@ exchange(const ipu__product *p)
         .m = p->n,
         .n = p->m,
         .k = p->k,
+        .halves = p->halves,
         .a_row = p->b_col,
         .a_col = p->b_row,
         .b_row = p->a_col,
@@ -66,9 +67,10 @@ exchange(const ipu__product *p)
     };
 }
 
-/* A is read in place, but where its rows are whole pages apart, which share a place in
- * the cache, where each k of a long sum is in a page of its own, and where its columns
- * take so much of the first-level cache that a panel of B does not stay there. */
+/* A is read in place, but where it is float16, where its rows are whole pages apart,
+ * which share a place in the cache, where each k of a long sum is in a page of its own,
+ * and where its columns take so much of the first-level cache that a panel of B does not
+ * stay there. */
 static void
 choose_forms(ipu__own_plan *plan, bool at_once)
 {
@@ -83,9 +85,9 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     int64_t bytes = (by_rows ? p->a_row : p->a_col) * (int64_t)sizeof(float);
     bool pages = bytes > 0 && bytes % IPU_PAGE_BYTES == 0;
     if (by_rows) {
-        p->a_form = pages ? IPU_A_COPIED : IPU_A_ROWS;
+        p->a_form = pages || p->halves ? IPU_A_COPIED : IPU_A_ROWS;
     } else {
-        bool packs = is_dense || pages || p->k * bytes > FAR_BYTES;
+        bool packs = is_dense || pages || p->halves || p->k * bytes > FAR_BYTES;
         p->a_form = packs ? IPU_A_STRIPS : IPU_A_COLUMNS;
     }
     p->chunk = p->k;
@@ -96,7 +98,7 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     p->block = ipu__ceil_div(ipu__min(BLOCK_ROWS, p->m), rows);
     if (p->a_form == IPU_A_STRIPS || p->a_form == IPU_A_COPIED) {
         int64_t floats = is_dense ? STRIP_FLOATS : PACKED_FLOATS;
-        int64_t most = floats / (rows * p->packed_k);
+        int64_t most = floats / (rows * ipu__max(p->packed_k, 1));
         p->block = ipu__min(p->block, most < 1 ? 1 : most);
     }
 }
@@ -143,13 +145,14 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
 }
 
 void
-ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool at_once,
-                 ipu__own_plan *out)
+ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool halves,
+                 bool at_once, ipu__own_plan *out)
 {
     ipu__product product = {
         .m = matmul->m,
         .n = matmul->n,
         .k = matmul->k,
+        .halves = halves,
         .a_row = matmul->a_row,
         .a_col = matmul->a_col,
         .b_row = matmul->b_row,
@@ -189,6 +192,13 @@ ipu__own_workspace(const ipu__matmul *matmul, const ipu__own_plan *plan)
     return (size_t)(tasks * ipu__own_scratch(plan)) * sizeof(float);
 }
 
+static const void *
+element(const ipu__product *p, const void *matrix, int64_t at)
+{
+    return p->halves ? (const void *)((const uint16_t *)matrix + at)
+                     : (const void *)((const float *)matrix + at);
+}
+
 void
 ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangle *part,
                    float *scratch)
@@ -197,8 +207,10 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
     const ipu__own_plan *plan = call->plan;
     ipu__product product = plan->product;
     int64_t matrix = batch * matmul->m * matmul->n;
-    const float *a = call->a + ipu__loop_offset(&matmul->batch, 0, batch);
-    const float *b = call->b + ipu__loop_offset(&matmul->batch, 1, batch);
+    int64_t a_at = ipu__loop_offset(&matmul->batch, 0, batch);
+    int64_t b_at = ipu__loop_offset(&matmul->batch, 1, batch);
+    const void *a = element(&product, call->a, a_at);
+    const void *b = element(&product, call->b, b_at);
     product.a = plan->exchanged ? b : a;
     product.b = plan->exchanged ? a : b;
     product.c = call->c != NULL ? call->c + matrix : NULL;

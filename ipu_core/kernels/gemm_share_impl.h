@@ -27,17 +27,17 @@ typedef struct ipu__own_cut {
 typedef struct ipu__own_call {
     const ipu__matmul *matmul;
     const ipu__own_plan *plan;
-    const float *a;
-    const float *b;
+    const void *a; /* of the plan's type */
+    const void *b;
     float *c;
     const float *accumulator; /* as in ipu__product */
     const ipu__sgd *update;
     const ipu__finish *finish;
 } ipu__own_call;
 
-/* `at_once`: there will be an accumulator or an update. */
-void ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool at_once,
-                      ipu__own_plan *out);
+/* `halves`: of float16. `at_once`: there will be an accumulator or an update. */
+void ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool halves,
+                      bool at_once, ipu__own_plan *out);
 /* For the threads that there are. It changes no bit. */
 ipu__own_cut ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads);
 /* Floats that one ipu__own_rectangle needs. */

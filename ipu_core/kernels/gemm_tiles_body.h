@@ -8,6 +8,7 @@
  *   edge_of(lanes)               1 to LANES of them
  *   load, store, spread          of LANES floats; one float in all lanes
  *   load_edge, store_edge        touch no float behind the edge; the rest is 0
+ *   load_halves                  LANES float16, widened
  *   zero, multiply_add(x, y, s)  x * y + s, rounded once
  *   transpose(in, in_row, out, out_row)
  *                                BLOCK x BLOCK floats
@@ -41,6 +42,7 @@ enum {
     PANEL = VECTORS * LANES,
     POINTERS = (ROWS + 2) / 3,
     ROWS_AHEAD = 8,  /* of B, where they are packed */
+    WIDENED = 64,    /* k of float16 at a time, on the way to a transposition */
     PACKED_ROWS = 64 /* of A^T at a time: what tiles share of them stays in the cache */
 };
 
@@ -300,6 +302,41 @@ turn(int64_t rows, int64_t columns, const float *in, int64_t in_row, float *out,
     }
 }
 
+/* n floats of halves. Reads and writes whole vectors: operands have slack behind them,
+ * and what is packed has room. */
+IPU_INLINE TARGET void
+widen(int64_t n, const uint16_t *halves, float *out)
+{
+    for (int64_t i = 0; i < n; i += LANES) {
+        store(out + i, load_halves(halves + i));
+    }
+}
+
+/* k rows of a panel from float16. What is past the columns is not used. */
+TARGET static void
+pack_half_panel(const ipu__product *p, int64_t columns, const uint16_t *b, int64_t k,
+                float *out)
+{
+    if (p->b_col == 1) {
+        for (int64_t j = 0; j < k; j++) {
+            if (columns == PANEL) {
+                widen(PANEL, b + j * p->b_row, out + j * PANEL);
+            } else {
+                widen(columns, b + j * p->b_row, out + j * PANEL);
+            }
+        }
+        return;
+    }
+    float wide[PANEL * WIDENED];
+    for (int64_t j = 0; j < k; j += WIDENED) {
+        int64_t n = ipu__min(k - j, WIDENED);
+        for (int64_t i = 0; i < columns; i++) {
+            widen(n, b + i * p->b_col + j, wide + i * WIDENED);
+        }
+        turn(columns, n, wide, WIDENED, out + j * PANEL, PANEL);
+    }
+}
+
 /* k rows of the panel of `columns` columns from b; columns past the edge are 0. */
 TARGET static void
 pack_panel(const ipu__product *p, int64_t columns, const float *b, int64_t k,
@@ -332,7 +369,8 @@ pack_panels(const ipu__product *p, float *panels, int64_t first, int64_t last)
 {
     for (int64_t i = first; i < last; i++) {
         int64_t column = i * PANEL;
-        pack_panel(p, ipu__min(p->n - column, PANEL), p->b + column * p->b_col, p->k,
+        const float *b = p->b;
+        pack_panel(p, ipu__min(p->n - column, PANEL), b + column * p->b_col, p->k,
                    panels + column * p->k);
     }
 }
@@ -378,8 +416,8 @@ tile_row(const tile_block *t, int64_t tile)
 }
 
 /* Tiles share cache lines of A^T: a few of its rows at a time go to all tiles. */
-static void
-pack_strips(const tile_block *t, const float *a)
+TARGET static void
+pack_strips(const tile_block *t, int64_t at)
 {
     const ipu__product *p = t->p;
     int64_t strip = ipu__strip_floats(ROWS, p->packed_k);
@@ -387,25 +425,38 @@ pack_strips(const tile_block *t, const float *a)
         int64_t k = ipu__min(t->packed_k - j, PACKED_ROWS);
         for (int64_t i = 0; i < t->tiles; i++) {
             int64_t row = tile_row(t, i);
-            pack_strip(p, tile_row(t, i + 1) - row,
-                       a + row * p->a_row + j * p->a_col, k,
-                       t->packed + i * strip + j * ROWS);
+            int64_t rows = tile_row(t, i + 1) - row;
+            int64_t from = at + row * p->a_row + j * p->a_col;
+            float *out = t->packed + i * strip + j * ROWS;
+            if (!p->halves) {
+                pack_strip(p, rows, (const float *)p->a + from, k, out);
+                continue;
+            }
+            for (int64_t l = 0; l < k; l++) {
+                widen(rows, (const uint16_t *)p->a + from + l * p->a_col,
+                      out + l * ROWS);
+            }
         }
     }
 }
 
-static void
+TARGET static void
 pack_a(const tile_block *t)
 {
     const ipu__product *p = t->p;
-    const float *a = p->a + t->row * p->a_row + t->packed_k0 * p->a_col;
+    int64_t at = t->row * p->a_row + t->packed_k0 * p->a_col;
     int64_t step = ipu__copied_row(p->packed_k);
     if (p->a_form == IPU_A_STRIPS) {
-        pack_strips(t, a);
+        pack_strips(t, at);
     } else if (p->a_form == IPU_A_COPIED) {
-        for (int64_t i = 0; i < t->rows; i++) {
-            memcpy(t->packed + i * step, a + i * p->a_row,
-                   (size_t)t->packed_k * sizeof(float));
+        for (int64_t i = 0; i < t->rows; i++, at += p->a_row) {
+            float *out = t->packed + i * step;
+            if (p->halves) {
+                widen(t->packed_k, (const uint16_t *)p->a + at, out);
+            } else {
+                memcpy(out, (const float *)p->a + at,
+                       (size_t)t->packed_k * sizeof(float));
+            }
         }
     }
 }
@@ -415,14 +466,15 @@ static void
 set_source(const tile_block *t, int64_t tile, int64_t row, tile_source *from)
 {
     const ipu__product *p = t->p;
-    const float *a = p->a + (t->row + row) * p->a_row + t->k0 * p->a_col;
+    const float *a = p->a;
+    int64_t at = (t->row + row) * p->a_row + t->k0 * p->a_col;
     switch (p->a_form) {
     case IPU_A_ROWS:
-        from->a = a;
+        from->a = a + at;
         from->a_step = p->a_row;
         break;
     case IPU_A_COLUMNS:
-        from->a = a;
+        from->a = a + at;
         from->a_step = p->a_col;
         break;
     case IPU_A_STRIPS:
@@ -468,16 +520,20 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
 {
     const ipu__product *p = t->p;
     const bool reads_columns = p->a_form == IPU_A_COLUMNS || p->a_form == IPU_A_STRIPS;
-    const float *b = p->b + t->k0 * p->b_row + column * p->b_col;
+    const float *b = p->b;
+    int64_t b_at = t->k0 * p->b_row + column * p->b_col;
     int64_t vectors = (columns + LANES - 1) / LANES;
     tile_source from = {.b = t->panel, .b_row = PANEL, .panel = t->panel};
     tile_place place = {.last = edge_of((columns - 1) % LANES + 1)};
     int form = columns == PANEL ? WHOLE : EDGE + (int)vectors - 1;
-    bool in_place = p->panels == NULL && p->b_col == 1 && columns == PANEL;
+    bool in_place =
+        p->panels == NULL && !p->halves && p->b_col == 1 && columns == PANEL;
     if (p->panels != NULL) {
         from.b = p->panels + column * p->k + t->k0 * PANEL;
+    } else if (p->halves) {
+        pack_half_panel(p, columns, (const uint16_t *)p->b + b_at, t->k, t->panel);
     } else if (!in_place) {
-        pack_panel(p, columns, b, t->k, t->panel);
+        pack_panel(p, columns, b + b_at, t->k, t->panel);
     }
     for (int64_t i = 0; i < t->tiles; i++) {
         int64_t row = tile_row(t, i);
@@ -485,7 +541,7 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
         set_place(t, row, column, &place);
         set_source(t, i, row, &from);
         if (in_place && i == 0) {
-            from.b = b;
+            from.b = b + b_at;
             from.b_row = p->b_row;
             tiles_of[reads_columns][rows][t->tiles > 1 ? PACKS : WHOLE](t->k, &from,
                                                                         &place);

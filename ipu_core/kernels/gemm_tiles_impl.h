@@ -36,10 +36,11 @@ typedef struct ipu__product {
     int64_t m;
     int64_t n;
     int64_t k;
-    const float *a;
+    bool halves; /* a and b are float16: A is packed, and B, on the way to float32 */
+    const void *a;
     int64_t a_row;
     int64_t a_col;
-    const float *b;
+    const void *b;
     int64_t b_row;
     int64_t b_col;
     const float *panels; /* all of B as [panel][k][columns of a panel]; or NULL */

@@ -664,7 +664,7 @@ describe(ipu_cpu_class cpu, const int64_t size[3], const char *role, char out[80
                           .b_row = tb ? 1 : size[1],
                           .b_col = tb ? size[2] : 1};
     ipu__own_plan plan;
-    ipu__own_plan_of(&matmul, cpu, ta, &plan);
+    ipu__own_plan_of(&matmul, cpu, false, ta, &plan);
     int at = snprintf(out, 80, "%s%s %s %d %d", plan.tiles->name + strlen("gemm_"),
                       plan.exchanged ? "^T" : "", forms[plan.product.a_form],
                       (int)plan.product.chunk, (int)plan.product.block);

@@ -28,8 +28,19 @@ floats(int64_t count)
     return p;
 }
 
-/* Forms of a product: what is done with the sums. */
-enum { STORED, TRANSPOSED, ADDED, UPDATED, FORMS };
+/* The same numbers as float16. */
+static uint16_t *
+halves_of(const float *x, int64_t count)
+{
+    uint16_t *p = malloc((size_t)(count + 64) * sizeof *p);
+    for (int64_t i = 0; i < count; i++) {
+        p[i] = ipu_float16_from_float(x[i]);
+    }
+    return p;
+}
+
+/* Forms of a product: what is done with the sums; the last stores those of float16. */
+enum { STORED, TRANSPOSED, ADDED, UPDATED, HALVES, FORMS };
 
 static uint64_t
 bits_of(const ipu__tiles *tiles, const int64_t size[3], uint32_t flags, int form)
@@ -39,20 +50,23 @@ bits_of(const ipu__tiles *tiles, const int64_t size[3], uint32_t flags, int form
     int64_t k = size[2];
     bool columns = (flags & 1) != 0;
     bool turned = (flags & 2) != 0;
-    bool packs = (flags & 4) != 0;
+    bool packs = (flags & 4) != 0 || form == HALVES;
     random_state = 1;
     float *a = floats(m * k);
     float *b = floats(k * n);
+    uint16_t *half_a = halves_of(a, m * k);
+    uint16_t *half_b = halves_of(b, k * n);
     float *c = floats(m * n);
     float *v = floats(m * n);
     ipu__sgd sgd = {c, v, 0.1f, 0.9f, flags % 3 == 0};
     ipu__product p = {.m = m,
                       .n = n,
                       .k = k,
-                      .a = a,
+                      .halves = form == HALVES,
+                      .a = form == HALVES ? (void *)half_a : a,
                       .a_row = columns ? 1 : k,
                       .a_col = columns ? m : 1,
-                      .b = b,
+                      .b = form == HALVES ? (void *)half_b : b,
                       .b_row = turned ? 1 : n,
                       .b_col = turned ? k : 1,
                       .c = form == UPDATED ? NULL : c,
@@ -65,7 +79,7 @@ bits_of(const ipu__tiles *tiles, const int64_t size[3], uint32_t flags, int form
                                         : IPU_A_ROWS,
                       .chunk = form != TRANSPOSED && k > 40 ? 32 : k,
                       .block = 2};
-    p.packed_k = form == STORED ? p.chunk : k;
+    p.packed_k = form == STORED || form == HALVES ? p.chunk : k;
     float *scratch = malloc((size_t)ipu__tiles_scratch(tiles, &p) * sizeof *scratch);
     tiles->multiply(&p, 0, m, 0, n, scratch);
     uint64_t hash = 14695981039346656037u;
@@ -78,6 +92,8 @@ bits_of(const ipu__tiles *tiles, const int64_t size[3], uint32_t flags, int form
     free(scratch);
     free(a);
     free(b);
+    free(half_a);
+    free(half_b);
     free(c);
     free(v);
     return hash;
