@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.image_networks import IMAGES
 from benchmarks.networks import NETWORKS, Network
 
 LEARNING_RATE = 0.01
@@ -65,7 +66,7 @@ class Job:
 
     @property
     def network(self) -> Network | None:
-        return NETWORKS[self.model] if self.model else None
+        return {**NETWORKS, **IMAGES}[self.model] if self.model else None
 
     @property
     def samples(self) -> int:
@@ -76,7 +77,8 @@ class Job:
         """How many losses are compared with the reference, from the first one on."""
         if self.kind not in ("train", "forward"):
             return 0
-        return min(COMPARED_STEPS, self.steps)
+        most = self.network.compared_steps if self.network else COMPARED_STEPS
+        return min(most, self.steps)
 
     @property
     def executions(self) -> int:
@@ -103,7 +105,7 @@ class Job:
         """Arithmetic of the matrix products alone: of dense layers all else is under
         two per cent."""
         if self.network:
-            return self.network.forward_flops * (3.0 if self.kind == "train" else 1.0)
+            return self.network.flops(self.kind == "train")
         return sum(gemm.flops for gemm in self.gemms()) / self.batch
 
 
@@ -113,6 +115,12 @@ JOBS = (
     Job("wide-128", WIDE_LAYERS, 128, 117),
     Job("pipeline-32", TUTORIAL_LAYERS, 32, 500, "fit"),
     Job("pipeline-32", TUTORIAL_LAYERS, 32, 500, "draw"),
+    Job("cifar-8", (), 8, 50, "train", "cifar"),
+    Job("cifar-8", (), 8, 50, "forward", "cifar"),
+    Job("cifar-64", (), 64, 16, "train", "cifar"),
+    Job("cifar-64", (), 64, 16, "forward", "cifar"),
+    Job("residual-32", (), 32, 16, "train", "residual"),
+    Job("residual-32", (), 32, 16, "forward", "residual"),
     Job("lstm-32", (), 32, 20, "train", "lstm"),
     Job("lstm-32", (), 32, 20, "forward", "lstm"),
     Job("gru-32", (), 32, 20, "train", "gru"),
@@ -153,6 +161,7 @@ SIDES = (
     SideName("tf-loop", "TF plain loop", "tensorflow_side", "plain", True, COMPILED),
     SideName("tf-data", "tf.data", "tensorflow_side", "draw", True, ("draw",)),
     SideName("keras", "Keras fit", "keras_side", "fit", True, TRAINED),
+    SideName("keras-plain", "Keras, no XLA", "keras_side", "plain", True, COMPILED),
 )
 
 

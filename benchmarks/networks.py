@@ -21,6 +21,7 @@ class Network(ABC):
     """What the sides of a job have to agree on."""
 
     samples: int
+    compared_steps: int = 50  # of the loss curve, at most
 
     @property
     @abstractmethod
@@ -31,6 +32,10 @@ class Network(ABC):
     @abstractmethod
     def forward_flops(self) -> int:
         """Of the products of one sample, forward; each gradient takes as much again."""
+
+    def flops(self, training: bool) -> float:
+        """Of the products of one sample; training has two gradients as large."""
+        return float(self.forward_flops * (3 if training else 1))
 
     @abstractmethod
     def make_samples(

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.image_networks import Images
 from benchmarks.jobs import LEARNING_RATE, MOMENTUM, Data, Job
 from benchmarks.networks import EPSILON, Recurrent, Transformer
+from benchmarks.reference_images import images
 
 
 def loss_curve(job: Job, data: Data) -> NDArray[np.float64]:
@@ -32,11 +34,13 @@ def loss_curve(job: Job, data: Data) -> NDArray[np.float64]:
         x, y = torch.from_numpy(data.x[rows]), torch.from_numpy(data.y[rows]).long()
         for w in weights:
             w.requires_grad_(job.kind == "train")
-        log_p = torch.log_softmax(logits(torch, job.network, weights, x), -1)
+        log_p = torch.log_softmax(logits(torch, job, weights, x), -1)
         loss = -log_p.gather(-1, y[..., None]).mean()
         losses[step] = loss.item()
         if job.kind == "train":
-            gradients = torch.autograd.grad(loss, weights)
+            gradients = torch.autograd.grad(
+                loss, weights, allow_unused=True, materialize_grads=True
+            )
             velocity = [
                 MOMENTUM * v - LEARNING_RATE * g
                 for v, g in zip(velocity, gradients, strict=True)
@@ -46,7 +50,11 @@ def loss_curve(job: Job, data: Data) -> NDArray[np.float64]:
     return losses
 
 
-def logits(torch: Any, network: Any, weights: list[Any], x: Any) -> Any:
+def logits(torch: Any, job: Job, weights: list[Any], x: Any) -> Any:
+    network = job.network
+    if isinstance(network, Images):
+        training = job.kind == "train"
+        return images(torch, network.layers, x.double(), iter(weights), training)
     if isinstance(network, Recurrent):
         return recurrent(torch, network, weights, x)
     if isinstance(network, Transformer):

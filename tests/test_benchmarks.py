@@ -5,7 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks import accumulate, jobs, networks, reference, reference_networks, report
+from benchmarks import (
+    accumulate,
+    image_networks,
+    jobs,
+    networks,
+    reference,
+    reference_networks,
+    report,
+)
 from benchmarks import compile as compiling
 from benchmarks.__main__ import parse, wrong
 from benchmarks.gemms import graph_text
@@ -44,6 +52,19 @@ def test_flops_of_the_tutorial_model() -> None:
     products = 784 * 256 + 256 * 128 + 128 * 64 + 64 * 32 + 32 * 10
     assert jobs.JOBS[0].flops_per_sample == 2 * (3 * products - 784 * 256)
     assert len(jobs.JOBS[0].gemms()) == 14
+
+
+def test_flops_and_weights_of_the_image_networks() -> None:
+    """By hand: 9 in out height width multiply-adds a convolution."""
+    cifar = image_networks.IMAGES["cifar"]
+    forward = 9 * (3 * 32 * 32**2 + 32 * 32 * 30**2 + 32 * 64 * 15**2 + 64 * 64 * 13**2)
+    forward += 6 * 6 * 64 * 512 + 512 * 10
+    assert cifar.flops(False) == 2 * forward
+    assert cifar.flops(True) == 2 * (3 * forward - 9 * 3 * 32 * 32**2)
+    residual = image_networks.IMAGES["residual"]
+    shapes = [w.shape for w in residual.make_weights(np.random.default_rng(0))]
+    assert shapes[:6] == [(3, 3, 3, 32), (32,), (32,), (32,), (32,), (3, 3, 32, 32)]
+    assert len(shapes) == 7 * 5 + 2 and shapes[-2:] == [(32, 10), (10,)]
 
 
 def test_reference_follows_the_gradient() -> None:
@@ -181,16 +202,36 @@ def test_networks() -> None:
         assert len(x) == len(y) == job.samples
         weights = job.network.make_weights(random)
         assert all(w.dtype == np.float32 for w in weights)
-        assert job.flops_per_sample == job.network.forward_flops * (
-            3 if job.kind == "train" else 1
-        )
-        assert job.compared_steps == job.steps
+        assert job.flops_per_sample == job.network.flops(job.kind == "train")
+        assert job.compared_steps == min(job.steps, job.network.compared_steps)
     lstm, transformer = jobs.NETWORKS["lstm"], jobs.NETWORKS["transformer"]
     assert lstm.forward_flops == 2 * (80 * 128 * 4 * 128 * 2 + 128 * 2)
     assert transformer.title == "4 blocks, width 128, 4 heads, sequence 128"
 
 
-SMALL = {
+SMALL: dict[str, networks.Network] = {
+    "images": image_networks.Images(
+        "small",
+        (
+            image_networks.Layer("conv", 3, "valid"),
+            image_networks.Layer("batch_norm"),
+            image_networks.RELU,
+            image_networks.Layer(
+                "residual", inner=(image_networks.Layer("conv", 3, bias=False),)
+            ),
+            image_networks.Layer("pool"),
+            image_networks.Layer("flatten"),
+            image_networks.Layer("dense", 10),
+        ),
+        (7, 6, 2),
+        24,
+    ),
+    "images-mean": image_networks.Images(
+        "small",
+        (image_networks.Layer("mean"), image_networks.Layer("dense", 10)),
+        (3, 3, 2),
+        24,
+    ),
     "lstm": networks.Recurrent("lstm", words=7, units=3, steps=4, samples=24),
     "gru": networks.Recurrent("gru", words=7, units=3, steps=4, samples=24),
     "transformer": networks.Transformer(2, 6, 2, 5, 4, 24),

@@ -7,15 +7,19 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.image_networks import Images
 from benchmarks.networks import EPSILON, Recurrent, Transformer
+from benchmarks.sides import jax_images
 
 
-def make(network: Any) -> Callable[[list[Any], Any], Any]:
+def make(network: Any, training: bool) -> Callable[[list[Any], Any], Any]:
     """(weights, inputs) -> logits."""
     if isinstance(network, Recurrent):
         return lambda weights, x: recurrent(network, weights, x)
     if isinstance(network, Transformer):
         return lambda weights, x: transformer(network, weights, x)
+    if isinstance(network, Images):
+        return jax_images.make(network, training)
     raise TypeError(f"no function of {network}")
 
 

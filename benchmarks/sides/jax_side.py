@@ -36,8 +36,8 @@ class JaxSide(Side):
             return x
 
         network = order.job.network
-        logits = jax_networks.make(network) if network else dense
         trains = order.job.kind == "train"
+        logits = jax_networks.make(network, trains) if network else dense
 
         def loss_of(weights: Any, x: Any, y: Any) -> Any:
             log_p = jax.nn.log_softmax(logits(weights, x))

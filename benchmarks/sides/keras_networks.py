@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.image_networks import Images
 from benchmarks.networks import Recurrent, Transformer
+from benchmarks.sides import keras_images
 
 
 def make(keras: Any, network: Any) -> Any:
@@ -14,6 +16,8 @@ def make(keras: Any, network: Any) -> Any:
         return recurrent(keras, network)
     if isinstance(network, Transformer):
         return transformer(keras, network)
+    if isinstance(network, Images):
+        return keras_images.make(keras, network)
     raise TypeError(f"no Keras model of {network}")
 
 

@@ -14,7 +14,8 @@ from benchmarks.sides.tensorflow_side import import_tensorflow, tutorial_pipelin
 
 
 class KerasSide(Side):
-    """Variant `fit`, with Keras's own choice of `jit_compile`."""
+    """Variants `fit`, with Keras's own choice of `jit_compile`, and `plain`, without
+    it: TensorFlow's own kernels."""
 
     def load(self, order: Order) -> str:
         os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -47,6 +48,7 @@ class KerasSide(Side):
             optimizer=keras.optimizers.SGD(LEARNING_RATE, momentum=MOMENTUM),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             steps_per_execution=self.steps,
+            jit_compile="auto" if order.variant == "fit" else False,
         )
 
     def run(self, executions: int) -> list[float]:

@@ -59,7 +59,7 @@ class TensorFlowSide(Side):
         else:
             model = None
             weights = [tf.Variable(w) for w in data.weights]
-        velocity = [tf.Variable(tf.zeros_like(w)) for w in data.weights]
+        velocity = [tf.Variable(tf.zeros_like(w)) for w in weights]
         steps = self.order.job.steps
 
         def loss_of(x: Any, y: Any) -> Any:

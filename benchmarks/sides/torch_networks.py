@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.image_networks import Images
 from benchmarks.networks import EPSILON, Floats, Recurrent, Transformer
+from benchmarks.sides import torch_images
 
 
 def make(network: Any, weights: list[Floats]) -> Any:
@@ -19,6 +21,8 @@ def make(network: Any, weights: list[Floats]) -> Any:
         return recurrent(nn, network, weights)
     if isinstance(network, Transformer):
         return transformer(nn, network, weights)
+    if isinstance(network, Images):
+        return torch_images.make(network, weights)
     raise TypeError(f"no PyTorch module of {network}")
 
 

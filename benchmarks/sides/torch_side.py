@@ -73,6 +73,7 @@ class TorchSide(Side):
     def build_network(self, data: Data) -> None:
         """Forward and backward of the module are compiled, or neither is."""
         model = torch_networks.make(self.order.job.network, data.weights)
+        model.train(self.order.job.kind == "train")
         used = [weight for weight in model.parameters() if weight.requires_grad]
         self.optimizer = self.torch.optim.SGD(
             used, lr=LEARNING_RATE, momentum=MOMENTUM, fused=True
