@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The Python of README.md and docs/pipelines.md, cell after cell as in a notebook."""
+"""The Python of README.md and of docs/, cell after cell as in a notebook."""
 
+import logging
 import re
 from pathlib import Path
 
@@ -13,6 +14,11 @@ from ipu import keras
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PIPELINES = ROOT / "docs" / "pipelines.md"
+PAGES = sorted(
+    page
+    for page in (ROOT / "docs").glob("*.md")
+    if page != PIPELINES and "```python" in page.read_text()
+)
 CELL = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.S | re.M)
 
 
@@ -93,3 +99,15 @@ def test_cells_of_the_page_about_pipelines(tmp_path, capsys):
         for title in re.findall(r"^## (.*)$", page, re.M)
     }
     assert set(re.findall(r"\]\(#(.*?)\)", page)) == anchors
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_cells_of_a_page(page, small_data, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    level = logging.getLogger("ipu").level
+    try:
+        run_cells(page, tmp_path, capsys)
+    finally:
+        ipu.drop_in.uninstall()
+        logging.getLogger("ipu").setLevel(level)
+        ipu.config.reset_ipu_configuration()

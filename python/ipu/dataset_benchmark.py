@@ -98,7 +98,7 @@ def dataset_benchmark(
         **kwargs: ``apply_options``, the first release's name of that argument.
 
     Returns:
-        A string tensor of shape [1] with JSON in it: ``{"epochs": [{...}, ...]}``, and
+        A string tensor of shape [1]. It holds JSON, ``{"epochs": [{...}, ...]}``, and
         for each epoch ``elements_processed``, ``total_bytes_processed``,
         ``time_elapsed`` in seconds, ``elements_per_second``, and ``bandwidth`` in
         gigabytes per second.
