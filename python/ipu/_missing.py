@@ -16,15 +16,25 @@ from typing import NoReturn
 from ipu import _later
 
 __all__ = [
+    "PACKAGE",
     "MissingModuleError",
     "MissingNameError",
     "NotThereYetError",
     "describe",
+    "is_library",
     "refuse",
     "user_line",
 ]
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+# installed libraries that the package calls
+_CALLED = tuple(
+    folder + name + os.sep
+    for folder in _INSTALLED
+    for name in ("h5py", "numpy", "safetensors", "tqdm")
+)
 
 
 class MissingNameError(AttributeError):
@@ -71,8 +81,20 @@ class NotThereYetError(NotImplementedError):
         self.instead = _later.lookup(name).instead
 
 
+def is_library(file: str) -> bool:
+    """Whether code is of Python itself, or of a library that this package calls.
+
+    Args:
+        file: The name of its file.
+    """
+    if file.startswith("<frozen ") or any(part in file for part in _CALLED):
+        return True
+    return file.startswith(_STANDARD) and not any(p in file for p in _INSTALLED)
+
+
 def user_line() -> tuple[str, int] | None:
-    """File and line of the program that is being run: the innermost frame not ours.
+    """File and line of the program that is being run: the innermost frame neither
+    ours nor a library's.
 
     Returns:
         (file, line), or None where there is no such frame.
@@ -80,7 +102,7 @@ def user_line() -> tuple[str, int] | None:
     frame = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(("<frozen ", _PACKAGE)):
+        if not file.startswith(PACKAGE) and not is_library(file):
             return file, frame.f_lineno
         if frame.f_back is None:
             return None

@@ -16,6 +16,7 @@ from typing import Any
 
 from ipu import _core, _placement
 from ipu._core import Tensor
+from ipu._tracebacks import boundary
 from ipu.tf import nest
 from ipu.tf._function import DeviceFunction
 from ipu.tf._operation import Operation
@@ -24,6 +25,7 @@ from ipu.tf.variable import Variable
 __all__ = ["compile"]
 
 
+@boundary
 def compile(
     computation: Callable[..., Any], inputs: Sequence[Any] | None = None
 ) -> Any:

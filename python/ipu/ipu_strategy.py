@@ -24,6 +24,7 @@ import numpy as np
 from ipu import _devices, _strategy_state
 from ipu._errors import InvalidArgumentError
 from ipu._strategy_state import ReduceOp
+from ipu._tracebacks import boundaries
 from ipu.tf import nest
 
 __all__ = ["IPUStrategy", "IPUStrategyV1", "InputContext", "Strategy"]
@@ -143,6 +144,7 @@ def _checked_arguments(args: Any) -> Sequence[Any]:
     raise TypeError(f"args must be a list or tuple. {given}. Write args=(value,).")
 
 
+@boundaries("run", "reduce")
 class Strategy:
     """The base class of strategies; by itself it runs here and changes nothing.
 
@@ -255,6 +257,7 @@ class Strategy:
         return (value,)
 
 
+@boundaries("run", "reduce")
 class IPUStrategyV1(Strategy):
     """A strategy for one device of one or more IPUs.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._tracebacks import boundary
 from ipu._training_loop import TrainingLoop, training_loop
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._blocks import add_results, as_tuple, block
@@ -144,6 +145,7 @@ def _result(outputs: tuple[Tensor, ...]) -> Any:
     return outputs[0] if len(outputs) == 1 else list(outputs)
 
 
+@boundary
 def repeat(
     n: Any,
     body: Callable[..., Any],
@@ -195,6 +197,7 @@ def repeat(
     return _result(loop.add(count, start, inner))
 
 
+@boundary
 def while_loop(
     condition: Callable[..., Any],
     body: Callable[..., Any],

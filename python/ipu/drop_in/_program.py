@@ -14,12 +14,12 @@ import types
 from collections.abc import Sequence
 from typing import Any
 
-from ipu import drop_in
+from ipu import _tracebacks, drop_in
+from ipu._missing import PACKAGE
 
 __all__ = ["INTERRUPTED", "run_file", "run_module"]
 
 INTERRUPTED = 130
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) -> int:
@@ -125,6 +125,8 @@ def _execute(
     full_traceback: bool,
 ) -> int:
     drop_in.install()
+    if full_traceback:
+        _tracebacks.set_enabled(False)
     try:
         if not isinstance(source, types.CodeType):
             source = compile(source, path, "exec", dont_inherit=True)
@@ -157,7 +159,7 @@ def _hide_own_frames(shown: traceback.TracebackException | None) -> None:
         kept = [
             frame
             for frame in shown.stack
-            if not frame.filename.startswith((_PACKAGE, "<frozen "))
+            if not frame.filename.startswith((PACKAGE, "<frozen "))
         ]
         shown.stack = traceback.StackSummary.from_list(kept)
         _hide_own_frames(shown.__context__)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
+from ipu._tracebacks import boundaries
 from ipu.keras import _names
 from ipu.keras._shape_fitting import fit_weights, squeeze_pair
 from ipu.keras._types import Tensor
@@ -43,6 +44,7 @@ class Reduction:
             )
 
 
+@boundaries("__call__")
 class Loss:
     """Base class of losses: ``call`` for samples, then a reduction.
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ipu._tracebacks import boundary
 from ipu.keras import _names
 from ipu.keras.engine import saving
 from ipu.keras.engine.functional import Functional
@@ -39,6 +40,7 @@ CLASSES = (
 )
 
 
+@boundary
 def clone_model(
     model: Any,
     input_tensors: Any = None,
@@ -118,6 +120,7 @@ def _filled(symbols: Any, values: dict[int, Any]) -> Any:
     return tf.nest.map_structure(lambda symbol: values[id(symbol)], symbols)
 
 
+@boundary
 def model_from_config(config: dict[str, Any], custom_objects: Any = None) -> Any:
     """Make a model from ``{"class_name": ..., "config": model.get_config()}``.
 
@@ -142,6 +145,7 @@ def model_from_config(config: dict[str, Any], custom_objects: Any = None) -> Any
     return layers.deserialize(config, custom_objects)
 
 
+@boundary
 def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
     """Make a model from what ``Model.to_json`` gave.
 
@@ -161,6 +165,7 @@ def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
     return model_from_config(json.loads(json_string), custom_objects)
 
 
+@boundary
 def save_model(
     model: Any,
     filepath: str | os.PathLike[str],
@@ -173,6 +178,7 @@ def save_model(
     model.save(filepath, overwrite, include_optimizer, save_format, **kwargs)
 
 
+@boundary
 def load_model(
     filepath: str | os.PathLike[str],
     custom_objects: Any = None,

@@ -12,6 +12,7 @@ from ipu._errors import FailedPreconditionError
 from ipu._log import logger
 from ipu._placement import current_device
 from ipu._schedules import PipelineSchedule
+from ipu._tracebacks import boundary
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ops import _pipeline_arguments as arguments
 from ipu.ops._pipeline_options import (
@@ -110,6 +111,7 @@ def _recomputation(
     return [0 if s.position == last else 2 if in_turn else 1 for s in stages]
 
 
+@boundary
 def pipeline(
     computational_stages: Sequence[Any],
     gradient_accumulation_count: Any = None,

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
+from ipu._tracebacks import boundary
 from ipu.tf import errors, nest
 from ipu.tf._clip import (
     clip_by_global_norm,
@@ -426,6 +427,7 @@ _LAZY = {
 }
 
 
+@boundary
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(_LAZY[name])

@@ -13,6 +13,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
+from ipu._tracebacks import drop_own_frames
+
 __all__ = ["op", "register"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,10 +50,14 @@ def op(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if _handlers:
-            handler = _find(args) or (_find(kwargs.values()) if kwargs else None)
-            if handler is not None:
-                return handler(function, args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            if _handlers:
+                handler = _find(args) or (_find(kwargs.values()) if kwargs else None)
+                if handler is not None:
+                    return handler(function, args, kwargs)
+            return function(*args, **kwargs)
+        except BaseException as error:
+            drop_own_frames(error)
+            raise
 
     return cast(F, call)

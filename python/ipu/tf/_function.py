@@ -12,13 +12,14 @@ import functools
 import inspect
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ipu import _devices
 from ipu._placement import current_device, on_host
+from ipu._tracebacks import boundaries
+from ipu._user_warnings import warn_user
 from ipu.tf import _explain, _tapes, nest
 from ipu.tf._concrete import ConcreteFunction
 from ipu.tf._declared import checked_signature, fit_argument, spec_of
@@ -96,6 +97,7 @@ class _Active(threading.local):
 _active = _Active()
 
 
+@boundaries("__call__")
 class DeviceFunction:
     """A Python function that runs as one program.
 
@@ -427,13 +429,12 @@ class DeviceFunction:
             text = "; ".join(parts) or "the number of its arguments changed"
         self._history.append(text)
         if len(self._history) == _MANY_TRACES + 1:
-            warnings.warn(
+            warn_user(
                 f"{self._name} has been traced {len(self._history)} times, the last "
                 f"time since {text}. Each trace compiles a program: pass numbers that "
                 "vary as tensors, keep shapes equal, and do not create the tf.function "
                 "in a loop. See explain().",
                 RuntimeWarning,
-                stacklevel=6,
             )
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu._tracebacks import boundary
 
 __all__ = ["getitem"]
 
@@ -46,6 +47,7 @@ def _whole_number(item: Any) -> int:
         ) from error
 
 
+@boundary
 def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
     """``tensor[key]``.
 

@@ -7,12 +7,14 @@ import math
 from typing import Any
 
 from ipu._core import Tensor
+from ipu._tracebacks import boundaries
 from ipu.tf import _creation, _shapes, nest
 from ipu.tf._derivatives import UnconnectedGradients, as_target, unconnected_of
 
 __all__ = ["Jacobians"]
 
 
+@boundaries("jacobian", "batch_jacobian")
 class Jacobians:
     """The methods of ``GradientTape`` that give matrices."""
 

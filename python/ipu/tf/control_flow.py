@@ -13,6 +13,7 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._tracebacks import boundary
 from ipu.tf import _convert, _elementwise, nest
 from ipu.tf._blocks import (
     Flat,
@@ -53,6 +54,7 @@ def _python_while(
     return loop_vars
 
 
+@boundary
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -224,6 +226,7 @@ def _traced_switch(
     return flat[0].pack(outputs)
 
 
+@boundary
 def cond(
     pred: Any,
     true_fn: Callable[[], Any] | None = None,
@@ -289,6 +292,7 @@ def _branch_list(branch_fns: Any) -> list[Callable[[], Any]]:
     return list(branch_fns)
 
 
+@boundary
 def switch_case(
     branch_index: Any,
     branch_fns: Any,
@@ -338,6 +342,7 @@ def switch_case(
     return _traced_switch(trace, tensor, branches, names)
 
 
+@boundary
 def case(
     pred_fn_pairs: Any,
     default: Callable[[], Any] | None = None,

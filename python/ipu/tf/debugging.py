@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu import _tracebacks
 from ipu._core import Tensor
 from ipu._errors import InvalidArgumentError
 from ipu.tf import _creation, _elementwise, _reductions
@@ -41,7 +42,10 @@ __all__ = [
     "assert_shapes",
     "assert_type",
     "check_numerics",
+    "disable_traceback_filtering",
+    "enable_traceback_filtering",
     "is_numeric_tensor",
+    "is_traceback_filtering_enabled",
 ]
 
 
@@ -331,3 +335,29 @@ def assert_shapes(
             told = f"Tensor of shape {shape} must have shape {tuple(wanted)}"
             told += f" where {sizes}." if sizes else "."
             raise ValueError(_message(message, told))
+
+
+def enable_traceback_filtering() -> None:
+    """Let tracebacks show frames of the user's program alone, as they do by default.
+
+    Source: ``tf.debugging.enable_traceback_filtering``.
+    """
+    _tracebacks.set_enabled(True)
+
+
+def disable_traceback_filtering() -> None:
+    """Let tracebacks show the frames of this package too.
+
+    The environment variable ``IPU_TRACEBACK_FILTERING=off`` does it from the start.
+
+    Source: ``tf.debugging.disable_traceback_filtering``.
+    """
+    _tracebacks.set_enabled(False)
+
+
+def is_traceback_filtering_enabled() -> bool:
+    """Whether the frames of this package are taken out of tracebacks.
+
+    Source: ``tf.debugging.is_traceback_filtering_enabled``.
+    """
+    return _tracebacks.is_enabled()

@@ -20,6 +20,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu._log import logger
+from ipu._tracebacks import boundaries
 from ipu.tf import _creation, _lookups, _tapes, nest
 from ipu.tf._border import Border, borders_of
 from ipu.tf._derivatives import (
@@ -37,6 +38,7 @@ from ipu.tf.variable import Variable
 __all__ = ["GradientTape", "UnconnectedGradients", "gradients"]
 
 
+@boundaries("gradient")
 class GradientTape(Jacobians):
     """Records what is computed inside ``with``, to differentiate it.
 

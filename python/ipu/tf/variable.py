@@ -14,6 +14,7 @@ from ipu._core import Tensor
 from ipu._devices import Device
 from ipu._errors import FailedPreconditionError
 from ipu._placement import current_device
+from ipu._tracebacks import boundaries
 from ipu.tf import _tapes
 from ipu.tf._reference import Reference
 from ipu.tf._tracing import current_build, in_trace, init_scope
@@ -23,6 +24,7 @@ from ipu.tf.tensor_shape import TensorShape
 __all__ = ["Variable"]
 
 
+@boundaries("__init__", "assign", "assign_add", "assign_sub")
 class Variable:
     """A tensor that can be assigned to; it lives on the current device.
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
 from ipu import tf
+from ipu._user_warnings import warn_user
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.monitor import Monitor
 
@@ -113,10 +113,9 @@ class ModelCheckpoint(Callback):
         if self.save_best_only:
             current = logs.get(self.monitor)
             if current is None:
-                warnings.warn(
+                warn_user(
                     f"Can save best model only with {self.monitor} available, "
-                    f"skipping. Available: {', '.join(logs)}.",
-                    stacklevel=3,
+                    f"skipping. Available: {', '.join(logs)}."
                 )
                 return
             if not self._monitor.is_better(current, self.best):

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import math
-import warnings
+
+from ipu._user_warnings import warn_user
 
 __all__ = ["Monitor"]
 
@@ -20,9 +21,7 @@ class Monitor:
 
     def __init__(self, name: str, mode: str, min_delta: float = 0.0) -> None:
         if mode not in ("auto", "min", "max"):
-            warnings.warn(
-                f"mode {mode!r} is unknown, falling back to 'auto'.", stacklevel=3
-            )
+            warn_user(f"mode {mode!r} is unknown, falling back to 'auto'.")
             mode = "auto"
         if mode == "auto":
             is_high = "acc" in name or name.endswith("auc")

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
+from ipu._user_warnings import warn_user
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.callbacks.monitor import Monitor
 
@@ -63,10 +63,9 @@ class EarlyStopping(Callback):
         """Compare, and stop if it is time."""
         current = (logs or {}).get(self.monitor)
         if current is None:
-            warnings.warn(
+            warn_user(
                 f"Early stopping conditioned on metric `{self.monitor}` which is not "
-                f"available. Available metrics are: {','.join(logs or {})}",
-                stacklevel=2,
+                f"available. Available metrics are: {','.join(logs or {})}"
             )
             return
         if self.restore_best_weights and self.best_weights is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from ipu import tf
+from ipu._tracebacks import boundaries
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Tensor
 from ipu.tf._tracing import init_scope
@@ -40,6 +41,7 @@ _UNTRACKED = frozenset(
 )
 
 
+@boundaries("add_weight", "set_weights")
 class LayerWeights:
     """Variables of a layer, and those of the layers inside it."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu import tf
+from ipu._tracebacks import boundaries
 from ipu.keras._names import nearest
 from ipu.keras._types import Nest
 from ipu.keras.engine import model_config, saving, summary, weights_file
@@ -22,6 +23,7 @@ from ipu.tf import _function
 __all__ = ["Model"]
 
 
+@boundaries("get_layer", "save", "save_weights", "load_weights", "summary")
 class Model(Trainer):
     """A network that can be trained on the device.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._log import logger
+from ipu._tracebacks import boundaries
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest
 from ipu.keras.engine.functional import Functional
@@ -21,6 +22,7 @@ from ipu.keras.layers.input_layer import Input, InputLayer
 __all__ = ["Sequential"]
 
 
+@boundaries("add", "pop")
 class Sequential(Functional):
     """A stack of layers.
 

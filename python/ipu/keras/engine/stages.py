@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ipu._tracebacks import boundaries
 from ipu.keras.engine import summary
 from ipu.keras.engine.stage_assignment import (
     FunctionalLayerPipelineStageAssignment,
@@ -35,6 +36,7 @@ __all__ = ["Stages"]
 _WIDTHS = {"Sequential": 60, "Functional": 89, "Model": 89}
 
 
+@boundaries("set_pipeline_stage_assignment")
 class Stages:
     """Which stage each layer of a model is on; mixed into ``Model``.
 

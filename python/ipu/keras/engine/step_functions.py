@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import loops, tf
+from ipu._tracebacks import boundaries
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.captured_gradients import capturing, wants_captured
 from ipu.keras.engine.data_adapter import as_batches, unpack
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["StepFunctions", "expand", "with_class_weight"]
 
 
+@boundaries("train_on_batch", "test_on_batch", "predict_on_batch")
 class StepFunctions:
     """What is done with a batch; mixed into ``Model``."""
 

@@ -10,8 +10,9 @@ data do.
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
+
+from ipu._user_warnings import warn_user
 
 __all__ = ["INFINITE", "UNKNOWN", "StepPlan", "plan_steps"]
 
@@ -132,10 +133,9 @@ def _share(steps: int, replicas: int) -> int:
             "or configure fewer IPUs."
         )
     if rest:
-        warnings.warn(
+        warn_user(
             f"The number of steps ({steps}) is no multiple of the number of replicas "
-            f"({replicas}): the last {rest} of them are left out.",
-            stacklevel=5,
+            f"({replicas}): the last {rest} of them are left out."
         )
     return share
 
@@ -143,10 +143,9 @@ def _share(steps: int, replicas: int) -> int:
 def _dividing(wanted: int, k: int) -> int:
     """The steps of an execution, which must divide those of an epoch."""
     if k > wanted:
-        warnings.warn(
+        warn_user(
             f"The number of steps per execution ({k}) is larger than the number of "
-            f"steps ({wanted}) of the data set; {wanted} steps are run at once.",
-            stacklevel=5,
+            f"steps ({wanted}) of the data set; {wanted} steps are run at once."
         )
         return wanted
     if wanted % k != 0:

@@ -11,6 +11,7 @@ from typing import Any
 from ipu import _core, _strategy_state, tf
 from ipu._log import logger
 from ipu._placement import current_device
+from ipu._tracebacks import boundaries
 from ipu.keras import metrics as metrics_module
 from ipu.keras import optimizers
 from ipu.keras._types import Nest
@@ -34,6 +35,7 @@ from ipu.tf import _function
 __all__ = ["Trainer"]
 
 
+@boundaries("compile", "fit", "evaluate", "predict")
 class Trainer(StepFunctions, IPUOptions, Layer):
     """A layer with an optimizer, losses and metrics, that runs on the device."""
 

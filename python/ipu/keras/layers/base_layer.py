@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ipu import tf
+from ipu._tracebacks import boundaries
 from ipu.keras import _names, regularizers
 from ipu.keras._types import Nest, Shape, Tensor
 from ipu.keras.engine import masks
@@ -40,6 +41,7 @@ __all__ = ["InputSpec", "Layer"]
 T = TypeVar("T")
 
 
+@boundaries("__call__", "__init__")
 class Layer(LayerWeights, LayerPlaces, LayerDtypes):
     """Base class of layers: weights, and a computation on tensors.
 
@@ -123,6 +125,11 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         shape = _declared_shape(kwargs)
         if shape is not None:
             self._batch_input_shape = shape
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("ipu.") and "__init__" in vars(cls):
+            boundaries("__init__")(cls)
 
     # of `call`, found at the first call
     _training_parameter: TrainingParameter

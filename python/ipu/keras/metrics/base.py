@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu._tracebacks import boundaries
 from ipu.keras import _names
 from ipu.keras._shape_fitting import fit_weights, squeeze_pair
 from ipu.keras._types import Tensor
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 
+@boundaries("__call__")
 class Metric:
     """Base class of metrics: state in variables, updated by every batch.
 

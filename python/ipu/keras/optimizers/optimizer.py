@@ -15,6 +15,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._placement import current_device, on_host
+from ipu._tracebacks import boundaries
 from ipu._user_warnings import warn_user
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Tensor
@@ -39,6 +40,7 @@ _KEYWORDS = (
 _EAGER_PROGRAMS = 16  # small programs of calls outside of functions that are kept
 
 
+@boundaries("minimize", "apply_gradients", "compute_gradients")
 class Optimizer(Slots):
     """Base class: a subclass defines ``_resource_apply_dense(grad, var)``.
 

@@ -11,9 +11,9 @@ import ast
 import copy
 import threading
 import types
-import warnings
 from typing import Any
 
+from ipu._user_warnings import warn_user
 from ipu.tf.autograph import _source
 from ipu.tf.autograph._build import RUNTIME, statements
 from ipu.tf.autograph._calls import CONVERTED
@@ -135,13 +135,12 @@ def convert_quietly(function: types.FunctionType) -> types.FunctionType:
         return convert(function)
     except _source.SourceError as error:
         _unavailable.add(function.__code__)
-        warnings.warn(
+        warn_user(
             f"AutoGraph could not convert {function.__qualname__}: {error}. It is "
             "traced as plain Python: `if`, `while` and `for` on tensors are errors in "
             "it. Put the function in a file or a notebook, or decorate it with "
             "tf.autograph.experimental.do_not_convert.",
             RuntimeWarning,
-            stacklevel=3,
         )
         return function
 

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import sys
-import warnings
+
+from ipu._user_warnings import warn_user
 
 __all__ = ["explain_once", "user_line"]
 
@@ -22,4 +23,4 @@ def explain_once(where: str, text: str) -> None:
     if (where, text) in _told:
         return
     _told.add((where, text))
-    warnings.warn(text, RuntimeWarning, stacklevel=3)
+    warn_user(text, RuntimeWarning)

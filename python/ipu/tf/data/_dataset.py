@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu import _core, _strategy_state, tf
 from ipu._errors import InvalidArgumentError
+from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _generator, _rows, _structure
 from ipu.tf.data._flattening import Flattening
@@ -25,6 +26,7 @@ INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 
 
+@boundaries()
 class Dataset(Transformations, Selections, Flattening, Windows):
     """A stream of elements, each a tensor or a nest of tensors.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
+from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed, _rows
 from ipu.tf.data._transformations import integer
@@ -29,6 +30,7 @@ _CYCLE = 4  # inputs that interleave reads at a time where nothing is said
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 
+@boundaries()
 class Flattening:
     """Mixed into :class:`Dataset`."""
 

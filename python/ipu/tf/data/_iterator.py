@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed
 from ipu.tf.errors import OutOfRangeError
@@ -12,6 +13,7 @@ from ipu.tf.errors import OutOfRangeError
 __all__ = ["Iterator", "NumpyIterator"]
 
 
+@boundaries("__next__", "get_next")
 class Iterator:
     """One pass over a data set; ``iter(dataset)`` makes it.
 

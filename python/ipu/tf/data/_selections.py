@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._errors import InvalidArgumentError, UnimplementedError
+from ipu._tracebacks import boundaries
 from ipu.tf import _function, nest
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
@@ -25,6 +26,7 @@ __all__ = ["Selections"]
 _Self = TypeVar("_Self", bound="Selections")
 
 
+@boundaries()
 class Selections:
     """Mixed into :class:`Dataset`."""
 

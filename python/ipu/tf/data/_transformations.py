@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ipu import tf
+from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
@@ -30,6 +31,7 @@ def integer(value: Any, name: str) -> int:
         ) from None
 
 
+@boundaries()
 class Transformations:
     """What a data set can be turned into; mixed into :class:`Dataset`."""
 

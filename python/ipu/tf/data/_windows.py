@@ -11,6 +11,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._errors import InvalidArgumentError
+from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed
 from ipu.tf.data._rows import padded_shapes
@@ -25,6 +26,7 @@ __all__ = ["Windows"]
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 
+@boundaries()
 class Windows:
     """Mixed into :class:`Dataset`."""
 

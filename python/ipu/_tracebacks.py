@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""Tracebacks that end at the user's line.
+
+What users call is marked with :func:`boundary`. An exception that leaves such a
+function loses the package's frames, and those of libraries that the package called; the
+user's own, between them, stay. ``tf.debugging.disable_traceback_filtering()`` and
+``IPU_TRACEBACK_FILTERING=off`` keep them all.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from types import FunctionType, TracebackType
+from typing import Any, TypeVar, cast
+
+from ipu._missing import PACKAGE, is_library
+
+__all__ = ["boundaries", "boundary", "drop_own_frames", "is_enabled", "set_enabled"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
+
+_VARIABLE = "IPU_TRACEBACK_FILTERING"
+
+
+class _Settings:
+    is_enabled = os.environ.get(_VARIABLE, "").lower() not in ("off", "0", "false")
+
+
+def is_enabled() -> bool:
+    """Whether frames of the package are taken out of tracebacks."""
+    return _Settings.is_enabled
+
+
+def set_enabled(value: bool) -> None:
+    """Choose whether frames of the package are taken out of tracebacks."""
+    _Settings.is_enabled = value
+
+
+def _without_own(trace: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    is_inside = False
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        is_inside = file.startswith(PACKAGE) or (is_inside and is_library(file))
+        if not is_inside:
+            kept.append(trace)
+        trace = trace.tb_next
+    rest: TracebackType | None = None
+    for entry in reversed(kept):
+        entry.tb_next = rest
+        rest = entry
+    return rest
+
+
+def drop_own_frames(error: BaseException) -> None:
+    """Take the package's frames out of what an exception, and its reasons, show.
+
+    Args:
+        error: The exception; nothing happens to it where filtering is off.
+    """
+    if not _Settings.is_enabled:
+        return
+    trace = error.__traceback__
+    if sys.version_info >= (3, 11):
+        error.__traceback__ = _without_own(trace)
+    elif trace is not None:  # there `raise` goes back to the first entry: ours stays
+        trace.tb_next = _without_own(trace.tb_next)
+    context = error.__context__
+    if context is None or error.__suppress_context__:
+        context = error.__cause__
+    if context is not None and context.__traceback__ is not None:
+        context.__traceback__ = _without_own(context.__traceback__)
+        if context.__traceback__ is None and error.__cause__ is None:
+            # it was ours alone, and says nothing to the user
+            error.__suppress_context__ = True
+
+
+def boundary(function: F) -> F:
+    """Let what ``function`` raises show frames of the user's program alone.
+
+    Example:
+        >>> import traceback
+        >>> from ipu import tf
+        >>> try:
+        ...     tf.matmul(tf.ones((2, 3)), tf.ones((2, 3)))
+        ... except tf.errors.InvalidArgumentError as error:
+        ...     print(len(traceback.extract_tb(error.__traceback__)))
+        1
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except BaseException as error:
+            drop_own_frames(error)
+            raise
+
+    return cast(F, call)
+
+
+def boundaries(*names: str) -> Callable[[C], C]:
+    """Mark methods that a class defines.
+
+    Args:
+        *names: Their names; none: all public methods.
+    """
+
+    def mark(cls: C) -> C:
+        for name, value in list(vars(cls).items()):
+            if name not in names and (names or name.startswith("_")):
+                continue
+            if isinstance(value, (staticmethod, classmethod)):
+                setattr(cls, name, type(value)(boundary(value.__func__)))
+            elif isinstance(value, FunctionType):
+                setattr(cls, name, boundary(value))
+        return cls
+
+    return mark
