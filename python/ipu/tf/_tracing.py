@@ -58,6 +58,7 @@ class Build:
             before and after; a map function's is not.
         may_create: Whether variables may be created.
         device: Where it will run, for what the program needs there; None: nowhere.
+        is_scratch: Whether nothing will run, and the graph is thrown away.
 
     Attributes:
         before: Called before each run.
@@ -74,8 +75,10 @@ class Build:
         runs: bool,
         may_create: bool = False,
         device: _core.Device | None = None,
+        is_scratch: bool = False,
     ) -> None:
         self.name = name
+        self.is_scratch = is_scratch
         self.device = device
         self.runs = runs
         self.may_create = may_create
@@ -296,7 +299,10 @@ def trace_program(
 
 
 def scratch_trace(
-    fn: Callable[..., Any], specs: Sequence[Any], host: bool = False
+    fn: Callable[..., Any],
+    specs: Sequence[Any],
+    host: bool = False,
+    may_create: bool = False,
 ) -> Any:
     """Find the shapes and dtypes that a function gives, without compiling it.
 
@@ -304,9 +310,11 @@ def scratch_trace(
         fn: Called once, with a tensor for each ``TensorSpec``.
         specs: Its arguments, as for :func:`trace_program`.
         host: Trace for the host.
+        may_create: Whether variables may be created: ``fn`` keeps them for its next
+            call. What it tells the host is not told.
 
     Returns:
         The nest that ``fn`` returned, with a ``TensorSpec`` for each tensor.
     """
-    build = Build(_name_of(fn), runs=False)
+    build = Build(_name_of(fn), runs=False, may_create=may_create, is_scratch=True)
     return _trace(fn, tuple(specs), host, build)[1]

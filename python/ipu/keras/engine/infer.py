@@ -77,7 +77,7 @@ def infer_outputs(
             for symbol in symbols
         ]
         try:
-            results.append(_function.scratch_trace(body, specs))
+            results.append(_function.scratch_trace(body, specs, may_create=True))
         except Exception as error:
             sizes = {size for symbol in symbols for size in symbol.shape}
             if probe not in sizes:

@@ -96,7 +96,9 @@ class Model(Trainer):
             return tf.TensorSpec(sizes, "float32")
 
         _function.scratch_trace(
-            lambda x: self(x, training=False), [map_shapes(spec, input_shape)]
+            lambda x: self(x, training=False),
+            [map_shapes(spec, input_shape)],
+            may_create=True,
         )
 
     def _maybe_build(self, inputs: Nest) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ipu import tf
@@ -211,12 +212,19 @@ class Sequential(Functional):
                 f"Sequential model {self.name!r} has no layers. Add some with `add`."
             )
         name = _names.unique_name(f"{self._stack[0].name}_input")
-        self._connect(Input(batch_shape=shape, dtype=dtype, name=name))
-        for layer in self._stack:
-            self._extend(layer)
+        before = dict(self.__dict__)
+        try:
+            self._connect(Input(batch_shape=shape, dtype=dtype, name=name))
+            for layer in self._stack:
+                self._extend(layer)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _maybe_build(self, inputs: Nest) -> None:
         if self._is_connected and self._stack:
+            self._relax(inputs)
             self.built = True
             return
         flat = tf.nest.flatten(inputs)
@@ -228,6 +236,20 @@ class Sequential(Functional):
         dtype = tf.as_dtype(flat[0].dtype)
         kept = "float32" if dtype.name == "float64" else dtype
         self._build_for((None, *tuple(flat[0].shape)[1:]), kept)
+
+    def _relax(self, inputs: Nest) -> None:
+        """Open the sizes that other data have, where no layer declared them."""
+        shape, given = self._first_symbol.shape, getattr(inputs, "shape", None)
+        if self._declared_input or given is None or len(given) != len(shape):
+            return
+        relaxed = tuple(
+            size if size == other else None
+            for size, other in zip(shape, tuple(given), strict=True)
+        )
+        if relaxed != tuple(shape):
+            # where a layer needs the size, the model is as it was, and says so
+            with suppress(ValueError, TypeError, tf.errors.OpError):
+                self._build_for(relaxed, self._first_symbol.dtype)
 
     def call(
         self, inputs: Nest, training: Any = None, mask: Any = None, **kwargs: Any

@@ -216,7 +216,9 @@ class StepFunctions:
         def function(iterator: Any) -> Nest:
             if count == 1:
                 return step(next(iterator))
-            spec = _function.scratch_trace(step, [iterator.element_spec])
+            spec = _function.scratch_trace(
+                step, [iterator.element_spec], may_create=True
+            )
             start = [tf.zeros(s.shape, s.dtype) for s in tf.nest.flatten(spec)]
 
             def body(*_: Any) -> list[Any]:

@@ -226,12 +226,13 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self._check_device()
         if self._has_own_step(mode):
             # what it uses is known to itself alone: trace it once for its variables
-            _function.scratch_trace(self._device_step(mode), [spec])
+            step = self._device_step(mode)
+            _function.scratch_trace(step, [spec], may_create=True)
             self.built = True
             return
         x_spec, y_spec, _ = unpack(spec)
         outputs = _function.scratch_trace(
-            lambda x: self(expand(x), training=False), [x_spec]
+            lambda x: self(expand(x), training=False), [x_spec], may_create=True
         )
         if mode == "predict":
             return

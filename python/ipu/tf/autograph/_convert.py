@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import threading
 import types
+from collections.abc import Callable
 from typing import Any
 
 from ipu._user_warnings import warn_user
@@ -22,6 +24,7 @@ from ipu.tf.autograph._transform import transform
 __all__ = ["convert", "convert_quietly", "converted_source"]
 
 _FACTORY = "ag__factory"
+_UNKNOWN = "not known while a function is traced"  # of errors of the core
 _lock = threading.RLock()  # CPython 3.11's parser fails where two threads are in it
 
 
@@ -124,17 +127,18 @@ def convert(function: types.FunctionType) -> types.FunctionType:
     return made
 
 
-_unavailable: set[types.CodeType] = set()
+_unavailable: dict[types.CodeType, str] = {}  # why there is no source
 
 
-def convert_quietly(function: types.FunctionType) -> types.FunctionType:
+def convert_quietly(function: types.FunctionType) -> Callable[..., Any]:
     """Convert a function; where its source cannot be had, say so once and give it."""
-    if function.__code__ in _unavailable:
-        return function
+    reason = _unavailable.get(function.__code__)
+    if reason is not None:
+        return _unconverted(function, reason)
     try:
         return convert(function)
     except _source.SourceError as error:
-        _unavailable.add(function.__code__)
+        reason = _unavailable[function.__code__] = str(error)
         warn_user(
             f"AutoGraph could not convert {function.__qualname__}: {error}. It is "
             "traced as plain Python: `if`, `while` and `for` on tensors are errors in "
@@ -142,7 +146,27 @@ def convert_quietly(function: types.FunctionType) -> types.FunctionType:
             "tf.autograph.experimental.do_not_convert.",
             RuntimeWarning,
         )
-        return function
+        return _unconverted(function, reason)
+
+
+def _unconverted(function: types.FunctionType, reason: str) -> Callable[..., Any]:
+    """The function, with the reason in errors that come of not being converted."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            text = str(error)
+            if _UNKNOWN in text and reason not in text:
+                error.args = (
+                    f"{text}. If it is needed for an `if`, `while` or `for` on a "
+                    f"tensor: AutoGraph could not convert {function.__qualname__}, "
+                    f"since {reason}. Put the function in a file or a notebook.",
+                )
+            raise
+
+    return call
 
 
 def converted_source(function: Any) -> str:
