@@ -240,8 +240,3 @@ def test_without_pillow() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "load_img needs the package pillow" in done.stderr
     assert "pip install 'ipu[images]'" in done.stderr
-
-
-def test_what_comes_later_says_so() -> None:
-    with pytest.raises(AttributeError, match="image_dataset_from_directory"):
-        _ = keras.preprocessing.image.ImageDataGenerator

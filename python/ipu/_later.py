@@ -82,10 +82,6 @@ _COLUMNS = Later(
     "Give the model one input for each feature; keras.layers has Normalization, "
     "CategoryEncoding and Embedding.",
 )
-_GENERATORS = Later(
-    "Generators of changed pictures come with a later version.",
-    "Use keras.utils.image_dataset_from_directory, and Dataset.map with tf.image.",
-)
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
 _RULES: tuple[tuple[str, Later], ...] = (
@@ -130,7 +126,6 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (_words(r"stochastic_rounding partials_type"), _ROUNDING),
     (_words(r"outside_compilation_scope"), _OUTSIDE),
-    (_words(r"ImageDataGenerator DirectoryIterator NumpyArrayIterator"), _GENERATORS),
     (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
     (_words(r"flags keras_parameterized"), _ABSL),
     (_words(r"serving saved_model SavedModel"), _SAVED),
@@ -177,7 +172,7 @@ def lookup(name: str) -> Later:
 
     Example:
         >>> lookup("keras.layers.LSTM").topic
-        'Recurrent layers come with a later version.'
+        'Recurrent layers of convolutions come with a later version.'
     """
     for pattern, later in _RULES:
         if re.search(pattern, name):

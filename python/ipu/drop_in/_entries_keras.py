@@ -88,8 +88,12 @@ KERAS: dict[str, Entry] = {
     **_layers("batch_normalization", "advanced_activations", "noise", "experimental"),
     **_layers("experimental.preprocessing", "recurrent", "recurrent_v2", "embeddings"),
     **_layers("convolutional", "pooling"),
+    "keras.layers.einsum_dense": entry("ipu.keras.layers"),
+    "keras.layers.core.einsum_dense": entry("ipu.keras.layers"),
     **{
-        f"keras.layers.preprocessing.{name}": entry("ipu.keras.layers.preprocessing")
+        f"keras.layers.preprocessing.{name}": entry(
+            "ipu.keras.layers.experimental.preprocessing"
+        )
         for name in _PREPROCESSING
     },
     **_utils("generic_utils", "np_utils", "data_utils", "layer_utils"),

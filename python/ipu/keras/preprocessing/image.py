@@ -12,12 +12,44 @@ from ipu.keras._pictures import (
     save_img,
     smart_resize,
 )
+from ipu.keras.preprocessing._affine import (
+    apply_affine_transform,
+    apply_brightness_shift,
+    apply_channel_shift,
+    random_brightness,
+    random_channel_shift,
+    random_rotation,
+    random_shear,
+    random_shift,
+    random_zoom,
+)
+from ipu.keras.preprocessing._batches import (
+    DirectoryIterator,
+    Iterator,
+    NumpyArrayIterator,
+)
+from ipu.keras.preprocessing._frame_batches import DataFrameIterator
+from ipu.keras.preprocessing._image_data_generator import ImageDataGenerator
 
 __all__ = [
+    "DataFrameIterator",
+    "DirectoryIterator",
+    "ImageDataGenerator",
+    "Iterator",
+    "NumpyArrayIterator",
+    "apply_affine_transform",
+    "apply_brightness_shift",
+    "apply_channel_shift",
     "array_to_img",
     "image_dataset_from_directory",
     "img_to_array",
     "load_img",
+    "random_brightness",
+    "random_channel_shift",
+    "random_rotation",
+    "random_shear",
+    "random_shift",
+    "random_zoom",
     "save_img",
     "smart_resize",
 ]
