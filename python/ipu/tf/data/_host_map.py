@@ -17,6 +17,7 @@ from ipu import _core, tf
 from ipu.tf import nest
 from ipu.tf._strings import is_text, text_tensor
 from ipu.tf.data import _packed, _probing, _structure
+from ipu.tf.data._parallel import in_order
 
 __all__ = ["HostFunction", "mapped", "selected"]
 
@@ -111,17 +112,27 @@ def _open(spec: Any, other: Any, sizes: set[int]) -> Any:
     return tf.TensorSpec(shape, spec.dtype)
 
 
-def mapped(impl: Any, structure: Any, function: HostFunction) -> tuple[Any, Any]:
-    """The core's data set of what the function gives, and its structure."""
+def mapped(
+    impl: Any, structure: Any, function: HostFunction, calls: int = 1
+) -> tuple[Any, Any]:
+    """The core's data set of what the function gives, and its structure.
+
+    Args:
+        impl: The core's data set of the elements.
+        structure: Their structure.
+        function: The user's function.
+        calls: How many calls of it run at once.
+    """
     made = function.structure(impl, structure)
     specs = nest.flatten(made)
 
+    def leaves_of(number: int, element: Any) -> _Arrays:
+        result = function.nest_of(number, element)
+        nest.assert_same_structure(made, result)
+        return tuple(map(_packed.pack, specs, nest.flatten(result)))
+
     def start() -> Iterator[_Arrays]:
-        for number, element in enumerate(_packed.elements(impl, structure)):
-            result = function.nest_of(number, element)
-            nest.assert_same_structure(made, result)
-            leaves = nest.flatten(result)
-            yield tuple(map(_packed.pack, specs, leaves))
+        return in_order(leaves_of, _packed.elements(impl, structure), calls)
 
     types = tuple(_structure.core_spec(spec) for spec in specs)
     count = impl.cardinality

@@ -13,6 +13,7 @@ from ipu.tf import nest
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._map import Mapped
+from ipu.tf.data._parallel import calls_of
 
 __all__ = ["Transformations", "integer"]
 
@@ -183,7 +184,10 @@ class Transformations:
         Args:
             map_func: Gets an element, returns a tensor, or a tuple or dict of tensors;
                 a list counts as a tuple, and Python numbers become tensors.
-            num_parallel_calls: Accepted for compatibility.
+            num_parallel_calls: How many calls by Python run at once, in threads of
+                theirs; AUTOTUNE for one by processor where calls are long. It gains
+                where the function reads and decodes files. Traced functions take no
+                notice.
             deterministic: Accepted for compatibility; the order is always kept.
             name: Ignored.
 
@@ -192,6 +196,7 @@ class Transformations:
 
         Raises:
             TypeError: ``map_func`` cannot be called or returns no tensors.
+            ValueError: ``num_parallel_calls`` is no positive number.
             Exception: Whatever ``map_func`` raises while it is traced.
 
         Source: ``tf.data.Dataset.map``.
@@ -202,12 +207,14 @@ class Transformations:
             >>> [int(x) for x in dataset]
             [0, 1, 4]
         """
-        del num_parallel_calls, deterministic, name
+        del deterministic, name
+        calls = calls_of(num_parallel_calls)
         if not callable(map_func):
             raise TypeError(f"map_func must be callable. Received: {map_func!r}.")
         if _packed.has_packed(self._structure):
             called = HostFunction("map", map_func, _seeds.for_map())
-            return type(self)(*_host_map.mapped(self._impl, self._structure, called))
+            made = _host_map.mapped(self._impl, self._structure, called, calls)
+            return type(self)(*made)
         mapped = Mapped(map_func, self._structure, self._example, self._peek)
         specs = tuple(_structure.core_spec(s) for s in nest.flatten(mapped.structure))
         impl = self._impl.map(specs, mapped.compile, _seeds.for_map())

@@ -60,7 +60,9 @@ def _frame(image: Any, channels: int) -> np.ndarray[Any, Any]:
         has_alpha = "A" in image.mode or "transparency" in image.info
         gray = image.mode in ("1", "L", "LA", "I", "I;16", "F")
         channels = (2 if has_alpha else 1) if gray else (4 if has_alpha else 3)
-    pixels = np.asarray(image.convert(_MODES[channels]), np.uint8)
+    mode = _MODES[channels]
+    # `convert` copies a picture that has the mode already
+    pixels = np.asarray(image if image.mode == mode else image.convert(mode), np.uint8)
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
