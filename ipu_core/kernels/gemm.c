@@ -320,16 +320,17 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
 }
 
 /* One matrix by our own tiles can be made row by row. Each part packs all of B, so a
- * large update is shared out by its own cut, which makes fewer parts. */
+ * large update, and a large product whose A is read by columns, as a weight's gradient,
+ * is shared out by its own cut, which makes fewer parts. */
 static void
 offer_rows(ipu_kernel_spec *spec, const gemm_plan *plan, ipu_kernel_rows_fn *run)
 {
     const ipu__matmul *product = &plan->product;
     const ipu__own_plan *own = &plan->own_plan;
     bool is_whole = plan->at_once || run == run_f32_rows;
-    bool is_large_update =
-        plan->at_once && product->m * product->n * product->k >= LARGE_UPDATE;
-    if (!plan->own || !is_whole || is_large_update || spec->outputs[0].shape.rank != 2 ||
+    bool packs_much = (plan->at_once || product->a_col != 1) &&
+                           product->m * product->n * product->k >= LARGE_UPDATE;
+    if (!plan->own || !is_whole || packs_much || spec->outputs[0].shape.rank != 2 ||
         product->m == 0 || product->n == 0) {
         return;
     }

@@ -78,7 +78,8 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     int64_t rows = plan->tiles->rows;
     int64_t first_level_k = plan->tiles->first_level_k;
     bool by_rows = p->a_col == 1 || p->k <= 1;
-    bool is_dense = at_once && !by_rows && first_level_k > 0 &&
+    bool is_dense = !by_rows && first_level_k > 0 &&
+                    (at_once || p->k > first_level_k) &&
                     p->n >= STRIP_USES * plan->tiles->columns;
     int64_t chunks =
         ipu__ceil_div(p->k, is_dense ? first_level_k : CHUNK);
