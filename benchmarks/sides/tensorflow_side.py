@@ -79,7 +79,7 @@ class TensorFlowSide(Side):
                 loss = loss_of(x, y)
             gradients = tape.gradient(loss, weights)
             for w, v, g in zip(weights, velocity, gradients, strict=True):
-                v.assign(MOMENTUM * v - LEARNING_RATE * g)
+                v.assign(MOMENTUM * v - LEARNING_RATE * tf.convert_to_tensor(g))
                 w.assign_add(v)
             return loss
 
