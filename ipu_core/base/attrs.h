@@ -50,6 +50,8 @@ typedef enum ipu_attr_kind {
     X(DEPTH, depth, INT) \
     X(ON_VALUE, on_value, FLOAT) \
     X(OFF_VALUE, off_value, FLOAT) \
+    X(SCALE, scale, FLOAT)        /* attention: of the scores */ \
+    X(CAUSAL, causal, BOOL)       /* attention: no step sees a later one */ \
     X(RATE, rate, FLOAT) \
     X(SEED, seed, INT) \
     X(ORDINAL, ordinal, INT) /* of a random op in the user's program */ \

@@ -73,6 +73,13 @@ typedef enum ipu_given {
     IPU_GIVEN_ALL = 15
 } ipu_given;
 
+/* The same of attention and its gradient. */
+typedef enum ipu_attention_given {
+    IPU_ATTENTION_MASK = 1,
+    IPU_ATTENTION_KEY = 2, /* of what is dropped */
+    IPU_ATTENTION_ALL = 3
+} ipu_attention_given;
+
 /* Attribute `reduction` of tensor_scatter: how it joins. Values are part of the text
  * form. */
 typedef enum ipu_scatter {

@@ -250,6 +250,26 @@ recurrent(const ipu_cost_call *call)
     return arithmetic(call, (2.0 * units + 10.0) * elements(&call->inputs[0]));
 }
 
+/* Scores and their weighted sum, and the softmax between them. */
+static ipu_cost
+attention(const ipu_cost_call *call)
+{
+    const int64_t *q = call->inputs[0].shape.dims;
+    const int64_t *v = call->inputs[2].shape.dims;
+    double scores = (double)(q[0] * q[1] * q[2]) * (double)v[2];
+    return arithmetic(call, scores * (2.0 * (double)(q[3] + v[3]) + 5.0));
+}
+
+/* Scores once more, and two products for each of the two. */
+static ipu_cost
+attention_grad(const ipu_cost_call *call)
+{
+    const int64_t *q = call->inputs[0].shape.dims;
+    const int64_t *v = call->inputs[2].shape.dims;
+    double scores = (double)(q[0] * q[1] * q[2]) * (double)v[2];
+    return arithmetic(call, scores * ((double)(6 * q[3] + 4 * v[3]) + 9.0));
+}
+
 /* --- updates: a variable is read and written ------------------------------------- */
 
 static ipu_cost
@@ -447,6 +467,8 @@ COST(lstm, recurrent)
 COST(lstm_grad, recurrent)
 COST(gru, recurrent)
 COST(gru_grad, recurrent)
+COST(attention, attention)
+COST(attention_grad, attention_grad)
 COST(random_uniform, uniform)
 COST(random_normal, normal)
 COST(truncated_normal, normal)

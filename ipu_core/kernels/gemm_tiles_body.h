@@ -508,7 +508,7 @@ set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
         place->update = p->update;
     }
     place->start = NULL;
-    if (t->k0 > 0) {
+    if (t->k0 > 0 || p->continued) {
         place->start = ipu__is_at_once(p) ? stored : place->c;
         place->start_row = ipu__is_at_once(p) ? PANEL : place->row;
     }

@@ -50,6 +50,7 @@ typedef struct ipu__product {
     /* or the sums are not stored, but at once */
     const float *accumulator; /* added to this matrix, into c */
     const ipu__sgd *update;   /* or gradients; c is NULL */
+    bool continued; /* sums that are stored start from what C holds, not from 0 */
     ipu__a_form a_form;
     int64_t chunk; /* of k, at a time; all of it for sums that are stored transposed */
     int64_t packed_k; /* of A, at a time: a chunk, or all of it for sums that are not

@@ -217,6 +217,11 @@ float ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu);
 /* NaN where a NaN is among them; -infinity for n = 0. */
 float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);
 
+/* softmax of each of `rows` rows of n numbers, `step` floats apart, in place
+ * (softmax_fast.c). */
+void ipu__softmax_rows(float *x, int64_t step, int64_t rows, int64_t n,
+                       ipu_cpu_class cpu);
+
 /* --- sorting (sort_fast.c) --------------------------------------------------------- */
 
 /* Something that has a number: a place in a list, and what that place holds. */
@@ -301,8 +306,10 @@ ipu_op ipu__scatter_step(const ipu_kernel_spec *spec);
 /* --- workspace of reference kernels (reference_linear.c) -----------------------------
  */
 
-/* 0 for all but linear algebra and gradients of sequences. */
+/* 0 for all but linear algebra, gradients of sequences and attention. */
 size_t ipu__reference_workspace(const ipu_kernel_spec *spec);
+/* reference_attention.c */
+size_t ipu__attention_reference_bytes(const ipu_kernel_spec *spec);
 /* reference_recurrent.c */
 size_t ipu__sequence_reference_bytes(const ipu_kernel_spec *spec);
 

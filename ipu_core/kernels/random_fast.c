@@ -44,8 +44,8 @@ typedef struct random_plan {
     float scale;
 } random_plan;
 
-static const ipu__random_form *
-form_of(ipu_cpu_class cpu)
+const ipu__random_form *
+ipu__random_form_of(ipu_cpu_class cpu)
 {
 #if defined(__x86_64__)
     if (cpu >= IPU_CPU_AVX2) {
@@ -55,6 +55,12 @@ form_of(ipu_cpu_class cpu)
     (void)cpu;
 #endif
     return &ipu__random_generic;
+}
+
+uint32_t
+ipu__dropout_threshold(double rate)
+{
+    return rate < 1.0 ? (uint32_t)ceil(rate * 0x1p24) : UINT32_MAX;
 }
 
 static char *
@@ -179,7 +185,7 @@ choose(const ipu__preparation *p, run_fn *run, const char *name, random_plan **o
     random_plan *plan;
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
     plan->source = ipu__random_source_of(p->spec);
-    plan->form = form_of(p->cpu);
+    plan->form = ipu__random_form_of(p->cpu);
     plan->run = run;
     plan->cpu = p->cpu;
     plan->dtype = p->spec->outputs[0].dtype;
@@ -247,7 +253,7 @@ ipu_choose_dropout(const ipu__preparation *p)
     }
     IPU_TRY(choose(p, run_dropout, "dropout", &plan));
     if (rate > 0.0) {
-        plan->threshold = rate < 1.0 ? (uint32_t)ceil(rate * 0x1p24) : UINT32_MAX;
+        plan->threshold = ipu__dropout_threshold(rate);
     }
     plan->scale = rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0f;
     return IPU_OK;

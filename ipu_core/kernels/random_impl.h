@@ -34,4 +34,9 @@ extern const ipu__random_form ipu__random_avx2;
 extern const ipu__random_form ipu__random_avx512;
 #endif
 
+/* random_fast.c */
+const ipu__random_form *ipu__random_form_of(ipu_cpu_class cpu);
+/* Of a rate: what the upper 24 bits of a word must reach for an element to be kept. */
+uint32_t ipu__dropout_threshold(double rate);
+
 #endif

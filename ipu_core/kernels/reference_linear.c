@@ -51,6 +51,9 @@ ipu__reference_workspace(const ipu_kernel_spec *spec)
     case IPU_OP_ID_LSTM_GRAD:
     case IPU_OP_ID_GRU_GRAD:
         return ipu__sequence_reference_bytes(spec);
+    case IPU_OP_ID_ATTENTION:
+    case IPU_OP_ID_ATTENTION_GRAD:
+        return ipu__attention_reference_bytes(spec);
     default:
         return 0;
     }

@@ -213,6 +213,22 @@ exponentials(const softmax_job *job, const float *x, float *exponential, float *
     plan->row->sum(sum, exponential, rows, n);
 }
 
+void
+ipu__softmax_rows(float *x, int64_t step, int64_t rows, int64_t n, ipu_cpu_class cpu)
+{
+    const row_functions *row = cpu >= IPU_CPU_AVX2 ? &avx2_rows : &generic_rows;
+    const ipu__vector_f32 *vector = ipu__vector_f32_of(cpu);
+    for (int64_t i = 0; i < rows; i++, x += step) {
+        float max;
+        float sum;
+        row->max(&max, x, 1, n);
+        row->shift(x, x, &max, 1, n);
+        vector->exp(x, x, n);
+        row->sum(&sum, x, 1, n);
+        row->divide(x, &sum, 1, n);
+    }
+}
+
 static void
 softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
 {

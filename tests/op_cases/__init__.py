@@ -2,6 +2,7 @@
 """The cases of every op in the table, by room."""
 
 from . import (
+    attention,
     collectives,
     convolutions,
     elementwise,
@@ -33,6 +34,7 @@ CASES: tuple[Case, ...] = (
     *linear.cases(),
     *random_ops.cases(),
     *recurrent.cases(),
+    *attention.cases(),
     *collectives.cases(),
     *fused_updates.rates(),
 )

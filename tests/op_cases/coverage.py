@@ -35,7 +35,10 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     **dict.fromkeys(OF_ANY.split(), ALL),
     **dict.fromkeys(ON_DEVICE.split(), DEVICE),
     **dict.fromkeys(OF_INTS.split(), INTS),
-    **dict.fromkeys("recurrence lstm lstm_grad gru gru_grad".split(), FLOATS),
+    **dict.fromkeys(
+        "recurrence lstm lstm_grad gru gru_grad attention attention_grad".split(),
+        FLOATS,
+    ),
     **dict.fromkeys(LINEAR.split(), ("float32", "float64")),
     **dict.fromkeys("logical_not logical_and logical_or any all".split(), ("bool",)),
     **dict.fromkeys(UPDATES.split(), ("float32", "float16")),

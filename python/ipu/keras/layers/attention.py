@@ -14,6 +14,7 @@ from ipu import tf
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers.base_layer import Layer
+from ipu.tf._attention import attention, serves
 
 __all__ = ["AdditiveAttention", "Attention", "MultiHeadAttention"]
 
@@ -76,20 +77,35 @@ class _DotAttention(Layer):
                 f"[query, value] or [query, value, key]. Received: {inputs!r}."
             )
         query, value = inputs[0], inputs[1]
-        scores = self._scores(query, inputs[2] if len(inputs) == 3 else value)
+        key = inputs[2] if len(inputs) == 3 else value
         query_mask, value_mask = (*(mask or ()), None, None)[:2]
-        if value_mask is not None:
-            scores = _masked(scores, tf.expand_dims(value_mask, 1))
+        dropout = self.dropout if training else 0.0
+        weights = None
+        result = None
+        if not return_attention_scores:
+            result = self._attend(query, value, key, value_mask, dropout)
+        if result is None:
+            weights = self._weights(query, key, value_mask, dropout)
+            result = tf.matmul(weights, value)
+        if query_mask is not None:
+            result = result * tf.expand_dims(tf.cast(query_mask, result.dtype), -1)
+        return (result, weights) if return_attention_scores else result
+
+    def _attend(
+        self, query: Tensor, value: Tensor, key: Tensor, mask: Any, dropout: float
+    ) -> Any:
+        """Give the result without weights in between, or None where that is no op."""
+        return None
+
+    def _weights(self, query: Tensor, key: Tensor, mask: Any, dropout: float) -> Tensor:
+        scores = self._scores(query, key)
+        if mask is not None:
+            scores = _masked(scores, tf.expand_dims(mask, 1))
         if self.causal:
             allowed = _causal_mask(scores.shape[1], scores.shape[2])
             scores = _masked(scores, tf.expand_dims(allowed, 0))
         weights = tf.nn.softmax(scores)
-        if training and self.dropout > 0:
-            weights = tf.nn.dropout(weights, self.dropout)
-        result = tf.matmul(weights, value)
-        if query_mask is not None:
-            result = result * tf.expand_dims(tf.cast(query_mask, result.dtype), -1)
-        return (result, weights) if return_attention_scores else result
+        return tf.nn.dropout(weights, dropout) if dropout > 0 else weights
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
         """Give the mask of the query."""
@@ -125,6 +141,20 @@ class Attention(_DotAttention):
     def _scores(self, query: Tensor, key: Tensor) -> Tensor:
         scores = tf.matmul(query, key, transpose_b=True)
         return scores if self.scale is None else scores * self.scale
+
+    def _attend(
+        self, query: Tensor, value: Tensor, key: Tensor, mask: Any, dropout: float
+    ) -> Any:
+        """As one op, of one head."""
+        if len(query.shape) != 3 or not serves(query, mask):
+            return None
+        if self.scale is not None:
+            query = query * self.scale
+        heads = [tf.expand_dims(x, 1) for x in (query, key, value)]
+        if mask is not None:
+            mask = tf.reshape(mask, (*mask.shape[:1], 1, 1, *mask.shape[1:]))
+        result = attention(*heads, mask=mask, causal=self.causal, dropout=dropout)
+        return tf.squeeze(result, 1)
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
@@ -314,14 +344,18 @@ class MultiHeadAttention(Layer):
         q = self._heads("query", query) * (1.0 / math.sqrt(self.key_dim))
         k = self._heads("key", value if key is None else key)
         v = self._heads("value", value)
-        scores = tf.matmul(q, k, transpose_b=True)
+        dropout = self.dropout if training else 0.0
         if attention_mask is not None:
-            scores = _masked(scores, tf.expand_dims(attention_mask, 1))
-        weights = tf.nn.softmax(scores)
-        kept = weights
-        if training and self.dropout > 0:
-            kept = tf.nn.dropout(weights, self.dropout)
-        mixed = tf.transpose(tf.matmul(kept, v), (0, 2, 1, 3))
+            attention_mask = tf.expand_dims(attention_mask, 1)
+        weights = None
+        if not return_attention_scores and serves(q, attention_mask):
+            mixed = attention(q, k, v, mask=attention_mask, dropout=dropout)
+        else:
+            scores = tf.matmul(q, k, transpose_b=True)
+            weights = tf.nn.softmax(_masked(scores, attention_mask))
+            kept = tf.nn.dropout(weights, dropout) if dropout > 0 else weights
+            mixed = tf.matmul(kept, v)
+        mixed = tf.transpose(mixed, (0, 2, 1, 3))
         weight, bias = self._projections["attention_output"]
         heads, size, out = weight.shape
         batch, steps = tuple(mixed.shape)[:2]
