@@ -48,6 +48,16 @@ ipu__rule_select(ipu_rule *rule, ipu_value condition, ipu_value a, ipu_value b)
 }
 
 ipu_value
+ipu__rule_product(ipu_rule *rule, ipu_value a, ipu_value b, bool transpose_a,
+                  bool transpose_b)
+{
+    ipu_value inputs[2] = {a, b};
+    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_TRANSPOSE_A, transpose_a),
+                         ipu__attr_int(IPU_ATTR_TRANSPOSE_B, transpose_b)};
+    return ipu__rule_emit(rule, IPU_OP_ID_MATMUL, inputs, 2, attrs, 2);
+}
+
+ipu_value
 ipu__rule_number(ipu_rule *rule, ipu_value like, double number)
 {
     ipu_value out = IPU_NO_VALUE;

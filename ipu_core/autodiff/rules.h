@@ -45,6 +45,9 @@ ipu_value ipu__rule_select(ipu_rule *rule, ipu_value condition, ipu_value a,
 ipu_value ipu__rule_emit(ipu_rule *rule, ipu_op op, const ipu_value *inputs,
                          uint32_t input_count, const ipu_attr *attrs,
                          uint32_t attr_count);
+/* The matrix product of a and b, or of their transposes. */
+ipu_value ipu__rule_product(ipu_rule *rule, ipu_value a, ipu_value b, bool transpose_a,
+                            bool transpose_b);
 /* A scalar of the dtype of `like`. */
 ipu_value ipu__rule_number(ipu_rule *rule, ipu_value like, double number);
 ipu_value ipu__rule_reshape(ipu_rule *rule, ipu_value x, const ipu_shape *shape);

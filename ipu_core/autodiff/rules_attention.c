@@ -50,15 +50,6 @@ ipu_gradient_attention(ipu_rule *r)
 
 /* --- the second one --------------------------------------------------------------- */
 
-static ipu_value
-product(ipu_rule *r, ipu_value a, ipu_value b, bool transpose_a, bool transpose_b)
-{
-    ipu_value inputs[2] = {a, b};
-    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_TRANSPOSE_A, transpose_a),
-                         ipu__attr_int(IPU_ATTR_TRANSPOSE_B, transpose_b)};
-    return ipu__rule_emit(r, IPU_OP_ID_MATMUL, inputs, 2, attrs, 2);
-}
-
 /* Scores with -1e9 added where `seen`, bool, is false. */
 static ipu_value
 hidden(ipu_rule *r, ipu_value scores, ipu_value seen)
@@ -87,7 +78,7 @@ earlier(ipu_rule *r, ipu_value scores)
 static ipu_value
 make_weights(ipu_rule *r, ipu_value q, ipu_value k, double scale)
 {
-    ipu_value scores = product(r, q, k, false, true);
+    ipu_value scores = ipu__rule_product(r, q, k, false, true);
     scores = MUL(scores, NUMBER(scores, scale));
     if (is_given(r, IPU_ATTENTION_MASK)) {
         scores = hidden(r, scores, r->inputs[4]);
@@ -148,7 +139,7 @@ ipu_gradient_attention_grad(ipu_rule *r)
     const ipu_value dy = r->inputs[3];
     ipu_value w = make_weights(r, q, k, scale);
     ipu_value factors = make_factors(r, w);
-    ipu_value dw = dropped(r, product(r, dy, v, false, true), factors);
+    ipu_value dw = dropped(r, ipu__rule_product(r, dy, v, false, true), factors);
     ipu_value ds = MUL(through(r, w, dw), NUMBER(w, scale));
     ipu_value g = IPU_NO_VALUE;
     ipu_value dq = IPU_NO_VALUE;
@@ -160,30 +151,30 @@ ipu_gradient_attention_grad(ipu_rule *r)
     const ipu_value b = r->grads[1];
     const ipu_value c = r->grads[2];
     if (a.index != IPU_NO_INDEX) {
-        g = product(r, a, k, false, true);
-        dk = product(r, ds, a, true, false);
+        g = ipu__rule_product(r, a, k, false, true);
+        dk = ipu__rule_product(r, ds, a, true, false);
     }
     if (b.index != IPU_NO_INDEX) {
-        g = plus(r, g, product(r, q, b, false, true));
-        dq = product(r, ds, b, false, false);
+        g = plus(r, g, ipu__rule_product(r, q, b, false, true));
+        dq = ipu__rule_product(r, ds, b, false, false);
     }
     if (c.index != IPU_NO_INDEX) {
-        e = dropped(r, product(r, dy, c, false, true), factors);
-        ddy = product(r, dropped(r, w, factors), c, false, false);
+        e = dropped(r, ipu__rule_product(r, dy, c, false, true), factors);
+        ddy = ipu__rule_product(r, dropped(r, w, factors), c, false, false);
     }
     if (g.index != IPU_NO_INDEX) {
         g = MUL(g, NUMBER(g, scale));
         ipu_value h = dropped(r, through(r, w, g), factors);
-        dv = product(r, h, dy, true, false);
-        ddy = plus(r, ddy, product(r, h, v, false, false));
+        dv = ipu__rule_product(r, h, dy, true, false);
+        ddy = plus(r, ddy, ipu__rule_product(r, h, v, false, false));
         ipu_value slope = SUB(dw, ipu__rule_sum_last(r, MUL(dw, w)));
         ipu_value tilt = MUL(dw, ipu__rule_sum_last(r, MUL(g, w)));
         e = plus(r, e, SUB(MUL(g, slope), tilt));
     }
     if (e.index != IPU_NO_INDEX) {
         ipu_value t = MUL(through(r, w, e), NUMBER(w, scale));
-        dq = plus(r, dq, product(r, t, k, false, false));
-        dk = plus(r, dk, product(r, t, q, true, false));
+        dq = plus(r, dq, ipu__rule_product(r, t, k, false, false));
+        dk = plus(r, dk, ipu__rule_product(r, t, q, true, false));
     }
     const ipu_value given[4] = {dq, dk, dv, ddy};
     for (uint32_t i = 0; i < 4; i++) {

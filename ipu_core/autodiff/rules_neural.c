@@ -8,15 +8,6 @@
 
 /* --- matmul ---------------------------------------------------------------------- */
 
-static ipu_value
-product(ipu_rule *r, ipu_value a, ipu_value b, bool transpose_a, bool transpose_b)
-{
-    ipu_value inputs[2] = {a, b};
-    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_TRANSPOSE_A, transpose_a),
-                         ipu__attr_int(IPU_ATTR_TRANSPOSE_B, transpose_b)};
-    return ipu__rule_emit(r, IPU_OP_ID_MATMUL, inputs, 2, attrs, 2);
-}
-
 /* [..., M, K] as [... * M, K] */
 static ipu_value
 as_matrix(ipu_rule *r, ipu_value x)
@@ -42,7 +33,8 @@ ipu_gradient_matmul(ipu_rule *r)
     bool tb = ipu_attrs_int(r->attrs, IPU_ATTR_TRANSPOSE_B, 0) != 0;
     if (r->wanted[0]) {
         ipu__rule_give(r, 0,
-                       ta ? product(r, b, g, tb, true) : product(r, g, b, false, !tb));
+                       ta ? ipu__rule_product(r, b, g, tb, true)
+                          : ipu__rule_product(r, g, b, false, !tb));
     }
     if (r->wanted[1]) {
         bool tall = !ta && ipu__rule_type(r, b).shape.rank == 2 &&
@@ -50,8 +42,8 @@ ipu_gradient_matmul(ipu_rule *r)
         ipu_value left = tall ? as_matrix(r, a) : a;
         ipu_value right = tall ? as_matrix(r, g) : g;
         ipu__rule_give(r, 1,
-                       tb ? product(r, right, left, true, ta)
-                          : product(r, left, right, !ta, false));
+                       tb ? ipu__rule_product(r, right, left, true, ta)
+                          : ipu__rule_product(r, left, right, !ta, false));
     }
     return r->status;
 }

@@ -62,9 +62,8 @@ as_matrix(ipu_rule *r, ipu_value x)
 static ipu_value
 product_over_steps(ipu_rule *r, ipu_value a, ipu_value b)
 {
-    ipu_value inputs[2] = {as_matrix(r, a), as_matrix(r, b)};
-    ipu_attr transposed = ipu__attr_int(IPU_ATTR_TRANSPOSE_A, 1);
-    return ipu__rule_emit(r, IPU_OP_ID_MATMUL, inputs, 2, &transposed, 1);
+    ipu_value left = as_matrix(r, a);
+    return ipu__rule_product(r, left, as_matrix(r, b), true, false);
 }
 
 /* The first result and the last one are kept for the gradient alone. */
