@@ -150,10 +150,10 @@ class Attention(_DotAttention):
             return None
         if self.scale is not None:
             query = query * self.scale
-        heads = [tf.expand_dims(x, 1) for x in (query, key, value)]
+        q, k, v = (tf.expand_dims(x, 1) for x in (query, key, value))
         if mask is not None:
             mask = tf.reshape(mask, (*mask.shape[:1], 1, 1, *mask.shape[1:]))
-        result = attention(*heads, mask=mask, causal=self.causal, dropout=dropout)
+        result = attention(q, k, v, mask=mask, causal=self.causal, dropout=dropout)
         return tf.squeeze(result, 1)
 
     def get_config(self) -> dict[str, Any]:
