@@ -211,13 +211,23 @@ def test_values_that_are_no_tensor(value: object) -> None:
 
 def test_tensors_show_themselves_in_a_notebook() -> None:
     text = tf.constant([[1.0, 2.0]])._repr_html_()
-    assert text == "<p><b>tf.Tensor</b> (1, 2), float32</p><pre>[[1. 2.]]</pre>"
+    assert text == "<pre><b>tf.Tensor</b> (1, 2), float32\n[[1. 2.]]</pre>"
     large = tf.zeros((1000, 1000))._repr_html_()
     assert "(1000, 1000)" in large and len(large) < 1000
     seen = []
     data = tf.data.Dataset.range(2)
     list(data.map(lambda x: (seen.append(x._repr_html_()), x)[1]))
-    assert seen[0].startswith("<p><b>tf.Tensor</b> ()") and "symbolic" in seen[0]
+    assert seen[0] == "<pre><b>tf.Tensor</b> (), int64, symbolic</pre>"
+    variable = tf.Variable([1, 2], name="<v>")._repr_html_()
+    assert (
+        variable
+        == "<pre><b>tf.Variable</b> &#x27;&lt;v&gt;:0&#x27; (2,), int32\n[1 2]</pre>"
+    )
+    shown = data.map(lambda x: {"x": tf.cast(x, tf.float32)}).batch(2)._repr_html_()
+    assert shown == (
+        "<pre><b>Dataset</b> of 1 element\n{&#x27;x&#x27;: float32 (None,)}</pre>"
+    )
+    assert "endless" in data.repeat()._repr_html_()
 
 
 def test_an_unused_dlpack_capsule_frees_its_tensor() -> None:

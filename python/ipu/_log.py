@@ -2,7 +2,8 @@
 """The logger named "ipu", with a line on stderr for who has not set up logging.
 
 Programs for the IPU expect to read which device was attached. So INFO is on from the
-start, and while the root logger has no handler our own one prints. Either
+start, in notebooks WARNING, for there it is a red box under a cell; and while the root
+logger has no handler our own one prints. Either
 ``logging.getLogger("ipu").setLevel(logging.WARNING)`` or a set-up of one's own
 silences it. ``logging`` itself is imported with the first message: it would be a
 third of the time that ``import ipu`` takes.
@@ -24,10 +25,11 @@ def _make() -> logging.Logger:
     import logging
 
     from ipu._log_handler import StderrHandler
+    from ipu._notebook import in_notebook
 
     made = logging.getLogger("ipu")
     if made.level == logging.NOTSET:
-        made.setLevel(logging.INFO)
+        made.setLevel(logging.WARNING if in_notebook() else logging.INFO)
     if not made.handlers:
         made.addHandler(StderrHandler())
     return made

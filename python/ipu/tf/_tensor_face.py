@@ -6,12 +6,12 @@ Called by the core's ``Tensor`` by name.
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import numpy as np
 
 from ipu import _core
+from ipu.tf._html import values_html
 from ipu.tf._reference import Reference
 
 __all__ = [
@@ -23,8 +23,6 @@ __all__ = [
     "tensor_set_shape",
     "tensor_str",
 ]
-
-_MOST_VALUES = 200  # of a tensor that is shown whole
 
 
 def _values(text: str) -> str:
@@ -141,15 +139,15 @@ def tensor_html(tensor: _core.Tensor) -> str:
         tensor: Of any shape and dtype; of a large one the corners are shown.
 
     Returns:
-        A paragraph, and for an eager tensor the values as preformatted text.
+        Preformatted text.
 
     Example:
         >>> from ipu import tf
-        >>> tensor_html(tf.constant([1, 2]))
-        '<p><b>tf.Tensor</b> (2,), int32</p><pre>[1 2]</pre>'
+        >>> print(tensor_html(tf.constant([1, 2])))
+        <pre><b>tf.Tensor</b> (2,), int32
+        [1 2]</pre>
     """
-    title = f"<p><b>tf.Tensor</b> {tensor.shape}, {tensor.dtype_name}"
+    about = f"{tensor.shape}, {tensor.dtype_name}"
     if tensor.is_symbolic:
-        return f"{title}, symbolic</p>"
-    values = np.array2string(np.asarray(tensor), threshold=_MOST_VALUES)
-    return f"{title}</p><pre>{html.escape(values)}</pre>"
+        return values_html("tf.Tensor", f"{about}, symbolic", None)
+    return values_html("tf.Tensor", about, np.asarray(tensor))

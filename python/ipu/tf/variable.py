@@ -16,6 +16,7 @@ from ipu._errors import FailedPreconditionError
 from ipu._placement import current_device
 from ipu._tracebacks import boundaries
 from ipu.tf import _tapes
+from ipu.tf._html import values_html
 from ipu.tf._reference import Reference
 from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DType, as_dtype
@@ -281,6 +282,10 @@ class Variable:
             f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._type[0]}, "
             f"numpy={text}>"
         )
+
+    def _repr_html_(self) -> str:
+        about = f"'{self.name}' {self.shape}, {self._type[0]}"
+        return values_html("tf.Variable", about, self.numpy())
 
 
 def _remove(device: _core.Device, identifier: int) -> None:

@@ -1,48 +1,21 @@
 # SPDX-License-Identifier: MIT
 """``ProgbarLogger``: how far a run is.
 
-In a terminal and in a notebook it is a bar of ``tqdm`` that counts executed steps: a
-thread watches the results come out of the device, so the bar moves during a long
-execution too. In a plain log, and with ``verbose=2``, it is one line for each epoch.
+In a terminal it is a bar of ``tqdm`` for each epoch, in a notebook one table that
+grows. Both count executed steps: a thread watches the results come out of the device,
+so they move during a long execution too. In a plain log, and with ``verbose=2``, it is
+one line for each epoch.
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 import threading
-import time
 from typing import Any
 
 from ipu.keras.callbacks.callback import Callback, Logs, looks
+from ipu.keras.callbacks.run_views import RunView, view_of
 
 __all__ = ["ProgbarLogger"]
-
-
-def _in_notebook() -> bool:
-    ipython = sys.modules.get("IPython")
-    if ipython is None:
-        return False
-    shell = ipython.get_ipython()
-    return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
-
-
-def _size() -> dict[str, Any]:
-    """What to tell tqdm of the terminal's size: where it says 0, an usual one."""
-    try:
-        columns = os.get_terminal_size(sys.stdout.fileno()).columns
-    except (OSError, ValueError, AttributeError):
-        columns = 1
-    if columns > 0:
-        return {"dynamic_ncols": True}
-    return {"ncols": 80, "nrows": 24}
-
-
-def _shown(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return f"{value:.4f}" if abs(value) > 1e-3 or value == 0 else f"{value:.4e}"
 
 
 class ProgbarLogger(Callback):
@@ -51,8 +24,8 @@ class ProgbarLogger(Callback):
     Args:
         count_mode: Ignored: steps are counted.
         stateful_metrics: Ignored: all are shown as they are.
-        mode: ``"bar"``, ``"line"``, or ``"auto"``: a bar where there is a terminal or a
-            notebook.
+        mode: ``"bar"``, ``"line"``, or ``"auto"``: a bar where there is a terminal.
+            In a notebook "bar" and "auto" give a table.
 
     Source: ``tf.keras.callbacks.ProgbarLogger`` of Keras 2.6, on tqdm.
     """
@@ -67,76 +40,45 @@ class ProgbarLogger(Callback):
         del count_mode, stateful_metrics
         self._mode = mode
         self._lock = threading.Lock()
-        self._bar: Any = None
-        self._title = ""
-        self._started = 0.0
+        self._view: RunView | None = None
         self._in_fit = False
         self._done = 0
 
-    def _uses_bar(self) -> bool:
-        if self._mode != "auto":
-            return self._mode == "bar"
-        if (self.params or {}).get("verbose") == 2:
-            return False
-        return _in_notebook() or sys.stdout.isatty()
-
-    # --- one bar or line --------------------------------------------------------------
-
     def _open(self, title: str) -> None:
-        self._title = title
-        self._started = time.monotonic()
+        parameters = self.params or {}
         self._done = 0
-        if not self._uses_bar():
-            return
-        # imported where it is used: it would be half of the time of `import ipu`
-        module = importlib.import_module("tqdm.auto" if _in_notebook() else "tqdm")
         with self._lock:
-            self._bar = module.tqdm(
-                total=(self.params or {}).get("steps"),
-                desc=title or None,
-                unit="step",
-                file=sys.stdout,
-                mininterval=0.1,
-                **_size(),
-                leave=True,
-            )
+            if self._view is None:
+                self._view = view_of(self._mode, parameters.get("verbose"))
+            self._view.begin(title, parameters.get("steps"))
 
     def _on_steps_executed(self, done: int) -> None:
         """Move on to ``done`` steps of the epoch; called from the watching thread."""
         with self._lock:
-            if done <= self._done:
-                return
-            if self._bar is not None:
-                self._bar.update(done - self._done)
-            self._done = done
+            if done > self._done:
+                self._done = done
+                if self._view is not None:
+                    self._view.advance(done)
 
     def _show(self, step: int, logs: Logs | None) -> None:
-        self._on_steps_executed(step + 1)
         with self._lock:
-            if self._bar is not None and logs:
-                self._bar.set_postfix_str(_line(logs), refresh=False)
+            if self._view is not None and logs:
+                self._view.note(logs)
+        self._on_steps_executed(step + 1)
 
     def _close(self, logs: Logs | None) -> None:
-        seconds = time.monotonic() - self._started
         with self._lock:
-            bar, self._bar = self._bar, None
-            if bar is not None:
-                if logs:
-                    bar.set_postfix_str(_line(logs), refresh=True)
-                bar.close()
-                return
-        total = (self.params or {}).get("steps") or self._done
-        parts = [self._title] if self._title else []
-        parts += [f"{self._done}/{total}", f"{seconds:.1f}s"]
-        parts += [f"{key}: {_shown(value)}" for key, value in (logs or {}).items()]
-        print(" - ".join(parts), flush=True)
+            if self._view is not None:
+                total = (self.params or {}).get("steps")
+                self._view.end(self._done, total, logs)
 
     def _abandon(self) -> None:
-        """Leave the bar as it is: the run ended early."""
+        """The run is over, also where it ended early."""
+        self._in_fit = False
         with self._lock:
-            if self._bar is not None:
-                self._bar.close()
-                self._bar = None
+            view, self._view = self._view, None
+            if view is not None:
+                view.stop()
 
     # --- hooks ------------------------------------------------------------------------
 
@@ -158,8 +100,8 @@ class ProgbarLogger(Callback):
         self._close(logs)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
-        """Note that training is over."""
-        self._in_fit = False
+        """Show what there is for the last time."""
+        self._abandon()
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
         """Open the bar of an evaluation, but not within ``fit``."""
@@ -176,6 +118,7 @@ class ProgbarLogger(Callback):
         """Close the bar with the results."""
         if not self._in_fit:
             self._close(logs)
+            self._abandon()
 
     def on_predict_begin(self, logs: Logs | None = None) -> None:
         """Open the bar of a prediction."""
@@ -189,7 +132,4 @@ class ProgbarLogger(Callback):
     def on_predict_end(self, logs: Logs | None = None) -> None:
         """Close the bar."""
         self._close(None)
-
-
-def _line(logs: Logs) -> str:
-    return ", ".join(f"{key}={_shown(value)}" for key, value in logs.items())
+        self._abandon()

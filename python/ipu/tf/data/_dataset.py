@@ -12,6 +12,7 @@ from ipu import _core, _strategy_state, tf
 from ipu._errors import InvalidArgumentError
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
+from ipu.tf._html import dataset_html
 from ipu.tf.data import _generator, _rows, _structure
 from ipu.tf.data._flattening import Flattening
 from ipu.tf.data._iterator import Iterator, NumpyIterator
@@ -321,6 +322,9 @@ class Dataset(Transformations, Selections, Flattening, Windows):
 
     def __repr__(self) -> str:
         return f"<Dataset element_spec={self._structure!r}>"
+
+    def _repr_html_(self) -> str:
+        return dataset_html(int(self.cardinality()), self._structure)
 
     # --- iteration -------------------------------------------------------------------
 
