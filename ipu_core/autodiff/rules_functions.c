@@ -70,6 +70,7 @@ UNARY_RULE(erf, MUL(g, bell(r, two_by_root_pi, true, x)))
 UNARY_RULE(erfc, MUL(g, bell(r, -two_by_root_pi, true, x)))
 UNARY_RULE(erfinv, MUL(g, bell(r, half_root_pi, false, y)))
 UNARY_RULE(softplus, MUL(g, UNARY(SIGMOID, x)))
+UNARY_RULE(gelu, ipu__rule_binary(r, IPU_OP_ID_GELU_GRAD, x, g))
 UNARY_RULE(lgamma, MUL(g, UNARY(DIGAMMA, x)))
 
 ipu_status
@@ -86,6 +87,30 @@ ipu_gradient_atan2(ipu_rule *r)
     }
     if (r->wanted[1]) {
         ipu__rule_give(r, 1, MUL(share, NEG(a)));
+    }
+    return r->status;
+}
+
+/* With the density f of the normal distribution: the derivative of its integral + x f is
+ * f (2 - x^2). */
+ipu_status
+ipu_gradient_gelu_grad(ipu_rule *r)
+{
+    static const double root_two_pi = 2.50662827463100050242;
+    const ipu_value g = r->grads[0];
+    const ipu_value x = r->inputs[0];
+    if (r->wanted[0]) {
+        ipu_value half = NUMBER(-0.5);
+        ipu_value fall = MUL(UNARY(SQUARE, x), half);
+        ipu_value scale = NUMBER(1.0 / root_two_pi);
+        ipu_value density = MUL(UNARY(EXP, fall), scale);
+        ipu_value two = NUMBER(2.0);
+        ipu_value bend = ADD(two, NEG(UNARY(SQUARE, x)));
+        ipu_value both = MUL(g, r->inputs[1]);
+        ipu__rule_give(r, 0, MUL(both, MUL(density, bend)));
+    }
+    if (r->wanted[1]) {
+        ipu__rule_give(r, 1, ipu__rule_binary(r, IPU_OP_ID_GELU_GRAD, x, g));
     }
     return r->status;
 }

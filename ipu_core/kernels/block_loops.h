@@ -108,6 +108,8 @@ FUNCTION_LOOPS(f32, float, f)
 FUNCTION_LOOPS(f64, double, )
 UNARY(exp_f32, float, float, ipu__exp_f32(x))
 UNARY(erf_f32, float, float, ipu__erf_f32(x))
+UNARY(gelu_f32, float, float, ipu__gelu_f32(x))
+BINARY(gelu_grad_f32, float, float, ipu__gelu_grad_f32(x, y))
 UNARY(atan_f32, float, float, ipu__atan_f32(x))
 UNARY(asin_f32, float, float, ipu__asin_f32(x))
 UNARY(acos_f32, float, float, ipu__acos_f32(x))
@@ -669,6 +671,8 @@ static const ipu__block_row rows[] = {
     FLOAT_ROWS(FLOAT32, f32),
     FUNCTION_ROWS(FLOAT32, f32),
     SAME(ERF, FLOAT32, erf_f32),
+    SAME(GELU, FLOAT32, gelu_f32),
+    SAME(GELU_GRAD, FLOAT32, gelu_grad_f32),
     SAME(TAN, FLOAT32, tan_f32),
     SAME(ATAN, FLOAT32, atan_f32),
     SAME(ASIN, FLOAT32, asin_f32),

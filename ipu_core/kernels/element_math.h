@@ -330,6 +330,23 @@ ipu__erf_f32(float x)
     return ipu__pick(magnitude < 1.0f, x * p, far);
 }
 
+/* x times the normal distribution at x, each operation rounded as a single op. */
+IPU_INLINE float
+ipu__gelu_f32(float x)
+{
+    float half = x * 0.5f;
+    return half * (ipu__erf_f32(x * 0.707106781f) + 1.0f);
+}
+
+IPU_INLINE float
+ipu__gelu_grad_f32(float x, float dy)
+{
+    float below = (ipu__erf_f32(x * 0.707106781f) + 1.0f) * 0.5f;
+    float density = ipu__exp_f32((x * x) * -0.5f) * 0.398942280f;
+    float rise = x * density;
+    return dy * (below + rise);
+}
+
 /* sin, and cos a quarter of a turn further: x = n pi / 2 + r, |r| <= pi / 4. */
 
 /* Below IPU_NEAR_LIMIT pi / 2 is taken away in three parts: the first difference is

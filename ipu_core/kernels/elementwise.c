@@ -280,6 +280,8 @@ is_heavy(ipu_op op)
     case IPU_OP_ID_ERF:
     case IPU_OP_ID_ERFC:
     case IPU_OP_ID_SOFTPLUS:
+    case IPU_OP_ID_GELU:
+    case IPU_OP_ID_GELU_GRAD:
     case IPU_OP_ID_LGAMMA:
     case IPU_OP_ID_DIGAMMA:
     case IPU_OP_ID_ERFINV:
@@ -471,6 +473,7 @@ CHOOSE(atanh)
 CHOOSE(erf)
 CHOOSE(erfc)
 CHOOSE(softplus)
+CHOOSE(gelu)
 CHOOSE(lgamma)
 CHOOSE(digamma)
 CHOOSE(erfinv)
@@ -512,4 +515,5 @@ CHOOSE(sigmoid_grad)
 CHOOSE(sqrt_grad)
 CHOOSE(rsqrt_grad)
 CHOOSE(reciprocal_grad)
+CHOOSE(gelu_grad)
 #undef CHOOSE

@@ -165,6 +165,8 @@ ipu_status ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault);
 double ipu__lgamma(double x);
 double ipu__digamma(double x);
 double ipu__erfinv(double y);
+double ipu__gelu(double x);
+double ipu__gelu_grad(double x, double dy);
 
 /* Element `index` of an integer tensor as int64 (uint64 above that range saturates). */
 int64_t ipu__integer_load(ipu_dtype dtype, const void *base, int64_t index);

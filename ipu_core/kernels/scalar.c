@@ -253,6 +253,10 @@ float_function(ipu_op op, double a, double b)
         return erfc(a);
     case IPU_OP_ID_SOFTPLUS:
         return ipu__softplus_f64(a);
+    case IPU_OP_ID_GELU:
+        return ipu__gelu(a);
+    case IPU_OP_ID_GELU_GRAD:
+        return ipu__gelu_grad(a, b);
     case IPU_OP_ID_LGAMMA:
         return ipu__lgamma(a);
     case IPU_OP_ID_DIGAMMA:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Special functions of one double that the C library does not have, or has with state:
- * lgamma without `signgam`, digamma, the inverse of erf. They serve the scalar
+ * lgamma without `signgam`, digamma, the inverse of erf, gelu. They serve the scalar
  * definitions of their ops (scalar.c); errors are a few units in the last place of a
  * double, so that float32 results are rounded once. Pure functions, any thread. */
 #define _DEFAULT_SOURCE /* lgamma_r */
@@ -68,4 +68,18 @@ ipu__erfinv(double y)
         x -= step / (1.0 + x * step);
     }
     return copysign(x, y);
+}
+
+/* x times the normal distribution at x. */
+double
+ipu__gelu(double x)
+{
+    return x * 0.5 * (erf(x * 0.70710678118654752440) + 1.0);
+}
+
+double
+ipu__gelu_grad(double x, double dy)
+{
+    double below = 0.5 * (erf(x * 0.70710678118654752440) + 1.0);
+    return dy * (below + x * (0.39894228040143267794 * exp(-0.5 * x * x)));
 }

@@ -13,7 +13,8 @@ TABLE = dict(_core.op_table())
 OF_FLOATS = """
 acos acosh asin asinh atan atan2 atanh average_pool average_pool_grad ceil conv
 conv_grad_filter conv_grad_input cos cosh cross_entropy digamma div dropout
-erf erfc erfinv exp expm1 fused_conv floor fused_elementwise is_finite is_inf is_nan
+erf erfc erfinv exp expm1 fused_conv floor fused_elementwise
+gelu gelu_grad is_finite is_inf is_nan
 lgamma log log1p log_softmax matmul_accumulate max_pool_grad mean
 normalize normalize_grad random_normal
 random_uniform reciprocal reciprocal_grad rsqrt

@@ -61,6 +61,17 @@ def lgamma(x: float) -> float:
 
 
 @elementwise
+def gelu(x: float) -> float:
+    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+def gelu_grad(x: Array, dy: Array) -> Array:
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    below = 0.5 * (1 + erf(x / math.sqrt(2)))
+    return np.asarray(dy * (below + x * density))
+
+
+@elementwise
 def digamma(x: float) -> float:
     """The recurrence far up, where the asymptotic series needs two terms."""
     if x == 0:
@@ -96,6 +107,10 @@ def near_one(x: Array) -> Array:
     return np.ones_like(x)  # the functions cross 0
 
 
+def as_large(x: Array, *_: Array) -> Array:
+    return np.asarray(1 + np.abs(x))
+
+
 def rounded(x: Array) -> Array:
     return np.rint(x) if x.dtype.kind == "f" else x
 
@@ -123,6 +138,7 @@ FUNCTIONS: tuple[Function, ...] = (
     ("erf", erf, FLOATS, of_kind(), CURVE),
     ("erfc", erfc, FLOATS, of_kind(), CURVE),
     ("softplus", softplus, FLOATS, of_kind(-4, 4), CURVE),
+    ("gelu", gelu, FLOATS, of_kind(), {**CURVE, "bound": as_large}),
     (
         "lgamma",
         lgamma,
@@ -148,8 +164,8 @@ FUNCTIONS: tuple[Function, ...] = (
 )
 TESTS = ("is_nan", "is_inf", "is_finite")
 # these have functions of their own for float32, and so for float16
-FAST = """reciprocal log1p expm1 sin cos erf softplus ceil round trunc is_nan is_inf
-is_finite bitwise_not""".split()
+FAST = """reciprocal log1p expm1 sin cos erf gelu softplus ceil round trunc is_nan
+is_inf is_finite bitwise_not""".split()
 
 
 def one_input() -> Iterator[Case]:
@@ -199,6 +215,9 @@ def two_inputs() -> Iterator[Case]:
             inputs = [In(sa, dtype, make), In(sb, dtype, make)]
             label = shape_label(sa, sb)
             yield case("atan2", label, inputs, np.arctan2, smooth=True, twice=True)
+            more: dict[str, Any] = {"bound": lambda x, dy: 4 * as_large(dy)}
+            more |= {"smooth": True, "twice": True}
+            yield case("gelu_grad", label, inputs, gelu_grad, **more)
         inputs = [
             In((DOZEN, 1), dtype, given(*SPECIAL)),
             In((1, DOZEN), dtype, given(*SPECIAL)),
@@ -206,6 +225,9 @@ def two_inputs() -> Iterator[Case]:
         yield case("atan2", "special", inputs, np.arctan2)
     big = [In(THREADED, "float32", off_zero(3))] * 2
     yield case("atan2", "threads", big, np.arctan2)
+    yield case(
+        "gelu_grad", "threads", big, gelu_grad, bound=lambda x, dy: 4 * as_large(dy)
+    )
     table: tuple[tuple[str, Any, Maker], ...] = (
         ("bitwise_and", np.bitwise_and, whole_range),
         ("bitwise_or", np.bitwise_or, whole_range),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ipu.tf._convert import Tensor, apply, like
 from ipu.tf._dispatch import op
-from ipu.tf._elementwise import erf, expm1, sigmoid, tanh
+from ipu.tf._elementwise import expm1, sigmoid, tanh
 from ipu.tf._shapes import concat
 
 
@@ -95,7 +95,7 @@ def gelu(features: Any, approximate: bool = False, name: str | None = None) -> T
         cube = x * x * x
         inner = (x + cube * 0.044715) * math.sqrt(2.0 / math.pi)
         return x * 0.5 * (tanh(inner) + 1.0)
-    return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1.0)
+    return apply("gelu", (x,))
 
 
 @op
