@@ -95,70 +95,70 @@ def test_old_heads_import_without_a_word(imported):
 
 
 def test_a_missing_name_is_imported_with_one_warning(imported, written):
-    written("from keras.layers import ConvLSTM2D", "second_head")
+    written("from keras.layers import CuDNNLSTM", "second_head")
     with pytest.warns(UserWarning) as seen:
         head = imported(
             """
             import second_head
-            from keras.layers import Dense, ConvLSTM2D
-            from keras.layers import ConvLSTM2D as again
+            from keras.layers import Dense, CuDNNLSTM
+            from keras.layers import CuDNNLSTM as again
             """
         )
     assert len(seen) == 1 and seen[0].filename.endswith("second_head.py")
     assert seen[0].lineno == 1
     text = str(seen[0].message)
-    assert text.startswith("keras.layers.ConvLSTM2D is not in ipu yet (line 1 of ")
-    assert "Recurrent layers of convolutions come with a later version." in text
+    assert text.startswith("keras.layers.CuDNNLSTM is not in ipu yet (line 1 of ")
+    assert "Further recurrent layers come with a later version." in text
     assert "stand-in" in text and "where it is used" in text
     assert head.Dense is ipu.keras.layers.Dense
-    assert head.ConvLSTM2D is head.again is head.second_head.ConvLSTM2D
+    assert head.CuDNNLSTM is head.again is head.second_head.CuDNNLSTM
 
 
 USES = {
-    "call": "ConvLSTM2D(3)",
-    "attribute": "ConvLSTM2D.from_config",
-    "subclass": "class Mine(ConvLSTM2D): pass",
-    "decorator": "@ConvLSTM2D\ndef f(): pass",
-    "with": "with ConvLSTM2D: pass",
-    "iteration": "for _ in ConvLSTM2D: pass",
-    "item": "ConvLSTM2D[0]",
-    "sum": "1 + ConvLSTM2D",
-    "comparison": "ConvLSTM2D < 3",
-    "assignment": "ConvLSTM2D.x = 3",
-    "number": "range(ConvLSTM2D)",
+    "call": "CuDNNLSTM(3)",
+    "attribute": "CuDNNLSTM.from_config",
+    "subclass": "class Mine(CuDNNLSTM): pass",
+    "decorator": "@CuDNNLSTM\ndef f(): pass",
+    "with": "with CuDNNLSTM: pass",
+    "iteration": "for _ in CuDNNLSTM: pass",
+    "item": "CuDNNLSTM[0]",
+    "sum": "1 + CuDNNLSTM",
+    "comparison": "CuDNNLSTM < 3",
+    "assignment": "CuDNNLSTM.x = 3",
+    "number": "range(CuDNNLSTM)",
 }
 
 
-@pytest.mark.filterwarnings("ignore:keras.layers.ConvLSTM2D is not in ipu")
+@pytest.mark.filterwarnings("ignore:keras.layers.CuDNNLSTM is not in ipu")
 @pytest.mark.parametrize("use", USES)
 def test_using_it_gives_the_clear_error(imported, use):
     body = textwrap.indent(USES[use], "    ")
-    head = imported(f"from keras.layers import ConvLSTM2D\ndef use():\n{body}\n")
+    head = imported(f"from keras.layers import CuDNNLSTM\ndef use():\n{body}\n")
     with pytest.raises((NotThereYetError, MissingNameError)) as caught:
         head.use()
     text = str(caught.value)
     attribute = ".from_config" if use == "attribute" else ""
-    assert text.startswith(f"keras.layers.ConvLSTM2D{attribute} is not in ipu yet")
-    assert "Recurrent layers" in text and "head_of_file.py" in text
+    assert text.startswith(f"keras.layers.CuDNNLSTM{attribute} is not in ipu yet")
+    assert "recurrent layers" in text and "head_of_file.py" in text
 
 
-@pytest.mark.filterwarnings("ignore:keras.layers.ConvLSTM2D is not in ipu")
+@pytest.mark.filterwarnings("ignore:keras.layers.CuDNNLSTM is not in ipu")
 def test_looking_at_it_is_no_use(imported):
-    ConvLSTM2D = imported("from keras.layers import ConvLSTM2D").ConvLSTM2D
+    CuDNNLSTM = imported("from keras.layers import CuDNNLSTM").CuDNNLSTM
     assert (
-        ConvLSTM2D
-        and ConvLSTM2D is not None
-        and ConvLSTM2D == ConvLSTM2D
-        and ConvLSTM2D in {ConvLSTM2D}
+        CuDNNLSTM
+        and CuDNNLSTM is not None
+        and CuDNNLSTM == CuDNNLSTM
+        and CuDNNLSTM in {CuDNNLSTM}
     )
-    assert not isinstance(ipu.keras.layers.Dense(1), ConvLSTM2D)
-    assert not issubclass(ipu.keras.layers.Dense, ConvLSTM2D)
-    assert getattr(ConvLSTM2D, "cell", None) is None and not hasattr(
-        ConvLSTM2D, "__wrapped__"
+    assert not isinstance(ipu.keras.layers.Dense(1), CuDNNLSTM)
+    assert not issubclass(ipu.keras.layers.Dense, CuDNNLSTM)
+    assert getattr(CuDNNLSTM, "cell", None) is None and not hasattr(
+        CuDNNLSTM, "__wrapped__"
     )
-    assert repr(ConvLSTM2D) == "<keras.layers.ConvLSTM2D, which is not in ipu>"
-    with pytest.raises(ValueError, match=r"keras\.layers\.ConvLSTM2D"):
-        ipu.tf.constant(ConvLSTM2D)
+    assert repr(CuDNNLSTM) == "<keras.layers.CuDNNLSTM, which is not in ipu>"
+    with pytest.raises(ValueError, match=r"keras\.layers\.CuDNNLSTM"):
+        ipu.tf.constant(CuDNNLSTM)
 
 
 # --- who asks is told the truth
@@ -169,87 +169,87 @@ def test_looking_at_it_is_no_use(imported):
     [
         """
         try:
-            from keras.layers import ConvLSTM2D
+            from keras.layers import CuDNNLSTM
         except ImportError:
-            ConvLSTM2D = None
+            CuDNNLSTM = None
         """,
         """
         try:
             from keras.layers import Dense
             from keras.layers import (
                 Flatten,
-                ConvLSTM2D,
+                CuDNNLSTM,
             )
         except (ValueError, ModuleNotFoundError):
-            ConvLSTM2D = None
+            CuDNNLSTM = None
         """,
         """
-        ConvLSTM2D = None
+        CuDNNLSTM = None
         try:
             if True:
-                from keras.layers import ConvLSTM2D
+                from keras.layers import CuDNNLSTM
         except:
             pass
         """,
         """
         from contextlib import suppress
-        ConvLSTM2D = None
+        CuDNNLSTM = None
         with suppress(ImportError):
-            from keras.layers import ConvLSTM2D
+            from keras.layers import CuDNNLSTM
         """,
         """
         def found():
             try:
-                from keras.layers import ConvLSTM2D
+                from keras.layers import CuDNNLSTM
             except Exception:
                 return None
-            return ConvLSTM2D
-        ConvLSTM2D = found()
+            return CuDNNLSTM
+        CuDNNLSTM = found()
         """,
         """
         try:
             import other_head
-            ConvLSTM2D = other_head.ConvLSTM2D
+            CuDNNLSTM = other_head.CuDNNLSTM
         except ImportError:
-            ConvLSTM2D = None
+            CuDNNLSTM = None
         """,
         """
         import importlib
         try:
-            ConvLSTM2D = importlib.import_module("other_head").ConvLSTM2D
+            CuDNNLSTM = importlib.import_module("other_head").CuDNNLSTM
         except ImportError:
-            ConvLSTM2D = None
+            CuDNNLSTM = None
         """,
         """
-        ConvLSTM2D = None
+        CuDNNLSTM = None
         try:
-            exec("from keras.layers import ConvLSTM2D")
+            exec("from keras.layers import CuDNNLSTM")
         except ImportError:
             pass
         """,
         """
         import keras
-        ConvLSTM2D = getattr(keras.layers, "ConvLSTM2D", None)
+        CuDNNLSTM = getattr(keras.layers, "CuDNNLSTM", None)
         """,
         """
         import importlib.util
-        ConvLSTM2D = importlib.util.find_spec("keras.layers.ConvLSTM2D")
+        CuDNNLSTM = importlib.util.find_spec("keras.layers.CuDNNLSTM")
         """,
         """
         try:
-            ConvLSTM2D = __import__("keras.layers", fromlist=["ConvLSTM2D"]).ConvLSTM2D
+            CuDNNLSTM = __import__("keras.layers", fromlist=["CuDNNLSTM"]).CuDNNLSTM
         except ImportError:
-            ConvLSTM2D = None
+            CuDNNLSTM = None
         """,
     ],
 )
 @pytest.mark.parametrize(
-    "before", ["", "from keras.layers import ConvLSTM2D as wanted\n"]
+    "before", ["", "from keras.layers import CuDNNLSTM as wanted\n"]
 )
-@pytest.mark.filterwarnings("ignore:keras.layers.ConvLSTM2D is not in ipu")
+@pytest.mark.filterwarnings("ignore:keras.layers.CuDNNLSTM is not in ipu")
 def test_probes_find_nothing(imported, written, source, before):
-    written("from keras.layers import Dense, ConvLSTM2D", "other_head")
-    assert imported(before + textwrap.dedent(source)).ConvLSTM2D is None
+    written("from keras.layers import Dense, CuDNNLSTM", "other_head")
+    assert imported(before + textwrap.dedent(source)).CuDNNLSTM is None
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_slips_and_unknown_modules_fail_at_once(imported, source, words):
 
 def test_modules_of_the_user_fail_plainly(imported):
     with pytest.raises(ModuleNotFoundError, match="No module named 'my_layers'"):
-        imported("from my_layers import ConvLSTM2D")
-    with pytest.raises(ImportError, match="cannot import name 'ConvLSTM2D'"):
-        imported("from math import ConvLSTM2D", "other_head")
+        imported("from my_layers import CuDNNLSTM")
+    with pytest.raises(ImportError, match="cannot import name 'CuDNNLSTM'"):
+        imported("from math import CuDNNLSTM", "other_head")
 
 
 NAMES = ["Dense", "Dropout", "reduce_sum", "relu", "float32"]
@@ -305,10 +305,10 @@ def test_digits_tell_names_apart(name, digit):
 
 def test_check_lists_what_is_imported_and_not_used():
     source = """
-from keras.layers import Dense, ConvLSTM2D, ConvLSTM1D, Desne
+from keras.layers import Dense, CuDNNLSTM, CuDNNGRU, Desne
 from tensorflow.python.framework import some_module
 import tensorflow.estimator
-ConvLSTM1D(3)
+CuDNNGRU(3)
 try:
     from keras.layers import ConvLSTMCell
 except ImportError:
@@ -317,13 +317,13 @@ with suppress(ImportError):
     from keras.layers import ConvGRUCell
 if ConvGRUCell:
     ConvGRUCell(3)
-for ConvLSTM1D in (): pass
+for CuDNNGRU in (): pass
 """
     states = {use.name: use.state for use in _check.check_source(source)}
     assert states == {
         "keras.layers.Dense": "ok",
-        "keras.layers.ConvLSTM2D": "unused",
-        "keras.layers.ConvLSTM1D": "missing",
+        "keras.layers.CuDNNLSTM": "unused",
+        "keras.layers.CuDNNGRU": "missing",
         "keras.layers.Desne": "missing",
         "keras.layers.ConvLSTMCell": "guarded",
         "keras.layers.ConvGRUCell": "guarded",
@@ -331,15 +331,15 @@ for ConvLSTM1D in (): pass
         "tensorflow.estimator": "missing",
     }
     uses = {use.name: use for use in _check.check_source(source)}
-    assert uses["keras.layers.ConvLSTM1D"].lines == [2, 5]
+    assert uses["keras.layers.CuDNNGRU"].lines == [2, 5]
 
 
 def test_run_and_check_agree(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
-        "from tensorflow.keras.layers import Dense, ConvLSTM2D\n"
+        "from tensorflow.keras.layers import Dense, CuDNNLSTM\n"
         "import tensorflow as tf\n"
-        "found = hasattr(tf.keras.layers, 'ConvLSTM2D')\n"
+        "found = hasattr(tf.keras.layers, 'CuDNNLSTM')\n"
         "print(found, Dense(2)(tf.ones([1, 3])).shape)\n"
     )
 
@@ -352,12 +352,10 @@ def test_run_and_check_agree(tmp_path):
 
     done = command("run")
     assert done.returncode == 0 and done.stdout.startswith("False (1, 2)"), done.stderr
-    assert (
-        done.stderr.count("tensorflow.keras.layers.ConvLSTM2D is not in ipu yet") == 1
-    )
+    assert done.stderr.count("tensorflow.keras.layers.CuDNNLSTM is not in ipu yet") == 1
     done = command("check")
     assert done.returncode == 0 and "unused" in done.stdout, done.stdout
-    program.write_text(program.read_text() + "\nConvLSTM2D(4)\n")
+    program.write_text(program.read_text() + "\nCuDNNLSTM(4)\n")
     done = command("run")
     assert done.returncode == 1 and "NotThereYetError" in done.stderr
     done = command("check")
@@ -365,15 +363,15 @@ def test_run_and_check_agree(tmp_path):
 
 
 def test_a_stand_in_is_forgotten_when_the_names_are(imported):
-    with pytest.warns(UserWarning, match="ConvLSTM2D"):
-        first = imported("from keras.layers import ConvLSTM2D").ConvLSTM2D
+    with pytest.warns(UserWarning, match="CuDNNLSTM"):
+        first = imported("from keras.layers import CuDNNLSTM").CuDNNLSTM
     drop_in.uninstall()
     assert not [name for name in sys.modules if name.partition(".")[0] == "keras"]
     with contextlib.suppress(KeyError):
         del sys.modules["head_of_file"]
     drop_in.install()
-    with pytest.warns(UserWarning, match="ConvLSTM2D"):
-        assert imported("from keras.layers import ConvLSTM2D").ConvLSTM2D is not first
+    with pytest.warns(UserWarning, match="CuDNNLSTM"):
+        assert imported("from keras.layers import CuDNNLSTM").CuDNNLSTM is not first
 
 
 COLUMNS = """

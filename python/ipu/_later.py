@@ -39,7 +39,7 @@ _SESSION = Later(
 _CONVOLUTION = Later(
     "What is not there of convolutions and pooling comes with a later version."
 )
-_RECURRENT = Later("Recurrent layers of convolutions come with a later version.")
+_RECURRENT = Later("Further recurrent layers come with a later version.")
 _ACCUMULATING = Later(
     "Accumulating optimizers for Keras come with a later version.",
     "Use Model.set_gradient_accumulation_options, with any optimizer.",
@@ -172,7 +172,7 @@ def lookup(name: str) -> Later:
 
     Example:
         >>> lookup("keras.layers.LSTM").topic
-        'Recurrent layers of convolutions come with a later version.'
+        'Further recurrent layers come with a later version.'
     """
     for pattern, later in _RULES:
         if re.search(pattern, name):

@@ -34,6 +34,11 @@ from ipu.keras.layers.convolutional_depthwise import (
     SeparableConvolution1D,
     SeparableConvolution2D,
 )
+from ipu.keras.layers.convolutional_recurrent import (
+    ConvLSTM1D,
+    ConvLSTM2D,
+    ConvLSTM3D,
+)
 from ipu.keras.layers.convolutional_transpose import (
     Conv1DTranspose,
     Conv2DTranspose,
@@ -187,6 +192,9 @@ __all__ = [
     "Conv2DTranspose",
     "Conv3D",
     "Conv3DTranspose",
+    "ConvLSTM1D",
+    "ConvLSTM2D",
+    "ConvLSTM3D",
     "Convolution1D",
     "Convolution1DTranspose",
     "Convolution2D",

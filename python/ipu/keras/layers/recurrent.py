@@ -24,12 +24,12 @@ from ipu.keras.layers.rnn import RNN, Steps
 from ipu.keras.layers.rnn_cells import GRUCell, LSTMCell, SimpleRNNCell
 from ipu.tf import _recurrent
 
-__all__ = ["GRU", "LSTM", "SimpleRNN"]
+__all__ = ["GRU", "LSTM", "OwnCell", "SimpleRNN", "flags_of"]
 
 _OF_CELL = ("name", "trainable", "dtype")  # what a cell's configuration has besides
 
 
-class _OwnCell(RNN):
+class OwnCell(RNN):
     """A layer around a cell of its own, whose arguments are among the layer's."""
 
     cell: Any
@@ -113,10 +113,13 @@ class _OwnCell(RNN):
         return {**super().get_config(), **config, "activity_regularizer": penalty}
 
 
-_OF_CELLS = frozenset("units reset_after unit_forget_bias implementation".split())
+_OF_CELLS = frozenset(
+    "units reset_after unit_forget_bias implementation filters kernel_size strides "
+    "padding data_format dilation_rate".split()
+)
 
 
-class SimpleRNN(_OwnCell):
+class SimpleRNN(OwnCell):
     """``h' = activation(x kernel + bias + h recurrent_kernel)`` over all steps.
 
     Args:
@@ -174,14 +177,14 @@ class SimpleRNN(_OwnCell):
         unroll: bool = False,
         **kwargs: Any,
     ) -> None:
-        flags = _flags(locals())
+        flags = flags_of(locals())
         settings = settings_of(locals())
         kwargs.pop("implementation", None)
         cell = SimpleRNNCell(units, **settings, **_for_cell(kwargs))
         super().__init__(cell, activity_regularizer, flags, **kwargs)
 
 
-class GRU(_OwnCell):
+class GRU(OwnCell):
     """Gated recurrent units over all steps (Cho et al. 2014).
 
     Args:
@@ -246,7 +249,7 @@ class GRU(_OwnCell):
         reset_after: bool = True,
         **kwargs: Any,
     ) -> None:
-        flags = _flags(locals())
+        flags = flags_of(locals())
         settings = settings_of(locals())
         more = {
             "reset_after": reset_after,
@@ -281,7 +284,7 @@ class GRU(_OwnCell):
         return self._finish(result.steps, [result.h], mask)
 
 
-class LSTM(_OwnCell):
+class LSTM(OwnCell):
     """Long short-term memories over all steps (Hochreiter and Schmidhuber 1997).
 
     Args:
@@ -346,7 +349,7 @@ class LSTM(_OwnCell):
         unroll: bool = False,
         **kwargs: Any,
     ) -> None:
-        flags = _flags(locals())
+        flags = flags_of(locals())
         settings = settings_of(locals())
         more = {
             "unit_forget_bias": unit_forget_bias,
@@ -379,7 +382,7 @@ class LSTM(_OwnCell):
         return self._finish(result.steps, [result.h, result.c], mask)
 
 
-def _flags(values: dict[str, Any]) -> dict[str, Any]:
+def flags_of(values: dict[str, Any]) -> dict[str, Any]:
     """The arguments of ``RNN`` among those of a layer."""
     names = "return_sequences return_state go_backwards stateful unroll time_major"
     return {name: values[name] for name in names.split() if name in values}

@@ -200,7 +200,31 @@ class GRUCell(RecurrentCell):
         }
 
 
-class LSTMCell(RecurrentCell):
+class LSTMBias(RecurrentCell):
+    """A cell of gates i, f, c, o whose bias of gate f may start from ones."""
+
+    unit_forget_bias: bool
+
+    def _weight(self, name: str, shape: tuple[int, ...], kind: str) -> Any:
+        if name != "bias" or not self.unit_forget_bias:
+            return super()._weight(name, shape, kind)
+        given = self.bias_initializer
+        n = self.units
+
+        def initial(shape: Any, dtype: Any = None, **_: Any) -> Tensor:
+            parts = [given((n,), dtype=dtype), tf.ones((n,), dtype)]
+            return tf.concat([*parts, given((2 * n,), dtype=dtype)], 0)
+
+        return self.add_weight(
+            name,
+            shape,
+            initializer=initial,
+            regularizer=self.bias_regularizer,
+            constraint=self.bias_constraint,
+        )
+
+
+class LSTMCell(LSTMBias):
     """A long short-term memory (Hochreiter and Schmidhuber 1997).
 
     Args:
@@ -261,24 +285,6 @@ class LSTMCell(RecurrentCell):
         self.implementation = _checked(implementation)
         self.unit_forget_bias = unit_forget_bias
         self.state_size = [self.units, self.units]
-
-    def _weight(self, name: str, shape: tuple[int, ...], kind: str) -> Any:
-        if name != "bias" or not self.unit_forget_bias:
-            return super()._weight(name, shape, kind)
-        given = self.bias_initializer
-        n = self.units
-
-        def initial(shape: Any, dtype: Any = None, **_: Any) -> Tensor:
-            parts = [given((n,), dtype=dtype), tf.ones((n,), dtype)]
-            return tf.concat([*parts, given((2 * n,), dtype=dtype)], 0)
-
-        return self.add_weight(
-            name,
-            shape,
-            initializer=initial,
-            regularizer=self.bias_regularizer,
-            constraint=self.bias_constraint,
-        )
 
     def call(
         self, inputs: Tensor, states: Any, training: Any = None, *_: Any, **kwargs: Any
