@@ -32,12 +32,19 @@ UNARY += (
     "sin",
     "cos",
 )
-UNARY += ("erf", "softplus", "ceil", "round", "trunc", "bitwise_not", *TESTS)
+UNARY += ("erf", "gelu", "softplus", "ceil", "round", "trunc", "bitwise_not", *TESTS)
 BINARY = ("add", "sub", "mul", "div", "pow", "maximum", "minimum", "equal", "not_equal")
 BINARY += ("less", "less_equal", "greater", "greater_equal", "logical_and")
 BINARY += ("logical_or", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift")
 BINARY += ("right_shift", "relu_grad", "tanh_grad", "sigmoid_grad", "sqrt_grad")
-BINARY += ("rsqrt_grad", "reciprocal_grad", "atan2", "floor_div", "floor_mod")
+BINARY += (
+    "rsqrt_grad",
+    "reciprocal_grad",
+    "gelu_grad",
+    "atan2",
+    "floor_div",
+    "floor_mod",
+)
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 
 
