@@ -74,25 +74,27 @@ enum { WIDTH = 8 };
     }
 
 /* The lanes along n elements: `term`, of vector v of a block that starts at `at`, and
- * `single`, of element i; what is left goes to the first lanes. */
+ * `single`, of element i; what is left goes to the first lanes. They fold by halves: 16
+ * and 16, 8 and 8, and so on. */
 #define ALONG(term, single) \
     floats lanes[LANES / WIDTH]; \
-    float lane[LANES]; \
     int64_t at = 0; \
     ROUNDS(LANES / WIDTH, lanes[v] = (floats){0}) \
     for (; at + LANES <= n; at += LANES) { \
         ROUNDS(LANES / WIDTH, lanes[v] += (term)) \
     } \
-    ROUNDS(LANES / WIDTH, PUT(lane, v, lanes[v])) \
-    for (int32_t l = 0; at + l < n; l++) { \
-        int64_t i = at + l; \
-        lane[l] += (single); \
-    } \
-    for (int32_t width = LANES / 2; width > 0; width /= 2) { \
-        for (int32_t l = 0; l < width; l++) { \
-            lane[l] += lane[l + width]; \
+    if (at < n) { \
+        float lane[LANES]; \
+        ROUNDS(LANES / WIDTH, PUT(lane, v, lanes[v])) \
+        for (int32_t l = 0; at + l < n; l++) { \
+            int64_t i = at + l; \
+            lane[l] += (single); \
         } \
-    }
+        ROUNDS(LANES / WIDTH, lanes[v] = AT(lane, v)) \
+    } \
+    const floats eight = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]); \
+    const float total = ((eight[0] + eight[4]) + (eight[2] + eight[6])) + \
+                        ((eight[1] + eight[5]) + (eight[3] + eight[7]));
 
 #define FORM(name, target) \
     DOWN(name, target, 4) \
@@ -150,26 +152,26 @@ enum { WIDTH = 8 };
     target static float row_sum_##name(const float *x, int64_t n) \
     { \
         ALONG(AT(x + at, v), x[i]) \
-        return lane[0]; \
+        return total; \
     } \
     target static float row_squares_##name(const float *x, float mean, int64_t n) \
     { \
         ALONG((AT(x + at, v) - mean) * (AT(x + at, v) - mean), \
               (x[i] - mean) * (x[i] - mean)) \
-        return lane[0]; \
+        return total; \
     } \
     target static float row_plain_##name(const float *dy, const float *factor, \
                                          int64_t n) \
     { \
         ALONG(AT(dy + at, v) * AT(factor + at, v), dy[i] * factor[i]) \
-        return lane[0]; \
+        return total; \
     } \
     target static float row_tilted_##name(const float *dy, const float *factor, \
                                           const float *x, float mean, int64_t n) \
     { \
         ALONG(AT(dy + at, v) * AT(factor + at, v) * (AT(x + at, v) - mean), \
               dy[i] * factor[i] * (x[i] - mean)) \
-        return lane[0]; \
+        return total; \
     } \
     target static void row_result_##name(float *y, const float *x, float mean, \
                                          float s, const float *factor, \
