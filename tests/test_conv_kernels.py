@@ -109,6 +109,8 @@ WIDE = (
     # several images in one band
     Geometry((3, 3), (3, 3), 24, 40, batch=30, padding=(1, 1, 1, 1)),
     Geometry((3, 3, 3), (2, 2, 2), 24, 40, batch=7),
+    # a filter's gradient of pixels where they lie
+    Geometry((9, 11), (1, 1), 28, 38, groups=2, batch=3),
 )
 
 
@@ -168,7 +170,7 @@ TILES = {"generic": "4x8", "avx2": "6x16", "avx512": "12x32"}
 CHOICES = (
     (Geometry((8, 8), (3, 3), 64, 64, padding=(1, 1, 1, 1)), "windows windows strips"),
     (Geometry((8, 8), (3, 3), 64, 64), "in_place windows strips"),
-    (Geometry((8, 8), (1, 1), 64, 64), "in_place in_place strips"),
+    (Geometry((8, 8), (1, 1), 64, 64), "in_place in_place in_place"),
     (Geometry((8, 8), (1, 1), 64, 64, first=True), "windows windows strips"),
     (
         Geometry((8, 8), (3, 3), 16, 16, groups=16),

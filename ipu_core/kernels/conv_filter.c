@@ -13,13 +13,15 @@
  *                                                             then be of the next tap
  *   panels [filters of a panel][pixel][columns of a panel]
  *
- * so that both stay in the first-level cache while all taps meet them. An element is one
- * chain over the pixels whatever the bands and parts are. */
+ * so that both stay in the first-level cache while all taps meet them. A window of one
+ * place meets each copy once only, so there x is read where it lies, a few pixels at a
+ * time. An element is one chain over the pixels whatever the bands and parts are. */
 #include "base/slots.h"
 #include "kernels/conv_run_impl.h"
 
 enum {
     BAND_PIXELS = 256,
+    IN_PLACE_PIXELS = 64, /* of a band of x that is not copied */
     FEW_CHANNELS = 16,
     AT_ONCE = 16, /* pixels of y that go into all panels: they are read once */
     FLOPS_PER_PART = 1 << 20,
@@ -32,6 +34,7 @@ typedef struct filter_plan {
     int64_t repeat; /* of the channels of x, of depthwise ones */
     int64_t strips; /* of a group; 1 where channels are few */
     bool flat;
+    bool in_place; /* x is read where it lies; then it is flat, too */
     int64_t strip_floats;
     ipu__pitch pitch; /* in a strip */
     const ipu__filter_rows *rows;
@@ -131,6 +134,21 @@ load_strips(const filter_plan *plan, const ipu__source *from, const ipu__band *b
     }
 }
 
+/* A group's filters of some pixels of y, into panels. */
+static void
+pack_pixels(const ipu__conv_geometry *g, const float *y, int64_t pixels, float *panels)
+{
+    const int64_t filters = g->c.filters / g->c.groups;
+    const int64_t width = g->tiles->columns;
+    for (int64_t i = 0; i < pixels; i += AT_ONCE) {
+        for (int64_t j = 0; j < filters; j += width) {
+            g->tiles->pack(y + i * g->c.filters + j, g->c.filters, 1,
+                           ipu__min(filters - j, width), ipu__min(pixels - i, AT_ONCE),
+                           panels + j * pixels + i * width);
+        }
+    }
+}
+
 /* Row groups [begin, end) of one group over one band. */
 static void
 make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
@@ -141,7 +159,6 @@ make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
     const ipu_convolution *c = &g->c;
     const int64_t filters = c->filters / c->groups;
     const int64_t pixels = ipu__band_pixels(band);
-    const int64_t width = g->tiles->columns;
     ipu__source from = {.g = g,
                         .data = call->x,
                         .channel = group * c->depth,
@@ -153,13 +170,7 @@ make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
     load_strips(plan, &from, band, first, last, s);
     const float *y = ipu__pixels_f32(g, call->y, ipu__band_start(g, band), pixels,
                                      s->pixels, s->temporary);
-    for (int64_t i = 0; i < pixels; i += AT_ONCE) {
-        for (int64_t j = 0; j < filters; j += width) {
-            g->tiles->pack(y + i * c->filters + group * filters + j, c->filters, 1,
-                           ipu__min(filters - j, width), ipu__min(pixels - i, AT_ONCE),
-                           s->panels + j * pixels + i * width);
-        }
-    }
+    pack_pixels(g, y + group * filters, pixels, s->panels);
     ipu__filter_block block = {.strips = s->source,
                                .origin = first * plan->strip_floats,
                                .rows = plan->rows + begin,
@@ -174,6 +185,40 @@ make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
                                .columns = filters,
                                .more = more};
     g->tiles->filter(&block);
+}
+
+/* Row groups [begin, end) of one group over all pixels, where a window is one place and
+ * each place of x has its pixel of y. */
+static void
+make_in_place(const filter_call *call, const part_scratch *s, int64_t group,
+              int64_t begin, int64_t end)
+{
+    static const int64_t whole[1] = {0};
+    const filter_plan *plan = call->plan;
+    const ipu__conv_geometry *g = &plan->g;
+    const int64_t channels = g->source.channels;
+    const int64_t filters = g->c.filters / g->c.groups;
+    const int64_t pixels = g->result.images * g->result.sizes[0] *
+                           g->result.sizes[1] * g->result.sizes[2];
+    for (int64_t i = 0; i < pixels; i += IN_PLACE_PIXELS) {
+        int64_t count = ipu__min(pixels - i, IN_PLACE_PIXELS);
+        const float *y = (const float *)call->y + i * g->c.filters;
+        pack_pixels(g, y + group * filters, count, s->panels);
+        ipu__filter_block block = {.strips = (const float *)call->x + i * channels +
+                                             group * g->c.depth,
+                                   .rows = plan->rows + begin,
+                                   .groups = end - begin,
+                                   .offsets = whole,
+                                   .segments = 1,
+                                   .length = count,
+                                   .step = channels,
+                                   .panels = s->panels,
+                                   .result = call->result + group * filters,
+                                   .result_row = g->c.filters,
+                                   .columns = filters,
+                                   .more = i > 0};
+        g->tiles->filter(&block);
+    }
 }
 
 /* Channels [first, last) of a depthwise one over one band. */
@@ -234,7 +279,10 @@ part_task(void *state, int32_t task, int32_t worker)
         int64_t last = plan->depthwise
                            ? end
                            : ipu__min(end - group * plan->row_count, plan->row_count);
-        for (int64_t i = 0; i < bands; i++) {
+        if (plan->in_place) {
+            make_in_place(call, &s, group, first, last);
+        }
+        for (int64_t i = 0; i < bands && !plan->in_place; i++) {
             ipu__band band = ipu__band_of(g, 0, planes, i);
             if (plan->depthwise) {
                 make_channels(call, &s, &band, first, last);
@@ -247,15 +295,13 @@ part_task(void *state, int32_t task, int32_t worker)
     ipu_slots_give_back(&call->pieces, piece);
 }
 
-/* Each part copies all of y, so there are no more than threads keep busy; of short
- * sums, where copies count most, one for each. Bits do not depend on it. */
+/* Each part copies all of y, so there is one for each thread. Bits do not depend on
+ * it. */
 static int64_t
 parts_for(const filter_plan *plan, const ipu_pool *pool)
 {
     int64_t threads = pool == NULL ? 1 : ipu_pool_threads(pool);
-    bool copies_count = ipu_conv_positions(&plan->g.c) == 1;
-    return ipu__min(threads == 1 || copies_count ? threads : 2 * threads,
-                    plan->most_parts);
+    return ipu__min(threads, plan->most_parts);
 }
 
 static ipu_status
@@ -358,6 +404,20 @@ prepare_offsets(const ipu__preparation *p, filter_plan *plan)
     return IPU_OK;
 }
 
+/* Whether x has a place for each pixel of y, in the same order, as tiles read it. */
+static bool
+reads_in_place(const ipu__conv_geometry *g)
+{
+    bool same = ipu_conv_positions(&g->c) == 1 && !g->source.channels_first &&
+                g->source.dtype == IPU_DTYPE_FLOAT32;
+    for (int32_t i = 0; i < IPU_LINES; i++) {
+        const ipu__line *line = &g->lines[i];
+        same = same && line->step == 1 && line->low == 0 &&
+               line->source == line->results;
+    }
+    return same;
+}
+
 static void
 prepare_scratch(filter_plan *plan)
 {
@@ -406,7 +466,8 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
     }
     plan->depthwise = ipu__conv_is_depthwise(c);
     plan->repeat = plan->depthwise ? c->filters / c->groups : 1;
-    plan->flat = plan->depthwise || c->depth <= FEW_CHANNELS;
+    plan->in_place = !plan->depthwise && reads_in_place(g);
+    plan->flat = plan->depthwise || plan->in_place || c->depth <= FEW_CHANNELS;
     plan->strips = plan->flat ? 1 : ipu__ceil_div(c->depth, g->tiles->rows);
     ipu__conv_cut(g, plan->depthwise ? c->filters : c->depth, BAND_PIXELS);
     plan->pitch = ipu__band_pitch(g, plan->depthwise ? c->filters
@@ -426,8 +487,9 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
         parts < 1.0 ? 1 : parts > MOST_PARTS ? MOST_PARTS : (int64_t)parts;
     plan->most_parts = ipu__min(plan->most_parts, units);
     spec->run = run_filter;
-    spec->kernel_name =
-        plan->depthwise ? g->tiles->depthwise_filter_name : g->tiles->filter_name;
+    spec->kernel_name = plan->depthwise  ? g->tiles->depthwise_filter_name
+                        : plan->in_place ? g->tiles->in_place_name
+                                         : g->tiles->filter_name;
     spec->workspace_bytes =
         (size_t)(plan->wide + plan->most_parts * scratch_floats(plan)) * sizeof(float);
     return IPU_OK;
