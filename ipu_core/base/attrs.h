@@ -55,6 +55,7 @@ typedef enum ipu_attr_kind {
     X(RATE, rate, FLOAT) \
     X(SEED, seed, INT) \
     X(ORDINAL, ordinal, INT) /* of a random op in the user's program */ \
+    X(SAME_ON_REPLICAS, same_on_replicas, BOOL) /* all draw the same numbers */ \
     X(VALUE, value, BYTES) \
     X(RESOURCE, resource, INT) /* id of a variable or a queue of the device */ \
     X(MOMENTUM, momentum, FLOAT) \

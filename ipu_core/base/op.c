@@ -35,6 +35,48 @@ ipu_op_can_fail(ipu_op op, ipu_dtype dtype)
 }
 
 bool
+ipu_op_rounds(ipu_op op)
+{
+    switch (op) {
+    case IPU_OP_ID_NEG:
+    case IPU_OP_ID_ABS:
+    case IPU_OP_ID_SIGN:
+    case IPU_OP_ID_FLOOR:
+    case IPU_OP_ID_CEIL:
+    case IPU_OP_ID_ROUND:
+    case IPU_OP_ID_TRUNC:
+    case IPU_OP_ID_RELU:
+    case IPU_OP_ID_RELU_GRAD:
+    case IPU_OP_ID_MAXIMUM:
+    case IPU_OP_ID_MINIMUM:
+    case IPU_OP_ID_SELECT:
+    case IPU_OP_ID_MAX:
+    case IPU_OP_ID_MIN:
+    case IPU_OP_ID_MAX_POOL:
+    case IPU_OP_ID_MAX_POOL_PICK:
+    case IPU_OP_ID_TOP_K:
+    case IPU_OP_ID_TRANSPOSE:
+    case IPU_OP_ID_BROADCAST:
+    case IPU_OP_ID_CONCAT:
+    case IPU_OP_ID_SLICE:
+    case IPU_OP_ID_SLICE_GRAD:
+    case IPU_OP_ID_GATHER:
+    case IPU_OP_ID_GATHER_ND:
+    case IPU_OP_ID_DYNAMIC_SLICE:
+    case IPU_OP_ID_DYNAMIC_UPDATE_SLICE:
+    case IPU_OP_ID_ONE_HOT:
+    case IPU_OP_ID_CONSTANT:
+    case IPU_OP_ID_RANDOM_UNIFORM:
+    case IPU_OP_ID_RANDOM_NORMAL:
+    case IPU_OP_ID_TRUNCATED_NORMAL:
+    case IPU_OP_ID_VARIABLE_ASSIGN:
+        return false;
+    default:
+        return true;
+    }
+}
+
+bool
 ipu_op_parse(const char *text, size_t length, ipu_op *out)
 {
     for (int32_t i = 0; i < IPU_OP_ID_COUNT; i++) {

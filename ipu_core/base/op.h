@@ -42,6 +42,9 @@ const ipu_op_info *ipu_op_info_of(ipu_op op);
 /* Whether an element-wise op with a result of this dtype can fail: integers are divided
  * by zero, or raised to a negative power. */
 bool ipu_op_can_fail(ipu_op op, ipu_dtype dtype);
+/* Whether floating-point results are computed, and not only moved, compared, chosen or
+ * drawn: whether they are rounded. */
+bool ipu_op_rounds(ipu_op op);
 bool ipu_op_parse(const char *text, size_t length, ipu_op *out);
 
 /* Whether the row's dtype rule allows these operands and results. Variables and slots

@@ -4,10 +4,13 @@
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
+#include <string.h>
+
 typedef struct py_device {
     PyObject_HEAD
     ipu_device *device;
     bool portable;
+    ipu_float_behaviour behaviour;
 } py_device;
 
 ipu_device *
@@ -22,20 +25,58 @@ ipu_py_device_is_portable(PyObject *device)
     return ((py_device *)device)->portable;
 }
 
+const ipu_float_behaviour *
+ipu_py_device_behaviour(PyObject *device)
+{
+    return &((py_device *)device)->behaviour;
+}
+
 static ipu_py_state *
 state_of(PyObject *self)
 {
     return ipu_py_state_of_type(Py_TYPE(self));
 }
 
+/* Which of the names is `text`; -1 with an exception. */
+static int
+parse_choice(const char *what, const char *text, const char *const *choices, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (strcmp(text, choices[i]) == 0) {
+            return i;
+        }
+    }
+    PyErr_Format(PyExc_ValueError, "there is no %s \"%s\"", what, text);
+    return -1;
+}
+
 static PyObject *
 device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"ipus", "portable", NULL};
+    static char *names[] = {"ipus", "portable", "rounding", "overflow",
+                            "inv",  "div0",     "oflo",     NULL};
+    static const char *const roundings[] = {
+        [IPU_ROUNDING_NEAREST] = "nearest",
+        [IPU_ROUNDING_STOCHASTIC] = "stochastic",
+        [IPU_ROUNDING_REPLICA_IDENTICAL] = "replica_identical"};
+    static const char *const overflows[] = {[IPU_OVERFLOW_INFINITY] = "infinity",
+                                            [IPU_OVERFLOW_NAN] = "nan",
+                                            [IPU_OVERFLOW_CLIP] = "clip"};
     int ipus = 1;
     int portable = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|ip:Device", names, &ipus,
-                                     &portable)) {
+    const char *rounding = "nearest";
+    const char *overflow = "infinity";
+    int inv = 0;
+    int div0 = 0;
+    int oflo = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|ipssppp:Device", names, &ipus,
+                                     &portable, &rounding, &overflow, &inv, &div0,
+                                     &oflo)) {
+        return NULL;
+    }
+    int rounds = parse_choice("rounding", rounding, roundings, 3);
+    int overflows_to = parse_choice("overflow", overflow, overflows, 3);
+    if (rounds < 0 || overflows_to < 0) {
         return NULL;
     }
     py_device *self = (py_device *)cls->tp_alloc(cls, 0);
@@ -43,6 +84,11 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     self->portable = portable != 0;
+    self->behaviour = (ipu_float_behaviour){.rounding = (ipu_rounding)rounds,
+                                            .overflow = (ipu_overflow)overflows_to,
+                                            .traps_invalid = inv != 0,
+                                            .traps_division = div0 != 0,
+                                            .traps_overflow = oflo != 0};
     ipu_ctx ctx = ipu_py_ctx();
     if (ipu_device_create(&ctx, ipus, &self->device) != IPU_OK) {
         Py_DECREF(self);
@@ -198,8 +244,13 @@ static PyGetSetDef device_getset[] = {
 
 static PyType_Slot device_slots[] = {
     {Py_tp_doc,
-     "Device(ipus=1, portable=False)\n--\n\nA simulated device: variables, queues, "
-     "seed. Programs for a portable one have the same bits on every class of CPU."},
+     "Device(ipus=1, portable=False, rounding='nearest', overflow='infinity', inv=False, "
+     "div0=False, oflo=False)\n--\n\nA simulated device: variables, queues, "
+     "seed. Programs for a portable one have the same bits on every class of CPU. "
+     "float16 results are rounded to 'nearest', 'stochastic'ally, or so where they are "
+     "'replica_identical'; beyond the largest number they give 'infinity', 'nan', or "
+     "'clip'. Invalid operations, divisions by zero and overflow end a run where inv, "
+     "div0, oflo are set."},
     {Py_tp_new, device_new},
     {Py_tp_dealloc, device_dealloc},
     {Py_tp_methods, device_methods},

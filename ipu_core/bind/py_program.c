@@ -71,6 +71,19 @@ variant_for(PyObject *device, bool reference)
                       : (ipu_kernel_variant)atomic_load(&products);
 }
 
+/* Whether what a guard looks at would be hidden inside of fused chains. */
+static bool
+is_looked_at(const ipu_graph *graph, const ipu_float_behaviour *behaviour)
+{
+    bool traps = behaviour->traps_invalid || behaviour->traps_division ||
+                 behaviour->traps_overflow;
+    bool has_halves = false;
+    for (size_t i = 0; i < graph->values.count && !has_halves; i++) {
+        has_halves = graph->values.items[i].type.dtype == IPU_DTYPE_FLOAT16;
+    }
+    return traps || (has_halves && ipu_float_behaviour_guards(behaviour));
+}
+
 PyObject *
 ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
                        PyObject *device, bool fuse, bool reference, bool verify)
@@ -90,10 +103,17 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
     self->held = Py_XNewRef(held);
     self->name = Py_NewRef(Py_None);
     ipu_ctx ctx = ipu_py_ctx();
-    ipu_passes_options passes = {.verify = verify, .fuse = fuse};
+    ipu_float_behaviour behaviour = {0};
+    if (device != Py_None && !graph->host) {
+        behaviour = *ipu_py_device_behaviour(device);
+    }
+    graph->rounding = behaviour.rounding;
+    ipu_passes_options passes = {.verify = verify,
+                                 .fuse = fuse && !is_looked_at(graph, &behaviour)};
     ipu_compile_options options = {.variant = variant_for(device, reference),
                                    .cpu = ipu_cpu_class_detect(),
                                    .verify = verify,
+                                   .behaviour = behaviour,
                                    .regions = (ipu_region_choice)atomic_load(&regions)};
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS

@@ -14,6 +14,8 @@ PyObject *ipu_py_trace_mark_backward(PyObject *object, PyObject *after);
 PyObject *ipu_py_trace_stage_of(PyObject *object, PyObject *tensor);
 PyObject *ipu_py_trace_get_stage(PyObject *object, void *closure);
 int ipu_py_trace_set_stage(PyObject *object, PyObject *value, void *closure);
+PyObject *ipu_py_trace_get_rounding(PyObject *object, void *closure);
+int ipu_py_trace_set_rounding(PyObject *object, PyObject *value, void *closure);
 PyObject *ipu_py_trace_move_to_remote(PyObject *object, PyObject *id);
 PyObject *ipu_py_trace_captured(PyObject *object, PyObject *args);
 

@@ -89,6 +89,27 @@ ipu_py_trace_set_stage(PyObject *object, PyObject *value, void *Py_UNUSED(closur
 }
 
 PyObject *
+ipu_py_trace_get_rounding(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLong(ipu_py_trace_of(object)->placement.rounding);
+}
+
+int
+ipu_py_trace_set_rounding(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    long rounding = value == NULL ? -1 : PyLong_AsLong(value);
+    if (rounding < IPU_ROUNDING_AS_CONFIGURED ||
+        rounding > IPU_ROUNDING_SCOPE_STOCHASTIC) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "rounding is 0, 1 or 2");
+        }
+        return -1;
+    }
+    ipu_py_trace_of(object)->placement.rounding = (int16_t)rounding;
+    return 0;
+}
+
+PyObject *
 ipu_py_trace_get_ordinal(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyLong_FromLongLong(ipu_py_trace_of(object)->next_ordinal);

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/array.h"
 #include "base/attrs.h"
+#include "base/float_behaviour.h"
 #include "base/id_map.h"
 #include "base/op.h"
 
@@ -32,19 +33,28 @@ static const ipu_block IPU_NO_BLOCK = {IPU_NO_INDEX};
 /* Which part of a pipeline's stage a node belongs to. */
 typedef enum ipu_phase { IPU_PHASE_FORWARD, IPU_PHASE_BACKWARD } ipu_phase;
 
-/* Where a node runs. device -1 is the host; shard and stage -1 are "not said". */
+/* How a scope has float16 results rounded. */
+typedef enum ipu_rounding_scope {
+    IPU_ROUNDING_AS_CONFIGURED, /* as ipu_graph.rounding says */
+    IPU_ROUNDING_SCOPE_NEAREST,
+    IPU_ROUNDING_SCOPE_STOCHASTIC
+} ipu_rounding_scope;
+
+/* Where a node runs, and how it rounds. device -1 is the host; shard and stage -1 are
+ * "not said". */
 typedef struct ipu_placement {
     int16_t device;
     int16_t shard;
     int16_t stage;
-    int16_t phase; /* ipu_phase */
+    int16_t phase;    /* ipu_phase */
+    int16_t rounding; /* ipu_rounding_scope */
 } ipu_placement;
 
 static inline bool
 ipu_placement_equal(ipu_placement a, ipu_placement b)
 {
     return a.device == b.device && a.shard == b.shard && a.stage == b.stage &&
-           a.phase == b.phase;
+           a.phase == b.phase && a.rounding == b.rounding;
 }
 
 typedef struct ipu_value_data {
@@ -119,6 +129,7 @@ typedef struct ipu_graph {
     ipu_id_map resource_numbers; /* by kind and id */
     IPU_ARRAY(ipu_held) held;    /* by the attribute `index` of held nodes */
     bool host;                   /* a host graph: the wider dtypes are allowed */
+    ipu_rounding rounding;       /* of float16 results, where no scope says it */
 } ipu_graph;
 
 /* An empty graph with its main block. Free with ipu_graph_free (accepts NULL). */

@@ -111,6 +111,7 @@ print_annotations(printer *p, const ipu_node_data *node)
                 {"shard", node->placement.shard, usual.shard},
                 {"stage", node->placement.stage, usual.stage},
                 {"phase", node->placement.phase, usual.phase},
+                {"rounding", node->placement.rounding, usual.rounding},
                 {"recomputation", node->recomputation, 0}};
     bool any = false;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

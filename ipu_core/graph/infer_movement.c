@@ -585,6 +585,17 @@ ipu_infer_truncated_normal(ipu_infer_call *call)
 }
 
 ipu_status
+ipu_infer_round_stochastic(ipu_infer_call *call)
+{
+    IPU_FAIL_IF(call->ctx, call->inputs[0].dtype != IPU_DTYPE_FLOAT32, TYPE,
+                "round_stochastic needs a float32 input, but got %s",
+                ipu_dtype_name(call->inputs[0].dtype));
+    call->outputs[0] = call->inputs[0];
+    call->outputs[0].dtype = IPU_DTYPE_FLOAT16;
+    return IPU_OK;
+}
+
+ipu_status
 ipu_infer_dropout(ipu_infer_call *call)
 {
     double rate = ipu_attrs_float(call->attrs, IPU_ATTR_RATE, 0.0);

@@ -345,6 +345,13 @@ parse_annotations(parser *p, ipu_node_request *request)
                 request->placement.phase != IPU_PHASE_BACKWARD) {
                 return fail(p, "0 or 1, the phase,");
             }
+        } else if (accept(p, "rounding")) {
+            IPU_TRY(expect(p, "="));
+            IPU_TRY(parse_ordinal(p, &request->placement.rounding));
+            if (request->placement.rounding < IPU_ROUNDING_AS_CONFIGURED ||
+                request->placement.rounding > IPU_ROUNDING_SCOPE_STOCHASTIC) {
+                return fail(p, "0, 1 or 2, the rounding,");
+            }
         } else {
             int64_t number;
             IPU_TRY(expect(p, "recomputation"));

@@ -454,7 +454,7 @@ ipu__pow_normal_f32(float x, float y)
     bool under = e < -151.0f;
     e = over ? 129.0f : (under ? -151.0f : e);
     float shifted = e + magic;
-    float r = (e - (shifted - magic)) + (over | under ? 0.0f : e_low);
+    float r = (e - (shifted - magic)) + ((over | under) ? 0.0f : e_low);
     float t = ipu__small_expm1_f32(r * 0.693147181f) + 1.0f;
     bool small = e < 0.0f;
     uint32_t exponent = ipu__float_bits(shifted) << 23;

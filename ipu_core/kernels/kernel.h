@@ -13,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/attrs.h"
+#include "base/float_behaviour.h"
 #include "base/op.h"
 #include "base/random.h"
 #include "base/thread.h"
@@ -116,5 +117,10 @@ double ipu_peak_gflops(ipu_cpu_class cpu, uint64_t time_ns);
  * UNIMPLEMENTED where the op has no kernel for these dtypes. */
 ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                               ipu_kernel_variant variant, ipu_cpu_class cpu);
+
+/* Has a prepared spec do what `behaviour` says of results that are no numbers of their
+ * dtype (guard.c). What needs none of that is left as it is. */
+ipu_status ipu_kernel_guard(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
+                            const ipu_float_behaviour *behaviour);
 
 #endif

@@ -245,6 +245,7 @@ ipu__numbered *ipu__sort_numbered(ipu__numbered *x, ipu__numbered *other, int64_
 typedef struct ipu__random_source {
     int32_t key_input; /* holds seed and step; -1: the call holds them */
     uint32_t op;       /* seed attribute and ordinal, mixed */
+    bool same_on_replicas;
 } ipu__random_source;
 ipu__random_source ipu__random_source_of(const ipu_kernel_spec *spec);
 ipu_random_key ipu__random_key(const ipu_kernel_call *call,

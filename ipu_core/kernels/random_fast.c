@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random numbers and dropout: words for a run of elements, then what they mean, in
- * loops for each class of processor (random_loops.h). Words, uniform numbers, integers
- * and dropout are equal to the reference kernels to the bit. Normal numbers are
- * computed in double as there, by functions of our own that are the same everywhere;
- * rounded to float32 or float16 they are the reference's but for one in many millions.
- * In float64, where they would not be, the reference kernels serve. Tasks are runs of
- * elements that start at a block of four words; they depend on the shape alone. */
+ * Random numbers, dropout, stochastic rounding: words for a run of elements, then what
+ * they mean, in loops for each class of processor (random_loops.h). Words, uniform
+ * numbers, integers, dropout and rounding are equal to the reference kernels to the bit.
+ * Normal numbers are computed in double as there, by functions of our own that are the
+ * same everywhere; rounded to float32 or float16 they are the reference's but for one in
+ * many millions. In float64, where they would not be, the reference kernels serve. Tasks
+ * are runs of elements that start at a block of four words; they depend on the shape
+ * alone. */
 #include <math.h>
 
 #include "kernels/random_impl.h"
@@ -135,6 +136,13 @@ run_dropout(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
 }
 
 static void
+run_round(const random_job *job, const uint32_t *words, int64_t at, int64_t n)
+{
+    const float *x = job->call->inputs[0];
+    job->plan->form->round((uint16_t *)(void *)output_at(job, at), x + at, words, n);
+}
+
+static void
 task(void *state, int32_t number, int32_t worker)
 {
     const random_job *job = state;
@@ -257,4 +265,11 @@ ipu_choose_dropout(const ipu__preparation *p)
     }
     plan->scale = rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0f;
     return IPU_OK;
+}
+
+ipu_status
+ipu_choose_round_stochastic(const ipu__preparation *p)
+{
+    random_plan *plan;
+    return choose(p, run_round, "round_stochastic", &plan);
 }

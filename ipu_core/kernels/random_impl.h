@@ -26,6 +26,8 @@ typedef struct ipu__random_form {
     /* mask = the word's upper 24 bits >= threshold, y = mask ? x * scale : 0 */
     void (*dropout)(float *y, uint8_t *mask, const float *x, const uint32_t *words,
                     uint32_t threshold, float scale, int64_t n);
+    /* To float16, see ipu_reference_round_stochastic. */
+    void (*round)(uint16_t *out, const float *x, const uint32_t *words, int64_t n);
 } ipu__random_form;
 
 extern const ipu__random_form ipu__random_generic;

@@ -4,6 +4,7 @@
  * RANDOM_FORM (the name of the form that it defines) and RANDOM_TARGET (the attribute
  * of its functions) and includes this one. All are plain loops without contraction, so
  * that all classes give the same bits. */
+#include "kernels/element_math.h"
 #include "kernels/random_impl.h"
 #include "kernels/wide_math.h"
 
@@ -123,7 +124,33 @@ dropout(float *y, uint8_t *mask, const float *x, const uint32_t *from,
     }
 }
 
+/* A normal result: 13 bits are dropped, to which as many random ones are added before. A
+ * subnormal one is a whole number of 2^-24. Both for every element, and one of them. */
+RANDOM_TARGET static void
+round_stochastic(uint16_t *out, const float *x, const uint32_t *from, int64_t n)
+{
+    const uint32_t least_normal = 0x38800000; /* 2^-14 */
+    const uint32_t too_large = 0x47800000;    /* 2^16 */
+    const uint32_t infinite = 0x7f800000;
+    IPU_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits = ipu__float_bits(x[i]);
+        uint32_t size = bits & 0x7fffffff;
+        uint32_t normal = ((size + (from[i] >> 19)) >> 13) - (112U << 10);
+        uint32_t bounded = size < least_normal ? size : least_normal;
+        float scaled = ipu__bits_float(bounded) * 0x1p24f;
+        int32_t below = (int32_t)scaled;
+        float rest = 1.0f - (float)(int32_t)(from[i] >> 8) * 0x1p-24f;
+        uint32_t small = (uint32_t)below + (scaled - (float)below >= rest);
+        uint32_t half = size < least_normal ? small : normal;
+        half = size >= too_large ? 0x7c00 : half;
+        half = size > infinite ? 0x7e00 : half;
+        out[i] = (uint16_t)(half | (bits >> 16 & 0x8000));
+    }
+}
+
 const ipu__random_form RANDOM_FORM = {
     words,     uniform,   uniform_narrow, uniform_wide, normal,
     truncated, to_floats, to_odd_floats,  integers,     dropout,
+    round_stochastic,
 };

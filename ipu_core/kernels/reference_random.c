@@ -10,6 +10,7 @@
  *                      word an element, where rejection would need an unknown count
  *   integer            a word scaled to the span
  *   dropout            keeps where uniform >= rate
+ *   rounding           away from 0 where the rest and a uniform number make 1
  * Calling thread only; allocates nothing. */
 #include <math.h>
 #include <string.h>
@@ -35,12 +36,20 @@ ipu__random_source_of(const ipu_kernel_spec *spec)
     uint64_t op = (uint64_t)ipu_attrs_int(spec->attrs, IPU_ATTR_ORDINAL, 0) + 1;
     const ipu_attr *seed = ipu_attrs_find(spec->attrs, IPU_ATTR_SEED);
     uint32_t before = spec->op == IPU_OP_ID_RANDOM_INTEGER ? 2 : 0;
-    bool keyed = spec->op != IPU_OP_ID_DROPOUT && spec->input_count > before;
+    bool keyed = spec->op != IPU_OP_ID_DROPOUT &&
+                 spec->op != IPU_OP_ID_ROUND_STOCHASTIC && spec->input_count > before;
+    if (spec->op == IPU_OP_ID_ROUND_STOCHASTIC) {
+        op |= UINT64_C(1) << 32; /* ordinals are counted apart from the program's */
+    }
     op = mix(op * UINT64_C(0x9e3779b97f4a7c15));
     if (seed != NULL) {
         op = mix(op ^ mix((uint64_t)seed->as.i + UINT64_C(0x632be59bd9b4e019)));
     }
-    return (ipu__random_source){keyed ? (int32_t)before : -1, (uint32_t)(op >> 32)};
+    return (ipu__random_source){
+        .key_input = keyed ? (int32_t)before : -1,
+        .op = (uint32_t)(op >> 32),
+        .same_on_replicas =
+            ipu_attrs_int(spec->attrs, IPU_ATTR_SAME_ON_REPLICAS, 0) != 0};
 }
 
 ipu_random_key
@@ -53,6 +62,7 @@ ipu__random_key(const ipu_kernel_call *call, const ipu__random_source *source)
         return (ipu_random_key){.seed = (uint32_t)given[0], .step = (uint32_t)given[1]};
     }
     key.op ^= source->op;
+    key.replica = source->same_on_replicas ? 0 : key.replica;
     return key;
 }
 
@@ -229,6 +239,41 @@ ipu_reference_dropout(const ipu_kernel_call *call)
         value.f = keep ? value.f * scale.f : 0.0;
         ipu__scalar_store(type->dtype, call->outputs[0], i, value);
         mask[i] = keep;
+    }
+    return IPU_OK;
+}
+
+/* Towards 0 or away from it by the distance to the neighbours. With `spacing` the
+ * distance of float16's numbers around x, |x| = (below + rest) * spacing. */
+static double
+round_stochastically(double x, double uniform)
+{
+    int32_t exponent;
+    double size = fabs(x);
+    if (!(size < 65536.0)) {
+        return isnan(x) ? x : copysign(INFINITY, x);
+    }
+    (void)frexp(size, &exponent);
+    double spacing = ldexp(1.0, exponent < -13 ? -24 : exponent - 11);
+    double below = floor(size / spacing);
+    double rest = size / spacing - below;
+    return copysign((below + (rest >= 1.0 - uniform ? 1.0 : 0.0)) * spacing, x);
+}
+
+ipu_status
+ipu_reference_round_stochastic(const ipu_kernel_call *call)
+{
+    const ipu_type *type = &call->spec->inputs[0];
+    ipu_random_key key = key_of(call);
+    int64_t elements = ipu_shape_elements(&type->shape);
+    uint32_t words[4] = {0};
+    for (int64_t i = 0; i < elements; i++) {
+        if ((i & 3) == 0) {
+            ipu_random_block(&key, (uint64_t)i / 4, words);
+        }
+        ipu__scalar value = ipu__scalar_load(type->dtype, call->inputs[0], i);
+        value.f = round_stochastically(value.f, (double)ipu__uniform_f32(words[i & 3]));
+        ipu__scalar_store(IPU_DTYPE_FLOAT16, call->outputs[0], i, value);
     }
     return IPU_OK;
 }

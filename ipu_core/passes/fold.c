@@ -8,8 +8,9 @@
  * Nodes with effects, random numbers or blocks and collectives are left, results above
  * MOST_BYTES too (they would only move work from the program into its size), and
  * broadcasts, which element-wise kernels take as they are. Where the kernel fails, for
- * instance in a division by zero, the node stays, and the error comes when the program
- * runs. One thread per graph. */
+ * instance in a division by zero, or would where floating-point results are looked at,
+ * the node stays, and what is to happen does when the program runs. One thread per
+ * graph. */
 #include <string.h>
 
 #include "kernels/kernel.h"
@@ -118,6 +119,9 @@ compute(buffers *b, const ipu_graph *graph, const ipu_node_data *node,
                             .outputs = outputs};
     IPU_TRY(ipu_kernel_prepare(b->ctx, &b->prepared, &spec, IPU_KERNEL_FAST,
                                ipu_cpu_class_detect()));
+    const ipu_float_behaviour strict = {
+        .traps_invalid = true, .traps_division = true, .traps_overflow = true};
+    IPU_TRY(ipu_kernel_guard(b->ctx, &b->prepared, &spec, &strict));
     void *workspace;
     IPU_TRY(buffers_add(b, spec.workspace_bytes, &workspace));
     ipu_kernel_call call = {.spec = &spec,

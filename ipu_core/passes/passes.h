@@ -14,6 +14,7 @@ typedef ipu_status ipu_pass_fn(ipu_ctx *ctx, ipu_graph *graph);
 #define IPU_PASS_LIST(X) \
     X(canonicalise, "one spelling for each computation; identities removed") \
     X(fold, "nodes of constants alone become constants") \
+    X(round, "float16 results that are rounded stochastically: out of float32") \
     X(merge, "equal nodes without effects become one") \
     X(prune, "nodes that no effect or result needs go") \
     X(recompute, "what pipelines do not keep is made a second time") \

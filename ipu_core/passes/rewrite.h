@@ -36,6 +36,20 @@ ipu_value ipu__resolve(const ipu__rewriter *rewriter, ipu_value value);
 /* From here on `by` stands wherever `value` is used. */
 ipu_status ipu__replace(ipu__rewriter *rewriter, ipu_value value, ipu_value by);
 
+/* What replicas may have differently (identical.c). */
+typedef struct ipu__differences {
+    bool *values; /* by the indices that there were */
+    bool *resources;
+    size_t value_count;
+    size_t resource_count;
+} ipu__differences;
+
+ipu_status ipu__differences_find(ipu_ctx *ctx, const ipu_graph *graph,
+                                 ipu__differences *out);
+void ipu__differences_free(ipu_ctx *ctx, ipu__differences *differences);
+/* Whether what the node gives or writes is among it. */
+bool ipu__node_differs(const ipu__differences *differences, const ipu_node_data *node);
+
 /* Part of the pass `fuse`: updates of variables in one pass (fuse_updates.c). */
 ipu_status ipu__fuse_updates(ipu_ctx *ctx, ipu_graph *graph);
 

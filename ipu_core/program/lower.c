@@ -448,6 +448,8 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
     IPU_TRY(copy_attrs(l, node->attrs, &spec.attrs));
     IPU_TRY(ipu_kernel_prepare(l->ctx, &l->program->arena, &spec, l->options->variant,
                                l->options->cpu));
+    IPU_TRY(ipu_kernel_guard(l->ctx, &l->program->arena, &spec,
+                             &l->options->behaviour));
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->specs, spec));
     instruction.cost =
         ipu_cost_of(node->op, &(ipu_cost_call){spec.attrs, inputs, spec.input_count,

@@ -249,6 +249,7 @@ typedef struct ipu_compile_options {
     ipu_kernel_variant variant;
     ipu_cpu_class cpu;
     bool verify;
+    ipu_float_behaviour behaviour; /* its rounding is the graph's */
 } ipu_compile_options;
 
 /* Lowers a graph (after the passes) to a program: chooses kernels, decides what is done

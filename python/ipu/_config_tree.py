@@ -95,18 +95,28 @@ class Experimental(Category):
 class FloatingPointBehaviour(Category):
     """Traps and rounding of floating-point numbers."""
 
-    inv = Option[bool](bool, False, "Trap invalid operations.")
-    div0 = Option[bool](bool, False, "Trap divisions by zero.")
-    oflo = Option[bool](bool, False, "Trap overflow.")
+    inv = Option[bool](
+        bool, False, "End the program at an invalid operation, which gives NaN."
+    )
+    div0 = Option[bool](
+        bool, False, "End the program where a number other than 0 is divided by 0."
+    )
+    oflo = Option[bool](
+        bool, False, "End the program at a result too large for float16 or float32."
+    )
     esr = Option[StochasticRoundingBehaviour](
         StochasticRoundingBehaviour,
         StochasticRoundingBehaviour.OFF,
-        "Stochastic rounding of float16.",
+        "Stochastic rounding of float16 in programs for the device: a result becomes "
+        "one of its two neighbours, the nearer one the more often, so that the mean of "
+        "many is right. Values that all replicas compute alike are rounded alike; "
+        "REPLICA_IDENTICAL_ONLY rounds the others to nearest.",
     )
     nanoo = Option[bool](
         bool,
         False,
-        "Overflow of float16 gives NaN (True) or the largest finite value (False).",
+        "Overflow of float16 gives NaN (True) or the largest finite value (False). "
+        "Where it is not assigned, overflow gives infinity.",
     )
     set_all = Option[bool](
         bool, False, "Take inv, div0, oflo and nanoo as True and esr as ON."

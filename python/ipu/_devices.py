@@ -22,7 +22,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ipu import _seed
-from ipu._config_enums import DeviceConnectionType, SelectionOrder
+from ipu._config_enums import (
+    DeviceConnectionType,
+    SelectionOrder,
+    StochasticRoundingBehaviour,
+)
 from ipu._errors import (
     FailedPreconditionError,
     InternalError,
@@ -46,6 +50,11 @@ __all__ = [
     "reset",
 ]
 
+_ROUNDINGS = {
+    StochasticRoundingBehaviour.OFF.value: "nearest",
+    StochasticRoundingBehaviour.ON.value: "stochastic",
+    StochasticRoundingBehaviour.REPLICA_IDENTICAL_ONLY.value: "replica_identical",
+}
 _NAME = re.compile(
     r"(?:/job:[^/]+)?(?:/replica:\d+)?(?:/task:\d+)?/?(?:device:)?"
     r"(?P<kind>cpu|ipu)(?::(?P<ordinal>\d+))?",
@@ -202,6 +211,7 @@ class Layout:
         connection: When devices are attached.
         options: All options in effect, the result of ``IPUConfig.to_dict``, or an
             empty dict for the device that is made without a configuration.
+        overflow: What float16 overflow gives: "infinity", "nan" or "clip".
         generation: 1 where the first release's ``create_ipu_config`` made it, whose
             programs expect data sets to be iterated on the host; else 2.
     """
@@ -211,6 +221,7 @@ class Layout:
     order: SelectionOrder = SelectionOrder.AUTO
     connection: DeviceConnectionType = DeviceConnectionType.ALWAYS
     options: Any = None
+    overflow: str = "infinity"
     generation: int = field(default=2, compare=False)
 
 
@@ -236,6 +247,7 @@ class Device:
         self.hardware_ids = tuple(members[position] for position in order)
         self.connection = layout.connection
         self.options = layout.options
+        self._overflow = layout.overflow
         self._group = _group_id(members, max_ipus())
         self._attached = False
         self._core: _core.Device | None = None
@@ -251,9 +263,15 @@ class Device:
                 from ipu import _core
 
                 options = self.options or {}
+                behaviour = "floating_point_behaviour."
                 self._core = _core.Device(
                     ipus=self.num_ipus,
                     portable=options.get("matmuls.same_bits_on_every_cpu", False),
+                    rounding=_ROUNDINGS[options.get(behaviour + "esr", 0)],
+                    overflow=self._overflow,
+                    inv=options.get(behaviour + "inv", False),
+                    div0=options.get(behaviour + "div0", False),
+                    oflo=options.get(behaviour + "oflo", False),
                 )
                 self._core.seed(_seed.current()[0])
             return self._core

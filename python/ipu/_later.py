@@ -69,9 +69,9 @@ _ABSL = Later(
     "It needs the package absl-py.",
     "Install it: pip install absl-py.",
 )
-_ROUNDING = Later(
-    "Stochastic rounding and float16 partials come with a later version.",
-    "Leave the scope out: results are rounded to nearest.",
+_PARTIALS = Later(
+    "float16 partials come with a later version.",
+    "Leave the scope out: sums are made in float32.",
 )
 _OUTSIDE = Later(
     "Host code in the middle of a device program comes with a later version.",
@@ -124,7 +124,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         ),
         _ESTIMATOR,
     ),
-    (_words(r"stochastic_rounding partials_type"), _ROUNDING),
+    (_words(r"partials_type"), _PARTIALS),
     (_words(r"outside_compilation_scope"), _OUTSIDE),
     (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
     (_words(r"flags keras_parameterized"), _ABSL),

@@ -140,6 +140,7 @@ class Option(Generic[T]):
             instance._set(self.alias, value)
         else:
             instance._values[self.name] = value
+            instance._assigned.add(self.name)
 
     def decoded(self, value: Any) -> Any:
         """``value`` as ``to_dict`` wrote it, with a number turned into the enum."""
@@ -194,6 +195,7 @@ class Category:
     _prefix: str
     _root: type[Category]
     _values: dict[str, Any]
+    _assigned: set[str]
     _children: dict[str, Category]
 
     def __init_subclass__(cls) -> None:
@@ -215,6 +217,7 @@ class Category:
             for name, option in options
             if option.alias is None
         }
+        self.__dict__["_assigned"] = set()
         self.__dict__["_children"] = {
             name: group.kind(f"{prefix}{name}.", root) for name, group in groups
         }
@@ -240,6 +243,10 @@ class Category:
             yield name
             for below in group.kind._all_names():
                 yield f"{name}.{below}"
+
+    def _is_assigned(self, name: str) -> bool:
+        """Whether the option was given a value, be it the default."""
+        return name in self._assigned
 
     def _suggestion(self, name: str) -> str:
         """' Did you mean ...?' with the nearest name of the whole tree, or ''."""

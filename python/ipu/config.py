@@ -170,8 +170,10 @@ class IPUConfig(Category):
                 continue
             parent = name.rpartition(".")[0]
             target = f"{parent}.{option.alias}" if parent else option.alias
-            if option.alias is None or target not in dct:
-                made._set(name, copy.deepcopy(option.decoded(dct[name])))
+            value = option.decoded(dct[name])
+            is_default = type(value) is type(option.default) and value == option.default
+            if not is_default and (option.alias is None or target not in dct):
+                made._set(name, copy.deepcopy(value))
         return made
 
     def to_json(self) -> str:
@@ -294,6 +296,18 @@ def _in_effect(config: IPUConfig) -> dict[str, Any]:
     return options
 
 
+def _overflow(config: IPUConfig) -> str:
+    """What float16 overflow gives.
+
+    Infinity, as IEEE 754 has it, where the program says nothing: dynamic loss scaling
+    looks for infinities.
+    """
+    behaviour = config.floating_point_behaviour
+    if behaviour.set_all or behaviour.nanoo:
+        return "nan"
+    return "clip" if behaviour._is_assigned("nanoo") else "infinity"
+
+
 def _checked(config: Any) -> IPUConfig:
     """``config``, or the ``IPUConfig`` in the first generation's options object."""
     from ipu._legacy_config import IpuOptions
@@ -358,6 +372,7 @@ def configure_ipu_system(
         order=config.selection_order,
         connection=config.device_connection.type,
         options=_in_effect(config),
+        overflow=_overflow(config),
         generation=generation,
     )
     _devices.configure(layout, reset_configuration)

@@ -43,6 +43,7 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     **dict.fromkeys(LINEAR.split(), ("float32", "float64")),
     **dict.fromkeys("logical_not logical_and logical_or any all".split(), ("bool",)),
     **dict.fromkeys(UPDATES.split(), ("float32", "float16")),
+    "round_stochastic": ("float32", "float16"),
     "variable_add": tuple(d for d in DEVICE if d != "bool"),
     "one_hot": INTS,
     **dict.fromkeys(("repeat", "while", "switch"), ("float32",)),

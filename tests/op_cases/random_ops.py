@@ -53,10 +53,16 @@ def mix(x: int) -> int:
 
 
 def words(
-    count: int, ordinal: int, seed: int | None, step: int, turn: int = 0
+    count: int,
+    ordinal: int,
+    seed: int | None,
+    step: int,
+    turn: int = 0,
+    rounds: bool = False,
 ) -> Array:
     """The 32-bit words of an op on a device whose own seed is 0."""
-    op = mix((ordinal + 1) * 0x9E3779B97F4A7C15 & M64)
+    number = ordinal + 1 | (1 << 32 if rounds else 0)
+    op = mix(number * 0x9E3779B97F4A7C15 & M64)
     if seed is not None:
         op = mix(op ^ mix((seed + 0x632BE59BD9B4E019) & M64))
     blocks = np.arange((count + 3) // 4, dtype=np.uint64)
@@ -197,7 +203,51 @@ def dropout(
     )
 
 
+def widely(rng: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) -> Array:
+    """Numbers of any size that float16 has, and beyond at both ends."""
+    size = 2.0 ** rng.uniform(-30.0, 17.0, shape)
+    return np.where(rng.random(shape) < 0.5, -size, size)
+
+
+def rounding(shape: Shape, ordinal: int = 0, values: Any = widely) -> Case:
+    count = int(np.prod(shape))
+
+    def oracle(x: Array, step: int) -> Array:
+        w = words(count, ordinal, None, step, rounds=True)[:count].reshape(shape)
+        size = np.abs(x.astype(np.float64))
+        exponent = np.floor(np.log2(np.where(size > 0.0, size, 1.0)))
+        spacing = 2.0 ** (np.maximum(exponent, -14.0) - 10.0)
+        with np.errstate(invalid="ignore"):
+            below = np.floor(size / spacing)
+            up = size / spacing - below + uniform(w, "float32") >= 1.0
+        result = np.where(size < 65536.0, (below + up) * spacing, size)
+        with np.errstate(over="ignore"):
+            return np.copysign(result, x).astype(np.float16)
+
+    return case(
+        "round_stochastic",
+        f"{shape_label(shape)}_op{ordinal}_{values.__name__}",
+        [In(shape, "float32", values)],
+        oracle,
+        attrs=f"ordinal={ordinal}",
+        float_dtype="float16",
+        exact=True,
+        random=True,
+        smooth=False,
+    )
+
+
+def ends(rng: np.random.Generator, shape: Shape, dtype: np.dtype[Any]) -> Array:
+    found = [0.0, -0.0, 65504.0, 65519.99, -65535.0, 65536.0, 1e30, np.inf, -np.inf]
+    found += [np.nan, 2.0**-14, 2.0**-24, 2.0**-25, -(2.0**-40), 1e-40, 1.0, 0.1]
+    return np.resize(np.array(found), shape)
+
+
 def cases() -> Iterator[Case]:
+    for shape in SHAPES:
+        yield rounding(shape)
+    yield rounding((4099,), 5)
+    yield rounding((340,), 1, ends)
     for dtype in FLOATS:
         for op in RANDOM:
             for shape in SHAPES:

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stochastic rounding. A node whose float16 results are to be rounded so is made in
+ * float32, out of operands that are widened, and `round_stochastic` gives the float16 of
+ * each result:
+ *
+ *     %3 = add(%1, %2) : float16     ->  %4 = cast(%1) : float32
+ *                                        %5 = cast(%2) : float32
+ *                                        %6 = add(%4, %5) : float32
+ *                                        %3 = round_stochastic(%6) : float16
+ *
+ * What only moves, compares or chooses numbers is left as it is, and so are random
+ * numbers. Updates of float16 variables become reads, arithmetic and assignments.
+ * Ordinals follow program order; collectives, which are there for several IPUs alone,
+ * have their own, so that a model rounds on one IPU as in a pipeline. A value that all
+ * replicas have alike is rounded alike on all of them, so that it stays so. Runs before
+ * `merge`, which joins equal casts. One thread per graph. */
+#include "graph/effects.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+enum { MOST_OPERANDS = 4 + IPU_MAX_RANK };
+
+typedef struct rounder {
+    ipu__differences differences;
+    int64_t next_ordinal;
+    int64_t next_of_collectives;
+} rounder;
+
+/* An update of a float16 variable being taken apart. */
+typedef struct update {
+    ipu__rewriter *rewriter;
+    ipu_node id;
+    ipu_node_data node;
+    ipu_block block;
+    bool same_on_replicas;
+} update;
+
+static bool
+is_float16(const ipu_graph *graph, ipu_value value)
+{
+    return ipu_value_of(graph, value)->type.dtype == IPU_DTYPE_FLOAT16;
+}
+
+static bool
+is_float16_update(const ipu_graph *graph, const ipu_node_data *node)
+{
+    bool is_update = node->op == IPU_OP_ID_VARIABLE_ADD ||
+                     node->op == IPU_OP_ID_SGD_UPDATE ||
+                     node->op == IPU_OP_ID_ADAM_UPDATE;
+    return is_update &&
+           graph->resources.items[ipu_node_resource(node, 0)].types[0].dtype ==
+               IPU_DTYPE_FLOAT16;
+}
+
+static bool
+makes_float16(const ipu_graph *graph, const ipu_node_data *node)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        found |= is_float16(graph, ipu_node_output(node, i));
+    }
+    return found && (ipu_node_flags(node) & IPU_OP_KERNEL) != 0 &&
+           ipu_op_rounds(node->op) && node->op != IPU_OP_ID_ROUND_STOCHASTIC;
+}
+
+/* By its scope, or as the device is configured. */
+static bool
+is_stochastic(const ipu_graph *graph, const ipu__differences *differences,
+              const ipu_node_data *node)
+{
+    switch ((ipu_rounding_scope)node->placement.rounding) {
+    case IPU_ROUNDING_SCOPE_NEAREST:
+        return false;
+    case IPU_ROUNDING_SCOPE_STOCHASTIC:
+        return true;
+    case IPU_ROUNDING_AS_CONFIGURED:
+        break;
+    }
+    return graph->rounding == IPU_ROUNDING_STOCHASTIC ||
+           (graph->rounding == IPU_ROUNDING_REPLICA_IDENTICAL &&
+            !ipu__node_differs(differences, node));
+}
+
+/* --- parts ------------------------------------------------------------------------ */
+
+static ipu_status
+emit_wide(ipu__rewriter *r, ipu_block block, ipu_node like, ipu_value value,
+          ipu_value *out)
+{
+    ipu_attr wide = {.key = IPU_ATTR_DTYPE, .as = {.i = (int64_t)IPU_DTYPE_FLOAT32}};
+    if (ipu_value_of(r->graph, value)->type.dtype == IPU_DTYPE_FLOAT32) {
+        *out = value;
+        return IPU_OK;
+    }
+    return ipu_graph_emit(r->ctx, r->graph, block, like, IPU_OP_ID_CAST, &value, 1,
+                          &wide, 1, out);
+}
+
+static ipu_status
+emit_rounded(ipu__rewriter *r, ipu_block block, ipu_node like, ipu_value value,
+             bool same_on_replicas, ipu_value *out)
+{
+    rounder *state = r->state;
+    bool is_collective =
+        (ipu_node_flags(ipu_node_of(r->graph, like)) & IPU_OP_COLLECTIVE) != 0;
+    int64_t ordinal =
+        is_collective ? state->next_of_collectives++ : state->next_ordinal++;
+    ipu_attr attrs[2] = {
+        {.key = IPU_ATTR_ORDINAL, .as = {.i = ordinal}},
+        {.key = IPU_ATTR_SAME_ON_REPLICAS, .as = {.i = same_on_replicas}}};
+    return ipu_graph_emit(r->ctx, r->graph, block, like, IPU_OP_ID_ROUND_STOCHASTIC,
+                          &value, 1, attrs, 2, out);
+}
+
+/* --- nodes with results ----------------------------------------------------------- */
+
+static ipu_status
+round_cast(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool same)
+{
+    ipu_value wide;
+    ipu_value rounded;
+    IPU_TRY(emit_wide(r, node->block, id, node->inputs[0], &wide));
+    IPU_TRY(emit_rounded(r, node->block, id, wide, same, &rounded));
+    return ipu__replace(r, ipu_node_output(node, 0), rounded);
+}
+
+static ipu_status
+round_results(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool same)
+{
+    ipu_value operands[MOST_OPERANDS];
+    IPU_FAIL_IF(r->ctx, node->input_count > MOST_OPERANDS, INTERNAL,
+                "%s has %u operands", ipu_op_info_of(node->op)->name,
+                (unsigned)node->input_count);
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        operands[i] = node->inputs[i];
+        if (is_float16(r->graph, operands[i])) {
+            IPU_TRY(emit_wide(r, node->block, id, operands[i], &operands[i]));
+        }
+    }
+    ipu_node_request request = {.op = node->op,
+                                .attrs = node->attrs.items,
+                                .attr_count = node->attrs.count,
+                                .placement = node->placement,
+                                .recomputation = node->recomputation,
+                                .source = node->source,
+                                .name = node->name};
+    ipu_node wide;
+    IPU_TRY(ipu_graph_add_node(r->ctx, r->graph, node->block, &request, operands,
+                               node->input_count, &wide));
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ipu_value result = ipu_node_output(ipu_node_of(r->graph, wide), i);
+        if (is_float16(r->graph, ipu_node_output(node, i))) {
+            IPU_TRY(emit_rounded(r, node->block, id, result, same, &result));
+        }
+        IPU_TRY(ipu__replace(r, ipu_node_output(node, i), result));
+    }
+    return IPU_OK;
+}
+
+/* --- updates ---------------------------------------------------------------------- */
+
+static ipu_status
+emit(const update *u, ipu_op op, ipu_value a, ipu_value b, ipu_value *out)
+{
+    ipu_value operands[2] = {a, b};
+    uint32_t count = (uint32_t)ipu_op_info_of(op)->min_inputs;
+    return ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id, op,
+                          operands, count, NULL, 0, out);
+}
+
+static ipu_status
+emit_number(const update *u, double number, ipu_value *out)
+{
+    ipu_type type = {.dtype = IPU_DTYPE_FLOAT32, .shape = ipu_shape_scalar()};
+    return ipu_graph_emit_fill(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
+                               &type, number, out);
+}
+
+/* The i-th variable of the update as float32. */
+static ipu_status
+read_wide(const update *u, uint32_t i, ipu_value *out)
+{
+    ipu_attr which = {.key = IPU_ATTR_RESOURCE,
+                      .as = {.i = ipu_node_resource(&u->node, i)}};
+    IPU_TRY(ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
+                           IPU_OP_ID_VARIABLE_READ, NULL, 0, &which, 1, out));
+    return emit_wide(u->rewriter, u->block, u->id, *out, out);
+}
+
+static ipu_status
+assign_rounded(const update *u, uint32_t i, ipu_value value)
+{
+    ipu_attr which = {.key = IPU_ATTR_RESOURCE,
+                      .as = {.i = ipu_node_resource(&u->node, i)}};
+    ipu_node_request request = {.op = IPU_OP_ID_VARIABLE_ASSIGN,
+                                .attrs = &which,
+                                .attr_count = 1,
+                                .placement = u->node.placement,
+                                .source = u->node.source,
+                                .name = u->node.name};
+    ipu_node assign;
+    IPU_TRY(emit_rounded(u->rewriter, u->block, u->id, value, u->same_on_replicas,
+                         &value));
+    return ipu_graph_add_node(u->rewriter->ctx, u->rewriter->graph, u->block, &request,
+                              &value, 1, &assign);
+}
+
+static ipu_status
+update_by_sgd(const update *u, ipu_value w, ipu_value gradient, ipu_value rate)
+{
+    double factor = ipu_attrs_float(u->node.attrs, IPU_ATTR_MOMENTUM, 0.0);
+    bool nesterov = ipu_attrs_int(u->node.attrs, IPU_ATTR_NESTEROV, 0) != 0;
+    ipu_value move;
+    ipu_value momentum;
+    ipu_value velocity;
+    ipu_value ahead;
+    IPU_TRY(emit(u, IPU_OP_ID_MUL, rate, gradient, &move));
+    if (ipu_node_resource_count(&u->node) == 1) {
+        IPU_TRY(emit(u, IPU_OP_ID_SUB, w, move, &w));
+        return assign_rounded(u, 0, w);
+    }
+    IPU_TRY(emit_number(u, factor, &momentum));
+    IPU_TRY(read_wide(u, 1, &velocity));
+    IPU_TRY(emit(u, IPU_OP_ID_MUL, momentum, velocity, &velocity));
+    IPU_TRY(emit(u, IPU_OP_ID_SUB, velocity, move, &velocity));
+    ahead = velocity;
+    if (nesterov) {
+        IPU_TRY(emit(u, IPU_OP_ID_MUL, momentum, velocity, &ahead));
+        IPU_TRY(emit(u, IPU_OP_ID_SUB, ahead, move, &ahead));
+    }
+    IPU_TRY(emit(u, IPU_OP_ID_ADD, w, ahead, &w));
+    IPU_TRY(assign_rounded(u, 1, velocity));
+    return assign_rounded(u, 0, w);
+}
+
+/* old + (x - old) * (1 - beta) */
+static ipu_status
+emit_moment(const update *u, ipu_value old, ipu_value x, double beta, ipu_value *out)
+{
+    ipu_value rest;
+    IPU_TRY(emit_number(u, 1.0 - beta, &rest));
+    IPU_TRY(emit(u, IPU_OP_ID_SUB, x, old, &x));
+    IPU_TRY(emit(u, IPU_OP_ID_MUL, x, rest, &x));
+    return emit(u, IPU_OP_ID_ADD, old, x, out);
+}
+
+static ipu_status
+update_by_adam(const update *u, ipu_value w, ipu_value gradient, ipu_value rate)
+{
+    ipu_attrs given = u->node.attrs;
+    double beta_1 = ipu_attrs_float(given, IPU_ATTR_BETA_1, 0.9);
+    double beta_2 = ipu_attrs_float(given, IPU_ATTR_BETA_2, 0.999);
+    ipu_value steps[2] = {rate, u->node.inputs[2]};
+    ipu_attr attrs[3] = {
+        {.key = IPU_ATTR_DTYPE, .as = {.i = (int64_t)IPU_DTYPE_FLOAT32}},
+        {.key = IPU_ATTR_BETA_1, .as = {.f = beta_1}},
+        {.key = IPU_ATTR_BETA_2, .as = {.f = beta_2}}};
+    ipu_value alpha;
+    ipu_value m;
+    ipu_value v;
+    ipu_value square;
+    ipu_value root;
+    ipu_value epsilon;
+    IPU_TRY(ipu_graph_emit(u->rewriter->ctx, u->rewriter->graph, u->block, u->id,
+                           IPU_OP_ID_ADAM_RATE, steps, 2, attrs, 3, &alpha));
+    IPU_TRY(emit(u, IPU_OP_ID_SQUARE, gradient, IPU_NO_VALUE, &square));
+    IPU_TRY(read_wide(u, 1, &m));
+    IPU_TRY(read_wide(u, 2, &v));
+    IPU_TRY(emit_moment(u, m, gradient, beta_1, &m));
+    IPU_TRY(emit_moment(u, v, square, beta_2, &v));
+    IPU_TRY(emit(u, IPU_OP_ID_SQRT, v, IPU_NO_VALUE, &root));
+    IPU_TRY(emit_number(u, ipu_attrs_float(given, IPU_ATTR_EPSILON, 1e-7), &epsilon));
+    IPU_TRY(emit(u, IPU_OP_ID_ADD, root, epsilon, &root));
+    IPU_TRY(emit(u, IPU_OP_ID_MUL, alpha, m, &alpha));
+    IPU_TRY(emit(u, IPU_OP_ID_DIV, alpha, root, &alpha));
+    IPU_TRY(emit(u, IPU_OP_ID_SUB, w, alpha, &w));
+    IPU_TRY(assign_rounded(u, 1, m));
+    IPU_TRY(assign_rounded(u, 2, v));
+    return assign_rounded(u, 0, w);
+}
+
+static ipu_status
+round_update(ipu__rewriter *r, ipu_node id, const ipu_node_data *node, bool same)
+{
+    update u = {r, id, *node, node->block, same};
+    ipu_value w;
+    ipu_value gradient;
+    ipu_value rate;
+    IPU_TRY(read_wide(&u, 0, &w));
+    IPU_TRY(emit_wide(r, u.block, id, node->inputs[0], &gradient));
+    if (node->op == IPU_OP_ID_VARIABLE_ADD) {
+        IPU_TRY(emit(&u, IPU_OP_ID_ADD, w, gradient, &w));
+        return assign_rounded(&u, 0, w);
+    }
+    IPU_TRY(emit_wide(r, u.block, id, node->inputs[1], &rate));
+    return node->op == IPU_OP_ID_SGD_UPDATE ? update_by_sgd(&u, w, gradient, rate)
+                                            : update_by_adam(&u, w, gradient, rate);
+}
+
+/* --- the pass --------------------------------------------------------------------- */
+
+static ipu_status
+visit(ipu__rewriter *r, ipu_node id, bool *keep)
+{
+    rounder *state = r->state;
+    ipu_node_data node = *ipu_node_of(r->graph, id); /* what is emitted moves it */
+    bool is_update = is_float16_update(r->graph, &node);
+    if ((!is_update && !makes_float16(r->graph, &node)) ||
+        !is_stochastic(r->graph, &state->differences, &node)) {
+        return IPU_OK;
+    }
+    bool same = !ipu__node_differs(&state->differences, &node);
+    *keep = false;
+    return is_update                      ? round_update(r, id, &node, same)
+           : node.op == IPU_OP_ID_CAST ? round_cast(r, id, &node, same)
+                                          : round_results(r, id, &node, same);
+}
+
+ipu_status
+ipu_pass_round(ipu_ctx *ctx, ipu_graph *graph)
+{
+    bool is_wanted = graph->rounding != IPU_ROUNDING_NEAREST;
+    for (size_t i = 0; i < graph->nodes.count && !is_wanted; i++) {
+        is_wanted =
+            graph->nodes.items[i].placement.rounding == IPU_ROUNDING_SCOPE_STOCHASTIC;
+    }
+    if (!is_wanted || graph->host) {
+        return IPU_OK;
+    }
+    rounder state = {.next_of_collectives = INT32_MAX};
+    IPU_TRY(ipu__differences_find(ctx, graph, &state.differences));
+    ipu__rewriter rewriter = {
+        .ctx = ctx, .graph = graph, .visit = visit, .state = &state};
+    ipu_status status = ipu__rewrite(&rewriter);
+    ipu__differences_free(ctx, &state.differences);
+    return status;
+}
