@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu._ctc_layers import CTCInferenceLayer, CTCPredictionsLayer
 from ipu._recurrent_layers import GRU, LSTM
 from ipu.keras import _names
 from ipu.keras.layers import (
@@ -31,6 +32,8 @@ __all__ = [
     "GRU",
     "LSTM",
     "AssumeEqualAcrossReplicas",
+    "CTCInferenceLayer",
+    "CTCPredictionsLayer",
     "CaptureActivationGradients",
     "CaptureUpstreamGradients",
     "Dropout",

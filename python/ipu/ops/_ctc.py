@@ -12,13 +12,14 @@ from typing import Any
 from ipu import tf
 from ipu._core import Tensor
 
-__all__ = ["ctc_loss"]
+__all__ = ["NEVER", "ctc_loss", "log_sum"]
 
 # the logarithm of 0; no infinity, whose gradient would be no number
-_NEVER = -1e30
+NEVER = -1e30
 
 
-def _log_sum(*logs: Tensor) -> Tensor:
+def log_sum(*logs: Tensor) -> Tensor:
+    """The logarithm of the sum of what these are the logarithms of."""
     top = logs[0]
     for log in logs[1:]:
         top = tf.maximum(top, log)
@@ -28,7 +29,7 @@ def _log_sum(*logs: Tensor) -> Tensor:
 
 
 def _shifted(alpha: Tensor, places: int) -> Tensor:
-    first = tf.fill([alpha.shape[0], places], _NEVER)
+    first = tf.fill([alpha.shape[0], places], NEVER)
     return tf.concat([first, alpha[:, :-places]], 1)
 
 
@@ -83,15 +84,15 @@ def ctc_loss(
         [tf.reshape(pairs, [batch, 2 * longest]), tf.fill([batch, 1], blank)], 1
     )
     before = tf.concat([tf.fill([batch, 2], blank), states[:, :-2]], 1)
-    skips = tf.where((states != blank) & (states != before), 0.0, _NEVER)
+    skips = tf.where((states != blank) & (states != before), 0.0, NEVER)
     logs = tf.gather(tf.transpose(data, [1, 0, 2]), states, axis=2, batch_dims=1)
     logs = tf.transpose(logs, [1, 0, 2])
-    starts = tf.where(tf.range(2 * longest + 1) < 2, 0.0, _NEVER)
-    alpha = tf.maximum(logs[0] + starts, _NEVER)
+    starts = tf.where(tf.range(2 * longest + 1) < 2, 0.0, NEVER)
+    alpha = tf.maximum(logs[0] + starts, NEVER)
 
     def advance(t: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-        moved = _log_sum(alpha, _shifted(alpha, 1), _shifted(alpha, 2) + skips)
-        moved = tf.maximum(moved + tf.gather(logs, t), _NEVER)
+        moved = log_sum(alpha, _shifted(alpha, 1), _shifted(alpha, 2) + skips)
+        moved = tf.maximum(moved + tf.gather(logs, t), NEVER)
         return t + 1, tf.where((t < steps)[:, None], moved, alpha)
 
     if time > 1:
@@ -102,5 +103,5 @@ def ctc_loss(
             maximum_iterations=time - 1,
         )
     last = 2 * sizes
-    in_class = tf.where(sizes > 0, _at(alpha, tf.maximum(last - 1, 0)), _NEVER)
-    return -_log_sum(_at(alpha, last), in_class)
+    in_class = tf.where(sizes > 0, _at(alpha, tf.maximum(last - 1, 0)), NEVER)
+    return -log_sum(_at(alpha, last), in_class)

@@ -8,11 +8,14 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
-from ipu.ops import _ctc, _sampled_losses
+from ipu.ops import _ctc, _ctc_beams, _sampled_losses
 from ipu.ops.functional_ops import outlined_function
 from ipu.tf._dispatch import op
 
 __all__ = [
+    "ctc_beam_search_decoder",
+    "ctc_beam_search_decoder_with_log_probs",
+    "ctc_beam_search_decoder_with_logits",
     "ctc_loss",
     "ctc_loss_v2",
     "ctc_loss_with_log_probs",
@@ -209,6 +212,90 @@ def ctc_loss_with_log_probs(
 
 ctc_loss = ctc_loss_with_log_probs
 ctc_loss_with_logits = ctc_loss_v2
+
+
+@op
+def ctc_beam_search_decoder(
+    logits: Any,
+    logits_lengths: Any,
+    beam_width: int = 100,
+    top_paths: int = 1,
+    blank_index: int = -1,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The most probable labels of each sample.
+
+    Args:
+        logits: ``[time, batch, classes]``.
+        logits_lengths: How many times of each sample count, ``[batch]``.
+        beam_width: How many labels are kept from one time to the next.
+        top_paths: How many are given.
+        blank_index: The class that stands for no label; negative: from the last one.
+        name: Accepted and not used.
+
+    Returns:
+        The negative logarithms of their probabilities ``[batch, top_paths]``, the best
+        first; their lengths; and the labels ``[batch, top_paths, time]``, behind their
+        end the blank. Where there are fewer labels, the logarithm is above 1e29.
+
+    Raises:
+        ValueError: Shapes that do not fit each other, or more paths than beams.
+
+    Source: ``ipu.nn_ops.ctc_beam_search_decoder``.
+
+    Example:
+        >>> _, lengths, labels = ctc_beam_search_decoder([[[0.0, 3.0, 0.0]]], [1], 4)
+        >>> lengths.numpy().tolist(), labels.numpy().tolist()
+        ([[1]], [[[1]]])
+    """
+    del name
+    data = tf.nn.log_softmax(tf.cast(tf.convert_to_tensor(logits), tf.float32))
+    return _ctc_beams.beam_search(
+        data, logits_lengths, beam_width, top_paths, blank_index
+    )
+
+
+@op
+def ctc_beam_search_decoder_with_log_probs(
+    log_probs: Any,
+    input_lengths: Any,
+    beam_width: int = 100,
+    top_paths: int = 1,
+    blank_index: int = -1,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The most probable labels of each sample, of logarithms of probabilities.
+
+    Args:
+        log_probs: The log-softmax of logits, ``[time, batch, classes]``.
+        input_lengths: How many times of each sample count, ``[batch]``.
+        beam_width: How many labels are kept from one time to the next.
+        top_paths: How many are given.
+        blank_index: The class that stands for no label; negative: from the last one.
+        name: Accepted and not used.
+
+    Returns:
+        As :func:`ctc_beam_search_decoder`.
+
+    Raises:
+        ValueError: Shapes that do not fit each other, or more paths than beams.
+
+    Source: ``ipu.nn_ops.ctc_beam_search_decoder_with_log_probs``.
+
+    Example:
+        >>> import numpy as np
+        >>> data = np.log([[[0.2, 0.8]], [[0.7, 0.3]]])
+        >>> best, _, labels = ctc_beam_search_decoder_with_log_probs(data, [2], 4)
+        >>> round(float(np.exp(-best)[0, 0]), 2), labels.numpy().tolist()
+        (0.76, [[[0, 1]]])
+    """
+    del name
+    return _ctc_beams.beam_search(
+        log_probs, input_lengths, beam_width, top_paths, blank_index
+    )
+
+
+ctc_beam_search_decoder_with_logits = ctc_beam_search_decoder
 
 
 def sampled_softmax_loss(

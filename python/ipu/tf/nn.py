@@ -28,6 +28,7 @@ from ipu.tf._convolutions import (
     depthwise_conv2d,
     separable_conv2d,
 )
+from ipu.tf._ctc_decoders import ctc_beam_search_decoder, ctc_greedy_decoder
 from ipu.tf._dispatch import op
 from ipu.tf._elementwise import relu, sigmoid, softplus, tanh
 from ipu.tf._nn_losses import (
@@ -85,6 +86,8 @@ __all__ = [
     "conv_transpose",
     "convolution",
     "crelu",
+    "ctc_beam_search_decoder",
+    "ctc_greedy_decoder",
     "depth_to_space",
     "depthwise_conv2d",
     "dropout",
