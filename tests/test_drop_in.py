@@ -237,7 +237,7 @@ def raised(source):
         (
             "import tensorflow as tf\ntf.nn.rnn_cell",
             "tensorflow.nn.rnn_cell",
-            "Recurrent",
+            "recurrent layers",
         ),
         (
             "import tensorflow as tf\n\ntf.Session()",
@@ -245,9 +245,9 @@ def raised(source):
             "tf.function",
         ),
         (
-            "import keras\nkeras.layers.ConvLSTM2D(3)",
-            "keras.layers.ConvLSTM2D",
-            "Recurrent",
+            "import keras\nkeras.layers.CuDNNLSTM(3)",
+            "keras.layers.CuDNNLSTM",
+            "recurrent layers",
         ),
         (
             "from keras.ipu import optimizers as o\no.ALSGradientAccumulationOptimizer",

@@ -479,8 +479,8 @@ def test_plateau_reduces_the_rate() -> None:
 
 
 def test_what_comes_later_says_so() -> None:
-    with pytest.raises(AttributeError, match="Recurrent layers of convolutions"):
-        _ = keras.layers.ConvLSTM2D
+    with pytest.raises(AttributeError, match="Further recurrent layers"):
+        _ = keras.layers.CuDNNLSTM
     with pytest.raises(ImportError, match="pydot"):
         keras.utils.plot_model(branched())
 
