@@ -8,7 +8,15 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn, TypeVar
 
-__all__ = ["lookup", "missing", "nearest", "reset_uids", "snake_case", "unique_name"]
+__all__ = [
+    "lookup",
+    "missing",
+    "nearest",
+    "next_uid",
+    "reset_uids",
+    "snake_case",
+    "unique_name",
+]
 
 T = TypeVar("T")
 
@@ -45,14 +53,23 @@ def unique_name(stem: str, zero_based: bool = True) -> str:
         A name that this function has not given before in this thread since
         :func:`reset_uids`.
     """
+    number = next_uid(stem)
+    if zero_based:
+        return stem if number == 1 else f"{stem}_{number - 1}"
+    return f"{stem}_{number}"
+
+
+def next_uid(stem: str) -> int:
+    """Give how often this stem has been asked for in this thread, this time included.
+
+    Args:
+        stem: What the automatic names of a kind begin with.
+    """
     counters: dict[str, int] | None = getattr(_uids, "counters", None)
     if counters is None:
         counters = _uids.counters = {}
-    number = counters.get(stem, 0)
-    counters[stem] = number + 1
-    if zero_based:
-        return stem if number == 0 else f"{stem}_{number}"
-    return f"{stem}_{number + 1}"
+    counters[stem] = counters.get(stem, 0) + 1
+    return counters[stem]
 
 
 def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:

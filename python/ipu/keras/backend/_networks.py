@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: MIT
+"""Activations, losses, convolutions, pooling, normalisation and recurrence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras import activations
+from ipu.keras.backend._settings import epsilon, is_channels_first
+
+__all__ = [
+    "batch_normalization",
+    "bias_add",
+    "binary_crossentropy",
+    "categorical_crossentropy",
+    "conv1d",
+    "conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "depthwise_conv2d",
+    "dropout",
+    "elu",
+    "hard_sigmoid",
+    "normalize_batch_in_training",
+    "pool2d",
+    "pool3d",
+    "relu",
+    "separable_conv2d",
+    "sigmoid",
+    "softmax",
+    "softplus",
+    "softsign",
+    "sparse_categorical_crossentropy",
+    "tanh",
+]
+
+elu = activations.elu
+hard_sigmoid = activations.hard_sigmoid
+sigmoid = tf.nn.sigmoid
+softplus = tf.nn.softplus
+softsign = tf.nn.softsign
+tanh = tf.nn.tanh
+
+
+def relu(
+    x: Any, alpha: float = 0.0, max_value: float | None = None, threshold: float = 0.0
+) -> Any:
+    """Cut off below ``threshold``, with a slope of ``alpha``, and above ``max_value``.
+
+    Example:
+        >>> relu(tf.constant([-2.0, 1.0, 9.0]), 0.5, 6.0).numpy().tolist()
+        [-1.0, 1.0, 6.0]
+    """
+    return activations.relu(x, alpha, max_value, threshold)
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """Give shares that add up to 1 along an axis."""
+    return tf.nn.softmax(x, axis)
+
+
+def dropout(x: Any, level: float, noise_shape: Any = None, seed: Any = None) -> Any:
+    """Set a part of the elements to zero and make the others larger.
+
+    Args:
+        x: Of any shape.
+        level: The part, in [0, 1).
+        noise_shape: The shape of what is drawn, broadcast to that of ``x``.
+        seed: Of the random numbers.
+    """
+    return tf.nn.dropout(x, level, noise_shape=noise_shape, seed=seed)
+
+
+# --- losses, one number for each element or sample ------------------------------------
+
+
+def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
+    """Give the cross-entropy of each element of yes-or-no targets.
+
+    Example:
+        >>> loss = binary_crossentropy(tf.constant([1.0]), tf.constant([0.5]))
+        >>> f"{float(loss[0]):.4f}"
+        '0.6931'
+    """
+    target = tf.cast(target, output.dtype)
+    if from_logits:
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=output)
+    edge = epsilon()
+    output = tf.clip_by_value(output, edge, 1.0 - edge)
+    return -(
+        target * tf.math.log(output + edge)
+        + (1 - target) * tf.math.log(1 - output + edge)
+    )
+
+
+def categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+) -> Any:
+    """Give the cross-entropy of each sample, with a probability for each class."""
+    from ipu.keras import losses
+
+    return losses.categorical_crossentropy(target, output, from_logits, axis=axis)
+
+
+def sparse_categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+) -> Any:
+    """Give the cross-entropy of each sample, with the number of its class."""
+    from ipu.keras import losses
+
+    return losses.sparse_categorical_crossentropy(target, output, from_logits, axis)
+
+
+# --- convolutions and pooling ---------------------------------------------------------
+
+
+def _layout(data_format: str | None, axes: int) -> str:
+    letters = {1: "W", 2: "HW", 3: "DHW"}[axes]
+    return f"NC{letters}" if is_channels_first(data_format) else f"N{letters}C"
+
+
+def _padding(padding: str) -> str:
+    if padding not in ("same", "valid", "causal"):
+        raise ValueError(f"Invalid padding: {padding}")
+    return padding.upper()
+
+
+def conv1d(
+    x: Any,
+    kernel: Any,
+    strides: int = 1,
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: int = 1,
+) -> Any:
+    """Slide filters over sequences.
+
+    Args:
+        x: [batch, steps, channels], or channels first as ``data_format`` says.
+        kernel: [width, channels, filters].
+        strides: Of the windows.
+        padding: ``"valid"``, ``"same"`` or ``"causal"``, which looks back alone.
+        data_format: ``"channels_last"``, ``"channels_first"``, or None for the setting.
+        dilation_rate: The distance of a window's steps.
+
+    Example:
+        >>> conv1d(tf.ones((1, 8, 2)), tf.ones((3, 2, 5)), padding="causal").shape
+        (1, 8, 5)
+    """
+    layout = _layout(data_format, 1)
+    if padding == "causal":
+        before = dilation_rate * (kernel.shape[0] - 1)
+        pairs = [[0, 0], [0, 0], [0, 0]]
+        pairs[layout.index("W")] = [before, 0]
+        x, padding = tf.pad(x, pairs), "valid"
+    return tf.nn.conv1d(x, kernel, strides, _padding(padding), layout, dilation_rate)
+
+
+def conv2d(
+    x: Any,
+    kernel: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = (1, 1),
+) -> Any:
+    """Slide filters [height, width, channels, filters] over images.
+
+    Example:
+        >>> conv2d(tf.ones((1, 8, 8, 3)), tf.ones((3, 3, 3, 4)), padding="same").shape
+        (1, 8, 8, 4)
+    """
+    layout = _layout(data_format, 2)
+    return tf.nn.conv2d(x, kernel, strides, _padding(padding), layout, dilation_rate)
+
+
+def conv3d(
+    x: Any,
+    kernel: Any,
+    strides: Any = (1, 1, 1),
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = (1, 1, 1),
+) -> Any:
+    """Slide filters [depth, height, width, channels, filters] over volumes."""
+    layout = _layout(data_format, 3)
+    return tf.nn.convolution(
+        x, kernel, strides, _padding(padding), layout, dilation_rate
+    )
+
+
+def conv2d_transpose(
+    x: Any,
+    kernel: Any,
+    output_shape: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = (1, 1),
+) -> Any:
+    """Give the images of which a convolution would give ``x``.
+
+    Args:
+        x: Images.
+        kernel: [height, width, filters, channels].
+        output_shape: All four sizes of the result.
+        strides: Of the convolution.
+        padding: ``"valid"`` or ``"same"``.
+        data_format: ``"channels_last"``, ``"channels_first"``, or None for the setting.
+        dilation_rate: The distance of a window's points.
+    """
+    layout = _layout(data_format, 2)
+    return tf.nn.conv2d_transpose(
+        x, kernel, output_shape, strides, _padding(padding), layout, dilation_rate
+    )
+
+
+def _all_axes(values: Any, layout: str) -> list[int]:
+    pair = [values] * 2 if isinstance(values, int) else list(values)
+    return [1, 1, *pair] if layout.startswith("NC") else [1, *pair, 1]
+
+
+def depthwise_conv2d(
+    x: Any,
+    depthwise_kernel: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = (1, 1),
+) -> Any:
+    """Slide filters [height, width, channels, multiplier] over each channel alone."""
+    layout = _layout(data_format, 2)
+    return tf.nn.depthwise_conv2d(
+        x,
+        depthwise_kernel,
+        _all_axes(strides, layout),
+        _padding(padding),
+        layout,
+        dilation_rate,
+    )
+
+
+def separable_conv2d(
+    x: Any,
+    depthwise_kernel: Any,
+    pointwise_kernel: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str | None = None,
+    dilation_rate: Any = (1, 1),
+) -> Any:
+    """Slide filters over each channel alone, then mix the channels of each point."""
+    layout = _layout(data_format, 2)
+    return tf.nn.separable_conv2d(
+        x,
+        depthwise_kernel,
+        pointwise_kernel,
+        _all_axes(strides, layout),
+        _padding(padding),
+        layout,
+        dilation_rate,
+    )
+
+
+def _pooled(
+    x: Any, size: Any, strides: Any, padding: str, layout: str, mode: str
+) -> Any:
+    if mode not in ("max", "avg"):
+        raise ValueError(f"Invalid pooling mode: {mode}")
+    kind = {"max": "MAX", "avg": "AVG"}[mode]
+    return tf.nn.pool(
+        x, size, kind, strides, padding=_padding(padding), data_format=layout
+    )
+
+
+def pool2d(
+    x: Any,
+    pool_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str | None = None,
+    pool_mode: str = "max",
+) -> Any:
+    """Take the largest or the average of windows of images.
+
+    Example:
+        >>> pool2d(tf.ones((1, 4, 4, 3)), (2, 2), (2, 2), pool_mode="avg").shape
+        (1, 2, 2, 3)
+    """
+    return _pooled(x, pool_size, strides, padding, _layout(data_format, 2), pool_mode)
+
+
+def pool3d(
+    x: Any,
+    pool_size: Any,
+    strides: Any = (1, 1, 1),
+    padding: str = "valid",
+    data_format: str | None = None,
+    pool_mode: str = "max",
+) -> Any:
+    """Take the largest or the average of windows of volumes."""
+    return _pooled(x, pool_size, strides, padding, _layout(data_format, 3), pool_mode)
+
+
+def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Any:
+    """Add a number for each channel, or a tensor of all axes but the batch.
+
+    Raises:
+        ValueError: ``bias`` has neither one axis nor as many as a sample.
+    """
+    sizes, rank = tuple(bias.shape), len(x.shape) - 1
+    if len(sizes) not in (1, rank):
+        raise ValueError(
+            f"bias_add takes a bias of 1 or {rank} axes. Received shape: {sizes}."
+        )
+    is_first = is_channels_first(data_format)
+    if len(sizes) == 1:
+        sizes = (
+            (*sizes, *(1,) * (rank - 1)) if is_first else (*(1,) * (rank - 1), *sizes)
+        )
+    elif is_first:
+        sizes = (sizes[-1], *sizes[:-1])  # the numbers stay in order, as in Keras
+    return x + tf.reshape(bias, (1, *sizes))
+
+
+# --- normalisation --------------------------------------------------------------------
+
+
+def batch_normalization(
+    x: Any,
+    mean: Any,
+    var: Any,
+    beta: Any,
+    gamma: Any,
+    axis: int = -1,
+    epsilon: float = 1e-3,
+) -> Any:
+    """Give ``gamma * (x - mean) / sqrt(var + epsilon) + beta``.
+
+    Args:
+        x: Of any shape.
+        mean: A number for each channel, or of a shape that broadcasts.
+        var: The variance, likewise.
+        beta: What is added, or None.
+        gamma: What multiplies, or None.
+        axis: That of the channels.
+        epsilon: Added to the variance.
+    """
+    rank = len(x.shape)
+    sizes = [1] * rank
+    sizes[axis] = x.shape[axis]
+
+    def by_channel(value: Any) -> Any:
+        if value is None or len(value.shape) != 1 or axis in (-1, rank - 1):
+            return value
+        return tf.reshape(value, sizes)
+
+    return tf.nn.batch_normalization(
+        x,
+        by_channel(mean),
+        by_channel(var),
+        by_channel(beta),
+        by_channel(gamma),
+        epsilon,
+    )
+
+
+def normalize_batch_in_training(
+    x: Any, gamma: Any, beta: Any, reduction_axes: Sequence[int], epsilon: float = 1e-3
+) -> tuple[Any, Any, Any]:
+    """Normalise by the batch's own mean and variance.
+
+    Returns:
+        The normalised batch, its mean and its variance.
+    """
+    axes = list(reduction_axes)
+    mean, var = tf.nn.moments(x, axes, keepdims=True)
+    kept = [1 if axis in axes else size for axis, size in enumerate(x.shape)]
+
+    def spread(value: Any) -> Any:
+        return None if value is None else tf.reshape(value, kept)
+
+    made = tf.nn.batch_normalization(x, mean, var, spread(beta), spread(gamma), epsilon)
+    flat = [size for axis, size in enumerate(x.shape) if axis not in axes]
+    return made, tf.reshape(mean, flat), tf.reshape(var, flat)

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""What layers take where they are told nothing, and the phase they are called in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras import _names
+from ipu.keras._backend_state import state
+from ipu.keras.engine.call_context import current_training
+
+__all__ = [
+    "backend",
+    "cast_to_floatx",
+    "clear_session",
+    "epsilon",
+    "floatx",
+    "get_uid",
+    "image_data_format",
+    "in_test_phase",
+    "in_train_phase",
+    "learning_phase",
+    "learning_phase_scope",
+    "manual_variable_initialization",
+    "reset_uids",
+    "set_epsilon",
+    "set_floatx",
+    "set_image_data_format",
+    "set_learning_phase",
+]
+
+
+def backend() -> str:
+    """Give ``"tensorflow"``, the API that programs find here."""
+    return "tensorflow"
+
+
+def clear_session() -> None:
+    """Start the automatic names of layers again."""
+    _names.reset_uids()
+
+
+def epsilon() -> float:
+    """Give the least divisor of losses, 1e-7 unless it was set."""
+    return state.epsilon
+
+
+def set_epsilon(value: float) -> None:
+    """Set what ``epsilon`` gives, for losses that are made or traced from now on."""
+    state.epsilon = float(value)
+
+
+def floatx() -> str:
+    """Give the dtype of layers that are not told any, ``"float32"`` unless set."""
+    return state.floatx
+
+
+def set_floatx(value: str) -> None:
+    """Set the dtype of layers that are made from now on.
+
+    Args:
+        value: ``"float32"`` or ``"float16"``.
+
+    Raises:
+        ValueError: Another dtype; the device has these two.
+    """
+    if value not in ("float16", "float32"):
+        raise ValueError(
+            "The floating point dtype of layers must be 'float16' or 'float32', which "
+            f"the device has. Received: {value!r}."
+        )
+    state.floatx = value
+
+
+def cast_to_floatx(x: Any) -> Any:
+    """Give an array or tensor in the dtype of ``floatx()``."""
+    if isinstance(x, (tf.Tensor, tf.Variable)):
+        return tf.cast(x, state.floatx)
+    return np.asarray(x, dtype=state.floatx)
+
+
+def image_data_format() -> str:
+    """Give where the channels of images are, ``"channels_last"`` unless set."""
+    return state.image_data_format
+
+
+def set_image_data_format(data_format: str) -> None:
+    """Set where the channels of images are for layers that are not told.
+
+    Raises:
+        ValueError: It is neither ``"channels_last"`` nor ``"channels_first"``.
+    """
+    if data_format not in ("channels_last", "channels_first"):
+        known = ("channels_last", "channels_first")
+        raise ValueError(
+            f"Unknown data_format: {data_format!r}.{_names.nearest(data_format, known)}"
+        )
+    state.image_data_format = data_format
+
+
+def is_channels_first(data_format: str | None) -> bool:
+    """Tell what a ``data_format`` argument means; None is the setting."""
+    found = state.image_data_format if data_format is None else data_format
+    if found not in ("channels_first", "channels_last"):
+        raise ValueError(f"Unknown data_format: {found}")
+    return found == "channels_first"
+
+
+def learning_phase() -> int:
+    """Give 1 inside of a layer that is called in training, else 0."""
+    return int(bool(current_training()))
+
+
+def set_learning_phase(value: int) -> None:
+    """Refuse: a call says whether it is training.
+
+    Raises:
+        ValueError: ``value`` is not 0.
+    """
+    if value not in (0, False):
+        raise ValueError(
+            "There is no global learning phase. Pass training=True to the model's call."
+        )
+
+
+def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
+    """Give ``x`` in training, else ``alt``; callables are called."""
+    chosen = x if (current_training() if training is None else training) else alt
+    return chosen() if callable(chosen) else chosen
+
+
+def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
+    """Give ``x`` outside of training, else ``alt``; callables are called."""
+    return in_train_phase(alt, x, training)
+
+
+@contextlib.contextmanager
+def learning_phase_scope(value: int) -> Iterator[None]:
+    """Check a phase and do nothing else.
+
+    Raises:
+        ValueError: ``value`` is not 0: a call says whether it is training.
+    """
+    set_learning_phase(value)
+    yield
+
+
+def manual_variable_initialization(value: bool) -> None:
+    """Accepted for compatibility: a variable has its first value when it is made."""
+    del value
+
+
+def get_uid(prefix: str = "") -> int:
+    """Give the next number of an automatic name, from 1.
+
+    Example:
+        >>> get_uid("an_example"), get_uid("an_example")
+        (1, 2)
+    """
+    return _names.next_uid(prefix)
+
+
+def reset_uids() -> None:
+    """Start the automatic names again."""
+    _names.reset_uids()

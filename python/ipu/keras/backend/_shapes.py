@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Tensors of the same values in other shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras.backend._settings import is_channels_first
+
+__all__ = [
+    "batch_flatten",
+    "concatenate",
+    "expand_dims",
+    "flatten",
+    "gather",
+    "one_hot",
+    "ones_like",
+    "permute_dimensions",
+    "repeat",
+    "repeat_elements",
+    "reshape",
+    "resize_images",
+    "resize_volumes",
+    "reverse",
+    "shape",
+    "slice",
+    "spatial_2d_padding",
+    "spatial_3d_padding",
+    "squeeze",
+    "stack",
+    "stop_gradient",
+    "temporal_padding",
+    "tile",
+    "transpose",
+    "zeros_like",
+]
+
+gather = tf.gather
+reshape = tf.reshape
+shape = tf.shape
+slice = tf.slice
+squeeze = tf.squeeze
+stack = tf.stack
+stop_gradient = tf.stop_gradient
+
+
+def ones_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Give ones of the shape of a tensor."""
+    return tf.ones_like(x, dtype)
+
+
+def zeros_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Give zeros of the shape of a tensor."""
+    return tf.zeros_like(x, dtype)
+
+
+def expand_dims(x: Any, axis: int = -1) -> Any:
+    """Add an axis of size 1."""
+    return tf.expand_dims(x, axis)
+
+
+def flatten(x: Any) -> Any:
+    """Give all elements in one axis."""
+    return tf.reshape(x, (-1,))
+
+
+def batch_flatten(x: Any) -> Any:
+    """Give all axes but the first as one.
+
+    Example:
+        >>> batch_flatten(tf.ones((2, 3, 4))).shape
+        (2, 12)
+    """
+    rest = 1
+    for size in x.shape[1:]:
+        rest *= size
+    return tf.reshape(x, (-1, rest))
+
+
+def concatenate(tensors: Any, axis: int = -1) -> Any:
+    """Put tensors one after another."""
+    return tf.concat(tensors, axis)
+
+
+def transpose(x: Any) -> Any:
+    """Reverse the axes."""
+    return tf.transpose(x)
+
+
+def permute_dimensions(x: Any, pattern: Sequence[int]) -> Any:
+    """Put the axes into another order.
+
+    Example:
+        >>> permute_dimensions(tf.ones((2, 3, 4)), (0, 2, 1)).shape
+        (2, 4, 3)
+    """
+    return tf.transpose(x, pattern)
+
+
+def one_hot(indices: Any, num_classes: int) -> Any:
+    """Give a row of zeros with a one for each index."""
+    return tf.one_hot(indices, num_classes)
+
+
+def reverse(x: Any, axes: Any) -> Any:
+    """Turn axes around."""
+    return tf.reverse(x, [axes] if isinstance(axes, int) else list(axes))
+
+
+def tile(x: Any, n: Any) -> Any:
+    """Repeat the whole tensor, so often along each axis.
+
+    Example:
+        >>> tile(tf.constant([[1, 2]]), (2, 2)).numpy().tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
+    return tf.tile(x, [n] if isinstance(n, int) else list(n))
+
+
+def repeat(x: Any, n: int) -> Any:
+    """Give each sample of [batch, features] ``n`` times: [batch, n, features].
+
+    Raises:
+        ValueError: ``x`` does not have two axes.
+    """
+    if len(x.shape) != 2:
+        raise ValueError(
+            f"repeat takes [batch, features]. Received a shape of {tuple(x.shape)}."
+        )
+    return tf.tile(tf.expand_dims(x, 1), (1, n, 1))
+
+
+def repeat_elements(x: Any, rep: int, axis: int) -> Any:
+    """Repeat each element along an axis.
+
+    Example:
+        >>> repeat_elements(tf.constant([1, 2]), 2, 0).numpy().tolist()
+        [1, 1, 2, 2]
+    """
+    return tf.repeat(x, rep, axis=axis)
+
+
+# --- images and sequences -------------------------------------------------------------
+
+
+def _padded(x: Any, padding: Any, data_format: str | None) -> Any:
+    pairs = [list(pair) for pair in padding]
+    none = [0, 0]
+    if is_channels_first(data_format):
+        return tf.pad(x, [none, none, *pairs])
+    return tf.pad(x, [none, *pairs, none])
+
+
+def temporal_padding(x: Any, padding: tuple[int, int] = (1, 1)) -> Any:
+    """Add zeros before and behind the steps of [batch, steps, features].
+
+    Example:
+        >>> temporal_padding(tf.ones((2, 5, 3)), (1, 2)).shape
+        (2, 8, 3)
+    """
+    return _padded(x, [padding], "channels_last")
+
+
+def spatial_2d_padding(
+    x: Any, padding: Any = ((1, 1), (1, 1)), data_format: str | None = None
+) -> Any:
+    """Add zeros around images; a pair for the rows and one for the columns."""
+    return _padded(x, padding, data_format)
+
+
+def spatial_3d_padding(
+    x: Any, padding: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None
+) -> Any:
+    """Add zeros around volumes; a pair for each of the three axes."""
+    return _padded(x, padding, data_format)
+
+
+def resize_images(
+    x: Any,
+    height_factor: int,
+    width_factor: int,
+    data_format: str | None,
+    interpolation: str = "nearest",
+) -> Any:
+    """Make images larger by whole factors.
+
+    Args:
+        x: [batch, height, width, channels], or channels first as ``data_format`` says.
+        height_factor: How many times as high.
+        width_factor: How many times as wide.
+        data_format: ``"channels_last"``, ``"channels_first"``, or None for the setting.
+        interpolation: ``"nearest"`` or ``"bilinear"``.
+
+    Example:
+        >>> resize_images(tf.ones((1, 2, 3, 4)), 2, 3, "channels_last").shape
+        (1, 4, 9, 4)
+    """
+    is_first = is_channels_first(data_format)
+    x = tf.transpose(x, (0, 2, 3, 1)) if is_first else x
+    size = (x.shape[1] * height_factor, x.shape[2] * width_factor)
+    made = tf.image.resize(x, size, method=interpolation)
+    return tf.transpose(made, (0, 3, 1, 2)) if is_first else made
+
+
+def resize_volumes(
+    x: Any,
+    depth_factor: int,
+    height_factor: int,
+    width_factor: int,
+    data_format: str | None,
+) -> Any:
+    """Repeat the elements of volumes along their three axes."""
+    start = 2 if is_channels_first(data_format) else 1
+    for axis, factor in enumerate((depth_factor, height_factor, width_factor), start):
+        x = tf.repeat(x, factor, axis=axis)
+    return x
