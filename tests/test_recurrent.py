@@ -623,3 +623,48 @@ def test_mixed_precision() -> None:
         assert {w.dtype for w in mixed.weights} == {tf.float32}
         narrow.set_weights(mixed.get_weights())
         harness.same_bits([got.numpy()], [narrow(X).numpy()], "mixed")
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_gru_with_attention(after: bool) -> None:
+    """Step by step in NumPy; without attention it is the plain one."""
+    kind: Any = ipu.rnn_ops.PopnnAUGRU
+    op = kind(2, reset_after=after)
+    plain: Any = ipu.rnn_ops.PopnnDynamicGRU(2, reset_after=after)
+    x, lengths = wave(4, 3, 5), np.int32([4, 2, 3])
+    score = (wave(4, 3, phase=2.0) + 1) / 2
+    op.build(x.shape)
+    plain.build(x.shape)
+    op.kernel.assign(wave(7, 6, phase=1.0))
+    shape = tuple(op.biases.shape)
+    op.biases.assign(wave(*shape, phase=3.0))
+    plain.kernel.assign(op.kernel)
+    plain.biases.assign(op.biases)
+    want = plain(x, lengths)
+    got = op(x, lengths, np.zeros((4, 3), np.float32))
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-6)
+    kernel, biases = (np.float64(v.numpy()) for v in (op.kernel, op.biases))
+    of_input = biases[:, 0] if after else biases
+    h, steps = np.zeros((3, 2)), []
+    for k in range(4):
+        r, u, c = (x[k] @ kernel[:5, 2 * g : 2 * g + 2] + of_input[g] for g in range(3))
+        hr, hu, hc = (kernel[5:, 2 * g : 2 * g + 2] for g in range(3))
+        own = biases[:, 1] if after else np.zeros((3, 2))
+        r = 1 / (1 + np.exp(-(r + h @ hr + own[0])))
+        u = 1 / (1 + np.exp(-(u + h @ hu + own[1])))
+        c = np.tanh(c + (r * (h @ hc + own[2]) if after else (r * h) @ hc))
+        u = (1 - score[k][:, None]) * u
+        live = (k < lengths)[:, None]
+        h = np.where(live, u * h + (1 - u) * c, h)
+        steps.append(np.where(live, h, 0))
+    output, state = op(x, lengths, score)
+    np.testing.assert_allclose(output.numpy(), steps, atol=1e-6)
+    np.testing.assert_allclose(state.numpy(), h, atol=1e-6)
+    turned = op(x.swapaxes(0, 1), lengths, score.T, time_major=False)[0]
+    np.testing.assert_array_equal(turned.numpy(), output.numpy().swapaxes(0, 1))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(op(x, lengths, score)[0])
+    assert all(np.any(g.numpy()) for g in tape.gradient(loss, op.trainable_weights))
+    with pytest.raises(ValueError, match="a number for each step and sequence"):
+        op(x, lengths, score.T)

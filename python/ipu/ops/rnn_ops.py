@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu.ops._attention_gru import attention_gru
 from ipu.tf import _recurrent
 from ipu.tf._tracing import init_scope
 
 __all__ = [
     "LSTMStateTuple",
+    "PopnnAUGRU",
     "PopnnDynamicGRU",
     "PopnnDynamicLSTM",
     "PopnnGRU",
@@ -362,7 +364,7 @@ class PopnnGRU(_Popnn):
         return self._run(inputs, None, initial_state)
 
     def _run(
-        self, inputs: Any, lengths: Any, initial_state: Any
+        self, inputs: Any, lengths: Any, initial_state: Any, score: Any = None
     ) -> tuple[Tensor, Tensor]:
         x = self._checked(inputs)
         h = self._zeros(x) if initial_state is None else initial_state
@@ -376,14 +378,12 @@ class PopnnGRU(_Popnn):
             biases = biases[:, 0]
         bias = self._ordered(tf.reshape(biases, (-1,)), self._order)
         mask = _mask_of(x, lengths)
-        made = _recurrent.gru(
-            self._project(x, self._order, bias),
-            self._ordered(self.kernel[size:], self._order),
-            h,
-            of_state,
-            mask,
-            time_major=True,
-        )
+        gates = self._project(x, self._order, bias)
+        kernel = self._ordered(self.kernel[size:], self._order)
+        if score is None:
+            made = _recurrent.gru(gates, kernel, h, of_state, mask, time_major=True)
+        else:
+            made = attention_gru(gates, kernel, h, score, of_state, mask)
         return _cut(made.steps, mask), made.h
 
 
@@ -421,3 +421,70 @@ class PopnnDynamicGRU(PopnnGRU):
         """
         del training
         return self._run(inputs, seq_len, initial_state)
+
+
+class PopnnAUGRU(PopnnGRU):
+    """A GRU over sequences of several lengths whose update gate a score weakens.
+
+    With the gate's ``u`` and the score ``a`` of a step and a sample the state becomes
+    ``u' h + (1 - u') candidate``, ``u' = (1 - a) u``.
+
+    Args:
+        num_units: How long state and output are.
+        dtype: ``"float32"`` or ``"float16"``.
+        partials_dtype: Accepted: sums are float32.
+        seed: Of the first values of the kernel.
+        weights_initializer: First values of the kernel.
+        bias_initializer: First values of the biases.
+        name: What stands before the weights' names.
+        reset_after: As that of ``PopnnGRU``.
+
+    Source: ``ipu.rnn_ops.PopnnAUGRU`` of SDK 2.0 to 2.5.
+
+    Example:
+        >>> import numpy as np
+        >>> x, score = np.ones((5, 3, 4), np.float32), np.ones((5, 3), np.float32)
+        >>> output, state = PopnnAUGRU(2)(x, [5, 2, 1], score)
+        >>> output.shape, state.shape
+        ((5, 3, 2), (3, 2))
+    """
+
+    def __call__(  # type: ignore[override]
+        self,
+        inputs: Any,
+        seq_len: Any,
+        attention_score: Any,
+        initial_state: Any = None,
+        training: bool = True,
+        time_major: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """Go through the first ``seq_len[i]`` steps of sequence i.
+
+        Args:
+            inputs: [steps, batch, features].
+            seq_len: Integers, [batch]; None for all steps.
+            attention_score: [steps, batch].
+            initial_state: [batch, units]; None for zeros.
+            training: Accepted: the result is the same.
+            time_major: Whether steps come before the batch, in inputs, score and
+                output.
+
+        Returns:
+            The outputs, 0 behind the end of a sequence, and the state at its end.
+
+        Raises:
+            ValueError: The score does not go with the inputs.
+        """
+        del training
+        x, score = Tensor(inputs), Tensor(attention_score)
+        if len(x.shape) == 3 and not time_major:
+            x = tf.transpose(x, (1, 0, 2))
+            score = tf.transpose(score) if len(score.shape) == 2 else score
+        if tuple(score.shape) != tuple(x.shape)[:2]:
+            raise ValueError(
+                "attention_score of PopnnAUGRU must have a number for each step and "
+                f"sequence: {tuple(x.shape)[:2]}. Received: {tuple(score.shape)}."
+            )
+        score = tf.cast(score, self._dtype)
+        steps, h = self._run(x, seq_len, initial_state, score)
+        return (steps if time_major else tf.transpose(steps, (1, 0, 2))), h
