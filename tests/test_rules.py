@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import pkgutil
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,3 +121,64 @@ def test_any_public_module_can_be_imported_first() -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+
+
+# --- examples
+
+# that examples run is tested where their modules are
+WITHOUT_EXAMPLE = ROOT / "tests" / "names_without_example.txt"
+# not for users: parts that are imported from elsewhere, and what programs import of old
+_INTERNAL = ("ipu.keras.engine", "ipu.drop_in.")
+# packages that give out all names of their files
+_PACKAGES = (
+    "ipu.keras.callbacks",
+    "ipu.keras.layers",
+    "ipu.keras.metrics",
+    "ipu.keras.optimizers",
+)
+_OWN = ("ipu.keras.layers.experimental", "ipu.keras.optimizers.schedules")
+
+
+def is_public(module: str) -> bool:
+    if any(part.startswith("_") for part in module.split(".")):
+        return False
+    if module.startswith(_INTERNAL):
+        return False
+    below = any(module.startswith(f"{package}.") for package in _PACKAGES)
+    return not below or module.startswith(_OWN)
+
+
+def public() -> Iterator[tuple[str, Any]]:
+    """Functions and classes of ours under the first name that lists them."""
+    seen: set[int] = set()
+    walked = pkgutil.walk_packages(ipu.__path__, "ipu.")
+    for module in ["ipu", *(info.name for info in walked)]:
+        if not is_public(module):
+            continue
+        found = importlib.import_module(module)
+        for name in getattr(found, "__all__", ()):
+            value = getattr(found, name)
+            own = str(getattr(value, "__module__", ""))
+            if not (inspect.isclass(value) or inspect.isfunction(value)):
+                continue
+            if own.startswith("ipu") and id(value) not in seen:
+                seen.add(id(value))
+                yield f"{module}.{name}", value
+
+
+def has_example(value: Any) -> bool:
+    text = value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__
+    return ">>> " in (text or "")
+
+
+def test_public_names_have_an_example() -> None:
+    """The list of those that have none yet only becomes shorter."""
+    names = dict(public())
+    assert len(names) > 700 and "ipu.ops.internal_ops.remap" in names
+    without = {name for name, value in names.items() if not has_example(value)}
+    known = WITHOUT_EXAMPLE.read_text().split()
+    assert known == sorted(known)
+    assert not without - {*known}, "write an example of these"
+    assert not {*known} - without, (
+        f"these are no longer to be in {WITHOUT_EXAMPLE.name}"
+    )

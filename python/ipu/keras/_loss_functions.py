@@ -37,6 +37,10 @@ def sparse_categorical_crossentropy(
 
     Raises:
         ValueError: The shapes do not go together.
+
+    Example:
+        >>> round(float(sparse_categorical_crossentropy([1], [[0.5, 0.5]])[0]), 4)
+        0.6931
     """
     y_pred = tf.convert_to_tensor(y_pred)
     logits = _as_logits(
@@ -80,6 +84,10 @@ def categorical_crossentropy(
 
     Raises:
         ValueError: The shapes differ.
+
+    Example:
+        >>> round(float(categorical_crossentropy([[0.0, 1.0]], [[0.5, 0.5]])[0]), 4)
+        0.6931
     """
     y_true, y_pred = same_dtype(y_true, y_pred, keep_prediction=True)
     if tuple(y_true.shape) != tuple(y_pred.shape):
@@ -157,6 +165,10 @@ def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(kl_divergence([[0.0, 1.0]], [[0.5, 0.5]])[0]), 4)
+        0.6931
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     low = tf.constant(state.epsilon, dtype=y_pred.dtype)

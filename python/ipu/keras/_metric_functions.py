@@ -27,7 +27,12 @@ def accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
-    """Give the part of the last axis where ``y_pred > threshold`` is the target."""
+    """Give the part of the last axis where ``y_pred > threshold`` is the target.
+
+    Example:
+        >>> round(float(binary_accuracy([[0.0, 1.0]], [[0.2, 0.3]])[0]), 4)
+        0.5
+    """
     y_pred = tf.convert_to_tensor(y_pred)
     limit = tf.constant(threshold, dtype=y_pred.dtype)
     decided = tf.cast(tf.greater(y_pred, limit), y_pred.dtype)
@@ -36,14 +41,24 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Tensor:
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Give 1.0 where target and prediction are largest at the same class."""
+    """Give 1.0 where target and prediction are largest at the same class.
+
+    Example:
+        >>> round(float(categorical_accuracy([[0.0, 1.0]], [[0.2, 0.3]])[0]), 4)
+        1.0
+    """
     target = tf.argmax(tf.convert_to_tensor(y_true), axis=-1, output_type="int32")
     found = tf.argmax(tf.convert_to_tensor(y_pred), axis=-1, output_type="int32")
     return tf.cast(tf.equal(target, found), "float32")
 
 
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
-    """Give 1.0 where the prediction is largest at the target's class."""
+    """Give 1.0 where the prediction is largest at the target's class.
+
+    Example:
+        >>> round(float(sparse_categorical_accuracy([1], [[0.2, 0.3]])[0]), 4)
+        1.0
+    """
     y_pred = tf.convert_to_tensor(y_pred)
     y_true = tf.convert_to_tensor(y_true)
     if len(y_true.shape) == len(y_pred.shape) and y_true.shape[-1] == 1:
@@ -55,13 +70,25 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Tensor:
 
 
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Give 1.0 where the target's class is among the ``k`` most probable ones."""
+    """Give 1.0 where the target's class is among the ``k`` most probable ones.
+
+    Example:
+        >>> scores = [[0.3, 0.2, 0.5]]
+        >>> top_k_categorical_accuracy([[0.0, 1.0, 0.0]], scores, k=2).numpy().tolist()
+        [0.0]
+    """
     target = tf.argmax(tf.convert_to_tensor(y_true), axis=-1, output_type="int32")
     return sparse_top_k_categorical_accuracy(target, y_pred, k)
 
 
 def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Tensor:
-    """Give 1.0 where the target is among the ``k`` most probable classes."""
+    """Give 1.0 where the target is among the ``k`` most probable classes.
+
+    Example:
+        >>> scores = [[0.3, 0.2, 0.5]]
+        >>> round(float(sparse_top_k_categorical_accuracy([1], scores, k=2)[0]), 4)
+        0.0
+    """
     y_pred = tf.convert_to_tensor(y_pred)
     classes = y_pred.shape[-1]
     target = tf.reshape(tf.cast(tf.convert_to_tensor(y_true), "int32"), (-1,))

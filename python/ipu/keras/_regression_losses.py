@@ -34,6 +34,10 @@ def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(mean_squared_error([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
+        2.5
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     return tf.reduce_mean(tf.square(y_pred - y_true), axis=-1)
@@ -48,6 +52,10 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(mean_absolute_error([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
+        1.5
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     return tf.reduce_mean(tf.abs(y_pred - y_true), axis=-1)
@@ -62,6 +70,10 @@ def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> mean_absolute_percentage_error([[1.0, 2.0]], [[2.0, 4.0]]).numpy().tolist()
+        [100.0]
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     least = tf.constant(state.epsilon, dtype=y_pred.dtype)
@@ -78,6 +90,10 @@ def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> mean_squared_logarithmic_error([[1.0, 2.0]], [[1.0, 2.0]]).numpy().tolist()
+        [0.0]
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     least = tf.constant(state.epsilon, dtype=y_pred.dtype)
@@ -95,6 +111,10 @@ def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(huber([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
+        1.0
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     error = tf.abs(y_pred - y_true)
@@ -113,6 +133,10 @@ def log_cosh(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(log_cosh([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
+        0.8794
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     x = y_pred - y_true
@@ -129,6 +153,10 @@ def poisson(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(poisson([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
+        1.2671
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     return tf.reduce_mean(
@@ -146,6 +174,10 @@ def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Tensor:
 
     Returns:
         A tensor without ``axis``: -1 where they point the same way.
+
+    Example:
+        >>> round(float(cosine_similarity([[1.0, 2.0]], [[2.0, 4.0]])[0]), 4)
+        -1.0
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     one, other = (tf.math.l2_normalize(y, axis=axis) for y in (y_true, y_pred))
@@ -168,6 +200,10 @@ def hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(hinge([[1.0, -1.0]], [[0.5, 0.5]])[0]), 4)
+        1.0
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     return tf.reduce_mean(tf.nn.relu(1.0 - _as_signs(y_true) * y_pred), axis=-1)
@@ -182,6 +218,10 @@ def squared_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(squared_hinge([[1.0, -1.0]], [[0.5, 0.5]])[0]), 4)
+        1.25
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     margins = tf.nn.relu(1.0 - _as_signs(y_true) * y_pred)
@@ -197,6 +237,10 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Tensor:
 
     Returns:
         A tensor without the last axis.
+
+    Example:
+        >>> round(float(categorical_hinge([[0.0, 1.0]], [[0.5, 0.5]])[0]), 4)
+        1.0
     """
     y_true, y_pred = same_dtype(y_true, y_pred)
     right = tf.reduce_sum(y_true * y_pred, axis=-1)

@@ -44,6 +44,10 @@ def linear(x: Tensor) -> Tensor:
 
     Returns:
         ``x``.
+
+    Example:
+        >>> linear(tf.constant([2.0])).numpy().tolist()
+        [2.0]
     """
     return x
 
@@ -89,6 +93,10 @@ def sigmoid(x: Tensor) -> Tensor:
 
     Returns:
         A tensor like ``x``, in (0, 1).
+
+    Example:
+        >>> sigmoid(tf.constant([0.0])).numpy().tolist()
+        [0.5]
     """
     result = tf.nn.sigmoid(x)
     remember_logits(result, x, "sigmoid")
@@ -104,6 +112,10 @@ def tanh(x: Tensor) -> Tensor:
 
     Returns:
         A tensor like ``x``, in (-1, 1).
+
+    Example:
+        >>> tanh(tf.constant([0.0])).numpy().tolist()
+        [0.0]
     """
     return tf.nn.tanh(x)
 
@@ -121,6 +133,10 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     Raises:
         ValueError: ``x`` has fewer than two axes.
+
+    Example:
+        >>> softmax(tf.constant([[1.0, 1.0]])).numpy().tolist()
+        [[0.5, 0.5]]
     """
     rank = len(x.shape)
     if rank < 2:
@@ -147,6 +163,10 @@ def exponential(x: Tensor) -> Tensor:
 
     Returns:
         A tensor like ``x``.
+
+    Example:
+        >>> exponential(tf.constant([0.0])).numpy().tolist()
+        [1.0]
     """
     return tf.exp(x)
 
@@ -161,6 +181,10 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
     Returns:
         A tensor like ``x``.
+
+    Example:
+        >>> elu(tf.constant([0.0, 2.0])).numpy().tolist()
+        [0.0, 2.0]
     """
     if alpha == 1.0:
         return tf.nn.elu(x)
@@ -177,6 +201,10 @@ def selu(x: Tensor) -> Tensor:
 
     Returns:
         ``1.05070098 * elu(x, 1.67326324)``.
+
+    Example:
+        >>> selu(tf.constant([0.0])).numpy().tolist()
+        [0.0]
     """
     return tf.nn.selu(x)
 
@@ -190,6 +218,10 @@ def softplus(x: Tensor) -> Tensor:
 
     Returns:
         A tensor like ``x``.
+
+    Example:
+        >>> round(float(softplus(tf.constant(0.0))), 4)
+        0.6931
     """
     return tf.maximum(x, tf.zeros_like(x)) + tf.math.log(1.0 + tf.exp(-tf.abs(x)))
 
@@ -203,6 +235,10 @@ def softsign(x: Tensor) -> Tensor:
 
     Returns:
         A tensor like ``x``, in (-1, 1).
+
+    Example:
+        >>> softsign(tf.constant([1.0, -3.0])).numpy().tolist()
+        [0.5, -0.75]
     """
     return x / (1.0 + tf.abs(x))
 
@@ -216,6 +252,10 @@ def swish(x: Tensor) -> Tensor:
 
     Returns:
         A tensor like ``x``.
+
+    Example:
+        >>> swish(tf.constant([0.0])).numpy().tolist()
+        [0.0]
     """
     return x * tf.nn.sigmoid(x)
 
@@ -230,6 +270,10 @@ def gelu(x: Tensor, approximate: bool = False) -> Tensor:
 
     Returns:
         A tensor like ``x``.
+
+    Example:
+        >>> gelu(tf.constant([0.0])).numpy().tolist()
+        [0.0]
     """
     return tf.nn.gelu(x, approximate)
 
@@ -243,6 +287,10 @@ def hard_sigmoid(x: Tensor) -> Tensor:
 
     Returns:
         A tensor like ``x``, in [0, 1].
+
+    Example:
+        >>> hard_sigmoid(tf.constant([0.0, 3.0])).numpy().tolist()
+        [0.5, 1.0]
     """
     line = 0.2 * x + 0.5
     return tf.minimum(tf.maximum(line, tf.zeros_like(x)), tf.ones_like(x))
@@ -316,6 +364,10 @@ def serialize(activation: Callable[..., Any]) -> Any:
 
     Returns:
         Its name, or the configuration of a layer.
+
+    Example:
+        >>> serialize(relu)
+        'relu'
     """
     for name, function in _FUNCTIONS.items():
         if function is activation:
@@ -332,6 +384,10 @@ def deserialize(name: Any, custom_objects: Any = None) -> Callable[..., Any]:
 
     Raises:
         ValueError: There is no activation of that name.
+
+    Example:
+        >>> deserialize("tanh") is tanh
+        True
     """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(name)

@@ -31,7 +31,12 @@ __all__ = [
 
 
 class Constraint:
-    """A callable that gives the value which a weight takes in place of its own."""
+    """A callable that gives the value which a weight takes in place of its own.
+
+    Example:
+        >>> issubclass(NonNeg, Constraint)
+        True
+    """
 
     def __call__(self, w: Tensor) -> Tensor:
         """Give the nearest allowed value of the weight ``w``."""
@@ -48,7 +53,12 @@ class Constraint:
 
 
 class NonNeg(Constraint):
-    """No element below 0."""
+    """No element below 0.
+
+    Example:
+        >>> NonNeg()(tf.constant([-1.0, 2.0])).numpy().tolist()
+        [0.0, 2.0]
+    """
 
     def __call__(self, w: Tensor) -> Tensor:
         """Give ``w`` with 0 in place of negative elements."""
@@ -65,6 +75,10 @@ class MaxNorm(Constraint):
     Args:
         max_value: The limit.
         axis: The axes that a norm is taken over; 0 for the columns of a matrix.
+
+    Example:
+        >>> MaxNorm(1.0)(tf.constant([[3.0], [4.0]])).numpy().ravel().round(4)
+        array([0.6, 0.8], dtype=float32)
     """
 
     def __init__(self, max_value: float = 2, axis: Any = 0) -> None:
@@ -86,6 +100,10 @@ class UnitNorm(Constraint):
 
     Args:
         axis: The axes that a norm is taken over; 0 for the columns of a matrix.
+
+    Example:
+        >>> UnitNorm()(tf.constant([[3.0], [4.0]])).numpy().ravel().round(4)
+        array([0.6, 0.8], dtype=float32)
     """
 
     def __init__(self, axis: Any = 0) -> None:
@@ -108,6 +126,10 @@ class MinMaxNorm(Constraint):
         max_value: The upper one.
         rate: How far it is gone at each update: 1 is all the way.
         axis: The axes that a norm is taken over; 0 for the columns of a matrix.
+
+    Example:
+        >>> MinMaxNorm(0.0, 1.0)(tf.constant([[3.0], [4.0]])).numpy().ravel().round(4)
+        array([0.6, 0.8], dtype=float32)
     """
 
     def __init__(
@@ -171,6 +193,10 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
     Raises:
         ValueError: There is no constraint of that name.
         TypeError: It is neither None, a name nor callable.
+
+    Example:
+        >>> type(get("non_neg")).__name__
+        'NonNeg'
     """
     if identifier is None:
         return None
@@ -193,7 +219,12 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
 
 
 def serialize(constraint: Any) -> Any:
-    """Describe a constraint as plain data: a configuration, a name or None."""
+    """Describe a constraint as plain data: a configuration, a name or None.
+
+    Example:
+        >>> serialize(NonNeg())["class_name"]
+        'NonNeg'
+    """
     return _serialization.serialize_keras_object(constraint)
 
 
@@ -206,6 +237,10 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
     Raises:
         ValueError: There is no constraint of that name.
+
+    Example:
+        >>> type(deserialize({"class_name": "NonNeg", "config": {}})).__name__
+        'NonNeg'
     """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)

@@ -110,6 +110,10 @@ class MeanAbsoluteError(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(MeanAbsoluteError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        1.5
     """
 
     def __init__(
@@ -127,6 +131,10 @@ class BinaryCrossentropy(LossFunctionWrapper):
         axis: The axis of the mean.
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(BinaryCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        0.6931
     """
 
     def __init__(
@@ -156,6 +164,10 @@ class CategoricalCrossentropy(LossFunctionWrapper):
         axis: The axis of the classes.
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        0.6931
     """
 
     def __init__(
@@ -207,6 +219,10 @@ class MeanAbsolutePercentageError(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(MeanAbsolutePercentageError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        100.0
     """
 
     def __init__(
@@ -223,6 +239,10 @@ class MeanSquaredLogarithmicError(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(MeanSquaredLogarithmicError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        0.2127
     """
 
     def __init__(
@@ -261,6 +281,10 @@ class LogCosh(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(LogCosh()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        0.8794
     """
 
     def __init__(
@@ -277,6 +301,10 @@ class KLDivergence(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(KLDivergence()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        0.6931
     """
 
     def __init__(
@@ -293,6 +321,10 @@ class Poisson(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(Poisson()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        1.2671
     """
 
     def __init__(
@@ -310,6 +342,10 @@ class CosineSimilarity(LossFunctionWrapper):
         axis: The axis along which they are vectors.
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(CosineSimilarity()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        -1.0
     """
 
     def __init__(
@@ -327,6 +363,10 @@ class Hinge(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(Hinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
+        1.0
     """
 
     def __init__(
@@ -343,6 +383,10 @@ class SquaredHinge(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(SquaredHinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
+        1.25
     """
 
     def __init__(
@@ -359,6 +403,10 @@ class CategoricalHinge(LossFunctionWrapper):
     Args:
         reduction: A value of ``Reduction``.
         name: A name.
+
+    Example:
+        >>> round(float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        1.0
     """
 
     def __init__(
@@ -400,6 +448,10 @@ def get(identifier: Any) -> Any:
     Raises:
         ValueError: There is no loss of that name; the nearest is offered.
         TypeError: It is none of these.
+
+    Example:
+        >>> get("mse")([[1.0]], [[3.0]]).numpy().tolist()
+        [4.0]
     """
     if identifier is None:
         return None
@@ -419,7 +471,12 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(loss: Any) -> Any:
-    """Describe a loss as plain data: a configuration, a name or None."""
+    """Describe a loss as plain data: a configuration, a name or None.
+
+    Example:
+        >>> serialize(Hinge())["class_name"]
+        'Hinge'
+    """
     return _serialization.serialize_keras_object(loss)
 
 
@@ -432,6 +489,10 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
     Raises:
         ValueError: There is no loss of that name.
+
+    Example:
+        >>> type(deserialize({"class_name": "Hinge", "config": {}})).__name__
+        'Hinge'
     """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)

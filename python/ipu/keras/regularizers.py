@@ -28,7 +28,12 @@ __all__ = [
 
 
 class Regularizer:
-    """A callable that gives the penalty of a weight as a scalar."""
+    """A callable that gives the penalty of a weight as a scalar.
+
+    Example:
+        >>> issubclass(L2, Regularizer)
+        True
+    """
 
     def __call__(self, x: Tensor) -> Tensor:
         """Give the penalty of the weight ``x``."""
@@ -50,6 +55,10 @@ class L1L2(Regularizer):
     Args:
         l1: Factor of the sum of magnitudes.
         l2: Factor of the sum of squares.
+
+    Example:
+        >>> float(L1L2(0.5, 0.5)(tf.constant([1.0, -2.0])))
+        4.0
     """
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0) -> None:
@@ -78,6 +87,10 @@ class L1(L1L2):
 
     Args:
         l1: The factor.
+
+    Example:
+        >>> float(L1(0.5)(tf.constant([1.0, -2.0])))
+        1.5
     """
 
     def __init__(self, l1: float = 0.01) -> None:
@@ -93,6 +106,10 @@ class L2(L1L2):
 
     Args:
         l2: The factor.
+
+    Example:
+        >>> float(L2(0.5)(tf.constant([1.0, -2.0])))
+        2.5
     """
 
     def __init__(self, l2: float = 0.01) -> None:
@@ -104,7 +121,12 @@ class L2(L1L2):
 
 
 def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
-    """Give an ``L1L2`` with both factors 0.01 by default."""
+    """Give an ``L1L2`` with both factors 0.01 by default.
+
+    Example:
+        >>> float(l1_l2(0.5, 0.5)(tf.constant([1.0, -2.0])))
+        4.0
+    """
     return L1L2(l1=l1, l2=l2)
 
 
@@ -132,6 +154,10 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
     Raises:
         ValueError: There is no regularizer of that name.
         TypeError: It is neither None, a name nor callable.
+
+    Example:
+        >>> type(get("l2")).__name__
+        'L2'
     """
     if identifier is None:
         return None
@@ -154,7 +180,12 @@ def get(identifier: Any) -> Callable[[Tensor], Tensor] | None:
 
 
 def serialize(regularizer: Any) -> Any:
-    """Describe a regularizer as plain data: a configuration, a name or None."""
+    """Describe a regularizer as plain data: a configuration, a name or None.
+
+    Example:
+        >>> serialize(L2(0.5))["class_name"]
+        'L2'
+    """
     return _serialization.serialize_keras_object(regularizer)
 
 
@@ -167,6 +198,10 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
     Raises:
         ValueError: There is no regularizer of that name.
+
+    Example:
+        >>> type(deserialize({"class_name": "L2", "config": {"l2": 0.5}})).__name__
+        'L2'
     """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)

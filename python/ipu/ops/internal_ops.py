@@ -44,6 +44,10 @@ def remap(x: Any, name: str | None = None) -> Tensor:
     """``x``; on hardware its elements are laid out anew over the tiles.
 
     Source: ``ipu.internal_ops.remap``.
+
+    Example:
+        >>> remap([1.0, 2.0]).numpy().tolist()
+        [1.0, 2.0]
     """
     del name
     return tf.identity(x)
@@ -53,6 +57,10 @@ def remap_deduce(x: Any, name: str | None = None) -> Tensor:
     """``x``; on hardware it is laid out as its users like best.
 
     Source: ``ipu.internal_ops.remap_deduce``.
+
+    Example:
+        >>> remap_deduce([1.0, 2.0]).numpy().tolist()
+        [1.0, 2.0]
     """
     del name
     return tf.identity(x)
@@ -64,6 +72,10 @@ def recompute(x: Any, name: str | None = None) -> Tensor:
     ``tf.recompute_grad`` and ``pipelining_ops.recomputation_checkpoint`` save memory.
 
     Source: ``ipu.internal_ops.recompute``.
+
+    Example:
+        >>> recompute([1.0, 2.0]).numpy().tolist()
+        [1.0, 2.0]
     """
     del name
     return tf.identity(x)
@@ -73,6 +85,10 @@ def block_recompute(x: Any, name: str | None = None) -> Tensor:
     """``x``; a hint of SDK 1 that it is kept for the gradient.
 
     Source: ``ipu.internal_ops.block_recompute``.
+
+    Example:
+        >>> block_recompute([1.0, 2.0]).numpy().tolist()
+        [1.0, 2.0]
     """
     del name
     return tf.identity(x)

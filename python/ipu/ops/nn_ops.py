@@ -337,6 +337,12 @@ def sampled_softmax_loss(
 
     Source: ``ipu.nn_ops.sampled_softmax_loss``; Jean et al., "On Using Very Large
     Target Vocabulary for Neural Machine Translation", 2015.
+
+    Example:
+        >>> weights, biases = tf.ones((20, 8)), tf.zeros((20,))
+        >>> labels, inputs = tf.constant([[3], [5]]), tf.ones((2, 8))
+        >>> sampled_softmax_loss(weights, biases, labels, inputs, 4, 20).shape
+        (2,)
     """
     del name
     logits, targets = _sampled_losses.logits_and_targets(
@@ -385,6 +391,12 @@ def nce_loss(
 
     Source: ``ipu.nn_ops.nce_loss``; Gutmann, Hyvarinen, "Noise-contrastive estimation",
     2010.
+
+    Example:
+        >>> weights, biases = tf.ones((20, 8)), tf.zeros((20,))
+        >>> labels, inputs = tf.constant([[3], [5]]), tf.ones((2, 8))
+        >>> nce_loss(weights, biases, labels, inputs, 4, 20).shape
+        (2,)
     """
     del name
     logits, targets = _sampled_losses.logits_and_targets(

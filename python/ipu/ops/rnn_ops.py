@@ -30,6 +30,10 @@ class LSTMStateTuple(NamedTuple):
     Attributes:
         c: The cells, [batch, units].
         h: The output, [batch, units].
+
+    Example:
+        >>> LSTMStateTuple(c=0.0, h=1.0).h
+        1.0
     """
 
     c: Any
@@ -291,6 +295,12 @@ class PopnnDynamicLSTM(PopnnLSTM):
         weights_initializer: First values of the kernel.
         bias_initializer: First values of the biases.
         name: What stands before the weights' names.
+
+    Example:
+        >>> x = tf.ones((5, 2, 3))  # steps, batch, features
+        >>> output, state = PopnnDynamicLSTM(4)(x, tf.constant([5, 2]))
+        >>> output.shape, state.h.shape
+        ((5, 2, 4), (2, 4))
     """
 
     def __call__(  # type: ignore[override]
@@ -399,6 +409,12 @@ class PopnnDynamicGRU(PopnnGRU):
         bias_initializer: First values of the biases.
         name: What stands before the weights' names.
         reset_after: As that of ``PopnnGRU``.
+
+    Example:
+        >>> x = tf.ones((5, 2, 3))  # steps, batch, features
+        >>> output, state = PopnnDynamicGRU(4)(x, tf.constant([5, 2]))
+        >>> output.shape, state.shape
+        ((5, 2, 4), (2, 4))
     """
 
     def __call__(  # type: ignore[override]

@@ -21,6 +21,10 @@ class InputSpec:
         max_ndim: The largest number of axes.
         min_ndim: The smallest number of axes.
         axes: Sizes by axis, for example ``{-1: 784}``.
+
+    Example:
+        >>> InputSpec(min_ndim=2, axes={-1: 784}).min_ndim
+        2
     """
 
     def __init__(

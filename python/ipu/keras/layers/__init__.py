@@ -311,6 +311,10 @@ def serialize(layer: Layer) -> dict[str, Any]:
 
     Returns:
         ``{"class_name": ..., "config": ...}``.
+
+    Example:
+        >>> serialize(ReLU())["class_name"]
+        'ReLU'
     """
     config: dict[str, Any] = _serialization.serialize_keras_object(layer)
     return config
@@ -328,6 +332,10 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
 
     Raises:
         ValueError: There is no class of that name; the nearest is offered.
+
+    Example:
+        >>> deserialize({"class_name": "Dense", "config": {"units": 3}}).units
+        3
     """
     from ipu.keras import models
     from ipu.keras.layers.op_lambda import OpLambda

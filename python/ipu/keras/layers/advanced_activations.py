@@ -83,6 +83,10 @@ class LeakyReLU(Layer):
 
     Raises:
         ValueError: ``alpha`` is None.
+
+    Example:
+        >>> LeakyReLU(0.5)(tf.constant([-2.0, 2.0])).numpy().tolist()
+        [-1.0, 2.0]
     """
 
     def __init__(self, alpha: float = 0.3, **kwargs: Any) -> None:
@@ -109,6 +113,10 @@ class ELU(Layer):
 
     Raises:
         ValueError: ``alpha`` is None.
+
+    Example:
+        >>> ELU()(tf.constant([0.0, 2.0])).numpy().tolist()
+        [0.0, 2.0]
     """
 
     def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
@@ -135,6 +143,10 @@ class ThresholdedReLU(Layer):
 
     Raises:
         ValueError: ``theta`` is None or negative.
+
+    Example:
+        >>> ThresholdedReLU(1.0)(tf.constant([0.5, 2.0])).numpy().tolist()
+        [0.0, 2.0]
     """
 
     def __init__(self, theta: float = 1.0, **kwargs: Any) -> None:
@@ -167,6 +179,10 @@ class PReLU(Layer):
         alpha_constraint: What is made of them after each update.
         shared_axes: Axes, counted with the batch from 0, whose elements share a slope.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> PReLU(alpha_initializer="ones")(tf.constant([[-2.0, 2.0]])).numpy().tolist()
+        [[-2.0, 2.0]]
     """
 
     def __init__(
@@ -231,6 +247,10 @@ class Softmax(Layer):
     Args:
         axis: The axis, or a list of axes, whose elements sum to one.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Softmax()(tf.constant([[1.0, 1.0]])).numpy().tolist()
+        [[0.5, 0.5]]
     """
 
     def __init__(self, axis: int | Sequence[int] = -1, **kwargs: Any) -> None:

@@ -125,6 +125,11 @@ class Attention(_DotAttention):
         causal: Whether a query sees no later step.
         dropout: The part of the weights that is dropped in training.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> query, value = tf.ones((2, 3, 4)), tf.ones((2, 5, 4))
+        >>> Attention()([query, value]).shape
+        (2, 3, 4)
     """
 
     def __init__(self, use_scale: bool = False, **kwargs: Any) -> None:
@@ -169,6 +174,11 @@ class AdditiveAttention(_DotAttention):
         causal: Whether a query sees no later step.
         dropout: The part of the weights that is dropped in training.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> query, value = tf.ones((2, 3, 4)), tf.ones((2, 5, 4))
+        >>> AdditiveAttention()([query, value]).shape
+        (2, 3, 4)
     """
 
     def __init__(self, use_scale: bool = True, **kwargs: Any) -> None:

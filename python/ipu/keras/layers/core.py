@@ -158,6 +158,10 @@ class Flatten(Layer):
 
     Raises:
         ValueError: ``data_format`` is neither.
+
+    Example:
+        >>> Flatten()(tf.ones((2, 3, 4))).shape
+        (2, 12)
     """
 
     def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
@@ -192,6 +196,10 @@ class Activation(Layer):
 
     Raises:
         ValueError: There is no activation of that name.
+
+    Example:
+        >>> Activation("relu")(tf.constant([-1.0, 1.0])).numpy().tolist()
+        [0.0, 1.0]
     """
 
     def __init__(self, activation: Any, **kwargs: Any) -> None:
@@ -222,6 +230,10 @@ class Dropout(Layer):
 
     Raises:
         ValueError: ``rate`` is not in [0, 1).
+
+    Example:
+        >>> Dropout(0.5)(tf.ones((2, 2))).numpy().tolist()  # not in training
+        [[1.0, 1.0], [1.0, 1.0]]
     """
 
     def __init__(
@@ -272,6 +284,10 @@ class Reshape(Layer):
     Args:
         target_shape: The sizes without the batch; one may be -1.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Reshape((2, -1))(tf.ones((5, 6))).shape
+        (5, 2, 3)
     """
 
     def __init__(self, target_shape: Sequence[int] | int, **kwargs: Any) -> None:
@@ -323,6 +339,10 @@ class Lambda(Layer):
 
     Raises:
         TypeError: ``function`` is not callable.
+
+    Example:
+        >>> Lambda(lambda x: x * x)(tf.constant([3.0])).numpy().tolist()
+        [9.0]
     """
 
     def __init__(

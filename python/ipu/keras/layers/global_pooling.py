@@ -71,7 +71,12 @@ class _GlobalPooling(Layer):
 
 
 class GlobalAveragePooling2D(_GlobalPooling):
-    """The average of each channel of an image."""
+    """The average of each channel of an image.
+
+    Example:
+        >>> GlobalAveragePooling2D()(tf.ones((2, 4, 4, 3))).shape
+        (2, 3)
+    """
 
     _rank = 2
 
@@ -81,7 +86,12 @@ class GlobalAveragePooling2D(_GlobalPooling):
 
 
 class GlobalAveragePooling3D(GlobalAveragePooling2D):
-    """The average of each channel of a volume."""
+    """The average of each channel of a volume.
+
+    Example:
+        >>> GlobalAveragePooling3D()(tf.ones((2, 4, 4, 4, 3))).shape
+        (2, 3)
+    """
 
     _rank = 3
 
@@ -125,7 +135,12 @@ class GlobalAveragePooling1D(GlobalAveragePooling2D):
 
 
 class GlobalMaxPooling2D(_GlobalPooling):
-    """The largest element of each channel of an image."""
+    """The largest element of each channel of an image.
+
+    Example:
+        >>> GlobalMaxPooling2D()(tf.ones((2, 4, 4, 3))).shape
+        (2, 3)
+    """
 
     _rank = 2
 
@@ -135,13 +150,23 @@ class GlobalMaxPooling2D(_GlobalPooling):
 
 
 class GlobalMaxPooling3D(GlobalMaxPooling2D):
-    """The largest element of each channel of a volume."""
+    """The largest element of each channel of a volume.
+
+    Example:
+        >>> GlobalMaxPooling3D()(tf.ones((2, 4, 4, 4, 3))).shape
+        (2, 3)
+    """
 
     _rank = 3
 
 
 class GlobalMaxPooling1D(GlobalMaxPooling2D):
-    """The largest element of each channel over all time steps."""
+    """The largest element of each channel over all time steps.
+
+    Example:
+        >>> GlobalMaxPooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().tolist()
+        [[3.0]]
+    """
 
     _rank = 1
 

@@ -152,6 +152,10 @@ class InstanceNormalization(GroupNormalization):
     Args:
         dtype: Dtype of weights and computation.
         **kwargs: What ``GroupNormalization`` takes, without ``groups``.
+
+    Example:
+        >>> InstanceNormalization()(tf.ones((2, 4, 4, 3))).shape
+        (2, 4, 4, 3)
     """
 
     def __init__(self, dtype: Any = "float32", **kwargs: Any) -> None:

@@ -24,6 +24,10 @@ class InputLayer(Layer):
         dtype: The dtype of the data; None for float32.
         name: A name for the layer and the input.
         batch_input_shape: Sizes with the batch, instead of the first two.
+
+    Example:
+        >>> InputLayer((28, 28), name="images").name
+        'images'
     """
 
     def __init__(

@@ -85,6 +85,10 @@ class Add(_Merge):
 
     Args:
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Add()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
+        [3.0]
     """
 
     def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
@@ -96,6 +100,10 @@ class Subtract(_Merge):
 
     Args:
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Subtract()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
+        [-1.0]
     """
 
     _at_most = 2
@@ -109,6 +117,10 @@ class Multiply(_Merge):
 
     Args:
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Multiply()([tf.constant([3.0]), tf.constant([2.0])]).numpy().tolist()
+        [6.0]
     """
 
     def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
@@ -120,6 +132,10 @@ class Average(Add):
 
     Args:
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Average()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
+        [1.5]
     """
 
     def call(self, inputs: Nest, *args: Any, **kwargs: Any) -> Tensor:
@@ -132,6 +148,10 @@ class Maximum(_Merge):
 
     Args:
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Maximum()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
+        [2.0]
     """
 
     def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
@@ -143,6 +163,10 @@ class Minimum(_Merge):
 
     Args:
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Minimum()([tf.constant([1.0]), tf.constant([2.0])]).numpy().tolist()
+        [1.0]
     """
 
     def _combine(self, total: Tensor, tensor: Tensor) -> Tensor:
@@ -155,6 +179,10 @@ class Concatenate(Layer):
     Args:
         axis: The axis; the last by default.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Concatenate()([tf.ones((2, 3)), tf.ones((2, 4))]).shape
+        (2, 7)
     """
 
     def __init__(self, axis: int = -1, **kwargs: Any) -> None:
@@ -342,6 +370,10 @@ def _functional(kind: Callable[..., Layer], words: str) -> Callable[..., Any]:
 
     Returns:
         One tensor.
+
+    Example:
+        >>> {name}([tf.constant([3.0]), tf.constant([3.0])]).shape
+        (1,)
     """
     return function
 
@@ -364,6 +396,10 @@ def concatenate(inputs: Sequence[Any], axis: int = -1, **kwargs: Any) -> Any:
 
     Returns:
         One tensor.
+
+    Example:
+        >>> concatenate([tf.ones((2, 3)), tf.ones((2, 4))]).shape
+        (2, 7)
     """
     return Concatenate(axis=axis, **kwargs)(inputs)
 
@@ -384,5 +420,9 @@ def dot(
 
     Returns:
         One tensor.
+
+    Example:
+        >>> dot([tf.ones((2, 3)), tf.ones((2, 3))], axes=1).numpy().tolist()
+        [[3.0], [3.0]]
     """
     return Dot(axes=axes, normalize=normalize, **kwargs)(inputs)

@@ -33,6 +33,10 @@ class GaussianNoise(Layer):
     Args:
         stddev: The standard deviation of the noise.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> GaussianNoise(0.1)(tf.ones((2, 2))).numpy().tolist()  # not in training
+        [[1.0, 1.0], [1.0, 1.0]]
     """
 
     def __init__(self, stddev: float, **kwargs: Any) -> None:
@@ -64,6 +68,10 @@ class GaussianDropout(Layer):
 
     Raises:
         ValueError: ``rate`` is not in [0, 1).
+
+    Example:
+        >>> GaussianDropout(0.5)(tf.ones((2, 2)), training=True).shape
+        (2, 2)
     """
 
     def __init__(self, rate: float, **kwargs: Any) -> None:
@@ -98,6 +106,10 @@ class AlphaDropout(Layer):
 
     Raises:
         ValueError: ``rate`` is not in [0, 1).
+
+    Example:
+        >>> AlphaDropout(0.5)(tf.ones((2, 2)), training=True).shape
+        (2, 2)
     """
 
     def __init__(
@@ -145,6 +157,10 @@ class SpatialDropout1D(Dropout):
     Args:
         rate: The part that is set to 0, in [0, 1).
         **kwargs: What ``Dropout`` takes.
+
+    Example:
+        >>> SpatialDropout1D(0.5)(tf.ones((2, 5, 3)), training=True).shape
+        (2, 5, 3)
     """
 
     _rank = 3
@@ -168,6 +184,10 @@ class SpatialDropout2D(SpatialDropout1D):
 
     Raises:
         ValueError: ``data_format`` is neither.
+
+    Example:
+        >>> SpatialDropout2D(0.5)(tf.ones((2, 5, 5, 3)), training=True).shape
+        (2, 5, 5, 3)
     """
 
     _rank = 4
@@ -200,6 +220,10 @@ class SpatialDropout3D(SpatialDropout2D):
         rate: The part that is set to 0, in [0, 1).
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
         **kwargs: What ``Dropout`` takes.
+
+    Example:
+        >>> SpatialDropout3D(0.5)(tf.ones((2, 5, 5, 5, 3)), training=True).shape
+        (2, 5, 5, 5, 3)
     """
 
     _rank = 5
@@ -212,6 +236,12 @@ class ActivityRegularization(Layer):
         l1: Factor of the sum of magnitudes, divided by the batch size.
         l2: Factor of the sum of squares, divided by the batch size.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> layer = ActivityRegularization(l1=0.5)
+        >>> _ = layer(tf.constant([[2.0, -2.0]]))
+        >>> [float(loss) for loss in layer.losses]
+        [2.0]
     """
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0, **kwargs: Any) -> None:

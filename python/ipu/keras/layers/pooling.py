@@ -140,6 +140,10 @@ class MaxPooling1D(MaxPooling2D):
         padding: ``"valid"`` or ``"same"``, as for ``MaxPooling2D``.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> MaxPooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().tolist()
+        [[[3.0]]]
     """
 
     _rank = 1
@@ -156,7 +160,12 @@ class MaxPooling1D(MaxPooling2D):
 
 
 class MaxPooling3D(MaxPooling2D):
-    """The largest element of each window of a volume; arguments as ``MaxPooling2D``."""
+    """The largest element of each window of a volume; arguments as ``MaxPooling2D``.
+
+    Example:
+        >>> MaxPooling3D()(tf.ones((1, 4, 4, 4, 2))).shape
+        (1, 2, 2, 2, 2)
+    """
 
     _rank = 3
 
@@ -177,13 +186,23 @@ class AveragePooling2D(_Pooling):
 
 
 class AveragePooling1D(MaxPooling1D):
-    """The average of each window of time steps; arguments as for ``MaxPooling1D``."""
+    """The average of each window of time steps; arguments as for ``MaxPooling1D``.
+
+    Example:
+        >>> AveragePooling1D()(tf.constant([[[1.0], [3.0]]])).numpy().tolist()
+        [[[2.0]]]
+    """
 
     _pool = staticmethod(tf.nn.avg_pool)
 
 
 class AveragePooling3D(AveragePooling2D):
-    """The average of each window of a volume; arguments as for ``MaxPooling2D``."""
+    """The average of each window of a volume; arguments as for ``MaxPooling2D``.
+
+    Example:
+        >>> AveragePooling3D()(tf.ones((1, 4, 4, 4, 2))).shape
+        (1, 2, 2, 2, 2)
+    """
 
     _rank = 3
 

@@ -24,7 +24,12 @@ __all__ = ["CenterCrop", "Normalization", "PreprocessingLayer", "Rescaling", "Re
 
 
 class PreprocessingLayer(Layer):
-    """Base class of layers whose state comes from data, not from training."""
+    """Base class of layers whose state comes from data, not from training.
+
+    Example:
+        >>> issubclass(Normalization, PreprocessingLayer)
+        True
+    """
 
     def adapt(
         self, data: Any, batch_size: int | None = None, steps: int | None = None

@@ -73,6 +73,10 @@ class RepeatVector(Layer):
 
     Raises:
         TypeError: ``n`` is no integer.
+
+    Example:
+        >>> RepeatVector(3)(tf.ones((2, 4))).shape
+        (2, 3, 4)
     """
 
     def __init__(self, n: int, **kwargs: Any) -> None:
@@ -99,6 +103,11 @@ class Masking(Layer):
     Args:
         mask_value: That value. The masked steps become 0.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> layer = Masking()
+        >>> layer.compute_mask(tf.constant([[[1.0], [0.0]]])).numpy().tolist()
+        [[True, False]]
     """
 
     def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
@@ -190,6 +199,10 @@ class ZeroPadding2D(_Spatial):
 
     Raises:
         ValueError: ``padding`` is none of these.
+
+    Example:
+        >>> ZeroPadding2D((1, 2))(tf.ones((2, 5, 5, 3))).shape
+        (2, 7, 9, 3)
     """
 
     _rank = 2
@@ -214,6 +227,10 @@ class ZeroPadding1D(ZeroPadding2D):
     Args:
         padding: An integer, or a pair of numbers, before and after.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> ZeroPadding1D(1)(tf.ones((1, 1, 1))).numpy().ravel().tolist()
+        [0.0, 1.0, 0.0]
     """
 
     _rank = 1
@@ -223,7 +240,12 @@ class ZeroPadding1D(ZeroPadding2D):
 
 
 class ZeroPadding3D(ZeroPadding2D):
-    """Puts zeros around volumes; arguments as for ``ZeroPadding2D``."""
+    """Puts zeros around volumes; arguments as for ``ZeroPadding2D``.
+
+    Example:
+        >>> ZeroPadding3D(1)(tf.ones((2, 5, 5, 5, 3))).shape
+        (2, 7, 7, 7, 3)
+    """
 
     _rank = 3
 
@@ -239,6 +261,10 @@ class Cropping2D(_Spatial):
 
     Raises:
         ValueError: ``cropping`` is none of these, or nothing is left.
+
+    Example:
+        >>> Cropping2D(((0, 1), (1, 1)))(tf.ones((2, 5, 5, 3))).shape
+        (2, 4, 3, 3)
     """
 
     _rank = 2
@@ -278,6 +304,10 @@ class Cropping1D(Cropping2D):
     Args:
         cropping: An integer, or a pair of numbers, before and after.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> Cropping1D(1)(tf.ones((2, 5, 3))).shape
+        (2, 3, 3)
     """
 
     _rank = 1
@@ -287,7 +317,12 @@ class Cropping1D(Cropping2D):
 
 
 class Cropping3D(Cropping2D):
-    """Takes the borders of volumes away; arguments as for ``Cropping2D``."""
+    """Takes the borders of volumes away; arguments as for ``Cropping2D``.
+
+    Example:
+        >>> Cropping3D(1)(tf.ones((2, 5, 5, 5, 3))).shape
+        (2, 3, 3, 3, 3)
+    """
 
     _rank = 3
 
@@ -308,6 +343,10 @@ class UpSampling2D(_Spatial):
 
     Raises:
         ValueError: ``interpolation`` is neither, or ``size`` has other entries.
+
+    Example:
+        >>> UpSampling2D((2, 3))(tf.ones((2, 5, 5, 3))).shape
+        (2, 10, 15, 3)
     """
 
     _rank = 2
@@ -353,6 +392,10 @@ class UpSampling1D(_Spatial):
     Args:
         size: How often.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> UpSampling1D(2)(tf.constant([[[1.0], [2.0]]])).numpy().ravel().tolist()
+        [1.0, 1.0, 2.0, 2.0]
     """
 
     _rank = 1
@@ -376,6 +419,10 @@ class UpSampling3D(_Spatial):
         size: How often, an integer or one for each axis.
         data_format: ``"channels_last"`` (the default) or ``"channels_first"``.
         **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> UpSampling3D(2)(tf.ones((1, 2, 2, 2, 3))).shape
+        (1, 4, 4, 4, 3)
     """
 
     _rank = 3

@@ -29,6 +29,11 @@ class SerialDense(Dense):
     Raises:
         ValueError: Another dimension, or a factor below 1; when built, a factor that
             does not divide the dimension.
+
+    Example:
+        >>> import numpy as np
+        >>> SerialDense(4, 2, "kernel_rows")(np.ones((3, 6), np.float32)).shape
+        (3, 4)
     """
 
     def __init__(

@@ -26,6 +26,11 @@ class Wrapper(Layer):
 
     Raises:
         ValueError: ``layer`` is none.
+
+    Example:
+        >>> from ipu.keras.layers import Dense
+        >>> Wrapper(Dense(2)).layer.units
+        2
     """
 
     def __init__(self, layer: Layer, **kwargs: Any) -> None:

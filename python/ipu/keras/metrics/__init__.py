@@ -255,7 +255,12 @@ def resolve(name: str, y_true: Tensor, y_pred: Tensor) -> Callable[..., Tensor]:
 
 
 def serialize(metric: Any) -> Any:
-    """Describe a metric as plain data: a configuration, a name or None."""
+    """Describe a metric as plain data: a configuration, a name or None.
+
+    Example:
+        >>> serialize(Mean("loss"))["config"]["name"]
+        'loss'
+    """
     return _serialization.serialize_keras_object(metric)
 
 
@@ -268,6 +273,10 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
     Raises:
         ValueError: There is no metric of that name.
+
+    Example:
+        >>> deserialize({"class_name": "Mean", "config": {"name": "loss"}}).name
+        'loss'
     """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)

@@ -145,6 +145,10 @@ class Sum(Metric):
     Args:
         name: The key in logs.
         dtype: Dtype of the state.
+
+    Example:
+        >>> float(Sum()([1.0, 2.0]))
+        3.0
     """
 
     def __init__(self, name: str = "sum", dtype: Any = None) -> None:
@@ -174,6 +178,10 @@ class Mean(Metric):
     Args:
         name: The key in logs.
         dtype: Dtype of the state.
+
+    Example:
+        >>> float(Mean()([1.0, 2.0]))
+        1.5
     """
 
     def __init__(self, name: str = "mean", dtype: Any = None) -> None:
@@ -213,6 +221,11 @@ class MeanMetricWrapper(Mean):
         name: The key in logs; by default ``mean_metric_wrapper``.
         dtype: Dtype of the state.
         **kwargs: Keyword arguments for ``fn``.
+
+    Example:
+        >>> metric = MeanMetricWrapper(lambda y, x: abs(y - x))
+        >>> float(metric(tf.constant([1.0]), tf.constant([3.0])))
+        2.0
     """
 
     def __init__(
@@ -248,7 +261,12 @@ class MeanMetricWrapper(Mean):
 
 
 class RootMeanSquaredError(Mean):
-    """The square root of the mean of ``(y_true - y_pred) ** 2``."""
+    """The square root of the mean of ``(y_true - y_pred) ** 2``.
+
+    Example:
+        >>> float(RootMeanSquaredError()([[1.0]], [[3.0]]))
+        2.0
+    """
 
     def __init__(
         self, name: str = "root_mean_squared_error", dtype: Any = None
@@ -344,6 +362,10 @@ class MeanRelativeError(Mean):
             0 the error counts as 0.
         name: The key in logs.
         dtype: Dtype of the state.
+
+    Example:
+        >>> float(MeanRelativeError([2.0])([[1.0]], [[3.0]]))
+        1.0
     """
 
     def __init__(

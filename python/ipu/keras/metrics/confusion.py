@@ -133,19 +133,37 @@ class TruePositives(_Count):
 
 
 class TrueNegatives(_Count):
-    """How many decisions for no are right; arguments as for ``TruePositives``."""
+    """How many decisions for no are right; arguments as for ``TruePositives``.
+
+    Example:
+        >>> metric = TrueNegatives()
+        >>> round(float(metric([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        1.0
+    """
 
     _wants_true = _wants_chosen = False
 
 
 class FalsePositives(_Count):
-    """How many decisions for yes are wrong; arguments as for ``TruePositives``."""
+    """How many decisions for yes are wrong; arguments as for ``TruePositives``.
+
+    Example:
+        >>> metric = FalsePositives()
+        >>> round(float(metric([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        0.0
+    """
 
     _wants_true = False
 
 
 class FalseNegatives(_Count):
-    """How many decisions for no are wrong; arguments as for ``TruePositives``."""
+    """How many decisions for no are wrong; arguments as for ``TruePositives``.
+
+    Example:
+        >>> metric = FalseNegatives()
+        >>> round(float(metric([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        1.0
+    """
 
     _wants_chosen = False
 
@@ -224,6 +242,10 @@ class Precision(_Ratio):
         class_id: The only class that is looked at.
         name: The key in logs.
         dtype: Dtype of the state.
+
+    Example:
+        >>> round(float(Precision()([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        1.0
     """
 
     _wrong_name = "false_positives"
@@ -246,6 +268,10 @@ class Recall(_Ratio):
         class_id: The only class that is looked at.
         name: The key in logs.
         dtype: Dtype of the state.
+
+    Example:
+        >>> round(float(Recall()([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        0.6667
     """
 
     _wrong_name = "false_negatives"

@@ -131,6 +131,11 @@ class SensitivityAtSpecificity(_AtThreshold):
 
     Raises:
         ValueError: An argument is out of range.
+
+    Example:
+        >>> metric = SensitivityAtSpecificity(0.5)
+        >>> round(float(metric([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        1.0
     """
 
     _value_name = "specificity"
@@ -160,6 +165,11 @@ class SpecificityAtSensitivity(_AtThreshold):
 
     Raises:
         ValueError: An argument is out of range.
+
+    Example:
+        >>> metric = SpecificityAtSensitivity(0.5)
+        >>> round(float(metric([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        1.0
     """
 
     _value_name = "sensitivity"
@@ -189,6 +199,11 @@ class PrecisionAtRecall(_AtThreshold):
 
     Raises:
         ValueError: An argument is out of range.
+
+    Example:
+        >>> metric = PrecisionAtRecall(0.5)
+        >>> round(float(metric([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        1.0
     """
 
     _value_name = "recall"
@@ -218,6 +233,11 @@ class RecallAtPrecision(_AtThreshold):
 
     Raises:
         ValueError: An argument is out of range.
+
+    Example:
+        >>> metric = RecallAtPrecision(0.5)
+        >>> round(float(metric([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        1.0
     """
 
     _value_name = "precision"

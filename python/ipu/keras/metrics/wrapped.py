@@ -61,14 +61,25 @@ __all__ = [
 
 
 class Accuracy(MeanMetricWrapper):
-    """How often predictions equal targets."""
+    """How often predictions equal targets.
+
+    Example:
+        >>> round(float(Accuracy()([1, 2], [1, 3])), 4)
+        0.5
+    """
 
     def __init__(self, name: str = "accuracy", dtype: Any = None) -> None:
         super().__init__(accuracy, name, dtype)
 
 
 class BinaryAccuracy(MeanMetricWrapper):
-    """How often ``y_pred > threshold`` is the target."""
+    """How often ``y_pred > threshold`` is the target.
+
+    Example:
+        >>> metric = BinaryAccuracy()
+        >>> round(float(metric([0.0, 1.0, 1.0, 1.0], [0.2, 0.3, 0.6, 0.9])), 4)
+        0.75
+    """
 
     def __init__(
         self,
@@ -80,14 +91,24 @@ class BinaryAccuracy(MeanMetricWrapper):
 
 
 class CategoricalAccuracy(MeanMetricWrapper):
-    """How often the most probable class is the target's, given one-hot targets."""
+    """How often the most probable class is the target's, given one-hot targets.
+
+    Example:
+        >>> round(float(CategoricalAccuracy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        0.0
+    """
 
     def __init__(self, name: str = "categorical_accuracy", dtype: Any = None) -> None:
         super().__init__(categorical_accuracy, name, dtype)
 
 
 class SparseCategoricalAccuracy(MeanMetricWrapper):
-    """How often the most probable class is the target, given class numbers."""
+    """How often the most probable class is the target, given class numbers.
+
+    Example:
+        >>> round(float(SparseCategoricalAccuracy()([1], [[0.5, 0.5]])), 4)
+        0.0
+    """
 
     def __init__(
         self, name: str = "sparse_categorical_accuracy", dtype: Any = None
@@ -98,6 +119,10 @@ class SparseCategoricalAccuracy(MeanMetricWrapper):
 class TopKCategoricalAccuracy(MeanMetricWrapper):
     """How often the target is among the ``k`` most probable classes, given one-hot
     targets.
+
+    Example:
+        >>> round(float(TopKCategoricalAccuracy(k=1)([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        1.0
     """
 
     def __init__(
@@ -112,6 +137,10 @@ class TopKCategoricalAccuracy(MeanMetricWrapper):
 class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
     """How often the target is among the ``k`` most probable classes, given class
     numbers.
+
+    Example:
+        >>> round(float(SparseTopKCategoricalAccuracy(k=1)([1], [[0.5, 0.5]])), 4)
+        1.0
     """
 
     def __init__(
@@ -124,21 +153,36 @@ class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
 
 
 class MeanSquaredError(MeanMetricWrapper):
-    """The mean of ``(y_true - y_pred) ** 2``."""
+    """The mean of ``(y_true - y_pred) ** 2``.
+
+    Example:
+        >>> round(float(MeanSquaredError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        2.5
+    """
 
     def __init__(self, name: str = "mean_squared_error", dtype: Any = None) -> None:
         super().__init__(mean_squared_error, name, dtype)
 
 
 class MeanAbsoluteError(MeanMetricWrapper):
-    """The mean of ``abs(y_true - y_pred)``."""
+    """The mean of ``abs(y_true - y_pred)``.
+
+    Example:
+        >>> round(float(MeanAbsoluteError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        1.5
+    """
 
     def __init__(self, name: str = "mean_absolute_error", dtype: Any = None) -> None:
         super().__init__(mean_absolute_error, name, dtype)
 
 
 class MeanAbsolutePercentageError(MeanMetricWrapper):
-    """100 times the mean of ``abs((y_true - y_pred) / y_true)``."""
+    """100 times the mean of ``abs((y_true - y_pred) / y_true)``.
+
+    Example:
+        >>> round(float(MeanAbsolutePercentageError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        100.0
+    """
 
     def __init__(
         self, name: str = "mean_absolute_percentage_error", dtype: Any = None
@@ -147,7 +191,12 @@ class MeanAbsolutePercentageError(MeanMetricWrapper):
 
 
 class MeanSquaredLogarithmicError(MeanMetricWrapper):
-    """The mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``."""
+    """The mean of ``(log(y_true + 1) - log(y_pred + 1)) ** 2``.
+
+    Example:
+        >>> round(float(MeanSquaredLogarithmicError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        0.2127
+    """
 
     def __init__(
         self, name: str = "mean_squared_logarithmic_error", dtype: Any = None
@@ -156,14 +205,24 @@ class MeanSquaredLogarithmicError(MeanMetricWrapper):
 
 
 class LogCoshError(MeanMetricWrapper):
-    """The mean of ``log(cosh(y_pred - y_true))``."""
+    """The mean of ``log(cosh(y_pred - y_true))``.
+
+    Example:
+        >>> round(float(LogCoshError()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        0.8794
+    """
 
     def __init__(self, name: str = "logcosh", dtype: Any = None) -> None:
         super().__init__(log_cosh, name, dtype)
 
 
 class KLDivergence(MeanMetricWrapper):
-    """The mean of ``sum(y_true * log(y_true / y_pred))``."""
+    """The mean of ``sum(y_true * log(y_true / y_pred))``.
+
+    Example:
+        >>> round(float(KLDivergence()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        0.6931
+    """
 
     def __init__(
         self, name: str = "kullback_leibler_divergence", dtype: Any = None
@@ -172,35 +231,60 @@ class KLDivergence(MeanMetricWrapper):
 
 
 class Poisson(MeanMetricWrapper):
-    """The mean of ``y_pred - y_true * log(y_pred)``."""
+    """The mean of ``y_pred - y_true * log(y_pred)``.
+
+    Example:
+        >>> round(float(Poisson()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        1.2671
+    """
 
     def __init__(self, name: str = "poisson", dtype: Any = None) -> None:
         super().__init__(poisson, name, dtype)
 
 
 class Hinge(MeanMetricWrapper):
-    """The mean of ``max(1 - y_true * y_pred, 0)``."""
+    """The mean of ``max(1 - y_true * y_pred, 0)``.
+
+    Example:
+        >>> round(float(Hinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
+        1.0
+    """
 
     def __init__(self, name: str = "hinge", dtype: Any = None) -> None:
         super().__init__(hinge, name, dtype)
 
 
 class SquaredHinge(MeanMetricWrapper):
-    """The mean of ``max(1 - y_true * y_pred, 0) ** 2``."""
+    """The mean of ``max(1 - y_true * y_pred, 0) ** 2``.
+
+    Example:
+        >>> round(float(SquaredHinge()([[1.0, -1.0]], [[0.5, 0.5]])), 4)
+        1.25
+    """
 
     def __init__(self, name: str = "squared_hinge", dtype: Any = None) -> None:
         super().__init__(squared_hinge, name, dtype)
 
 
 class CategoricalHinge(MeanMetricWrapper):
-    """The mean of ``max(best wrong class - right class + 1, 0)``."""
+    """The mean of ``max(best wrong class - right class + 1, 0)``.
+
+    Example:
+        >>> round(float(CategoricalHinge()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        1.0
+    """
 
     def __init__(self, name: str = "categorical_hinge", dtype: Any = None) -> None:
         super().__init__(categorical_hinge, name, dtype)
 
 
 class CosineSimilarity(MeanMetricWrapper):
-    """The mean cosine of the angle between targets and predictions."""
+    """The mean cosine of the angle between targets and predictions.
+
+    Example:
+        >>> round(float(CosineSimilarity()([[1.0, 2.0]], [[2.0, 4.0]])), 4)
+        1.0
+    """
 
     def __init__(
         self, name: str = "cosine_similarity", dtype: Any = None, axis: int = -1
@@ -209,7 +293,12 @@ class CosineSimilarity(MeanMetricWrapper):
 
 
 class BinaryCrossentropy(MeanMetricWrapper):
-    """The mean of ``losses.binary_crossentropy``."""
+    """The mean of ``losses.binary_crossentropy``.
+
+    Example:
+        >>> round(float(BinaryCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        0.6931
+    """
 
     def __init__(
         self,
@@ -228,7 +317,12 @@ class BinaryCrossentropy(MeanMetricWrapper):
 
 
 class CategoricalCrossentropy(MeanMetricWrapper):
-    """The mean of ``losses.categorical_crossentropy``."""
+    """The mean of ``losses.categorical_crossentropy``.
+
+    Example:
+        >>> round(float(CategoricalCrossentropy()([[0.0, 1.0]], [[0.5, 0.5]])), 4)
+        0.6931
+    """
 
     def __init__(
         self,
@@ -247,7 +341,12 @@ class CategoricalCrossentropy(MeanMetricWrapper):
 
 
 class SparseCategoricalCrossentropy(MeanMetricWrapper):
-    """The mean of ``losses.sparse_categorical_crossentropy``."""
+    """The mean of ``losses.sparse_categorical_crossentropy``.
+
+    Example:
+        >>> round(float(SparseCategoricalCrossentropy()([1], [[0.5, 0.5]])), 4)
+        0.6931
+    """
 
     def __init__(
         self,
