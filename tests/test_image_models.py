@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ import image_models
 import numpy as np
 import pytest
 from op_cases import harness
+from op_cases.model import Graph, Type
 
 import ipu
 from ipu import _core, keras
@@ -81,3 +83,53 @@ def test_a_cnn_has_the_same_bits_everywhere() -> None:
             got = trained_cnn()
             first = first or got
             harness.same_bits(got, first, f"{name}, {threads} threads")
+
+
+def f32(*shape: int) -> Type:
+    return "float32", shape
+
+
+X, HALF, CHANNELS = f32(2, 8, 8, 24), f32(2, 4, 4, 24), f32(24)
+WINDOW = "window=[2, 2], strides=[2, 2]"
+KERNELS: tuple[tuple[str, str, tuple[Type, ...], tuple[Type, ...], str], ...] = (
+    ("max_pool", WINDOW, (X,), (HALF,), "columns"),
+    ("max_pool_grad", WINDOW, (X, HALF, HALF), (X,), "columns"),
+    ("average_pool", WINDOW, (X,), (HALF,), "columns"),
+    (
+        "normalize",
+        "groups=24",
+        (f32(1, 128, 24), CHANNELS, CHANNELS),
+        (f32(1, 128, 24), f32(1, 24), f32(1, 24)),
+        "down",
+    ),
+    (
+        "normalize",
+        "groups=1",
+        (f32(128, 1, 24), CHANNELS, CHANNELS),
+        (f32(128, 1, 24), f32(128, 1), f32(128, 1)),
+        "along",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize(
+    ("op", "attrs", "operands", "results", "kernel"), KERNELS, ids=lambda v: str(v)[:14]
+)
+def test_which_kernel_serves(
+    op: str,
+    attrs: str,
+    operands: tuple[Type, ...],
+    results: tuple[Type, ...],
+    kernel: str,
+    name: str,
+) -> None:
+    os.environ["IPU_CPU_CLASS"] = name
+    if _core.cpu_class() != name:
+        pytest.skip(f"this processor is of class {_core.cpu_class()}")
+    graph = Graph()
+    names = [graph.param(operand) for operand in operands]
+    made = graph.node(op, names, attrs, results)
+    text = _core.graph_compile(graph.finish(made)).text
+    vectors = "generic" if name == "generic" else "avx2"
+    assert re.findall(r"kernel +\w+\.(\w+)\(", text) == [f"{kernel}_{vectors}"]

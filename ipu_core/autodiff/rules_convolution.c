@@ -34,19 +34,34 @@ same_geometry(ipu_rule *r, ipu_op op, ipu_value a, ipu_value b, ipu_value like)
     return ipu__rule_emit(r, op, inputs, 2, attrs, count);
 }
 
+/* What an operand's gradient is: the op of these two, in the same geometry. */
+typedef struct partner {
+    ipu_op op;
+    ipu_value a;
+    ipu_value b;
+} partner;
+
+static ipu_status
+give(ipu_rule *r, partner first, partner second)
+{
+    const partner both[2] = {first, second};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (r->wanted[i]) {
+            ipu__rule_give(
+                r, i, same_geometry(r, both[i].op, both[i].a, both[i].b, r->inputs[i]));
+        }
+    }
+    return r->status;
+}
+
 ipu_status
 ipu_gradient_conv(ipu_rule *r)
 {
     const ipu_value x = r->inputs[0];
     const ipu_value w = r->inputs[1];
     const ipu_value g = r->grads[0];
-    if (r->wanted[0]) {
-        ipu__rule_give(r, 0, same_geometry(r, IPU_OP_ID_CONV_GRAD_INPUT, g, w, x));
-    }
-    if (r->wanted[1]) {
-        ipu__rule_give(r, 1, same_geometry(r, IPU_OP_ID_CONV_GRAD_FILTER, x, g, w));
-    }
-    return r->status;
+    return give(r, (partner){IPU_OP_ID_CONV_GRAD_INPUT, g, w},
+                (partner){IPU_OP_ID_CONV_GRAD_FILTER, x, g});
 }
 
 ipu_status
@@ -55,13 +70,8 @@ ipu_gradient_conv_grad_input(ipu_rule *r)
     const ipu_value y = r->inputs[0];
     const ipu_value w = r->inputs[1];
     const ipu_value g = r->grads[0];
-    if (r->wanted[0]) {
-        ipu__rule_give(r, 0, same_geometry(r, IPU_OP_ID_CONV, g, w, y));
-    }
-    if (r->wanted[1]) {
-        ipu__rule_give(r, 1, same_geometry(r, IPU_OP_ID_CONV_GRAD_FILTER, g, y, w));
-    }
-    return r->status;
+    return give(r, (partner){IPU_OP_ID_CONV, g, w},
+                (partner){IPU_OP_ID_CONV_GRAD_FILTER, g, y});
 }
 
 ipu_status
@@ -70,11 +80,6 @@ ipu_gradient_conv_grad_filter(ipu_rule *r)
     const ipu_value x = r->inputs[0];
     const ipu_value y = r->inputs[1];
     const ipu_value g = r->grads[0];
-    if (r->wanted[0]) {
-        ipu__rule_give(r, 0, same_geometry(r, IPU_OP_ID_CONV_GRAD_INPUT, y, g, x));
-    }
-    if (r->wanted[1]) {
-        ipu__rule_give(r, 1, same_geometry(r, IPU_OP_ID_CONV, x, g, y));
-    }
-    return r->status;
+    return give(r, (partner){IPU_OP_ID_CONV_GRAD_INPUT, y, g},
+                (partner){IPU_OP_ID_CONV, x, g});
 }
