@@ -125,10 +125,20 @@ class GlobalAveragePooling1D(GlobalAveragePooling2D):
             mask: Shape ``(batch, steps)``, true for the steps that count; None for all.
             *args: Ignored.
             **kwargs: Ignored.
+
+        Raises:
+            ValueError: The mask has another shape.
         """
         if mask is None:
             return super().call(inputs)
         [axis] = self._axes
+        wanted = (inputs.shape[0], inputs.shape[axis])
+        if tuple(mask.shape) != wanted:
+            raise ValueError(
+                f"The mask of layer {self.name} must have shape (batch, steps)="
+                f"{wanted}, as the input has. Received: mask with shape "
+                f"{tuple(mask.shape)}."
+            )
         weights = tf.expand_dims(tf.cast(mask, inputs.dtype), 3 - axis)
         total = tf.reduce_sum(inputs * weights, axis=axis, keepdims=self.keepdims)
         return total / tf.reduce_sum(weights, axis=axis, keepdims=self.keepdims)

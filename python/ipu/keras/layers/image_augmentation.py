@@ -17,6 +17,7 @@ from ipu import tf
 from ipu.keras._pictures import smart_resize
 from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import Layer
+from ipu.keras.layers.preprocessing import check_size
 
 __all__ = [
     "ImageAugmentation",
@@ -165,6 +166,9 @@ class RandomCrop(ImageAugmentation):
         seed: An integer for a random sequence of the layer's own.
         **kwargs: What ``Layer`` takes.
 
+    Raises:
+        ValueError: A size is not positive.
+
     Example:
         >>> RandomCrop(2, 3)(tf.ones((4, 8, 8, 1))).shape
         (4, 2, 3, 1)
@@ -174,6 +178,7 @@ class RandomCrop(ImageAugmentation):
         self, height: int, width: int, seed: int | None = None, **kwargs: Any
     ) -> None:
         super().__init__(seed, **kwargs)
+        check_size("RandomCrop", height, width)
         self.height = height
         self.width = width
 

@@ -217,9 +217,19 @@ class Rescaling(PreprocessingLayer):
         return {**super().get_config(), "scale": self.scale, "offset": self.offset}
 
 
+def check_size(owner: str, height: Any, width: Any) -> None:
+    """Raise ValueError for a size that no image has."""
+    if height < 1 or width < 1:
+        raise ValueError(
+            f"`height` and `width` of {owner} must be positive. Received: "
+            f"height={height!r}, width={width!r}."
+        )
+
+
 class _ImageSize(PreprocessingLayer):
     def __init__(self, height: int, width: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        check_size(type(self).__name__, height, width)
         self.height = height
         self.width = width
 
@@ -238,6 +248,9 @@ class CenterCrop(_ImageSize):
         height: How many rows stay.
         width: How many columns stay.
         **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: A size is not positive.
 
     Source: ``tf.keras.layers.CenterCrop`` of Keras 2.8.
 
@@ -267,6 +280,9 @@ class Resizing(_ImageSize):
         crop_to_aspect_ratio: Whether what does not fit is cut off before, at both
             sides, so that proportions stay.
         **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: A size is not positive.
 
     Example:
         >>> Resizing(2, 2, crop_to_aspect_ratio=True)(tf.ones((1, 4, 8, 3))).shape

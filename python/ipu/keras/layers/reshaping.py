@@ -177,6 +177,16 @@ class _Spatial(Layer):
             )
         return sizes
 
+    def _factors(self, value: Any) -> tuple[int, ...]:
+        """By how much each axis grows."""
+        factors = self._sizes("size", value)
+        if min(factors) < 1:
+            raise ValueError(
+                f"`size` of {type(self).__name__} must be positive. "
+                f"Received: {value!r}."
+            )
+        return factors
+
     def _format_config(self) -> dict[str, Any]:
         return {"data_format": self.data_format} if self._rank > 1 else {}
 
@@ -342,7 +352,8 @@ class UpSampling2D(_Spatial):
         **kwargs: What ``Layer`` takes.
 
     Raises:
-        ValueError: ``interpolation`` is neither, or ``size`` has other entries.
+        ValueError: ``interpolation`` is neither, or ``size`` has other entries or is
+            not positive.
 
     Example:
         >>> UpSampling2D((2, 3))(tf.ones((2, 5, 5, 3))).shape
@@ -359,7 +370,7 @@ class UpSampling2D(_Spatial):
         **kwargs: Any,
     ) -> None:
         super().__init__(data_format, **kwargs)
-        self.size = self._sizes("size", size)
+        self.size = self._factors(size)
         if interpolation not in ("nearest", "bilinear"):
             raise ValueError(
                 '`interpolation` argument should be one of "nearest" or "bilinear". '
@@ -402,7 +413,7 @@ class UpSampling1D(_Spatial):
 
     def __init__(self, size: int = 2, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.size = int(size)
+        [self.size] = self._factors(int(size))
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Repeat."""
@@ -431,7 +442,7 @@ class UpSampling3D(_Spatial):
         self, size: Any = 2, data_format: str | None = None, **kwargs: Any
     ) -> None:
         super().__init__(data_format, **kwargs)
-        self.size = self._sizes("size", size)
+        self.size = self._factors(size)
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Repeat."""

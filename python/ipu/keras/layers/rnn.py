@@ -283,11 +283,23 @@ class RNN(Layer):
             )
         return mask
 
+    def _check_batch(self, zeros: Nest) -> None:
+        """Refuse inputs of another batch size than that of the states."""
+        pairs = zip(tf.nest.flatten(self._states), tf.nest.flatten(zeros), strict=True)
+        for kept, zero in pairs:
+            if kept.shape[0] != zero.shape[0]:
+                raise ValueError(
+                    f"Layer {self.name} is stateful and keeps the states of "
+                    f"{kept.shape[0]} samples. Received: an input of {zero.shape[0]} "
+                    "samples. Give it batches of one size (drop_remainder=True)."
+                )
+
     def _first_states(self, inputs: Tensor, given: Any) -> Nest:
         zeros = self.get_initial_state(inputs)
         self._starts = self.stateful or given is not None
         if given is None:
             if self.stateful and self._states is not None:
+                self._check_batch(zeros)
                 return tf.nest.map_structure(lambda v: v.value(), self._states)
             return zeros
         if not isinstance(given, (list, tuple)):
