@@ -196,6 +196,13 @@ def test_pictures_train() -> None:
     model.compile(loss=loss, optimizer="sgd")
     history = model.fit(data, steps_per_epoch=2, epochs=2, verbose=0)
     assert np.isfinite(history.history["loss"]).all()
+    # outside of a strategy also as it is, with a last batch of fewer
+    uneven = Generator(rescale=1 / 255).flow(x[:7], y[:7], 4, shuffle=False)
+    history = model.fit(uneven, epochs=2, verbose=0)
+    assert len(history.history["loss"]) == 2
+    alone = Generator(rescale=1 / 255).flow(x[:7], batch_size=4, shuffle=False)
+    want = model.predict(x[:7] / np.float32(255), verbose=0)
+    np.testing.assert_allclose(model.predict(alone, verbose=0), want, rtol=1e-5)
 
 
 @pytest.fixture
