@@ -758,3 +758,23 @@ def test_utils_has_the_names_of_config():
         if name != "AttributeMetadata":
             assert getattr(utils, name) is getattr(config, name)
     utils.move_variable_initialization_to_cpu()
+
+
+@pytest.mark.parametrize("category", ["convolutions", "matmuls"])
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("partialsType", "float16"),
+        ("partialsType", 16),
+        ("availableMemoryProportion", "much"),
+        ("availableMemoryProportion", 1.5),
+    ],
+)
+def test_options_of_products_are_checked(category, option, wrong):
+    cfg = IPUConfig()
+    options = getattr(cfg, category).poplar_options
+    options[option] = wrong
+    with pytest.raises(ValueError, match=rf"{category}.*{option}.*must be"):
+        cfg.configure_ipu_system()
+    options.update(partialsType="half", availableMemoryProportion="0.2", other="kept")
+    cfg.configure_ipu_system()

@@ -249,11 +249,6 @@ def raised(source):
             "keras.layers.CuDNNLSTM",
             "recurrent layers",
         ),
-        (
-            "from keras.ipu import optimizers as o\no.ALSGradientAccumulationOptimizer",
-            "keras.ipu.optimizers.ALSGradientAccumulationOptimizer",
-            "Accumulating optimizers",
-        ),
         ("import tensorflow.estimator", "tensorflow.estimator", "keras.Model"),
         (
             "from tensorflow.python.ipu import ipu_multi_worker_strategy as m\n"

@@ -39,7 +39,10 @@ class Convolutions(Category):
     """Options of convolutions."""
 
     poplar_options = Option[_Options](
-        dict, {}, "String options such as availableMemoryProportion. Hardware only."
+        dict,
+        {},
+        "String options such as availableMemoryProportion. Hardware only: sums are "
+        'float32 whatever partialsType says, so results are those of "float".',
     )
 
 
@@ -153,7 +156,9 @@ class Matmuls(Category):
     clear_pass_type = Option[bool](
         bool, False, "Do not tell the planner the pass. Hardware only."
     )
-    poplar_options = Option[_Options](dict, {}, "String options. Hardware only.")
+    poplar_options = Option[_Options](
+        dict, {}, "String options, as of convolutions. Hardware only."
+    )
     same_bits_on_every_cpu = Option[bool](
         bool,
         False,

@@ -40,10 +40,6 @@ _CONVOLUTION = Later(
     "What is not there of convolutions and pooling comes with a later version."
 )
 _RECURRENT = Later("Further recurrent layers come with a later version.")
-_ACCUMULATING = Later(
-    "Accumulating optimizers for Keras come with a later version.",
-    "Use Model.set_gradient_accumulation_options, with any optimizer.",
-)
 _WORKERS = Later(
     "Several processes or machines come with a later version.",
     "Use ipu.ipu_strategy.IPUStrategy in one process.",
@@ -68,10 +64,6 @@ _PROFILE = Later("Reports about programs come with a later version.")
 _ABSL = Later(
     "It needs the package absl-py.",
     "Install it: pip install absl-py.",
-)
-_PARTIALS = Later(
-    "float16 partials come with a later version.",
-    "Leave the scope out: sums are made in float32.",
 )
 _OUTSIDE = Later(
     "Host code in the middle of a device program comes with a later version.",
@@ -99,7 +91,6 @@ _RULES: tuple[tuple[str, Later], ...] = (
         ),
         _CONVOLUTION,
     ),
-    (_words(r"ALSGradientAccumulation\w*"), _ACCUMULATING),
     (
         _words(
             r"ipu_multi_worker_strategy IPUMultiWorker\w* PopDistStrategy horovod "
@@ -124,7 +115,6 @@ _RULES: tuple[tuple[str, Later], ...] = (
         ),
         _ESTIMATOR,
     ),
-    (_words(r"partials_type"), _PARTIALS),
     (_words(r"outside_compilation_scope"), _OUTSIDE),
     (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
     (_words(r"flags keras_parameterized"), _ABSL),

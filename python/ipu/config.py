@@ -29,6 +29,7 @@ from ipu._errors import UnimplementedError
 from ipu._flags import running_on_ipu_model
 from ipu._log import logger
 from ipu._options import AttributeMetadata, Category, Group, Option
+from ipu._poplar_options import check_poplar_options
 
 __all__ = [
     "AttributeMetadata",
@@ -362,6 +363,9 @@ def configure_ipu_system(
     _check_connection(config)
     _check_distribution(config)
     _check_tiles(config)
+    for name in ("convolutions", "matmuls"):
+        options = getattr(config, name).poplar_options
+        check_poplar_options(f"{name}.poplar_options", options)
     if isinstance(config.auto_select_ipus, int):
         config.auto_select_ipus = [config.auto_select_ipus]
     if isinstance(config.select_ipus, int):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
-from ipu.drop_in._entries_keras import ALS, extensions
+from ipu.drop_in._entries_keras import ADDONS, ALS, extensions
 
 __all__ = ["IPU"]
 
@@ -124,6 +124,6 @@ IPU: dict[str, Entry] = {
     "ipu_tensorflow_addons": Entry(),
     "ipu_tensorflow_addons.keras": Entry(),
     "ipu_tensorflow_addons.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
-    "ipu_tensorflow_addons.keras.optimizers": Entry((), ALS),
+    "ipu_tensorflow_addons.keras.optimizers": Entry((), {**ALS, **ADDONS}),
     "pva": Entry(),
 }

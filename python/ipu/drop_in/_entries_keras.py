@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
 
-__all__ = ["ALS", "KERAS", "extensions"]
+__all__ = ["ADDONS", "ALS", "KERAS", "extensions"]
 
 _INS = "ipu.drop_in.stand_ins"
 _EXTENSIONS = entry("ipu.keras.extensions")
@@ -40,10 +40,16 @@ def _utils(*names: str) -> dict[str, Entry]:
     return {f"keras.utils.{name}": entry("ipu.keras.utils") for name in names}
 
 
-# automatic loss scaling, which is no optimizer of TensorFlow's
+# what are no optimizers of TensorFlow's
 ALS = renamed(
     "ipu.keras.optimizers",
-    "ALSOptimizer ALSOptimizerAdam ALSOptimizerRMSProp ALSOptimizerSGD",
+    "ALSGradientAccumulationOptimizer ALSOptimizer ALSOptimizerAdam "
+    "ALSOptimizerRMSProp ALSOptimizerSGD CrossReplicaOptimizer "
+    "GradientAccumulationOptimizer IpuOptimizer MapGradientOptimizer",
+)
+ADDONS = renamed(
+    "ipu.keras.optimizers",
+    "AdamIpuOptimizer IpuOptimizerBase LAMBIpuOptimizer SGDIpuOptimizer",
 )
 
 KERAS: dict[str, Entry] = {

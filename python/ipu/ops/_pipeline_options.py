@@ -6,6 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
+from ipu._poplar_options import check_poplar_options
 from ipu.tf.gradient_tape import GradientTape
 
 __all__ = [
@@ -40,6 +41,8 @@ class PipelineStageOptions:
 
     Raises:
         TypeError: One is no dict.
+        ValueError: ``partialsType`` is neither "half" nor "float", or
+            ``availableMemoryProportion`` no number from 0 to 1.
 
     Source: ``ipu.pipelining_ops.PipelineStageOptions``.
 
@@ -62,6 +65,7 @@ class PipelineStageOptions:
 def _dict(name: str, value: Any) -> dict[str, Any]:
     if value is not None and not isinstance(value, dict):
         raise TypeError(f"PipelineStageOptions: {name} must be a dict. Got {value!r}.")
+    check_poplar_options(name, value or {})
     return dict(value or {})
 
 

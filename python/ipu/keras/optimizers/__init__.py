@@ -15,13 +15,27 @@ from ipu.keras.optimizers.als import (
     ALSOptimizerRMSProp,
     ALSOptimizerSGD,
 )
+from ipu.keras.optimizers.ipu_optimizers import (
+    AdamIpuOptimizer,
+    IpuOptimizerBase,
+    SGDIpuOptimizer,
+)
+from ipu.keras.optimizers.lamb import LAMBIpuOptimizer
 from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.rmsprop import RMSprop
 from ipu.keras.optimizers.sgd import SGD
+from ipu.keras.optimizers.wrappers import (
+    ALSGradientAccumulationOptimizer,
+    CrossReplicaOptimizer,
+    GradientAccumulationOptimizer,
+    IpuOptimizer,
+    MapGradientOptimizer,
+)
 
 __all__ = [
     "SGD",
+    "ALSGradientAccumulationOptimizer",
     "ALSOptimizer",
     "ALSOptimizerAdam",
     "ALSOptimizerRMSProp",
@@ -29,12 +43,20 @@ __all__ = [
     "Adadelta",
     "Adagrad",
     "Adam",
+    "AdamIpuOptimizer",
     "Adamax",
+    "CrossReplicaOptimizer",
     "Ftrl",
+    "GradientAccumulationOptimizer",
+    "IpuOptimizer",
+    "IpuOptimizerBase",
+    "LAMBIpuOptimizer",
     "LossScaleOptimizer",
+    "MapGradientOptimizer",
     "Nadam",
     "Optimizer",
     "RMSprop",
+    "SGDIpuOptimizer",
     "deserialize",
     "get",
     "schedules",
@@ -46,12 +68,19 @@ _TABLE: dict[str, type[Any]] = {
     "adagrad": Adagrad,
     "adam": Adam,
     "adamax": Adamax,
+    "adamipuoptimizer": AdamIpuOptimizer,
+    "alsgradientaccumulationoptimizer": ALSGradientAccumulationOptimizer,
     "alsoptimizer": ALSOptimizer,
+    "crossreplicaoptimizer": CrossReplicaOptimizer,
     "ftrl": Ftrl,
+    "gradientaccumulationoptimizer": GradientAccumulationOptimizer,
+    "ipuoptimizer": IpuOptimizer,
+    "lambipuoptimizer": LAMBIpuOptimizer,
     "lossscaleoptimizer": LossScaleOptimizer,
     "nadam": Nadam,
     "rmsprop": RMSprop,
     "sgd": SGD,
+    "sgdipuoptimizer": SGDIpuOptimizer,
 }
 
 

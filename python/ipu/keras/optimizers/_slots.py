@@ -30,13 +30,20 @@ class Slots:
         self._slot_order: list[Any] = []
         self._slot_owners: list[Any] = []  # keeps ids of owners taken
 
-    def add_slot(self, var: Any, slot_name: str, initializer: Any = "zeros") -> Any:
+    def add_slot(
+        self,
+        var: Any,
+        slot_name: str,
+        initializer: Any = "zeros",
+        dtype: Any = None,
+    ) -> Any:
         """Create a variable beside a weight, such as its momentum.
 
         Args:
             var: The weight.
             slot_name: A name for ``get_slot``.
             initializer: ``"zeros"``, or any initializer.
+            dtype: Of the variable; None for the weight's.
 
         Returns:
             The variable; the existing one where there is one.
@@ -51,12 +58,13 @@ class Slots:
             function = initializers.get(initializer)
             assert function is not None
             stem = str(var.name).split(":")[0]
+            kind = var.dtype if dtype is None else tf.as_dtype(dtype)
             with init_scope():
                 slots[slot_name] = tf.Variable(
-                    function(tuple(var.shape), dtype=var.dtype),
+                    function(tuple(var.shape), dtype=kind),
                     trainable=False,
                     name=f"{self._name}/{stem}/{slot_name}",
-                    dtype=var.dtype,
+                    dtype=kind,
                 )
             self._slot_order.append(slots[slot_name])
         return slots[slot_name]

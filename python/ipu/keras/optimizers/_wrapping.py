@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The base of optimizers that are made of another one and a factor for the loss."""
+"""The bases of optimizers that are made of another one."""
 
 from __future__ import annotations
 
@@ -13,14 +13,11 @@ from ipu.keras._types import Tensor
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.tf._tracing import init_scope
 
-__all__ = ["ScalingOptimizer"]
+__all__ = ["ScalingOptimizer", "WrappingOptimizer"]
 
 
-class ScalingOptimizer(Optimizer):
+class WrappingOptimizer(Optimizer):
     """An optimizer around another one, which has rate, step number and slots.
-
-    Gradients are those of the loss times a factor, which a subclass gives as
-    ``_factor()``. It makes variables of its own by ``_state_variable``.
 
     Args:
         inner: The optimizer.
@@ -29,31 +26,8 @@ class ScalingOptimizer(Optimizer):
 
     def __init__(self, inner: Optimizer, name: str) -> None:
         self._own_version = 0
-        self._state: dict[str, Any] = {}
         super().__init__(name=name)
         self._inner = inner
-
-    def _state_variable(self, name: str, first: Any) -> Any:
-        """The variable of that name, made when it is first asked for."""
-        if name not in self._state:
-            with init_scope():
-                self._state[name] = tf.Variable(
-                    first,
-                    trainable=False,
-                    name=f"{self._name}/{name}",
-                    dtype=np.asarray(first).dtype.name,
-                )
-        return self._state[name]
-
-    def _make_state(self) -> None:
-        """Make the variables; a subclass asks for each."""
-        raise NotImplementedError
-
-    def _factor(self) -> Tensor:
-        """What the loss is multiplied by, a float32 scalar."""
-        raise NotImplementedError
-
-    # --- what the inner one has ---------------------------------------------------
 
     @property
     def _version(self) -> Any:
@@ -89,17 +63,64 @@ class ScalingOptimizer(Optimizer):
         return self._inner.get_slot_names()
 
     def _create_all_weights(self, var_list: Sequence[Any]) -> None:
-        self._make_state()
         self._inner._create_all_weights(var_list)
 
     def _made_variables(self) -> list[Any]:
-        return [*self._inner._made_variables(), *self._state.values()]
+        return self._inner._made_variables()
+
+    @property
+    def weights(self) -> list[Any]:
+        """The inner optimizer's."""
+        return self._inner.weights
+
+
+class ScalingOptimizer(WrappingOptimizer):
+    """An optimizer around another one, with a factor for the loss.
+
+    Gradients are those of the loss times a factor, which a subclass gives as
+    ``_factor()``. It makes variables of its own by ``_state_variable``.
+
+    Args:
+        inner: The optimizer.
+        name: A name.
+    """
+
+    def __init__(self, inner: Optimizer, name: str) -> None:
+        self._state: dict[str, Any] = {}
+        super().__init__(inner, name)
+
+    def _state_variable(self, name: str, first: Any) -> Any:
+        """The variable of that name, made when it is first asked for."""
+        if name not in self._state:
+            with init_scope():
+                self._state[name] = tf.Variable(
+                    first,
+                    trainable=False,
+                    name=f"{self._name}/{name}",
+                    dtype=np.asarray(first).dtype.name,
+                )
+        return self._state[name]
+
+    def _make_state(self) -> None:
+        """Make the variables; a subclass asks for each."""
+        raise NotImplementedError
+
+    def _factor(self) -> Tensor:
+        """What the loss is multiplied by, a float32 scalar."""
+        raise NotImplementedError
+
+    def _create_all_weights(self, var_list: Sequence[Any]) -> None:
+        self._make_state()
+        super()._create_all_weights(var_list)
+
+    def _made_variables(self) -> list[Any]:
+        return [*super()._made_variables(), *self._state.values()]
 
     @property
     def weights(self) -> list[Any]:
         """The inner optimizer's, then those of the factor."""
         self._make_state()
-        return [*self._inner.weights, *self._state.values()]
+        return [*super().weights, *self._state.values()]
 
     # --- gradients ------------------------------------------------------------------
 
