@@ -71,8 +71,8 @@ _OUTSIDE = Later(
 )
 _COLUMNS = Later(
     "Feature columns can be imported, but not used.",
-    "Give the model one input for each feature; keras.layers has Normalization, "
-    "CategoryEncoding and Embedding.",
+    "Give the model one input for each feature; keras.layers has Normalization and "
+    "Embedding.",
 )
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
