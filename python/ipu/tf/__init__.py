@@ -148,6 +148,12 @@ from ipu.tf._shapes import (
 from ipu.tf._shapes import (
     slice_ as slice,
 )
+from ipu.tf._space import (
+    batch_to_space,
+    batch_to_space_nd,
+    space_to_batch,
+    space_to_batch_nd,
+)
 from ipu.tf._tensor_array import TensorArray
 from ipu.tf.control_flow import case, cond, switch_case, while_loop
 from ipu.tf.dtypes import (
@@ -246,6 +252,8 @@ __all__ = [
     "atan2",
     "atanh",
     "autograph",
+    "batch_to_space",
+    "batch_to_space_nd",
     "bitcast",
     "bitwise",
     "bool",
@@ -372,6 +380,8 @@ __all__ = [
     "size",
     "slice",
     "sort",
+    "space_to_batch",
+    "space_to_batch_nd",
     "sparse",
     "split",
     "sqrt",

@@ -18,7 +18,7 @@ from ipu.tf._convert import (
     sizes_of,
 )
 from ipu.tf._dispatch import op
-from ipu.tf._shapes import concat, reshape, transpose
+from ipu.tf._shapes import concat, reshape
 
 
 @op
@@ -207,46 +207,3 @@ def pad(
         if any(counts):
             value = concat([edges[0], value, edges[1]], axis)
     return value
-
-
-@op
-def space_to_depth(
-    input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None
-) -> Tensor:
-    """Blocks of pixels into channels, of [batch, height, width, channels].
-
-    Example:
-        >>> tf.nn.space_to_depth(tf.ones((1, 4, 4, 3)), 2).shape
-        (1, 2, 2, 12)
-    """
-    _only_nhwc(data_format)
-    value = Tensor(input)
-    n, h, w, c = value.shape
-    b = block_size
-    parts = reshape(value, [n, h // b, b, w // b, b, c])
-    return reshape(transpose(parts, [0, 1, 3, 2, 4, 5]), [n, h // b, w // b, b * b * c])
-
-
-@op
-def depth_to_space(
-    input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None
-) -> Tensor:
-    """Channels into blocks of pixels; undoes :func:`space_to_depth`.
-
-    Example:
-        >>> tf.nn.depth_to_space(tf.ones((1, 2, 2, 12)), 2).shape
-        (1, 4, 4, 3)
-    """
-    _only_nhwc(data_format)
-    value = Tensor(input)
-    n, h, w, c = value.shape
-    b = block_size
-    parts = reshape(value, [n, h, w, b, b, c // (b * b)])
-    return reshape(
-        transpose(parts, [0, 1, 3, 2, 4, 5]), [n, h * b, w * b, c // (b * b)]
-    )
-
-
-def _only_nhwc(data_format: str) -> None:
-    if data_format != "NHWC":
-        raise ValueError(f"data_format must be 'NHWC'. Received: {data_format!r}.")

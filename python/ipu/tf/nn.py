@@ -56,9 +56,15 @@ from ipu.tf._pooling import (
     max_pool_with_argmax,
     pool,
 )
-from ipu.tf._rearrange import depth_to_space, space_to_depth
 from ipu.tf._reductions import reduce_mean, reduce_sum, zero_fraction
 from ipu.tf._selection import gather, in_top_k, top_k
+from ipu.tf._space import (
+    depth_to_space,
+    local_response_normalization,
+    lrn,
+    space_to_batch,
+    space_to_depth,
+)
 from ipu.tf._transposed_convolutions import (
     atrous_conv2d_transpose,
     conv1d_transpose,
@@ -100,8 +106,10 @@ __all__ = [
     "l2_loss",
     "l2_normalize",
     "leaky_relu",
+    "local_response_normalization",
     "log_poisson_loss",
     "log_softmax",
+    "lrn",
     "max_pool",
     "max_pool1d",
     "max_pool2d",
@@ -122,6 +130,7 @@ __all__ = [
     "softmax_cross_entropy_with_logits",
     "softplus",
     "softsign",
+    "space_to_batch",
     "space_to_depth",
     "sparse_softmax_cross_entropy_with_logits",
     "swish",
