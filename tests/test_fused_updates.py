@@ -129,19 +129,39 @@ class Unfused:
         return getattr(self.opened, name)
 
 
+def gradients_of_rows(weights: list[Any], pulls: list[Any], rows: list[Any]) -> Any:
+    """Zeros but for the rows, of which some are named several times."""
+    with tf.GradientTape() as tape:
+        losses = [
+            tf.reduce_sum((tf.gather(w, r) - tf.gather(p, r)) ** 2)
+            for w, p, r in zip(weights, pulls, rows, strict=True)
+        ]
+        loss = tf.add_n(losses)
+    return tape.gradient(loss, weights)
+
+
 def trained(
-    name: str, dtype: str, monkeypatch: pytest.MonkeyPatch, **options: bool
+    name: str,
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
+    of_rows: bool = False,
+    **options: bool,
 ) -> tuple[list[np.ndarray], str]:
     """All variables after a few steps in a loop, and the program."""
     rng = np.random.default_rng(11)
-    starts = [np.asarray(rng.normal(size=s)).astype(dtype) for s in SHAPES]
-    pulls = [np.asarray(rng.normal(size=s)).astype(dtype) for s in SHAPES]
+    shapes = [s for s in SHAPES if not of_rows or (s and s[0])]
+    starts = [np.asarray(rng.normal(size=s)).astype(dtype) for s in shapes]
+    pulls = [np.asarray(rng.normal(size=s)).astype(dtype) for s in shapes]
+    rows = [rng.integers(0, s[0], (2, 11)).astype("i4") for s in shapes if of_rows]
     weights = [tf.Variable(v) for v in starts]
     optimizer = OPTIMIZERS[name]()
     optimizer._create_all_weights(weights)
 
     def step() -> None:
-        gradients = [w * 0.5 - p for w, p in zip(weights, pulls, strict=True)]
+        if of_rows:
+            gradients = gradients_of_rows(weights, pulls, rows)
+        else:
+            gradients = [w * 0.5 - p for w, p in zip(weights, pulls, strict=True)]
         optimizer.apply_gradients(zip(gradients, weights, strict=True))
 
     real = _tracing._trace
@@ -175,6 +195,70 @@ def test_a_fused_update_has_the_bits_of_its_ops(
                 np.testing.assert_array_equal(a, b)
     finally:
         ipu.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_gradients_of_rows_are_made_in_the_update(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ipu.num_threads()
+    want, shown = trained(name, "float32", monkeypatch, of_rows=True, fuse=False)
+    assert "gather_grad." in shown
+    try:
+        for threads in (1, 2):
+            ipu.set_num_threads(threads)
+            got, shown = trained(name, "float32", monkeypatch, of_rows=True)
+            is_dense = name in {"clipped", "clipped_together", "long"}
+            assert ("gather_grad." in shown) == is_dense
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_array_equal(a, b)
+    finally:
+        ipu.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("entry", "indices", "rows"),
+    [
+        (-1, "float32[3]", "float32[3,4]"),  # indices are integers
+        (-1, "bool[3]", "float32[3,4]"),
+        (-1, "int32[2]", "float32[3,4]"),  # a row for each
+        (-1, "int32[3]", "float32[3,5]"),  # of the variable's width
+        (-1, "int32[3]", "int32[3,4]"),
+        (-2, "int32[3]", "float32[3,4]"),  # there is no input 2
+        (-(2**40), "int32[3]", "float32[3,4]"),
+    ],
+)
+def test_code_of_rows_that_do_not_fit(entry: int, indices: str, rows: str) -> None:
+    text = (
+        'resource r0 variable id=1 "w" float32[5,4]\n'
+        f"block b0(%0: {indices}, %1: {rows}) {{\n  fused_update(%0, %1) "
+        f"{{resource=0, code=[1,1,0,{entry},0]}}\n}} -> ()\n"
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="part 0 of the code"):
+        _core.graph_round_trip(text)
+
+
+def test_rows_outside_leave_all_variables_as_they_were(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weights = [tf.Variable(np.ones((5, 2), "f4")) for _ in range(2)]
+    optimizer = keras.optimizers.Adam(0.1)
+    optimizer._create_all_weights(weights)
+
+    @tf.function
+    def step(rows: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(weights[0], [1])) + tf.reduce_sum(
+                tf.gather(weights[1], rows)
+            )
+        optimizer.apply_gradients(
+            zip(tape.gradient(loss, weights), weights, strict=True)
+        )
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 5"):
+        step(tf.constant([1, 5]))
+    for weight in weights:
+        np.testing.assert_array_equal(weight.numpy(), np.ones((5, 2), "f4"))
 
 
 @pytest.mark.parametrize("cpu_class", ["generic", "avx2", "avx512"])

@@ -47,6 +47,20 @@ has_room(const int64_t *words, uint32_t left)
                (int64_t)left;
 }
 
+/* Whether `rows` are what indices take out of `shape` along its first axis. */
+static bool
+are_rows(const ipu_type *indices, const ipu_type *rows, const ipu_shape *shape)
+{
+    ipu_shape wanted = indices->shape;
+    bool good = shape->rank > 0 && wanted.rank + shape->rank - 1 <= IPU_MAX_RANK &&
+                !ipu_dtype_is_float(indices->dtype) &&
+                indices->dtype != IPU_DTYPE_BOOL;
+    for (int32_t i = 1; good && i < shape->rank; i++) {
+        wanted.dims[wanted.rank++] = shape->dims[i];
+    }
+    return good && ipu_shape_equal(&wanted, &rows->shape);
+}
+
 /* The operands' types, those of inputs and variables first. */
 static bool
 check_operands(const checker *c, const ipu_update_part *part, ipu_type *types)
@@ -56,10 +70,18 @@ check_operands(const checker *c, const ipu_update_part *part, ipu_type *types)
     }
     const ipu_shape *shape = &c->variables[part->first_variable].shape;
     for (uint32_t k = 0; k < part->inputs; k++) {
-        if (part->input[k] < 0 || part->input[k] >= (int64_t)c->input_count) {
+        if (part->input[k] <= -(int64_t)c->input_count ||
+            part->input[k] >= (int64_t)c->input_count) {
             return false;
         }
-        types[k] = c->inputs[part->input[k]];
+        const ipu_type *elements = &c->inputs[ipu_update_elements(part, k)];
+        types[k] = *elements;
+        if (ipu_update_is_rows(part, k)) {
+            types[k].shape = *shape;
+            if (!are_rows(elements - 1, elements, shape)) {
+                return false;
+            }
+        }
         if (!ipu_shape_equal(&types[k].shape, shape) &&
             ipu_shape_elements(&types[k].shape) != 1) {
             return false;

@@ -5,7 +5,9 @@
  *
  *     inputs, variables, instructions   how many of each
  *     inputs x index                    inputs of the node; of the part's shape, or of
- *                                       one element
+ *                                       one element. -1 - i: what gather_grad makes of
+ *                                       inputs i, indices, and i + 1, along the first
+ *                                       axis of the part's shape
  *     variables x operand               what each of them is given
  *     instructions x IPU_FUSED_WORDS    as in fused_elementwise
  *
@@ -37,6 +39,21 @@ typedef struct ipu_update_part {
     const int64_t *stored; /* operands */
     const int64_t *code;
 } ipu_update_part;
+
+/* Whether input k of a part is the gradient of a gather. */
+static inline bool
+ipu_update_is_rows(const ipu_update_part *part, uint32_t k)
+{
+    return part->input[k] < 0;
+}
+
+/* Which of the node's inputs holds the elements of input k. The indices of a gather
+ * stand in front of it. */
+static inline uint32_t
+ipu_update_elements(const ipu_update_part *part, uint32_t k)
+{
+    return (uint32_t)(part->input[k] < 0 ? -part->input[k] : part->input[k]);
+}
 
 /* The part behind `part`, which starts as {0}; false behind the last one. Only of code
  * that was checked. */

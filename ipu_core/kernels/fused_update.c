@@ -8,10 +8,14 @@
  * elements, such as a learning rate, are spread over a block once per task. All of that
  * is worked out when the kernel is prepared; a run allocates nothing.
  *
+ * The gradient of a gather is never there as a whole: a block of it is made where it is
+ * needed, of zeros and of the rows that indices name.
+ *
  * Where a part computes the formula of a known optimizer, a loop of update_rules.c does
  * it, and instructions do what comes before, such as clipping the gradient. */
 #include <string.h>
 
+#include "kernels/row_groups_impl.h"
 #include "kernels/update_rules_impl.h"
 
 enum { TASK_ELEMENTS = 8192, BLOCK_ELEMENTS = 512, BLOCK_BYTES = BLOCK_ELEMENTS * 8 };
@@ -38,6 +42,14 @@ typedef struct store {
     uint8_t variable; /* operand, too */
 } store;
 
+/* An input that is the gradient of a gather. */
+typedef struct row_source {
+    ipu__gather rows;
+    uint32_t operand;
+    uint32_t index; /* of the call's inputs: the indices; then come the rows */
+    size_t room;    /* where in the workspace the groups are, then what they hold */
+} row_source;
+
 typedef struct update_part {
     int64_t first; /* of its elements among those of all parts */
     int64_t elements;
@@ -47,11 +59,14 @@ typedef struct update_part {
     const source *source;
     const update_step *step;
     const store *store;
+    uint32_t row_sources;
+    const row_source *row_source;
     const ipu__update_rule *rule; /* NULL: none */
 } update_part;
 
 /* Prepared. */
 typedef struct update_plan {
+    ipu_cpu_class cpu;
     int64_t elements;
     uint32_t parts;
     update_part part[];
@@ -63,7 +78,7 @@ typedef struct buffer {
 } buffer;
 
 typedef struct scratch {
-    buffer singles[IPU_UPDATE_MAX_INPUTS];
+    buffer inputs[IPU_UPDATE_MAX_INPUTS]; /* single elements, spread; or rows */
     buffer temporaries[IPU_UPDATE_MAX_INSTRUCTIONS];
 } scratch;
 
@@ -98,6 +113,33 @@ run_rule(const ipu_kernel_call *call, const update_part *part, void *const *valu
     ipu__update_rule_run(rule, variables, dense, singles, n);
 }
 
+static ipu__row_groups *
+groups_of(const ipu_kernel_call *call, const row_source *from)
+{
+    return (void *)ipu__at_mutable(call->workspace, (int64_t)from->room);
+}
+
+/* Elements [at, at + n) of the gradient of a gather. */
+static void
+fill_rows(const ipu_kernel_call *call, const row_source *from, int64_t at, int64_t n,
+          float *out)
+{
+    const update_plan *plan = call->spec->prepared;
+    const ipu__row_groups *groups = groups_of(call, from);
+    int64_t inner = from->rows.inner;
+    memset(out, 0, (size_t)n * sizeof *out);
+    for (int64_t g = ipu__row_group_from(groups, at / inner); g < groups->count; g++) {
+        int64_t row = ipu__row_of_group(groups, g) * inner;
+        int64_t begin = ipu__max(at, row);
+        int64_t end = ipu__min(at + n, row + inner);
+        if (row >= at + n) {
+            break;
+        }
+        ipu__row_group_add(groups, g, call->inputs[from->index + 1], false, inner,
+                           begin - row, end - begin, plan->cpu, out + (begin - at));
+    }
+}
+
 /* Elements [at, at + n) of a part. */
 static void
 run_block(const ipu_kernel_call *call, const update_part *part, int64_t at, int64_t n,
@@ -107,12 +149,17 @@ run_block(const ipu_kernel_call *call, const update_part *part, int64_t at, int6
     for (uint32_t k = 0; k < part->sources; k++) {
         const source *from = &part->source[k];
         if (from->is_single) {
-            values[k] = room->singles[k].bytes;
+            values[k] = room->inputs[k].bytes;
             continue;
         }
         void *base = from->is_variable ? call->outputs[from->index]
                                        : (void *)call->inputs[from->index];
         values[k] = ipu__at_mutable(base, at * from->bytes);
+    }
+    for (uint32_t k = 0; k < part->row_sources; k++) {
+        const row_source *from = &part->row_source[k];
+        values[from->operand] = room->inputs[from->operand].bytes;
+        fill_rows(call, from, at, n, values[from->operand]);
     }
     for (uint32_t s = 0; s < part->steps; s++) {
         const update_step *step = &part->step[s];
@@ -136,14 +183,15 @@ static void
 run_part(const ipu_kernel_call *call, const update_part *part, int64_t begin,
          int64_t end, scratch *room)
 {
-    if (part->rule != NULL && part->steps == 0) { /* which takes any number */
+    if (part->rule != NULL && part->steps == 0 && part->row_sources == 0) {
+        /* which takes any number */
         run_block(call, part, begin, end - begin, room);
         return;
     }
     for (uint32_t k = 0; k < part->sources; k++) {
         const source *from = &part->source[k];
         if (from->is_single) {
-            spread(room->singles[k].bytes, call->inputs[from->index], from->bytes,
+            spread(room->inputs[k].bytes, call->inputs[from->index], from->bytes,
                    ipu__min(end - begin, BLOCK_ELEMENTS));
         }
     }
@@ -193,6 +241,16 @@ run(const ipu_kernel_call *call)
 {
     const update_plan *plan = call->spec->prepared;
     ipu_kernel_call copy = *call;
+    IPU_TRY(ipu__update_check_rows(call));
+    for (uint32_t p = 0; p < plan->parts; p++) {
+        const update_part *part = &plan->part[p];
+        for (uint32_t k = 0; k < part->row_sources; k++) {
+            const row_source *from = &part->row_source[k];
+            ipu__row_groups *groups = groups_of(call, from);
+            *groups = ipu__row_groups_make(&from->rows, call->inputs[from->index],
+                                           groups + 1);
+        }
+    }
     ipu_pool_run(call->pool, (int32_t)ipu__ceil_div(plan->elements, TASK_ELEMENTS),
                  update_task, &copy);
     return IPU_OK;
@@ -206,6 +264,7 @@ typedef struct maker {
     update_part *part;
     ipu__update_rule *rule; /* NULL: none */
     source *source;
+    row_source *row_source;
     update_step *step;
     store *store;
     uint32_t last_use[IPU_UPDATE_MAX_OPERANDS]; /* the step behind which it is free */
@@ -225,17 +284,54 @@ make_sources(maker *m)
     for (uint32_t k = 0; k < m->part->sources; k++) {
         bool is_variable = k >= code->inputs;
         uint32_t index = is_variable ? code->first_variable + k - code->inputs
-                                     : (uint32_t)code->input[k];
+                                     : ipu_update_elements(code, k);
         const ipu_type *type =
             is_variable ? &spec->outputs[index] : &spec->inputs[index];
         m->source[k] = (source){
             .index = index,
             .bytes = (uint32_t)ipu_dtype_bytes(type->dtype),
             .is_variable = is_variable,
-            .is_single = !is_variable && ipu_shape_elements(&type->shape) == 1 &&
+            .is_single = !is_variable && !ipu_update_is_rows(code, k) &&
+                         ipu_shape_elements(&type->shape) == 1 &&
                          m->part->elements != 1,
         };
     }
+}
+
+static void
+make_row_sources(maker *m)
+{
+    ipu_kernel_spec *spec = m->p->spec;
+    const ipu_shape *shape = &spec->outputs[m->code->first_variable].shape;
+    for (uint32_t k = 0; k < m->code->inputs; k++) {
+        if (!ipu_update_is_rows(m->code, k)) {
+            continue;
+        }
+        row_source *from = &m->row_source[m->part->row_sources++];
+        *from = (row_source){.operand = k,
+                             .index = ipu_update_elements(m->code, k) - 1,
+                             .room = spec->workspace_bytes};
+        ipu__gather_plan(&from->rows, spec->attrs, shape, &spec->inputs[from->index]);
+        size_t bytes = sizeof(ipu__row_groups) + ipu__row_groups_bytes(&from->rows);
+        spec->workspace_bytes += (bytes + 63) / 64 * 64;
+    }
+}
+
+/* Whether all gradients of gathers are such that blocks of them can be made. */
+static bool
+serves_rows(const ipu_kernel_spec *spec, const ipu_update_part *part)
+{
+    const ipu_shape *shape = &spec->outputs[part->first_variable].shape;
+    bool serves = true;
+    for (uint32_t k = 0; k < part->inputs; k++) {
+        if (ipu_update_is_rows(part, k)) {
+            const ipu_type *type = &spec->inputs[ipu_update_elements(part, k)];
+            ipu__gather rows;
+            ipu__gather_plan(&rows, spec->attrs, shape, type - 1);
+            serves &= type->dtype == IPU_DTYPE_FLOAT32 && ipu__row_groups_fit(&rows);
+        }
+    }
+    return serves;
 }
 
 static const int64_t *
@@ -354,12 +450,15 @@ make_part(const ipu__preparation *p, const ipu_update_part *code, int64_t first,
         out->rule = m.rule;
     }
     IPU_TRY(make_room(&m, out->sources, sizeof(source), &m.source));
+    IPU_TRY(make_room(&m, code->inputs, sizeof(row_source), &m.row_source));
     IPU_TRY(make_room(&m, code->instructions, sizeof(update_step), &m.step));
     IPU_TRY(make_room(&m, code->variables, sizeof(store), &m.store));
     out->source = m.source;
+    out->row_source = m.row_source;
     out->step = m.step;
     out->store = m.store;
     make_sources(&m);
+    make_row_sources(&m);
     find_last_uses(&m);
     make_steps(&m);
     make_stores(&m);
@@ -377,9 +476,14 @@ ipu_choose_fused_update(const ipu__preparation *p)
     size_t count = 0;
     bool has_rules = false;
     while (ipu_update_next(code, words, &part)) {
+        if (!serves_rows(spec, &part)) {
+            return IPU_OK;
+        }
         count++;
     }
     IPU_TRY(ipu__prepared(p, sizeof(*plan) + count * sizeof(plan->part[0]), &plan));
+    plan->cpu = p->cpu;
+    spec->workspace_bytes = 0;
     part = (ipu_update_part){0};
     while (ipu_update_next(code, words, &part)) {
         IPU_TRY(make_part(p, &part, plan->elements, &plan->part[plan->parts]));

@@ -271,6 +271,9 @@ ipu_status ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype,
 ipu_status ipu__check_indices(const ipu_kernel_call *call, ipu_dtype dtype,
                               const void *indices, int64_t count, int64_t size);
 
+/* The same of all indices of a fused_update. */
+ipu_status ipu__update_check_rows(const ipu_kernel_call *call);
+
 /* params seen as [batch, outer, size, inner] around the axis, indices as [batch, count].
  */
 typedef struct ipu__gather {

@@ -168,6 +168,28 @@ ipu_reference_adam_update(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
+ipu_status
+ipu__update_check_rows(const ipu_kernel_call *call)
+{
+    const ipu_kernel_spec *spec = call->spec;
+    uint32_t words;
+    const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
+    ipu_update_part part = {0};
+    while (ipu_update_next(code, words, &part)) {
+        for (uint32_t k = 0; k < part.inputs; k++) {
+            if (ipu_update_is_rows(&part, k)) {
+                uint32_t at = ipu_update_elements(&part, k) - 1;
+                const ipu_type *type = &spec->inputs[at];
+                IPU_TRY(ipu__check_indices(
+                    call, type->dtype, call->inputs[at],
+                    ipu_shape_elements(&type->shape),
+                    spec->outputs[part.first_variable].shape.dims[0]));
+            }
+        }
+    }
+    return IPU_OK;
+}
+
 /* Element `i` of all variables of a part: all is read before the first is written. */
 static void
 update_element(const ipu_kernel_call *call, const ipu_update_part *part, int64_t i)
@@ -179,9 +201,17 @@ update_element(const ipu_kernel_call *call, const ipu_update_part *part, int64_t
     ipu__scalar values[IPU_UPDATE_MAX_OPERANDS];
     ipu_dtype dtypes[IPU_UPDATE_MAX_OPERANDS];
     for (uint32_t k = 0; k < part->inputs; k++) {
-        const ipu_type *type = &call->spec->inputs[part->input[k]];
+        uint32_t at = ipu_update_elements(part, k);
+        const ipu_type *type = &call->spec->inputs[at];
         dtypes[k] = type->dtype;
-        values[k] = ipu__scalar_load(type->dtype, call->inputs[part->input[k]],
+        if (ipu_update_is_rows(part, k)) {
+            ipu__gather rows;
+            ipu__gather_plan(&rows, call->spec->attrs, &variables->shape, type - 1);
+            values[k] = ipu__reference_gathered(&rows, call->inputs[at - 1],
+                                                type->dtype, call->inputs[at], i);
+            continue;
+        }
+        values[k] = ipu__scalar_load(type->dtype, call->inputs[at],
                                      ipu_shape_elements(&type->shape) == 1 ? 0 : i);
     }
     for (uint32_t k = 0; k < part->variables; k++) {
@@ -211,6 +241,7 @@ ipu_reference_fused_update(const ipu_kernel_call *call)
     uint32_t words;
     const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
     ipu_update_part part = {0};
+    IPU_TRY(ipu__update_check_rows(call));
     while (ipu_update_next(code, words, &part)) {
         int64_t elements = ipu_shape_elements(&spec->outputs[part.first_variable].shape);
         for (int64_t i = 0; i < elements; i++) {

@@ -348,8 +348,9 @@ is_old(const matcher *m, int64_t operand)
 static bool
 is_single(const matcher *m, int64_t operand)
 {
-    return operand < m->part->inputs
-           && ipu_shape_elements(&m->spec->inputs[m->part->input[operand]].shape) == 1;
+    const ipu_update_part *part = m->part;
+    return operand < part->inputs && !ipu_update_is_rows(part, (uint32_t)operand) &&
+           ipu_shape_elements(&m->spec->inputs[part->input[operand]].shape) == 1;
 }
 
 static bool match(matcher *m, uint32_t node, int64_t operand);
@@ -500,7 +501,7 @@ is_float32(const ipu_kernel_spec *spec, const ipu_update_part *part)
         all &= part->code[(size_t)s * IPU_FUSED_WORDS + 1] == IPU_DTYPE_FLOAT32;
     }
     for (uint32_t k = 0; k < part->inputs; k++) {
-        all &= spec->inputs[part->input[k]].dtype == IPU_DTYPE_FLOAT32;
+        all &= spec->inputs[ipu_update_elements(part, k)].dtype == IPU_DTYPE_FLOAT32;
     }
     return all;
 }

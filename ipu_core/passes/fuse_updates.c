@@ -14,7 +14,8 @@
  * but updates uses its result; updates that share such a node are one part of the
  * code, in which each value is computed once. What a variable held before the update is
  * read from it directly. Nodes join from the last to the first; code is made in program
- * order. One thread per graph. */
+ * order. Of the gradient of a gather the update reads indices and rows: the zeros between
+ * them are made nowhere. One thread per graph. */
 #include "graph/block_op.h"
 #include "passes/rewrite.h"
 #include "passes/updates_impl.h"
@@ -282,6 +283,23 @@ ipu__update_member(const planner *p, ipu_value value)
     ipu_node node = ipu_value_of(p->graph, value)->producer;
     return ipu_is_node(node) && p->nodes.items[node.index].is_member ? node
                                                                      : IPU_NO_NODE;
+}
+
+const ipu_node_data *
+ipu__update_rows(const planner *p, const group *g, ipu_value value)
+{
+    const ipu_node_data *node = ipu_producer_of(p->graph, value);
+    const value_note *note = &p->values.items[value.index];
+    const ipu_node_data *last = ipu_node_of(p->graph, ipu__update_last(p, g));
+    bool is_rows = node != NULL && node->op == IPU_OP_ID_GATHER_GRAD &&
+                   ipu_value_of(p->graph, value)->type.dtype == IPU_DTYPE_FLOAT32 &&
+                   ipu_attrs_int(node->attrs, IPU_ATTR_AXIS, 0) == 0 &&
+                   ipu_attrs_int(node->attrs, IPU_ATTR_BATCH_DIMS, 0) == 0;
+    return is_rows && note->update_uses == note->uses && !note->is_shared &&
+                   !note->is_broadcast && node->block.index == last->block.index &&
+                   ipu_placement_equal(node->placement, g->placement)
+               ? node
+               : NULL;
 }
 
 static ipu_node

@@ -18,7 +18,8 @@ typedef struct part_code {
     const group *g;
     bool is_full;
     uint32_t inputs;
-    int64_t input[IPU_UPDATE_MAX_INPUTS]; /* sources of the group */
+    int64_t input[IPU_UPDATE_MAX_INPUTS];  /* sources of the group */
+    ipu_value rows[IPU_UPDATE_MAX_INPUTS]; /* what an input below 0 stands for */
     uint32_t variables;
     uint32_t variable[IPU_UPDATE_MAX_VARIABLES]; /* resources */
     uint32_t version[IPU_UPDATE_MAX_VARIABLES];  /* IPU_NO_INDEX: not known */
@@ -74,9 +75,39 @@ add_number(part_code *c, ipu_dtype dtype, double number, int64_t *out)
     return add_input(c, &wanted, out);
 }
 
+/* Indices and rows of a gradient, one behind the other among the sources. */
+static ipu_status
+add_rows(part_code *c, const ipu_node_data *gather, ipu_value value, int64_t *out)
+{
+    planner *p = c->p;
+    for (uint32_t k = 0; k < c->inputs; k++) {
+        if (c->input[k] < 0 && c->rows[k].index == value.index) {
+            *out = k;
+            return IPU_OK;
+        }
+    }
+    *out = c->inputs;
+    c->is_full |= c->inputs == IPU_UPDATE_MAX_INPUTS;
+    if (c->is_full) {
+        return IPU_OK;
+    }
+    c->rows[c->inputs] = value;
+    c->input[c->inputs++] = -1 - (int64_t)(p->sources.count - c->g->first_source);
+    for (uint32_t k = 0; k < 2; k++) {
+        source operand = {
+            .kind = SOURCE_VALUE, .value = gather->inputs[k], .step = IPU_NO_VALUE};
+        IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->sources, operand));
+    }
+    return IPU_OK;
+}
+
 static ipu_status
 add_value(part_code *c, ipu_value value, int64_t *out)
 {
+    const ipu_node_data *gather = ipu__update_rows(c->p, c->g, value);
+    if (gather != NULL) {
+        return add_rows(c, gather, value, out);
+    }
     source wanted = {.kind = SOURCE_VALUE, .value = value, .step = IPU_NO_VALUE};
     return add_input(c, &wanted, out);
 }

@@ -88,6 +88,9 @@ ipu_node ipu__update_member(const planner *p, ipu_value value);
 /* The type of the i-th variable of an update. */
 const ipu_type *ipu__update_type(const planner *p, const ipu_node_data *node,
                                  uint32_t i);
+/* The gather_grad that makes `value`, where only updates of a group use it, and element
+ * by element; or NULL. */
+const ipu_node_data *ipu__update_rows(const planner *p, const group *g, ipu_value value);
 /* The last update of a group. */
 ipu_node ipu__update_last(const planner *p, const group *g);
 /* The code of all parts of a group; a part that is too long loses its members. */

@@ -444,6 +444,36 @@ test_indices(void)
     }
 }
 
+/* A gradient of rows, added to a variable in an update of two parts. */
+static void
+test_update_of_rows(void)
+{
+    static const int64_t widths[] = {0, 1, 7, 100, 1030};
+    static const int64_t code[] = {
+        1, 1, 1, -1, 2, IPU_OP_ID_ADD, IPU_DTYPE_FLOAT32, 1, 0, -1, /* rows, added */
+        1, 1, 1, -3, 2, IPU_OP_ID_MUL, IPU_DTYPE_FLOAT32, 0, 0, -1}; /* squares */
+    for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+        ipu_type table = type_of(IPU_DTYPE_FLOAT32, DIMS(9, widths[w]));
+        ipu_type other = type_of(IPU_DTYPE_FLOAT32, DIMS(9, 3));
+        kernel_trial trial = {
+            .op = IPU_OP_ID_FUSED_UPDATE,
+            .input_count = 4,
+            .output_count = 2,
+            .inputs = {type_of(IPU_DTYPE_INT32, DIMS(20)),
+                       type_of(IPU_DTYPE_FLOAT32, DIMS(20, widths[w])),
+                       type_of(IPU_DTYPE_INT32, DIMS(2, 2)),
+                       type_of(IPU_DTYPE_FLOAT32, DIMS(2, 2, 3))},
+            .outputs = {table, other},
+            .attrs = {attr_ints(IPU_ATTR_CODE, sizeof code / sizeof code[0], code)},
+            .attr_count = 1,
+            .low = -1.0,
+            .high = 1.0,
+            .below = 9,
+        };
+        check_trial(&trial);
+    }
+}
+
 /* Points of two axes, all reductions, and rows that update a variable. */
 static void
 test_slices(void)
@@ -533,6 +563,7 @@ main(void)
     test_lines();
     test_movement();
     test_indices();
+    test_update_of_rows();
     test_slices();
     trials_end();
     return CHECK_DONE();

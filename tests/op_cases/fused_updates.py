@@ -78,7 +78,41 @@ def arithmetic(dtype: str, shape: Shape) -> Scenario:
     return Scenario("fused_update", label, start, given_, body, oracle)
 
 
+def of_rows(dtype: str, shape: Shape) -> Scenario:
+    """A gradient of a gather, of indices of two axes, and single numbers beside it."""
+    code = part(
+        [-2, 0],  # rows of inputs 1 and 2, one element
+        [4],
+        instruction("mul", dtype, 0, 1),
+        instruction("add", dtype, 2, 3),
+    )
+    places = np.array([[0, 4, 2], [4, 0, 4]], "int32")
+    start = (numbers(shape, dtype, 1),)
+    given_ = (
+        numbers((), dtype, 2),
+        places,
+        numbers((*places.shape, *shape[1:]), dtype, 3),
+    )
+
+    def body(graph: Graph, names: list[str]) -> None:
+        graph.node("fused_update", names[:3], f"resource=0, code={ints(code)}", [])
+
+    def oracle(v: Numbers, x: Numbers, _: Numbers, n: int) -> tuple[Numbers, Numbers]:
+        gradient = np.zeros(shape, dtype)
+        np.add.at(gradient, x[1], x[2])
+        table = v[0]
+        for _trip in range(n):
+            table = table + gradient * x[0]
+        return [np.asarray(table, dtype)], []
+
+    label = f"rows_{dtype}_{shape_label(shape)}"
+    return Scenario("fused_update", label, start, given_, body, oracle)
+
+
 def scenarios() -> Iterator[Scenario]:
     for dtype in DEVICE:
         for shape in SHAPES:
             yield arithmetic(dtype, shape)
+    for dtype in ("float32", "int32"):
+        for shape in ((5,), (5, 3), (7, 2, 300), (5, 0)):
+            yield of_rows(dtype, shape)
