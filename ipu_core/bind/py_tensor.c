@@ -27,6 +27,7 @@ tensor_alloc(ipu_py_state *state, const ipu_type *type)
         tensor->storage = NULL;
         tensor->trace = NULL;
         tensor->value = IPU_NO_VALUE;
+        tensor->part_of = NULL;
     }
     return tensor;
 }
@@ -131,6 +132,7 @@ tensor_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((ipu_py_tensor *)self)->trace);
+    Py_VISIT(((ipu_py_tensor *)self)->part_of);
     return 0;
 }
 
@@ -138,6 +140,7 @@ static int
 tensor_clear(PyObject *self)
 {
     Py_CLEAR(((ipu_py_tensor *)self)->trace);
+    Py_CLEAR(((ipu_py_tensor *)self)->part_of);
     return 0;
 }
 
@@ -438,6 +441,42 @@ tensor_get_device(PyObject *self, void *Py_UNUSED(closure))
     return in_python("tensor_device", self, NULL);
 }
 
+/* A part of a variable can be assigned to: `assign` and its like, by their name. */
+static PyObject *
+tensor_get_assign(PyObject *self, void *name)
+{
+    if (((ipu_py_tensor *)self)->part_of == NULL) {
+        PyErr_Format(PyExc_AttributeError,
+                     "a tensor has no '%s': it cannot change. Use tf.Variable, or "
+                     "tf.tensor_scatter_nd_update",
+                     (const char *)name);
+        return NULL;
+    }
+    PyObject *text = PyUnicode_FromString(name);
+    PyObject *method =
+        text == NULL ? NULL : in_python("tensor_assign_method", self, text);
+    Py_XDECREF(text);
+    return method;
+}
+
+static PyObject *
+tensor_get_part_of(PyObject *self, void *Py_UNUSED(closure))
+{
+    PyObject *part_of = ((ipu_py_tensor *)self)->part_of;
+    return Py_NewRef(part_of == NULL ? Py_None : part_of);
+}
+
+static int
+tensor_set_part_of(PyObject *self, PyObject *part_of, void *Py_UNUSED(closure))
+{
+    Py_XINCREF(part_of);
+    Py_XSETREF(((ipu_py_tensor *)self)->part_of, part_of);
+    if (!PyObject_GC_IsTracked(self)) {
+        PyObject_GC_Track(self);
+    }
+    return 0;
+}
+
 /* --- operators ------------------------------------------------------------------- */
 
 /* Whether `object` can stand beside a tensor in an expression. */
@@ -689,6 +728,14 @@ static PyGetSetDef tensor_getset[] = {
     {"dtype_name", tensor_get_dtype_name, NULL, "The element type's name.", NULL},
     {"shape", tensor_get_shape, NULL, "The shape, a tf.TensorShape.", NULL},
     {"device", tensor_get_device, NULL, "The name of the device that holds it.", NULL},
+    {"assign", tensor_get_assign, NULL, "Of a part of a variable: writes it.",
+     "assign"},
+    {"assign_add", tensor_get_assign, NULL, "Of a part of a variable: adds to it.",
+     "assign_add"},
+    {"assign_sub", tensor_get_assign, NULL,
+     "Of a part of a variable: subtracts from it.", "assign_sub"},
+    {"_part_of", tensor_get_part_of, tensor_set_part_of,
+     "The (variable, index) that it is a part of; None: none.", NULL},
     {"ndim", tensor_get_ndim, NULL, "The number of dimensions.", NULL},
     {"is_symbolic", tensor_get_symbolic, NULL,
      "True for a value of a function that is being traced.", NULL},

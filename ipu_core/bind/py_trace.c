@@ -660,6 +660,9 @@ static PyMethodDef trace_methods[] = {
      "block uses, and that is no constant and not `allowed`; None: there is none."},
     {"stage_of", ipu_py_trace_stage_of, METH_O,
      "stage_of(tensor)\n--\n\nThe stage of a pipeline that makes a tensor; -1: none."},
+    {"linear", ipu_py_trace_linear, METH_O,
+     "linear(tensor)\n--\n\n(root, scale, offset) of an int32 scalar that is scale * "
+     "root + offset; the root is the number of a value."},
     {"uses", trace_uses, METH_VARARGS,
      "uses(op, id)\n--\n\nWhether a node of this op names the resource; blocks that "
      "were thrown away do not count."},

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Methods of ipu._core.Trace that say of nodes where they belong: to a recomputation,
- * to a stage of a pipeline, to the way back. */
+ * to a stage of a pipeline, to the way back; and of a scalar what it is made of. */
 #define NO_IMPORT_ARRAY
 #include "bind/py_trace.h"
+
+#include "graph/trips.h"
 
 PyObject *
 ipu_py_trace_recompute(PyObject *object, PyObject *ordinal)
@@ -66,6 +68,21 @@ ipu_py_trace_stage_of(PyObject *object, PyObject *argument)
             ? ipu_producer_of(ipu_py_trace_of(object)->graph, tensor->value)
             : NULL;
     return PyLong_FromLong(node == NULL ? -1 : node->placement.stage);
+}
+
+PyObject *
+ipu_py_trace_linear(PyObject *object, PyObject *argument)
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(object));
+    const ipu_py_tensor *tensor = (const ipu_py_tensor *)argument;
+    if (!ipu_py_is_tensor(state, argument) || tensor->trace != object) {
+        PyErr_SetString(PyExc_TypeError, "expected a tensor of this trace");
+        return NULL;
+    }
+    ipu_linear found =
+        ipu_value_as_linear(ipu_py_trace_of(object)->graph, tensor->value);
+    return Py_BuildValue("(kLL)", (unsigned long)found.root.index,
+                         (long long)found.scale, (long long)found.offset);
 }
 
 PyObject *

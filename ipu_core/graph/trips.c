@@ -116,6 +116,54 @@ ipu_value_is_known_int(const ipu_graph *graph, ipu_value value, int64_t number)
     return range.low == number && range.high == number;
 }
 
+static bool
+is_known(const ipu_graph *graph, ipu_value value, int64_t *number)
+{
+    interval range = range_of(graph, value, DEPTH);
+    *number = range.low;
+    return range.low == range.high;
+}
+
+ipu_linear
+ipu_value_as_linear(const ipu_graph *graph, ipu_value value)
+{
+    ipu_linear found = {value, 1, 0};
+    for (int32_t step = 0; step < DEPTH; step++) {
+        const ipu_node_data *node = ipu_producer_of(graph, found.root);
+        if (node == NULL) {
+            break;
+        }
+        if (node->op == IPU_OP_ID_IDENTITY) {
+            found.root = node->inputs[0];
+            continue;
+        }
+        bool is_sum = node->op == IPU_OP_ID_ADD || node->op == IPU_OP_ID_SUB;
+        if (!is_sum && node->op != IPU_OP_ID_MUL) {
+            break;
+        }
+        int64_t number;
+        uint32_t other = 0; /* the operand that is not known */
+        if (!is_known(graph, node->inputs[1], &number)) {
+            other = 1;
+            if (node->op == IPU_OP_ID_SUB || !is_known(graph, node->inputs[0], &number)) {
+                break;
+            }
+        }
+        int64_t most = INT32_MAX; /* so that no product wraps around */
+        if (number > most || number < -most || found.scale > most ||
+            found.scale < -most) {
+            break;
+        }
+        if (is_sum) {
+            found.offset += found.scale * (node->op == IPU_OP_ID_ADD ? number : -number);
+        } else {
+            found.scale *= number;
+        }
+        found.root = node->inputs[other];
+    }
+    return found;
+}
+
 int64_t
 ipu_loop_step(const ipu_graph *graph, ipu_block id, uint32_t i)
 {

@@ -14,5 +14,13 @@ int64_t ipu_loop_most_turns(const ipu_graph *graph, ipu_node loop);
 int64_t ipu_loop_step(const ipu_graph *graph, ipu_block body, uint32_t i);
 /* Whether an int32 scalar is known to be `number`. */
 bool ipu_value_is_known_int(const ipu_graph *graph, ipu_value value, int64_t number);
+/* An int32 scalar as scale * root + offset, as far as it can be followed through sums
+ * and products with known numbers. */
+typedef struct ipu_linear {
+    ipu_value root;
+    int64_t scale;
+    int64_t offset;
+} ipu_linear;
+ipu_linear ipu_value_as_linear(const ipu_graph *graph, ipu_value value);
 
 #endif

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 from ipu import _devices, _strategy_state
 
-__all__ = ["active_ipu", "current_device", "current_ordinal", "device", "on_host"]
+__all__ = [
+    "active_ipu",
+    "current_device",
+    "current_ordinal",
+    "device",
+    "is_placed",
+    "on_host",
+]
 
 
 class _Scope(NamedTuple):
@@ -74,6 +81,11 @@ def active_ipu() -> _devices.Device | None:
         return _devices.get_device(scope.ordinal) if scope.kind == "IPU" else None
     strategy = _strategy_state.get_strategy()
     return None if strategy is None else _devices.get_device(strategy.device_ordinal)
+
+
+def is_placed() -> bool:
+    """Whether a scope says where functions run."""
+    return _innermost() is not None
 
 
 def on_host() -> bool:

@@ -226,6 +226,14 @@ def tensor_array(tf, n):
     return array.stack()
 
 
+@converted(np.int32(4))
+def array_of_any_size(tf, n):
+    array = tf.TensorArray(tf.int32, size=0, dynamic_size=True)
+    for k in tf.range(n):
+        array = array.write(k, k * k)
+    return array.stack()
+
+
 @converted(VECTOR)
 def array_by_turns(tf, x):
     array = tf.TensorArray(tf.float32, size=4)
@@ -338,6 +346,14 @@ def slices_by_counter(tf, x):
     total = 0.0
     for k in tf.range(3):
         total += tf.reduce_sum(x[k : k + 2])
+    return total
+
+
+@converted(VECTOR)
+def slices_to_the_end(tf, x):
+    total = 0.0
+    for k in tf.range(3):
+        total += tf.reduce_sum(x[k:])
     return total
 
 

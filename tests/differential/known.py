@@ -50,8 +50,8 @@ ON_PURPOSE: dict[str, list[str]] = {
         "autograph: enumerated",
     ],
     "static-shapes": [
-        "autograph: tensor_array",
-        "autograph: slices_by_counter",
+        "autograph: array_of_any_size",
+        "autograph: slices_to_the_end",
     ],
     "empty-reductions": [
         "reductions: tf.reduce_max(tf.zeros([0]))",

@@ -8,6 +8,7 @@ its elements, for none: then it is *pending*.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -21,10 +22,12 @@ __all__ = [
     "add_results",
     "as_tuple",
     "block",
+    "counting",
     "describe",
     "flatten",
     "is_known",
     "is_pending",
+    "last_value",
     "leaf_paths",
     "tensor_names",
 ]
@@ -122,6 +125,46 @@ def is_known(value: Any) -> bool:
     if isinstance(value, Tensor):
         return not value.is_symbolic
     return not hasattr(value, "__ipu_tensor__") or _core.open_trace() is None
+
+
+class _Turns(threading.local):
+    """The loops of known length that are being traced: the last turn of each."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, int] = {}  # by the number of the turn's value
+
+
+_turns = _Turns()
+
+
+@contextmanager
+def counting(index: Tensor, turns: Any) -> Iterator[None]:
+    """The body of a loop is traced: ``index`` goes from 0 to ``turns - 1``.
+
+    Args:
+        index: The number of the turn.
+        turns: How many there are; where that is no int, nothing is known of the index.
+    """
+    trace = _core.open_trace()
+    if trace is None or not isinstance(turns, int):
+        yield
+        return
+    root = trace.linear(index)[0]
+    _turns.last[root] = turns - 1
+    try:
+        yield
+    finally:
+        del _turns.last[root]
+
+
+def last_value(index: Tensor) -> int | None:
+    """The largest value of a scalar that grows with the turns of one loop, or None."""
+    trace = _core.open_trace()
+    if trace is None or index.dtype.name != "int32" or not trace.sees(index):
+        return None
+    root, scale, offset = trace.linear(index)
+    last = _turns.last.get(root)
+    return None if last is None or scale < 0 else scale * last + offset
 
 
 def is_pending(leaf: Any) -> bool:

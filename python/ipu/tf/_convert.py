@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu import _core
+from ipu import _core, _strategy_state
 from ipu.tf import _strings
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import DType, as_dtype
@@ -35,6 +35,8 @@ __all__ = [
     "pair",
     "sizes_of",
 ]
+
+_NARROW = {"int64": "int32", "float64": "float32"}
 
 Tensor = _core.Tensor
 apply = _core.apply
@@ -114,7 +116,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
 
     Args:
         x: Anything that converts to a tensor.
-        dtype: The wanted element type.
+        dtype: The wanted element type. In a function for a device int64 gives int32,
+            and outside of a strategy float64 gives float32.
         name: Accepted and not used.
 
     Example:
@@ -124,7 +127,14 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
     tensor = Tensor(x)
     if tensor.dtype == dtype:
         return tensor
-    return apply("cast", (tensor,), {"dtype": as_dtype(dtype).name})
+    name = as_dtype(dtype).name
+    if name in _NARROW and on_device():
+        # a device has no wider integers; of wider floats a strategy says so
+        if name == "int64" or not _strategy_state.has_strategy():
+            name = _NARROW[name]
+        if tensor.dtype_name == name:
+            return tensor
+    return apply("cast", (tensor,), {"dtype": name})
 
 
 # --- for the functions of this package ------------------------------------------------

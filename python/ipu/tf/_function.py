@@ -24,7 +24,7 @@ from ipu.tf import _explain, _tapes, nest
 from ipu.tf._concrete import ConcreteFunction
 from ipu.tf._declared import checked_signature, fit_argument, spec_of
 from ipu.tf._methods import WeakMethod
-from ipu.tf._signature import difference, is_tensor_argument, key_of, objects_in
+from ipu.tf._signature import difference, is_tensor_argument, key_of, narrow, objects_in
 from ipu.tf._taped import TapedProgram, trace_taped
 from ipu.tf._tracing import (
     Build,
@@ -285,6 +285,8 @@ class DeviceFunction:
         recorder = _tapes.recorder()
         if recorder is not None and _tapes.is_nested():
             return self._inline(args, kwargs)  # for derivatives of the gradient
+        if not (self._specs or on_host()):
+            args, kwargs = narrow(args), narrow(kwargs)
         entry, device = self._find(args, kwargs, recorder)
         inputs = [
             leaf for leaf in nest.flatten((args, kwargs)) if is_tensor_argument(leaf)

@@ -47,20 +47,99 @@ def _whole_number(item: Any) -> int:
         ) from error
 
 
+def _is_symbolic(item: Any) -> bool:
+    return isinstance(item, _core.Tensor) and item.is_symbolic
+
+
+def _has_symbolic(item: Any) -> bool:
+    if isinstance(item, slice):
+        return any(_is_symbolic(part) for part in (item.start, item.stop, item.step))
+    return _is_symbolic(item)
+
+
+def _window(item: Any) -> tuple[_core.Tensor, int]:
+    """Where an index or slice of the trace begins, and how long it is.
+
+    Raises:
+        TypeError: The length is not known when the function is traced.
+    """
+    if not isinstance(item, slice):
+        return item, 1
+    trace = _core.open_trace()
+    if (
+        trace is not None
+        and item.step is None
+        and _is_symbolic(item.start)
+        and _is_symbolic(item.stop)
+    ):
+        *start, begin = trace.linear(item.start)
+        *stop, end = trace.linear(item.stop)
+        if start == stop:
+            return item.start, max(end - begin, 0)
+    raise TypeError(
+        "How long a slice is must be known when the function is traced, but here it "
+        "depends on tensors. Write x[i : i + n] with a number n, or choose elements "
+        "with tf.where."
+    )
+
+
+def _moving(tensor: _core.Tensor, items: list[Any]) -> _core.Tensor:
+    """``tensor[items]`` where some of them are known only when the program runs."""
+    at_rest = [
+        slice(None)
+        if _has_symbolic(item)
+        else item
+        if isinstance(item, slice)
+        else slice(_whole_number(item), _whole_number(item) + 1 or None)
+        for item in items
+        if item is not None
+    ]
+    part = getitem(tensor, tuple(at_rest))
+    size, shape, starts = list(part.shape), [], []
+    axis = 0
+    for item in items:
+        if item is None:
+            shape.append(1)
+            continue
+        if not isinstance(item, slice) and part.shape[axis] == 0:
+            raise IndexError(
+                f"index {item} is out of bounds for axis {axis} with size "
+                f"{tensor.shape[axis]}"
+            )
+        start = _core.Tensor(0)
+        if _has_symbolic(item):
+            start, size[axis] = _window(item)
+            if size[axis] > part.shape[axis]:
+                raise IndexError(
+                    f"a slice of {size[axis]} is longer than axis {axis} with size "
+                    f"{part.shape[axis]}"
+                )
+        starts.append(start)
+        if isinstance(item, slice):
+            shape.append(size[axis])
+        axis += 1
+    if 0 not in size:
+        part = _core.apply("dynamic_slice", (part, *starts), {"size": tuple(size)})
+        return _core.apply("reshape", (part,), {"shape": tuple(shape)})
+    return _core.Tensor(np.zeros(shape, part.dtype.as_numpy_dtype))
+
+
 @boundary
 def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
     """``tensor[key]``.
 
     Args:
         tensor: The tensor.
-        key: Ints (also scalar tensors of known value), slices, ``...``, ``None``; one
-            index tensor or list of ints may stand alone (a gather along the first
-            axis), or a symbolic scalar may be the first index.
+        key: Ints and scalar tensors, slices, ``...``, ``None``; one index tensor or
+            list of ints may stand alone (a gather along the first axis), and so may a
+            mask of known value. In a function that is traced a slice ``i : i + n`` may
+            begin at a tensor; where it would reach over the end it begins earlier.
 
     Raises:
         IndexError: An index is out of range, or there are too many.
+        TypeError: The shape of the result would not be known.
     """
-    if isinstance(key, _core.Tensor) and key.is_symbolic:
+    if _is_symbolic(key):
         if key.dtype.is_bool:
             raise TypeError(
                 "A boolean mask gives a shape that is not known when the function is "
@@ -68,13 +147,21 @@ def getitem(tensor: _core.Tensor, key: Any) -> _core.Tensor:
             )
         return _core.apply("gather", (tensor, key), {"axis": 0})
     if _is_index_tensor(key):
-        return _core.apply("gather", (tensor, _core.Tensor(key)), {"axis": 0})
+        indices = _core.Tensor(key)
+        if indices.dtype.is_bool:
+            from ipu.tf._selection import boolean_mask
+
+            return boolean_mask(tensor, indices)
+        return _core.apply("gather", (tensor, indices), {"axis": 0})
+    items = _expand(key, tensor.ndim)
+    if any(_has_symbolic(item) for item in items):
+        return _moving(tensor, items)
     begin: list[int] = []
     size: list[int] = []
     strides: list[int] = []
     shape: list[int] = []
     axis = 0
-    for item in _expand(key, tensor.ndim):
+    for item in items:
         if item is None:
             shape.append(1)
             continue

@@ -13,19 +13,63 @@ from typing import Any
 
 import numpy as np
 
-from ipu._core import Tensor
+from ipu import _strategy_state
+from ipu._core import Tensor, apply
+from ipu._placement import is_placed
 from ipu.tf import nest
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["difference", "is_tensor_argument", "key_of", "objects_in"]
+__all__ = ["difference", "is_tensor_argument", "key_of", "narrow", "objects_in"]
 
 _TENSOR = "tensor"
+_WIDE = ("float64", "int64")
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def is_tensor_argument(leaf: Any) -> bool:
     """Whether a leaf of the arguments is an input of the program."""
     return isinstance(leaf, (Tensor, np.ndarray, np.generic))
+
+
+def narrow(value: Any) -> Any:
+    """Arguments as a device takes them: int64 as int32, float64 as float32.
+
+    Args:
+        value: An argument, or a nest of them. In the scope of a strategy or device
+            float64 stays as it is, which is an error there.
+
+    Raises:
+        ValueError: An integer does not fit into int32.
+    """
+    kind = type(value)
+    if kind is Tensor:
+        return _narrow(value) if value.dtype_name in _WIDE else value
+    if kind in _PLAIN:
+        return value
+    if kind is tuple or kind is list:
+        items = [narrow(item) for item in value]
+        is_same = all(a is b for a, b in zip(items, value, strict=True))
+        return value if is_same else kind(items)
+    if kind is dict:
+        return {name: narrow(item) for name, item in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.name in _WIDE:
+        return _narrow(value)
+    return value
+
+
+def _narrow(value: Any) -> Any:
+    array = np.asarray(value)
+    if array.dtype.kind == "f":
+        if _strategy_state.has_strategy() or is_placed():
+            return value
+        # of a tensor by an op, which a tape sees
+        return apply("cast", (Tensor(value),), {"dtype": "float32"})
+    if array.size and not (array.min() >= -(2**31) and array.max() < 2**31):
+        raise ValueError(
+            "A device has int32 as its widest integers, which an argument does not fit "
+            f"into. Received: values from {array.min()} to {array.max()}."
+        )
+    return Tensor(array.astype(np.int32))
 
 
 def key_of(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import _convert, _creation, _selection, _shapes
+from ipu.tf._blocks import last_value
 from ipu.tf.dtypes import DType, as_dtype
 
 __all__ = ["TensorArray"]
@@ -37,7 +38,8 @@ class TensorArray:
         dtype: Of the elements.
         size: How many elements there are: an int.
         dynamic_size: Whether writing behind the end makes it longer. In a traced
-            function only an index that is known when it is traced can do so.
+            function only an index that is known when it is traced can do so, or that
+            of a loop over a range of known length.
         clear_after_read: Accepted and not used: elements may be read again.
         tensor_array_name: Accepted and not used.
         handle: Accepted and not used.
@@ -94,6 +96,7 @@ class TensorArray:
         self._trace = _core.open_trace()
         self._rows: Tensor | None = None
         self._supply: Callable[[_Shape], Tensor] | None = None
+        self._origin: TensorArray | None = None  # of one in a loop: that before it
 
     # --- what control flow asks ------------------------------------------------------
 
@@ -121,6 +124,7 @@ class TensorArray:
         """A pending copy that asks ``supply(element_shape)`` for its rows."""
         array = self._copy()
         array._supply = supply
+        array._origin = self
         return array
 
     def _ipu_settle(self, shape: _Shape) -> Tensor:
@@ -142,6 +146,7 @@ class TensorArray:
         array._trace = self._trace
         array._rows = self._rows if rows is None else rows
         array._supply = self._supply
+        array._origin = self._origin
         return array
 
     # --- what it is ------------------------------------------------------------------
@@ -169,6 +174,12 @@ class TensorArray:
     def size(self, name: str | None = None) -> Tensor:
         """How many elements there are, an int32 scalar."""
         del name
+        if self._dynamic and self._supply is not None and self._rows is None:
+            raise ValueError(
+                "How many elements a TensorArray has that grows in a loop is not known "
+                "in that loop. Write to the number of the turn, which is `i` in "
+                "`for i in tf.range(n)`, or give it its size before."
+            )
         return Tensor(len(self._elements) if self._trace is None else self._size)
 
     def identity(self) -> TensorArray:
@@ -229,6 +240,29 @@ class TensorArray:
             zeros = self._trace.zeros((self._dtype.name, more))
             self._rows = _shapes.concat([self._rows, zeros], 0)
 
+    def _make_room(self, index: Any) -> None:
+        """In a loop, which cannot grow an array: have the room before it."""
+        is_moving = isinstance(index, Tensor) and index.is_symbolic
+        if not self._dynamic or not (is_moving or self._origin is not None):
+            return
+        last = last_value(index) if is_moving else int(index)
+        if last is not None and self._rows is not None and last >= self._size:
+            raise ValueError(
+                f"A TensorArray that has {self._size} elements before a loop cannot "
+                f"grow in it, but element {last} is written there. Give it its size: "
+                f"tf.TensorArray(dtype, size={last + 1})."
+            )
+        if last is None and self._size == 0:
+            raise ValueError(
+                "A TensorArray of size 0 cannot grow where neither the index nor the "
+                "number of turns is known when the function is traced: memory is "
+                "planned then. Give it a size: tf.TensorArray(dtype, size=n)."
+            )
+        array: TensorArray | None = self
+        while array is not None and last is not None:
+            array._size = max(array._size, last + 1)
+            array = array._origin
+
     def _enter_trace(self) -> None:
         """An array that was filled before the function is one of its constants."""
         trace = _core.open_trace()
@@ -262,6 +296,7 @@ class TensorArray:
             self._check_index(index)
             self._elements[int(index)] = self._element(value)
             return self
+        self._make_room(index)
         target = self._copy()
         target._grow(index)
         target._check_index(index)

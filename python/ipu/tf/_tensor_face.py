@@ -6,6 +6,7 @@ Called by the core's ``Tensor`` by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ipu.tf._html import values_html
 from ipu.tf._reference import Reference
 
 __all__ = [
+    "tensor_assign_method",
     "tensor_device",
     "tensor_format",
     "tensor_html",
@@ -94,6 +96,25 @@ def tensor_format(tensor: _core.Tensor, spec: str) -> str:
             )
         return tensor_str(tensor)
     return format(tensor.numpy(), spec)
+
+
+def tensor_assign_method(tensor: _core.Tensor, name: str) -> Callable[..., Any]:
+    """Give ``assign``, ``assign_add`` or ``assign_sub`` of a part of a variable.
+
+    Args:
+        tensor: What indexing a variable gave.
+        name: Of the method.
+
+    Returns:
+        A function of a value that writes it into that part of the variable, and gives
+        the variable.
+    """
+    variable, key = tensor._part_of
+
+    def method(value: Any, *_: Any, **__: Any) -> Any:
+        return variable._assign_part(key, name, value)
+
+    return method
 
 
 def tensor_device(tensor: _core.Tensor) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -200,7 +201,29 @@ class Variable:
         return len(self.value())
 
     def __getitem__(self, key: Any) -> Tensor:
-        return self.value()[key]
+        part = self.value()[key]
+        part._part_of = (self, key)
+        return part
+
+    def _assign_part(self, key: Any, name: str, value: Any) -> Variable:
+        """Write into what ``self[key]`` shows."""
+        from ipu.tf import _selection, _shapes
+
+        whole = self.value()
+        count = math.prod(whole.shape)
+        places = Tensor(np.arange(count, dtype=np.int32).reshape(whole.shape))[key]
+        if name != "assign":
+            part = whole[key]
+            value = part + value if name == "assign_add" else part - value
+        elif not isinstance(value, Tensor):
+            value = Tensor(_value_of(value), self._type[0])
+        rows = _core.apply("broadcast", (Tensor(value),), {"shape": places.shape})
+        new = _selection.tensor_scatter_nd_update(
+            _shapes.reshape(whole, (count,)),
+            _shapes.reshape(places, (math.prod(places.shape), 1)),
+            _shapes.reshape(rows, (math.prod(places.shape),)),
+        )
+        return self.assign(_shapes.reshape(new, whole.shape))
 
     # --- writing ---------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from ipu.keras._types import Nest
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine.device_steps import AccumulatedSteps, PlainSteps, Steps
 from ipu.keras.engine.functional import Functional
+from ipu.keras.engine.weights_file import LoadStatus
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers import Optimizer
 
@@ -143,7 +144,7 @@ class FirstGeneration(Functional):
             "`save_weights`; callbacks.ModelCheckpoint takes save_weights_only=True."
         )
 
-    def load_weights(self, filepath: str | os.PathLike[str]) -> None:
+    def load_weights(self, filepath: str | os.PathLike[str]) -> LoadStatus:
         """Read weights from a file.
 
         Raises:
@@ -151,7 +152,7 @@ class FirstGeneration(Functional):
             ValueError: It is damaged or of another model.
         """
         try:
-            super().load_weights(filepath)
+            return super().load_weights(filepath)
         except FileNotFoundError as error:
             raise tf.errors.NotFoundError(str(error)) from error
 

@@ -53,7 +53,7 @@ class Batches(NamedTuple):
 
     def as_read(self) -> HostSource:
         """The batches for the host to read."""
-        return self.read_by_host or DatasetSource(self.dataset)
+        return self.read_by_host or DatasetSource(self.dataset, self.of_pass, self.tail)
 
 
 # --- arrays -------------------------------------------------------------------------

@@ -46,8 +46,14 @@ def _by_output(
 
 def _outputs(nest: Nest, names: list[str], what: str) -> list[Any]:
     """The leaves of targets in the order of the outputs."""
-    if isinstance(nest, Mapping) and all(name in nest for name in names):
-        return [nest[name] for name in names]
+    if isinstance(nest, Mapping) and any(name in nest for name in names):
+        for key in nest:
+            if key not in names:
+                raise ValueError(
+                    f"There are {what} for {key!r}, but the outputs are named {names}."
+                    f"{_names.nearest(str(key), names)}"
+                )
+        return [nest.get(name) for name in names]
     leaves = tf.nest.flatten(nest)
     if (len(leaves) == 1 and len(names) > 1) or len(leaves) not in (1, len(names)):
         raise ValueError(
@@ -148,8 +154,14 @@ class LossesContainer:
         total: Any = None
         rows: int | None = None  # of the batch: what its mean counts for
         means = iter(self._means)
-        for loss, factor, target, output, weight in zip(
-            self._losses, self._weights, targets, outputs, weights, strict=True
+        for name, loss, factor, target, output, weight in zip(
+            self._names,
+            self._losses,
+            self._weights,
+            targets,
+            outputs,
+            weights,
+            strict=True,
         ):
             if loss is None:
                 continue
@@ -158,6 +170,11 @@ class LossesContainer:
                 if self._means:
                     next(means)
                 continue
+            if target is None:
+                raise ValueError(
+                    f"The loss of output {name!r} needs targets, but the data have "
+                    "none for it. Give it targets, or no loss."
+                )
             weight = _with_mask(weight, output)
             try:
                 value = loss(target, output, sample_weight=weight)
@@ -317,6 +334,11 @@ class MetricsContainer:
         targets = _outputs(y_true, self._names, "targets")
         weights = _weights(sample_weight, self._names)
         for index, metric, is_weighted in self._entries:
+            if targets[index] is None and y_true is not None:
+                raise ValueError(
+                    f"Metric {metric.name!r} needs targets of output "
+                    f"{self._names[index]!r}, but the data have none for it."
+                )
             weight = weights[index] if is_weighted else None
             weight = _with_mask(weight, outputs[index])
             metric.update_state(targets[index], outputs[index], weight)

@@ -88,7 +88,7 @@ class Run:
     def _make_loop(self, batches: Batches, again: bool, class_weight: Any) -> Loop:
         model, mode, plan = self.model, self.mode, self.plan
         is_unknown = batches.cardinality == UNKNOWN and not model._is_strict(mode)
-        if batches.is_open or (again and is_unknown):
+        if batches.is_open or model.run_eagerly or (again and is_unknown):
             return self._make_host_loop(batches, again, class_weight)
         dataset, of_pass, tail = batches.dataset, batches.of_pass, batches.tail
         if mode == "train":
@@ -121,6 +121,11 @@ class Run:
     def _make_host_loop(
         self, batches: Batches, again: bool, class_weight: Any
     ) -> HostLoop:
+        if self.model.run_eagerly and self.model._is_strict(self.mode):
+            raise RuntimeError(
+                "Models with accumulated gradients, stages or several IPUs cannot run "
+                "eagerly. Set `run_eagerly=False` when calling `compile`."
+            )
         source = batches.as_read()
         if self.mode == "train" and batches.is_endless and not self.plan.restarts:
             source = source.repeated()
@@ -133,8 +138,10 @@ class Run:
                 "Your input does not have enough data: it is empty. Make sure that "
                 "your dataset or generator can generate at least 1 batch."
             )
-        self.model._prepare(self.mode, spec)
-        loop.set_step(self.model._device_step(self.mode, class_weight))
+        step = self.model._device_step(self.mode, class_weight)
+        if not self.model.run_eagerly:
+            self.model._prepare(self.mode, spec)
+        loop.set_step(step, self.model.run_eagerly)
         return loop
 
     def begin_epoch(self) -> bool:

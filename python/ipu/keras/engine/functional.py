@@ -76,7 +76,8 @@ class Functional(Model):
                     "The inputs of a model must come from `Input`. Received: "
                     f"{tensor!r}, the result of another layer."
                 )
-        graph = map_graph(flat_inputs, flat_outputs)
+        added = self.__dict__.get("_added_terms", [])
+        graph = map_graph(flat_inputs, [*flat_outputs, *added])
         self._nested_inputs = inputs
         self._nested_outputs = outputs
         self._graph = graph
@@ -124,6 +125,55 @@ class Functional(Model):
         """The shape of the output, or a list of shapes."""
         shapes = [tuple(tensor.shape) for tensor in self.outputs]
         return shapes[0] if len(shapes) == 1 else shapes
+
+    def add_loss(self, losses: Any, **kwargs: Any) -> None:
+        """Add terms to the loss: tensors inside ``call``, or symbolic values.
+
+        Args:
+            losses: A value that follows from the model's inputs, or a list of them. Of
+                one that is no scalar the mean is added.
+            **kwargs: Ignored, as in Keras.
+        """
+        from ipu.keras.engine.added_terms import AddLoss
+
+        for loss in tf.nest.flatten(losses):
+            if isinstance(loss, KerasTensor):
+                self._add_term(AddLoss()(loss))
+            else:
+                super().add_loss(loss, **kwargs)
+
+    def add_metric(
+        self,
+        value: Any,
+        name: str | None = None,
+        aggregation: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Show the mean of a value among the results.
+
+        Args:
+            value: A tensor inside ``call``, or a symbolic value that follows from the
+                model's inputs.
+            name: What it is called in the results.
+            aggregation: ``"mean"``, or None, which is the same.
+            **kwargs: Ignored, as in Keras.
+        """
+        from ipu.keras.engine.added_terms import AddMetric
+
+        if isinstance(value, KerasTensor) and name is not None:
+            self._add_term(AddMetric(name)(value))
+        else:
+            super().add_metric(value, name, aggregation, **kwargs)
+
+    def _add_term(self, term: KerasTensor) -> None:
+        before = self.__dict__.get("_added_terms", [])
+        self._added_terms = [*before, term]
+        try:
+            self._set_graph(self._nested_inputs, self._nested_outputs)
+        except BaseException:
+            self._added_terms = before
+            raise
+        self._drop_programs()
 
     def call(
         self, inputs: Nest, training: Any = None, mask: Any = None, **kwargs: Any

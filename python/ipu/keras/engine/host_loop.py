@@ -47,8 +47,13 @@ class HostLoop:
             return None
         return tf.nest.map_structure(tf.TensorSpec.from_tensor, self._held[0])
 
-    def set_step(self, step: Callable[[Nest], Nest]) -> None:
-        """Settle what is run for each batch; traced."""
+    def set_step(self, step: Callable[[Nest], Nest], eagerly: bool = False) -> None:
+        """Settle what is run for each batch.
+
+        Args:
+            step: Takes a batch, gives results.
+            eagerly: Whether it is called for each batch, and not traced.
+        """
 
         def program(element: Nest) -> Nest:
             try:
@@ -57,7 +62,9 @@ class HostLoop:
                 forget_logits()
                 forget_masks()
 
-        self._function = _function.DeviceFunction(program, name="a model's step")
+        self._function = program
+        if not eagerly:
+            self._function = _function.DeviceFunction(program, name="a model's step")
 
     def start(self) -> None:
         """Start to read."""

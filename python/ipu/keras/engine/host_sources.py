@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
+from ipu import tf
 from ipu.keras._seeds import generator as random_generator
 from ipu.keras._types import Nest
 from ipu.tf.data import Iterator as DataIterator
@@ -58,26 +59,59 @@ class HostSource(Protocol):
 
 
 class DatasetSource:
-    """A ``tf.data.Dataset`` of batches."""
+    """A ``tf.data.Dataset`` of batches.
+
+    Args:
+        dataset: The data set.
+        of_pass: Batches of one pass over the data, where its last one is filled up.
+        tail: Rows of that last batch which count; 0: all batches are full.
+    """
 
     starts_again = True
 
-    def __init__(self, dataset: Any) -> None:
+    def __init__(self, dataset: Any, of_pass: int = 0, tail: int = 0) -> None:
         self._dataset = dataset
+        self._of_pass = of_pass
+        self._tail = tail
 
     def read(self) -> Pass:
         """Start a pass."""
         dataset = self._dataset.prefetch(_AHEAD)
-        return DataIterator(dataset._impl, dataset.element_spec)
+        batches = DataIterator(dataset._impl, dataset.element_spec)
+        return _Cut(batches, self._of_pass, self._tail) if self._tail else batches
 
     def repeated(self) -> DatasetSource:
         """The data set, repeated."""
-        return DatasetSource(self._dataset.repeat())
+        return DatasetSource(self._dataset.repeat(), self._of_pass, self._tail)
 
     def limited(self, count: int) -> DatasetSource:
         """The data set: nobody misses what is read of it in vain."""
         del count
         return self
+
+
+class _Cut:
+    """A pass whose last batches have only the rows that count."""
+
+    def __init__(self, batches: Pass, of_pass: int, tail: int) -> None:
+        self._batches = batches
+        self._of_pass = of_pass
+        self._tail = tail
+        self._read = 0
+
+    def __iter__(self) -> Iterator[Nest]:
+        return self
+
+    def __next__(self) -> Nest:
+        batch = next(self._batches)
+        self._read += 1
+        if self._read % self._of_pass:
+            return batch
+        return tf.nest.map_structure(lambda leaf: leaf[: self._tail], batch)
+
+    def close(self) -> None:
+        """Stop to read."""
+        self._batches.close()
 
 
 # --- generators -----------------------------------------------------------------------

@@ -245,6 +245,25 @@ class Model(Trainer):
             "saved with save_weights()."
         )
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """Make a model from what ``get_config`` gave, with new weights.
+
+        Args:
+            config: The configuration; where it is that of a network of layers, that
+                network is made.
+            custom_objects: A user's own layers and functions by name.
+        """
+        if {"input_layers", "layers", "output_layers"} <= set(config):
+            from ipu.keras.engine.functional import Functional
+
+            return Functional.from_config(config, custom_objects)
+        if "layers" in config and cls is Model:
+            from ipu.keras.engine.sequential import Sequential
+
+            return Sequential.from_config(config, custom_objects)
+        return cls(**config)
+
     def to_json(self, **kwargs: Any) -> str:
         """Give the configuration as JSON, for ``models.model_from_json``.
 
@@ -302,17 +321,21 @@ class Model(Trainer):
         """
         weights_file.save(self.weights, filepath, overwrite)
 
-    def load_weights(self, filepath: str | os.PathLike[str]) -> None:
+    def load_weights(self, filepath: str | os.PathLike[str]) -> weights_file.LoadStatus:
         """Read weights from a ``.safetensors`` file.
 
         Args:
             filepath: The file.
+
+        Returns:
+            An object with the methods that programs for TensorFlow call.
 
         Raises:
             FileNotFoundError: There is no such file.
             ValueError: It is damaged or of another model; then nothing is changed.
         """
         weights_file.load(self.weights, filepath, self.name)
+        return weights_file.LoadStatus()
 
     # --- showing ----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ device's loop by ``fit``, ``evaluate`` and ``predict``, or into a program of its
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class StepFunctions:
         losses: list[Tensor]
         metrics: Any
         trainable_variables: list[Any]
+        run_eagerly: bool
         _steps_per_execution: int
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
@@ -74,9 +75,11 @@ class StepFunctions:
             The results by name.
         """
         x, y, weight = unpack(expand(data))
-        with capturing() as context:
+        # op by op, values are gone when the gradient is asked for
+        tape = tf.GradientTape() if self.run_eagerly else None
+        with capturing() as context, tape or nullcontext():
             y_pred = self(x, training=True)
-        loss = self.compiled_loss(y, y_pred, weight, self.losses)
+            loss = self.compiled_loss(y, y_pred, weight, self.losses)
         self._assert_has_loss()
         self._step_loss = tf.reduce_mean(loss) if loss.shape else loss
         variables = self.trainable_variables
@@ -87,7 +90,8 @@ class StepFunctions:
             captured = context.captured_gradients
             self.optimizer.apply_gradients(pairs, captured_grads=captured)
         elif variables:
-            self.optimizer.minimize(loss, variables)
+            how = {} if tape is None else {"tape": tape}
+            self.optimizer.minimize(loss, variables, **how)
         self.compiled_metrics.update_state(y, y_pred, weight)
         return {metric.name: metric.result() for metric in self.metrics}
 
@@ -335,9 +339,10 @@ class StepFunctions:
             key = (mode, version, weights)
             program = self._batch_programs.get(key)
             if program is None:
-                self._prepare(mode, dataset.element_spec)
-                step = self._device_step(mode, class_weight)
-                program = _function.DeviceFunction(step)
+                program = self._device_step(mode, class_weight)
+                if not self.run_eagerly:
+                    self._prepare(mode, dataset.element_spec)
+                    program = _function.DeviceFunction(program)
                 self._batch_programs[key] = program
             return program(element)
 

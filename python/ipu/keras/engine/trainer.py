@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -47,6 +47,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             weakref.WeakKeyDictionary()
         )
         self._steps_per_execution = 1
+        self.run_eagerly = False
         self._is_paced = True  # whether nobody said how many steps an execution has
         self.optimizer: Any = None
         self.loss: Any = None
@@ -81,7 +82,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             metrics: A list of names, metrics or functions; also by output.
             loss_weights: A factor for each output's loss.
             weighted_metrics: Metrics that take sample weights.
-            run_eagerly: Must not be True: models run as device programs.
+            run_eagerly: Whether steps run op by op, for debugging: values are known in
+                them. Not in the scope of a strategy, where they are device programs.
             steps_per_execution: Steps of one device program. In the scope of a strategy
                 it is 1 by default, and must divide the steps of an epoch. Outside it is
                 ``"auto"`` by default: as many as fit between two looks of callbacks at
@@ -91,7 +93,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         Raises:
             ValueError: An unknown name; the nearest is offered. Or a number of steps
                 that is none.
-            RuntimeError: ``run_eagerly`` is True.
+            RuntimeError: ``run_eagerly`` is True in the scope of a strategy.
             TypeError: An unknown keyword.
         """
         kwargs.pop("sample_weight_mode", None)
@@ -99,7 +101,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             raise TypeError(
                 f"Invalid keyword argument(s) in `compile`: {sorted(kwargs)}."
             )
-        if run_eagerly:
+        if run_eagerly and self._strategy is not None:
             raise RuntimeError(
                 "Keras models cannot run eagerly when using `IPUStrategy`. Set "
                 "`run_eagerly=False` when calling `compile`."
@@ -117,6 +119,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self.compiled_metrics = compiled_metrics
         self._steps_per_execution = self._default_execution() if k is None else k
         self._is_paced = k is None
+        self.run_eagerly = bool(run_eagerly)
         self._compile_arguments = {  # for a model's file
             "loss": loss,
             "metrics": metrics,
@@ -278,9 +281,18 @@ class Trainer(StepFunctions, IPUOptions, Layer):
     def _names_of(self, outputs: Nest) -> list[str]:
         names: list[str] | None = getattr(self, "output_names", None)
         count = len(tf.nest.flatten(outputs))
-        if names is not None and len(names) == count:
-            return names
-        return [f"output_{i + 1}" for i in range(count)]
+        if names is not None and len(names) != count:
+            names = None
+        if isinstance(outputs, Mapping) and len(outputs) == count:
+            keys: list[str] = tf.nest.flatten({key: key for key in outputs})
+            if names is None or not self._names_outputs(set(names) - set(keys)):
+                return keys
+        return names or [f"output_{i + 1}" for i in range(count)]
+
+    def _names_outputs(self, names: set[str]) -> bool:
+        """Whether losses, metrics or weights were given for one of these names."""
+        given = (one for one in self._compile_arguments.values())
+        return any(isinstance(one, Mapping) and names & set(one) for one in given)
 
     # --- training --------------------------------------------------------------------
 

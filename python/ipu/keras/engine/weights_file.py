@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["load", "read_about", "save", "weights_path"]
+__all__ = ["LoadStatus", "load", "read_about", "save", "weights_path"]
 
 _FORMAT = "ipu.keras.weights"
 _STATE = "optimizer:"  # before the names of an optimizer's variables
@@ -153,6 +153,29 @@ def load(
         ready.append(array.astype(wanted, copy=False))
     for variable, array in zip(variables, ready, strict=True):
         variable.assign(array)
+
+
+class LoadStatus:
+    """What ``load_weights`` gives: all was loaded, or there was an error.
+
+    Source: the status objects of ``tf.train.Checkpoint``.
+    """
+
+    def assert_consumed(self) -> LoadStatus:
+        """Check that all of the file was used: it was."""
+        return self
+
+    def assert_existing_objects_matched(self) -> LoadStatus:
+        """Check that all weights were in the file: they were."""
+        return self
+
+    def assert_nontrivial_match(self) -> LoadStatus:
+        """Check that something was loaded: it was."""
+        return self
+
+    def expect_partial(self) -> LoadStatus:
+        """Say nothing of what was not used: all was."""
+        return self
 
 
 def _contents(path: str) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str, str]]:

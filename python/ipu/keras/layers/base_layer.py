@@ -361,6 +361,46 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
                 )
             self._losses.append(loss() if callable(loss) else loss)
 
+    def add_metric(
+        self,
+        value: Any,
+        name: str | None = None,
+        aggregation: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Show the mean of a value among the results, from inside ``call``.
+
+        Args:
+            value: A tensor.
+            name: What it is called in the results.
+            aggregation: ``"mean"``, or None, which is the same.
+            **kwargs: Ignored, as in Keras.
+
+        Raises:
+            ValueError: There is no name, or another aggregation.
+            NotImplementedError: A symbolic value of a functional model, which the layer
+                is no part of.
+        """
+        del kwargs
+        if name is None or aggregation not in (None, "mean"):
+            raise ValueError(
+                "add_metric needs a name, and 'mean' or None as its aggregation. "
+                f"Received: name={name!r}, aggregation={aggregation!r}."
+            )
+        if isinstance(value, KerasTensor):
+            raise NotImplementedError(
+                "add_metric of a symbolic value is there for functional models. "
+                f"Received: {value!r} in layer {self.name!r}. Call add_metric inside "
+                "`call` of a layer that the model uses."
+            )
+        from ipu.keras.metrics import Mean
+
+        attribute = f"_metric_{name}"
+        if attribute not in self.__dict__:
+            with init_scope():
+                setattr(self, attribute, Mean(name))
+        getattr(self, attribute).update_state(value)
+
     @property
     def losses(self) -> list[Tensor]:
         """The terms of the last call, and the penalties of the weights."""

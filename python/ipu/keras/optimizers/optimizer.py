@@ -26,6 +26,7 @@ from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.ops import cross_replica_ops
 from ipu.tf import _function, _lookups
 from ipu.tf._tracing import init_scope
+from ipu.tf.autograph import convert_call
 
 __all__ = ["Optimizer"]
 
@@ -164,7 +165,9 @@ class Optimizer(Slots):
     def _decayed_rate(self) -> Tensor:
         """The rate of this step, a float32 scalar; in a trace."""
         if isinstance(self._rate, LearningRateSchedule):
-            rate = self._rate(self.iterations.value())
+            # Keras 2 gives schedules the step as a float
+            step = tf.cast(self.iterations.value(), "float32")
+            rate = tf.cast(convert_call(self._rate)(step), "float32")
         elif isinstance(self._rate, tf.Tensor):
             rate = tf.cast(self._rate, "float32")
         else:

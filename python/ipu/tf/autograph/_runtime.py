@@ -15,7 +15,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import _convert, _creation, _elementwise, _shapes
-from ipu.tf._blocks import add_results, as_tuple, block
+from ipu.tf._blocks import add_results, as_tuple, block, counting
 from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._branches import Branches
 from ipu.tf.autograph._calls import call, call_iterated, converted, note_update
@@ -369,7 +369,8 @@ def _staged_for(
         with training_loop(trace, items.length) as loop, block(trace) as inner:
             index, *values = [trace.parameter(_type(t), inner) for t in start]
             put(state.open(inner, values))
-            body(items.item(index))
+            with counting(index, items.length):
+                body(items.item(index))
             after = _values(get, names)
             ends = [index + 1, *state.next(after)]
             add_results(trace, inner, [*ends, *state.arrays(inner, after)])
