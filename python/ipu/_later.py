@@ -32,6 +32,13 @@ def _words(text: str) -> str:
     return rf"(?:^|\.)(?:{'|'.join(text.split())})(?:\.|$)"
 
 
+_COMPAT = Later(
+    "Names of TensorFlow 1 are there for old programs.",
+    "Run the program with `python -m ipu run`, call ipu.drop_in.install() first, or "
+    "use the name without compat.v1.",
+)
+_TEXT = Later("Layers of text come with a later version.")
+_LOGGER = Later("", "Use logging.getLogger('ipu').")
 _SESSION = Later(
     "Graphs and sessions of TensorFlow 1 come with a later version.",
     "Write a @tf.function and call it with IPUStrategy.run.",
@@ -77,6 +84,9 @@ _COLUMNS = Later(
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
 _RULES: tuple[tuple[str, Later], ...] = (
+    (r"^tf\.compat$", _COMPAT),
+    (r"^tf\.get_logger$", _LOGGER),
+    (_words(r"TextVectorization"), _TEXT),
     (
         _words(
             r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* rnn "

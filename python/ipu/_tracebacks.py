@@ -97,10 +97,28 @@ def boundary(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except BaseException as error:
+            if type(error) is TypeError and kwargs:
+                _offer_keyword(error, function)
             drop_own_frames(error)
             raise
 
     return cast(F, call)
+
+
+def _offer_keyword(error: TypeError, function: Callable[..., Any]) -> None:
+    """Name the nearest parameter where the call has a keyword that is none."""
+    trace = error.__traceback__
+    is_of_call = trace is not None and trace.tb_next is None
+    parts = str(error).split("got an unexpected keyword argument ")
+    if not is_of_call or len(parts) != 2:
+        return
+    import difflib
+    import inspect
+
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+    near = difflib.get_close_matches(parts[1].strip("'"), known, 1)
+    if near:
+        error.args = (f"{error}. Did you mean {near[0]!r}?",)
 
 
 def boundaries(*names: str) -> Callable[[C], C]:

@@ -35,6 +35,7 @@ from ipu.keras import (
     regularizers,
     utils,
 )
+from ipu.keras._names import nearest as _nearest
 from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipeline_models import PipelineModel, SequentialPipelineModel
@@ -92,4 +93,7 @@ def __getattr__(name: str) -> Any:
         import importlib
 
         return importlib.import_module("ipu.keras.datasets")
-    raise AttributeError(f"ipu.keras has no {name!r}. See ipu.keras.__all__.")
+    raise AttributeError(
+        f"ipu.keras has no {name!r}."
+        + _nearest(name, __all__, " See ipu.keras.__all__.", cutoff=0.75)
+    )

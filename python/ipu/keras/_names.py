@@ -89,7 +89,8 @@ def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
 
         if _later.lookup(f"{module}.{name}").topic:
             raise _missing.MissingNameError(f"{module}.{name}")
-        hint = "" if name.startswith("_") else nearest(name, names)
+        see = f" See {module}.__all__."
+        hint = "" if name.startswith("_") else nearest(name, names, see, cutoff=0.75)
         raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
 
     return getattr_of_module
@@ -100,24 +101,31 @@ def reset_uids() -> None:
     _uids.counters = {}
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(
+    name: str,
+    known: Iterable[str],
+    otherwise: str | None = None,
+    cutoff: float = 0.6,
+) -> str:
     """Say which known name is meant, as the end of an error message.
 
     Args:
         name: The name that is not known.
         known: The names there are.
+        otherwise: What to say where none is near; None: all known names.
+        cutoff: How near a name must be, from 0 to 1.
 
     Returns:
-        `` Did you mean 'adam'?``, or the list of names where none is near.
+        `` Did you mean 'adam'?``, or what ``otherwise`` says.
     """
     import difflib
 
     names = sorted(set(known))
     lowered = {candidate.lower(): candidate for candidate in names}
-    match = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
+    match = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=cutoff)
     if match:
         return f" Did you mean {lowered[match[0]]!r}?"
-    return f" Known names: {', '.join(names)}."
+    return f" Known names: {', '.join(names)}." if otherwise is None else otherwise
 
 
 def lookup(kind: str, name: str, table: Mapping[str, T]) -> T:

@@ -6,16 +6,16 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ipu import tf
 from ipu._user_warnings import warn_user
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.monitor import Monitor
+from ipu.keras.engine.weights_file import weights_path
 
 __all__ = ["ModelCheckpoint"]
 
 
 class ModelCheckpoint(Callback):
-    """Saves the weights after every epoch, or after a number of steps.
+    """Saves the model, or its weights, after every epoch or a number of steps.
 
     Args:
         filepath: A path with fields such as ``{epoch:02d}`` (from 1) and
@@ -23,15 +23,16 @@ class ModelCheckpoint(Callback):
         monitor: The quantity that says which epoch is best.
         verbose: 1 says when it saves.
         save_best_only: Whether only better epochs are saved.
-        save_weights_only: Must be True: whole models are not saved yet.
+        save_weights_only: Whether weights alone are saved, for ``load_weights``; else
+            whole models, for ``load_model``.
         mode: ``"min"``, ``"max"`` or ``"auto"``.
         save_freq: ``"epoch"``, or a number of steps.
         options: Ignored.
         **kwargs: None.
 
     Raises:
-        UnimplementedError: ``save_weights_only`` is False.
-        ValueError: ``save_freq`` is neither.
+        ValueError: ``save_freq`` is neither, or the path has the suffix of another
+            format.
 
     Source: ``tf.keras.callbacks.ModelCheckpoint`` of Keras 2.6.
     """
@@ -52,16 +53,12 @@ class ModelCheckpoint(Callback):
         if kwargs:
             raise TypeError(f"Unrecognized arguments: {sorted(kwargs)}")
         del options
-        if not save_weights_only:
-            raise tf.errors.UnimplementedError(
-                "Whole models cannot be saved yet. Received: save_weights_only=False. "
-                "Use ModelCheckpoint(..., save_weights_only=True)."
-            )
         if save_freq != "epoch" and not isinstance(save_freq, int):
             raise ValueError(
                 "`save_freq` must be 'epoch' or a number of steps. "
                 f"Received: save_freq={save_freq!r}."
             )
+        weights_path(filepath)  # another format is an error now, not after an epoch
         self.filepath = os.fspath(filepath)
         self.monitor = monitor
         self.verbose = verbose
@@ -128,7 +125,10 @@ class ModelCheckpoint(Callback):
             self.best = current
         if self.verbose > 0:
             print(f"\nEpoch {epoch + 1:05d}: saving model to {path}")
-        self.model.save_weights(path)
+        if self.save_weights_only:
+            self.model.save_weights(path)
+        else:
+            self.model.save(path)
 
     def _path(self, epoch: int, logs: Logs) -> str:
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ipu import tf
+from ipu._user_warnings import warn_user
 from ipu.keras import _names, losses, metrics
 from ipu.keras._shape_fitting import fit_weights
 from ipu.keras._types import Nest, Tensor
@@ -176,6 +177,7 @@ class LossesContainer:
                     "none for it. Give it targets, or no loss."
                 )
             weight = _with_mask(weight, output)
+            _warn_of_classes(loss, target, output)
             try:
                 value = loss(target, output, sample_weight=weight)
             except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
@@ -218,6 +220,27 @@ def _with_mask(weight: Any, output: Tensor) -> Any:
         return weight
     factor = tf.cast(mask, output.dtype)
     return factor if weight is None else fit_weights(weight, factor) * factor
+
+
+def _warn_of_classes(loss: losses.Loss, target: Any, output: Any) -> None:
+    """Say where one target stands beside several outputs, as class numbers do."""
+    shapes = tuple(target.shape), tuple(output.shape)
+    is_one_to_many = len(shapes[0]) == len(shapes[1]) and (
+        shapes[0][-1:] == (1,) and shapes[1][-1:] > (1,)
+    )
+    function = getattr(loss, "fn", loss)
+    is_ours = getattr(function, "__module__", "").startswith("ipu.")
+    if is_one_to_many and is_ours and not loss.name.startswith("sparse"):
+        warn_user(
+            f"Loss {loss.name!r} compares each target with all {shapes[1][-1]} outputs "
+            f"of its sample: targets of shape {_open(shapes[0])} beside outputs of "
+            f"shape {_open(shapes[1])}. For class numbers use "
+            "'sparse_categorical_crossentropy'; else give as many targets as outputs."
+        )
+
+
+def _open(shape: tuple[int, ...]) -> str:
+    return f"(None, {', '.join(str(size) for size in shape[1:])})"
 
 
 def _name_loss(error: Exception, loss: losses.Loss, target: Any, output: Any) -> None:

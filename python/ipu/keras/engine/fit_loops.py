@@ -14,7 +14,7 @@ from ipu import tf
 from ipu._log import logger
 from ipu._user_warnings import warn_user
 from ipu.keras._types import Nest
-from ipu.keras.callbacks.callback import CallbackList
+from ipu.keras.callbacks.callback import Callback, CallbackList
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
 from ipu.keras.engine.batches import Batches
@@ -32,7 +32,7 @@ from ipu.keras.engine.step_plan import UNKNOWN, StepPlan, plan_steps
 if TYPE_CHECKING:
     from ipu.keras.engine.trainer import Trainer
 
-__all__ = ["Run", "make_callbacks", "run_fit", "run_predict", "run_test"]
+__all__ = ["Run", "is_due", "make_callbacks", "run_fit", "run_predict", "run_test"]
 
 
 class Run:
@@ -325,11 +325,29 @@ def make_callbacks(
     """Put the user's callbacks, the progress bar and the history together."""
     callbacks = list(given) if isinstance(given, (list, tuple)) else [given]
     callbacks = [callback for callback in callbacks if callback is not None]
+    for callback in callbacks:
+        _check_callback(callback)
     if verbose and not any(isinstance(one, ProgbarLogger) for one in callbacks):
         callbacks.append(ProgbarLogger())
     if not any(isinstance(one, History) for one in callbacks):
         callbacks.append(History())
     return CallbackList(callbacks, model, {"verbose": verbose, **params})
+
+
+_HOOKS = [name for name in vars(Callback) if name.startswith(("on_", "set_"))]
+
+
+def _check_callback(callback: Any) -> None:
+    if isinstance(callback, type):
+        raise TypeError(
+            f"`callbacks` must be objects. Received: the class {callback.__name__}. "
+            f"Write {callback.__name__}(), with its arguments."
+        )
+    if not any(hasattr(callback, hook) for hook in _HOOKS):
+        raise TypeError(
+            "`callbacks` must be objects with hooks, such as those of "
+            f"keras.callbacks. Received: {callback!r} ({type(callback).__name__})."
+        )
 
 
 def _abandon(callbacks: CallbackList) -> None:
@@ -403,6 +421,11 @@ def run_fit(
         if held is not None:
             held.loop.stop()
     return history
+
+
+def is_due(epoch: int, freq: Any) -> bool:
+    """Whether there is a validation after an epoch, counted from 1."""
+    return epoch % freq == 0 if isinstance(freq, int) else epoch in freq
 
 
 def _log_counts(train: Run) -> None:

@@ -237,10 +237,15 @@ class Functional(Model):
         if isinstance(inputs, Mapping) and not isinstance(self._nested_inputs, Mapping):
             missing = [name for name in self.input_names if name not in inputs]
             if missing:
+                others = [str(key) for key in inputs if key not in self.input_names]
+                hint = ""
+                if others:
+                    near = _names.nearest(others[0], missing, otherwise="")
+                    hint = f" There is no input {others[0]!r}.{near}"
                 raise ValueError(
-                    f"Missing data for input {missing[0]!r} of model {self.name!r}. "
-                    f"Received: data for {list(inputs)}."
-                    f"{_names.nearest(missing[0], [str(key) for key in inputs])}"
+                    f"Missing data for input {missing[0]!r} of model {self.name!r}, "
+                    f"whose inputs are {self.input_names}. Received: data for "
+                    f"{list(inputs)}.{hint}"
                 )
             return [inputs[name] for name in self.input_names]
         flat = tf.nest.flatten(inputs)

@@ -8,6 +8,7 @@ noted, since some are set to attributes and others come from ``add_weight``.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -39,6 +40,15 @@ _UNTRACKED = frozenset(
         "input_spec",
     }
 )
+
+
+def _too_large(name: str, sizes: tuple[int, ...], kind: tf.DType) -> str:
+    gigabytes = math.prod(sizes) * kind.size / 2**30
+    return (
+        f"Weight {name!r} of shape {sizes} and dtype {kind.name} takes "
+        f"{gigabytes:,.1f} GiB, and more while it is made: there is not so much "
+        "memory. Make the layer, or what it is called on, smaller."
+    )
 
 
 @boundaries("add_weight", "set_weights")
@@ -105,14 +115,18 @@ class LayerWeights:
             initializer = "glorot_uniform" if kind.is_floating else "zeros"
         function = initializers.get(initializer)
         assert function is not None
-        with init_scope():
-            variable = self._variable_kind(kind, is_cast)(
-                function(sizes, dtype=kind),
-                trainable=True if trainable is None else bool(trainable),
-                name=f"{self._weight_scope}{self.name}/{name}",
-                dtype=kind,
-                constraint=constraints.get(constraint),
-            )
+        full_name = f"{self._weight_scope}{self.name}/{name}"
+        try:
+            with init_scope():
+                variable = self._variable_kind(kind, is_cast)(
+                    function(sizes, dtype=kind),
+                    trainable=True if trainable is None else bool(trainable),
+                    name=full_name,
+                    dtype=kind,
+                    constraint=constraints.get(constraint),
+                )
+        except MemoryError:
+            raise MemoryError(_too_large(full_name, sizes, kind)) from None
         if tuple(variable.shape) != sizes:
             raise ValueError(
                 f"The initializer of weight {name!r} of layer {self.name!r} gave shape "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Pace", "checked_execution"]
+__all__ = ["Pace", "checked_execution", "whole_number"]
 
 _EXECUTION_S = 0.1
 _GROWTH = 8  # the first measured executions are slow: they make programs
@@ -72,3 +72,21 @@ def checked_execution(given: Any, in_strategy: bool) -> int | None:
             f"Received: steps_per_execution={given!r}."
         )
     return int(given)
+
+
+def whole_number(given: Any, argument: str) -> int:
+    """Check an argument that counts.
+
+    Args:
+        given: What the user gave.
+        argument: The name of the user's argument.
+
+    Raises:
+        TypeError: It is no integer.
+    """
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+        return int(given)
+    way = ""
+    if isinstance(given, (float, np.floating)) and given == int(given):
+        way = f" Write {argument}={int(given)}."
+    raise TypeError(f"`{argument}` must be an integer. Received: {given!r}.{way}")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -12,8 +13,8 @@ from ipu import _core, _strategy_state, tf
 from ipu._log import logger
 from ipu._placement import current_device
 from ipu._tracebacks import boundaries
+from ipu.keras import _names, optimizers
 from ipu.keras import metrics as metrics_module
-from ipu.keras import optimizers
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine import fit_loops
@@ -26,7 +27,7 @@ from ipu.keras.engine.data_adapter import (
     unpack,
 )
 from ipu.keras.engine.ipu_options import IPUOptions
-from ipu.keras.engine.pace import checked_execution
+from ipu.keras.engine.pace import checked_execution, whole_number
 from ipu.keras.engine.step_functions import StepFunctions, expand
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
@@ -98,8 +99,10 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         """
         kwargs.pop("sample_weight_mode", None)
         if kwargs:
+            known = inspect.signature(Trainer.compile).parameters
+            near = _names.nearest(next(iter(kwargs)), set(known) - {"self", "kwargs"})
             raise TypeError(
-                f"Invalid keyword argument(s) in `compile`: {sorted(kwargs)}."
+                f"Invalid keyword argument(s) in `compile`: {sorted(kwargs)}.{near}"
             )
         if run_eagerly and self._strategy is not None:
             raise RuntimeError(
@@ -361,6 +364,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         reading = Workers(max_queue_size, workers)
         self._assert_compiled()
         verbose = 1 if verbose == "auto" else verbose
+        epochs = whole_number(epochs, "epochs")
+        initial_epoch = whole_number(initial_epoch, "initial_epoch")
         parts = (x, y, sample_weight)
         if validation_split and validation_data is None:
             parts, validation_data = split_validation(parts, validation_split)
@@ -391,7 +396,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 )
 
             def validate(epoch: int) -> fit_loops.Run | None:
-                return test if _is_due(epoch + 1, validation_freq) else None
+                return test if fit_loops.is_due(epoch + 1, validation_freq) else None
 
             listed = fit_loops.make_callbacks(
                 self, callbacks, verbose, epochs=epochs, steps=train.plan.steps
@@ -509,9 +514,3 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 self, callbacks, verbose, epochs=1, steps=run.plan.steps
             )
             return fit_loops.run_predict(run, listed)
-
-
-def _is_due(epoch: int, freq: Any) -> bool:
-    if isinstance(freq, int):
-        return epoch % freq == 0
-    return epoch in freq

@@ -62,6 +62,7 @@ from ipu.keras.metrics.curves import (
     SpecificityAtSensitivity,
 )
 from ipu.keras.metrics.iou import MeanIoU
+from ipu.keras.metrics.scores import F1Score, R2Score
 from ipu.keras.metrics.wrapped import (
     Accuracy,
     BinaryAccuracy,
@@ -99,6 +100,7 @@ __all__ = [
     "CategoricalCrossentropy",
     "CategoricalHinge",
     "CosineSimilarity",
+    "F1Score",
     "FalseNegatives",
     "FalsePositives",
     "Hinge",
@@ -117,6 +119,7 @@ __all__ = [
     "Poisson",
     "Precision",
     "PrecisionAtRecall",
+    "R2Score",
     "Recall",
     "RecallAtPrecision",
     "RootMeanSquaredError",

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Small mistakes of programs for Keras, and what the answer to each names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu import keras, tf
+
+X = np.ones((20, 4), np.float32)
+Y = np.ones((20, 3), np.float32)
+CLASSES = np.arange(20) % 3
+
+
+def made(units: int = 3, loss: Any = "mse") -> Any:
+    model = keras.Sequential([keras.layers.Dense(units, input_shape=(4,))])
+    model.compile("sgd", loss)
+    return model
+
+
+def of_two_inputs() -> Any:
+    a, b = keras.Input((4,), name="left"), keras.Input((4,), name="right")
+    return keras.Model([a, b], keras.layers.Dense(2)(keras.layers.concatenate([a, b])))
+
+
+MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (
+        lambda: made().fit(X, Y, epoch=3),
+        TypeError,
+        "unexpected keyword argument 'epoch'. Did you mean 'epochs'?",
+    ),
+    (
+        lambda: made().evaluate(X, Y, batchsize=3),
+        TypeError,
+        "Did you mean 'batch_size'?",
+    ),
+    (
+        lambda: made().compile("sgd", "mse", metric=["mae"]),
+        TypeError,
+        "['metric']. Did you mean 'metrics'?",
+    ),
+    (
+        lambda: made().fit(X, Y, epochs=2.0),
+        TypeError,
+        "`epochs` must be an integer. Received: 2.0. Write epochs=2.",
+    ),
+    (lambda: made().fit(X, Y, epochs="3"), TypeError, "Received: '3'."),
+    (
+        lambda: made().fit(X, Y, initial_epoch=0.5),
+        TypeError,
+        "`initial_epoch` must be an integer. Received: 0.5.",
+    ),
+    (
+        lambda: made().fit(X, Y, callbacks=[keras.callbacks.EarlyStopping]),
+        TypeError,
+        "Received: the class EarlyStopping. Write EarlyStopping(), with its arguments.",
+    ),
+    (
+        lambda: made().fit(X, Y, callbacks=["early_stopping"]),
+        TypeError,
+        "Received: 'early_stopping' (str).",
+    ),
+    (
+        lambda: of_two_inputs().predict({"left": X, "rigth": X}),
+        ValueError,
+        "There is no input 'rigth'. Did you mean 'right'?",
+    ),
+    (
+        lambda: of_two_inputs().predict({"left": X}),
+        ValueError,
+        "Missing data for input 'right'",
+    ),
+    (
+        lambda: keras.callbacks.ModelCheckpoint("best.keras"),
+        ValueError,
+        "Use a path that ends in .safetensors.",
+    ),
+    (lambda: tf.compat, AttributeError, "python -m ipu run"),
+    (lambda: tf.get_logger, AttributeError, "Use logging.getLogger('ipu')."),
+    (lambda: keras.layer, AttributeError, "Did you mean 'layers'?"),
+    (lambda: keras.layers.Dens, AttributeError, "Did you mean 'Dense'?"),
+    (lambda: keras.layers.TextVector, AttributeError, "See ipu.keras.layers.__all__."),
+]
+
+
+@pytest.mark.parametrize(("mistake", "error", "text"), MISTAKES)
+def test_the_answer_names_the_mistake(
+    mistake: Callable[[], Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error) as caught:
+        mistake()
+    assert text in str(caught.value)
+
+
+def test_a_type_error_of_the_program_s_own_is_left_alone() -> None:
+    def fail(**options: Any) -> None:
+        raise TypeError("got an unexpected keyword argument 'epoch'")
+
+    callback = keras.callbacks.LambdaCallback(on_train_begin=lambda logs: fail())
+    with pytest.raises(TypeError) as caught:
+        made().fit(X, Y, verbose=0, callbacks=[callback])
+    assert str(caught.value) == "got an unexpected keyword argument 'epoch'"
+
+
+def test_a_weight_that_is_too_large_says_how_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(shape: Any, dtype: Any) -> Any:
+        raise MemoryError("Unable to allocate 745. GiB")
+
+    layer = keras.layers.Dense(1_000_000, kernel_initializer=fail, name="wide")
+    with pytest.raises(MemoryError) as caught:
+        layer.build((None, 100_000))
+    text = "Weight 'wide/kernel' of shape (100000, 1000000) and dtype float32 takes"
+    assert f"{text} 372.5 GiB" in str(caught.value)
+
+
+def test_class_numbers_beside_many_outputs_warn() -> None:
+    with pytest.warns(UserWarning) as seen:
+        made(10).fit(X, CLASSES, verbose=0)
+    texts = {str(one.message) for one in seen}
+    assert len(texts) == 1
+    text = texts.pop()
+    assert "targets of shape (None, 1) beside outputs of shape (None, 10)" in text
+    assert "sparse_categorical_crossentropy" in text
+    assert {one.filename for one in seen} == {__file__}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("units", "loss", "targets"),
+    [
+        (1, "mse", CLASSES),
+        (3, "mse", Y),
+        (3, keras.losses.SparseCategoricalCrossentropy(from_logits=True), CLASSES),
+        (3, lambda t, p: tf.square(tf.cast(t, "float32") - p), CLASSES),
+    ],
+)
+def test_nothing_is_said_of_targets_that_fit(
+    units: int, loss: Any, targets: Any
+) -> None:
+    made(units, loss).fit(X, targets, verbose=0)
+
+
+def test_whole_models_are_kept_by_checkpoints(tmp_path: Path) -> None:
+    model = made()
+    path = tmp_path / "best-{epoch}"
+    checkpoint = keras.callbacks.ModelCheckpoint(path, monitor="loss")
+    model.fit(X, Y, epochs=2, verbose=0, callbacks=[checkpoint])
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names == ["best-1.safetensors", "best-2.safetensors"]
+    again = keras.models.load_model(tmp_path / "best-2.safetensors")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
