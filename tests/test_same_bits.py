@@ -29,6 +29,10 @@ SHAPES = [
     (100, 1, 60),
     (1, 100, 60),
     (20, 256, 24),
+    (131, 3, 40),
+    (70, 2, 33),
+    (2, 130, 33),
+    (4, 40, 9),
 ]
 
 
@@ -106,6 +110,43 @@ def products_of(dtype: str) -> list[Any]:
 
 def halves() -> list[Any]:
     return products_of("f2")
+
+
+@pytest.mark.parametrize("cpu_class", CLASSES)
+@pytest.mark.parametrize(
+    ("x", "y", "z", "wanted"),
+    [
+        # 2^-70 below the middle of two floats: a double has that middle
+        (1 + 2**-23, 2**-24 * (1 - 2**-23), 1 + 2**-23, 1 + 2**-23),
+        (1 + 2**-23, -(2**-24) * (1 - 2**-23), -1 - 2**-23, -1 - 2**-23),
+        # and of two subnormal ones
+        (
+            2**-75 * (1 + 2**-23),
+            2**-75 * (1 - 2**-23),
+            2**-127 + 2**-149,
+            2**-127 + 2**-149,
+        ),
+        (2**-75, 2**-75, 2**-127 + 2**-149, 2**-127 + 2**-148),  # the middle itself
+        (2.0**100, 2.0**100, 1.0, np.inf),
+    ],
+)
+def test_a_step_of_a_sum_is_rounded_once(
+    x: float,
+    y: float,
+    z: float,
+    wanted: float,
+    cpu_class: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ipu import _core
+
+    monkeypatch.setenv("IPU_CPU_CLASS", cpu_class)
+    if _core.cpu_class() != cpu_class:
+        pytest.skip(f"this processor is of class {_core.cpu_class()}")
+    left = np.array([[1, x]] * 5, "f4")
+    right = np.array([[z] * 9, [y] * 9], "f4")
+    (sums,) = run("matmul(%0, %1)", [left, right], 5, 9)
+    np.testing.assert_array_equal(sums, np.full((5, 9), wanted, "f4"))
 
 
 def test_products_of_halves_are_rounded_once() -> None:

@@ -9,7 +9,8 @@
  *
  * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
  * rows of A, and B is read where it lies; otherwise all of B would be packed for a few
- * uses. A product of factors is the same with the factors exchanged. */
+ * uses. One or two rows are exchanged, too: then lanes are columns of C
+ * (gemm_narrow_body.h). A product of factors is the same with the factors exchanged. */
 #include "base/slots.h"
 #include "kernels/gemm_share_impl.h"
 
@@ -22,6 +23,7 @@ enum {
     CHUNK = 1024,            /* of k: such a panel stays in the second-level cache */
     NARROW = 8,              /* columns that fill a vector of AVX2 */
     FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
+    THIN = 2,                /* rows of A that fill too few registers of a tile */
     FAR_BYTES = 1 << 22,     /* from the first k to the last: too many pages at once */
     BLOCK_ROWS = 288,        /* of A, for which B is packed once */
     PACKED_FLOATS = 1 << 18, /* of A */
@@ -67,6 +69,13 @@ exchange(const ipu__product *p)
     };
 }
 
+/* Whether lanes are rows. */
+static bool
+is_narrow(const ipu__product *p, bool at_once)
+{
+    return p->n <= IPU_NARROW && p->a_row == 1 && !p->halves && !at_once;
+}
+
 /* A is read in place, but where it is float16, where its rows are whole pages apart,
  * which share a place in the cache, where each k of a long sum is in a page of its own,
  * and where its columns take so much of the first-level cache that a panel of B does not
@@ -81,10 +90,13 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     bool is_dense = !by_rows && first_level_k > 0 &&
                     (at_once || p->k > first_level_k) &&
                     p->n >= STRIP_USES * plan->tiles->columns;
-    int64_t chunks =
-        ipu__ceil_div(p->k, is_dense ? first_level_k : CHUNK);
+    int64_t chunks = ipu__ceil_div(p->k, is_dense ? first_level_k : CHUNK);
     int64_t bytes = (by_rows ? p->a_row : p->a_col) * (int64_t)sizeof(float);
     bool pages = bytes > 0 && bytes % IPU_PAGE_BYTES == 0;
+    if (is_narrow(p, at_once)) {
+        p->a_form = IPU_A_LANES;
+        return;
+    }
     if (by_rows) {
         p->a_form = pages || p->halves ? IPU_A_COPIED : IPU_A_ROWS;
     } else {
@@ -162,12 +174,16 @@ ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool halves,
     };
     bool few = matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= CHUNK;
     *out = (ipu__own_plan){.tiles = ipu__tiles_of(cpu), .product = product};
-    if (matmul->n == 1 || (few && !at_once)) {
+    ipu__product exchanged = exchange(&product);
+    bool thin = matmul->m <= THIN && is_narrow(&exchanged, at_once);
+    if (!is_narrow(&product, at_once) &&
+        (thin || matmul->n == 1 || (few && !at_once))) {
         out->exchanged = true;
-        out->product = exchange(&product);
+        out->product = exchanged;
     }
 #if defined(__x86_64__)
-    if (cpu == IPU_CPU_AVX512 && out->product.n <= NARROW) {
+    if (cpu == IPU_CPU_AVX512 && out->product.n <= NARROW &&
+        !is_narrow(&out->product, at_once)) {
         out->tiles = &ipu__tiles_avx2; /* half a vector would be for nothing */
     }
 #endif

@@ -392,6 +392,8 @@ pack_strip(const ipu__product *p, int64_t rows, const float *a, int64_t k, float
     }
 }
 
+#include "kernels/gemm_narrow_body.h"
+
 /* --- a range of C ---------------------------------------------------------------- */
 
 /* A block of row tiles, over k of the sum from k0. */
@@ -486,6 +488,8 @@ set_source(const tile_block *t, int64_t tile, int64_t row, tile_source *from)
         from->a_step = ipu__copied_row(p->packed_k);
         from->a = t->packed + row * from->a_step + t->k0 - t->packed_k0;
         break;
+    case IPU_A_LANES:
+        break;
     }
 }
 
@@ -577,6 +581,10 @@ multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
          int64_t column_end, float *scratch)
 {
     tile_block t = {.p = p};
+    if (p->a_form == IPU_A_LANES) {
+        multiply_narrow(p, row, row_end, column, column_end);
+        return;
+    }
     t.panel = scratch;
     t.stored = t.panel + PANEL * p->chunk;
     t.packed = t.stored + ipu__stored_floats(p, ROWS, PANEL);

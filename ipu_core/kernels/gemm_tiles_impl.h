@@ -7,7 +7,8 @@
  *   gemm_blis.c    a product by BLIS, shared out to threads
  *   gemm_finish.c  bias and activation of rows that are done
  *   gemm_avx512.c, gemm_avx2.c, gemm_neon.c, gemm_plain.c
- *                  tiles and packing, by vectors of that kind
+ *                  tiles and packing, by vectors of that kind (gemm_tiles_body.h,
+ *                  gemm_narrow_body.h)
  *
  * A file includes what stands below it, never what stands above. */
 #ifndef IPU_KERNELS_GEMM_TILES_IMPL_H
@@ -27,8 +28,12 @@ typedef enum ipu__a_form {
     IPU_A_ROWS,    /* in place: those of a row are neighbours */
     IPU_A_COLUMNS, /* in place: those of a column are */
     IPU_A_STRIPS,
-    IPU_A_COPIED
+    IPU_A_COPIED,
+    IPU_A_LANES /* as IPU_A_COLUMNS: lanes are rows, for at most IPU_NARROW columns of
+                   float32 whose sums are stored */
 } ipu__a_form;
+
+enum { IPU_NARROW = 4 };
 
 /* C[m,n] = A[m,k] B[k,n]. Each element is one chain of fused multiply-adds from 0 in
  * the order of k: tiles, chunks and parts of any size give the same bits. */

@@ -652,6 +652,7 @@ describe(ipu_cpu_class cpu, const int64_t size[3], const char *role, char out[80
         [IPU_A_COLUMNS] = "columns",
         [IPU_A_STRIPS] = "strips",
         [IPU_A_COPIED] = "copied",
+        [IPU_A_LANES] = "lanes",
     };
     bool ta = role[1] == 'W';
     bool tb = role[1] == 'X';

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Products of a few columns where the rows of A are neighbours in memory, by the vectors
+ * that gemm_tiles_body.h is made of and in the middle of it. Lanes are rows, since
+ * columns would fill no vector: at each k a vector of rows meets one element of B for
+ * each column. Vectors may reach behind the last row: operands have slack there. */
+
+enum { MOST_VECTORS = 8 };
+
+/* Rows [row, row + count) of C. */
+typedef struct narrow_block {
+    const ipu__product *p;
+    int64_t row;
+    int64_t count;
+    int64_t column;
+} narrow_block;
+
+static void
+store_narrow(const narrow_block *n, int64_t lanes, int columns, const float *sums)
+{
+    const ipu__product *p = n->p;
+    float *c = p->c;
+    for (int j = 0; j < columns; j++, sums += lanes) {
+        int64_t column = n->column + j;
+        if (p->transposed) {
+            memcpy(c + column * p->c_row + n->row, sums,
+                   (size_t)n->count * sizeof *sums);
+            continue;
+        }
+        for (int64_t i = 0; i < n->count; i++) {
+            c[(n->row + i) * p->c_row + column] = sums[i];
+        }
+    }
+}
+
+OF_EACH_TILE TARGET void
+narrow_tile(int vectors, int columns, const narrow_block *n)
+{
+    const ipu__product *p = n->p;
+    const float *a = p->a;
+    const float *b = p->b;
+    vector sum[IPU_NARROW][MOST_VECTORS];
+    float sums[2 * MOST_VECTORS * LANES];
+#pragma GCC unroll ALL
+    for (int j = 0; j < columns; j++) {
+#pragma GCC unroll ALL
+        for (int i = 0; i < vectors; i++) {
+            sum[j][i] = zero();
+        }
+    }
+    a += n->row;
+    b += n->column * p->b_col;
+    for (int64_t k = 0; k < p->k; k++, a += p->a_col, b += p->b_row) {
+        vector x[MOST_VECTORS];
+#pragma GCC unroll ALL
+        for (int i = 0; i < vectors; i++) {
+            x[i] = load(a + i * LANES);
+        }
+#pragma GCC unroll ALL
+        for (int j = 0; j < columns; j++) {
+            vector y = spread(b + j * p->b_col);
+#pragma GCC unroll ALL
+            for (int i = 0; i < vectors; i++) {
+                sum[j][i] = multiply_add(x[i], y, sum[j][i]);
+            }
+        }
+    }
+#pragma GCC unroll ALL
+    for (int j = 0; j < columns; j++) {
+#pragma GCC unroll ALL
+        for (int i = 0; i < vectors; i++) {
+            store(sums + (j * vectors + i) * LANES, sum[j][i]);
+        }
+    }
+    store_narrow(n, vectors * LANES, columns, sums);
+}
+
+typedef void narrow_fn(const narrow_block *n);
+
+/* As many vectors as give eight chains, and one for the rows that are left. */
+#define NARROW(columns, many) \
+    TARGET static void narrow_many_##columns(const narrow_block *n) \
+    { \
+        narrow_tile(many, columns, n); \
+    } \
+    TARGET static void narrow_one_##columns(const narrow_block *n) \
+    { \
+        narrow_tile(1, columns, n); \
+    }
+NARROW(1, 8)
+NARROW(2, 4)
+NARROW(3, 4)
+NARROW(4, 2)
+
+static void
+multiply_narrow(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
+                int64_t column_end)
+{
+    static narrow_fn *const many[] = {narrow_many_1, narrow_many_2, narrow_many_3,
+                                      narrow_many_4};
+    static narrow_fn *const one[] = {narrow_one_1, narrow_one_2, narrow_one_3,
+                                     narrow_one_4};
+    static const int8_t vectors[] = {8, 4, 4, 2};
+    int64_t last = column_end - column - 1;
+    int64_t most = vectors[last] * LANES;
+    narrow_block n = {.p = p, .row = row, .column = column};
+    for (; n.row < row_end; n.row += n.count) {
+        bool is_whole = row_end - n.row >= most;
+        n.count = is_whole ? most : ipu__min(row_end - n.row, LANES);
+        (is_whole ? many : one)[last](&n);
+    }
+}
