@@ -86,13 +86,15 @@ typedef float half_vector __attribute__((vector_size(8)));
 typedef double wide __attribute__((vector_size(16)));
 typedef int64_t wide_bits __attribute__((vector_size(16)));
 
-/* x * y + sum, rounded to float once: the product is exact in double, the sum is
- * rounded to odd, and so much wider than a float that rounding it again is rounding the
- * exact one (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved
- * algorithms using rounding to odd", 2008). What was rounded away is Knuth's two-sum;
- * it is NaN for infinities, which have nothing to correct. */
-IPU_INLINE half_vector
-multiply_add_half(half_vector x, half_vector y, half_vector z)
+typedef int32_t words __attribute__((vector_size(16))); /* low, high, low, high */
+
+/* The product is exact in double, the sum is rounded to odd, and so much wider than a
+ * float that rounding it again is rounding the exact one (Boldo and Melquiond,
+ * "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
+ * 2008). What was rounded away is Knuth's two-sum; it is NaN for infinities, which have
+ * nothing to correct. */
+static __attribute__((noinline)) half_vector
+multiply_add_odd(half_vector x, half_vector y, half_vector z)
 {
     wide product = __builtin_convertvector(x, wide) * __builtin_convertvector(y, wide);
     wide addend = __builtin_convertvector(z, wide);
@@ -107,15 +109,43 @@ multiply_add_half(half_vector x, half_vector y, half_vector z)
     return __builtin_convertvector((wide)bits, half_vector);
 }
 
+/* x * y + z, rounded to double. `doubtful` becomes more than 0 where rounding that to
+ * float may differ from rounding the exact sum: halfway between two floats, and where
+ * floats are subnormal. */
+IPU_INLINE wide
+sum_of(half_vector x, half_vector y, half_vector z, words *doubtful)
+{
+    const words low = {0x1fffffff, 0, 0x1fffffff, 0}; /* more than a float has */
+    const words half = {0x10000000, 1, 0x10000000, 1};
+    const words high = {0, 0x7fffffff, 0, 0x7fffffff}; /* no sign */
+    const words least = {0, 0x38100000, 0, 0x38100000}; /* of 2^-126 */
+    wide product = __builtin_convertvector(x, wide) * __builtin_convertvector(y, wide);
+    wide sum = product + __builtin_convertvector(z, wide);
+    words size = (words)sum & high;
+    *doubtful |= (((words)sum & low) == half) | ((size < least) & (size > 0));
+    return sum;
+}
+
+/* x * y + sum, rounded to float once. */
 IPU_INLINE vector
 multiply_add(vector x, vector y, vector sum)
 {
+    half_vector x_low = {x[0], x[1]};
+    half_vector x_high = {x[2], x[3]};
+    half_vector y_low = {y[0], y[1]};
+    half_vector y_high = {y[2], y[3]};
+    half_vector z_low = {sum[0], sum[1]};
+    half_vector z_high = {sum[2], sum[3]};
+    words doubtful = {0, 0, 0, 0};
     half_vector low =
-        multiply_add_half((half_vector){x[0], x[1]}, (half_vector){y[0], y[1]},
-                          (half_vector){sum[0], sum[1]});
+        __builtin_convertvector(sum_of(x_low, y_low, z_low, &doubtful), half_vector);
     half_vector high =
-        multiply_add_half((half_vector){x[2], x[3]}, (half_vector){y[2], y[3]},
-                          (half_vector){sum[2], sum[3]});
+        __builtin_convertvector(sum_of(x_high, y_high, z_high, &doubtful), half_vector);
+    wide_bits any = (wide_bits)doubtful;
+    if (__builtin_expect((any[0] | any[1]) != 0, 0)) {
+        low = multiply_add_odd(x_low, y_low, z_low);
+        high = multiply_add_odd(x_high, y_high, z_high);
+    }
     return (vector){low[0], low[1], high[0], high[1]};
 }
 #endif
