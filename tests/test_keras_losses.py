@@ -420,3 +420,8 @@ def test_binary_crossentropy_wants_a_target_for_each_output(
     with pytest.raises(ValueError, match="needs a target for each output"):
         model.fit(np.ones((4, 3)), np.ones(shape), verbose=0)
     model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
+
+
+@pytest.mark.parametrize("name", ["initializers", "losses", "metrics", "optimizers"])
+def test_modules_have_their_short_names(name):
+    assert getattr(tf, name) is getattr(keras, name)

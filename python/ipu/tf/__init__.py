@@ -218,6 +218,10 @@ realdiv = truediv
 
 if TYPE_CHECKING:
     from ipu import keras as keras
+    from ipu.keras import initializers as initializers
+    from ipu.keras import losses as losses
+    from ipu.keras import metrics as metrics
+    from ipu.keras import optimizers as optimizers
     from ipu.tf import distribute as distribute
     from ipu.tf import io as io
     from ipu.tf import sparse as sparse
@@ -308,6 +312,7 @@ __all__ = [
     "identity",
     "image",
     "init_scope",
+    "initializers",
     "inside_function",
     "int8",
     "int16",
@@ -323,11 +328,13 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "losses",
     "map_fn",
     "math",
     "matmul",
     "maximum",
     "meshgrid",
+    "metrics",
     "minimum",
     "multiply",
     "name_scope",
@@ -342,6 +349,7 @@ __all__ = [
     "one_hot",
     "ones",
     "ones_like",
+    "optimizers",
     "pad",
     "pow",
     "print",
@@ -429,8 +437,12 @@ __all__ = [
 # Modules that are imported when they are first used.
 _LAZY = {
     "distribute": "ipu.tf.distribute",
+    "initializers": "ipu.keras.initializers",
     "io": "ipu.tf.io",
     "keras": "ipu.keras",
+    "losses": "ipu.keras.losses",
+    "metrics": "ipu.keras.metrics",
+    "optimizers": "ipu.keras.optimizers",
     "sparse": "ipu.tf.sparse",
     "train": "ipu.tf.train",
     "test": "ipu.tf.test",  # unittest is slow to import
