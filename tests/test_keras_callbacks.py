@@ -236,6 +236,8 @@ def test_model_checkpoint(tmp_path: Path) -> None:
     every._save = lambda epoch, logs: saved.append(epoch)  # type: ignore[method-assign]
     fit(model, every, epochs=2)
     assert saved == [0, 1, 1]  # after steps 4, 8 and 12 of 12
+    with pytest.raises(ValueError, match=r"ends in .safetensors"):
+        keras.callbacks.ModelCheckpoint("x.npz")
     missing = keras.callbacks.ModelCheckpoint(
         str(tmp_path / "{val_loss}"), save_weights_only=True
     )

@@ -70,6 +70,35 @@ def test_cifar(cache: Path) -> None:
     np.testing.assert_array_equal(test[0, :, :, 0].ravel(), data[0, :1024])
 
 
+@pytest.mark.parametrize("place", ["", "cifar-10-batches-py-target", "x_extracted"])
+def test_cifar_as_keras_unpacks_it(cache: Path, place: str) -> None:
+    place = place.replace("x_", "cifar-10-batches-py_")
+    folder = cache / place / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    data = np.full((1, 3072), 9, np.uint8)
+    batch = pickle.dumps({b"data": data, b"labels": [7]}, protocol=2)
+    for name in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
+        (folder / name).write_bytes(batch)
+    (x, _), (_, labels) = keras.datasets.cifar10.load_data()
+    assert x.shape == (5, 32, 32, 3) and labels.tolist() == [[7]]
+    (folder / "test_batch").write_bytes(batch[:9])
+    with pytest.raises(ValueError, match="truncated or does not hold CIFAR-10"):
+        keras.datasets.cifar10.load_data()
+
+
+@pytest.mark.parametrize(
+    "name", ["cifar-10-batches-py.tar.gz", "cifar-10-batches-py-target_archive"]
+)
+def test_cifar_under_the_names_of_keras(cache: Path, name: str) -> None:
+    batch = pickle.dumps({b"data": np.zeros((1, 3072)), b"labels": [7]}, protocol=2)
+    with tarfile.open(cache / name, "w:gz") as archive:
+        for member in [*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]:
+            info = tarfile.TarInfo(f"cifar-10-batches-py/{member}")
+            info.size = len(batch)
+            archive.addfile(info, io.BytesIO(batch))
+    assert keras.datasets.cifar10.load_data()[0][0].shape == (5, 32, 32, 3)
+
+
 def test_errors(cache: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"Ways out: \(1\) connect"):
         keras.datasets.cifar100.load_data()

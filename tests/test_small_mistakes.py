@@ -76,7 +76,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Missing data for input 'right'",
     ),
     (
-        lambda: keras.callbacks.ModelCheckpoint("best.keras"),
+        lambda: keras.callbacks.ModelCheckpoint("best.npz"),
         ValueError,
         "Use a path that ends in .safetensors.",
     ),

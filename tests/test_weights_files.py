@@ -64,7 +64,7 @@ def test_suffix_is_added_and_foreign_ones_are_refused(tmp_path: Path) -> None:
     assert (tmp_path / "plain.safetensors").exists()
     one.load_weights(str(tmp_path / "plain"))
     with pytest.raises(ValueError, match=r"ends in .safetensors"):
-        one.save_weights("w.h5")
+        one.save_weights("w.npz")
     with pytest.raises(FileExistsError, match="overwrite=True"):
         one.save_weights(str(tmp_path / "plain"), overwrite=False)
 
@@ -91,13 +91,13 @@ def test_a_file_of_another_model_changes_nothing(tmp_path: Path) -> None:
     before = target.get_weights()
     path = tmp_path / "w.safetensors"
     model(5).save_weights(path)
-    with pytest.raises(ValueError, match=r"nothing was loaded. Weight .*\(4, 3\)"):
+    with pytest.raises(ValueError, match=r"nothing was loaded:\n.*\(4, 3\)"):
         target.load_weights(path)
     keras.Sequential([keras.layers.Dense(1, input_shape=(4,))]).save_weights(path)
     with pytest.raises(ValueError, match="It has 2 weights, the model 4"):
         target.load_weights(path)
     save_file({"other": np.zeros(3, np.float32)}, path)
-    with pytest.raises(ValueError, match="is not one of model"):
+    with pytest.raises(ValueError, match="not in the model"):
         target.load_weights(path)
     # the last weight is wrong: the ones before it must not have been loaded
     arrays = {w.name.split(":")[0]: w.numpy() + 1 for w in target.weights}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ipu.keras import _names
+from ipu.keras.callbacks.backup import BackupAndRestore
 from ipu.keras.callbacks.callback import Callback, CallbackList
 from ipu.keras.callbacks.checkpoint import ModelCheckpoint
 from ipu.keras.callbacks.history import History
@@ -18,6 +19,7 @@ from ipu.keras.callbacks.simple import (
 from ipu.keras.callbacks.stopping import EarlyStopping, TerminateOnNaN
 
 __all__ = [
+    "BackupAndRestore",
     "CSVLogger",
     "Callback",
     "CallbackList",

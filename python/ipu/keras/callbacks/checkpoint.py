@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``ModelCheckpoint``: saves weights while training."""
+"""``ModelCheckpoint``: saves the model, or its weights, while training."""
 
 from __future__ import annotations
 
@@ -7,32 +7,36 @@ import os
 from typing import Any
 
 from ipu._user_warnings import warn_user
+from ipu.keras._files.places import format_of, prepare
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.monitor import Monitor
-from ipu.keras.engine.weights_file import weights_path
+from ipu.keras.engine import saving
 
 __all__ = ["ModelCheckpoint"]
 
 
 class ModelCheckpoint(Callback):
-    """Saves the model, or its weights, after every epoch or a number of steps.
+    """Saves the model after every epoch, or after a number of steps.
+
+    The path is checked, and its folder made, before the first step.
 
     Args:
         filepath: A path with fields such as ``{epoch:02d}`` (from 1) and
-            ``{val_loss:.2f}``; ``.safetensors`` is added where it does not end so.
+            ``{val_loss:.2f}``. Its suffix says the format, as for ``Model.save`` and
+            ``Model.save_weights``.
         monitor: The quantity that says which epoch is best.
         verbose: 1 says when it saves.
         save_best_only: Whether only better epochs are saved.
-        save_weights_only: Whether weights alone are saved, for ``load_weights``; else
-            whole models, for ``load_model``.
+        save_weights_only: Whether the weights alone are saved.
         mode: ``"min"``, ``"max"`` or ``"auto"``.
         save_freq: ``"epoch"``, or a number of steps.
         options: Ignored.
+        initial_value_threshold: What the first epoch has to be better than to be saved.
         **kwargs: None.
 
     Raises:
-        ValueError: ``save_freq`` is neither, or the path has the suffix of another
-            format.
+        ImportError: The format needs h5py, which is not installed.
+        ValueError: ``save_freq`` is neither, or the path is of another format.
 
     Source: ``tf.keras.callbacks.ModelCheckpoint`` of Keras 2.6.
     """
@@ -47,6 +51,7 @@ class ModelCheckpoint(Callback):
         mode: str = "auto",
         save_freq: str | int = "epoch",
         options: Any = None,
+        initial_value_threshold: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__()
@@ -58,7 +63,7 @@ class ModelCheckpoint(Callback):
                 "`save_freq` must be 'epoch' or a number of steps. "
                 f"Received: save_freq={save_freq!r}."
             )
-        weights_path(filepath)  # another format is an error now, not after an epoch
+        format_of(filepath)
         self.filepath = os.fspath(filepath)
         self.monitor = monitor
         self.verbose = verbose
@@ -67,12 +72,20 @@ class ModelCheckpoint(Callback):
         self.save_freq = save_freq
         self._monitor = Monitor(monitor, mode)
         self.best = self._monitor.worst
+        if initial_value_threshold is not None:
+            self.best = initial_value_threshold
         self._epoch = 0
         self._last_batch = -1
         self._batches_since_save = 0
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
-        """Count steps from here."""
+        """Count steps from here, and find out what is wrong with the path."""
+        folder, name = os.path.split(self.filepath)
+        # fields in a folder's name are known later
+        parent = folder if "{" not in folder else ""
+        prepare(os.path.join(parent, name), not self.save_weights_only)
+        if not self.save_weights_only:
+            saving.check_describable(self.model)
         self._last_batch = -1
         self._batches_since_save = 0
 

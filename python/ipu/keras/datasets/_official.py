@@ -147,14 +147,58 @@ def arrays_of(official: Official, path: str | None, names: list[str]) -> list[An
     return arrays
 
 
+def _as_keras_leaves_it(official: Official, names: list[str]) -> list[Path]:
+    """The places of an unpacked archive's files in the Keras cache, if it is there.
+
+    Keras 2 unpacks ``DIR.tar.gz`` to ``DIR``; Keras 3 unpacks ``DIR-target_archive`` to
+    ``DIR-target/DIR``, or ``X.tar.gz`` to ``X_extracted/DIR``.
+    """
+    cache = _download.cache_folder()
+    folder = names[0].partition("/")[0]
+    inside = (
+        "",
+        f"{folder}-target",
+        f"{folder}_extracted",
+        f"{folder}-target_extracted",
+        f"{official.file}_extracted",
+        f"{official.file.partition('.')[0]}_extracted",
+    )
+    for parent in inside:
+        places = [cache / parent / name for name in names]
+        if all(place.is_file() for place in places):
+            return places
+    return []
+
+
+def _archive_of_keras(official: Official, folder: str) -> str | None:
+    """The name of an archive in the Keras cache, where Keras gave it another one."""
+    for name in (f"{folder}.tar.gz", f"{folder}-target_archive"):
+        if (_download.cache_folder() / name).is_file():
+            return name
+    return None
+
+
+def _unpickled_file(official: Official, place: Path) -> Any:
+    try:
+        return unpickled(place.read_bytes())
+    except (OSError, EOFError, ValueError, pickle.UnpicklingError) as error:
+        raise _damaged(official, place, error) from None
+
+
 def members_of(official: Official, names: list[str]) -> list[Any]:
-    """Give the pickled members of a ``.tar.gz`` file.
+    """Give the pickled members of a ``.tar.gz`` file, packed or unpacked.
 
     Raises:
         FileNotFoundError: There is no such file; the message names the ways out.
         ValueError: It is damaged.
     """
-    content, place = content_of(official)
+    path = None
+    if not (_download.cache_folder() / official.file).is_file():
+        places = _as_keras_leaves_it(official, names)
+        if places:
+            return [_unpickled_file(official, place) for place in places]
+        path = _archive_of_keras(official, names[0].partition("/")[0])
+    content, place = content_of(official, path)
     try:
         with tarfile.open(fileobj=io.BytesIO(content)) as archive:
             found = []

@@ -47,6 +47,7 @@ class Run:
         argument: The name of the user's argument of steps.
         again: Whether an evaluation is run several times.
         class_weight: A weight for each class, in training.
+        resumed: Epochs that an earlier process ran; their data are passed over.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class Run:
         argument: str = "steps",
         again: bool = False,
         class_weight: Any = None,
+        resumed: int = 0,
     ) -> None:
         self.mode = mode
+        self._resumed = resumed
         self.model = model
         self.batch_size = _batch_size(batches)
         is_strict = model._is_strict(mode)
@@ -95,6 +98,9 @@ class Run:
             # a pass over the data for each epoch, or one stream for all of them
             if plan.restarts or batches.is_endless:
                 dataset = dataset.repeat()
+            if self._resumed and not is_unknown:
+                per_epoch = batches.cardinality if plan.restarts else plan.steps
+                dataset = dataset.skip(self._resumed * (per_epoch or 0))
         elif again:
             # every evaluation starts with the first batch
             if not plan.restarts:

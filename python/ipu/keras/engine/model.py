@@ -284,45 +284,61 @@ class Model(Trainer):
         save_format: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Write the whole model to one ``.safetensors`` file, for ``load_model``.
+        """Write the whole model to one file, for ``load_model``.
 
-        The file holds the weights under their names, so ``load_weights`` and other
-        programs read it too; the optimizer's under ``optimizer:`` and their names; and
-        in its metadata the configurations of the model and of its training, as JSON.
+        The path's suffix says the format. ``.safetensors``: the package's own, with the
+        weights under their names, so ``load_weights`` and other programs read it too;
+        the optimizer's under ``optimizer:`` and their names; and in its metadata the
+        configurations of the model and of its training, as JSON. ``.keras``: the
+        archive of Keras 3, for layers that Keras 3 has. ``.h5``: the file of Keras 2.
+        The last two need the extra ``ipu[h5]``.
 
         Args:
             filepath: The file; ``.safetensors`` is added where it does not end so.
+                Folders are made.
             overwrite: Whether an existing file is replaced.
             include_optimizer: Whether the optimizer's state is written.
-            save_format: Must be None: there is this format only.
+            save_format: ``"safetensors"``, ``"keras"`` or ``"h5"``, whatever the path
+                ends in; None leaves it to the suffix.
             **kwargs: Ignored, as far as Keras knows them.
 
         Raises:
             FileExistsError: There is a file and ``overwrite`` is False.
+            ImportError: The format needs h5py.
             NotImplementedError: The model is a subclass without ``get_config``, or the
                 format is the SavedModel of TensorFlow.
-            ValueError: The suffix is another format's.
+            ValueError: The suffix is another format's, or a layer is not in Keras 3.
         """
         del kwargs
         saving.save(self, filepath, overwrite, include_optimizer, save_format)
 
     def save_weights(
-        self, filepath: str | os.PathLike[str], overwrite: bool = True
+        self,
+        filepath: str | os.PathLike[str],
+        overwrite: bool = True,
+        save_format: str | None = None,
+        options: Any = None,
     ) -> None:
-        """Write all weights to a ``.safetensors`` file, whole or not at all.
+        """Write all weights to a file, whole or not at all.
 
         Args:
-            filepath: The file; ``.safetensors`` is added where it does not end so.
+            filepath: The file: ``.safetensors``, which is added where there is no
+                suffix, ``.weights.h5`` of Keras 3 or ``.h5`` of Keras 2. Folders are
+                made.
             overwrite: Whether an existing file is replaced.
+            save_format: ``"safetensors"`` or ``"h5"``; None leaves it to the suffix.
+            options: Ignored.
 
         Raises:
             FileExistsError: There is a file and ``overwrite`` is False.
+            ImportError: The format needs h5py.
             ValueError: The model is not built, or the suffix is another format's.
         """
-        weights_file.save(self.weights, filepath, overwrite)
+        del options
+        saving.save_weights(self, filepath, overwrite, save_format)
 
     def load_weights(self, filepath: str | os.PathLike[str]) -> weights_file.LoadStatus:
-        """Read weights from a ``.safetensors`` file.
+        """Read weights from a file of any format that ``save`` and Keras write.
 
         Args:
             filepath: The file.
@@ -332,10 +348,15 @@ class Model(Trainer):
 
         Raises:
             FileNotFoundError: There is no such file.
-            ValueError: It is damaged or of another model; then nothing is changed.
+            ValueError: It is damaged or of another model, and the message lists what
+                differs; then nothing is changed.
         """
-        weights_file.load(self.weights, filepath, self.name)
+        saving.load_weights(self, filepath)
         return weights_file.LoadStatus()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle, and copy, the model as ``save`` and ``load_model`` would."""
+        return saving.unpickled, saving.pickled(self)
 
     # --- showing ----------------------------------------------------------------------
 

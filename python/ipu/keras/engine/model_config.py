@@ -178,8 +178,21 @@ def _arguments(call: Any, lookup: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
     # Keras 2: a list of [layer, call, result, keyword arguments]
     places = [call] if call and isinstance(call[0], str) else list(call)
     tensors = [lookup(place) for place in places]
-    kwargs = dict(places[0][3]) if len(places[0]) > 3 else {}
+    given = places[0][3] if len(places[0]) > 3 else {}
+    kwargs = {
+        key: lookup(value) if _is_place(value) else value
+        for key, value in given.items()
+    }
     return (tensors[0] if len(tensors) == 1 else tensors,), kwargs
+
+
+def _is_place(value: Any) -> bool:
+    """Whether an argument is a tensor as Keras 2 writes it: [layer, call, result]."""
+    return (
+        isinstance(value, list)
+        and [type(item) for item in value[:3]] == [str, int, int]
+        and len(value) <= 4
+    )
 
 
 def _places(places: Any, lookup: Any) -> Any:

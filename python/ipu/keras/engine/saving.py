@@ -1,28 +1,51 @@
 # SPDX-License-Identifier: MIT
-"""Whole models in one ``.safetensors`` file.
+"""Models and weights in files of every format that there is.
 
-Tensors: the weights under their names, and the optimizer's with ``optimizer:`` before
-theirs. Metadata: ``model_config`` and ``training_config``, both JSON.
+The package's own is one ``.safetensors`` file. Tensors: the weights under their names,
+and the optimizer's with ``optimizer:`` before theirs. Metadata: ``model_config`` and
+``training_config``, both JSON.
+
+A file appears under its name only when it is whole.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ipu._missing import refuse
 from ipu._user_warnings import warn_user
 from ipu.keras import _serialization, losses, metrics, optimizers
+from ipu.keras._files import keras2, keras3
+from ipu.keras._files.places import (
+    Format,
+    check_free,
+    format_of,
+    prepare,
+    sniff,
+    written_beside,
+)
 from ipu.keras.engine import model_config, weights_file
 
-__all__ = ["load", "save"]
+__all__ = [
+    "check_describable",
+    "load",
+    "load_weights",
+    "pickled",
+    "save",
+    "save_weights",
+    "unpickled",
+]
+
+Path = str | os.PathLike[str]
 
 
 def save(
     model: Any,
-    filepath: str | os.PathLike[str],
+    filepath: Path,
     overwrite: bool,
     include_optimizer: bool,
     save_format: str | None,
@@ -30,23 +53,77 @@ def save(
     """Write a model; see ``Model.save``."""
     if save_format == "tf":
         refuse("tensorflow.saved_model.save")
-    if save_format is not None and save_format != "safetensors":
-        raise ValueError(
-            "Models are kept in .safetensors files. "
-            f"Received: save_format={save_format!r}. Leave it out."
-        )
+    path, kind = prepare(filepath, True, save_format)
+    check_free(path, overwrite)
+    model._assert_weights_created()
+    training = _training_config(model)
+    with written_beside(path) as target:
+        if kind is Format.OWN:
+            _save_own(model, target, training, include_optimizer)
+        elif kind is Format.KERAS_2:
+            keras2.save_model(model, path, target, training, include_optimizer)
+        else:
+            kept = training if include_optimizer else None
+            keras3.save_model(model, path, target, kept)
+
+
+def check_describable(model: Any) -> None:
+    """Refuse a model that cannot be saved as a whole.
+
+    Raises:
+        NotImplementedError: It is a subclass of Model without ``get_config``.
+    """
+    from ipu.keras.engine.model import Model
+
+    if type(model).get_config is Model.get_config:
+        model.get_config()
+
+
+def _save_own(model: Any, target: str, training: Any, include_optimizer: bool) -> None:
     about = {"model_config": model_config.to_json(model)}
     state: list[Any] = []
-    training = _training_config(model)
     if training is not None:
-        about["training_config"] = training
+        about["training_config"] = json.dumps(training)
         if include_optimizer:
             state = model.optimizer.weights
-    weights_file.save(model.weights, filepath, overwrite, state, about)
+    weights_file.save(model.weights, target, state, about)
 
 
-def _training_config(model: Any) -> str | None:
-    """What ``compile`` was told, as JSON; None where that is no plain data."""
+def save_weights(model: Any, filepath: Path, overwrite: bool, save_format: Any) -> None:
+    """Write the weights of a model; see ``Model.save_weights``."""
+    path, kind = prepare(filepath, False, save_format)
+    check_free(path, overwrite)
+    weights = model.weights  # raises where there are none yet
+    with written_beside(path) as target:
+        if kind is Format.OWN:
+            weights_file.save(weights, target)
+        elif kind is Format.KERAS_2:
+            keras2.save_weights(model, path, target)
+        else:
+            keras3.save_weights(model, path, target)
+
+
+def _existing(filepath: Path, what: str) -> tuple[str, Format]:
+    path, kind = format_of(filepath)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"There is no {what} {path!r}.")
+    return path, sniff(path, kind)
+
+
+def load_weights(model: Any, filepath: Path) -> None:
+    """Read weights; see ``Model.load_weights``."""
+    weights = model.weights  # raises where there are none yet
+    path, kind = _existing(filepath, "weights file")
+    if kind is Format.OWN:
+        weights_file.load(weights, path, model.name)
+    elif kind is Format.KERAS_2:
+        keras2.load_weights(model, path)
+    else:
+        keras3.load_weights(model, path)
+
+
+def _training_config(model: Any) -> dict[str, Any] | None:
+    """What ``compile`` was told, as plain data; None where that is not possible."""
     given = getattr(model, "_compile_arguments", None)
     if given is None:
         return None
@@ -58,7 +135,8 @@ def _training_config(model: Any) -> str | None:
         "weighted_metrics": _map(metrics.serialize, given["weighted_metrics"]),
     }
     try:
-        return json.dumps(plain)
+        told: dict[str, Any] = json.loads(json.dumps(plain))
+        return told
     except TypeError as error:
         warn_user(
             f"The model is saved without what `compile` was told: {error}. Compile it "
@@ -72,13 +150,11 @@ def _map(function: Any, given: Any) -> Any:
         return [_map(function, item) for item in given]
     if isinstance(given, Mapping) and not _serialization.is_config(given):
         return {key: _map(function, item) for key, item in given.items()}
-    return given if isinstance(given, str) else function(given)
+    return given if given is None or isinstance(given, str) else function(given)
 
 
-def load(
-    filepath: str | os.PathLike[str], custom_objects: Any = None, compile: bool = True
-) -> Any:
-    """Read a model that ``Model.save`` wrote.
+def load(filepath: Path, custom_objects: Any = None, compile: bool = True) -> Any:
+    """Read a model that ``Model.save`` or Keras wrote.
 
     Args:
         filepath: The file.
@@ -97,27 +173,80 @@ def load(
 
     if os.path.isdir(filepath):
         refuse("tensorflow.saved_model.load")
-    path = weights_file.weights_path(filepath)
+    path, kind = _existing(filepath, "file with a model,")
+    with _serialization.CustomObjectScope(custom_objects or {}):
+        config, training, restore = _reader(kind)(path)
+        model = layers.deserialize(config)
+        if model.built:
+            load_weights(model, path)
+        if compile and training is not None:
+            model.compile(**_arguments(training))
+            restore(model)
+    return model
+
+
+def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
+    """Give the contents of a model's file, and its classes that a user wrote.
+
+    Raises:
+        NotImplementedError: The model is a subclass without ``get_config``.
+        TypeError: A layer's configuration is no plain data.
+    """
+    about = {"model_config": model_config.to_json(model)}
+    training = _training_config(model)
+    state: list[Any] = []
+    if training is not None:
+        about["training_config"] = json.dumps(training)
+        state = model.optimizer.weights
+    weights = model.weights if model.built else []
+    classes = {type(layer) for layer in model._flatten_layers()}
+    own = {
+        _serialization.get_registered_name(kind): kind
+        for kind in classes
+        if not kind.__module__.startswith("ipu.")
+    }
+    return weights_file.encoded(weights, state, about), own
+
+
+def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
+    """Make the model that :func:`pickled` described."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "wb") as file:
+            file.write(content)
+        return load(path, classes)
+
+
+def _reader(kind: Format) -> Callable[[str], tuple[dict[str, Any], Any, Any]]:
+    if kind is Format.OWN:
+        return _read_own
+    return keras2.read_model if kind is Format.KERAS_2 else keras3.read_model
+
+
+def _read_own(path: str) -> tuple[dict[str, Any], Any, Any]:
     about, state = weights_file.read_about(path)
     if "model_config" not in about:
         raise ValueError(
             f"The file {path!r} holds weights without a model. Make the model as it "
             "was, and call its load_weights()."
         )
-    with _serialization.CustomObjectScope(custom_objects or {}):
-        model = layers.deserialize(json.loads(about["model_config"]))
-        model.load_weights(path)
-        if compile and "training_config" in about:
-            arguments = json.loads(about["training_config"])
-            arguments["optimizer"] = optimizers.deserialize(arguments["optimizer"])
-            for key in ("loss", "metrics", "weighted_metrics"):
-                getter = losses.get if key == "loss" else metrics.get
-                arguments[key] = _restore(getter, arguments[key])
-            model.compile(**arguments)
-            if state:
+
+    def restore(model: Any) -> None:
+        if state:
+            if len(state) > 1:  # else it was never trained
                 model.optimizer._create_all_weights(model.trainable_variables)
-                model.optimizer.set_weights(state)
-    return model
+            model.optimizer.set_weights(state)
+
+    training = json.loads(about.get("training_config", "null"))
+    return json.loads(about["model_config"]), training, restore
+
+
+def _arguments(training: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of ``compile``."""
+    made = {**training, "optimizer": optimizers.get(training["optimizer"])}
+    for key in ("loss", "metrics", "weighted_metrics"):
+        made[key] = _restore(losses.get if key == "loss" else metrics.get, made[key])
+    return made
 
 
 def _restore(getter: Any, given: Any) -> Any:

@@ -16,6 +16,7 @@ from ipu._tracebacks import boundaries
 from ipu.keras import _names, optimizers
 from ipu.keras import metrics as metrics_module
 from ipu.keras._types import Nest
+from ipu.keras.callbacks.backup import finished_epochs
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine import fit_loops
 from ipu.keras.engine.compile_utils import LossesContainer, MetricsContainer
@@ -369,6 +370,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         parts = (x, y, sample_weight)
         if validation_split and validation_data is None:
             parts, validation_data = split_validation(parts, validation_split)
+        resumed = max(finished_epochs(callbacks) - initial_epoch, 0)
+        initial_epoch += resumed
         with self._scope(), self._trainable_as_compiled():
             epochs_run = max(epochs - initial_epoch, 1)
             batches = as_batches(
@@ -379,14 +382,9 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 call="fit" if self._is_strict("train") else None,
                 workers=reading,
             )
+            asked = (steps_per_epoch, epochs_run, "steps_per_epoch")
             train = fit_loops.Run(
-                self,
-                "train",
-                batches,
-                steps_per_epoch,
-                epochs_run,
-                "steps_per_epoch",
-                class_weight=class_weight,
+                self, "train", batches, *asked, False, class_weight, resumed
             )
             test: fit_loops.Run | None = None
             if validation_data is not None:

@@ -1,42 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Weights in ``.safetensors`` files.
 
-A file appears under its name only when it is whole: it is written beside it and then
-renamed. Reading checks everything before the first variable is changed.
+Reading checks everything before the first variable is changed.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["LoadStatus", "load", "read_about", "save", "weights_path"]
+from ipu.keras._files import fitting
+
+__all__ = ["LoadStatus", "encoded", "load", "read_about", "save"]
 
 _FORMAT = "ipu.keras.weights"
 _STATE = "optimizer:"  # before the names of an optimizer's variables
-_SUFFIX = ".safetensors"
-_FOREIGN = (".h5", ".hdf5", ".keras", ".npz", ".pt", ".pth", ".tf")
-
-
-def weights_path(filepath: str | os.PathLike[str]) -> str:
-    """Give the path with its suffix.
-
-    Raises:
-        ValueError: The suffix is that of another format.
-    """
-    path = os.fspath(filepath)
-    if path.endswith(_SUFFIX):
-        return path
-    suffix = os.path.splitext(path)[1].lower()
-    if suffix in _FOREIGN:
-        raise ValueError(
-            f"Weights are kept in {_SUFFIX} files. Received: {path!r}. Use a path that "
-            f"ends in {_SUFFIX}."
-        )
-    return path + _SUFFIX
 
 
 def _keys(variables: Sequence[Any]) -> list[str]:
@@ -54,8 +34,7 @@ def _keys(variables: Sequence[Any]) -> list[str]:
 
 def save(
     variables: Sequence[Any],
-    filepath: str | os.PathLike[str],
-    overwrite: bool,
+    target: str,
     state: Sequence[Any] = (),
     about: Mapping[str, str] | None = None,
 ) -> None:
@@ -63,24 +42,24 @@ def save(
 
     Args:
         variables: The variables, in order.
-        filepath: The file.
-        overwrite: Whether an existing file is replaced.
+        target: Where to write.
         state: The optimizer's variables, in order.
         about: More metadata.
-
-    Raises:
-        FileExistsError: There is a file and ``overwrite`` is False.
     """
+    with open(target, "wb") as file:
+        file.write(encoded(variables, state, about))
+
+
+def encoded(
+    variables: Sequence[Any],
+    state: Sequence[Any] = (),
+    about: Mapping[str, str] | None = None,
+) -> bytes:
+    """Give the contents of a file: see :func:`save`."""
     import json
-    import tempfile
 
     from safetensors.numpy import save as to_bytes
 
-    path = weights_path(filepath)
-    if not overwrite and os.path.exists(path):
-        raise FileExistsError(
-            f"There is a file {path!r} already. Pass overwrite=True to replace it."
-        )
     keys = _keys(variables)
     arrays = {
         key: np.asarray(variable.numpy(), order="C")
@@ -92,67 +71,27 @@ def save(
         for key, variable in zip(others, state, strict=True):
             arrays[key] = np.asarray(variable.numpy(), order="C")
         metadata["optimizer_order"] = json.dumps(others)
-    data = to_bytes(arrays, metadata)
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, partial = tempfile.mkstemp(dir=folder, prefix=".weights-", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes private files; a saved file follows the user's umask
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(partial, 0o666 & ~mask)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    contents: bytes = to_bytes(arrays, metadata)
+    return contents
 
 
-def load(
-    variables: Sequence[Any], filepath: str | os.PathLike[str], model_name: str
-) -> None:
+def load(variables: Sequence[Any], path: str, model_name: str) -> None:
     """Read variables: by name, or where names differ, in order.
 
     Args:
         variables: The variables, in order.
-        filepath: The file.
+        path: The file.
         model_name: For messages.
 
     Raises:
-        FileNotFoundError: There is no such file.
         ValueError: It is damaged or does not fit; then nothing is changed.
     """
-    path = weights_path(filepath)
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"There is no weights file {path!r}.")
     arrays, order = _read(path)
     keys = _keys(variables)
-    if set(keys) == set(arrays):
-        found = [arrays[key] for key in keys]
-    elif order is not None and len(order) == len(keys):
-        found = [arrays[key] for key in order]
-    else:
-        missing = [key for key in keys if key not in arrays]
-        unknown = [key for key in arrays if key not in keys]
-        raise ValueError(
-            f"The file {path!r} is not one of model {model_name!r}, nothing was "
-            f"loaded. It has {len(arrays)} weights, the model {len(keys)}. Missing: "
-            f"{missing[:5]}; not known: {unknown[:5]}."
-        )
-    ready = []
-    for variable, key, array in zip(variables, keys, found, strict=True):
-        wanted = np.dtype(variable.dtype.as_numpy_dtype)
-        if tuple(variable.shape) != array.shape or wanted.kind != array.dtype.kind:
-            raise ValueError(
-                f"The file {path!r} does not fit model {model_name!r}, nothing was "
-                f"loaded. Weight {key!r} is {wanted} of shape {tuple(variable.shape)}; "
-                f"the file has {array.dtype} of shape {array.shape}."
-            )
-        ready.append(array.astype(wanted, copy=False))
-    for variable, array in zip(variables, ready, strict=True):
-        variable.assign(array)
+    if set(keys) != set(arrays) and order is not None and len(order) == len(keys):
+        arrays = {key: arrays[name] for key, name in zip(keys, order, strict=True)}
+    wanted = dict(zip(keys, variables, strict=True))
+    fitting.assign(fitting.fitted(wanted, arrays, path, model_name))
 
 
 class LoadStatus:
@@ -236,11 +175,8 @@ def read_about(
         The metadata, and the state's arrays in order.
 
     Raises:
-        FileNotFoundError: There is no such file.
         ValueError: It is damaged.
     """
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"There is no file {path!r} with a model.")
     arrays, about = _contents(path)
     names = {key for key in arrays if key.startswith(_STATE)}
     if not names and "optimizer_order" not in about:

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Configurations of models as Keras 2 writes them, from ours.
+
+They differ in the calls of functional models: Keras 2 lists
+``[layer name, call, result, keyword arguments]`` for each tensor of the first argument.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ipu.keras import _serialization
+
+__all__ = ["of_model"]
+
+
+def of_model(described: dict[str, Any]) -> dict[str, Any]:
+    """Give a model's configuration in the form of Keras 2.
+
+    Args:
+        described: What ``Model.to_json`` says, as plain data.
+
+    Raises:
+        ValueError: A call has no form there.
+    """
+    if described["class_name"] not in ("Functional", "Sequential"):
+        return described
+    config = dict(described["config"])
+    config["layers"] = [_entry(entry) for entry in config["layers"]]
+    for key in ("input_layers", "output_layers"):
+        if key in config:
+            config[key] = _places(config[key])
+    return {**described, "config": config}
+
+
+def _entry(entry: dict[str, Any]) -> dict[str, Any]:
+    made = _layer(of_model(entry))
+    if "inbound_nodes" not in entry:
+        return made
+    calls = [_call(entry, call) for call in entry["inbound_nodes"]]
+    return {**made, "inbound_nodes": calls}
+
+
+def _layer(entry: dict[str, Any]) -> dict[str, Any]:
+    """Say where the layers inside a layer are from: Keras 3 wants to know there."""
+    config = dict(entry["config"])
+    if config.get("time_major") is False:
+        del config["time_major"]
+    for key in ("layer", "backward_layer", "cell"):
+        if _serialization.is_config(config.get(key)):
+            config[key] = _inner(config[key])
+    if isinstance(config.get("cells"), list):
+        config["cells"] = [_inner(cell) for cell in config["cells"]]
+    return {**entry, "config": config}
+
+
+def _inner(entry: dict[str, Any]) -> dict[str, Any]:
+    return {**_layer(entry), "module": "keras.layers", "registered_name": None}
+
+
+def _call(entry: dict[str, Any], call: dict[str, Any]) -> list[Any]:
+    args = call["args"]
+    args = args["config"] if isinstance(args, Mapping) else args
+    names = _names_of_arguments(entry["class_name"])
+    more = dict(zip(names[1:], args[1:], strict=False))
+    kwargs = {key: _places(item) for key, item in {**more, **call["kwargs"]}.items()}
+    first = args[0] if args else None
+    if isinstance(first, list):
+        return [[*_place(tensor, entry), kwargs] for tensor in first]
+    return [[*_place(first, entry), kwargs]]
+
+
+def _names_of_arguments(class_name: str) -> list[str]:
+    from ipu.keras import layers
+
+    kind = vars(layers).get(class_name)
+    kind = _serialization.get_registered_object(class_name) or kind
+    if kind is None:
+        return []
+    return [name for name in inspect.signature(kind.call).parameters if name != "self"]
+
+
+def _place(tensor: Any, entry: dict[str, Any]) -> Any:
+    if not _is_tensor(tensor):
+        raise ValueError(
+            f"Layer {entry['name']!r} is called in a way that .h5 files have no form "
+            "for. Save to a path that ends in .keras or .safetensors."
+        )
+    return tensor["config"]
+
+
+def _is_tensor(value: Any) -> bool:
+    is_config = _serialization.is_config(value)
+    return is_config and value["class_name"] == "__keras_tensor__"
+
+
+def _places(value: Any) -> Any:
+    if _is_tensor(value):
+        return value["config"]
+    if _serialization.is_config(value) and value["class_name"] == "__tuple__":
+        return [_places(item) for item in value["config"]]
+    if isinstance(value, list):
+        return [_places(item) for item in value]
+    return value

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""Files of Keras 3: ``.weights.h5``, and the archive ``.keras``.
+
+An archive is a zip of ``metadata.json``, ``config.json`` and ``model.weights.h5``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from ipu._user_warnings import warn_user
+from ipu.keras._files import fitting, keras3_config, tree
+from ipu.keras._files.fitting import Array
+from ipu.keras._files.places import h5py
+
+__all__ = [
+    "load_weights",
+    "read_model",
+    "restore_optimizer",
+    "save_model",
+    "save_weights",
+]
+
+_WEIGHTS = "model.weights.h5"
+_OPTIMIZER = "optimizer/vars/"
+_VERSION = "3.15.1"  # of the Keras whose files these are
+
+
+def save_weights(model: Any, path: str, target: Any = None) -> None:
+    """Write the weights of a model.
+
+    Args:
+        model: The model, built.
+        path: The file, for messages.
+        target: A file object to write to; None for ``path``.
+    """
+    with h5py(path).File(target or path, "w") as file:
+        _write_weights(model, file)
+
+
+def _write_weights(model: Any, file: Any) -> None:
+    for path, name, variables in tree.groups_of(model):
+        group = file.create_group(f"{path}/vars" if path else "vars")
+        group.attrs["name"] = name
+        for number, variable in enumerate(variables):
+            group.create_dataset(str(number), data=variable.numpy())
+
+
+def load_weights(model: Any, path: str) -> None:
+    """Read weights from a ``.weights.h5`` file, or from an archive.
+
+    Raises:
+        ValueError: They do not fit; then nothing is changed.
+    """
+    arrays = _arrays(path, _opened(path))
+    weights = {key: a for key, a in arrays.items() if not _is_beside(key)}
+    wanted = tree.variables_of(model)
+    fitting.assign(fitting.fitted(wanted, weights, path, model.name))
+
+
+def _is_beside(key: str) -> bool:
+    """Whether a variable is none of a layer: an optimizer's, or a seed's."""
+    return key.startswith(_OPTIMIZER) or "seed_generator/" in key
+
+
+def _opened(path: str) -> Any:
+    if not zipfile.is_zipfile(path):
+        return path
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return io.BytesIO(archive.read(_WEIGHTS))
+    except (KeyError, OSError, zipfile.BadZipFile) as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: str, reason: object) -> ValueError:
+    return ValueError(
+        f"The file {path!r} is damaged or no file of Keras 3, nothing was loaded "
+        f"({reason})."
+    )
+
+
+def _arrays(path: str, source: Any) -> dict[str, Array]:
+    module = h5py(path)
+    found: dict[str, Array] = {}
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, module.Dataset):
+            found[name] = np.asarray(item[()])
+
+    try:
+        with module.File(source, "r") as file:
+            file.visititems(visit)
+    except (OSError, RuntimeError) as error:
+        raise _damaged(path, error) from None
+    return found
+
+
+def save_model(model: Any, path: str, target: str, training: Any) -> None:
+    """Write an archive.
+
+    Args:
+        model: The model.
+        path: The file, for messages.
+        target: Where to write.
+        training: What ``compile`` was told, as plain data, or None.
+
+    Raises:
+        ValueError: A layer is none of Keras 3.
+    """
+    config = keras3_config.of_model(model)
+    config["compile_config"] = keras3_config.of_training(training)
+    metadata = {
+        "keras_version": _VERSION,
+        "date_saved": time.strftime("%Y-%m-%d@%H:%M:%S"),
+    }
+    weights = io.BytesIO()
+    with h5py(path).File(weights, "w") as file:
+        _write_weights(model, file)
+        if config["compile_config"] is not None and model.optimizer._slots:
+            group = file.create_group(_OPTIMIZER)
+            variables = tree.optimizer_variables(
+                model.optimizer, model.trainable_variables
+            )
+            for number, variable in enumerate(variables):
+                group.create_dataset(str(number), data=variable.numpy())
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.writestr("metadata.json", json.dumps(metadata))
+        archive.writestr("config.json", json.dumps(config))
+        archive.writestr(_WEIGHTS, weights.getvalue())
+
+
+def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
+    """Read what an archive says of its model.
+
+    Returns:
+        The configuration; what ``compile`` was told, or None; and a function that sets
+        a compiled model's optimizer to the state in the file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            config = json.loads(archive.read("config.json"))
+    except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
+        raise _damaged(path, error) from None
+    told = config.get("compile_config")
+    arrays = _arrays(path, _opened(path))
+    state = [key for key in arrays if key.startswith(_OPTIMIZER)]
+    ordered = [arrays[f"{_OPTIMIZER}{n}"] for n in range(len(state))]
+
+    def restore(model: Any) -> None:
+        restore_optimizer(model, ordered, path)
+
+    return (
+        keras3_config.model_from(config, path),
+        keras3_config.training_from(told, path),
+        restore,
+    )
+
+
+def restore_optimizer(model: Any, state: list[Array], path: str) -> None:
+    """Set the optimizer of a compiled model.
+
+    Args:
+        model: The model.
+        state: The variables of an optimizer of Keras 3, in order.
+        path: The file, for the warning where they do not fit.
+    """
+    if len(state) <= 2:
+        return  # the step and the rate: it was never trained
+    optimizer = model.optimizer
+    trained = model.trainable_variables
+    optimizer._create_all_weights(trained)
+    variables = tree.optimizer_variables(optimizer, trained)
+    if [array.shape for array in state] != [tuple(v.shape) for v in variables]:
+        warn_user(
+            f"The state of the optimizer in {path!r} is not that of a "
+            f"{type(optimizer).__name__} here; it starts anew."
+        )
+        return
+    for variable, array in zip(variables, state, strict=True):
+        variable.assign(array.astype(variable.dtype.as_numpy_dtype))

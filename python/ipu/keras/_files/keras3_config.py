@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: MIT
+"""Configurations of models as Keras 3 writes them, from ours and to ours.
+
+Keras 3 says of every object which module has it:
+``{"module": ..., "class_name": ..., "config": ..., "registered_name": ...}``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ipu._user_warnings import warn_user
+from ipu.keras import _serialization
+from ipu.keras.engine import model_config
+
+__all__ = ["model_from", "of_model", "of_training", "training_from"]
+
+_LAYERS = frozenset(
+    """
+    Activation ActivityRegularization Add AdditiveAttention AlphaDropout Attention
+    Average AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization
+    Bidirectional CenterCrop Concatenate Conv1D Conv1DTranspose Conv2D Conv2DTranspose
+    Conv3D Conv3DTranspose Cropping1D Cropping2D Cropping3D Dense DepthwiseConv1D
+    DepthwiseConv2D Dot Dropout ELU EinsumDense Embedding Flatten GRU GRUCell
+    GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D
+    GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D
+    InputLayer LSTM LSTMCell LayerNormalization LeakyReLU Masking MaxPooling1D
+    MaxPooling2D MaxPooling3D Maximum Minimum MultiHeadAttention Multiply Normalization
+    PReLU Permute RNN RandomBrightness RandomContrast RandomCrop RandomFlip
+    RandomRotation RandomTranslation RandomZoom ReLU RepeatVector Rescaling Reshape
+    Resizing SeparableConv1D SeparableConv2D SimpleRNN SimpleRNNCell Softmax
+    SpatialDropout1D SpatialDropout2D SpatialDropout3D StackedRNNCells Subtract
+    TimeDistributed UpSampling1D UpSampling2D UpSampling3D ZeroPadding1D ZeroPadding2D
+    ZeroPadding3D
+    """.split()
+)
+_MODELS = frozenset({"Functional", "Sequential"})
+_KINDS = (
+    "initializers",
+    "regularizers",
+    "constraints",
+    "losses",
+    "metrics",
+    "optimizers",
+    "optimizers.schedules",
+)
+# what one of both has alone, with the values that mean the same as leaving it out; None
+# stands for any value
+_OURS: dict[str, tuple[Any, ...] | None] = {
+    "activity_regularizer": (None,),  # where Keras has it, it is kept
+    "batch_input_shape": None,
+    "decay": (0.0,),
+    "implementation": None,
+    "input_length": None,
+    "serialization_factor": None,
+    "time_major": (False,),
+}
+_THEIRS: dict[str, tuple[Any, ...] | None] = {
+    "ema_momentum": None,
+    "ema_overwrite_frequency": None,
+    "dropout": (0.0,),
+    "flash_attention": None,
+    "gradient_accumulation_steps": (None, 1),
+    "ignore_class": (None,),
+    "input_axes": None,
+    "keepdims": (False,),
+    "lora_alpha": None,
+    "lora_rank": (None,),
+    "loss_scale_factor": (None,),
+    "optional": (False,),
+    "output_axes": None,
+    "quantization_config": (None,),
+    "ragged": (False,),
+    "renorm": (False,),
+    "renorm_clipping": None,
+    "renorm_momentum": None,
+    "rms_scaling": (False,),
+    "score_mode": ("dot",),
+    "seed": None,
+    "sliding_window": (None,),
+    "sparse": (False,),
+    "synchronized": (False,),
+    "use_cudnn": None,
+    "use_ema": (False,),
+    "use_gate": (False,),
+    "weight_decay": (None,),
+    "zero_output_for_mask": None,
+    "data_format": ("channels_last", None),
+    "antialias": (False,),
+    "pad_to_aspect_ratio": (False,),
+    "fill_mode": None,
+    "fill_value": None,
+    "value_range": None,
+    "invert": (False,),
+    "dtype": None,
+    "from_sorted_ids": (False,),
+    "axis": (-1,),
+    "class_id": (None,),
+    "sparse_y_true": (True,),
+    "sparse_y_pred": (True,),
+    "clipnorm": (None,),
+    "clipvalue": (None,),
+    "global_clipnorm": (None,),
+}
+
+
+# --- ours to theirs -------------------------------------------------------------------
+
+
+def of_model(model: Any) -> dict[str, Any]:
+    """Describe a model as Keras 3 does.
+
+    Raises:
+        NotImplementedError: It is a subclass of Model without ``get_config``.
+        TypeError: A configuration is no plain data.
+        ValueError: A layer is none of Keras 3.
+    """
+    given = json.loads(model_config.to_json(model))
+    described: dict[str, Any] = _object(given, _shapes_of(model))
+    return described
+
+
+def of_training(told: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Describe what ``compile`` was told; None where Keras 3 has no word for it."""
+    if told is None:
+        return None
+    try:
+        return {
+            "optimizer": _value(told["optimizer"], {}, "optimizers"),
+            "loss": _value(told["loss"], {}, "losses"),
+            "metrics": _value(told["metrics"], {}, "metrics"),
+            "weighted_metrics": _value(told["weighted_metrics"], {}, "metrics"),
+            "loss_weights": told["loss_weights"],
+            "run_eagerly": False,
+            "steps_per_execution": told["steps_per_execution"] or 1,
+            "jit_compile": False,
+        }
+    except ValueError as error:
+        warn_user(
+            f"The model is saved without what `compile` was told: {error} Compile it "
+            "again after loading."
+        )
+        return None
+
+
+def _shapes_of(model: Any) -> dict[str, Any]:
+    """Shapes and dtypes of the results of a functional model's layers, by the name of
+    the layer, the call and the place."""
+    if not hasattr(model, "_graph"):
+        return {}
+    found = {}
+    calls: dict[str, int] = {}
+    from ipu import tf
+
+    for layer in model._graph_layers:
+        for node in layer._inbound_nodes:
+            if node not in model._graph.node_depths:
+                continue
+            number = calls.get(layer.name, 0)
+            calls[layer.name] = number + 1
+            for place, tensor in enumerate(tf.nest.flatten(node.outputs)):
+                key = json.dumps([layer.name, number, place])
+                found[key] = (list(tensor.shape), tensor.dtype.name)
+    return found
+
+
+def _value(value: Any, shapes: Mapping[str, Any], prefer: str = "") -> Any:
+    if isinstance(value, list):
+        return [_value(item, shapes, prefer) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if not _serialization.is_config(value):
+        return {key: _value(item, shapes, prefer) for key, item in value.items()}
+    return _object(value, shapes, prefer)
+
+
+def _object(
+    value: Mapping[str, Any], shapes: Mapping[str, Any], prefer: str = ""
+) -> Any:
+    name, config = str(value["class_name"]), value.get("config")
+    if name == "__keras_tensor__":
+        shape, dtype = shapes[json.dumps(config)]
+        history = {"shape": shape, "dtype": dtype, "keras_history": config}
+        return {"class_name": name, "config": history}
+    if name == "__tuple__":
+        return {"class_name": name, "items": _value(config, shapes)}
+    if name in ("Policy", "PolicyV1"):
+        return _described("keras", "DTypePolicy", {"name": (config or {})["name"]})
+    if name.startswith("__"):
+        raise ValueError(f"Keras 3 has no form for a call with {name.strip('_')}.")
+    described = dict(config or {})
+    if name in _MODELS:
+        place = "keras.src.models.functional" if name == "Functional" else "keras"
+        return _described(place, name, _model(name, described))
+    own = _serialization.get_registered_object(name)
+    if own is not None:
+        made = _described(own.__module__, own.__name__, _value(described, {}))
+        return {**made, "registered_name": name}
+    layer = described.get("name")
+    if name in _LAYERS:
+        return _described("keras.layers", name, _layer(name, described))
+    for kind in (prefer, *_KINDS) if prefer else _KINDS:
+        module = importlib.import_module(f"ipu.keras.{kind}")
+        if isinstance(vars(module).get(name), type):
+            return _described(f"keras.{kind}", name, _plain_object(name, described))
+    where = f" (layer {layer!r})" if layer else ""
+    raise ValueError(
+        f"Keras 3 has no {name}{where}. Save to a path that ends in .safetensors."
+    )
+
+
+def _described(module: str, name: str, config: Any) -> dict[str, Any]:
+    return {
+        "module": module,
+        "class_name": name,
+        "config": config,
+        "registered_name": None,
+    }
+
+
+def _plain_object(name: str, config: dict[str, Any]) -> dict[str, Any]:
+    kept = _without(name, config, {"decay": _OURS["decay"]})
+    if kept.get("reduction") == "auto":
+        kept["reduction"] = "sum_over_batch_size"
+    return {key: _value(item, {}) for key, item in kept.items()}
+
+
+def _layer(name: str, config: dict[str, Any]) -> dict[str, Any]:
+    if name == "InputLayer":
+        kept = {key: config[key] for key in ("dtype", "name")}
+        return {"batch_shape": config["batch_input_shape"], **kept}
+    kept = _without(name, config, _OURS)
+    if config.get("activity_regularizer") is not None:
+        kept["activity_regularizer"] = config["activity_regularizer"]
+    if name == "LeakyReLU":
+        kept["negative_slope"] = kept.pop("alpha")
+    if name == "BatchNormalization" and isinstance(kept["axis"], list):
+        kept["axis"] = kept["axis"][0]
+    made = {key: _value(item, {}) for key, item in kept.items()}
+    if isinstance(made.get("dtype"), str):
+        made["dtype"] = _described("keras", "DTypePolicy", {"name": made["dtype"]})
+    return made
+
+
+def _without(
+    name: str, config: dict[str, Any], known: Mapping[str, tuple[Any, ...] | None]
+) -> dict[str, Any]:
+    """A configuration without what the other side does not know."""
+    kept = {}
+    for key, item in config.items():
+        if key not in known:
+            kept[key] = item
+            continue
+        harmless = known[key]
+        is_kept = key == "activity_regularizer"  # the caller sees to it
+        if harmless is not None and item not in harmless and not is_kept:
+            raise ValueError(
+                f"Keras 3 has no {key}={item!r} of {name}. Save to a path that ends in "
+                ".safetensors."
+            )
+    return kept
+
+
+def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
+    shared = {"name": config["name"], "trainable": config.get("trainable", True)}
+    if name == "Sequential":
+        entries = [_object(entry, {}) for entry in config["layers"]]
+        return {
+            **shared,
+            "layers": entries,
+            "build_input_shape": config["build_input_shape"],
+        }
+    shapes = _infer_shapes(config)
+    layers = []
+    for entry in config["layers"]:
+        described = _object(entry, shapes)
+        calls = [
+            {
+                "args": [_value(one, shapes) for one in _items(call["args"])],
+                "kwargs": _value(call["kwargs"], shapes),
+            }
+            for call in entry["inbound_nodes"]
+        ]
+        layers.append({**described, "name": entry["name"], "inbound_nodes": calls})
+    return {
+        **shared,
+        "layers": layers,
+        "input_layers": _places(config["input_layers"]),
+        "output_layers": _places(config["output_layers"]),
+    }
+
+
+def _infer_shapes(config: dict[str, Any]) -> dict[str, Any]:
+    """The shapes of a nested model's tensors: it is made, and asked."""
+    from ipu.keras.engine.functional import Functional
+
+    return _shapes_of(Functional.from_config(config))
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):  # a tuple
+        return list(value["config"])
+    return list(value)
+
+
+def _places(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_places(item) for item in value]
+    if _serialization.is_config(value):
+        if value["class_name"] == "__keras_tensor__":
+            return value["config"]
+        return [_places(item) for item in value["config"]]
+    return {key: _places(item) for key, item in value.items()}
+
+
+# --- theirs to ours -------------------------------------------------------------------
+
+
+def model_from(config: dict[str, Any], path: str) -> dict[str, Any]:
+    """Give the configuration of a model of Keras 3 in our form.
+
+    Args:
+        config: The contents of ``config.json``.
+        path: The file, for messages.
+
+    Raises:
+        ValueError: Something in it is not there yet.
+    """
+    described: dict[str, Any] = _ours(config, path)
+    return described
+
+
+def training_from(told: Any, path: str) -> dict[str, Any] | None:
+    """Give what ``compile`` was told in our form; None where nothing, or not known."""
+    if told is None or "optimizer" not in told:
+        return None
+    kept = ("optimizer", "loss", "metrics", "weighted_metrics", "loss_weights")
+    return {key: _ours(told.get(key), path) for key in kept}
+
+
+def _ours(value: Any, path: str) -> Any:
+    if isinstance(value, list):
+        return [_ours(item, path) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    name: Any = value.get("class_name")
+    config: Any = value.get("config")
+    if name is None:
+        return {key: _ours(item, path) for key, item in value.items()}
+    if name == "__keras_tensor__":
+        return {"class_name": name, "config": value["config"]["keras_history"]}
+    if name == "__tuple__":
+        return {"class_name": name, "config": _ours(value["items"], path)}
+    if name == "__numpy__":
+        array = np.asarray(config["value"], config["dtype"])
+        return {"class_name": "__array__", "config": [array.tolist(), array.dtype.name]}
+    if name in ("DTypePolicy", "Policy"):
+        return config["name"]
+    if name == "function":
+        return config
+    if name in _MODELS:
+        return {"class_name": name, "config": _our_model(config, path)}
+    registered = value.get("registered_name") or name
+    if _serialization.get_registered_object(registered) is not None:
+        return {"class_name": registered, "config": _ours(config, path)}
+    if _serialization.get_registered_object(name) is not None:
+        return {"class_name": name, "config": _ours(config, path)}
+    return {"class_name": name, "config": _our_object(str(name), config or {}, path)}
+
+
+def _our_model(config: Mapping[str, Any], path: str) -> dict[str, Any]:
+    made = {key: config[key] for key in ("name", "trainable") if key in config}
+    made["layers"] = [_our_entry(entry, path) for entry in config["layers"]]
+    for key in ("input_layers", "output_layers", "build_input_shape"):
+        if key in config:
+            made[key] = config[key]
+    return made
+
+
+def _our_entry(entry: Mapping[str, Any], path: str) -> dict[str, Any]:
+    made: dict[str, Any] = _ours(entry, path)
+    if "inbound_nodes" not in entry:
+        return made
+    calls = []
+    for call in entry["inbound_nodes"]:
+        kwargs = {
+            key: item
+            for key, item in call["kwargs"].items()
+            # Keras 3 notes what it would have found out by itself
+            if not (key == "mask" or (key == "training" and not item))
+        }
+        calls.append({"args": _ours(call["args"], path), "kwargs": _ours(kwargs, path)})
+    return {**made, "name": entry["name"], "inbound_nodes": calls}
+
+
+def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, Any]:
+    made = {key: _ours(item, path) for key, item in config.items()}
+    if name == "InputLayer":
+        made["batch_input_shape"] = made.pop("batch_shape")
+    if name == "LeakyReLU" and "negative_slope" in made:
+        made["alpha"] = made.pop("negative_slope")
+    kind = _class_of(name)
+    if kind is None:
+        return made  # whoever makes it says what is missing
+    accepted = _parameters(kind)
+    for key in [key for key in made if key not in accepted]:
+        harmless = _THEIRS.get(key, ())
+        if harmless is not None and made[key] not in harmless:
+            raise ValueError(
+                f"The file {path!r} has a {name} with {key}={made[key]!r}, which is "
+                "not there yet."
+            )
+        del made[key]
+    return made
+
+
+def _class_of(name: str) -> Any:
+    for kind in ("layers", *_KINDS):
+        found = vars(importlib.import_module(f"ipu.keras.{kind}")).get(name)
+        if isinstance(found, type):
+            return found
+    return None
+
+
+def _parameters(kind: type) -> set[str]:
+    """The names of all that a class takes, by itself or for its base classes."""
+    import inspect
+
+    found: set[str] = set()
+    for base in kind.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        parameters = inspect.signature(vars(base)["__init__"]).parameters
+        found.update(parameters)
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            break
+    if any(base.__name__ == "Optimizer" for base in kind.__mro__):
+        found |= {"clipnorm", "clipvalue", "global_clipnorm"}
+    return found

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""Where a model's file is and what its format is; files that appear whole or not."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = [
+    "Format",
+    "check_free",
+    "format_of",
+    "h5py",
+    "prepare",
+    "sniff",
+    "written_beside",
+]
+
+_SUFFIX = ".safetensors"
+_FOREIGN = (".npz", ".pt", ".pth", ".tf", ".ckpt", ".onnx", ".pb")
+
+
+class Format(enum.Enum):
+    """What is in a file, and how people call it."""
+
+    OWN = ".safetensors"
+    KERAS_2 = ".h5"
+    KERAS_3_WEIGHTS = ".weights.h5"
+    KERAS_3 = ".keras"
+
+
+_OF_SAVE_FORMAT = {
+    "safetensors": Format.OWN,
+    "h5": Format.KERAS_2,
+    "hdf5": Format.KERAS_2,
+    "keras": Format.KERAS_3,
+}
+
+
+def format_of(
+    filepath: str | os.PathLike[str], save_format: str | None = None
+) -> tuple[str, Format]:
+    """Give the whole path, and the format that its suffix stands for.
+
+    Args:
+        filepath: What the user gave; ``.safetensors`` is added where there is no
+            suffix of a format.
+        save_format: ``"safetensors"``, ``"h5"`` or ``"keras"``; None leaves it to the
+            suffix.
+
+    Raises:
+        TypeError: It is no path.
+        ValueError: The suffix is that of a format which is not written here.
+    """
+    if not isinstance(filepath, (str, os.PathLike)):
+        raise TypeError(
+            "A model is saved under a path. Received: "
+            f"filepath={filepath!r} ({type(filepath).__name__})."
+        )
+    path = os.fspath(filepath)
+    if save_format is not None:
+        if save_format not in _OF_SAVE_FORMAT:
+            raise ValueError(
+                f"`save_format` is one of {sorted(_OF_SAVE_FORMAT)}, or left to the "
+                f"path's suffix. Received: save_format={save_format!r}."
+            )
+        return path, _OF_SAVE_FORMAT[save_format]
+    name = path.lower()
+    if name.endswith(_SUFFIX):
+        return path, Format.OWN
+    if name.endswith(".weights.h5"):
+        return path, Format.KERAS_3_WEIGHTS
+    if name.endswith((".h5", ".hdf5")):
+        return path, Format.KERAS_2
+    if name.endswith(".keras"):
+        return path, Format.KERAS_3
+    if name.endswith(_FOREIGN):
+        raise ValueError(
+            "Models and weights are kept in .safetensors, .h5 and .weights.h5 files, "
+            f"and models in .keras files. Received: {path!r}. Use a path that ends in "
+            f"{_SUFFIX}."
+        )
+    return path + _SUFFIX, Format.OWN
+
+
+def prepare(
+    filepath: str | os.PathLike[str], is_whole: bool, save_format: str | None = None
+) -> tuple[str, Format]:
+    """Find out all that is wrong with a path before there is anything to write.
+
+    The folder is made.
+
+    Args:
+        filepath: What the user gave.
+        is_whole: Whether a model will be written, or its weights alone.
+        save_format: As in :func:`format_of`.
+
+    Raises:
+        ImportError: The format needs h5py.
+        IsADirectoryError: It is a folder.
+        OSError: The folder cannot be made.
+        ValueError: The format is not that of a model, or of weights.
+    """
+    path, kind = format_of(filepath, save_format)
+    if is_whole and kind is Format.KERAS_3_WEIGHTS:
+        raise ValueError(
+            f"A .weights.h5 file holds weights alone. Received: {path!r}. Save the "
+            "model to a path that ends in .keras, .h5 or .safetensors, or call "
+            "save_weights()."
+        )
+    if not is_whole and kind is Format.KERAS_3:
+        raise ValueError(
+            f"A .keras file holds a whole model. Received: {path!r}. Save weights to a "
+            "path that ends in .weights.h5 or .safetensors, or call save()."
+        )
+    if kind is not Format.OWN:
+        h5py(path)
+    if os.path.isdir(path):
+        raise IsADirectoryError(
+            f"There is a folder {path!r} where a file is to be written."
+        )
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    return path, kind
+
+
+def check_free(path: str, overwrite: bool) -> None:
+    """Refuse to replace a file where the user said so.
+
+    Raises:
+        FileExistsError: There is one, and ``overwrite`` is False.
+    """
+    if not overwrite and os.path.exists(path):
+        raise FileExistsError(
+            f"There is a file {path!r} already. Pass overwrite=True to replace it."
+        )
+
+
+def sniff(path: str, kind: Format) -> Format:
+    """The format of a file that is there, by its first bytes."""
+    with open(path, "rb") as file:
+        start = file.read(8)
+    if start.startswith(b"PK\x03\x04"):
+        return Format.KERAS_3
+    if start == b"\x89HDF\r\n\x1a\n":
+        try:
+            with h5py(path).File(path, "r") as file:
+                is_old = "layer_names" in file.attrs or "model_weights" in file
+        except (OSError, RuntimeError) as error:
+            raise ValueError(
+                f"The file {path!r} is damaged, nothing was loaded ({error})."
+            ) from None
+        return Format.KERAS_2 if is_old else Format.KERAS_3_WEIGHTS
+    if kind is not Format.OWN:
+        raise ValueError(
+            f"The file {path!r} is damaged or no {kind.value} file, nothing was loaded."
+        )
+    return kind
+
+
+def h5py(path: str) -> Any:
+    """Give the module.
+
+    Raises:
+        ImportError: It is not installed.
+    """
+    try:
+        import h5py as module
+    except ImportError:
+        raise ImportError(
+            f"The file {path!r} needs the package h5py, which is not installed: "
+            "pip install 'ipu[h5]'. Or use a path that ends in .safetensors."
+        ) from None
+    return module
+
+
+@contextlib.contextmanager
+def written_beside(path: str) -> Iterator[str]:
+    """Give a path beside ``path`` to write to; it takes its place when all went well.
+
+    Nothing is left behind after an error.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{name}-", suffix=".tmp")
+    os.close(handle)
+    try:
+        yield partial
+        with open(partial, "rb") as file:
+            os.fsync(file.fileno())
+        # mkstemp makes private files; a saved file follows the user's umask
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(partial, 0o666 & ~mask)
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(partial)
+        raise

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Where Keras 3 keeps the variables of a model inside a file.
+
+Each layer has a group, ``layers/dense_1`` for the second ``Dense`` of a model, with its
+own variables in ``vars/0``, ``vars/1`` and so on; inside it are the groups of the
+layers that its attributes hold, under the attributes' names. Lists are numbered by
+class, as the layers of a model are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ipu import tf
+from ipu.keras import _names
+
+__all__ = ["groups_of", "optimizer_variables", "variables_of"]
+
+# layers that are one here and several there: by the variables' names, the attributes
+_PARTS = {
+    "MultiHeadAttention": {
+        "query": "query_dense",
+        "key": "key_dense",
+        "value": "value_dense",
+        "attention_output": "output_dense",
+    }
+}
+_SKIPPED = frozenset(
+    {
+        "_compile_arguments",
+        "_graph_layers",
+        "_inbound_nodes",
+        "_outbound_nodes",
+        "_stack",
+        "_states",
+        "compiled_loss",
+        "compiled_metrics",
+        "input_spec",
+        "optimizer",
+    }
+)
+
+
+def groups_of(model: Any) -> list[tuple[str, str, list[Any]]]:
+    """List the groups of a model.
+
+    Returns:
+        The path of each, the name of its layer, and its own variables in order.
+    """
+    found: list[tuple[str, str, list[Any]]] = []
+    _walk(model, "", set(), found)
+    return found
+
+
+def variables_of(model: Any) -> dict[str, Any]:
+    """The variables of a model by their paths."""
+    return {
+        f"{path}/vars/{n}".lstrip("/"): variable
+        for path, _, variables in groups_of(model)
+        for n, variable in enumerate(variables)
+    }
+
+
+def optimizer_variables(optimizer: Any, trained: Iterable[Any]) -> list[Any]:
+    """An optimizer's variables in the order of Keras 3: weight by weight.
+
+    Args:
+        optimizer: The optimizer, with its slots.
+        trained: The weights that it changes.
+    """
+    variables = [optimizer.iterations, optimizer.learning_rate]
+    for weight in trained:
+        variables += optimizer._slots.get(id(weight), {}).values()
+    return [one for one in variables if isinstance(one, tf.Variable)]
+
+
+def _walk(
+    layer: Any, path: str, seen: set[int], found: list[tuple[str, str, list[Any]]]
+) -> None:
+    if id(layer) in seen:
+        return
+    seen.add(id(layer))
+    own = layer._own_variables()
+    ordered = [v for v in own if v.trainable] + [v for v in own if not v.trainable]
+    parts = _PARTS.get(type(layer).__name__, {})
+    for part, attribute in parts.items():
+        inner = [v for v in ordered if str(v.name).split("/")[-2] == part]
+        found.append((_joined(path, attribute), part, inner))
+    found.append((path, layer.name, [] if parts else ordered))
+    if hasattr(layer, "_graph_layers"):
+        _walk_list(layer.layers, _joined(path, "layers"), seen, found)
+    attributes = {k: value for k, value in vars(layer).items() if k not in _SKIPPED}
+    # as Keras does: private ones last
+    for key in sorted(attributes, key=lambda name: (name.startswith("_"), name)):
+        value = attributes[key]
+        if _is_layer(value):
+            _walk(value, _joined(path, key), seen, found)
+        elif isinstance(value, (list, tuple, dict)):
+            items = value.values() if isinstance(value, dict) else value
+            _walk_list(items, _joined(path, key), seen, found)
+
+
+def _walk_list(
+    items: Iterable[Any],
+    path: str,
+    seen: set[int],
+    found: list[tuple[str, str, list[Any]]],
+) -> None:
+    counts: dict[str, int] = {}
+    for item in items:
+        if not _is_layer(item):
+            continue
+        name = _names.snake_case(type(item).__name__)
+        number = counts.get(name, 0)
+        counts[name] = number + 1
+        _walk(item, _joined(path, f"{name}_{number}" if number else name), seen, found)
+
+
+def _is_layer(value: Any) -> bool:
+    from ipu.keras.layers.base_layer import Layer
+
+    return isinstance(value, Layer)
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
