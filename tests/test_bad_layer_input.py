@@ -190,10 +190,10 @@ def test_files_of_other_models(tmp_path: Path) -> None:
         wide.load_weights(path)
     for weight, value in zip(wide.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, value)
-    with pytest.raises(ValueError, match=r"Missing: .*third/kernel"):
+    with pytest.raises(ValueError, match=r"third/kernel.*not in the file"):
         long.load_weights(path)
     long.save_weights(path)
-    with pytest.raises(ValueError, match=r"not known: .*third/kernel"):
+    with pytest.raises(ValueError, match=r"third/kernel: not in the model"):
         network().load_weights(path)
     data = Path(path).read_bytes()
     Path(path).write_bytes(data[: len(data) // 2])

@@ -167,6 +167,7 @@ assert [int(x) for x in data] == [*range(30)]
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("device", [False, True])
 def test_it_can_be_interrupted(device: bool) -> None:
     code = f"""

@@ -150,7 +150,10 @@ def test_one_stage_is_no_pipeline() -> None:
 
 
 def test_models_do_not_run_eagerly() -> None:
-    with pytest.raises(RuntimeError, match="Keras models cannot run eagerly"):
+    with (
+        IPUStrategy().scope(),
+        pytest.raises(RuntimeError, match="Keras models cannot run eagerly"),
+    ):
         small().compile("sgd", "mse", run_eagerly=True)
 
 
