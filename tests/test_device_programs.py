@@ -49,9 +49,9 @@ def test_results_keep_their_structure() -> None:
 
 
 def test_float64_is_refused_on_the_device() -> None:
-    with ipu.ipu_strategy.IPUStrategy().scope():
-        with pytest.raises(TypeError, match="float64"):
-            DeviceFunction(lambda x: x)(np.zeros(2))
+    strategy = ipu.ipu_strategy.IPUStrategy()
+    with strategy.scope(), pytest.raises(TypeError, match="float64"):
+        DeviceFunction(lambda x: x)(np.zeros(2))
     assert DeviceFunction(lambda x: x)(np.zeros(2)).dtype == tf.float32
     host = trace_program(lambda x: x * 2, [tf.TensorSpec((2,), tf.float64)], host=True)
     np.testing.assert_array_equal(host.program.run([np.ones(2)])[0], [2, 2])
