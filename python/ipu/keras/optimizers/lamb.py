@@ -34,7 +34,7 @@ class LAMBIpuOptimizer(IpuOptimizerBase):
         m_dtype: Of the first moment's variable, float16 or float32; None for the
             weight's.
         v_dtype: Of the second moment's.
-        weight_norm_clip: What |w| is at most; None for no limit.
+        weight_norm_clip: What the norm of ``w`` is at most; None for no limit.
         optimizer_compute_precisions: Two dtypes: of u and the norms, and of the last
             product.
         **kwargs: What :class:`IpuOptimizerBase` and ``Optimizer`` take.
