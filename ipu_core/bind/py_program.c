@@ -48,11 +48,18 @@ end_run(ipu_py_program *self)
 
 static atomic_int regions = IPU_REGIONS_WHERE_FASTER;
 static atomic_int products = IPU_KERNEL_FAST;
+static atomic_int panels = IPU_PANELS_WHERE_FASTER;
 
 void
 ipu_py_program_set_regions(ipu_region_choice choice)
 {
     atomic_store(&regions, (int)choice);
+}
+
+void
+ipu_py_program_set_panels(ipu_panel_choice choice)
+{
+    atomic_store(&panels, (int)choice);
 }
 
 void
@@ -114,7 +121,8 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
                                    .cpu = ipu_cpu_class_detect(),
                                    .verify = verify,
                                    .behaviour = behaviour,
-                                   .regions = (ipu_region_choice)atomic_load(&regions)};
+                                   .regions = (ipu_region_choice)atomic_load(&regions),
+                                   .panels = (ipu_panel_choice)atomic_load(&panels)};
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
     status = ipu_passes_run(&ctx, graph, &passes);

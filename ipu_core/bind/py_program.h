@@ -39,6 +39,7 @@ PyObject *ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject
 
 /* How programs are compiled from now on: doors for tests and measurements. */
 void ipu_py_program_set_regions(ipu_region_choice regions);
+void ipu_py_program_set_panels(ipu_panel_choice panels);
 /* FAST, PORTABLE or BLIS. */
 void ipu_py_program_set_products(ipu_kernel_variant variant);
 

@@ -192,6 +192,20 @@ set_regions(PyObject *Py_UNUSED(module), PyObject *argument)
 }
 
 static PyObject *
+set_panels(PyObject *Py_UNUSED(module), PyObject *argument)
+{
+    static const char *const texts[] = {"auto", "never", "always"};
+    static const ipu_panel_choice choices[] = {
+        IPU_PANELS_WHERE_FASTER, IPU_PANELS_NOWHERE, IPU_PANELS_EVERYWHERE};
+    int which = find_choice(argument, texts, 3);
+    if (which < 0) {
+        return NULL;
+    }
+    ipu_py_program_set_panels(choices[which]);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 set_products(PyObject *Py_UNUSED(module), PyObject *argument)
 {
     static const char *const texts[] = {"auto", "tiles", "blis"};
@@ -221,6 +235,9 @@ PyMethodDef ipu_py_testing_methods[] = {
     {"set_regions", set_regions, METH_O,
      "set_regions(where)\n--\n\nWhether programs that are compiled from now on have "
      "regions: 'auto', 'never' or 'always'."},
+    {"set_panels", set_panels, METH_O,
+     "set_panels(where)\n--\n\nWhether programs that are compiled from now on keep "
+     "weights in panels: 'auto', 'never' or 'always'."},
     {"set_products", set_products, METH_O,
      "set_products(by)\n--\n\nWhat makes the products of programs that are compiled "
      "from now on: 'auto', our own 'tiles', or 'blis'."},

@@ -287,6 +287,27 @@ own_serves(const ipu__matmul *plan, ipu_cpu_class cpu)
     return !(is_large && blis_leads);
 }
 
+static bool
+is_own(const ipu__matmul *plan, ipu_kernel_variant variant, ipu_cpu_class cpu)
+{
+    return variant == IPU_KERNEL_PORTABLE ||
+           (variant == IPU_KERNEL_FAST && own_serves(plan, cpu));
+}
+
+/* Sums that are stored before they are added are added by rows. */
+int64_t
+ipu_kernel_panel_columns(const ipu_kernel_spec *spec, ipu_kernel_variant variant,
+                         ipu_cpu_class cpu)
+{
+    ipu__matmul product;
+    ipu__matmul_plan(spec, &product);
+    bool is_stored =
+        spec->op == IPU_OP_ID_MATMUL_ACCUMULATE && product.k > MOST_AT_ONCE;
+    bool can = spec->outputs[0].dtype == IPU_DTYPE_FLOAT32 && !is_stored &&
+               is_own(&product, variant, cpu);
+    return can ? ipu__tiles_of(cpu)->columns : 0;
+}
+
 /* Where `consumed` says that an update or an accumulator takes the sums, they go there
  * from the registers if the sum over k is short; otherwise they are stored in the
  * workspace. They have the same bits either way: the kernel is that of the product. */
@@ -296,16 +317,18 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     ipu_kernel_spec *spec = p->spec;
     gemm_plan *plan;
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
+    *out = plan;
     ipu__matmul_plan(spec, &plan->product);
     plan->cpu = p->cpu;
-    plan->own = p->variant == IPU_KERNEL_PORTABLE ||
-                (p->variant == IPU_KERNEL_FAST && own_serves(&plan->product, p->cpu));
+    plan->own = is_own(&plan->product, p->variant, p->cpu);
+    IPU_FAIL_IF(p->ctx, spec->panels.columns != 0 && !plan->own, INTERNAL,
+                "a product in panels that is not ours");
     if (plan->own) {
         plan->at_once = consumed && plan->product.k <= MOST_AT_ONCE;
-        ipu__own_plan_of(&plan->product, p->cpu,
-                         spec->inputs[ipu__matmul_left(spec)].dtype ==
-                             IPU_DTYPE_FLOAT16,
-                         plan->at_once, &plan->own_plan);
+        bool halves =
+            spec->inputs[ipu__matmul_left(spec)].dtype == IPU_DTYPE_FLOAT16;
+        ipu__own_plan_of(&plan->product, &spec->panels, p->cpu, halves, plan->at_once,
+                         &plan->own_plan);
         spec->kernel_name = plan->own_plan.tiles->name;
         spec->workspace_bytes = ipu__own_workspace(&plan->product, &plan->own_plan);
     } else {
@@ -315,7 +338,6 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     if (consumed && !plan->at_once) {
         spec->workspace_bytes += product_floats(&plan->product) * sizeof(float);
     }
-    *out = plan;
     return IPU_OK;
 }
 
@@ -339,6 +361,7 @@ offer_rows(ipu_kernel_spec *spec, const gemm_plan *plan, ipu_kernel_rows_fn *run
     spec->rows = (ipu_kernel_rows){.run = run,
                                    .count = product->m,
                                    .grain = plan->at_once ? tile : 1,
+                                   .is_scattered = spec->panels.result,
                                    .least = plan->at_once ? 2 * tile
                                             : is_large    ? LEAST_LARGE_ROWS
                                                           : LEAST_ROWS,

@@ -63,6 +63,7 @@ exchange(const ipu__product *p)
         .a_col = p->b_row,
         .b_row = p->a_col,
         .b_col = p->a_row,
+        .a_segment = p->b_segment,
         /* of one column the transpose lies as the column does */
         .transposed = p->n > 1,
         .c_row = p->n > 1 ? p->n : p->m,
@@ -73,7 +74,8 @@ exchange(const ipu__product *p)
 static bool
 is_narrow(const ipu__product *p, bool at_once)
 {
-    return p->n <= IPU_NARROW && p->a_row == 1 && !p->halves && !at_once;
+    return p->n <= IPU_NARROW && p->a_row == 1 && p->b_segment == 0 && !p->halves &&
+           !at_once;
 }
 
 /* A is read in place, but where it is float16, where its rows are whole pages apart,
@@ -105,7 +107,8 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     }
     p->chunk = p->k;
     if ((is_dense || !at_once) && !p->transposed && chunks > 1) {
-        p->chunk = ipu__ceil_div(ipu__ceil_div(p->k, chunks), 16) * 16;
+        int64_t step = p->b_segment > 0 ? 4 * p->b_segment : 16;
+        p->chunk = ipu__ceil_div(ipu__ceil_div(p->k, chunks), step) * step;
     }
     p->packed_k = at_once ? p->k : p->chunk;
     p->block = ipu__ceil_div(ipu__min(BLOCK_ROWS, p->m), rows);
@@ -141,7 +144,7 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
     int64_t tasks =
         threads == 1 ? 1 : ipu__min(most_parts(plan), TASKS_PER_THREAD * threads);
     int64_t a_cost = p->a_form == IPU_A_STRIPS ? 12 : p->a_form == IPU_A_COPIED ? 4 : 1;
-    int64_t b_cost = p->b_col == 1 ? 2 : 8;
+    int64_t b_cost = plan->has_panels ? 1 : p->b_col == 1 ? 2 : 8;
     int64_t least = INT64_MAX;
     ipu__own_cut best = {1, 1};
     for (int64_t rows = 1; rows <= ipu__min(tasks, tiles); rows++) {
@@ -158,8 +161,8 @@ ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads)
 }
 
 void
-ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool halves,
-                 bool at_once, ipu__own_plan *out)
+ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
+                 ipu_cpu_class cpu, bool halves, bool at_once, ipu__own_plan *out)
 {
     ipu__product product = {
         .m = matmul->m,
@@ -171,12 +174,19 @@ ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool halves,
         .b_row = matmul->b_row,
         .b_col = matmul->b_col,
         .c_row = matmul->n,
+        .c_panel = panels->result ? panels->columns : 0,
     };
+    if (panels->right && matmul->b_col != 1) {
+        product.b_segment = product.b_col = panels->columns;
+    }
     bool few = matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= CHUNK;
-    *out = (ipu__own_plan){.tiles = ipu__tiles_of(cpu), .product = product};
+    *out = (ipu__own_plan){.tiles = ipu__tiles_of(cpu),
+                           .product = product,
+                           .has_panels = panels->right && matmul->b_col == 1};
     ipu__product exchanged = exchange(&product);
+    bool stays = out->has_panels || panels->result;
     bool thin = matmul->m <= THIN && is_narrow(&exchanged, at_once);
-    if (!is_narrow(&product, at_once) &&
+    if (!stays && !is_narrow(&product, at_once) &&
         (thin || matmul->n == 1 || (few && !at_once))) {
         out->exchanged = true;
         out->product = exchanged;
@@ -230,6 +240,7 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
     const void *b = element(&product, call->b, b_at);
     product.a = plan->exchanged ? b : a;
     product.b = plan->exchanged ? a : b;
+    product.panels = plan->has_panels ? b : NULL;
     product.c = call->c != NULL ? call->c + matrix : NULL;
     product.accumulator = call->accumulator != NULL ? call->accumulator + matrix : NULL;
     product.update = call->update;

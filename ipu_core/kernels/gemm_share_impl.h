@@ -14,6 +14,7 @@ const ipu__tiles *ipu__tiles_of(ipu_cpu_class cpu);
 typedef struct ipu__own_plan {
     const ipu__tiles *tiles;
     ipu__product product; /* sizes, strides, forms; the pointers come with a call */
+    bool has_panels;      /* B's */
     bool exchanged;       /* it is C^T = B^T A^T: rows are C's columns */
 } ipu__own_plan;
 
@@ -36,8 +37,9 @@ typedef struct ipu__own_call {
 } ipu__own_call;
 
 /* `halves`: of float16. `at_once`: there will be an accumulator or an update. */
-void ipu__own_plan_of(const ipu__matmul *matmul, ipu_cpu_class cpu, bool halves,
-                      bool at_once, ipu__own_plan *out);
+void ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
+                      ipu_cpu_class cpu, bool halves, bool at_once,
+                      ipu__own_plan *out);
 /* For the threads that there are. It changes no bit. */
 ipu__own_cut ipu__own_cut_for(const ipu__own_plan *plan, int64_t threads);
 /* Floats that one ipu__own_rectangle needs. */

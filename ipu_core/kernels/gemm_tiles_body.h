@@ -46,10 +46,20 @@ enum {
     PACKED_ROWS = 64 /* of A^T at a time: what tiles share of them stays in the cache */
 };
 
+/* How a tile reads A. */
+enum {
+    ROWS_OF_A,
+    COLUMNS,
+    SEGMENTS, /* of rows: a weight in panels, from panel to panel */
+    READINGS
+};
+
 /* Where a tile's operands are. */
 typedef struct tile_source {
     const float *a;
     int64_t a_step; /* floats from row to row, or from k to k where columns are read */
+    int64_t segment; /* k that are neighbours in a row */
+    int64_t a_jump;  /* from there to the same row of the next ones */
     const float *b;
     int64_t b_row;
     float *panel; /* where B is packed on the way */
@@ -140,19 +150,21 @@ fetch_ahead(int rows, const tile_place *place)
  * keeps gcc from making a pointer of its own for each row, which would not fit the
  * registers: three rows share one. */
 OF_EACH_TILE TARGET void
-tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
+tile(int rows, int vectors, bool whole, int reads, bool packs, int64_t k,
      const tile_source *from, const tile_place *place)
 {
+    const bool columns = reads == COLUMNS;
     const edge last = place->last;
     const float *b = from->b;
     const int64_t a_step = from->a_step;
     const int64_t b_row = from->b_row;
     float *panel = from->panel;
     vector sum[ROWS][VECTORS];
+    const int pointers = columns ? 1 : (rows + 2) / 3;
     const float *a[POINTERS];
 #pragma GCC unroll ALL
-    for (int i = 0; i < POINTERS; i++) {
-        a[i] = from->a + (columns ? 0 : 3 * i * a_step);
+    for (int i = 0; i < pointers; i++) {
+        a[i] = from->a + 3 * i * a_step;
     }
 #pragma GCC unroll ALL
     for (int i = 0; i < rows; i++) {
@@ -164,37 +176,45 @@ tile(int rows, int vectors, bool whole, bool columns, bool packs, int64_t k,
         }
     }
     fetch_ahead(rows, place);
+    int64_t done = 0;
+    do {
+        const bool rest = reads != SEGMENTS || k - done < from->segment;
+        const int64_t end = rest ? k : done + from->segment;
 #pragma GCC unroll SOME
-    for (int64_t j = 0; j < k; j++) {
-        vector y[VECTORS];
-#pragma GCC unroll ALL
-        for (int part = 0; part < vectors; part++) {
-            y[part] = load(b + part * LANES);
-            if (packs) {
-                store(panel + part * LANES, y[part]);
-            }
-        }
-        if (packs) { /* rows far apart are not fetched ahead by themselves */
-            __builtin_prefetch(b + ROWS_AHEAD * b_row);
-        }
-        b += b_row;
-        panel += packs ? PANEL : 0;
-#pragma GCC unroll ALL
-        for (int i = 0; i < rows; i++) {
-            vector x = spread(columns ? a[0] + i : a[i / 3] + i % 3 * a_step);
+        for (; done < end; done++) {
+            vector y[VECTORS];
 #pragma GCC unroll ALL
             for (int part = 0; part < vectors; part++) {
-                sum[i][part] = multiply_add(x, y[part], sum[i][part]);
+                y[part] = load(b + part * LANES);
+                if (packs) {
+                    store(panel + part * LANES, y[part]);
+                }
             }
+            if (packs) { /* rows far apart are not fetched ahead by themselves */
+                __builtin_prefetch(b + ROWS_AHEAD * b_row);
+            }
+            b += b_row;
+            panel += packs ? PANEL : 0;
+#pragma GCC unroll ALL
+            for (int i = 0; i < rows; i++) {
+                vector x = spread(columns ? a[0] + i : a[i / 3] + i % 3 * a_step);
+#pragma GCC unroll ALL
+                for (int part = 0; part < vectors; part++) {
+                    sum[i][part] = multiply_add(x, y[part], sum[i][part]);
+                }
+            }
+#pragma GCC unroll ALL
+            for (int i = 0; i < pointers; i++) {
+                a[i] += columns ? a_step : 1;
+                __asm__("" : "+r"(a[i]));
+            }
+            __asm__("" : "+r"(b));
         }
-        const int pointers = columns ? 1 : (rows + 2) / 3;
 #pragma GCC unroll ALL
         for (int i = 0; i < pointers; i++) {
-            a[i] += columns ? a_step : 1;
-            __asm__("" : "+r"(a[i]));
+            a[i] += reads == SEGMENTS ? from->a_jump : 0;
         }
-        __asm__("" : "+r"(b));
-    }
+    } while (reads == SEGMENTS && done < k);
     const ipu__sgd *update = place->update;
     if (update == NULL) {
         const float *old = place->accumulator;
@@ -268,12 +288,14 @@ enum { WHOLE, PACKS, EDGE, FORMS = EDGE + VECTORS };
     X(8, name, columns) \
     X(9, name, columns) X(10, name, columns) X(11, name, columns) X(12, name, columns)
 #endif
-ALL_ROWS(TILES_OF, rows, false)
-ALL_ROWS(TILES_OF, columns, true)
+ALL_ROWS(TILES_OF, rows, ROWS_OF_A)
+ALL_ROWS(TILES_OF, columns, COLUMNS)
+ALL_ROWS(TILES_OF, segments, SEGMENTS)
 
-static tile_fn *const tiles_of[2][ROWS + 1][FORMS] = {
+static tile_fn *const tiles_of[READINGS][ROWS + 1][FORMS] = {
     {ALL_ROWS(ROW, rows, 0)},
     {ALL_ROWS(ROW, columns, 0)},
+    {ALL_ROWS(ROW, segments, 0)},
 };
 
 /* --- packing --------------------------------------------------------------------- */
@@ -356,7 +378,11 @@ pack_panel(const ipu__product *p, int64_t columns, const float *b, int64_t k,
         }
         return;
     }
-    turn(columns, k, b, p->b_col, out, PANEL);
+    const int64_t segment = p->b_segment > 0 ? p->b_segment : k;
+    for (int64_t j = 0; j < k; j += segment) {
+        turn(columns, ipu__min(k - j, segment), b + j * p->n, p->b_col,
+             out + j * PANEL, PANEL);
+    }
     for (int64_t j = 0; columns < PANEL && j < k; j++) {
         for (int64_t i = columns; i < PANEL; i++) {
             out[j * PANEL + i] = 0.0f;
@@ -470,6 +496,8 @@ set_source(const tile_block *t, int64_t tile, int64_t row, tile_source *from)
     const ipu__product *p = t->p;
     const float *a = p->a;
     int64_t at = (t->row + row) * p->a_row + t->k0 * p->a_col;
+    from->segment = p->a_segment > 0 ? p->a_segment : t->k;
+    from->a_jump = (p->m - 1) * p->a_segment;
     switch (p->a_form) {
     case IPU_A_ROWS:
         from->a = a + at;
@@ -499,7 +527,8 @@ set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
 {
     const ipu__product *p = t->p;
     float *stored = t->stored + row * PANEL;
-    int64_t at = (t->row + row) * p->c_row + column;
+    int64_t at = p->c_panel > 0 ? (t->row + row) * p->c_panel + column * p->m
+                                : (t->row + row) * p->c_row + column;
     bool is_last = t->k0 + t->k == p->k;
     place->offset = at;
     if (p->transposed || (ipu__is_at_once(p) && !is_last)) {
@@ -507,7 +536,7 @@ set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
         place->row = PANEL;
     } else {
         place->c = p->update == NULL ? p->c + at : NULL;
-        place->row = p->c_row;
+        place->row = p->c_panel > 0 ? p->c_panel : p->c_row;
         place->accumulator = p->accumulator != NULL ? p->accumulator + at : NULL;
         place->update = p->update;
     }
@@ -523,9 +552,11 @@ TARGET static void
 multiply_panel(const tile_block *t, int64_t column, int64_t columns)
 {
     const ipu__product *p = t->p;
-    const bool reads_columns = p->a_form == IPU_A_COLUMNS || p->a_form == IPU_A_STRIPS;
+    const bool by_columns = p->a_form == IPU_A_COLUMNS || p->a_form == IPU_A_STRIPS;
+    const int reads = by_columns ? COLUMNS : p->a_segment > 0 ? SEGMENTS : ROWS_OF_A;
     const float *b = p->b;
-    int64_t b_at = t->k0 * p->b_row + column * p->b_col;
+    int64_t b_at =
+        t->k0 * (p->b_segment > 0 ? p->n : p->b_row) + column * p->b_col;
     int64_t vectors = (columns + LANES - 1) / LANES;
     tile_source from = {.b = t->panel, .b_row = PANEL, .panel = t->panel};
     tile_place place = {.last = edge_of((columns - 1) % LANES + 1)};
@@ -547,12 +578,11 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
         if (in_place && i == 0) {
             from.b = b + b_at;
             from.b_row = p->b_row;
-            tiles_of[reads_columns][rows][t->tiles > 1 ? PACKS : WHOLE](t->k, &from,
-                                                                        &place);
+            tiles_of[reads][rows][t->tiles > 1 ? PACKS : WHOLE](t->k, &from, &place);
             from.b = t->panel;
             from.b_row = PANEL;
         } else {
-            tiles_of[reads_columns][rows][form](t->k, &from, &place);
+            tiles_of[reads][rows][form](t->k, &from, &place);
         }
     }
     if (p->transposed) {

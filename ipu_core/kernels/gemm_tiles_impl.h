@@ -49,6 +49,11 @@ typedef struct ipu__product {
     int64_t b_row;
     int64_t b_col;
     const float *panels; /* all of B as [panel][k][columns of a panel]; or NULL */
+    /* Where a weight lies in panels (kernel.h); else 0: */
+    int64_t a_segment; /* k that are neighbours in a row of A; more are m rows on */
+    int64_t b_segment; /* the same in a column of B; more are n columns on */
+    int64_t c_panel;   /* columns that are neighbours in a row of C, as with an update
+                          or accumulator */
     float *c;
     int64_t c_row;   /* floats from row to row */
     bool transposed; /* C is stored as [n][m], c_row from column to column */

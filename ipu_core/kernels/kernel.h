@@ -55,6 +55,8 @@ typedef struct ipu_kernel_rows {
     uint64_t inputs; /* bit i: input i has as many rows, and a part reads its own */
     int64_t grain;   /* parts are best of so many rows, or a multiple, ... */
     int64_t least;   /* ... and not of fewer than that */
+    bool is_scattered; /* results are in panels: their rows are no shares of their bytes,
+                          nor are those of an accumulator */
     size_t workspace_bytes; /* of one part */
 } ipu_kernel_rows;
 
@@ -72,6 +74,15 @@ ipu_row_cut(int64_t rows, int64_t grain, int64_t part, int64_t parts)
     return part == parts ? rows : grains * part / parts * grain;
 }
 
+/* A matrix [rows][n] of float32 in panels lies as [n / columns][rows][columns]; n is a
+ * multiple of `columns`. So tiles read a factor (gemm_tiles_body.h). It takes the bytes
+ * that it takes by rows, and what goes element by element need not know. */
+typedef struct ipu_kernel_panels {
+    int64_t columns; /* of a panel */
+    bool right;      /* a product's right factor lies in them, */
+    bool result;     /* its result, and what it is added to or updates */
+} ipu_kernel_panels;
+
 typedef struct ipu_kernel_spec {
     ipu_op op;
     ipu_attrs attrs;
@@ -79,6 +90,7 @@ typedef struct ipu_kernel_spec {
     uint32_t output_count; /* resource buffers first, see ops.def */
     const ipu_type *inputs;
     const ipu_type *outputs;
+    ipu_kernel_panels panels; /* as ipu_kernel_panel_columns allows */
     /* filled by ipu_kernel_prepare: */
     ipu_kernel_fn *run;
     const char *kernel_name; /* "gemm_6x16", "blis_haswell", "reference", ... */
@@ -122,5 +134,15 @@ ipu_status ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *s
  * dtype (guard.c). What needs none of that is left as it is. */
 ipu_status ipu_kernel_guard(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
                             const ipu_float_behaviour *behaviour);
+
+/* Columns of the panels that a product's right factor and its result may lie in where
+ * they have two axes; 0: in none. fused_matmul's result never does. */
+int64_t ipu_kernel_panel_columns(const ipu_kernel_spec *spec,
+                                 ipu_kernel_variant variant, ipu_cpu_class cpu);
+/* panel_copy.c */
+void ipu_panels_pack(float *panels, const float *rows, int64_t row_count,
+                     int64_t columns, int64_t panel_columns);
+void ipu_panels_unpack(float *rows, const float *panels, int64_t row_count,
+                       int64_t columns, int64_t panel_columns);
 
 #endif

@@ -102,7 +102,14 @@ state_of(finder *f, ipu_place place, place_state **out)
 static bool
 reads_rows(const ipu_kernel_spec *spec, uint32_t input)
 {
-    return spec->rows.run != NULL && ipu_kernel_reads_rows(&spec->rows, input);
+    return spec->rows.run != NULL && ipu_kernel_reads_rows(&spec->rows, input) &&
+           !spec->rows.is_scattered;
+}
+
+static bool
+writes_rows(const ipu_kernel_spec *spec)
+{
+    return spec->rows.run != NULL && !spec->rows.is_scattered;
 }
 
 static ipu_status
@@ -117,8 +124,8 @@ note_input(finder *f, uint32_t item, uint32_t input)
     IPU_TRY(state_of(f, place, &state));
     if (state->writer != NONE) {
         uint32_t writer = state->writer - 1;
-        bool writes_rows = ipu__spec_of(f->d, writer)->rows.run != NULL;
-        IPU_TRY(add_link(f, writer, item, by_rows && writes_rows));
+        IPU_TRY(add_link(f, writer, item,
+                         by_rows && writes_rows(ipu__spec_of(f->d, writer))));
     }
     place_read read = {item, state->readers, by_rows};
     IPU_TRY(IPU_ARRAY_PUSH(f->ctx, &f->reads, read));
@@ -130,19 +137,19 @@ static ipu_status
 note_output(finder *f, uint32_t item, uint32_t output)
 {
     ipu_place place = f->d->instructions[item].outputs[output];
-    bool writes_rows = ipu__spec_of(f->d, item)->rows.run != NULL;
+    bool by_rows = writes_rows(ipu__spec_of(f->d, item));
     place_state *state;
     IPU_TRY(state_of(f, place, &state));
     for (uint32_t at = state->readers; at != NONE; at = f->reads.items[at - 1].next) {
         place_read read = f->reads.items[at - 1];
         if (read.reader != item) {
-            IPU_TRY(add_link(f, read.reader, item, read.by_rows && writes_rows));
+            IPU_TRY(add_link(f, read.reader, item, read.by_rows && by_rows));
         }
     }
     if (state->writer != NONE && state->writer - 1 != item) {
         uint32_t writer = state->writer - 1;
-        bool both = ipu__spec_of(f->d, writer)->rows.run != NULL && writes_rows;
-        IPU_TRY(add_link(f, writer, item, both));
+        by_rows = by_rows && writes_rows(ipu__spec_of(f->d, writer));
+        IPU_TRY(add_link(f, writer, item, by_rows));
     }
     *state = (place_state){.writer = item + 1};
     return IPU_OK;

@@ -144,6 +144,8 @@ use_resource(lowering *l, uint32_t index, uint32_t *out)
             memcpy(types, resource.types, bytes);
         }
         resource.types = types;
+        resource.panel_columns =
+            l->in_panels[l->graph->values.count + index] ? l->panel_columns : 0;
         IPU_TRY(copy_text(l, resource.name, &resource.name));
         IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->resources, resource));
         l->resource_map[index] = (uint32_t)l->program->resources.count - 1;
@@ -445,6 +447,7 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
                             .output_count = instruction.output_count,
                             .inputs = inputs,
                             .outputs = outputs};
+    spec.panels = ipu__lower_panels_of(l, node);
     IPU_TRY(copy_attrs(l, node->attrs, &spec.attrs));
     IPU_TRY(ipu_kernel_prepare(l->ctx, &l->program->arena, &spec, l->options->variant,
                                l->options->cpu));
@@ -625,6 +628,8 @@ lower(lowering *l)
                       &l->resource_map));
     IPU_TRY(ipu_alloc(l->ctx, graph->resources.count * sizeof(*l->last_write),
                       &l->last_write));
+    IPU_TRY(ipu_alloc(l->ctx, graph->values.count + graph->resources.count,
+                      &l->in_panels));
     for (size_t i = 0; i < graph->resources.count; i++) {
         l->resource_map[i] = IPU_NO_INDEX;
     }
@@ -633,6 +638,7 @@ lower(lowering *l)
     l->program->micro_batches = 1;
     l->program->is_host = graph->host;
     IPU_TRY(ipu__lower_find_uses(l));
+    IPU_TRY(ipu__lower_find_panels(l));
     IPU_TRY(lower_main(l));
     IPU_TRY(store_constants(l));
     IPU_TRY(copy_held(l));
@@ -664,6 +670,7 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     ipu_free(ctx, l.begin, graph->nodes.count * sizeof(*l.begin));
     ipu_free(ctx, l.end, graph->nodes.count * sizeof(*l.end));
     ipu_free(ctx, l.block_end, graph->blocks.count * sizeof(*l.block_end));
+    ipu_free(ctx, l.in_panels, graph->values.count + graph->resources.count);
     ipu_free(ctx, l.resource_map, graph->resources.count * sizeof(*l.resource_map));
     ipu_free(ctx, l.last_write, graph->resources.count * sizeof(*l.last_write));
     IPU_ARRAY_FREE(ctx, &l.writes);

@@ -2,7 +2,8 @@
  *
  * The state of one lowering, shared by the files that do it: uses.c reads times and
  * last uses off the graph, lower.c makes the instructions, lower_control.c those of
- * loops and branches, lower_pipeline.c those of pipelines, regions.c says which kernels
+ * loops and branches, lower_pipeline.c those of pipelines, panels.c says which
+ * variables lie in panels, regions.c says which kernels
  * need no barrier between them, slab.c plans the buffers. */
 #ifndef IPU_PROGRAM_LOWER_IMPL_H
 #define IPU_PROGRAM_LOWER_IMPL_H
@@ -73,6 +74,8 @@ typedef struct lowering {
     /* Per buffer: the output of the program in which its bytes lie, not in the slab, or
      * IPU_NO_INDEX. */
     IPU_ARRAY(uint32_t) outputs;
+    int64_t panel_columns; /* of a panel, where there are any */
+    bool *in_panels;       /* per value, then per resource of the graph */
     uint32_t loop_depth;
     ipu_node counted; /* whose inputs are counted, by their root */
     ipu_id_map input_counts;
@@ -158,6 +161,13 @@ ipu_status ipu__lower_switch(lowering *l, ipu_node id, const ipu_node_data *node
 /* --- lower_pipeline.c ------------------------------------------------------------ */
 
 ipu_status ipu__lower_pipeline(lowering *l, ipu_node id, const ipu_node_data *node);
+
+/* --- panels.c --------------------------------------------------------------------- */
+
+/* Which variables and values lie in panels. */
+ipu_status ipu__lower_find_panels(lowering *l);
+/* Which operands of a product do. */
+ipu_kernel_panels ipu__lower_panels_of(const lowering *l, const ipu_node_data *node);
 
 /* --- regions.c -------------------------------------------------------------------- */
 

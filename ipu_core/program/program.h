@@ -244,8 +244,16 @@ typedef enum ipu_region_choice {
     IPU_REGIONS_EVERYWHERE /* however small the kernels are: for tests */
 } ipu_region_choice;
 
+/* Which variables lie in panels (panels.c); numbers do not depend on it. */
+typedef enum ipu_panel_choice {
+    IPU_PANELS_WHERE_FASTER,
+    IPU_PANELS_NOWHERE,
+    IPU_PANELS_EVERYWHERE /* without a loop, too: for tests */
+} ipu_panel_choice;
+
 typedef struct ipu_compile_options {
     ipu_region_choice regions;
+    ipu_panel_choice panels;
     ipu_kernel_variant variant;
     ipu_cpu_class cpu;
     bool verify;

@@ -51,6 +51,49 @@ check_kernel_overlap(ipu__checker *c, const ipu_instruction *instruction,
     return IPU_OK;
 }
 
+/* Of the panels that a variable lies in; 0: it lies by rows, or is none. */
+static int64_t
+panel_columns_of(const ipu__checker *c, ipu_place place)
+{
+    return place.space == IPU_SPACE_VARIABLE
+               ? c->program->resources.items[place.index].panel_columns
+               : 0;
+}
+
+/* That who reads or writes a variable in panels knows it, or goes element by
+ * element. */
+static ipu_status
+check_panels(ipu__checker *c, const ipu_instruction *instruction,
+             const ipu_kernel_spec *spec)
+{
+    const ipu_op op = spec->op;
+    const uint32_t flags = ipu_op_info_of(op)->flags;
+    bool accumulates = op == IPU_OP_ID_MATMUL_ACCUMULATE;
+    bool is_product = op == IPU_OP_ID_MATMUL || op == IPU_OP_ID_FUSED_MATMUL ||
+                      op == IPU_OP_ID_MATMUL_SGD_UPDATE || accumulates;
+    bool any = (flags & IPU_OP_ELEMENTWISE) != 0 ||
+               ((flags & IPU_OP_WRITES) != 0 && op != IPU_OP_ID_GATHER_SGD_UPDATE);
+    int64_t right = spec->panels.right ? spec->panels.columns : 0;
+    int64_t result = spec->panels.result ? spec->panels.columns : 0;
+    for (uint32_t i = 0; i < spec->input_count; i++) {
+        bool is_right = is_product && i == (accumulates ? 2 : 1);
+        int64_t wanted = is_right ? right : accumulates && i == 0 ? result : 0;
+        ipu_place place = instruction->inputs[i];
+        REQUIRE(c,
+                (any && !is_product) || place.space != IPU_SPACE_VARIABLE ||
+                    panel_columns_of(c, place) == wanted,
+                "it reads a variable in a layout that it does not know");
+    }
+    for (uint32_t i = 0; i < spec->output_count; i++) {
+        ipu_place place = instruction->outputs[i];
+        REQUIRE(c,
+                (any && !is_product) || place.space != IPU_SPACE_VARIABLE ||
+                    panel_columns_of(c, place) == result,
+                "it writes a variable in a layout that it does not know");
+    }
+    return IPU_OK;
+}
+
 /* --- instructions ---------------------------------------------------------------- */
 
 static ipu_status
@@ -73,6 +116,7 @@ check_kernel(ipu__checker *c, const ipu_instruction *instruction)
                                         ipu_type_bytes(&spec->outputs[i]), true));
     }
     IPU_TRY(check_kernel_overlap(c, instruction, spec));
+    IPU_TRY(check_panels(c, instruction, spec));
     for (uint32_t i = 0; i < spec->output_count; i++) {
         size_t bytes = ipu_type_bytes(&spec->outputs[i]);
         IPU_TRY(ipu__verify_note_written(c, instruction->outputs[i], bytes));

@@ -40,6 +40,13 @@ use_of(const ipu__checker *c, size_t at, uint32_t index)
                  false, ipu_kernel_reads_rows(&spec->rows, index)};
 }
 
+/* Its rows are no shares of bytes: others find rows of their own there. */
+static bool
+is_scattered(const ipu__checker *c, size_t at)
+{
+    return spec_of(c, at)->rows.is_scattered;
+}
+
 /* Whether parts of two instructions, or of one, can run at the same time. */
 static ipu_status
 check_parts(ipu__checker *c, size_t one, size_t other)
@@ -51,9 +58,11 @@ check_parts(ipu__checker *c, size_t one, size_t other)
             bool is_same = one == other && i == k;
             bool is_written = (a.is_output || b.is_output) && !is_same &&
                               ipu__verify_share(c, a.place, a.bytes, b.place, b.bytes);
-            REQUIRE(c,
-                    !is_written || (a.by_rows && b.by_rows && a.bytes == b.bytes &&
-                                    ipu__verify_same_place(a.place, b.place)),
+            bool is_apart = a.by_rows && b.by_rows && a.bytes == b.bytes &&
+                            ipu__verify_same_place(a.place, b.place) &&
+                            (one == other || (!is_scattered(c, one) &&
+                                              !is_scattered(c, other)));
+            REQUIRE(c, !is_written || is_apart,
                     "a part of its region needs rows of another part");
         }
     }

@@ -15,6 +15,10 @@
  * each other in the cache when one update goes through both. Removing a variable never
  * waits: while a step is on its way the memory is kept on a list until the next boundary.
  *
+ * A variable lies by rows, or in panels (kernels/kernel.h) where the last program that
+ * used it wanted it so, and stays in them when that ends, stops or fails. Hosts know
+ * rows alone: what they read and write is changed on its way.
+ *
  * Memory of variables and tables comes from the allocator of the context that created
  * the device. After fork() the child finds the device idle (base/lock.h). */
 #define _GNU_SOURCE
@@ -32,7 +36,8 @@ enum {
 
 typedef struct copy {
     char *block;
-    char *data; /* in it */
+    char *data;            /* in it */
+    int64_t panel_columns; /* of the panels that it lies in; 0: by rows */
 } copy;
 
 typedef struct variable {
@@ -75,6 +80,7 @@ struct ipu_device {
     IPU_ARRAY(queue_entry) queues;
     _Atomic size_t variable_bytes;
     _Atomic size_t placed; /* variables, so far */
+    bool has_panels;       /* some variable was in panels once */
 };
 
 /* A forked child has none of the threads that ran a program or waited. What a step had
@@ -148,7 +154,7 @@ make_copies(ipu_ctx *ctx, ipu_device *device, variable *v, uint32_t count)
             IPU_FAIL(ctx, OUT_OF_MEMORY, "%s", own.message);
         }
         ipu_advise_huge(block, v->block_bytes);
-        v->copies[v->copy_count++] = (copy){block, place_in(block, v)};
+        v->copies[v->copy_count++] = (copy){block, place_in(block, v), 0};
         atomic_fetch_add(&device->variable_bytes, v->block_bytes);
     }
     return IPU_OK;
@@ -389,6 +395,67 @@ ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
     ipu_lock_drop(&device->lock);
 }
 
+/* What hosts see of a copy. */
+static void
+read_rows(const variable *v, const copy *from, void *out)
+{
+    const int64_t *dims = v->type.shape.dims;
+    if (from->panel_columns > 0) {
+        ipu_panels_unpack(out, (const float *)from->data, dims[0], dims[1],
+                          from->panel_columns);
+    } else {
+        memcpy(out, from->data, v->bytes);
+    }
+}
+
+static void
+write_rows(const variable *v, const copy *to, const void *data)
+{
+    const int64_t *dims = v->type.shape.dims;
+    if (to->panel_columns > 0) {
+        ipu_panels_pack((float *)to->data, data, dims[0], dims[1], to->panel_columns);
+    } else {
+        memcpy(to->data, data, v->bytes);
+    }
+}
+
+static ipu_status
+set_layout(ipu_ctx *ctx, ipu_device *device, const variable *v, copy *c,
+           int64_t panel_columns)
+{
+    ipu_ctx own;
+    char *rows;
+    if (c->panel_columns == panel_columns) {
+        return IPU_OK;
+    }
+    ipu_ctx_init(&own, device->allocator);
+    IPU_FAIL_IF(ctx, ipu_alloc(&own, v->bytes, &rows) != IPU_OK, OUT_OF_MEMORY, "%s",
+                own.message);
+    read_rows(v, c, rows);
+    c->panel_columns = panel_columns;
+    write_rows(v, c, rows);
+    ipu_free(&own, rows, v->bytes);
+    return IPU_OK;
+}
+
+ipu_status
+ipu__device_set_layout(ipu_ctx *ctx, ipu_device *device, int64_t id,
+                       int64_t panel_columns)
+{
+    ipu_status status = IPU_OK;
+    if (panel_columns == 0 && !device->has_panels) { /* programs alone change it */
+        return IPU_OK;
+    }
+    ipu_lock_take(&device->lock);
+    device->has_panels = true;
+    const variable *v = find_variable_locked(device, id);
+    for (uint32_t i = 0; v != NULL && status == IPU_OK && i < v->copy_count; i++) {
+        status = set_layout(ctx, device, v, &v->copies[i], panel_columns);
+    }
+    ipu_lock_drop(&device->lock);
+    return status;
+}
+
 /* The copy of a replica, checked; NULL with an error otherwise. */
 static ipu_status
 find_copy_locked(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t replica,
@@ -417,8 +484,7 @@ ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t r
     enter_host(device);
     ipu_status status = find_copy_locked(ctx, device, id, replica, bytes, &v);
     if (status == IPU_OK && bytes > 0) {
-        memcpy(out, v->copies[(uint32_t)replica < v->copy_count ? replica : 0].data,
-               bytes);
+        read_rows(v, &v->copies[(uint32_t)replica < v->copy_count ? replica : 0], out);
     }
     leave_host(device);
     return status;
@@ -432,7 +498,7 @@ ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
     enter_host(device);
     ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
     for (uint32_t i = 0; status == IPU_OK && bytes > 0 && i < v->copy_count; i++) {
-        memcpy(v->copies[i].data, data, bytes);
+        write_rows(v, &v->copies[i], data);
     }
     leave_host(device);
     return status;

@@ -24,6 +24,7 @@ void ipu__device_boundary(ipu_device *device);
 void ipu__device_pause(ipu_device *device);
 void ipu__device_resume(ipu_device *device);
 
+enum { IPU__NO_RUNNER = 0 };
 /* A number for a program that is bound to the device. */
 uint64_t ipu__device_new_runner(ipu_device *device);
 /* The run is that program's. Whether the last one was another's: then only the variables
@@ -44,6 +45,12 @@ ipu_status ipu__device_variable(ipu_ctx *ctx, ipu_device *device, int64_t id,
     "you initialize the infeed_queue? Read its `initializer` before the run"
 /* kind says infeed or outfeed; *out is the queue. An infeed that is gone is
  * FAILED_PRECONDITION. */
+/* From here on all copies of a variable lie in panels, or by rows (0); blocks stay where
+ * they are. By the program that has the device; it fails for want of memory, with all
+ * elements in place. */
+ipu_status ipu__device_set_layout(ipu_ctx *ctx, ipu_device *device, int64_t id,
+                                  int64_t panel_columns);
+
 ipu_status ipu__device_queue(ipu_ctx *ctx, ipu_device *device, ipu_resource_kind kind,
                              int64_t id, void **out);
 /* Marks a queue as used by the run, so that it cannot be removed, until unhold. */

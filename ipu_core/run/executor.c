@@ -533,8 +533,8 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
     IPU_TRY(ipu__executor_rebind(ctx, executor));
     IPU_FAIL_IF(ctx, ipu__is_cancelled(executor->cancel), INTERRUPTED,
                 "interrupted before the first step");
+    IPU_TRY(ipu__replicas_reset(ctx, executor));
     hold_queues(executor, true);
-    ipu__replicas_reset(executor);
     for (size_t i = 0; i < streams; i++) {
         executor->streams[i].call.pool = executor->pool;
         ipu__stream_reset(&executor->streams[i]);

@@ -233,8 +233,8 @@ ipu_status ipu__region_run(ipu__stream *stream, const ipu_region *region, size_t
 
 ipu_status ipu__replicas_create(ipu_ctx *ctx, ipu_executor *executor);
 void ipu__replicas_free(ipu_ctx *ctx, ipu_executor *executor);
-/* Variables, channels and meetings as a run finds them. */
-void ipu__replicas_reset(ipu_executor *executor);
+/* Variables, channels and meetings as a run wants to find them. */
+ipu_status ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor);
 /* A collective of several replicas; false: the stream has to wait for the others. */
 bool ipu__meet(ipu__stream *stream, const ipu_instruction *instruction,
                void **operands);

@@ -204,12 +204,33 @@ spread_variables(ipu_executor *executor)
     }
 }
 
-void
-ipu__replicas_reset(ipu_executor *executor)
+/* Another program may have wanted them otherwise. */
+static ipu_status
+arrange_variables(ipu_ctx *ctx, const ipu_executor *executor)
+{
+    const ipu_program *program = executor->program;
+    ipu_status status = IPU_OK;
+    for (uint32_t i = 0; status == IPU_OK && i < program->resources.count; i++) {
+        const ipu_resource *resource = &program->resources.items[i];
+        if (resource->kind == IPU_RESOURCE_VARIABLE) {
+            status = ipu__device_set_layout(ctx, executor->device, resource->id,
+                                            resource->panel_columns);
+        }
+    }
+    return status;
+}
+
+ipu_status
+ipu__replicas_reset(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
     if (executor->device != NULL &&
         ipu__device_is_changed(executor->device, executor->runner)) {
+        ipu_status status = arrange_variables(ctx, executor);
+        if (status != IPU_OK) { /* the next run has to try again */
+            (void)ipu__device_is_changed(executor->device, IPU__NO_RUNNER);
+            return status;
+        }
         spread_variables(executor);
     }
     for (uint32_t r = 0; r < executor->replica_count; r++) {
@@ -223,6 +244,7 @@ ipu__replicas_reset(ipu_executor *executor)
          i++) {
         atomic_store(&executor->meetings[i].arrived, 0);
     }
+    return IPU_OK;
 }
 
 /* --- meetings --------------------------------------------------------------------- */

@@ -188,7 +188,7 @@ close_enough(const ipu_type *type, const void *a, const void *b, double toleranc
 }
 
 /* Reference, then fast kernels of both instruction sets with 1, 2 and 3 threads. */
-static void
+static inline void
 check_trial(const kernel_trial *trial)
 {
     void *inputs[MOST];
@@ -272,7 +272,7 @@ attr_float(ipu_attr_key key, double value)
     return (ipu_attr){.key = key, .as.f = value};
 }
 
-static ipu_attr
+static inline ipu_attr
 attr_ints(ipu_attr_key key, uint32_t count, const int64_t *values)
 {
     return (ipu_attr){.key = key, .count = count, .as.ints = values};

@@ -642,7 +642,7 @@ test_errors(void)
 }
 
 #if defined(__x86_64__)
-/* How products are made, as text: tiles, A's form, k and row tiles at a time, and the cut
+/* How products are made, as text, with weights in panels where `role` says p: tiles, A's form, k and row tiles at a time, and the cut
  * for one thread, two and sixteen. What changes here was measured (benchmarks.classes). */
 static void
 describe(ipu_cpu_class cpu, const int64_t size[3], const char *role, char out[80])
@@ -664,8 +664,12 @@ describe(ipu_cpu_class cpu, const int64_t size[3], const char *role, char out[80
                           .a_col = ta ? size[0] : 1,
                           .b_row = tb ? 1 : size[1],
                           .b_col = tb ? size[2] : 1};
+    bool has_panels = strchr(role, 'p') != NULL;
+    ipu_kernel_panels panels = {.columns = has_panels ? ipu__tiles_of(cpu)->columns : 0,
+                                .right = has_panels && !ta,
+                                .result = has_panels && ta};
     ipu__own_plan plan;
-    ipu__own_plan_of(&matmul, cpu, false, ta, &plan);
+    ipu__own_plan_of(&matmul, &panels, cpu, false, ta, &plan);
     int at = snprintf(out, 80, "%s%s %s %d %d", plan.tiles->name + strlen("gemm_"),
                       plan.exchanged ? "^T" : "", forms[plan.product.a_form],
                       (int)plan.product.chunk, (int)plan.product.block);
@@ -734,6 +738,26 @@ test_cut(void)
          "4x8^T rows 128 1 1x1 1x1 1x1",
          "6x16^T rows 128 1 1x1 1x1 1x1",
          "12x32^T rows 128 1 1x1 1x1 1x1"},
+        {"Yp", {32, 256, 784},
+         "4x8 rows 784 8 1x1 1x8 1x16",
+         "6x16 rows 784 6 1x1 1x8 1x16",
+         "12x32 rows 784 3 1x1 1x8 1x8"},
+        {"Yp", {128, 1024, 1024},
+         "4x8 copied 1024 32 1x1 2x4 3x5",
+         "6x16 copied 1024 22 1x1 2x4 2x8",
+         "12x32 copied 1024 11 1x1 2x4 2x8"},
+        {"dWp", {784, 256, 32},
+         "4x8 columns 32 72 1x1 4x2 4x4",
+         "6x16 strips 32 48 1x1 8x1 12x1",
+         "12x32 columns 32 24 1x1 4x2 4x4"},
+        {"dXp", {32, 256, 128},
+         "4x8^T rows 128 64 1x1 3x2 3x2",
+         "6x16^T rows 128 43 1x1 3x2 3x2",
+         "12x32^T rows 128 22 1x1 4x1 4x1"},
+        {"dXp", {128, 1024, 1024},
+         "4x8 copied 1024 32 1x1 1x8 1x16",
+         "6x16 copied 1024 22 1x1 1x8 1x16",
+         "12x32 copied 1024 11 1x1 1x8 1x16"},
         {"Y", {2048, 2048, 2048},
          "4x8 copied 1024 64 1x1 4x2 11x5",
          "6x16 copied 1024 42 1x1 4x2 11x5",

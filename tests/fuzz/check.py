@@ -240,12 +240,14 @@ class _Check:
             "compile unfused", lambda: self.compile(plain, fuse=False, verify=True)
         )
         _core.set_regions("always")
+        _core.set_panels("always")
         try:
             verified = self.attempt(
                 "compile verified", lambda: self.compile(plain, fuse=True, verify=True)
             )
         finally:
             _core.set_regions("auto")
+            _core.set_panels("auto")
         found = self.attempt("run", lambda: self.run_program(program, self.values))
         for other, what in ((unfused, "unfused"), (verified, "verified")):
             again = self.attempt(

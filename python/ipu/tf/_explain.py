@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["sentences"]
 
 _KERNEL = re.compile(r"^\s*\d+\s+kernel\s+(\w+)\.")
+_IN_PANELS = re.compile(r"^resource \d+ variable .* in panels of (\d+)$", re.MULTILINE)
 _INSTRUCTION = re.compile(r"^\s*\d+\s+(\w+)")
 
 
@@ -77,6 +78,7 @@ def _program(traced: TracedProgram) -> list[str]:
         f"most {_bytes(memory['peak_live_bytes'])} of it at once, and holds "
         f"{_bytes(memory['constant_bytes'])} of constants."
     )
+    lines += _panels(traced.program.text)
     return lines + _pipeline(traced.program.streams)
 
 
@@ -99,6 +101,17 @@ def _contents(kernels: Counter[str], kinds: Counter[str], variables: int) -> str
     if variables:
         sentence += f", and uses {_some(variables, 'variable')}"
     return sentence + "."
+
+
+def _panels(text: str) -> list[str]:
+    widths = _IN_PANELS.findall(text)
+    if not widths:
+        return []
+    what = "1 variable lies" if len(widths) == 1 else f"{len(widths)} variables lie"
+    return [
+        f"{what} in panels of {widths[0]} columns, as matrix products read them best; "
+        "they need no more memory, and who reads or assigns them sees rows."
+    ]
 
 
 def _pipeline(streams: list[dict[str, int]]) -> list[str]:
