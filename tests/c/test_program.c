@@ -335,6 +335,39 @@ test_teeth(ipu_ctx *ctx)
     ipu_program_free(ctx, program);
 }
 
+/* Who reads or writes a variable in panels has to know it. */
+static void
+test_layout_teeth(ipu_ctx *ctx)
+{
+    static const char text[] =
+        "resource r0 variable id=0 \"w\" float32[4,64]\n"
+        "block b0(%0: float32[2,4], %1: float32[2,64], %2: float32[]) {\n"
+        "  %3 = variable_read() {resource=0} : float32[4,64]\n"
+        "  %4 = matmul(%0, %3) : float32[2,64]\n"
+        "  matmul_sgd_update(%0, %1, %2) {transpose_a=true, resource=0}\n"
+        "} -> (%4)\n";
+    const ipu_compile_options portable = {.variant = IPU_KERNEL_PORTABLE,
+                                          .cpu = IPU_CPU_GENERIC,
+                                          .panels = IPU_PANELS_EVERYWHERE,
+                                          .verify = true};
+    ipu_graph *graph;
+    ipu_program *program = NULL;
+    CHECK_OK(ctx, ipu_graph_parse(ctx, text, &graph));
+    CHECK_OK(ctx, ipu_program_create(ctx, graph, &portable, &program));
+    ipu_graph_free(ctx, graph);
+    CHECK(program != NULL && program->resources.items[0].panel_columns > 0);
+    for (size_t i = 0; program != NULL && i < program->specs.count; i++) {
+        ipu_kernel_panels kept = program->specs.items[i].panels;
+        program->specs.items[i].panels = (ipu_kernel_panels){0};
+        expect_wrong(ctx, program);
+        program->specs.items[i].panels = kept;
+    }
+    CHECK_OK(ctx, ipu_program_verify(ctx, program));
+    program->resources.items[0].panel_columns = 0;
+    expect_wrong(ctx, program);
+    ipu_program_free(ctx, program);
+}
+
 /* --- random graphs against a direct interpreter ----------------------------------- */
 
 /* All tensors are int32[4], or the same bytes as int32[2,2]. */
@@ -831,6 +864,7 @@ main(int argc, char **argv)
     test_infeed(&ctx);
     test_print(&ctx);
     test_teeth(&ctx);
+    test_layout_teeth(&ctx);
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     test_random(&ctx, first, argc > 2 ? strtoull(argv[2], NULL, 10) : 400);
     return CHECK_DONE();
