@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import html
-import pprint
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,8 @@ _MOST_VALUES = 200  # of a tensor that is shown whole
 
 
 def _fixed(kind: str, about: str, text: str = "") -> str:
+    import html  # slow to import
+
     lines = f"\n{html.escape(text)}" if text else ""
     return f"<pre><b>{kind}</b> {html.escape(about)}{lines}</pre>"
 
@@ -53,6 +53,8 @@ def dataset_html(count: int, spec: Any) -> str:
         count: The cardinality: -1 for an endless one, -2 for one that is not known.
         spec: The structure of an element.
     """
+    import pprint  # slow to import
+
     known = {-1: "endless", -2: "of unknown length"}
     about = known.get(count) or f"of {count} element{'s' if count != 1 else ''}"
     return _fixed("Dataset", about, pprint.pformat(nest.map_structure(_Leaf, spec)))

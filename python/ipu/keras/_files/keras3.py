@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import time
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -70,6 +69,8 @@ def _is_beside(key: str) -> bool:
 
 
 def _opened(path: str) -> Any:
+    import zipfile  # slow to import
+
     if not zipfile.is_zipfile(path):
         return path
     try:
@@ -130,6 +131,8 @@ def save_model(model: Any, path: str, target: str, training: Any) -> None:
             )
             for number, variable in enumerate(variables):
                 group.create_dataset(str(number), data=variable.numpy())
+    import zipfile  # slow to import
+
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr("metadata.json", json.dumps(metadata))
         archive.writestr("config.json", json.dumps(config))
@@ -143,6 +146,8 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         The configuration; what ``compile`` was told, or None; and a function that sets
         a compiled model's optimizer to the state in the file.
     """
+    import zipfile  # slow to import
+
     try:
         with zipfile.ZipFile(path) as archive:
             config = json.loads(archive.read("config.json"))

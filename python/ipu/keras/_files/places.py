@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -184,6 +183,8 @@ def written_beside(path: str) -> Iterator[str]:
     Nothing is left behind after an error.
     """
     folder, name = os.path.split(os.path.abspath(path))
+    import tempfile  # slow to import
+
     handle, partial = tempfile.mkstemp(dir=folder, prefix=f".{name}-", suffix=".tmp")
     os.close(handle)
     try:

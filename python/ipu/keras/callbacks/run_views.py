@@ -6,7 +6,6 @@ A run is a ``fit``, ``evaluate`` or ``predict``; a part of it is an epoch, or al
 
 from __future__ import annotations
 
-import html
 import importlib
 import os
 import sys
@@ -217,6 +216,8 @@ def _as_text(cells: list[list[str]]) -> str:
 
 
 def _as_html(cells: list[list[str]]) -> str:
+    import html  # slow to import
+
     style = "text-align: right; white-space: nowrap"
     head, *rows = [
         "".join(f'<{tag} style="{style}">{html.escape(text)}</{tag}>' for text in row)

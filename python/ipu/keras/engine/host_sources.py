@@ -12,13 +12,15 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ipu import tf
 from ipu.keras._seeds import generator as random_generator
 from ipu.keras._types import Nest
 from ipu.tf.data import Iterator as DataIterator
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["DatasetSource", "GeneratorSource", "HostSource", "SequenceSource"]
 
@@ -300,6 +302,8 @@ class SequenceSource:
         if self._workers == 0:
             yield from map(self._batch, numbers)
             return
+        from concurrent.futures import ThreadPoolExecutor  # slow to import
+
         pool = ThreadPoolExecutor(self._workers, "ipu-sequence")
         waiting: deque[Future[Nest]] = deque()
         try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -210,6 +209,8 @@ def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
 
 def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
     """Make the model that :func:`pickled` described."""
+    import tempfile  # slow to import
+
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.safetensors")
         with open(path, "wb") as file:

@@ -11,8 +11,10 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = ["calls_of", "in_order"]
 
@@ -79,6 +81,8 @@ def _ahead(
 ) -> Iterator[T]:
     """The same with calls in threads, one for each that may run ahead."""
     owner = os.getpid()
+    from concurrent.futures import ThreadPoolExecutor  # slow to import
+
     pool = ThreadPoolExecutor(calls, thread_name_prefix="ipu-map")
     waiting: deque[tuple[Future[T], int, Any]] = deque()
 
@@ -120,6 +124,8 @@ def _begun(
     try:
         return pool.submit(function, number, element)
     except RuntimeError:  # the interpreter is ending
+        from concurrent.futures import Future
+
         future: Future[T] = Future()
         future.cancel()
         return future
