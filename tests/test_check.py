@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`python -m ipu check`: the names of a program, found without running it."""
 
+import os
 import subprocess
 import sys
 
@@ -131,3 +132,17 @@ def test_bad_files(tmp_path):
     assert done.returncode == 1 and "bad.py:1" in done.stderr
     done = command("none.py", cwd=tmp_path)
     assert done.returncode == 1 and "none.py" in done.stderr
+
+
+def test_a_closed_pipe_ends_a_command_quietly(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import tensorflow as tf\ntf.zeros(3)\n")
+    words = [sys.executable, "-m", "ipu", "check", str(program)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(words, stdout=writer, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(writer)
+    assert done.returncode == 141
+    assert "Error" not in done.stderr and "Exception" not in done.stderr

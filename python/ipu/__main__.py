@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: 0 where all went well, 1 for an error, 2 for wrong usage, 130
-        after Ctrl-C.
+        after Ctrl-C, 141 where nobody reads the output any more.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
@@ -61,7 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     options = parser.parse_args(words)
     try:
-        return int(_COMMANDS[options.command].run(options))
+        status = int(_COMMANDS[options.command].run(options))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # Python flushes once more when it ends, and would complain then
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
