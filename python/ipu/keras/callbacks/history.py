@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu.keras.callbacks._tables import as_text
 from ipu.keras.callbacks.callback import Callback, Logs
 
 __all__ = ["History"]
@@ -64,14 +65,7 @@ class History(Callback):
         ]
 
     def __str__(self) -> str:
-        rows = [["epoch", *self.history], *self._rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        return "\n".join(
-            "  ".join(
-                cell.rjust(width) for cell, width in zip(row, widths, strict=True)
-            )
-            for row in rows
-        )
+        return as_text([["epoch", *self.history], *self._rows()])
 
     def __repr__(self) -> str:
         return f"<History: {len(self.epoch)} epochs of {', '.join(self.history)}>"

@@ -13,6 +13,7 @@ import time
 from typing import Any, Protocol
 
 from ipu._notebook import in_notebook
+from ipu.keras.callbacks._tables import as_text
 from ipu.keras.callbacks.callback import Logs
 
 __all__ = ["RunView", "view_of"]
@@ -198,21 +199,13 @@ class NotebookTable:
     def _show(self, rows: list[dict[str, str]]) -> None:
         names = list(dict.fromkeys(name for row in rows for name in row))
         cells = [names, *([row.get(name, "") for name in names] for row in rows)]
-        forms = {"text/plain": _as_text(cells), "text/html": _as_html(cells)}
+        forms = {"text/plain": as_text(cells), "text/html": _as_html(cells)}
         if self._display is None:
             display = importlib.import_module("IPython.display").display
             self._display = display(forms, raw=True, display_id=True)
         else:
             self._display.update(forms, raw=True)
         self._shown_at = time.monotonic()
-
-
-def _as_text(cells: list[list[str]]) -> str:
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
-    return "\n".join(
-        "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True))
-        for row in cells
-    )
 
 
 def _as_html(cells: list[list[str]]) -> str:
