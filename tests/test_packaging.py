@@ -20,6 +20,8 @@ from types import ModuleType
 
 import pytest
 
+import ipu
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -285,3 +287,26 @@ def test_a_source_archive_builds_installs_and_trains(
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(str(fresh))
+
+
+def test_the_package_is_its_own_through_a_link(tmp_path):
+    """AutoGraph converts the user's functions, not those it is made of."""
+    link = tmp_path / "python"
+    link.symlink_to(Path(ipu.__file__).parents[1])
+    code = f"""
+import sys
+sys.path.insert(0, {str(link)!r})
+from ipu import keras, tf
+keras.layers.Dense(2)(tf.ones((1, 3)))
+"""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(link)!r}); {code}",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr

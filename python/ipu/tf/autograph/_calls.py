@@ -68,7 +68,7 @@ def do_not_convert(func: F | None = None) -> Any:
 def _library_folders() -> tuple[str, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     paths = {sysconfig.get_path(name) for name in names}
-    package = os.path.realpath(__file__)
+    package = os.path.abspath(__file__)  # as code objects have it, links and all
     for _ in range(3):
         package = os.path.dirname(package)
     paths.add(package)
