@@ -192,9 +192,12 @@ class BuildExt(build_ext):
         if blis.lookup != LOOKUPS[0]:
             ext.extra_compile_args.append(f"-DIPU_BLIS_LOOKUP={blis.lookup}")
         ext.extra_objects = [str(blis.library)]
-        ext.extra_link_args = ["-Wl,--exclude-libs,ALL", *sanitizers()]
-        ext.libraries = ["m", "pthread"]
         temporary = Path(self.build_temp)
+        temporary.mkdir(parents=True, exist_ok=True)
+        exports = temporary / "exports.map"
+        exports.write_text("{ global: PyInit__core; local: *; };\n")
+        ext.extra_link_args = [f"-Wl,--version-script={exports}", *sanitizers()]
+        ext.libraries = ["m", "pthread"]
         stamp = " ".join([*compiler(), *ext.extra_compile_args, *ext.include_dirs])
 
         def build(source: str) -> str:
@@ -252,8 +255,8 @@ def named_for_archives() -> list[str]:
     """What a source archive holds beside the sources of the extension."""
     patterns = {
         "ipu_core": ("**/*.h", "**/*.def", "**/*.md"),
-        "tests": ("**/*.py", "**/*.c", "**/*.h", "golden/**/*.txt"),
-        "docs": ("**/*.md", "**/*.svg"),
+        "tests": ("**/*.py", "**/*.c", "**/*.h", "**/*.json", "**/*.txt"),
+        "docs": ("**/*.md", "**/*.svg", "**/*.py", "**/*.ipynb"),
         "benchmarks": ("**/*.py", "**/*.c", "**/*.md"),
     }
     return sorted(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.compiles
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "ipu_core"
 PROGRAMS = sorted((ROOT / "tests" / "c").glob("test_*.c"))

@@ -256,6 +256,7 @@ def lines_of(compiler: list[str], run: list[str], folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_the_tiles_of_arm_agree(tmp_path: Path) -> None:
     compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
     for tool in (compiler, emulator):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.compiles
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "ipu_core", "python")
 # fit, data sets, programs and queues, tensors; functions, loops and their gradients
