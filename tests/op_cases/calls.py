@@ -34,6 +34,10 @@ INPUTS: dict[str, Any] = {
     "q": np.array([[0.0, -0.0, 1.0, -1.0], [np.inf, -np.inf, np.nan, 2.0]]),
     "u": _rng.integers(0, 256, (4, 6, 3)).astype(np.uint8),
 }
+# pictures of 16 by 12 pixels, boxes of two images and their scores, [2, 3, 1, 4]
+INPUTS["h"] = np.tile(INPUTS["g"], [1, 4, 2, 1])
+INPUTS["z"] = np.concatenate([INPUTS["c"], INPUTS["c"] + 0.1]).reshape(2, 3, 1, 4)
+INPUTS["y"] = np.abs(INPUTS["x"][:, :, :3])
 FLOATS = [name for name, value in INPUTS.items() if np.asarray(value).dtype.kind == "f"]
 
 # the gradient of each with respect to the float inputs that it names is checked, too
@@ -322,6 +326,30 @@ tf.image.rot90(g, 3)
 tf.image.total_variation(g)
 tf.raw_ops.ReluGrad(gradients=b, features=a)
 tf.raw_ops.TanhGrad(y=a, dy=b)
+tf.image.rgb_to_hsv(g)
+tf.image.rgb_to_yiq(g)
+tf.image.yiq_to_rgb(g)
+tf.image.rgb_to_yuv(g)
+tf.image.yuv_to_rgb(g)
+tf.image.adjust_hue(g, 0.2)
+tf.image.adjust_hue(g - 0.5, -0.7)
+tf.image.adjust_saturation(g, 0.7)
+tf.image.adjust_saturation(g, 3.0)
+tf.image.psnr(g, 0.5 * g, 1.0)
+tf.image.ssim(g, g * g, 1.0, filter_size=3)
+tf.image.ssim(g[:1], g * g, 1.0, filter_size=4, filter_sigma=0.8)
+tf.image.ssim(g, g * g, 1.0, filter_size=3, return_index_map=True)
+tf.image.ssim_multiscale(h, h * h, 1.0, (0.3, 0.7), 3)
+tf.image.sobel_edges(g)
+tf.image.image_gradients(g)[0]
+tf.image.image_gradients(g)[1]
+tf.image.extract_patches(g, [1, 2, 3, 1], [1, 1, 2, 1], [1, 1, 1, 1], "VALID")
+tf.image.extract_patches(g, [1, 3, 2, 1], [1, 2, 1, 1], [1, 1, 2, 1], "SAME")
+tf.image.crop_and_resize(g, [[0.9, 0.8, 0.2, 0.1]] * 2, [1, 0], (3, 4))
+tf.image.crop_and_resize(g, [[-0.3, 0.2, 1.3, 0.7]], [1], (5, 1), "bilinear", 0.5)
+tf.image.crop_and_resize(g, [[0.1, 0.2, 0.8, 0.7]], [1], (3, 4), "nearest")
+tf.image.resize_with_pad(g, 5, 5)
+tf.image.resize_with_pad(g[0], 3, 9, "bicubic")
 """
 
 # integers, bools, empty tensors, infinities; and what has no gradient
@@ -500,6 +528,25 @@ tf.meshgrid([1, 2], [3, 4, 5], [6, 7])[0]
 a[1:, ::2]
 a[..., tf.newaxis].shape
 a == a
+tf.image.hsv_to_rgb(g)
+tf.image.adjust_hue(u, 0.2)
+tf.image.adjust_saturation(u, 0.5)
+tf.image.random_hue(u, 0.2).shape[1]
+tf.image.extract_patches(u[None], [1, 2, 2, 1], [1, 2, 2, 1], [1, 1, 1, 1], "VALID")
+tf.image.crop_and_resize(u[None], [[0.0, 0.0, 1.0, 0.5]], [0], (2, 2))
+tf.image.rgb_to_hsv([[0.0] * 3, [0.5] * 3, [1.0, 0.0, 1.0], [0.0, 0.25, 1.0]])
+tf.image.hsv_to_rgb([[[0.0, 1.0, 1.0], [1.0, 0.5, 0.5], [0.3, 0.0, 0.2]]])
+tf.image.ssim_multiscale(h[:, :15, :11], h[:, 1:, 1:], 1.0, (0.3, 0.2, 0.5), 3)
+tf.image.psnr(u, u[::-1], 255)
+tf.image.ssim(u, u[::-1], 255, 3)
+tf.image.draw_bounding_boxes(g, z[:, :, 0] + 0.2, [[1.0, 0.5, 0.0]])
+tf.image.draw_bounding_boxes(g[..., :1], [[[0.1, 0.2, 0.8, 0.7]]] * 2, None)
+tf.image.draw_bounding_boxes(g, [[[0.1, 0.2, 0.8, 0.7]] * 12] * 2, None)
+tf.image.combined_non_max_suppression(z, y, 2, 4, 0.3)[0]
+tf.image.combined_non_max_suppression(z, y, 2, 4, 0.3)[1]
+tf.image.combined_non_max_suppression(z, y, 2, 4, 0.3)[2]
+tf.image.combined_non_max_suppression(z, y, 2, 4, 0.3, 1.0)[3]
+tf.image.combined_non_max_suppression(z, y, 1, 9, 0.3, 0.5, True, False)[0]
 """
 
 

@@ -66,8 +66,8 @@ def _weigh(image: Tensor, axis: int, weights: Any) -> Tensor:
         int(np.prod(part, dtype=np.int64)) for part in (shape[:axis], shape[axis + 1 :])
     )
     flat = apply("reshape", (image,), {"shape": [outer, shape[axis], inner]})
-    matrix = Tensor(np.broadcast_to(weights, (outer, *weights.shape)).copy())
-    result = apply("matmul", (cast(matrix, image.dtype), flat))
+    rows = np.broadcast_to(weights, (outer, *weights.shape)).copy()
+    result = apply("matmul", (Tensor(rows, image.dtype_name), flat))
     shape[axis] = weights.shape[0]
     return apply("reshape", (result,), {"shape": shape})
 
@@ -207,6 +207,45 @@ def resize_with_crop_or_pad(
     value = crop_to_bounding_box(value, *down, *kept)
     up = max(target_height - height, 0) // 2, max(target_width - width, 0) // 2
     return pad_to_bounding_box(value, *up, target_height, target_width)
+
+
+@op
+def resize_with_pad(
+    image: Any,
+    target_height: int,
+    target_width: int,
+    method: str = "bilinear",
+    antialias: bool = False,
+) -> Tensor:
+    """Resized within a size, with the same proportions, and zeros around.
+
+    Args:
+        image: [height, width, channels], or a batch of them.
+        target_height: Of the result.
+        target_width: Of the result.
+        method: As in :func:`resize`.
+        antialias: As there.
+
+    Raises:
+        ValueError: A size is not positive.
+
+    Example:
+        >>> tf.image.resize_with_pad(tf.ones((2, 4, 3)), 4, 4)[:, 0, 0].numpy().tolist()
+        [0.0, 1.0, 1.0, 0.0]
+    """
+    value = Tensor(image)
+    axis = height_axis(value)
+    height, width = value.shape[axis : axis + 2]
+    wanted = int(target_height), int(target_width)
+    if min(wanted) < 1:
+        raise ValueError(
+            f"target_height and target_width must be > 0. Received: {wanted}."
+        )
+    ratio = max(height / wanted[0], width / wanted[1])
+    exact = height / ratio, width / ratio
+    small = resize(value, [int(n) for n in exact], method, antialias=antialias)
+    top, left = (int((w - n) / 2) for w, n in zip(wanted, exact, strict=True))
+    return pad_to_bounding_box(small, top, left, *wanted)
 
 
 @op

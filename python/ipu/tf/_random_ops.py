@@ -43,7 +43,7 @@ def set_seed(seed: int) -> None:
     _devices.seed_all(seed)
 
 
-def _key(seed: Any) -> Tensor:
+def key_of(seed: Any) -> Tensor:
     """The seed of a stateless function, int32[2]."""
     key = Tensor(seed, "int32") if is_plain(seed) else Tensor(seed)
     if key.shape != (2,):
@@ -245,7 +245,7 @@ def stateless_uniform(
         >>> bool(tf.reduce_all(a == b))
         True
     """
-    return _uniform(shape, minval, maxval, dtype, None, (_key(seed),))
+    return _uniform(shape, minval, maxval, dtype, None, (key_of(seed),))
 
 
 def stateless_normal(
@@ -263,7 +263,7 @@ def stateless_normal(
         >>> tf.random.stateless_normal((2, 3), seed=(1, 2)).shape
         (2, 3)
     """
-    drawn = _draw("random_normal", shape, dtype, None, (_key(seed),))
+    drawn = _draw("random_normal", shape, dtype, None, (key_of(seed),))
     return _scaled(drawn, mean, stddev)
 
 
@@ -282,7 +282,7 @@ def stateless_truncated_normal(
         >>> tf.random.stateless_truncated_normal((4,), seed=(1, 2)).shape
         (4,)
     """
-    drawn = _draw("truncated_normal", shape, dtype, None, (_key(seed),))
+    drawn = _draw("truncated_normal", shape, dtype, None, (key_of(seed),))
     return _scaled(drawn, mean, stddev)
 
 
@@ -296,4 +296,4 @@ def stateless_categorical(
         >>> tf.random.stateless_categorical([[0.0, -1e9]], 2, (1, 2)).numpy().tolist()
         [[0, 0]]
     """
-    return _categorical(logits, num_samples, dtype, None, (_key(seed),))
+    return _categorical(logits, num_samples, dtype, None, (key_of(seed),))

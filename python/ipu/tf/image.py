@@ -9,9 +9,50 @@ import numpy as np
 
 from ipu.tf import _random_ops as random
 from ipu.tf import _shapes
-from ipu.tf._convert import Tensor, apply, cast, known_value, like, sizes_of
+from ipu.tf._convert import Tensor, apply, known_value, like
 from ipu.tf._dispatch import op
-from ipu.tf._elementwise import saturate_cast
+from ipu.tf._image_boxes import crop_and_resize, draw_bounding_boxes
+from ipu.tf._image_colors import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_gamma,
+    adjust_hue,
+    adjust_saturation,
+    convert_image_dtype,
+    grayscale_to_rgb,
+    hsv_to_rgb,
+    rgb_to_grayscale,
+    rgb_to_hsv,
+    rgb_to_yiq,
+    rgb_to_yuv,
+    yiq_to_rgb,
+    yuv_to_rgb,
+)
+from ipu.tf._image_measures import (
+    extract_patches,
+    image_gradients,
+    psnr,
+    sobel_edges,
+    ssim,
+    ssim_multiscale,
+    total_variation,
+)
+from ipu.tf._image_random import (
+    random_brightness,
+    random_contrast,
+    random_crop,
+    random_flip_left_right,
+    random_flip_up_down,
+    random_hue,
+    random_saturation,
+    stateless_random_brightness,
+    stateless_random_contrast,
+    stateless_random_crop,
+    stateless_random_flip_left_right,
+    stateless_random_flip_up_down,
+    stateless_random_hue,
+    stateless_random_saturation,
+)
 from ipu.tf._image_size import (
     ResizeMethod,
     as_float,
@@ -21,35 +62,77 @@ from ipu.tf._image_size import (
     pad_to_bounding_box,
     resize,
     resize_with_crop_or_pad,
+    resize_with_pad,
+)
+from ipu.tf._non_max_suppression import (
+    combined_non_max_suppression,
+    non_max_suppression,
+    non_max_suppression_overlaps,
+    non_max_suppression_padded,
+    non_max_suppression_with_scores,
 )
 from ipu.tf._rearrange import reverse
-from ipu.tf._reductions import reduce_mean, reduce_sum, reduce_variance
-from ipu.tf.dtypes import as_dtype, float32
+from ipu.tf._reductions import reduce_mean, reduce_variance
+from ipu.tf.dtypes import int32, uint8
 
 __all__ = [
     "ResizeMethod",
     "adjust_brightness",
     "adjust_contrast",
     "adjust_gamma",
+    "adjust_hue",
+    "adjust_jpeg_quality",
+    "adjust_saturation",
     "central_crop",
+    "combined_non_max_suppression",
     "convert_image_dtype",
+    "crop_and_resize",
     "crop_to_bounding_box",
+    "draw_bounding_boxes",
+    "extract_patches",
     "flip_left_right",
     "flip_up_down",
     "grayscale_to_rgb",
+    "hsv_to_rgb",
+    "image_gradients",
+    "non_max_suppression",
+    "non_max_suppression_overlaps",
+    "non_max_suppression_padded",
+    "non_max_suppression_with_scores",
     "pad_to_bounding_box",
     "per_image_standardization",
+    "psnr",
     "random_brightness",
     "random_contrast",
     "random_crop",
     "random_flip_left_right",
     "random_flip_up_down",
+    "random_hue",
+    "random_jpeg_quality",
+    "random_saturation",
     "resize",
     "resize_with_crop_or_pad",
+    "resize_with_pad",
     "rgb_to_grayscale",
+    "rgb_to_hsv",
+    "rgb_to_yiq",
+    "rgb_to_yuv",
     "rot90",
+    "sobel_edges",
+    "ssim",
+    "ssim_multiscale",
+    "stateless_random_brightness",
+    "stateless_random_contrast",
+    "stateless_random_crop",
+    "stateless_random_flip_left_right",
+    "stateless_random_flip_up_down",
+    "stateless_random_hue",
+    "stateless_random_jpeg_quality",
+    "stateless_random_saturation",
     "total_variation",
     "transpose",
+    "yiq_to_rgb",
+    "yuv_to_rgb",
 ]
 
 
@@ -117,214 +200,6 @@ def transpose(image: Any, name: str | None = None) -> Tensor:
     return _shapes.transpose(value, order)
 
 
-def _maybe(image: Any, axis: int, seed: int | None) -> Tensor:
-    value = Tensor(image)
-    count = value.shape[0] if height_axis(value) else 1
-    shape = [count, 1, 1, 1] if value.ndim == 4 else [1, 1, 1]
-    flips = random.uniform(shape, seed=seed) < 0.5
-    return apply("select", (flips, reverse(value, [axis]), value))
-
-
-@op
-def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
-    """Each image mirrored sideways, or not.
-
-    Example:
-        >>> tf.image.random_flip_left_right(tf.ones((2, 2, 3))).shape
-        (2, 2, 3)
-    """
-    return _maybe(image, -2, seed)
-
-
-@op
-def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
-    """Each image upside down, or not.
-
-    Example:
-        >>> tf.image.random_flip_up_down(tf.ones((2, 2, 3))).shape
-        (2, 2, 3)
-    """
-    return _maybe(image, -3, seed)
-
-
-@op
-def random_crop(
-    value: Any, size: Any, seed: int | None = None, name: str | None = None
-) -> Tensor:
-    """A part of the given size from a random place.
-
-    Args:
-        value: Any tensor.
-        size: The size of each axis; the whole axis keeps its place.
-        seed: The op's own seed, or None.
-        name: Accepted and not used.
-
-    Example:
-        >>> tf.image.random_crop(tf.ones((5, 5, 3)), (2, 2, 3)).shape
-        (2, 2, 3)
-    """
-    part = Tensor(value)
-    for axis, (whole, wanted) in enumerate(
-        zip(part.shape, sizes_of(size), strict=True)
-    ):
-        if wanted > whole:
-            raise ValueError(f"Need value.shape >= size, got {part.shape}, {size}")
-        if wanted < whole:
-            own = None if seed is None else seed + axis
-            start = random.uniform((), 0, whole - wanted + 1, dtype="int32", seed=own)
-            places = start + Tensor(np.arange(wanted, dtype=np.int32))
-            part = apply("gather", (part, places), {"axis": axis})
-    return part
-
-
-# --- colours --------------------------------------------------------------------------
-
-
-@op
-def convert_image_dtype(
-    image: Any, dtype: Any, saturate: bool = False, name: str | None = None
-) -> Tensor:
-    """Another dtype, with values scaled: floats in [0, 1], integers in their range.
-
-    Args:
-        image: Anything that converts to a tensor.
-        dtype: The wanted dtype.
-        saturate: Values out of range become the least or largest one.
-        name: Accepted and not used.
-
-    Example:
-        >>> pixel = tf.constant([255], tf.uint8)
-        >>> tf.image.convert_image_dtype(pixel, tf.float32).numpy().tolist()
-        [1.0]
-    """
-    value, wanted = Tensor(image), as_dtype(dtype)
-    own = value.dtype
-    convert = saturate_cast if saturate else cast
-    if own == wanted:
-        return value
-    if own.is_integer and wanted.is_integer:
-        wide, narrow = own.max, wanted.max
-        if wide > narrow:
-            scale = (int(wide) + 1) // (int(narrow) + 1)
-            return convert(value // like(scale, value), wanted)
-        grown = convert(value, wanted)
-        return grown * like((int(narrow) + 1) // (int(wide) + 1), grown)
-    if own.is_floating and wanted.is_floating:
-        return cast(value, wanted)
-    if own.is_integer:
-        scaled = cast(value, wanted)
-        return scaled * (1.0 / float(own.max))
-    return convert(value * (float(wanted.max) + 0.5), wanted)
-
-
-def _in_float(image: Any, change: Any) -> Tensor:
-    value = Tensor(image)
-    own = value.dtype
-    if own.is_floating:
-        result: Tensor = change(value)
-        return result
-    changed = change(convert_image_dtype(value, float32))
-    return convert_image_dtype(changed, own, saturate=True)
-
-
-@op
-def adjust_brightness(image: Any, delta: Any) -> Tensor:
-    """``delta`` added to every pixel; of integer images as a share of their range.
-
-    Example:
-        >>> tf.image.adjust_brightness([[[0.5]]], 0.25).numpy().tolist()
-        [[[0.75]]]
-    """
-    return _in_float(image, lambda x: x + like(delta, x))
-
-
-@op
-def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
-    """Distances from each channel's mean times ``contrast_factor``.
-
-    Example:
-        >>> tf.image.adjust_contrast([[[0.0], [1.0]]], 0.5).numpy().tolist()
-        [[[0.25], [0.75]]]
-    """
-
-    def change(x: Tensor) -> Tensor:
-        mean = reduce_mean(x, [-3, -2], keepdims=True)
-        return (x - mean) * like(contrast_factor, x) + mean
-
-    return _in_float(images, change)
-
-
-@op
-def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
-    """``gain * pixel ** gamma``.
-
-    Example:
-        >>> tf.image.adjust_gamma([[[0.5]]], 2.0).numpy().tolist()
-        [[[0.25]]]
-    """
-    return _in_float(image, lambda x: apply("pow", (x, like(gamma, x))) * like(gain, x))
-
-
-@op
-def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
-    """:func:`adjust_brightness` by a number from [-max_delta, max_delta).
-
-    Example:
-        >>> tf.image.random_brightness(tf.ones((2, 2, 3)), 0.1).shape
-        (2, 2, 3)
-    """
-    if max_delta < 0:
-        raise ValueError("max_delta must be non-negative.")
-    return adjust_brightness(
-        image, random.uniform((), -max_delta, max_delta, seed=seed)
-    )
-
-
-@op
-def random_contrast(
-    image: Any, lower: float, upper: float, seed: int | None = None
-) -> Tensor:
-    """:func:`adjust_contrast` by a factor from [lower, upper).
-
-    Example:
-        >>> tf.image.random_contrast(tf.ones((2, 2, 3)), 0.5, 1.5).shape
-        (2, 2, 3)
-    """
-    if not 0 <= lower < upper:
-        raise ValueError("upper must be > lower, and lower must be non-negative.")
-    return adjust_contrast(image, random.uniform((), lower, upper, seed=seed))
-
-
-@op
-def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
-    """One channel: how light each pixel is.
-
-    Example:
-        >>> tf.image.rgb_to_grayscale([[[1.0, 1.0, 1.0]]]).numpy().tolist()
-        [[[1.0]]]
-    """
-
-    def change(x: Tensor) -> Tensor:
-        weights = Tensor([0.2989, 0.5870, 0.1140], x.dtype_name)
-        return reduce_sum(x * weights, -1, keepdims=True)
-
-    return _in_float(images, change)
-
-
-@op
-def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
-    """Three channels that are all alike.
-
-    Example:
-        >>> tf.image.grayscale_to_rgb([[[5]]]).numpy().tolist()
-        [[[5, 5, 5]]]
-    """
-    value = Tensor(images)
-    if value.shape[-1] != 1:
-        raise ValueError("Last dimension of a grayscale image should be size 1.")
-    return apply("broadcast", (value,), {"shape": [*value.shape[:-1], 3]})
-
-
 @op
 def per_image_standardization(image: Any) -> Tensor:
     """Each image with mean 0 and variance 1; a flat one is divided by less.
@@ -343,21 +218,73 @@ def per_image_standardization(image: Any) -> Tensor:
 
 
 @op
-def total_variation(images: Any, name: str | None = None) -> Tensor:
-    """The sum of the distances between neighbouring pixels of each image.
+def adjust_jpeg_quality(
+    image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None
+) -> Tensor:
+    """An image as it comes back from a JPEG file.
+
+    Needs Pillow (``pip install 'ipu[images]'``) and an image that is known: not one of
+    a function that is being traced.
+
+    Args:
+        image: [height, width, channels], of one channel or three.
+        jpeg_quality: From 0 to 100.
+        dct_method: Accepted and not used.
+        name: Accepted and not used.
 
     Example:
-        >>> float(tf.image.total_variation([[[1.0], [3.0]]]))
-        2.0
+        >>> tf.image.adjust_jpeg_quality(tf.ones((8, 8, 3)), 75).shape
+        (8, 8, 3)
     """
-    value = Tensor(images)
-    axis = height_axis(value)
-    whole = slice(None)
-    down = value[(..., slice(1, None), whole, whole)]
-    down = down - value[(..., slice(None, -1), whole, whole)]
-    across = value[(..., slice(1, None), whole)] - value[(..., slice(None, -1), whole)]
-    axes = [axis, axis + 1, axis + 2]
-    return reduce_sum(abs(down), axes) + reduce_sum(abs(across), axes)
+    from ipu.tf import io
+
+    value = Tensor(image)
+    plain = convert_image_dtype(value, uint8, saturate=True)
+    quality = int(known_value(jpeg_quality, "jpeg_quality"))
+    file = io.encode_jpeg(plain, quality=quality)
+    again = io.decode_jpeg(file, channels=value.shape[-1])
+    return convert_image_dtype(again, value.dtype, saturate=True)
+
+
+def _check_qualities(least: int, most: int) -> None:
+    if not 0 <= least < most <= 100:
+        raise ValueError(
+            "jpeg encoding range must be between 0 and 100, and `min_jpeg_quality` "
+            f"less than `max_jpeg_quality`. Received: {least}, {most}."
+        )
+
+
+@op
+def random_jpeg_quality(
+    image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None
+) -> Tensor:
+    """:func:`adjust_jpeg_quality` by a number from [least, most).
+
+    Example:
+        >>> tf.image.random_jpeg_quality(tf.ones((8, 8, 3)), 75, 95).shape
+        (8, 8, 3)
+    """
+    _check_qualities(min_jpeg_quality, max_jpeg_quality)
+    drawn = random.uniform((), min_jpeg_quality, max_jpeg_quality, int32, seed)
+    return adjust_jpeg_quality(image, drawn)
+
+
+@op
+def stateless_random_jpeg_quality(
+    image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any
+) -> Tensor:
+    """As :func:`random_jpeg_quality`, from ``seed`` alone: two integers.
+
+    Example:
+        >>> image = tf.ones((8, 8, 3))
+        >>> tf.image.stateless_random_jpeg_quality(image, 75, 95, (1, 2)).shape
+        (8, 8, 3)
+    """
+    _check_qualities(min_jpeg_quality, max_jpeg_quality)
+    drawn = random.stateless_uniform(
+        (), seed, min_jpeg_quality, max_jpeg_quality, int32
+    )
+    return adjust_jpeg_quality(image, drawn)
 
 
 _OF_FILES = (
