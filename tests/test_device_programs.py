@@ -178,6 +178,38 @@ def test_a_deleted_variable_frees_its_memory() -> None:
     assert keep._device.variable_bytes == before
 
 
+def _peak_bytes() -> int:
+    with open("/proc/self/status") as status:
+        [line] = [line for line in status if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_an_array_is_copied_once_into_a_variable(dtype: str | None) -> None:
+    """A data set may be as large as memory allows for one copy of it."""
+    x = np.ones((64, 1 << 18), np.float32)
+    try:
+        with open("/proc/self/clear_refs", "w") as peak:
+            peak.write("5")  # the peak starts from here
+    except OSError:
+        pytest.skip("the peak of memory cannot be set back")
+    before = _peak_bytes()
+    v = tf.Variable(x, trainable=False, dtype=dtype)
+    assert _peak_bytes() - before < 1.5 * x.nbytes
+    x[0, 0] = 2.0
+    assert v.dtype == "float32" and float(v[0, 0]) == 1.0
+
+
+def test_arrays_of_any_layout_become_variables() -> None:
+    x = np.arange(6, dtype=np.int32).reshape(2, 3)
+    for view in (x.T, x[:, ::2], x.astype(">i4"), x[:0], x.astype(np.int64)):
+        v = tf.Variable(view)
+        assert v.dtype == "int32" and v.shape == view.shape
+        np.testing.assert_array_equal(v.numpy(), view)
+    with pytest.raises(ValueError, match="is not the given"):
+        tf.Variable(x, shape=[3, 2])
+
+
 # --- gradients ---------------------------------------------------------------------
 
 

@@ -16,12 +16,12 @@ from ipu._errors import (
 from ipu._placement import current_ordinal
 from ipu.tf import nest
 from ipu.tf.data._live import start_feeder
+from ipu.tf.dtypes import DEVICE_DTYPES
 
 __all__ = ["IPUInfeedQueue", "IPUIterator", "IPUOwnedIterator"]
 
 _DEFAULT_DEPTH = 3
 _MAX_DEPTH = 255
-_DEVICE_DTYPES = ("float32", "float16", "int32", "int8", "uint8", "bool")
 _ORDER = ("device_ordinal", "prefetch_depth", "optimise_latency")
 _FIRST_ORDER = (
     "feed_name",
@@ -421,10 +421,10 @@ def _known_type(index: int, spec: Any) -> _Type:
 
 
 def _check_on_device(index: int, dtype: str, shape: tuple[int, ...]) -> None:
-    if dtype not in _DEVICE_DTYPES:
+    if dtype not in DEVICE_DTYPES:
         raise FailedPreconditionError(
             f"Unsupported datatype {dtype} on index {index} of feed operation. "
-            f"Supported are {', '.join(_DEVICE_DTYPES)}: map the data set with tf.cast."
+            f"Supported are {', '.join(DEVICE_DTYPES)}: map the data set with tf.cast."
         )
     if 0 in shape:
         raise InvalidArgumentError(

@@ -130,6 +130,9 @@ _ALL = {
 bool = DType("bool")
 _ALL["bool"] = bool
 
+# names of the types that tensors on a device can have
+DEVICE_DTYPES = ("float32", "float16", "int32", "int8", "uint8", "bool")
+
 
 def as_dtype(value: Any) -> DType:
     """Give the ``DType`` for a name, a NumPy type, a Python type or a ``DType``.

@@ -20,7 +20,7 @@ from ipu.tf import _tapes
 from ipu.tf._html import values_html
 from ipu.tf._reference import Reference
 from ipu.tf._tracing import current_build, in_trace, init_scope
-from ipu.tf.dtypes import DType, as_dtype
+from ipu.tf.dtypes import DEVICE_DTYPES, DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
 __all__ = ["Variable"]
@@ -91,8 +91,15 @@ class Variable:
         return initial_value
 
     @staticmethod
-    def _first_value(value: Any, dtype: Any) -> Tensor:
-        """The first value in the variable's dtype, which is one of the device's."""
+    def _first_value(value: Any, dtype: Any) -> Any:
+        """The first value in the variable's dtype, which is one of the device's.
+
+        An array that has it stays as it is: the device copies it, so that a tensor in
+        between would be a second copy of what may be a whole data set.
+        """
+        is_array = type(value) is np.ndarray and value.dtype.name in DEVICE_DTYPES
+        if is_array and (dtype is None or as_dtype(dtype) == value.dtype):
+            return value
         is_tensor = isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__")
         if dtype is not None and not is_tensor:
             return Tensor(value, as_dtype(dtype).name)
@@ -106,18 +113,19 @@ class Variable:
     def _create(
         self, value: Any, trainable: bool, name: str | None, dtype: Any, shape: Any
     ) -> None:
-        tensor = self._first_value(value, dtype)
-        if shape is not None and tuple(shape) != tensor.shape:
+        first = self._first_value(value, dtype)
+        sizes = TensorShape(first.shape)
+        if shape is not None and tuple(shape) != sizes:
             raise ValueError(
-                f"The initial value's shape {tensor.shape} is not the given {shape}."
+                f"The initial value's shape {sizes} is not the given {shape}."
             )
-        self._type: tuple[str, TensorShape] = (tensor.dtype.name, tensor.shape)
+        self._type: tuple[str, TensorShape] = (first.dtype.name, sizes)
         self.trainable = bool(trainable)
         base = name if name else "Variable"
         self.name = base if ":" in base else f"{base}:0"
-        self._place(current_device(), tensor)
+        self._place(current_device(), first)
 
-    def _place(self, device: Device, value: Tensor) -> None:
+    def _place(self, device: Device, value: Any) -> None:
         self._device = device.core
         self.device = device.full_name
         self._id = self._device.variable_add(*self._type)

@@ -19,10 +19,9 @@ from ipu.keras._seeds import generator
 from ipu.keras._types import Nest
 from ipu.keras.engine.host_sources import DatasetSource, HostSource
 from ipu.keras.engine.step_plan import UNKNOWN
+from ipu.tf.dtypes import DEVICE_DTYPES
 
-__all__ = ["DEVICE_DTYPES", "Batches", "from_arrays", "from_dataset"]
-
-DEVICE_DTYPES = frozenset({"float32", "float16", "int32", "int8", "uint8", "bool"})
+__all__ = ["Batches", "from_arrays", "from_dataset"]
 
 _MANY = 4  # how much larger or smaller a batch_size may be to be worth an advice
 

@@ -12,7 +12,6 @@ import numpy as np
 from ipu import tf
 from ipu.keras._types import Nest
 from ipu.keras.engine.batches import (
-    DEVICE_DTYPES,
     Batches,
     from_arrays,
     from_dataset,
@@ -20,6 +19,7 @@ from ipu.keras.engine.batches import (
 from ipu.keras.engine.host_sources import GeneratorSource, SequenceSource
 from ipu.keras.engine.step_plan import UNKNOWN
 from ipu.tf._foreign import array_of
+from ipu.tf.dtypes import DEVICE_DTYPES
 
 __all__ = ["Workers", "as_batches", "is_batched", "split_validation", "unpack"]
 
