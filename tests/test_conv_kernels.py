@@ -164,6 +164,71 @@ def test_what_follows_is_fused_into_convolutions(
         harness.same_bits(got, base, f"{threads} threads")
 
 
+CHAINS = (
+    # ops behind a convolution, by the operand that they take: c one of the channels, t
+    # one of the result's shape
+    (("mul", "c"), ("add", "c")),
+    (("mul", "c"), ("add", "c"), ("add", "t")),
+    (("add", "c"), ("mul", "c"), ("add", "c"), ("add", "t")),
+    (("add", "t"), ("add", "t")),
+)
+CHAINED = (
+    Geometry((9, 8), (3, 3), 5, 35, padding=(1, 1, 1, 1)),
+    Geometry((9, 8), (3, 3), 6, 12, groups=3, strides=(2, 1)),
+    Geometry((7, 8), (3, 3), 11, 11, groups=11, padding=(1, 1, 1, 1)),
+    Geometry((5, 4), (3, 3), 150, 7, padding=(1, 1, 1, 1)),
+)
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda c: "-".join(a + b for a, b in c))
+@pytest.mark.parametrize("g", CHAINED, ids=lambda g: g.label())
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_factor_shift_and_sum_are_fused_into_convolutions(
+    dtype: str, g: Geometry, chain: tuple[tuple[str, str], ...]
+) -> None:
+    graph = Graph(dtype == "float64")
+    operands: dict[str, tuple[int, ...]] = {"c": (g.filters,), "t": g.y()}
+    shapes = [g.x(), g.w(), *(operands[kind] for _, kind in chain)]
+    names = [graph.param((dtype, s)) for s in shapes]
+    kind = (dtype, g.y())
+    out = graph.one("conv", names[:2], kind, g.attrs())
+    for i, (op, _) in enumerate(chain):
+        pair = [out, names[2 + i]]
+        out = graph.one(op, pair if i % 2 else pair[::-1], kind)
+    out = graph.one("relu", [out], kind)
+    text = graph.finish([out])
+    rng = np.random.default_rng(3)
+    values = [np.asarray(rng.normal(size=s), dtype) for s in shapes]
+    base = harness.run(text, values, fuse=False)
+    program = _core.graph_compile(text)
+    assert "fused_conv" in program.text
+    assert "elementwise" not in program.text and "relu" not in program.text
+    for name in CLASSES:
+        os.environ["IPU_CPU_CLASS"] = name
+        if _core.cpu_class() == name:
+            for threads in (1, 3):
+                ipu.set_num_threads(threads)
+                harness.same_bits(harness.run(text, values), base, f"{name}, {threads}")
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("steps=[1, 0]", "steps has 2 entries, but 1 operands follow"),
+        ("steps=[3]", "there is no step 3"),
+        ("steps=[2]", "operand 0 does not fit the result"),
+        ("channels_first=true", "need the channels last"),
+    ],
+)
+def test_steps_that_do_not_fit_are_refused(text: str, why: str) -> None:
+    g = Geometry((4, 4), (2, 2), 4, 4)
+    graph = Graph(False)
+    names = [graph.param(("float32", s)) for s in (g.x(), g.w(), (4,))]
+    out = graph.one("fused_conv", names, ("float32", g.y()), text)
+    with pytest.raises(ipu.tf.errors.InvalidArgumentError, match=why):
+        _core.graph_compile(graph.finish([out]))
+
+
 # --- the choice -----------------------------------------------------------------------
 
 TILES = {"generic": "4x8", "avx2": "6x16", "avx512": "12x32"}

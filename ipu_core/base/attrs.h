@@ -76,6 +76,7 @@ typedef enum ipu_attr_kind {
     X(OFFLOAD, offload, INT)       /* of a pipeline: bits of ipu_offload */ \
     X(TRAINING, training, BOOL)    /* a pipeline that has backward stages */ \
     X(ACTIVATION, activation, INT) /* ipu_activation of a fused product */ \
+    X(STEPS, steps, INTS) /* ipu_conv_step, by which a convolution is finished */ \
     X(RESET_AFTER, reset_after, BOOL) /* a GRU whose reset gate follows the product */ \
     X(GIVEN, given, INT)           /* which optional operands follow, as bits */ \
     X(CODE, code, INTS)            /* micro-program of a fused element-wise chain */ \

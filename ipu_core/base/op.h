@@ -66,6 +66,15 @@ typedef enum ipu_activation {
     IPU_ACTIVATION_SIGMOID = 3
 } ipu_activation;
 
+/* Attribute `steps` of fused_conv: what is done with each input behind the second one, in
+ * their order; left out, all are biases. Values are part of the text form. */
+typedef enum ipu_conv_step {
+    IPU_CONV_BIAS = 0,  /* a number for each channel is added */
+    IPU_CONV_SCALE = 1, /* ... or multiplied with */
+    IPU_CONV_ADD = 2,   /* a tensor of the result's shape is added */
+    IPU_CONV_STEP_COUNT
+} ipu_conv_step;
+
 /* Attribute `given` of lstm_grad and gru_grad: which of these operands follow, in this
  * order. Values are part of the text form. */
 typedef enum ipu_given {

@@ -31,6 +31,14 @@ ipu_shape_equal(const ipu_shape *a, const ipu_shape *b)
 }
 
 bool
+ipu_shape_is_last_axis(const ipu_shape *part, const ipu_shape *whole)
+{
+    return part->rank > 0 && part->rank <= whole->rank &&
+           part->dims[part->rank - 1] == whole->dims[whole->rank - 1] &&
+           ipu_shape_elements(part) == part->dims[part->rank - 1];
+}
+
+bool
 ipu_type_equal(const ipu_type *a, const ipu_type *b)
 {
     return a->dtype == b->dtype && ipu_shape_equal(&a->shape, &b->shape);

@@ -23,6 +23,8 @@ typedef struct ipu_type {
 ipu_shape ipu_shape_make(int32_t rank, const int64_t *dims);
 ipu_shape ipu_shape_scalar(void);
 bool ipu_shape_equal(const ipu_shape *a, const ipu_shape *b);
+/* Whether `part` broadcasts to `whole` along its last axis alone, of the same size. */
+bool ipu_shape_is_last_axis(const ipu_shape *part, const ipu_shape *whole);
 bool ipu_type_equal(const ipu_type *a, const ipu_type *b);
 int64_t ipu_shape_elements(const ipu_shape *shape);
 size_t ipu_type_bytes(const ipu_type *type);

@@ -147,13 +147,26 @@ ipu_status
 ipu_infer_fused_conv(ipu_infer_call *call)
 {
     IPU_TRY(ipu_infer_conv(call));
-    if (call->input_count == 3) {
-        const ipu_shape *bias = &call->inputs[2].shape;
-        const ipu_shape *w = &call->inputs[1].shape;
+    const ipu_shape *y = &call->outputs[0].shape;
+    uint32_t count;
+    const int64_t *steps = ipu_attrs_ints(call->attrs, IPU_ATTR_STEPS, &count);
+    IPU_FAIL_IF(call->ctx, steps != NULL && count != call->input_count - 2,
+                INVALID_ARGUMENT, "steps has %u entries, but %u operands follow", count,
+                call->input_count - 2);
+    IPU_FAIL_IF(call->ctx,
+                call->input_count > 2 &&
+                    ipu_attrs_int(call->attrs, IPU_ATTR_CHANNELS_FIRST, 0) != 0,
+                INVALID_ARGUMENT, "operands that follow need the channels last");
+    for (uint32_t i = 0; i < call->input_count - 2; i++) {
+        int64_t step = steps == NULL ? (int64_t)IPU_CONV_BIAS : steps[i];
+        const ipu_shape *given = &call->inputs[2 + i].shape;
+        IPU_FAIL_IF(call->ctx, step < 0 || step >= (int64_t)IPU_CONV_STEP_COUNT,
+                    INVALID_ARGUMENT, "there is no step %" PRId64, step);
         IPU_FAIL_IF(call->ctx,
-                    bias->rank != 1 || bias->dims[0] != w->dims[w->rank - 1] ||
-                        ipu_attrs_int(call->attrs, IPU_ATTR_CHANNELS_FIRST, 0) != 0,
-                    INVALID_ARGUMENT, "the bias does not fit the result's last axis");
+                    step == (int64_t)IPU_CONV_ADD ? !ipu_shape_equal(given, y)
+                                                  : !ipu_shape_is_last_axis(given, y),
+                    INVALID_ARGUMENT, "operand %u does not fit the result%s", i,
+                    step == (int64_t)IPU_CONV_ADD ? "" : "'s last axis");
     }
     return IPU_OK;
 }

@@ -30,4 +30,13 @@ ipu__conv_shapes_of(const ipu_kernel_spec *spec)
     }
 }
 
+/* What fused_conv does with input `input`, 2 or more. */
+static inline ipu_conv_step
+ipu__conv_step_of(const ipu_kernel_spec *spec, uint32_t input)
+{
+    uint32_t count;
+    const int64_t *steps = ipu_attrs_ints(spec->attrs, IPU_ATTR_STEPS, &count);
+    return steps == NULL ? IPU_CONV_BIAS : (ipu_conv_step)steps[input - 2];
+}
+
 #endif

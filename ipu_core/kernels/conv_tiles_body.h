@@ -9,6 +9,62 @@
 
 enum { CHUNK_ROWS = 1024 }; /* of a panel, that stay in the second-level cache */
 
+/* Rows of results, in registers: the vectors of row i belong to columns [column, ...) of
+ * the pixel at to[i]. */
+OF_EACH_TILE TARGET void
+finish_tile(int rows, int vectors, bool cut, edge last, const ipu__conv_finish *f,
+            const int64_t *to, int64_t column, vector sum[ROWS][VECTORS])
+{
+    for (int32_t k = 0; k < f->count; k++) {
+        const float *values = f->steps[k].values + column;
+        const bool whole = f->steps[k].step == IPU_CONV_ADD;
+        vector y[VECTORS];
+        if (whole) {
+#pragma GCC unroll ALL
+            for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+                for (int part = 0; part < vectors; part++) {
+                    sum[i][part] =
+                        sum[i][part] + take(cut && part == vectors - 1, last,
+                                            values + to[i] + part * LANES);
+                }
+            }
+            continue;
+        }
+#pragma GCC unroll ALL
+        for (int part = 0; part < vectors; part++) {
+            y[part] = take(cut && part == vectors - 1, last, values + part * LANES);
+        }
+        if (f->steps[k].step == IPU_CONV_SCALE) {
+#pragma GCC unroll ALL
+            for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+                for (int part = 0; part < vectors; part++) {
+                    sum[i][part] = sum[i][part] * y[part];
+                }
+            }
+            continue;
+        }
+#pragma GCC unroll ALL
+        for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+            for (int part = 0; part < vectors; part++) {
+                sum[i][part] = sum[i][part] + y[part];
+            }
+        }
+    }
+    if (!f->relu) {
+        return;
+    }
+#pragma GCC unroll ALL
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+        for (int part = 0; part < vectors; part++) {
+            sum[i][part] = relu(sum[i][part]);
+        }
+    }
+}
+
 typedef struct window_tile {
     const float *const *a; /* of each row */
     float *const *c;
@@ -19,6 +75,9 @@ typedef struct window_tile {
     bool more; /* go on from what c holds */
     bool whole;
     edge last; /* of the last vector, unless it is whole */
+    const ipu__conv_finish *finish; /* or NULL, while sums go on */
+    const int64_t *to;
+    int64_t column;
 } window_tile;
 
 OF_EACH_TILE TARGET void
@@ -62,6 +121,9 @@ window_tile_of(int rows, int vectors, const window_tile *w)
             }
             __asm__("" : "+r"(b));
         }
+    }
+    if (w->finish != NULL) {
+        finish_tile(rows, vectors, !w->whole, last, w->finish, w->to, w->column, sum);
     }
 #pragma GCC unroll ALL
     for (int i = 0; i < rows; i++) {
@@ -179,12 +241,14 @@ conv_windows(const ipu__windows *w)
         t.segments = ipu__min(w->segments - s, chunk);
         t.offsets = w->offsets + s;
         t.more = s > 0;
+        t.finish = s + t.segments < w->segments ? NULL : w->finish;
         for (int64_t j = 0; j < w->columns; j += PANEL) {
             int64_t columns = ipu__min(w->columns - j, PANEL);
             int64_t vectors = (columns + LANES - 1) / LANES;
             t.whole = columns % LANES == 0;
             t.last = edge_of((columns - 1) % LANES + 1);
             t.b = w->panels + j * depth + s * w->length * PANEL;
+            t.column = j;
             for (int64_t tile = 0; tile < tiles; tile++) {
                 const float *a[ROWS];
                 float *c[ROWS];
@@ -196,6 +260,7 @@ conv_windows(const ipu__windows *w)
                 }
                 t.a = a;
                 t.c = c;
+                t.to = w->to + first;
                 window_tiles[rows][vectors - 1](&t);
             }
         }
@@ -231,18 +296,19 @@ conv_filter(const ipu__filter_block *f)
 
 /* --- depthwise ---------------------------------------------------------------------- */
 
-enum { AT_ONCE = 4 }; /* pixels, or taps: chains that do not wait for each other */
+/* Pixels, or taps: chains that do not wait for each other; at most ROWS. */
+enum { AT_ONCE = 4 };
 
 OF_EACH_TILE TARGET void
 depthwise_tile(int pixels, bool cut, edge last, const ipu__depthwise *d, int64_t first,
                int64_t channel)
 {
-    vector sum[AT_ONCE];
+    vector sum[ROWS][VECTORS]; /* of which there is one in a row */
     const float *a[AT_ONCE];
 #pragma GCC unroll ALL
     for (int i = 0; i < pixels; i++) {
         a[i] = d->source + d->at[first + i] + channel;
-        sum[i] = zero();
+        sum[i][0] = zero();
     }
     const float *factor = d->factors + channel;
     for (int64_t t = 0; t < d->taps; t++) {
@@ -251,12 +317,13 @@ depthwise_tile(int pixels, bool cut, edge last, const ipu__depthwise *d, int64_t
 #pragma GCC unroll ALL
         for (int i = 0; i < pixels; i++) {
             vector x = take(cut, last, a[i] + d->offsets[t]);
-            sum[i] = multiply_add(x, y, sum[i]);
+            sum[i][0] = multiply_add(x, y, sum[i][0]);
         }
     }
+    finish_tile(pixels, 1, cut, last, d->finish, d->to + first, channel, sum);
 #pragma GCC unroll ALL
     for (int i = 0; i < pixels; i++) {
-        put(cut, last, d->result + d->to[first + i] + channel, sum[i]);
+        put(cut, last, d->result + d->to[first + i] + channel, sum[i][0]);
     }
 }
 

@@ -15,6 +15,18 @@
 
 #include "kernels/kernel_impl.h"
 
+enum { IPU_CONV_MOST_STEPS = 4 };
+
+/* What is done to results while they are in registers. */
+typedef struct ipu__conv_finish {
+    struct {
+        ipu_conv_step step;
+        const float *values; /* of the first column; or of the result's first element */
+    } steps[IPU_CONV_MOST_STEPS];
+    int32_t count;
+    bool relu; /* behind the steps */
+} ipu__conv_finish;
+
 /* Results [pixel][column], each a chain over segments of the source: of the pixel at
  * at[i] in the source, floats [at[i] + offsets[s], ... + length) for each segment s. They
  * meet the rows of the panels, which stand in that order. */
@@ -29,6 +41,7 @@ typedef struct ipu__windows {
     int64_t length;
     const float *panels; /* [panel][segments * length][columns of a panel] */
     int64_t columns;
+    const ipu__conv_finish *finish;
 } ipu__windows;
 
 /* Some rows of a filter's gradient: neighbours in the result and in the strip. */
@@ -69,6 +82,7 @@ typedef struct ipu__depthwise {
     int64_t taps;
     const float *factors;
     int64_t channels;
+    const ipu__conv_finish *finish;
 } ipu__depthwise;
 
 /* The gradient of its factors: result[t * channels + c] goes on with source[at[i] +

@@ -10,15 +10,16 @@
  *   2. Threads take bands of the result. The part of the source that a band's windows
  *      are on is copied, with zeros around it; where there is no padding and channels
  *      come last, it is read in place.
- *   3. Tiles make the band's results, which are finished while they are in the cache:
- *      bias and activation, rounding to float16, the channels' place.
+ *   3. Tiles make the band's results and finish them in registers: bias, factor and
+ *      shift, what is added, relu. What cannot be done there is done while they are in
+ *      the cache: other activations, rounding to float16 and the steps behind it, the
+ *      channels' place.
  *
  * Where each channel has filters of its own there is nothing to share: vectors go over
  * the channels. Bands follow from the shape, and an element is one chain whatever band
  * it is in, so bits depend on neither threads nor bands. */
 #include "base/slots.h"
 #include "kernels/conv_run_impl.h"
-#include "kernels/gemm_finish_impl.h"
 
 enum { BAND_PIXELS = 384 };
 
@@ -45,7 +46,8 @@ typedef struct windows_plan {
     int64_t group_panels; /* floats of the panels of a group */
     bool direct;          /* results are made where they belong */
     ipu_activation activation;
-    bool bias;
+    ipu_conv_step steps[IPU_CONV_MOST_STEPS];
+    int32_t step_count;
     int64_t tasks;
     /* floats in the workspace, ... */
     int64_t wide_filters;
@@ -55,7 +57,9 @@ typedef struct windows_plan {
     int64_t temporary;
     int64_t results;
     int64_t places; /* 64-bit, twice */
+    /* of float16 */
     ipu__block add;
+    ipu__block scale;
     ipu__block activate;
 } windows_plan;
 
@@ -168,7 +172,7 @@ typedef struct windows_call {
     const windows_plan *plan;
     const void *source;
     void *result;
-    const void *bias; /* or NULL */
+    const void *const *operands; /* of the steps */
     const float *panels;
 } windows_call;
 
@@ -237,22 +241,46 @@ place_pixels(const windows_plan *plan, const ipu__band *band, const phase *ph,
     return count;
 }
 
-/* float16: rounded, then bias and activation, which round once each. */
+/* What tiles do to float32, from column `column` and element `element` of the result. */
+static ipu__conv_finish
+finish_of(const windows_call *call, int64_t column, int64_t element)
+{
+    const windows_plan *plan = call->plan;
+    ipu__conv_finish finish = {.count = 0};
+    if (plan->g.result.dtype == IPU_DTYPE_FLOAT16) {
+        return finish;
+    }
+    for (int32_t k = 0; k < plan->step_count; k++) {
+        const bool whole = plan->steps[k] == IPU_CONV_ADD;
+        finish.steps[k].step = plan->steps[k];
+        finish.steps[k].values =
+            (const float *)call->operands[k] + (whole ? element : column);
+    }
+    finish.count = plan->step_count;
+    finish.relu = plan->activation == IPU_ACTIVATION_RELU;
+    return finish;
+}
+
+/* float16: rounded, then the steps and the activation, which round once each. */
 static void
-finish_halves(const windows_call *call, const float *results, int64_t pixels,
-              uint16_t *out)
+finish_halves(const windows_call *call, const float *results, int64_t start,
+              int64_t pixels)
 {
     enum { PIECE = IPU_BLOCK_BYTES / 4 };
     const windows_plan *plan = call->plan;
     const int64_t channels = plan->g.result.channels;
-    const uint16_t *bias = call->bias;
     for (int64_t i = 0; i < pixels; i++) {
         for (int64_t j = 0; j < channels; j += PIECE) {
             int64_t count = ipu__min(channels - j, PIECE);
-            uint16_t *to = out + i * channels + j;
+            int64_t at = (start + i) * channels + j;
+            uint16_t *to = (uint16_t *)call->result + at;
             ipu__floats_to_halves(to, results + i * channels + j, count, plan->g.cpu);
-            if (bias != NULL) {
-                (void)plan->add.run(&plan->add, to, to, bias + j, NULL, count);
+            for (int32_t k = 0; k < plan->step_count; k++) {
+                const bool whole = plan->steps[k] == IPU_CONV_ADD;
+                const bool scales = plan->steps[k] == IPU_CONV_SCALE;
+                const ipu__block *step = scales ? &plan->scale : &plan->add;
+                const uint16_t *operand = call->operands[k];
+                (void)step->run(step, to, to, operand + (whole ? at : j), NULL, count);
             }
             if (plan->activation != IPU_ACTIVATION_NONE) {
                 (void)plan->activate.run(&plan->activate, to, to, NULL, NULL, count);
@@ -273,15 +301,15 @@ deliver(const windows_call *call, const ipu__band *band, float *results,
     const int64_t pixels = ipu__band_pixels(band);
     const int64_t channels = y->channels;
     const int64_t places = y->sizes[0] * y->sizes[1] * y->sizes[2];
-    ipu__finish finish = {.vector = ipu__vector_f32_of(plan->g.cpu),
-                          .bias = call->bias,
-                          .activation = plan->activation};
-    if (!halves) {
-        ipu__finish_rows(&finish, results, channels, pixels, channels, 0);
-    } else if (!y->channels_first) {
-        finish_halves(call, results, pixels,
-                      (uint16_t *)call->result + start * channels);
+    const ipu__vector_f32 *vector = ipu__vector_f32_of(plan->g.cpu);
+    if (halves && !y->channels_first) {
+        finish_halves(call, results, start, pixels);
         return;
+    }
+    if (!halves && plan->activation == IPU_ACTIVATION_TANH) {
+        vector->tanh(results, results, pixels * channels);
+    } else if (!halves && plan->activation == IPU_ACTIVATION_SIGMOID) {
+        vector->sigmoid(results, results, pixels * channels);
     }
     for (int64_t i = 0; y->channels_first && i < pixels;) {
         int64_t image = (start + i) / places;
@@ -339,25 +367,29 @@ make_band(const windows_call *call, const ipu__band *band, float *scratch)
         for (int64_t i = 0; i < plan->phase_count; i++) {
             const phase *ph = &plan->phases[i];
             int64_t pixels = place_pixels(plan, band, ph, &s);
+            int64_t column = group * plan->outer;
+            ipu__conv_finish finish = finish_of(
+                call, column, ipu__band_start(g, band) * g->result.channels + column);
             const float *panels =
                 call->panels + group * plan->group_panels + ph->panels;
             if (plan->depthwise) {
                 ipu__depthwise d = {source,      s.at,     results, s.to,
                                     pixels,      ph->offsets, ph->taps, panels,
-                                    plan->outer};
+                                    plan->outer, &finish};
                 g->tiles->depthwise(&d);
                 continue;
             }
             ipu__windows w = {source,
                               s.at,
-                              results + group * plan->outer,
+                              results + column,
                               s.to,
                               pixels,
                               ph->offsets,
                               ph->segments,
                               ph->length,
                               panels,
-                              plan->outer};
+                              plan->outer,
+                              &finish};
             g->tiles->windows(&w);
         }
     }
@@ -373,7 +405,7 @@ call_of(const ipu_kernel_call *call, const float *panels)
     return (windows_call){.plan = plan,
                           .source = call->inputs[0],
                           .result = call->outputs[0],
-                          .bias = plan->bias ? call->inputs[2] : NULL,
+                          .operands = call->inputs + 2,
                           .panels = panels};
 }
 
@@ -521,10 +553,15 @@ prepare_finish(const ipu__preparation *p, windows_plan *plan)
     if (p->spec->op == IPU_OP_ID_FUSED_CONV) {
         plan->activation =
             (ipu_activation)ipu_attrs_int(p->spec->attrs, IPU_ATTR_ACTIVATION, 0);
-        plan->bias = p->spec->input_count > 2;
+        plan->step_count = (int32_t)p->spec->input_count - 2;
+        for (int32_t k = 0; k < plan->step_count; k++) {
+            plan->steps[k] = ipu__conv_step_of(p->spec, (uint32_t)k + 2);
+        }
     }
     if (plan->g.result.dtype == IPU_DTYPE_FLOAT16) {
         ipu__block_prepare(&plan->add, IPU_OP_ID_ADD, IPU_DTYPE_FLOAT16,
+                           IPU_DTYPE_FLOAT16, plan->g.cpu);
+        ipu__block_prepare(&plan->scale, IPU_OP_ID_MUL, IPU_DTYPE_FLOAT16,
                            IPU_DTYPE_FLOAT16, plan->g.cpu);
         ipu__block_prepare(&plan->activate, ops[plan->activation], IPU_DTYPE_FLOAT16,
                            IPU_DTYPE_FLOAT16, plan->g.cpu);
@@ -566,10 +603,14 @@ offer_images(ipu_kernel_spec *spec, const windows_plan *plan)
     int64_t pixels = g->result.sizes[0] * g->result.sizes[1] * g->result.sizes[2];
     int64_t flops = 2 * plan->group_panels * g->c.groups *
                     ipu__max(pixels / plan->phase_count, 1);
+    uint64_t inputs = 1;
+    for (int32_t k = 0; k < plan->step_count; k++) {
+        inputs |= plan->steps[k] == IPU_CONV_ADD ? UINT64_C(4) << k : 0;
+    }
     spec->rows = (ipu_kernel_rows){
         .run = run_images,
         .count = images,
-        .inputs = 1,
+        .inputs = inputs,
         .grain = 1,
         .least = ipu__max(ipu__min(LEAST_FLOPS / ipu__max(flops, 1), images), 1),
         .workspace_bytes = (size_t)(plan->wide_filters + plan->panels +

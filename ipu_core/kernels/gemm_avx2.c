@@ -72,6 +72,12 @@ multiply_add(vector x, vector y, vector sum)
     return _mm256_fmadd_ps(x, y, sum);
 }
 
+IPU_INLINE TARGET vector
+relu(vector x)
+{
+    return _mm256_max_ps(_mm256_setzero_ps(), x);
+}
+
 IPU_INLINE TARGET void
 transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 {

@@ -72,6 +72,12 @@ multiply_add(vector x, vector y, vector sum)
     return _mm512_fmadd_ps(x, y, sum);
 }
 
+IPU_INLINE TARGET vector
+relu(vector x)
+{
+    return _mm512_max_ps(_mm512_setzero_ps(), x);
+}
+
 /* Pairs, quads, then lanes of 128 bits, twice. */
 IPU_INLINE TARGET void
 transpose(const float *in, int64_t in_row, float *out, int64_t out_row)

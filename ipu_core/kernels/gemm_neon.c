@@ -79,6 +79,12 @@ multiply_add(vector x, vector y, vector sum)
     return vfmaq_f32(sum, x, y);
 }
 
+IPU_INLINE vector
+relu(vector x)
+{
+    return vbslq_f32(vcltq_f32(x, zero()), zero(), x);
+}
+
 IPU_INLINE void
 transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 {

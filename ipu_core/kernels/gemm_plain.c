@@ -150,6 +150,15 @@ multiply_add(vector x, vector y, vector sum)
 }
 #endif
 
+IPU_INLINE vector
+relu(vector x)
+{
+    for (int i = 0; i < LANES; i++) {
+        x[i] = 0.0f > x[i] ? 0.0f : x[i];
+    }
+    return x;
+}
+
 IPU_INLINE void
 transpose(const float *in, int64_t in_row, float *out, int64_t out_row)
 {

@@ -11,7 +11,7 @@
  *   conv_grad_filter  images; in each the positions of y, row-major
  *
  * Padding, and positions of y outside of it, are zeros that are multiplied. fused_conv
- * rounds the sum, then the sum with the bias, then the activation, as the three ops one
+ * rounds the sum, then what each step makes of it, then the activation, as the ops one
  * by one would. Calling thread only; allocates nothing. */
 #include <math.h>
 
@@ -285,10 +285,14 @@ ipu_reference_fused_conv(const ipu_kernel_call *call)
     IPU_TRY(ipu_reference_conv(call));
     for (int64_t i = 0; i < ipu_shape_elements(shape); i++) {
         ipu__scalar value = ipu__scalar_load(dtype, call->outputs[0], i);
-        if (spec->input_count > 2) {
-            ipu__scalar operands[3] = {value};
-            operands[1] = ipu__scalar_load(dtype, call->inputs[2], i % channels);
-            (void)ipu__scalar_apply(IPU_OP_ID_ADD, dtype, dtype, operands, &value);
+        for (uint32_t k = 2; k < spec->input_count; k++) {
+            ipu_conv_step step = ipu__conv_step_of(spec, k);
+            int64_t at = step == IPU_CONV_ADD ? i : i % channels;
+            ipu__scalar operands[3] = {
+                value, ipu__scalar_load(dtype, call->inputs[k], at), {.i = 0}};
+            (void)ipu__scalar_apply(step == IPU_CONV_SCALE ? IPU_OP_ID_MUL
+                                                           : IPU_OP_ID_ADD,
+                                    dtype, dtype, operands, &value);
         }
         ipu__reference_activate(
             (ipu_activation)ipu_attrs_int(spec->attrs, IPU_ATTR_ACTIVATION, 0), dtype,

@@ -4,7 +4,8 @@
  *
  *   fused_matmul       matmul, + a bias of the last axis, then relu, tanh or sigmoid
  *                      (the last two may each be missing, not both)
- *   fused_conv         conv in the same way
+ *   fused_conv         conv, then up to four of: + a bias of the last axis, * a factor of
+ *                      it, + a tensor of the result's shape; then relu, tanh or sigmoid
  *   matmul_sgd_update  matmul as the gradient of sgd_update
  *   matmul_accumulate  matmul added to what a loop carries
  *   gather_sgd_update  gather_grad as the gradient of sgd_update: no zeros are made,
@@ -308,8 +309,7 @@ is_bias(const fuser *f, ipu_value bias, const ipu_node_data *node)
     const ipu_type *type = &ipu_value_of(f->graph, bias)->type;
     const ipu_type *product =
         &ipu_value_of(f->graph, ipu_node_output(node, 0))->type;
-    return ipu_attrs_int(node->attrs, IPU_ATTR_CHANNELS_FIRST, 0) == 0 &&
-           type->shape.rank == 1 && type->dtype == product->dtype &&
+    return type->shape.rank == 1 && type->dtype == product->dtype &&
            type->shape.dims[0] == product->shape.dims[product->shape.rank - 1];
 }
 
@@ -332,8 +332,8 @@ take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
     return ipu__replace(r, old, fused);
 }
 
-/* Finds what `node` finishes: the product, and the bias if there is one. An activation
- * may find a product with its bias already fused by an earlier visit. */
+/* Finds what `node` finishes: the product, and a bias that it adds. An activation may
+ * find a product with its bias already fused by an earlier visit. */
 static const ipu_node_data *
 find_product(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *bias)
 {
@@ -343,7 +343,7 @@ find_product(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *
         for (uint32_t side = 0; side < 2; side++) {
             product = own_product(f, node->inputs[side], id);
             *bias = node->inputs[1 - side];
-            if (product != NULL && finished_form(product->op) != product->op &&
+            if (product != NULL && product->op == IPU_OP_ID_MATMUL &&
                 is_bias(f, *bias, product)) {
                 return product;
             }
@@ -356,7 +356,6 @@ find_product(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *
     product = own_product(f, node->inputs[0], id);
     if (product != NULL && ipu_attrs_int(product->attrs, IPU_ATTR_ACTIVATION, 0) ==
                                (int64_t)IPU_ACTIVATION_NONE) {
-        *bias = product->input_count == 3 ? product->inputs[2] : IPU_NO_VALUE;
         return product;
     }
     return NULL;
@@ -385,12 +384,104 @@ finished_attrs(const ipu_node_data *product, ipu_activation activation,
     return count + 1;
 }
 
+enum { FUSED_CONV_INPUTS = 6, CONV_STEPS = FUSED_CONV_INPUTS - 2 };
+
+/* What `node`, an addition or a multiplication, does to a convolution by this operand;
+ * IPU_CONV_STEP_COUNT: nothing that goes into it. */
+static ipu_conv_step
+step_of(const fuser *f, const ipu_node_data *node, ipu_value operand,
+        const ipu_node_data *conv)
+{
+    const ipu_type *type = &ipu_value_of(f->graph, operand)->type;
+    const ipu_type *result = &ipu_value_of(f->graph, ipu_node_output(conv, 0))->type;
+    const bool adds = node->op == IPU_OP_ID_ADD;
+    if (ipu_attrs_int(conv->attrs, IPU_ATTR_CHANNELS_FIRST, 0) != 0 ||
+        type->dtype != result->dtype) {
+        return IPU_CONV_STEP_COUNT;
+    }
+    if (ipu_shape_is_last_axis(&type->shape, &result->shape)) {
+        return adds ? IPU_CONV_BIAS : IPU_CONV_SCALE;
+    }
+    return adds && ipu_shape_equal(&type->shape, &result->shape) ? IPU_CONV_ADD
+                                                                 : IPU_CONV_STEP_COUNT;
+}
+
+/* The convolution that `node` is a step of, with its other operand; or NULL. */
+static const ipu_node_data *
+find_conv(const fuser *f, const ipu_node_data *node, ipu_node id, ipu_value *operand,
+          ipu_conv_step *step)
+{
+    const bool joins = node->op == IPU_OP_ID_ADD || node->op == IPU_OP_ID_MUL;
+    for (uint32_t side = 0; joins && side < 2; side++) {
+        const ipu_node_data *conv = own_product(f, node->inputs[side], id);
+        if (conv == NULL || finished_form(conv->op) != IPU_OP_ID_FUSED_CONV ||
+            conv->input_count == FUSED_CONV_INPUTS ||
+            ipu_attrs_int(conv->attrs, IPU_ATTR_ACTIVATION, 0) !=
+                (int64_t)IPU_ACTIVATION_NONE) {
+            continue;
+        }
+        *operand = node->inputs[1 - side];
+        *step = step_of(f, node, *operand, conv);
+        if (*step != IPU_CONV_STEP_COUNT) {
+            return conv;
+        }
+    }
+    return NULL;
+}
+
+/* Makes `node` the last step of a convolution. */
+static ipu_status
+visit_step(ipu__rewriter *r, ipu_node id, bool *keep)
+{
+    const ipu_node_data *node = ipu_node_of(r->graph, id);
+    ipu_value inputs[FUSED_CONV_INPUTS];
+    ipu_conv_step step;
+    ipu_value operand;
+    const ipu_node_data *conv = find_conv(r->state, node, id, &operand, &step);
+    if (conv == NULL) {
+        return IPU_OK;
+    }
+    uint32_t before = conv->input_count;
+    memcpy(inputs, conv->inputs, before * sizeof(inputs[0]));
+    inputs[before] = operand;
+    uint32_t given;
+    const int64_t *old = ipu_attrs_ints(conv->attrs, IPU_ATTR_STEPS, &given);
+    int64_t steps[CONV_STEPS];
+    bool biases = step == IPU_CONV_BIAS;
+    for (uint32_t i = 0; i < before - 2; i++) {
+        steps[i] = old == NULL ? (int64_t)IPU_CONV_BIAS : old[i];
+        biases = biases && steps[i] == (int64_t)IPU_CONV_BIAS;
+    }
+    steps[before - 2] = (int64_t)step;
+    ipu_attr attrs[IPU_ATTR_COUNT];
+    uint32_t count = finished_attrs(conv, IPU_ACTIVATION_NONE, attrs);
+    uint32_t at = 0;
+    while (at < count && attrs[at].key != IPU_ATTR_STEPS) {
+        at++;
+    }
+    if (!biases) {
+        attrs[at] = (ipu_attr){
+            .key = IPU_ATTR_STEPS, .count = before - 1, .as = {.ints = steps}};
+        count = at == count ? count + 1 : count;
+    }
+    ipu_value replaced = ipu_node_output(node, 0);
+    ipu_value fused;
+    IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_FUSED_CONV,
+                           inputs, before + 1, attrs, count, &fused));
+    *keep = false;
+    return take_place(r, replaced, fused);
+}
+
 static ipu_status
 visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
 {
     const ipu_node_data *node = ipu_node_of(r->graph, id);
     if (node->op == IPU_OP_ID_SGD_UPDATE) {
         return visit_update(r, id, keep);
+    }
+    IPU_TRY(visit_step(r, id, keep));
+    if (!*keep) {
+        return IPU_OK;
     }
     ipu_value third; /* the accumulator or the bias */
     const ipu_node_data *product = find_accumulated(r->state, node, id, &third);
@@ -414,10 +505,14 @@ visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
                                IPU_OP_ID_MATMUL_ACCUMULATE, inputs, 3, attrs,
                                count - 1, &fused));
     } else {
-        ipu_value inputs[3] = {product->inputs[0], product->inputs[1], third};
+        ipu_value inputs[FUSED_CONV_INPUTS];
+        uint32_t given = product->input_count;
+        memcpy(inputs, product->inputs, given * sizeof(inputs[0]));
+        if (third.index != IPU_NO_INDEX) {
+            inputs[given++] = third;
+        }
         IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id,
-                               finished_form(product->op), inputs,
-                               third.index == IPU_NO_INDEX ? 2 : 3, attrs, count,
+                               finished_form(product->op), inputs, given, attrs, count,
                                &fused));
     }
     *keep = false;

@@ -31,8 +31,26 @@ shape_of(const geometry *g, int64_t channels, const int64_t *sizes)
     return shape;
 }
 
+/* Steps of a fused convolution: operands that are channels, but for the last one. */
 static void
-trial_of(const geometry *g, ipu_dtype dtype, ipu_op op)
+add_steps(kernel_trial *trial, int64_t channels, bool more)
+{
+    static const int64_t steps[] = {IPU_CONV_BIAS, IPU_CONV_SCALE, IPU_CONV_BIAS,
+                                    IPU_CONV_ADD};
+    const uint32_t count = more ? 4 : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        trial->inputs[trial->input_count++] =
+            steps[i] == IPU_CONV_ADD
+                ? trial->outputs[0]
+                : type_of(trial->outputs[0].dtype, DIMS(channels));
+    }
+    if (more) {
+        trial->attrs[trial->attr_count++] = attr_ints(IPU_ATTR_STEPS, count, steps);
+    }
+}
+
+static void
+trial_of(const geometry *g, ipu_dtype dtype, ipu_op op, bool more)
 {
     kernel_trial trial = {.op = op,
                           .input_count = 2,
@@ -74,8 +92,7 @@ trial_of(const geometry *g, ipu_dtype dtype, ipu_op op)
         trial.inputs[1] = w;
         trial.outputs[0] = y;
         if (op == IPU_OP_ID_FUSED_CONV && !g->channels_first) {
-            trial.inputs[2] = type_of(dtype, DIMS(g->filters * g->groups));
-            trial.input_count = 3;
+            add_steps(&trial, g->filters * g->groups, more);
         }
         break;
     }
@@ -106,7 +123,7 @@ test_convolutions(void)
     for (size_t g = 0; g < sizeof geometries / sizeof geometries[0]; g++) {
         for (size_t op = 0; op < 4; op++) {
             for (size_t dtype = 0; dtype < 2; dtype++) {
-                trial_of(&geometries[g], dtypes[dtype], ops[op]);
+                trial_of(&geometries[g], dtypes[dtype], ops[op], g % 2 == 0);
             }
         }
     }
