@@ -182,7 +182,6 @@ from ipu.tf.tensor_spec import TensorSpec
 from ipu.tf import bitwise, linalg, math, nn, raw_ops  # isort: skip
 from ipu.tf.linalg import norm  # isort: skip
 from ipu.tf.variable import Variable  # isort: skip
-from ipu.tf import strings  # isort: skip
 from ipu.tf import data, image, random  # isort: skip
 from ipu.tf import autograph, config, debugging, version  # isort: skip
 from ipu._placement import device  # isort: skip
@@ -224,15 +223,20 @@ if TYPE_CHECKING:
     from ipu.keras import optimizers as optimizers
     from ipu.tf import distribute as distribute
     from ipu.tf import io as io
+    from ipu.tf import lookup as lookup
+    from ipu.tf import ragged as ragged
     from ipu.tf import sparse as sparse
+    from ipu.tf import strings as strings
     from ipu.tf import test as test
     from ipu.tf import train as train
+    from ipu.tf.ragged import RaggedTensor as RaggedTensor
 
 __all__ = [
     "Assert",
     "DType",
     "GradientTape",
     "Module",
+    "RaggedTensor",
     "Tensor",
     "TensorArray",
     "TensorShape",
@@ -328,6 +332,7 @@ __all__ = [
     "logical_and",
     "logical_not",
     "logical_or",
+    "lookup",
     "losses",
     "map_fn",
     "math",
@@ -354,6 +359,7 @@ __all__ = [
     "pow",
     "print",
     "py_function",
+    "ragged",
     "random",
     "range",
     "rank",
@@ -439,11 +445,14 @@ _LAZY = {
     "distribute": "ipu.tf.distribute",
     "initializers": "ipu.keras.initializers",
     "io": "ipu.tf.io",
+    "lookup": "ipu.tf.lookup",
     "keras": "ipu.keras",
     "losses": "ipu.keras.losses",
     "metrics": "ipu.keras.metrics",
     "optimizers": "ipu.keras.optimizers",
+    "ragged": "ipu.tf.ragged",
     "sparse": "ipu.tf.sparse",
+    "strings": "ipu.tf.strings",
     "train": "ipu.tf.train",
     "test": "ipu.tf.test",  # unittest is slow to import
 }
@@ -453,6 +462,10 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(_LAZY[name])
+    if name == "RaggedTensor":
+        from ipu.tf import ragged
+
+        return ragged.RaggedTensor
     if name.startswith("__"):
         raise AttributeError(name)
     from ipu._missing import MissingNameError

@@ -15,6 +15,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import _convert
+from ipu.tf._host_only import HostOnlyError
 from ipu.tf._tracing import Build, current_build
 
 __all__ = ["tell_host"]
@@ -96,7 +97,7 @@ def tell_host(what: str, values: Sequence[Any], told: _Told) -> None:
     if build.is_scratch:
         return
     if not build.runs or build.device is None:
-        raise NotImplementedError(
+        raise HostOnlyError(
             f"{what} cannot be used in a function that runs as part of a data set or "
             f"of another program: {build.name}."
         )

@@ -10,6 +10,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf._convert import convert_to_tensor
+from ipu.tf._host_only import HostOnlyError
 
 __all__ = [
     "control_dependencies",
@@ -97,7 +98,7 @@ def executing_eagerly() -> bool:
 
 def _no_python(name: str) -> None:
     if _core.open_trace() is not None:
-        raise NotImplementedError(
+        raise HostOnlyError(
             f"{name} in a function that runs on the device would have to call Python "
             "in the middle of the program, which is not there. Compute it before the "
             "function is called, in a Dataset.from_generator, or enqueue the value to "

@@ -14,6 +14,7 @@ import numpy as np
 
 from ipu import _core
 from ipu.tf import _dispatch
+from ipu.tf._host_only import on_host
 from ipu.tf.dtypes import DType, as_dtype, string
 from ipu.tf.tensor_shape import TensorShape
 
@@ -45,6 +46,7 @@ class StringTensor:
     def __init__(self, value: Any) -> None:
         if not _OPS:
             _register()
+        on_host("A tensor of strings", value)
         array = np.array(value, dtype=object)
         flat = [to_bytes(item) for item in array.ravel()]
         self._values = np.empty(array.shape, object)

@@ -14,28 +14,46 @@ from ipu._core import Tensor
 from ipu.tf import nest
 from ipu.tf._prints import tell_host
 
-__all__ = ["print_values"]
+__all__ = ["print_values", "text_of"]
 
 
 def _number(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "1" if value else "0"
-    if isinstance(value, (float, np.floating)):
-        return f"{float(value):.9g}"
+    if isinstance(value, np.floating):
+        # as many digits as bring the number back
+        kind = np.float64 if value.dtype == np.float64 else np.float32
+        few, many = (15, 17) if kind is np.float64 else (6, 9)
+        text = f"{value:.{few}g}"
+        return text if kind(text) == kind(value) else f"{value:.{many}g}"
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, bytes):
+        return f'"{value.decode(errors="replace")}"'
     return str(value)
 
 
-def _array(value: Any, summarize: int) -> str:
+def text_of(value: Any, summarize: int) -> str:
+    """An array as ``tf.print`` writes it.
+
+    Args:
+        value: The array.
+        summarize: How many elements of each end of each axis; -1: all.
+
+    Example:
+        >>> text_of([1.0, 2.5], 3)
+        '[1 2.5]'
+    """
     array = np.asarray(value)
     if array.ndim == 0:
         return _number(array[()])
     rows = list(array)
     if summarize >= 0 and len(rows) > 2 * summarize:
-        head = [_array(row, summarize) for row in rows[:summarize]]
-        tail = [_array(row, summarize) for row in rows[-summarize:]]
+        head = [text_of(row, summarize) for row in rows[:summarize]]
+        tail = [text_of(row, summarize) for row in rows[-summarize:]]
         texts = [*head, "...", *tail]
     else:
-        texts = [_array(row, summarize) for row in rows]
+        texts = [text_of(row, summarize) for row in rows]
     between = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " "
     return f"[{between.join(texts)}]"
 
@@ -43,7 +61,7 @@ def _array(value: Any, summarize: int) -> str:
 def _text(value: Any, tensors: Any, summarize: int) -> str:
     """A value as text; tensors come from an iterator of arrays."""
     if _is_tensor(value):
-        return _array(next(tensors), summarize)
+        return text_of(next(tensors), summarize)
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

@@ -1,82 +1,87 @@
 # SPDX-License-Identifier: MIT
-"""``tf.strings``: what data sets do with file names and labels, on the host."""
+"""``tf.strings``: what data sets do with file names, labels and texts, on the host.
+
+Strings are no values of the core: these functions take eager tensors, before a program
+is called or in the function of a ``Dataset.map``.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ipu import _core
-from ipu.tf._strings import StringTensor
-from ipu.tf.data import _probing
+from ipu._errors import InvalidArgumentError
+from ipu.tf import _hashes
+from ipu.tf._each_string import each
+from ipu.tf._host_only import on_host
+from ipu.tf._string_parts import (
+    bytes_split,
+    join,
+    length,
+    ngrams,
+    reduce_join,
+    split,
+    substr,
+)
+from ipu.tf._strings import StringTensor, is_text
+from ipu.tf._unicode import (
+    unicode_decode,
+    unicode_encode,
+    unicode_split,
+    unicode_transcode,
+)
 from ipu.tf.dtypes import as_dtype, float32
+from ipu.tf.logging_ops import text_of
+from ipu.tf.ragged import RaggedTensor
 
 __all__ = [
     "as_string",
+    "bytes_split",
+    "format",
     "join",
     "length",
     "lower",
+    "ngrams",
+    "reduce_join",
     "regex_full_match",
     "regex_replace",
     "split",
     "strip",
     "substr",
+    "to_hash_bucket",
+    "to_hash_bucket_fast",
+    "to_hash_bucket_strong",
     "to_number",
+    "unicode_decode",
+    "unicode_encode",
+    "unicode_split",
+    "unicode_transcode",
     "upper",
 ]
 
-
-def _each(function: Callable[[bytes], Any], value: Any, dtype: Any = object) -> Any:
-    array = np.asarray(StringTensor(value))
-    made = np.empty(array.shape, object)
-    for place, item in np.ndenumerate(array):
-        made[place] = function(item)
-    return StringTensor(made) if dtype is object else _core.Tensor(made.astype(dtype))
-
-
-def split(input: Any, sep: Any = None, maxsplit: int = -1, name: Any = None) -> Any:
-    """Cut a string at a separator.
-
-    Args:
-        input: One string.
-        sep: The separator; None or "": white space.
-        maxsplit: Cuts at most; -1: all.
-        name: Accepted and not used.
-
-    Returns:
-        A vector of strings.
-
-    Raises:
-        ValueError: ``input`` is not a scalar: parts of several strings are a ragged
-            tensor, which is not there.
-
-    Example:
-        >>> split("a/b/c.png", "/")[-2].numpy()
-        b'b'
-    """
-    text = StringTensor(input)
-    if text.ndim:
-        raise ValueError(
-            "tf.strings.split takes one string. "
-            f"Received: a tensor of shape {text.shape}. Split before batch()."
-        )
-    separator = StringTensor(sep).numpy() if sep is not None else b""
-    parts = bytes(text).split(separator or None, maxsplit)
-    return StringTensor(_probing.varying(np.array(parts, object), 0))
+# what regular expressions of RE2 have and Python's do not
+_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "lower": "a-z",
+    "print": r"\x20-\x7e",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
 
 
-def length(input: Any, unit: str = "BYTE", name: Any = None) -> Any:
-    """Bytes (or with ``unit="UTF8_CHAR"`` characters) of each string, int32.
-
-    Example:
-        >>> length(["ab", "c"]).numpy().tolist()
-        [2, 1]
-    """
-    utf8 = unit == "UTF8_CHAR"
-    return _each(lambda s: len(s.decode() if utf8 else s), input, np.int32)
+# --- other letters --------------------------------------------------------------------
 
 
 def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
@@ -86,9 +91,8 @@ def lower(input: Any, encoding: str = "", name: Any = None) -> Any:
         >>> lower("Ab").numpy()
         b'ab'
     """
-    return _each(
-        lambda s: s.decode().lower().encode() if encoding else s.lower(), input
-    )
+    on_host("tf.strings.lower", input)
+    return each(lambda s: s.decode().lower().encode() if encoding else s.lower(), input)
 
 
 def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
@@ -98,9 +102,8 @@ def upper(input: Any, encoding: str = "", name: Any = None) -> Any:
         >>> upper("Ab").numpy()
         b'AB'
     """
-    return _each(
-        lambda s: s.decode().upper().encode() if encoding else s.upper(), input
-    )
+    on_host("tf.strings.upper", input)
+    return each(lambda s: s.decode().upper().encode() if encoding else s.upper(), input)
 
 
 def strip(input: Any, name: Any = None) -> Any:
@@ -110,48 +113,99 @@ def strip(input: Any, name: Any = None) -> Any:
         >>> strip(" a ").numpy()
         b'a'
     """
-    return _each(bytes.strip, input)
+    on_host("tf.strings.strip", input)
+    return each(bytes.strip, input)
 
 
-def substr(input: Any, pos: int, len: int, unit: str = "BYTE", name: Any = None) -> Any:
-    """``len`` bytes of each string from ``pos`` on; counted from behind if negative.
+def format(
+    template: str,
+    inputs: Any,
+    placeholder: str = "{}",
+    summarize: int = 3,
+    name: Any = None,
+) -> Any:
+    """A text with tensors in it, as ``tf.print`` writes them.
+
+    Args:
+        template: The text, with a placeholder for each tensor.
+        inputs: A tensor, or a list of them.
+        placeholder: What is replaced.
+        summarize: Elements of each end of each axis that are written; -1: all.
+        name: Accepted and not used.
+
+    Returns:
+        A string.
+
+    Raises:
+        ValueError: There are more or fewer placeholders than tensors.
+
+    Source: ``tf.strings.format``.
 
     Example:
-        >>> substr("image_07.png", 6, 2).numpy()
-        b'07'
+        >>> format("shape {}, mean {}", ([2, 3], 0.5)).numpy()
+        b'shape [2 3], mean 0.5'
     """
-    first, count = int(pos), int(len)
+    values = [*inputs] if isinstance(inputs, tuple) else [inputs]
+    if isinstance(inputs, list) and any(
+        isinstance(one, (_core.Tensor, StringTensor)) for one in inputs
+    ):
+        values = inputs
+    on_host("tf.strings.format", *values)
+    parts = template.split(placeholder)
+    if len(parts) != len(values) + 1:
+        raise ValueError(
+            f"{len(parts) - 1} placeholder(s) in template does not match "
+            f"{len(values)} tensor(s) provided as input."
+        )
+    texts = [text_of(_as_array(value), summarize) for value in values]
+    pairs = itertools.zip_longest(parts, texts, fillvalue="")
+    return StringTensor("".join(itertools.chain.from_iterable(pairs)))
 
-    def cut(text: bytes) -> bytes:
-        begin = first + text.__len__() if first < 0 else first
-        return text[begin : begin + count]
 
-    return _each(cut, input)
+def _as_array(value: Any) -> Any:
+    return np.asarray(StringTensor(value) if is_text(value) else _core.Tensor(value))
 
 
-def join(inputs: Sequence[Any], separator: str = "", name: Any = None) -> Any:
-    """The strings of several tensors put together, element by element.
+# --- regular expressions --------------------------------------------------------------
 
-    Example:
-        >>> join([["a", "b"], "x"], "-").numpy().tolist()
-        [b'a-x', b'b-x']
-    """
-    arrays: Any = np.broadcast_arrays(*[np.asarray(StringTensor(x)) for x in inputs])
-    made = np.empty(arrays[0].shape, object)
-    for place in np.ndindex(made.shape):
-        made[place] = separator.encode().join(array[place] for array in arrays)
-    return StringTensor(made)
+
+def _pattern(pattern: str) -> re.Pattern[str]:
+    """An expression in the language of RE2, which knows ASCII classes alone."""
+    text = pattern.decode() if isinstance(pattern, bytes) else str(pattern)
+    text = re.sub(r"\[:(\w+):\]", lambda m: _CLASSES.get(m[1], m[0]), text)
+    try:
+        return re.compile(text.replace(r"\z", r"\Z"), re.ASCII)
+    except re.error as error:
+        raise InvalidArgumentError(
+            f"Invalid pattern: {text}, error: {error}."
+        ) from None
+
+
+def _characters(text: bytes) -> str:
+    """A string as expressions see it; bytes that are no UTF-8 come back as they are."""
+    return text.decode(errors="surrogateescape")
 
 
 def regex_full_match(input: Any, pattern: str, name: Any = None) -> Any:
-    """Whether each string matches as a whole; patterns are those of Python's ``re``.
+    """Whether each string matches as a whole.
+
+    Args:
+        input: Strings.
+        pattern: A regular expression.
+        name: Accepted and not used.
+
+    Raises:
+        InvalidArgumentError: It is no regular expression.
 
     Example:
         >>> bool(regex_full_match("a.png", ".*png"))
         True
     """
-    compiled = re.compile(pattern.encode())
-    return _each(lambda s: compiled.fullmatch(s) is not None, input, np.bool_)
+    on_host("tf.strings.regex_full_match", input)
+    compiled = _pattern(pattern)
+    return each(
+        lambda s: compiled.fullmatch(_characters(s)) is not None, input, np.bool_
+    )
 
 
 def regex_replace(
@@ -161,15 +215,38 @@ def regex_replace(
     replace_global: bool = True,
     name: Any = None,
 ) -> Any:
-    r"""Each string with what matches replaced; ``\1`` in ``rewrite`` is a group.
+    r"""Each string with what matches replaced.
+
+    Args:
+        input: Strings.
+        pattern: A regular expression.
+        rewrite: What comes in its place; ``\1`` is the first group, ``\0`` all.
+        replace_global: Whether all matches are replaced, and not the first alone.
+        name: Accepted and not used.
+
+    Raises:
+        InvalidArgumentError: ``pattern`` is no regular expression.
+
+    Source: ``tf.strings.regex_replace``.
 
     Example:
         >>> regex_replace("a  b", " +", "_").numpy()
         b'a_b'
     """
-    compiled = re.compile(pattern.encode())
+    on_host("tf.strings.regex_replace", input)
+    compiled = _pattern(pattern)
+    new = rewrite.decode() if isinstance(rewrite, bytes) else str(rewrite)
+    new = re.sub(r"\\(\d)", r"\\g<\1>", new)
     count = 0 if replace_global else 1
-    return _each(lambda s: compiled.sub(rewrite.encode(), s, count=count), input)
+
+    def replaced(text: bytes) -> bytes:
+        made = compiled.sub(new, _characters(text), count=count)
+        return made.encode(errors="surrogateescape")
+
+    return each(replaced, input)
+
+
+# --- numbers --------------------------------------------------------------------------
 
 
 def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:
@@ -187,8 +264,7 @@ def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:
         >>> to_number(["1.5", "-2"]).numpy().tolist()
         [1.5, -2.0]
     """
-    from ipu._errors import InvalidArgumentError
-
+    on_host("tf.strings.to_number", input)
     kind = as_dtype(out_type)
     convert: Any = float if kind.is_floating else int
 
@@ -200,21 +276,143 @@ def to_number(input: Any, out_type: Any = float32, name: Any = None) -> Any:
                 f"StringToNumberOp could not correctly convert string: {text!r}."
             ) from None
 
-    return _each(number, input, kind.name)
+    return each(number, input, kind.name)
 
 
-def as_string(input: Any, name: Any = None) -> Any:
-    """Integers and bools as text; floats with six digits behind the point.
+def as_string(
+    input: Any,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: Any = None,
+) -> Any:
+    """Numbers as text.
+
+    Args:
+        input: Numbers, bools or strings.
+        precision: Digits behind the point of floats; -1: six.
+        scientific: Whether floats are written with an exponent.
+        shortest: Whether floats are written with an exponent where that is shorter.
+        width: The least length of a text; -1: none.
+        fill: What fills it up: " ", "0", "+", "-" (on the right) or "".
+        name: Accepted and not used.
+
+    Raises:
+        ValueError: Arguments that do not go together.
+
+    Source: ``tf.strings.as_string``.
 
     Example:
         >>> as_string([1, 20]).numpy().tolist()
         [b'1', b'20']
+        >>> as_string(2.5, precision=2).numpy()
+        b'2.50'
     """
+    on_host("tf.strings.as_string", input)
+    if is_text(input):
+        return StringTensor(input)
+    if isinstance(input, RaggedTensor):
+        inner = as_string(input.values, precision, scientific, shortest, width, fill)
+        return RaggedTensor(inner, input.row_splits)
+    if scientific and shortest:
+        raise ValueError("Cannot select both scientific and shortest notation.")
+    if fill not in ("", " ", "0", "+", "-"):
+        raise ValueError(f"Fill argument not supported: {fill!r}.")
     array = np.asarray(_core.Tensor(input))
+    kind = array.dtype.kind
+    if precision >= 0 and kind != "f":
+        raise ValueError(
+            "precision is for floats. Received: "
+            f"precision={precision}, dtype {array.dtype}."
+        )
+    form = "%" + ("" if fill == " " else fill) + (str(width) if width >= 0 else "")
+    if kind == "f":
+        form += f".{precision}" if precision >= 0 else ""
+        form += "e" if scientific else "g" if shortest else "f"
+    else:
+        form += "d" if kind in "iu" else "s"
     made = np.empty(array.shape, object)
     for place, item in np.ndenumerate(array):
-        if array.dtype.kind == "f":
-            made[place] = f"{item:f}"
-        else:
-            made[place] = str(item).lower() if array.dtype.kind == "b" else str(item)
+        made[place] = form % (str(item).lower() if kind == "b" else item)
     return StringTensor(made)
+
+
+# --- buckets --------------------------------------------------------------------------
+
+
+def _buckets(num_buckets: Any) -> int:
+    count = int(num_buckets)
+    if count < 1:
+        raise InvalidArgumentError(
+            f"`num_buckets` must be at least 1. Received: num_buckets={num_buckets!r}."
+        )
+    return count
+
+
+def to_hash_bucket_fast(input: Any, num_buckets: int, name: Any = None) -> Any:
+    """A bucket for each string, by FarmHash; the same as TensorFlow's.
+
+    Args:
+        input: Strings.
+        num_buckets: How many buckets there are.
+        name: Accepted and not used.
+
+    Returns:
+        int64, from 0 to ``num_buckets - 1``.
+
+    Source: ``tf.strings.to_hash_bucket_fast``.
+
+    Example:
+        >>> to_hash_bucket_fast(["Hello", "TensorFlow"], 3).numpy().tolist()
+        [0, 2]
+    """
+    on_host("tf.strings.to_hash_bucket_fast", input)
+    count = _buckets(num_buckets)
+    return each(lambda text: _hashes.fingerprint64(text) % count, input, np.int64)
+
+
+def to_hash_bucket_strong(
+    input: Any, num_buckets: int, key: Sequence[int], name: Any = None
+) -> Any:
+    """A bucket for each string that nobody can foresee without the key; by SipHash.
+
+    Args:
+        input: Strings.
+        num_buckets: How many buckets there are.
+        key: Two integers.
+        name: Accepted and not used.
+
+    Returns:
+        int64, from 0 to ``num_buckets - 1``.
+
+    Raises:
+        ValueError: ``key`` is no pair.
+
+    Source: ``tf.strings.to_hash_bucket_strong``.
+
+    Example:
+        >>> to_hash_bucket_strong(["Hello", "TF"], 3, [1, 2]).numpy().tolist()
+        [2, 0]
+    """
+    on_host("tf.strings.to_hash_bucket_strong", input)
+    count, numbers = _buckets(num_buckets), [int(one) for one in key]
+    if len(numbers) != 2:
+        raise ValueError(f"Key must have 2 elements. Received: key={key!r}.")
+    low, high = (number % 2**64 for number in numbers)
+    return each(
+        lambda text: _hashes.siphash24(text, (low, high)) % count, input, np.int64
+    )
+
+
+def to_hash_bucket(input: Any, num_buckets: int, name: Any = None) -> Any:
+    """A bucket for each string, by an older hash; see :func:`to_hash_bucket_fast`.
+
+    Example:
+        >>> to_hash_bucket(["Hello", "TensorFlow", "2.x"], 3).numpy().tolist()
+        [2, 0, 1]
+    """
+    on_host("tf.strings.to_hash_bucket", input)
+    count = _buckets(num_buckets)
+    return each(lambda text: _hashes.murmur64(text) % count, input, np.int64)

@@ -13,6 +13,8 @@ from typing import Any
 
 from ipu import tf
 from ipu.tf import _function, nest
+from ipu.tf._host_only import HostOnlyError
+from ipu.tf._strings import is_text
 from ipu.tf.data import _structure
 
 __all__ = ["Mapped"]
@@ -77,6 +79,8 @@ class Mapped:
                 "map_func must return tensors, or tuples or dicts of them. "
                 "Received: None. Is there a `return` statement?"
             )
+        if is_text(value):
+            raise HostOnlyError("map_func gives strings, which are on the host alone.")
         return tf.convert_to_tensor(value)
 
     def _trace(self, specs: tuple[_Core, ...]) -> tuple[_Core, ...]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ from ipu import tf
 from ipu._errors import InvalidArgumentError, UnimplementedError
 from ipu._tracebacks import boundaries
 from ipu.tf import _function, nest
+from ipu.tf._host_only import HostOnlyError
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._map import Mapped
@@ -103,13 +105,16 @@ class Selections:
     def _chosen(self: _Self, predicate: Callable[..., Any], ends: bool) -> _Self:
         if not callable(predicate):
             raise TypeError(f"predicate must be callable. Received: {predicate!r}.")
-        if _packed.has_packed(self._structure):
+        mapped = None
+        if not _packed.has_packed(self._structure):
+            with contextlib.suppress(HostOnlyError):
+                mapped = Mapped(predicate, self._structure, self._example, self._peek)
+        if mapped is None:
             what = "take_while" if ends else "filter"
             called = HostFunction(what, predicate, _seeds.for_map())
             return self._then(
                 _host_map.selected(self._impl, self._structure, called, ends)
             )
-        mapped = Mapped(predicate, self._structure, self._example, self._peek)
         result = mapped.structure
         is_verdict = (
             not nest.is_nested(result)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ipu import tf
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
+from ipu.tf._host_only import HostOnlyError
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._map import Mapped
@@ -176,10 +177,12 @@ class Transformations:
 
         The function is traced: it is called with symbolic tensors and its ops are
         compiled into a program that C runs for each element. Where elements hold
-        strings or data sets, Python calls it for each of them with eager tensors, and
-        for the first one right away, to learn what it gives. A tuple is passed as
-        several arguments, a dict or named tuple as one. Random ops give new numbers for
-        each element of each pass, the same in every run under ``tf.random.set_seed``.
+        strings or data sets, or the function makes strings or calls Python
+        (``tf.py_function``, ``tf.print``), Python calls it for each element with eager
+        tensors, and for the first one right away, to learn what it gives. A tuple is
+        passed as several arguments, a dict or named tuple as one. Random ops give new
+        numbers for each element of each pass, the same in every run under
+        ``tf.random.set_seed``.
 
         Args:
             map_func: Gets an element, returns a tensor, or a tuple or dict of tensors;
@@ -212,13 +215,19 @@ class Transformations:
         if not callable(map_func):
             raise TypeError(f"map_func must be callable. Received: {map_func!r}.")
         if _packed.has_packed(self._structure):
-            called = HostFunction("map", map_func, _seeds.for_map())
-            made = _host_map.mapped(self._impl, self._structure, called, calls)
-            return type(self)(*made)
-        mapped = Mapped(map_func, self._structure, self._example, self._peek)
+            return self._map_by_python(map_func, calls)
+        try:
+            mapped = Mapped(map_func, self._structure, self._example, self._peek)
+        except HostOnlyError:
+            return self._map_by_python(map_func, calls)
         specs = tuple(_structure.core_spec(s) for s in nest.flatten(mapped.structure))
         impl = self._impl.map(specs, mapped.compile, _seeds.for_map())
         return type(self)(impl, mapped.structure, mapped.example)
+
+    def _map_by_python(self: _Self, function: Callable[..., Any], calls: int) -> _Self:
+        called = HostFunction("map", function, _seeds.for_map())
+        made = _host_map.mapped(self._impl, self._structure, called, calls)
+        return type(self)(*made)
 
     def repeat(self: _Self, count: int | None = None, name: str | None = None) -> _Self:
         """Go over the data set several times.

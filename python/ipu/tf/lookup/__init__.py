@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""``tf.lookup``: tables from words to numbers and back, on the host.
+
+A table answers eager tensors: before a program is called, or in the function of a
+``Dataset.map``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu.tf.lookup import experimental
+from ipu.tf.lookup._initializers import (
+    KeyValueTensorInitializer,
+    TextFileIndex,
+    TextFileInitializer,
+)
+from ipu.tf.lookup._tables import StaticHashTable, StaticVocabularyTable
+
+__all__ = [
+    "KeyValueTensorInitializer",
+    "StaticHashTable",
+    "StaticVocabularyTable",
+    "TextFileIndex",
+    "TextFileInitializer",
+    "experimental",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from ipu._missing import MissingNameError
+
+    raise MissingNameError(f"tf.lookup.{name}", __all__)
