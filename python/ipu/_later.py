@@ -37,7 +37,6 @@ _COMPAT = Later(
     "Run the program with `python -m ipu run`, call ipu.drop_in.install() first, or "
     "use the name without compat.v1.",
 )
-_TEXT = Later("Layers of text come with a later version.")
 _LOGGER = Later("", "Use logging.getLogger('ipu').")
 _SESSION = Later(
     "Graphs and sessions of TensorFlow 1 come with a later version.",
@@ -86,7 +85,6 @@ _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf o
 _RULES: tuple[tuple[str, Later], ...] = (
     (r"^tf\.compat$", _COMPAT),
     (r"^tf\.get_logger$", _LOGGER),
-    (_words(r"TextVectorization"), _TEXT),
     (
         _words(
             r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* rnn "

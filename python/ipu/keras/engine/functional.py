@@ -11,8 +11,9 @@ from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine import model_config
 from ipu.keras.engine.functional_graph import map_graph
+from ipu.keras.engine.host_part import HostPart, fed, find_host_part, host_values
 from ipu.keras.engine.input_spec import InputSpec
-from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.keras.engine.keras_tensor import KerasTensor, Node
 from ipu.keras.engine.layer_weights import ordered_first
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.stage_calls import ModelGraph
@@ -81,6 +82,7 @@ class Functional(Model):
         self._nested_inputs = inputs
         self._nested_outputs = outputs
         self._graph = graph
+        self._host_part = find_host_part(graph, [*flat_outputs, *added])
         self._graph_layers = list(graph.layers)
         self.inputs = flat_inputs
         self.outputs = flat_outputs
@@ -191,10 +193,8 @@ class Functional(Model):
             Tensors in the form of the model's outputs.
         """
         del training, mask, kwargs
-        values: dict[int, Any] = {}
-        for symbol, tensor in zip(self.inputs, self._flat_inputs(inputs), strict=True):
-            values[id(symbol)] = conform_to_symbol(symbol, tensor, self.name)
-        for node in self._graph.nodes:
+        values, nodes = self._begin(inputs)
+        for node in nodes:
             if id(node.outputs) in values and node.is_input:
                 continue
             args, kwargs_of_node = node.fill(values)
@@ -206,6 +206,62 @@ class Functional(Model):
         return tf.nest.map_structure(
             lambda symbol: values[id(symbol)], self._nested_outputs
         )
+
+    def _begin(self, inputs: Nest) -> tuple[dict[int, Any], list[Node]]:
+        """Known values, by ``id`` of their symbols, and the calls to run."""
+        part = self._host_part
+        values: dict[int, Any] = {}
+        if part is not None and part.has_run(inputs):
+            for name, symbol in part.symbols.items():
+                values[id(symbol)] = conform_to_symbol(symbol, inputs[name], self.name)
+            return values, self._device_nodes(part)
+        for symbol, tensor in zip(self.inputs, self._flat_inputs(inputs), strict=True):
+            values[id(symbol)] = conform_to_symbol(symbol, tensor, self.name)
+        if part is None:
+            return values, self._graph.nodes
+        part.run(values)
+        return values, self._device_nodes(part)
+
+    def _device_nodes(self, part: HostPart) -> list[Node]:
+        return [node for node in self._graph.nodes if node not in part.nodes]
+
+    # --- the part that works on the host ----------------------------------------------
+
+    _host_part: HostPart | None = None
+
+    @property
+    def _runs_on_host(self) -> bool:  # type: ignore[override]
+        return self._host_part is not None
+
+    def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._host_part is None:
+            return super()._infer(args, kwargs)
+        return tf.nest.map_structure(
+            lambda symbol: KerasTensor(symbol.shape, symbol.dtype, self.name),
+            self._nested_outputs,
+        )
+
+    def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        part = self._host_part
+        if part is not None and args and not part.has_run(args[0]):
+            args = (host_values(args[0]), *args[1:])
+        return super()._concrete_call(args, kwargs)
+
+    def _fed(self, data: Any) -> Any:
+        part = self._host_part
+        if part is None:
+            return data
+
+        def convert(inputs: Nest) -> Nest:
+            tensors = self._flat_inputs(host_values(inputs))
+            return part.results(
+                {
+                    id(symbol): conform_to_symbol(symbol, tensor, self.name)
+                    for symbol, tensor in zip(self.inputs, tensors, strict=True)
+                }
+            )
+
+        return fed(data, convert)
 
     # --- pipeline stages --------------------------------------------------------------
 
@@ -222,6 +278,16 @@ class Functional(Model):
         def fit(index: int, tensor: Tensor) -> Tensor:
             return conform_to_symbol(self.inputs[index], tensor, self.name)
 
+        part = self._host_part
+        if part is not None:
+            symbols = list(part.symbols.values())
+            return ModelGraph(
+                [node for node in self._device_nodes(part) if not node.is_input],
+                symbols,
+                self._nested_outputs,
+                lambda inputs: [inputs[name] for name in part.symbols],
+                lambda at, x: conform_to_symbol(symbols[at], x, self.name),
+            )
         return ModelGraph(
             [node for node in self._graph.nodes if not node.is_input],
             self.inputs,
@@ -313,6 +379,13 @@ def conform_to_symbol(symbol: KerasTensor, tensor: Tensor, model_name: str) -> T
         ValueError: The sizes differ otherwise.
     """
     tensor = tf.convert_to_tensor(tensor)
+    if (tensor.dtype == tf.string) != (symbol.dtype == tf.string):
+        kinds = ("strings", "numbers")
+        wants, has = kinds if symbol.dtype == tf.string else kinds[::-1]
+        raise ValueError(
+            f"Input {symbol._keras_history.layer.name!r} of model {model_name!r} takes "
+            f"{wants}. Received: {has}."
+        )
     shape = tuple(tensor.shape)
     wanted = symbol.shape
     if len(wanted) == len(shape) + 1 and wanted[-1] == 1:

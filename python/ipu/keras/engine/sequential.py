@@ -13,11 +13,13 @@ from ipu._tracebacks import boundaries
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest
 from ipu.keras.engine.functional import Functional
+from ipu.keras.engine.host_part import first_input
 from ipu.keras.engine.keras_tensor import KerasTensor
 from ipu.keras.engine.layer_weights import ordered_first
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.stage_calls import Unit
 from ipu.keras.layers.base_layer import Layer
+from ipu.keras.layers.host_layer import HostLayer
 from ipu.keras.layers.input_layer import Input, InputLayer
 
 __all__ = ["Sequential"]
@@ -204,7 +206,9 @@ class Sequential(Functional):
                 "You must provide an `input_shape` argument to build this model. "
                 "Received: input_shape=None."
             )
-        self._build_for(tuple(input_shape), "float32")
+        first = self._stack[0] if self._stack else None
+        takes = first._input_dtype if isinstance(first, HostLayer) else "float32"
+        self._build_for(tuple(input_shape), takes)
 
     def _build_for(self, shape: tuple[int | None, ...], dtype: Any) -> None:
         if not self._stack:
@@ -250,6 +254,13 @@ class Sequential(Functional):
             # where a layer needs the size, the model is as it was, and says so
             with suppress(ValueError, TypeError, tf.errors.OpError):
                 self._build_for(relaxed, self._first_symbol.dtype)
+
+    def _fed(self, data: Any) -> Any:
+        if self._stack and not self._is_connected and self._stack[0]._runs_on_host:
+            spec = first_input(data)
+            if spec is not None:
+                self._build_for((None, *tuple(spec.shape)[1:]), spec.dtype)
+        return super()._fed(data)
 
     def call(
         self, inputs: Nest, training: Any = None, mask: Any = None, **kwargs: Any

@@ -309,6 +309,10 @@ class StepFunctions:
         outputs = self._batch("predict", (x, None, None))
         return tf.nest.map_structure(lambda leaf: leaf.numpy(), outputs)
 
+    def _fed(self, data: Any) -> Any:
+        """Data whose inputs have gone through the part that works on the host."""
+        return data
+
     def _on_batch(
         self,
         mode: str,
@@ -330,6 +334,7 @@ class StepFunctions:
         self, mode: str, parts: tuple[Any, Any, Any], class_weight: Any = None
     ) -> Any:
         with self._scope():
+            parts = (self._fed(parts[0]), *parts[1:])
             leaf = tf.nest.flatten(parts[0])[0]
             size = len(leaf) if np.ndim(leaf) else 1
             dataset = as_batches(*parts, batch_size=size).dataset

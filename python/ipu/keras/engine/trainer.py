@@ -367,7 +367,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         verbose = 1 if verbose == "auto" else verbose
         epochs = whole_number(epochs, "epochs")
         initial_epoch = whole_number(initial_epoch, "initial_epoch")
-        parts = (x, y, sample_weight)
+        parts = (self._fed(x), y, sample_weight)
         if validation_split and validation_data is None:
             parts, validation_data = split_validation(parts, validation_split)
         resumed = max(finished_epochs(callbacks) - initial_epoch, 0)
@@ -408,9 +408,10 @@ class Trainer(StepFunctions, IPUOptions, Layer):
     ) -> fit_loops.Run:
         call = "validation_data" if self._is_strict("test") else None
         if is_batched(data):
-            parts, size = (data, None, None), None
+            parts, size = (self._fed(data), None, None), None
         else:
-            parts = unpack(data)
+            x, y, weights = unpack(data)
+            parts = (self._fed(x), y, weights)
         batches = as_batches(*parts, size, False, steps, call, workers)
         return fit_loops.Run(
             self, "test", batches, steps, argument="validation_steps", again=True
@@ -458,6 +459,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self._assert_compiled()
         with self._scope():
             call = "evaluate" if self._is_strict("test") else None
+            x = self._fed(x)
             batches = as_batches(
                 x, y, sample_weight, batch_size, False, steps, call, reading
             )
@@ -504,6 +506,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         reading = Workers(max_queue_size, workers)
         with self._scope():
             call = "predict" if self._is_strict("predict") else None
+            x = self._fed(x)
             batches = as_batches(
                 x, batch_size=batch_size, steps=steps, call=call, workers=reading
             )

@@ -18,6 +18,7 @@ from ipu.keras.layers.advanced_activations import (
 from ipu.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
 from ipu.keras.layers.base_layer import InputSpec, Layer
 from ipu.keras.layers.batch_normalization import BatchNormalization
+from ipu.keras.layers.category_encoding import CategoryEncoding, Discretization
 from ipu.keras.layers.convolutional import (
     Conv1D,
     Conv2D,
@@ -77,6 +78,7 @@ from ipu.keras.layers.group_normalization import (
     InstanceNorm,
     InstanceNormalization,
 )
+from ipu.keras.layers.hashing import HashedCrossing, Hashing
 from ipu.keras.layers.image_augmentation import (
     RandomBrightness,
     RandomContrast,
@@ -90,6 +92,7 @@ from ipu.keras.layers.image_movement import (
     RandomTranslation,
     RandomZoom,
 )
+from ipu.keras.layers.index_lookup import IntegerLookup, StringLookup
 from ipu.keras.layers.input_layer import Input, InputLayer
 from ipu.keras.layers.merge import (
     Add,
@@ -162,6 +165,7 @@ from ipu.keras.layers.rnn_cells import (
     StackedRNNCells,
 )
 from ipu.keras.layers.serial_dense import SerialDense
+from ipu.keras.layers.text_vectorization import TextVectorization
 from ipu.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrapper
 
 __all__ = [
@@ -184,6 +188,7 @@ __all__ = [
     "AvgPool3D",
     "BatchNormalization",
     "Bidirectional",
+    "CategoryEncoding",
     "CenterCrop",
     "Concatenate",
     "Conv1D",
@@ -207,6 +212,7 @@ __all__ = [
     "Dense",
     "DepthwiseConv1D",
     "DepthwiseConv2D",
+    "Discretization",
     "Dot",
     "Dropout",
     "EinsumDense",
@@ -229,11 +235,14 @@ __all__ = [
     "GlobalMaxPooling3D",
     "GroupNorm",
     "GroupNormalization",
+    "HashedCrossing",
+    "Hashing",
     "Input",
     "InputLayer",
     "InputSpec",
     "InstanceNorm",
     "InstanceNormalization",
+    "IntegerLookup",
     "LSTMCell",
     "Lambda",
     "Layer",
@@ -279,7 +288,9 @@ __all__ = [
     "SpatialDropout2D",
     "SpatialDropout3D",
     "StackedRNNCells",
+    "StringLookup",
     "Subtract",
+    "TextVectorization",
     "ThresholdedReLU",
     "TimeDistributed",
     "UpSampling1D",

@@ -206,7 +206,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         inputs = args[0] if args else next(iter(kwargs.values()))
         self._maybe_build(inputs)
         check_input_spec(self.input_spec, inputs, self._title)
-        outputs = infer_outputs(self._call_with, args, kwargs, self.name)
+        outputs = self._infer(args, kwargs)
         stage = current_stage()
         Node(
             self,
@@ -216,6 +216,12 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
             self._pipeline_stage if stage is None else stage,
         )
         return outputs
+
+    _runs_on_host = False  # whether its call is no part of a program
+
+    def _infer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The symbolic results of a call on symbolic values."""
+        return infer_outputs(self._call_with, args, kwargs, self.name)
 
     def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not in_call():
@@ -429,7 +435,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
 
         inputs = map_shapes(symbol, input_shape)
         self._maybe_build(inputs)
-        outputs = infer_outputs(self._call_with, (inputs,), {}, self.name)
+        outputs = self._infer((inputs,), {})
         return tf.nest.map_structure(lambda tensor: tensor.shape, outputs)
 
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from ipu.keras import _names
+from ipu.keras.layers.category_encoding import CategoryEncoding, Discretization
+from ipu.keras.layers.hashing import HashedCrossing, Hashing
 from ipu.keras.layers.image_augmentation import (
     RandomBrightness,
     RandomContrast,
@@ -17,6 +19,7 @@ from ipu.keras.layers.image_movement import (
     RandomTranslation,
     RandomZoom,
 )
+from ipu.keras.layers.index_lookup import IntegerLookup, StringLookup
 from ipu.keras.layers.preprocessing import (
     CenterCrop,
     Normalization,
@@ -24,9 +27,15 @@ from ipu.keras.layers.preprocessing import (
     Rescaling,
     Resizing,
 )
+from ipu.keras.layers.text_vectorization import TextVectorization
 
 __all__ = [
+    "CategoryEncoding",
     "CenterCrop",
+    "Discretization",
+    "HashedCrossing",
+    "Hashing",
+    "IntegerLookup",
     "Normalization",
     "PreprocessingLayer",
     "RandomBrightness",
@@ -40,6 +49,8 @@ __all__ = [
     "RandomZoom",
     "Rescaling",
     "Resizing",
+    "StringLookup",
+    "TextVectorization",
 ]
 
 

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: MIT
+"""Layers that number words and integers.
+
+Source: ``tf.keras.layers.StringLookup``, ``IntegerLookup`` of Keras 2.6.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras._types import Shape
+from ipu.keras.layers._categories import checked_mode, encoded_shape
+from ipu.keras.layers._vocabulary import Vocabulary
+from ipu.keras.layers.host_layer import HostLayer, batches_of
+from ipu.tf._strings import StringTensor
+from ipu.tf.ragged import RaggedTensor
+
+__all__ = ["IntegerLookup", "StringLookup"]
+
+_MODES = ("int", "one_hot", "multi_hot", "count", "tf_idf")
+
+
+class _Lookup(HostLayer):
+    """What both have in common."""
+
+    _is_text: bool
+
+    def __init__(
+        self,
+        max_tokens: int | None,
+        num_oov_indices: int,
+        mask_token: Any,
+        oov_token: Any,
+        vocabulary: Any,
+        idf_weights: Any,
+        invert: bool,
+        output_mode: str,
+        sparse: bool,
+        pad_to_max_tokens: bool,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        owner = type(self).__name__
+        mode = checked_mode(output_mode, _MODES, owner)
+        refuse_sparse(owner, sparse)
+        if invert and mode != "int":
+            raise ValueError(
+                "`output_mode` must be `'int'` when `invert` is true. "
+                f"Received: output_mode={output_mode!r}."
+            )
+        self.invert = invert
+        self.pad_to_max_tokens = pad_to_max_tokens
+        self._words = Vocabulary(
+            f"Layer {self.name!r} ({owner})",
+            self._is_text,
+            max_tokens,
+            num_oov_indices,
+            mask_token,
+            oov_token,
+            mode,
+            pad_to_max_tokens,
+        )
+        if vocabulary is not None:
+            self.set_vocabulary(vocabulary, idf_weights)
+        elif idf_weights is not None:
+            raise ValueError("`idf_weights` need a `vocabulary`.")
+
+    # --- the vocabulary ---------------------------------------------------------------
+
+    def adapt(
+        self, data: Any, batch_size: int | None = None, steps: int | None = None
+    ) -> None:
+        """Take the vocabulary from data, the most frequent first.
+
+        Args:
+            data: An array or tensor, or a batched data set of such.
+            batch_size: Ignored.
+            steps: How many batches of a data set; None for all.
+        """
+        del batch_size
+        self.reset_state()
+        for batch in batches_of(data, steps):
+            self.update_state(batch)
+        self.finalize_state()
+
+    def reset_state(self) -> None:
+        """Forget what was counted."""
+        self._words.forget()
+
+    def update_state(self, data: Any) -> None:
+        """Count the words of a batch."""
+        given = self._as_inputs(data)
+        if isinstance(given, RaggedTensor):
+            self._words.count(np.asarray(row).ravel().tolist() for row in given)
+            return
+        array = np.asarray(given)
+        rows = array.reshape(len(array) if array.ndim else 1, -1)
+        self._words.count(row.tolist() for row in rows)
+
+    def finalize_state(self) -> None:
+        """Make the vocabulary of what was counted."""
+        self._words.learn()
+
+    def set_vocabulary(self, vocabulary: Any, idf_weights: Any = None) -> None:
+        """Give the vocabulary, instead of ``adapt``.
+
+        Args:
+            vocabulary: Words in the order of their numbers, with the special ones in
+                front or without them; or the path of a file with one in each line.
+            idf_weights: A weight for each word, of ``output_mode="tf_idf"``.
+
+        Raises:
+            ValueError: A word is there twice, or a special one elsewhere; there are too
+                many; weights are missing.
+        """
+        self._words.set(vocabulary, idf_weights)
+
+    def get_vocabulary(self, include_special_tokens: bool = True) -> list[Any]:
+        """Give the words in the order of their numbers."""
+        return self._words.listed(include_special_tokens)
+
+    def vocabulary_size(self) -> int:
+        """How many numbers there are, those of special words included."""
+        return len(self._words)
+
+    # --- the result -------------------------------------------------------------------
+
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        """Look up."""
+        if isinstance(inputs, RaggedTensor):
+            return RaggedTensor(self.call(inputs.values), inputs.row_splits)
+        array = np.asarray(inputs)
+        if self.invert:
+            self._check_numbers(array)
+            made = self._words.words_of(array)
+            return StringTensor(made) if self._is_text else tf.constant(made)
+        if self._is_text != (array.dtype == object):
+            raise TypeError(
+                f"Layer {self.name!r} ({type(self).__name__}) takes "
+                f"{'strings' if self._is_text else 'integers'}. Received: "
+                f"{'strings' if array.dtype == object else array.dtype.name}."
+            )
+        if not self._is_text:
+            self._check_numbers(array)
+        return tf.constant(self._words.encoded(self._words.ids_of(array)))
+
+    def _check_numbers(self, array: np.ndarray[Any, Any]) -> None:
+        if array.dtype.kind not in "iu":
+            raise TypeError(
+                f"Layer {self.name!r} ({type(self).__name__}) takes integers. "
+                f"Received: {'strings' if array.dtype == object else array.dtype.name}."
+            )
+
+    def output_of(self, inputs: Any) -> tuple[Shape, Any]:
+        """Shape and dtype of the result for symbolic inputs."""
+        if self.invert and self._is_text:
+            return tuple(inputs.shape), tf.string
+        mode = self._words.output_mode
+        made = encoded_shape(tuple(inputs.shape), mode, self._words.width)
+        return made, tf.int32 if mode == "int" else tf.float32
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer, with its vocabulary."""
+        words = self._words
+        weights = None if words.weights is None else words.weights.tolist()
+        own = {
+            "max_tokens": words.max_tokens,
+            "num_oov_indices": words.num_oov_indices,
+            "mask_token": words.mask_token,
+            "oov_token": words.oov_token,
+            "vocabulary": None if words.tokens is None else words.listed(),
+            "idf_weights": weights,
+            "invert": self.invert,
+            "output_mode": words.output_mode,
+            "sparse": False,
+            "pad_to_max_tokens": self.pad_to_max_tokens,
+        }
+        return {**super().get_config(), **own}
+
+
+def refuse_sparse(owner: str, sparse: bool) -> None:
+    """Raise NotImplementedError for results as sparse tensors."""
+    if sparse:
+        raise NotImplementedError(
+            f"{owner} gives dense tensors. Received: sparse=True. Leave it out."
+        )
+
+
+class StringLookup(_Lookup):
+    """Numbers of words.
+
+    It works on the host: on eager tensors, in ``Dataset.map``, and as one of the first
+    layers of a model.
+
+    Args:
+        max_tokens: How many numbers there are at most, with those of special words.
+        num_oov_indices: How many numbers unknown words share; 0: they are an error.
+        mask_token: A word with the number 0, that is dropped from counts; None: none.
+        oov_token: The word for unknown ones, where ``invert`` is True.
+        vocabulary: Words, or the path of a file with one in each line; None: from
+            ``adapt``.
+        idf_weights: A weight for each word, of ``output_mode="tf_idf"``.
+        encoding: Ignored: UTF-8.
+        invert: Whether numbers are turned into words.
+        output_mode: "int" for numbers; "one_hot" for a vector of each; "multi_hot",
+            "count" or "tf_idf" for one of all along the last axis.
+        sparse: Must be False.
+        pad_to_max_tokens: Whether vectors are ``max_tokens`` long.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: Arguments that do not go together, or a word that is there twice.
+
+    Source: ``tf.keras.layers.StringLookup``.
+
+    Example:
+        >>> layer = StringLookup(vocabulary=["cat", "dog"])
+        >>> layer(["dog", "cow"]).numpy().tolist()
+        [2, 0]
+        >>> layer.get_vocabulary()
+        ['[UNK]', 'cat', 'dog']
+    """
+
+    _is_text = True
+
+    def __init__(
+        self,
+        max_tokens: int | None = None,
+        num_oov_indices: int = 1,
+        mask_token: str | None = None,
+        oov_token: str = "[UNK]",
+        vocabulary: Any = None,
+        idf_weights: Any = None,
+        encoding: str | None = "utf-8",
+        invert: bool = False,
+        output_mode: str = "int",
+        sparse: bool = False,
+        pad_to_max_tokens: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            max_tokens,
+            num_oov_indices,
+            mask_token,
+            oov_token,
+            vocabulary,
+            idf_weights,
+            invert,
+            output_mode,
+            sparse,
+            pad_to_max_tokens,
+            **kwargs,
+        )
+        self.encoding = encoding
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer, with its vocabulary."""
+        return {**super().get_config(), "encoding": self.encoding}
+
+
+class IntegerLookup(_Lookup):
+    """Numbers of integers: categories that are not 0, 1, 2, ...
+
+    It works on the host, as :class:`StringLookup` does.
+
+    Args:
+        max_tokens: As for :class:`StringLookup`.
+        num_oov_indices: As for :class:`StringLookup`.
+        mask_token: An integer with the number 0, that is dropped from counts.
+        oov_token: The integer for unknown ones, where ``invert`` is True.
+        vocabulary: Integers, or the path of a file with one in each line; None: from
+            ``adapt``.
+        vocabulary_dtype: "int64" or "int32".
+        idf_weights: As for :class:`StringLookup`.
+        invert: Whether numbers are turned back.
+        output_mode: As for :class:`StringLookup`.
+        sparse: Must be False.
+        pad_to_max_tokens: As for :class:`StringLookup`.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: Arguments that do not go together, or an integer that is there
+            twice.
+
+    Source: ``tf.keras.layers.IntegerLookup``.
+
+    Example:
+        >>> IntegerLookup(vocabulary=[12, 36])([36, 7, 12]).numpy().tolist()
+        [2, 0, 1]
+    """
+
+    _is_text = False
+
+    def __init__(
+        self,
+        max_tokens: int | None = None,
+        num_oov_indices: int = 1,
+        mask_token: int | None = None,
+        oov_token: int = -1,
+        vocabulary: Any = None,
+        vocabulary_dtype: str = "int64",
+        idf_weights: Any = None,
+        invert: bool = False,
+        output_mode: str = "int",
+        sparse: bool = False,
+        pad_to_max_tokens: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            max_tokens,
+            num_oov_indices,
+            mask_token,
+            oov_token,
+            vocabulary,
+            idf_weights,
+            invert,
+            output_mode,
+            sparse,
+            pad_to_max_tokens,
+            **kwargs,
+        )
+        self.vocabulary_dtype = vocabulary_dtype
+
+    @property
+    def _input_dtype(self) -> Any:
+        return tf.int32
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer, with its vocabulary."""
+        return {**super().get_config(), "vocabulary_dtype": self.vocabulary_dtype}
