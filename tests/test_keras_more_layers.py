@@ -460,7 +460,7 @@ def test_pad_sequences_and_tokenizer() -> None:
     tokenizer = keras.preprocessing.text.Tokenizer(num_words=3, oov_token="?")
     tokenizer.fit_on_texts(["The cat sat.", "The cat, the dog!"])
     assert tokenizer.texts_to_sequences(["the dog"]) == [[2, 1]]
-    assert tokenizer.sequences_to_texts([[2, 3]]) == ["the cat"]
+    assert tokenizer.sequences_to_texts([[2, 3]]) == ["the ?"]
 
 
 def test_plateau_reduces_the_rate() -> None:

@@ -12,6 +12,11 @@ import numpy as np
 
 from ipu import tf
 from ipu.keras import _names
+from ipu.keras._enqueuers import (
+    GeneratorEnqueuer,
+    OrderedEnqueuer,
+    SequenceEnqueuer,
+)
 from ipu.keras._picture_folders import image_dataset_from_directory
 from ipu.keras._pictures import array_to_img, img_to_array, load_img, save_img
 from ipu.keras._progress import Progbar
@@ -26,32 +31,56 @@ from ipu.keras._serialization import (
     register_keras_serializable,
     serialize_keras_object,
 )
+from ipu.keras._series import timeseries_dataset_from_array
+from ipu.keras._splitting import (
+    pack_x_y_sample_weight,
+    split_dataset,
+    unpack_x_y_sample_weight,
+)
+from ipu.keras._text_folders import text_dataset_from_directory
+from ipu.keras.backend import clear_session, floatx, is_keras_tensor
+from ipu.keras.engine.keras_tensor import get_source_inputs
+from ipu.keras.preprocessing.sequence import pad_sequences
 
 PyDataset = Sequence  # what Keras 3 calls it
 
 __all__ = [
     "CustomObjectScope",
+    "GeneratorEnqueuer",
+    "OrderedEnqueuer",
     "Progbar",
     "PyDataset",
     "Sequence",
+    "SequenceEnqueuer",
     "array_to_img",
+    "clear_session",
     "custom_object_scope",
     "deserialize_keras_object",
     "get_custom_objects",
     "get_file",
     "get_registered_name",
     "get_registered_object",
+    "get_source_inputs",
     "image_dataset_from_directory",
     "img_to_array",
+    "is_keras_tensor",
     "load_img",
     "model_to_dot",
     "normalize",
+    "pack_x_y_sample_weight",
+    "pad_sequences",
     "plot_model",
     "register_keras_serializable",
     "save_img",
     "serialize_keras_object",
     "set_random_seed",
+    "split_dataset",
+    "standardize_dtype",
+    "text_dataset_from_directory",
+    "timeseries_dataset_from_array",
     "to_categorical",
+    "unpack_x_y_sample_weight",
+    "warmstart_embedding_matrix",
 ]
 
 
@@ -87,6 +116,7 @@ def get_file(
     extract: bool = False,
     archive_format: Any = "auto",
     cache_dir: str | os.PathLike[str] | None = None,
+    force_download: bool = False,
 ) -> str:
     """Give the path of a file in the Keras cache; download it if it is not there.
 
@@ -102,6 +132,7 @@ def get_file(
         extract: Whether it is an archive to unpack beside itself.
         archive_format: Ignored: archives are known by their names.
         cache_dir: The cache, instead of ``$KERAS_HOME`` or ``~/.keras``.
+        force_download: Whether it is downloaded although it is there.
 
     Returns:
         The path.
@@ -122,7 +153,8 @@ def get_file(
     home = cache_dir or os.environ.get("KERAS_HOME") or "~/.keras"
     path = Path(home).expanduser() / cache_subdir / name
     wanted = file_hash or md5_hash
-    if not (path.is_file() and _has_checksum(path.read_bytes(), wanted)):
+    is_there = path.is_file() and not force_download
+    if not (is_there and _has_checksum(path.read_bytes(), wanted)):
         try:
             content = _download.fetch(origin)
         except OSError as error:
@@ -209,6 +241,74 @@ def to_categorical(
             f"{labels.min()} to {labels.max()}."
         )
     return np.eye(classes, dtype=dtype)[labels]
+
+
+def standardize_dtype(dtype: Any) -> str:
+    """Give the name of a dtype.
+
+    Args:
+        dtype: A name, a ``tf.DType``, a NumPy or a Python type; None for float32.
+
+    Returns:
+        Its name.
+
+    Raises:
+        TypeError: There is no such dtype.
+
+    Source: ``keras.utils.standardize_dtype`` of Keras 3.
+
+    Example:
+        >>> standardize_dtype(np.int64), standardize_dtype(None)
+        ('int64', 'float32')
+    """
+    name: str = tf.as_dtype(floatx() if dtype is None else dtype).name
+    return name
+
+
+def warmstart_embedding_matrix(
+    base_vocabulary: Any,
+    new_vocabulary: Any,
+    base_embeddings: Any,
+    new_embeddings_initializer: Any = "uniform",
+) -> Any:
+    """Give the table of an embedding of other words: known ones keep their rows.
+
+    Args:
+        base_vocabulary: The words of the old table, in order.
+        new_vocabulary: The words of the new one.
+        base_embeddings: The old table, a row for each word.
+        new_embeddings_initializer: What rows of other words begin with.
+
+    Returns:
+        A tensor with a row for each new word.
+
+    Raises:
+        ValueError: The old table has another number of rows than words.
+
+    Source: ``keras.utils.warmstart_embedding_matrix``.
+
+    Example:
+        >>> table = warmstart_embedding_matrix(
+        ...     ["a", "b"], ["b", "c"], np.array([[1.0], [2.0]]), "zeros")
+        >>> table.numpy().tolist()
+        [[2.0], [0.0]]
+    """
+    from ipu.keras import initializers
+
+    known = {word: row for row, word in enumerate(base_vocabulary)}
+    old = np.asarray(base_embeddings)
+    if len(old) != len(known):
+        raise ValueError(
+            "There must be a row for each word of `base_vocabulary`. Received: "
+            f"{len(known)} words, base_embeddings of shape {old.shape}."
+        )
+    start = initializers.get(new_embeddings_initializer)
+    assert start is not None
+    made = np.array(start((len(new_vocabulary), old.shape[1])))
+    for row, word in enumerate(new_vocabulary):
+        if word in known:
+            made[row] = old[known[word]]
+    return tf.constant(made)
 
 
 def set_random_seed(seed: int) -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "KerasTensor",
     "Node",
     "contains_symbolic",
+    "get_source_inputs",
     "recorded_nodes",
 ]
 
@@ -263,6 +264,37 @@ def recorded_nodes() -> Iterator[list[Node]]:
         yield nodes
     finally:
         _recorder.lists.pop()
+
+
+def get_source_inputs(tensor: KerasTensor) -> list[KerasTensor]:
+    """Give the inputs that a symbolic value follows from.
+
+    Args:
+        tensor: The result of a layer.
+
+    Returns:
+        The values of ``Input``, each once.
+
+    Source: ``tf.keras.utils.get_source_inputs``.
+
+    Example:
+        >>> from ipu import keras
+        >>> x, y = keras.Input((2,)), keras.Input((2,))
+        >>> get_source_inputs(keras.layers.add([x, y])) == [x, y]
+        True
+    """
+    found: list[KerasTensor] = []
+    seen: set[Node] = set()
+    stack = [tensor.node]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.is_input:
+            found.append(node.outputs)
+        stack.extend(reversed(node.parent_nodes))
+    return found
 
 
 def _shapes(nest: Nest) -> Nest:

@@ -5,9 +5,18 @@ from __future__ import annotations
 
 from ipu.keras import _names
 from ipu.keras._picture_folders import image_dataset_from_directory
+from ipu.keras._series import timeseries_dataset_from_array
+from ipu.keras._text_folders import text_dataset_from_directory
 from ipu.keras.preprocessing import image, sequence, text
 
-__all__ = ["image", "image_dataset_from_directory", "sequence", "text"]
+__all__ = [
+    "image",
+    "image_dataset_from_directory",
+    "sequence",
+    "text",
+    "text_dataset_from_directory",
+    "timeseries_dataset_from_array",
+]
 
 
 __getattr__ = _names.missing(__name__, __all__)

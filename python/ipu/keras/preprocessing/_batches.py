@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu._user_warnings import warn_user
 from ipu.keras import _pictures
-from ipu.keras._picture_folders import pictures_below
+from ipu.keras._class_folders import files_below
 from ipu.keras._sequence import Sequence
 
 if TYPE_CHECKING:
@@ -433,9 +433,7 @@ class DirectoryIterator(FilesIterator):
         files: list[str] = []
         numbers: list[int] = []
         for number, name in enumerate(names):
-            found = list(
-                pictures_below(os.path.join(root, name), FORMATS, follow_links)
-            )
+            found = list(files_below(os.path.join(root, name), FORMATS, follow_links))
             mine = found[image_data_generator._part(subset, len(found))]
             files += mine
             numbers += [number] * len(mine)

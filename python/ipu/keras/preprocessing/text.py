@@ -3,16 +3,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ipu.keras import _names
 
-__all__ = ["Tokenizer", "text_to_word_sequence"]
+__all__ = [
+    "Tokenizer",
+    "hashing_trick",
+    "one_hot",
+    "text_to_word_sequence",
+    "tokenizer_from_json",
+]
 
+_COUNTED = ("word_counts", "word_docs", "index_docs", "index_word", "word_index")
+_MODES = ("binary", "count", "freq", "tfidf")
 _FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 
 
@@ -39,6 +49,116 @@ def text_to_word_sequence(
     return [word for word in text.split(split) if word]
 
 
+def hashing_trick(
+    text: str,
+    n: int,
+    hash_function: Callable[[str], int] | str | None = None,
+    filters: str = _FILTERS,
+    lower: bool = True,
+    split: str = " ",
+) -> list[int]:
+    """Give numbers of words without a vocabulary; different words may share one.
+
+    Args:
+        text: The text.
+        n: Numbers are from 1 to ``n - 1``.
+        hash_function: "md5", the same in every run; None for Python's ``hash``, which
+            is another one in every process; or a function of a word.
+        filters: As for :func:`text_to_word_sequence`.
+        lower: As there.
+        split: As there.
+
+    Returns:
+        A number for each word.
+
+    Raises:
+        ValueError: ``n`` leaves no number.
+
+    Source: ``tf.keras.preprocessing.text.hashing_trick`` of Keras 2.6.
+
+    Example:
+        >>> hashing_trick("the cat and the dog", 10, "md5")
+        [6, 3, 6, 6, 6]
+    """
+    if n < 2:
+        raise ValueError(f"`n` must be at least 2. Received: n={n!r}.")
+    if hash_function is None:
+        hash_function = hash
+    elif hash_function == "md5":
+        hash_function = _md5
+    assert callable(hash_function)
+    words = text_to_word_sequence(text, filters, lower, split)
+    return [hash_function(word) % (n - 1) + 1 for word in words]
+
+
+def _md5(word: str) -> int:
+    return int(hashlib.md5(word.encode(), usedforsecurity=False).hexdigest(), 16)
+
+
+def one_hot(
+    input_text: str,
+    n: int,
+    filters: str = _FILTERS,
+    lower: bool = True,
+    split: str = " ",
+) -> list[int]:
+    """Give numbers of words by Python's ``hash``; see :func:`hashing_trick`.
+
+    Args:
+        input_text: The text.
+        n: Numbers are from 1 to ``n - 1``.
+        filters: As for :func:`text_to_word_sequence`.
+        lower: As there.
+        split: As there.
+
+    Returns:
+        A number for each word.
+
+    Example:
+        >>> numbers = one_hot("the cat and the dog", 10)
+        >>> numbers[0] == numbers[3]
+        True
+    """
+    return hashing_trick(input_text, n, hash, filters, lower, split)
+
+
+def tokenizer_from_json(json_string: str) -> Tokenizer:
+    """Make a tokenizer from what ``Tokenizer.to_json`` gave, here or in Keras.
+
+    Args:
+        json_string: The text.
+
+    Returns:
+        A tokenizer with the words that were counted.
+
+    Raises:
+        ValueError: It is no description of a tokenizer.
+
+    Source: ``tf.keras.preprocessing.text.tokenizer_from_json`` of Keras 2.6.
+
+    Example:
+        >>> tokenizer = Tokenizer()
+        >>> tokenizer.fit_on_texts(["the cat"])
+        >>> tokenizer_from_json(tokenizer.to_json()).word_index
+        {'the': 1, 'cat': 2}
+    """
+    described = json.loads(json_string)
+    if not isinstance(described, dict) or "config" not in described:
+        raise ValueError(
+            "This is no description of a Tokenizer. "
+            f"Received: {json_string[:80]!r}. Give what `Tokenizer.to_json` gave."
+        )
+    config = dict(described["config"])
+    counted = {name: json.loads(config.pop(name, "{}")) for name in _COUNTED}
+    made = Tokenizer(**config)
+    made.word_counts.update(counted["word_counts"])
+    made.word_docs.update(counted["word_docs"])
+    made.index_docs.update({int(k): v for k, v in counted["index_docs"].items()})
+    made.word_index = counted["word_index"]
+    made.index_word = {int(k): v for k, v in counted["index_word"].items()}
+    return made
+
+
 class Tokenizer:
     """Numbers words by how often they occur: 1 is the most frequent.
 
@@ -50,7 +170,7 @@ class Tokenizer:
         char_level: Whether every character is a word.
         oov_token: A word that stands for all others, with the number 1; None leaves
             them out.
-        document_count: Ignored.
+        document_count: How many texts were counted before.
         **kwargs: None.
 
     Source: ``tf.keras.preprocessing.text.Tokenizer`` of Keras 2.6.
@@ -84,6 +204,7 @@ class Tokenizer:
         self.document_count = document_count
         self.word_counts: Counter[str] = Counter()
         self.word_docs: Counter[str] = Counter()
+        self.index_docs: Counter[int] = Counter()
         self.word_index: dict[str, int] = {}
         self.index_word: dict[int, str] = {}
 
@@ -110,6 +231,18 @@ class Tokenizer:
             ordered.insert(0, self.oov_token)
         self.word_index = {word: i for i, word in enumerate(ordered, 1)}
         self.index_word = {i: word for word, i in self.word_index.items()}
+        for word, count in self.word_docs.items():
+            self.index_docs[self.word_index[word]] = count
+
+    def fit_on_sequences(self, sequences: Iterable[Iterable[int]]) -> None:
+        """Count in how many sequences each number is, for ``mode="tfidf"``.
+
+        Args:
+            sequences: Lists of numbers of words.
+        """
+        for sequence in sequences:
+            self.document_count += 1
+            self.index_docs.update(set(sequence))
 
     def texts_to_sequences(self, texts: Iterable[Any]) -> list[list[int]]:
         """Give the numbers of the words of each text."""
@@ -130,10 +263,17 @@ class Tokenizer:
 
     def sequences_to_texts(self, sequences: Iterable[Iterable[int]]) -> list[str]:
         """Give the words of numbers, one text for each sequence."""
-        return [
-            " ".join(self.index_word[n] for n in sequence if n in self.index_word)
-            for sequence in sequences
-        ]
+        return list(self.sequences_to_texts_generator(sequences))
+
+    def sequences_to_texts_generator(
+        self, sequences: Iterable[Iterable[int]]
+    ) -> Iterator[str]:
+        """Give the words of numbers, sequence by sequence."""
+        most = self.num_words or len(self.index_word) + 1
+        for sequence in sequences:
+            words = (self.index_word.get(n) if n < most else None for n in sequence)
+            texts = (self.oov_token if word is None else word for word in words)
+            yield " ".join(word for word in texts if word is not None)
 
     def texts_to_matrix(
         self, texts: Iterable[Any], mode: str = "binary"
@@ -142,14 +282,15 @@ class Tokenizer:
         return self.sequences_to_matrix(self.texts_to_sequences(texts), mode)
 
     def sequences_to_matrix(
-        self, sequences: Iterable[Iterable[int]], mode: str = "binary"
+        self, sequences: Iterable[Sequence[int]], mode: str = "binary"
     ) -> np.ndarray[Any, Any]:
         """Give a row for each sequence with a column for each word.
 
         Args:
             sequences: Numbers of words.
             mode: ``"binary"`` whether it occurs, ``"count"`` how often, ``"freq"`` that
-                as a part of the sequence.
+                as a part of the sequence, ``"tfidf"`` that against how many texts have
+                it.
 
         Returns:
             A float64 array.
@@ -157,14 +298,19 @@ class Tokenizer:
         Raises:
             ValueError: Another mode, or there are no words yet.
         """
-        if mode not in ("binary", "count", "freq"):
+        if mode not in _MODES:
             raise ValueError(
-                f"Unknown vectorization mode: {mode!r}."
-                f"{_names.nearest(mode, ('binary', 'count', 'freq'))}"
+                f"Unknown vectorization mode: {mode!r}.{_names.nearest(mode, _MODES)}"
             )
         size = self.num_words or len(self.word_index) + 1
         if size <= 1:
             raise ValueError("Fit the tokenizer on some texts first.")
+        if mode == "tfidf" and not self.document_count:
+            raise ValueError(
+                "Fit the tokenizer on some texts before using mode='tfidf'."
+            )
+        documents = np.array([self.index_docs[number] for number in range(size)])
+        inverse = np.log1p(self.document_count / (1 + documents))
         rows = []
         for sequence in sequences:
             row = np.zeros(size)
@@ -172,10 +318,36 @@ class Tokenizer:
             np.add.at(row, numbers, 1.0)
             if mode == "binary":
                 row = np.minimum(row, 1.0)
-            elif mode == "freq" and numbers:
-                row /= len(numbers)
+            elif mode == "freq" and sequence:
+                row /= len(sequence)
+            elif mode == "tfidf":
+                found = row > 0
+                row[found] = (1 + np.log(row[found])) * inverse[found]
             rows.append(row)
         return np.asarray(rows).reshape(len(rows), size)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments, and as JSON the words that were counted."""
+        counted = {name: json.dumps(getattr(self, name)) for name in _COUNTED}
+        return {
+            "num_words": self.num_words,
+            "filters": self.filters,
+            "lower": self.lower,
+            "split": self.split,
+            "char_level": self.char_level,
+            "oov_token": self.oov_token,
+            "document_count": self.document_count,
+            **counted,
+        }
+
+    def to_json(self, **kwargs: Any) -> str:
+        """Describe the tokenizer for :func:`tokenizer_from_json`, here or in Keras.
+
+        Args:
+            **kwargs: What ``json.dumps`` takes.
+        """
+        described = {"class_name": "Tokenizer", "config": self.get_config()}
+        return json.dumps(described, **kwargs)
 
 
 __getattr__ = _names.missing(__name__, __all__)
