@@ -12,11 +12,11 @@ Example:
     6.0
 """
 
-import importlib as _importlib
 import os as _os
 from typing import TYPE_CHECKING
 
 from ipu import _core
+from ipu._faces import face
 from ipu._threads import num_threads, set_num_threads
 from ipu._version import __version__
 
@@ -112,26 +112,19 @@ __all__ = [
 _core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
 
 
+_OWN = ("__version__", "num_threads", "set_num_threads")
 # names that are no modules
 _MEMBERS = {
-    "Timetable": "ipu._timetable",
-    "auto_stages": "ipu.keras.engine.auto_stages",
-    "compare_schedules": "ipu._compare",
-    "outlined_function": "ipu.ops.functional_ops",
+    "Timetable": "ipu._timetable:Timetable",
+    "auto_stages": "ipu.keras.engine.auto_stages:auto_stages",
+    "compare_schedules": "ipu._compare:compare_schedules",
+    "outlined_function": "ipu.ops.functional_ops:outlined_function",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name in _MEMBERS:
-        return getattr(_importlib.import_module(_MEMBERS[name]), name)
-    if name in __all__:
-        room = "ipu.ops" if name.endswith("_ops") else "ipu"
-        return _importlib.import_module(f"{room}.{name}")
-    if name.startswith("_"):
-        raise AttributeError(f"module 'ipu' has no attribute '{name}'")
-    from ipu._missing import MissingNameError
-
-    raise MissingNameError(f"ipu.{name}", __all__)
+_MODULES = {
+    name: f"ipu.ops.{name}" if name.endswith("_ops") else f"ipu.{name}"
+    for name in __all__
+    if name not in _OWN
+}
 
 
 def load_ipython_extension(ipython: object) -> None:
@@ -148,5 +141,5 @@ def unload_ipython_extension(ipython: object) -> None:
     drop_in.uninstall()
 
 
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__, {**_MODULES, **_MEMBERS})

@@ -47,7 +47,7 @@ class CTCInferenceLayer(Layer):
         self.top_paths = top_paths
         self.from_logits = from_logits
 
-    def call(self, data: Tensor, data_length: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def call(self, data: Tensor, data_length: Any, **kwargs: Any) -> Any:
         """Search.
 
         Args:
@@ -104,7 +104,7 @@ class CTCPredictionsLayer(CTCInferenceLayer):
         super().__init__(blank_index, beam_width, top_paths, from_logits, **kwargs)
         self.select_most_likely_path = select_most_likely_path
 
-    def call(self, data: Tensor, data_length: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def call(self, data: Tensor, data_length: Any, **kwargs: Any) -> Any:
         """Search.
 
         Args:

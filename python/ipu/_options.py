@@ -19,7 +19,17 @@ import copy
 import types
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, ClassVar, Generic, TypeVar, cast, get_args, get_origin, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    overload,
+)
 
 from ipu._log import logger
 
@@ -269,17 +279,19 @@ class Category:
             f"'{name}' is not a valid attribute of this config.{self._suggestion(name)}"
         )
 
-    def __getattr__(self, name: str) -> Any:
-        # Called only when ordinary lookup failed. Private and dunder names are asked
-        # for by copy, pickle and notebooks: those get no search through the tree.
-        if name.startswith("_"):
-            raise AttributeError(name)
-        raise self._unknown(name)
+    if not TYPE_CHECKING:  # checkers shall find names that are not there
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self._options and name not in self._groups:
+        def __getattr__(self, name: str) -> Any:
+            # Called only when ordinary lookup failed. Private and dunder names are
+            # asked for by copy, pickle and notebooks: those get no search.
+            if name.startswith("_"):
+                raise AttributeError(name)
             raise self._unknown(name)
-        object.__setattr__(self, name, value)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name not in self._options and name not in self._groups:
+                raise self._unknown(name)
+            object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         raise TypeError(f"The attribute {name!r} of a config cannot be deleted.")

@@ -7,14 +7,12 @@ here because programs import it at the top; each of its names says that it is mi
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
-from ipu._missing import MissingNameError
+from ipu._faces import face
 
 __all__: list[str] = []
 
 
-def __getattr__(name: str) -> NoReturn:
-    if name.startswith("_"):
-        raise AttributeError(name)
-    raise MissingNameError(f"{__name__}.{name}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

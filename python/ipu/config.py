@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _config_tree as tree
 from ipu import _devices
@@ -26,6 +26,7 @@ from ipu._config_enums import (
     StochasticRoundingBehaviour,
 )
 from ipu._errors import UnimplementedError
+from ipu._faces import face
 from ipu._flags import running_on_ipu_model
 from ipu._log import logger
 from ipu._options import AttributeMetadata, Category, Group, Option
@@ -427,3 +428,7 @@ def get_ipu_config(session: None = None) -> list[IPUConfig]:
         made.auto_select_ipus = list(layout.counts)
         return [made]
     return [IPUConfig.from_dict(layout.options)]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

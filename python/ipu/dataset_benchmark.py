@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._faces import face
 from ipu._log import logger
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf.data import Dataset, _live
@@ -191,3 +192,7 @@ def infeed_benchmark(
         print_stats,
         do_memcpy=do_memcpy,
     )
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

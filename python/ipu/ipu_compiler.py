@@ -12,10 +12,11 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _core, _placement
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu._tracebacks import boundary
 from ipu.tf import nest
 from ipu.tf._function import DeviceFunction
@@ -125,3 +126,7 @@ def _results(returned: Any) -> Any:
 
 def _value(leaf: Any) -> Any:
     return leaf.value() if isinstance(leaf, Variable) else _tensor(leaf)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ipu import _core, _devices, _feed_arguments
 from ipu._errors import (
@@ -13,6 +13,7 @@ from ipu._errors import (
     InvalidArgumentError,
     NotFoundError,
 )
+from ipu._faces import face
 from ipu._placement import current_ordinal
 from ipu.tf import nest
 from ipu.tf.data._live import start_feeder
@@ -431,3 +432,7 @@ def _check_on_device(index: int, dtype: str, shape: tuple[int, ...]) -> None:
             "Detected an input tensor to an infeed queue with a dimension of size 0: "
             f"component {index} has shape {shape}."
         )
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

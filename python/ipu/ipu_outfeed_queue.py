@@ -7,11 +7,12 @@ import math
 import threading
 from collections.abc import Iterator
 from enum import Enum
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ipu import _core, _devices, _feed_arguments
 from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
+from ipu._faces import face
 from ipu._placement import current_ordinal
 from ipu.tf import nest
 
@@ -384,3 +385,7 @@ def _at_least_one(name: str, given: dict[str, Any], default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise ValueError(f"Expected `{name}` to be at least 1. Received: {value!r}.")
     return value
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

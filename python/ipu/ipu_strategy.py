@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ipu import _devices, _strategy_state
 from ipu._errors import InvalidArgumentError
+from ipu._faces import face
 from ipu._strategy_state import ReduceOp
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
@@ -169,11 +170,11 @@ class Strategy:
 
     def run(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., T],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         options: Any = None,
-    ) -> Any:
+    ) -> T:
         """Call ``fn(*args, **kwargs)``."""
         del options
         return fn(*args, **(kwargs or {}))
@@ -364,11 +365,11 @@ class IPUStrategyV1(Strategy):
 
     def run(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., T],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
         options: Any = None,
-    ) -> Any:
+    ) -> T:
         """Run a function on the device, as one program.
 
         Args:
@@ -430,3 +431,7 @@ class IPUStrategyV1(Strategy):
 
 
 IPUStrategy = IPUStrategyV1
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -6,11 +6,11 @@ Source: ``ipu.layers``, ``ipu.keras.layers`` of SDK 1.4 to 3.4, IPU TensorFlow A
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu._ctc_layers import CTCInferenceLayer, CTCPredictionsLayer
+from ipu._faces import face
 from ipu._recurrent_layers import GRU, LSTM
-from ipu.keras import _names
 from ipu.keras.layers import (
     Dropout,
     GroupNorm,
@@ -259,4 +259,5 @@ class RecomputationCheckpoint(Layer):
         return recomputation_checkpoint(inputs)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu._tracebacks import boundary
 from ipu._training_loop import TrainingLoop, training_loop
 from ipu.ipu_infeed_queue import IPUInfeedQueue
@@ -257,3 +258,7 @@ def while_loop(
     limit = -1 if maximum_iterations is None else max(int(maximum_iterations), 0)
     attrs = {"condition": test, "body": inner, "maximum_iterations": limit}
     return _result(as_tuple(trace.node("while", start, attrs, ())))
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _core
+from ipu._faces import face
 from ipu._profile import account, table
 from ipu._profile import events as events_module
 from ipu._profile import trace as trace_module
@@ -170,3 +171,7 @@ class Profile:
 
     def __str__(self) -> str:
         return table.text(self.programs, self._top, None)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _core, _devices, _missing, _placement
+from ipu._faces import face
 from ipu.tf.dtypes import as_dtype
 
 __all__ = [
@@ -202,3 +203,7 @@ def partials_type(override_type: Any) -> Iterator[None]:
             f"{getattr(override_type, 'name', override_type)!r}."
         )
     yield
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

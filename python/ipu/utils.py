@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from enum import Enum
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from ipu import _devices, _flags
 from ipu._config_enums import (
@@ -33,6 +33,7 @@ from ipu._data_files import (
     import_data_in_live_model,
     import_data_in_live_session,
 )
+from ipu._faces import face
 from ipu._flags import running_on_ipu_model
 from ipu._legacy_config import (
     IpuOptions,
@@ -237,3 +238,7 @@ def use_synthetic_data_for(category: SyntheticDataCategory | str) -> bool:
     if flags.synthetic_data_categories:
         return name in flags.synthetic_data_categories
     return flags.use_synthetic_data
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -24,7 +24,9 @@ from __future__ import annotations
 import sys
 import threading
 from types import ModuleType
+from typing import TYPE_CHECKING
 
+from ipu._faces import face
 from ipu.drop_in import _facade
 
 __all__ = ["install", "installed", "uninstall"]
@@ -94,3 +96,7 @@ def installed() -> bool:
         False
     """
     return bool(_hook.finders)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ipu._faces import face
 
 __all__ = ["GradientCaptureContext", "active_context"]
 
@@ -67,3 +69,7 @@ class GradientCaptureContext:
             known.append(gradient)
         else:
             self.captured_gradients[tag] = [known, gradient]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

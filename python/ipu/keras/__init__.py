@@ -16,8 +16,9 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ipu._faces import face
 from ipu.keras import (
     activations,
     backend,
@@ -35,7 +36,6 @@ from ipu.keras import (
     regularizers,
     utils,
 )
-from ipu.keras._names import nearest as _nearest
 from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipeline_models import PipelineModel, SequentialPipelineModel
@@ -87,13 +87,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+if not TYPE_CHECKING:
     # downloading and unpacking need modules that are slow to import
-    if name == "datasets":
-        import importlib
-
-        return importlib.import_module("ipu.keras.datasets")
-    raise AttributeError(
-        f"ipu.keras has no {name!r}."
-        + _nearest(name, __all__, " See ipu.keras.__all__.", cutoff=0.75)
-    )
+    _LAZY = {"datasets": "ipu.keras.datasets"}
+    __getattr__, __dir__ = face(__name__, __all__, _LAZY)

@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import NoReturn, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 __all__ = [
     "lookup",
-    "missing",
     "nearest",
     "next_uid",
     "reset_uids",
@@ -70,30 +69,6 @@ def next_uid(stem: str) -> int:
         counters = _uids.counters = {}
     counters[stem] = counters.get(stem, 0) + 1
     return counters[stem]
-
-
-def missing(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
-    """Make a module's ``__getattr__``: it offers the nearest name.
-
-    Args:
-        module: The name of the module.
-        known: The public names of it.
-
-    Returns:
-        A function of a name that raises AttributeError.
-    """
-    names = list(known)
-
-    def getattr_of_module(name: str) -> NoReturn:
-        from ipu import _later, _missing
-
-        if _later.lookup(f"{module}.{name}").topic:
-            raise _missing.MissingNameError(f"{module}.{name}")
-        see = f" See {module}.__all__."
-        hint = "" if name.startswith("_") else nearest(name, names, see, cutoff=0.75)
-        raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
-
-    return getattr_of_module
 
 
 def reset_uids() -> None:

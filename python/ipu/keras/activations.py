@@ -7,10 +7,11 @@ Source: ``tf.keras.activations`` of Keras 2.6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu.keras import _names, _serialization
+from ipu._faces import face
+from ipu.keras import _serialization
 from ipu.keras._types import Tensor
 from ipu.keras.engine.logits import remember_logits
 from ipu.keras.engine.symbolic import symbolic
@@ -393,4 +394,5 @@ def deserialize(name: Any, custom_objects: Any = None) -> Callable[..., Any]:
         return get(name)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -12,6 +12,9 @@ Example:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.engine.functional import Functional as FunctionalExtension
 from ipu.keras.engine.ipu_options import IPUOptions as ModelExtension
 from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
@@ -39,3 +42,7 @@ __all__ = [
     "SequentialLayerPipelineStageAssignment",
     "SequentialNestedModelPipelineStageAssignment",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

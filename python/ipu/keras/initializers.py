@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._faces import face
 from ipu.keras import _names, _serialization
 from ipu.keras._initializer_base import (
     Array,
@@ -50,9 +51,17 @@ __all__ = [
     "TruncatedNormal",
     "VarianceScaling",
     "Zeros",
+    "constant",
     "deserialize",
     "get",
+    "identity",
+    "ones",
+    "orthogonal",
+    "random_normal",
+    "random_uniform",
     "serialize",
+    "truncated_normal",
+    "zeros",
 ]
 
 
@@ -379,4 +388,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -8,9 +8,10 @@ Source: ``tf.keras.losses`` of Keras 2.6.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ipu.keras import _names, _serialization
+from ipu._faces import face
+from ipu.keras import _serialization
 from ipu.keras._loss_base import Loss, LossFunctionWrapper, Reduction
 from ipu.keras._loss_functions import (
     binary_crossentropy,
@@ -498,4 +499,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -11,10 +11,14 @@ Example:
 
 from __future__ import annotations
 
-from ipu.keras import _names
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.engine.policy import Policy, global_policy, set_global_policy
 from ipu.keras.optimizers.loss_scale import LossScaleOptimizer
 
 __all__ = ["LossScaleOptimizer", "Policy", "global_policy", "set_global_policy"]
 
-__getattr__ = _names.missing(__name__, __all__)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

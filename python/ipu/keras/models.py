@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._faces import face
 from ipu._tracebacks import boundary
-from ipu.keras import _names
 from ipu.keras.engine import saving
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.model import Model
@@ -206,4 +206,5 @@ def load_model(
     return saving.load(filepath, custom_objects, compile)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ipu import tf
-from ipu.keras import _names
+from ipu._faces import face
 from ipu.keras._enqueuers import (
     GeneratorEnqueuer,
     OrderedEnqueuer,
@@ -324,4 +324,5 @@ def set_random_seed(seed: int) -> None:
     tf.random.set_seed(seed)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

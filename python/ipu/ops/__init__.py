@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ipu._faces import face
 
 if TYPE_CHECKING:
     from ipu.ops import (
@@ -44,7 +45,6 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name in __all__:
-        return importlib.import_module(f"ipu.ops.{name}")
-    raise AttributeError(f"module 'ipu.ops' has no attribute '{name}'")
+if not TYPE_CHECKING:
+    _LAZY = {name: f"ipu.ops.{name}" for name in __all__}
+    __getattr__, __dir__ = face(__name__, __all__, _LAZY)

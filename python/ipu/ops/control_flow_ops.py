@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
+from ipu._faces import face
 from ipu.tf import nest
 
 __all__ = ["barrier"]
@@ -33,3 +34,7 @@ def barrier(
     """
     del insert_barrier_for_gradients, name
     return nest.map_structure(tf.convert_to_tensor, tensors)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

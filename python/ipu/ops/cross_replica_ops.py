@@ -7,10 +7,11 @@ same code and weights, and different elements of the infeeds. Here they meet.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu._placement import current_device, on_host
 from ipu.tf._convert import apply
 
@@ -124,3 +125,7 @@ def assume_equal_across_replicas(tensors: T, inplace: bool = False) -> T:
     """
     del inplace
     return tensors
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

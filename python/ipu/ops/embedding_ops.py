@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.tf._dispatch import op
 
 __all__ = ["embedding_lookup"]
@@ -59,3 +60,7 @@ def embedding_lookup(
             f"Received: {factor} for {rows} rows."
         )
     return tf.nn.embedding_lookup(params, ids)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

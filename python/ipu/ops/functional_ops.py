@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
+from ipu._faces import face
 from ipu.tf import nest
 
 __all__ = ["function", "outlined_function"]
@@ -65,3 +66,7 @@ def outlined_function(
 
 
 function = outlined_function
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

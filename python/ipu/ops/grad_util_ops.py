@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.eager import backprop
 from ipu.tf import nest
 
@@ -52,3 +53,7 @@ def capture_upstream_gradients(args: Any, tag: str = "") -> Any:
         return tf.identity(value), gradient
 
     return nest.map_structure(captured, args)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

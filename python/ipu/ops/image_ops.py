@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.tf._dispatch import op
 
 __all__ = ["normalise_image"]
@@ -68,3 +69,7 @@ def normalise_image(
             )
     scaled = (tf.cast(pixels, result) * tf.cast(scale, result) - offsets) * scales
     return tf.concat([scaled, tf.zeros_like(scaled[..., :1])], -1)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 
 __all__ = [
     "block_recompute",
@@ -92,3 +93,7 @@ def block_recompute(x: Any, name: str | None = None) -> Tensor:
     """
     del name
     return tf.identity(x)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

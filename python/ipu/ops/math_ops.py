@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.tf._convert import known_value
 from ipu.tf._dispatch import op
 
@@ -124,3 +125,7 @@ def segment_sum(
             )
     count = int(known_value(num_segments, "num_segments"))
     return tf.math.unsorted_segment_sum(rows, ids, count)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.ops import _ctc, _ctc_beams, _sampled_losses
 from ipu.ops.functional_ops import outlined_function
 from ipu.tf._dispatch import op
@@ -412,3 +413,7 @@ def nce_loss(
     )
     losses = tf.nn.sigmoid_cross_entropy_with_logits(targets, logits)
     return tf.reduce_sum(losses, axis=1)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

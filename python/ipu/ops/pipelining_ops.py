@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _core, tf
 from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError
+from ipu._faces import face
 from ipu._log import logger
 from ipu._placement import current_device
 from ipu._schedules import PipelineSchedule
@@ -338,3 +339,7 @@ def pipeline(
             traced.run()
         trace.node("repeat", [tf.constant(repeats, "int32")], {"body": body}, ())
     return Operation("PipelineStage", name or "pipeline")
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.tf._dispatch import op
 
 __all__ = ["dropout"]
@@ -67,3 +68,7 @@ def dropout(
     drawn = tf.random.stateless_uniform(shape, key)
     kept = tf.cast(drawn >= rate, value.dtype) * tf.cast(1 / (1 - rate), value.dtype)
     return value * kept
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.tf._convert import apply
 
 __all__ = ["replication_index"]
@@ -28,3 +29,7 @@ def replication_index(name: Any = None) -> Tensor:
     """
     del name
     return apply("replica_index", ())
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -6,10 +6,11 @@ Source: ``ipu.ops.rnn_ops`` of SDK 1.4 to 3.4.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.ops._attention_gru import attention_gru
 from ipu.tf import _recurrent
 from ipu.tf._tracing import init_scope
@@ -504,3 +505,7 @@ class PopnnAUGRU(PopnnGRU):
         score = tf.cast(score, self._dtype)
         steps, h = self._run(x, seq_len, initial_state, score)
         return (steps if time_major else tf.transpose(steps, (1, 0, 2))), h
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.tf._dispatch import op
 
 __all__ = ["sequence_slice", "sequence_slice_pack", "sequence_slice_unpack"]
@@ -187,3 +188,7 @@ def sequence_slice_pack(
     _check_inner(into, source)
     start = tf.zeros_like(into) if zero_unused else into
     return _copied(start, source, lengths, _begins_of(lengths), places)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu._faces import face
 from ipu.tf._dispatch import op
 
 __all__ = [
@@ -150,3 +151,7 @@ def histogram_normalize(hist: Any) -> Tensor:
             f"{counts.dtype.name}, shape {tuple(counts.shape)}."
         )
     return counts / tf.reduce_sum(counts)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.optimizers import (
     cross_replica_optimizer,
     gradient_accumulation_optimizer,
@@ -34,3 +37,7 @@ __all__ = [
     "map_gradient_optimizer",
     "sharded_optimizer",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

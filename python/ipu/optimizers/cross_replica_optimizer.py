@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._faces import face
 from ipu.ops.cross_replica_ops import cross_replica_mean
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 
@@ -43,3 +44,7 @@ class CrossReplicaOptimizer(IpuOptimizer):
             for gradient, variable in pairs
         ]
         return super()._apply(means, global_step)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -10,9 +10,10 @@ ends behind an update.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu._errors import FailedPreconditionError
+from ipu._faces import face
 from ipu._training_loop import Update, accumulate_here
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.keras.optimizers import SGD
@@ -249,3 +250,7 @@ class CrossReplicaGradientAccumulationOptimizer(GradientAccumulationOptimizer):
         super().__init__(
             CrossReplicaOptimizer(opt), num_mini_batches, verify_usage, name
         )
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._faces import face
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 
 __all__ = ["MapGradientOptimizer"]
@@ -72,3 +73,7 @@ class _MapGradientOptimizerInvertedChaining(MapGradientOptimizer):
 
     def _apply(self, pairs: Sequence[Pair], global_step: Any) -> Any:
         return super()._apply(_mapped(self._mapping, pairs), global_step)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

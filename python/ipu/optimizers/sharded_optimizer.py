@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._faces import face
 from ipu.optimizers._wrapper import IpuOptimizer
 
 __all__ = ["ShardedOptimizer"]
@@ -29,3 +30,7 @@ class ShardedOptimizer(IpuOptimizer):
 
     def __init__(self, optimizer: Any) -> None:
         super().__init__(optimizer, "ShardedOptimizer")
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -7,11 +7,10 @@ what is there is computed by ``ipu``'s own core.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ipu._core import Tensor
-from ipu._tracebacks import boundary
+from ipu._faces import face
 from ipu.tf import errors, nest
 from ipu.tf._clip import (
     clip_by_global_norm,
@@ -185,7 +184,8 @@ from ipu.tf.variable import Variable  # isort: skip
 from ipu.tf import data, image, random  # isort: skip
 from ipu.tf import autograph, config, debugging, version  # isort: skip
 from ipu._placement import device  # isort: skip
-from ipu.tf._function import function, init_scope, inside_function  # isort: skip
+from ipu.tf._decorator import function  # isort: skip
+from ipu.tf._function import init_scope, inside_function  # isort: skip
 from ipu.tf._scopes import (  # isort: skip
     control_dependencies,
     executing_eagerly,
@@ -442,6 +442,7 @@ __all__ = [
 
 # Modules that are imported when they are first used.
 _LAZY = {
+    "RaggedTensor": "ipu.tf.ragged:RaggedTensor",
     "distribute": "ipu.tf.distribute",
     "initializers": "ipu.keras.initializers",
     "io": "ipu.tf.io",
@@ -458,16 +459,5 @@ _LAZY = {
 }
 
 
-@boundary
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return importlib.import_module(_LAZY[name])
-    if name == "RaggedTensor":
-        from ipu.tf import ragged
-
-        return ragged.RaggedTensor
-    if name.startswith("__"):
-        raise AttributeError(name)
-    from ipu._missing import MissingNameError
-
-    raise MissingNameError(f"tf.{name}", __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__, _LAZY)

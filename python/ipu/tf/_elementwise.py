@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu.tf._call_types import Binary, Unary
 from ipu.tf._convert import Tensor, apply, cast, like, pair
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import as_dtype
@@ -25,7 +26,7 @@ def _document(function: Callable[..., Any], text: str, example: str, y: str) -> 
     )
 
 
-def _unary(row: str, name: str, text: str, example: str) -> Callable[..., Tensor]:
+def _unary(row: str, name: str, text: str, example: str) -> Unary:
     def function(x: Any, name: str | None = None) -> Tensor:
         return apply(row, (x,))
 
@@ -34,7 +35,7 @@ def _unary(row: str, name: str, text: str, example: str) -> Callable[..., Tensor
     return op(function)
 
 
-def _binary(row: str, name: str, text: str, example: str) -> Callable[..., Tensor]:
+def _binary(row: str, name: str, text: str, example: str) -> Binary:
     def function(x: Any, y: Any, name: str | None = None) -> Tensor:
         both = type(x) is Tensor and type(y) is Tensor
         return apply(row, (x, y) if both else pair(x, y))

@@ -13,8 +13,8 @@ import inspect
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from ipu import _devices
 from ipu._placement import current_device, on_host
@@ -40,7 +40,6 @@ __all__ = [
     "ConcreteFunction",
     "DeviceFunction",
     "TracedProgram",
-    "function",
     "in_trace",
     "init_scope",
     "inside_function",
@@ -48,6 +47,11 @@ __all__ = [
     "scratch_trace",
     "trace_program",
 ]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
 
 _MANY_TRACES = 5
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -91,14 +95,14 @@ class _Active(threading.local):
     """The functions whose bodies are running in a trace, with their signatures."""
 
     def __init__(self) -> None:
-        self.calls: list[tuple[DeviceFunction, Any]] = []
+        self.calls: list[tuple[DeviceFunction[..., Any], Any]] = []
 
 
 _active = _Active()
 
 
 @boundaries("__call__")
-class DeviceFunction:
+class DeviceFunction(Generic[P, R]):
     """A Python function that runs as one program.
 
     Args:
@@ -119,7 +123,7 @@ class DeviceFunction:
 
     def __init__(
         self,
-        python_function: Callable[..., Any],
+        python_function: Callable[P, R],
         device: _devices.Device | None = None,
         *,
         autograph: bool = False,
@@ -141,9 +145,7 @@ class DeviceFunction:
         self._lock = threading.RLock()  # protects _cache while a trace adds to it
         self._has_created = False  # a first trace has ended
         self._history: list[str] = []
-        self._bound: weakref.WeakKeyDictionary[Any, DeviceFunction] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._bound: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._converted: Callable[..., Any] | None = None
         for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
             value = getattr(python_function, attribute, None)
@@ -198,7 +200,17 @@ class DeviceFunction:
 
     # --- methods ----------------------------------------------------------------------
 
-    def __get__(self, instance: Any, owner: type | None = None) -> DeviceFunction:
+    @overload
+    def __get__(self, instance: None, owner: type) -> DeviceFunction[P, R]: ...
+
+    @overload
+    def __get__(
+        self: DeviceFunction[Concatenate[S, Q], R],
+        instance: S,
+        owner: type | None = None,
+    ) -> DeviceFunction[Q, R]: ...
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
         try:
@@ -215,7 +227,7 @@ class DeviceFunction:
             bound = kept[id(instance)][1]
         return bound
 
-    def _like(self, python_function: Callable[..., Any]) -> DeviceFunction:
+    def _like(self, python_function: Callable[..., Any]) -> DeviceFunction[..., Any]:
         made = DeviceFunction(
             python_function,
             self._device,
@@ -278,29 +290,37 @@ class DeviceFunction:
         ]
         return (*fitted, *args[len(specs) :])
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = self._arguments(args, kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        result: R
+        given, named = self._arguments(args, kwargs)
         if in_trace() or _Settings.run_eagerly:
-            return self._inline(args, kwargs)
+            result = self._inline(given, named)
+            return result
         recorder = _tapes.recorder()
         if recorder is not None and _tapes.is_nested():
-            return self._inline(args, kwargs)  # for derivatives of the gradient
+            result = self._inline(given, named)  # for derivatives of the gradient
+            return result
         if not (self._specs or on_host()):
-            args, kwargs = narrow(args), narrow(kwargs)
-        entry, device = self._find(args, kwargs, recorder)
+            given, named = narrow(given), narrow(named)
+        entry, device = self._find(given, named, recorder)
         inputs = [
-            leaf for leaf in nest.flatten((args, kwargs)) if is_tensor_argument(leaf)
+            leaf for leaf in nest.flatten((given, named)) if is_tensor_argument(leaf)
         ]
         if entry.taped is not None:
-            if entry.taped.is_better_inline:
-                return self._inline(args, kwargs)
-            return entry.taped.call(recorder, inputs)
+            inline = entry.taped.is_better_inline
+            result = (
+                self._inline(given, named)
+                if inline
+                else entry.taped.call(recorder, inputs)
+            )
+            return result
         if device is None:
             outputs = entry.traced.run(inputs)
         else:
             with device.running():
                 outputs = entry.traced.run(inputs)
-        return entry.traced.pack(outputs)
+        result = entry.traced.pack(outputs)
+        return result
 
     def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the body as a part of what is being traced."""
@@ -456,61 +476,3 @@ class DeviceFunction:
         entry, device = self._find(args, kwargs)
         specs = nest.map_structure(spec_of, (args, kwargs))
         return ConcreteFunction(self._name, entry.traced, specs, device)
-
-
-def function(
-    func: Callable[..., Any] | None = None,
-    input_signature: Sequence[Any] | None = None,
-    autograph: bool = True,
-    jit_compile: bool | None = None,
-    reduce_retracing: bool = False,
-    experimental_implements: str | None = None,
-    experimental_autograph_options: Any = None,
-    experimental_attributes: Any = None,
-    experimental_relax_shapes: bool | None = None,
-    experimental_compile: bool | None = None,
-    experimental_follow_type_hints: bool | None = None,
-    name: str | None = None,
-) -> Any:
-    """Make a function run as one program; a decorator, with or without arguments.
-
-    Args:
-        func: The function; None where the decorator has arguments.
-        input_signature: A ``TensorSpec``, or a nest of them, for each argument. Others
-            are then errors; a size of None fits any.
-        autograph: Convert Python control flow on tensors to control flow of the
-            program.
-        jit_compile: Accepted: a function is always compiled as a whole.
-        reduce_retracing: Accepted, without effect: shapes are part of a program.
-        experimental_implements: Accepted and not used.
-        experimental_autograph_options: Accepted and not used.
-        experimental_attributes: Accepted and not used.
-        experimental_relax_shapes: As ``reduce_retracing``.
-        experimental_compile: The old name of ``jit_compile``.
-        experimental_follow_type_hints: Accepted and not used.
-        name: For errors and ``explain()``.
-
-    Returns:
-        A ``DeviceFunction``, or a decorator that gives one.
-
-    Raises:
-        TypeError: ``func`` is not callable, or ``input_signature`` is not of
-            ``TensorSpec``.
-
-    Example:
-        >>> from ipu import tf
-        >>> @tf.function(jit_compile=True)
-        ... def total(n):
-        ...     result = 0
-        ...     for i in tf.range(n):
-        ...         result += i
-        ...     return result
-    """
-
-    def decorate(python_function: Callable[..., Any]) -> DeviceFunction:
-        inner = getattr(python_function, "python_function", python_function)
-        return DeviceFunction(
-            inner, autograph=autograph, input_signature=input_signature, name=name
-        )
-
-    return decorate if func is None else decorate(func)

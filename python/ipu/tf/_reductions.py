@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ipu.tf._call_types import Reduction
 from ipu.tf._convert import Tensor, apply, axes_of, axis_of, cast, like, on_device
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import as_dtype, int32
@@ -19,7 +19,7 @@ def _reduce(row: str, value: Any, axis: Any, keepdims: bool) -> Tensor:
     return apply(row, (tensor,), {"axes": axes, "keep_dims": bool(keepdims)})
 
 
-def _reduction(row: str, name: str, text: str, example: str) -> Callable[..., Tensor]:
+def _reduction(row: str, name: str, text: str, example: str) -> Reduction:
     def function(
         input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str = ""
     ) -> Tensor:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``tf.bitwise``: integers bit by bit."""
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.tf._elementwise import (
     bitwise_and,
     bitwise_or,
@@ -18,3 +21,7 @@ __all__ = [
     "left_shift",
     "right_shift",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -6,9 +6,10 @@ The simulated IPUs are configured with ``ipu.config.IPUConfig``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ipu import _devices, _threads
+from ipu._faces import face
 from ipu.tf._function import _Settings, run_functions_eagerly
 
 __all__ = [
@@ -179,3 +180,7 @@ class experimental:
     @staticmethod
     def enable_op_determinism() -> None:
         """Accepted: programs always give the same bits."""
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -8,13 +8,14 @@ is checked on the device, in each run; the error comes when the run has ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import _tracebacks
 from ipu._core import Tensor
 from ipu._errors import InvalidArgumentError
+from ipu._faces import face
 from ipu.tf import _creation, _elementwise, _reductions
 from ipu.tf._prints import tell_host
 from ipu.tf.dtypes import as_dtype
@@ -361,3 +362,7 @@ def is_traceback_filtering_enabled() -> bool:
     Source: ``tf.debugging.is_traceback_filtering_enabled``.
     """
     return _tracebacks.is_enabled()
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _core, _strategy_state
+from ipu._faces import face
 from ipu._placement import device as place
 from ipu._strategy_state import ReduceOp, has_strategy
 from ipu.ipu_strategy import InputContext, Strategy
@@ -115,3 +116,7 @@ def get_replica_context() -> ReplicaContext | None:
     if has_strategy() and _core.open_trace() is None:
         return None
     return ReplicaContext(get_strategy())
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -12,6 +12,8 @@ Example:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ipu._errors import (
     AbortedError,
     AlreadyExistsError,
@@ -31,6 +33,7 @@ from ipu._errors import (
     UnimplementedError,
     UnknownError,
 )
+from ipu._faces import face
 
 __all__ = [
     "AbortedError",
@@ -51,3 +54,7 @@ __all__ = [
     "UnimplementedError",
     "UnknownError",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 from ipu import _core
 from ipu._core import Tensor
@@ -242,6 +242,29 @@ class GradientTape(Jacobians):
             variables = self._variables
             self._clear()
             self._variables = variables
+
+    @overload
+    def gradient(
+        self, target: Any, sources: Tensor | Variable, *args: Any, **kwargs: Any
+    ) -> Tensor | Any: ...
+
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: list[Tensor] | list[Variable] | list[Tensor | Variable],
+        *args: Any,
+        **kwargs: Any,
+    ) -> list[Tensor | Any]: ...
+
+    @overload
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: Any = UnconnectedGradients.NONE,
+    ) -> Any: ...
 
     def gradient(
         self,

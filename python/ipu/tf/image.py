@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._faces import face
 from ipu.tf import _random_ops as random
 from ipu.tf import _shapes
 from ipu.tf._convert import Tensor, apply, known_value, like
@@ -75,6 +76,22 @@ from ipu.tf._rearrange import reverse
 from ipu.tf._reductions import reduce_mean, reduce_variance
 from ipu.tf.dtypes import int32, uint8
 
+if TYPE_CHECKING:
+    from ipu.tf.io import (
+        decode_bmp,
+        decode_gif,
+        decode_image,
+        decode_jpeg,
+        decode_png,
+        encode_jpeg,
+        encode_png,
+    )
+
+# loaded when they are used
+_OF_FILES = (
+    "decode_bmp decode_gif decode_image decode_jpeg decode_png encode_jpeg encode_png"
+).split()
+
 __all__ = [
     "ResizeMethod",
     "adjust_brightness",
@@ -88,7 +105,14 @@ __all__ = [
     "convert_image_dtype",
     "crop_and_resize",
     "crop_to_bounding_box",
+    "decode_bmp",
+    "decode_gif",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
     "draw_bounding_boxes",
+    "encode_jpeg",
+    "encode_png",
     "extract_patches",
     "flip_left_right",
     "flip_up_down",
@@ -287,18 +311,6 @@ def stateless_random_jpeg_quality(
     return adjust_jpeg_quality(image, drawn)
 
 
-_OF_FILES = (
-    "decode_bmp decode_gif decode_image decode_jpeg decode_png encode_jpeg encode_png"
-).split()
-
-
-def __getattr__(name: str) -> Any:
-    if name in _OF_FILES:
-        from ipu.tf import io
-
-        return getattr(io, name)
-    if name.startswith("__"):
-        raise AttributeError(name)
-    from ipu._missing import MissingNameError
-
-    raise MissingNameError(f"tf.image.{name}", __all__)
+if not TYPE_CHECKING:
+    _LAZY = {name: f"ipu.tf.io:{name}" for name in _OF_FILES}
+    __getattr__, __dir__ = face(__name__, __all__, _LAZY)

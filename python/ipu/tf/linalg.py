@@ -7,11 +7,12 @@ in double precision and rounded once.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ipu import _core
+from ipu._faces import face
 from ipu.tf._clip import global_norm
 from ipu.tf._convert import Tensor, apply, axes_of, known_value, like
 from ipu.tf._creation import eye
@@ -457,3 +458,7 @@ def logdet(matrix: Any, name: str | None = None) -> Tensor:
     """
     logs = apply("log", (diag_part(cholesky(matrix)),))
     return reduce_sum(logs, -1) * 2.0
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

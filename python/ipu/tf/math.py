@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``tf.math``: the ops under their mathematical names."""
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.tf._activations import softsign
 from ipu.tf._elementwise import (
     abs,
@@ -233,3 +236,7 @@ __all__ = [
     "xlogy",
     "zero_fraction",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

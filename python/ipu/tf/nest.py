@@ -9,7 +9,9 @@ sequences in their own order, dicts by sorted key whatever the order of insertio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ipu._faces import face
 
 __all__ = [
     "assert_same_structure",
@@ -261,3 +263,7 @@ def map_structure(
         )
     columns = zip(*(flatten(one) for one in structure), strict=True)
     return pack_sequence_as(structure[0], [func(*leaves) for leaves in columns])
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import _core
+from ipu._faces import face
 from ipu.tf._activations import (
     crelu,
     elu,
@@ -376,3 +377,7 @@ def embedding_lookup(
         return rows
     first = Tensor(ids).ndim
     return clip_by_norm(rows, max_norm, axes=list(range(first, rows.ndim)))
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

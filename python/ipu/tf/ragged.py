@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import _core
 from ipu._errors import InvalidArgumentError
+from ipu._faces import face
 from ipu.tf._strings import StringTensor, is_text
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import DType, as_dtype
@@ -245,3 +246,7 @@ def _values(values: Any, dtype: Any) -> Any:
     if is_text(values) or (kind is not None and kind.name == "string"):
         return StringTensor(values)
     return _core.Tensor(values) if kind is None else _core.Tensor(values, kind.name)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

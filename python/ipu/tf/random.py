@@ -7,6 +7,9 @@ The ``stateless_`` functions are functions of the seed that they are given alone
 ``Generator`` counts its own calls.
 """
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.tf._generator import Generator, get_global_generator, set_global_generator
 from ipu.tf._random_ops import (
     categorical,
@@ -36,3 +39,7 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._faces import face
 from ipu.tf._convert import Tensor, apply, pair
 from ipu.tf._dispatch import op
 from ipu.tf._image_transforms import projective_transform
@@ -96,3 +97,7 @@ def ImageProjectiveTransformV3(
         fill_mode.lower(),
         fill_value,
     )
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import _core
+from ipu._faces import face
 from ipu.tf._strings import StringTensor, is_text
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import DType
@@ -85,3 +86,7 @@ def to_dense(
     whole[tuple(np.asarray(sp_input.indices).T)] = values
     whole = _probing.varying(whole, whole.ndim - 1)
     return StringTensor(whole) if values.dtype.kind == "O" else _core.Tensor(whole)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

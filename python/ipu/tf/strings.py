@@ -10,12 +10,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import _core
 from ipu._errors import InvalidArgumentError
+from ipu._faces import face
 from ipu.tf import _hashes
 from ipu.tf._each_string import each
 from ipu.tf._host_only import on_host
@@ -416,3 +417,7 @@ def to_hash_bucket(input: Any, num_buckets: int, name: Any = None) -> Any:
     on_host("tf.strings.to_hash_bucket", input)
     count = _buckets(num_buckets)
     return each(lambda text: _hashes.murmur64(text) % count, input, np.int64)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -13,9 +13,10 @@ import sys
 import tempfile
 import unittest
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
+from ipu._faces import face
 from ipu.tf._test_case import TestCase
 
 __all__ = [
@@ -128,3 +129,7 @@ def test_src_dir_path(relative_path: str) -> str:
 
 
 test_src_dir_path.__test__ = False  # type: ignore[attr-defined]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

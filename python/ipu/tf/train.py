@@ -8,8 +8,9 @@ Field numbers are those of TensorFlow's ``core/example/example.proto`` and
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._faces import face
 from ipu.tf._extras import extra
 
 # message: its fields as (name, number, kind); a kind in capitals is a message
@@ -33,7 +34,28 @@ _MESSAGES: dict[str, list[tuple[str, int, str]]] = {
 }
 _PACKAGE = "ipu.train"
 
-__all__ = sorted(_MESSAGES)
+__all__ = [
+    "BytesList",
+    "Example",
+    "Feature",
+    "FeatureList",
+    "FeatureLists",
+    "Features",
+    "FloatList",
+    "Int64List",
+    "SequenceExample",
+]
+
+if TYPE_CHECKING:  # made when they are used
+    BytesList: Any
+    Example: Any
+    Feature: Any
+    FeatureList: Any
+    FeatureLists: Any
+    Features: Any
+    FloatList: Any
+    Int64List: Any
+    SequenceExample: Any
 
 
 def _describe(message: Any, fields: list[tuple[str, int, str]]) -> None:
@@ -85,11 +107,10 @@ def _classes() -> dict[str, Any]:
     }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MESSAGES:
-        return _classes()[name]
-    if name.startswith("__"):
-        raise AttributeError(name)
-    from ipu._missing import MissingNameError
+def _class(name: str) -> Any:
+    return _classes()[name]
 
-    raise MissingNameError(f"tf.train.{name}", __all__)
+
+if not TYPE_CHECKING:
+    _LAZY = {name: functools.partial(_class, name) for name in _MESSAGES}
+    __getattr__, __dir__ = face(__name__, __all__, _LAZY)

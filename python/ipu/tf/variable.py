@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +23,16 @@ from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DEVICE_DTYPES, DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
+if TYPE_CHECKING:  # operators are given to the class below
+    _Operators = _core.Arithmetic[Tensor]
+else:
+    _Operators = object
+
 __all__ = ["Variable"]
 
 
 @boundaries("__init__", "assign", "assign_add", "assign_sub")
-class Variable:
+class Variable(_Operators):
     """A tensor that can be assigned to; it lives on the current device.
 
     Args:

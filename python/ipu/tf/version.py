@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
+
 __all__ = [
     "COMPILER_VERSION",
     "GIT_VERSION",
@@ -18,3 +22,7 @@ COMPILER_VERSION = "none"
 GRAPH_DEF_VERSION = 808
 GRAPH_DEF_VERSION_MIN_CONSUMER = 0
 GRAPH_DEF_VERSION_MIN_PRODUCER = 0
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -6,7 +6,9 @@ Source: ``tf.keras.backend`` of Keras 2.6.
 
 from __future__ import annotations
 
-from ipu.keras import _names
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.backend._arithmetic import (
     abs,
     all,
@@ -301,4 +303,6 @@ __all__ = [
     "zeros_like",
 ]
 
-__getattr__ = _names.missing(__name__, __all__)
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -282,7 +282,7 @@ def function(
     def call(values: Any) -> Any:
         given = values if isinstance(values, (list, tuple)) else [values]
         tensors = [tf.cast(v, k) for v, k in zip(given, kinds, strict=True)]
-        found = model(tensors if len(tensors) > 1 else tensors[0])
+        found: Any = model(tensors if len(tensors) > 1 else tensors[0])
         if isinstance(outputs, list) and len(outputs) == 1:
             found = [found]  # a model unpacks the only one
         return tf.nest.map_structure(get_value, found)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from ipu.keras import _names
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.callbacks.backup import BackupAndRestore
 from ipu.keras.callbacks.callback import Callback, CallbackList
 from ipu.keras.callbacks.checkpoint import ModelCheckpoint
@@ -35,4 +37,5 @@ __all__ = [
 ]
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

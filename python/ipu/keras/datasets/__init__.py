@@ -8,6 +8,9 @@ Example:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.datasets import (
     boston_housing,
     cifar10,
@@ -27,3 +30,7 @@ __all__ = [
     "mnist",
     "reuters",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._faces import face
 from ipu.keras.datasets import _official
 
 __all__ = ["load_data"]
@@ -49,3 +50,7 @@ def load_data(
     x, y = x[order], y[order]
     cut = int(len(x) * (1 - test_split))
     return (x[:cut], y[:cut]), (x[cut:], y[cut:])
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

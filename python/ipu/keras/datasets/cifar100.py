@@ -6,10 +6,11 @@ By Alex Krizhevsky, Vinod Nair and Geoffrey Hinton.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._faces import face
 from ipu.keras.datasets import _official
 
 __all__ = ["load_data"]
@@ -64,3 +65,7 @@ def _images(data: Any) -> np.ndarray[Any, Any]:
 
 def _labels(labels: Any) -> np.ndarray[Any, Any]:
     return np.asarray(labels, np.uint8).reshape(-1, 1)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -6,6 +6,9 @@ By Han Xiao, Kashif Rasul and Roland Vollgraf (Zalando SE); MIT licence.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.datasets._cache import Arrays, load
 
 __all__ = ["load_data"]
@@ -40,3 +43,7 @@ def load_data() -> Arrays:
         ((60000, 28, 28), (10000,))
     """
     return load("fashion-mnist").arrays
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

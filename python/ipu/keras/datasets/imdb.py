@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._faces import face
 from ipu.keras.datasets import _official
 from ipu.keras.datasets._sequences import prepare
 
@@ -84,3 +85,7 @@ def get_word_index(path: str = "imdb_word_index.json") -> dict[str, int]:
     """Give the number of each word, without ``index_from``."""
     words: dict[str, int] = json.loads(_official.content_of(_WORDS, path)[0])
     return words
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -6,6 +6,9 @@ By Yann LeCun, Corinna Cortes and Christopher Burges; CC BY-SA 3.0.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.datasets._cache import Arrays, load
 
 __all__ = ["load_data"]
@@ -40,3 +43,7 @@ def load_data(path: str = "mnist.npz") -> Arrays:
         ((60000, 28, 28), (10000,))
     """
     return load("mnist", path=path).arrays
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -477,7 +477,7 @@ def run_test(test: Run, callbacks: CallbackList) -> dict[str, Any]:
         test.loop.stop()
 
 
-def run_predict(run: Run, callbacks: CallbackList) -> Nest:
+def run_predict(run: Run, callbacks: CallbackList) -> np.ndarray[Any, np.dtype[Any]]:
     """Predict; gives the outputs with the batches put together."""
     watcher = StepWatcher(callbacks.watchers())
     try:
@@ -489,7 +489,8 @@ def run_predict(run: Run, callbacks: CallbackList) -> Nest:
         watcher.close()
         _abandon(callbacks)
         run.loop.stop()
-    return _join(results)
+    joined: np.ndarray[Any, np.dtype[Any]] = _join(results)
+    return joined
 
 
 def _join(results: Sequence[Nest]) -> Nest:

@@ -22,7 +22,13 @@ from ipu.tf import _dispatch
 from ipu.tf.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
+    from ipu._core import Arithmetic
     from ipu.keras.layers.base_layer import Layer
+
+    # operators are given to the class below
+    _Operators = Arithmetic["KerasTensor"]
+else:
+    _Operators = object
 
 __all__ = [
     "KerasHistory",
@@ -42,7 +48,7 @@ class KerasHistory(NamedTuple):
     tensor_index: int
 
 
-class KerasTensor:
+class KerasTensor(_Operators):
     """A symbolic value: what layers take and give while a model is put together.
 
     Attributes:

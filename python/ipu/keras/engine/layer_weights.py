@@ -80,7 +80,7 @@ class LayerWeights:
         trainable: bool | None = None,
         constraint: Any = None,
         **kwargs: Any,
-    ) -> Any:
+    ) -> tf.Variable:
         """Create a variable of the layer.
 
         Args:
@@ -214,7 +214,7 @@ class LayerWeights:
             layer._trainable = bool(value)
 
     @property
-    def trainable_weights(self) -> list[Any]:
+    def trainable_weights(self) -> list[tf.Variable]:
         """The variables that an optimizer changes, own ones first."""
         if not self.trainable:
             return []
@@ -223,7 +223,7 @@ class LayerWeights:
         return unique(own + inner)
 
     @property
-    def non_trainable_weights(self) -> list[Any]:
+    def non_trainable_weights(self) -> list[tf.Variable]:
         """The variables that it does not."""
         if self.trainable:
             own = [v for v in self._own_variables() if not v.trainable]
@@ -236,22 +236,22 @@ class LayerWeights:
         return unique(fixed + [v for c in self._children() for v in c.variables])
 
     @property
-    def weights(self) -> list[Any]:
+    def weights(self) -> list[tf.Variable]:
         """All variables: the trainable ones, then the others."""
         return unique(self.trainable_weights + self.non_trainable_weights)
 
     @property
-    def variables(self) -> list[Any]:
+    def variables(self) -> list[tf.Variable]:
         """The same as ``weights``."""
         return self.weights
 
     @property
-    def trainable_variables(self) -> list[Any]:
+    def trainable_variables(self) -> list[tf.Variable]:
         """The same as ``trainable_weights``."""
         return self.trainable_weights
 
     @property
-    def non_trainable_variables(self) -> list[Any]:
+    def non_trainable_variables(self) -> list[tf.Variable]:
         """The same as ``non_trainable_weights``."""
         return self.non_trainable_weights
 

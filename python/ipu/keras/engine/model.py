@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._tracebacks import boundaries
@@ -19,6 +19,9 @@ from ipu.keras.engine.stage_trace import open_batch, traced_graph
 from ipu.keras.engine.trainer import Trainer
 from ipu.keras.layers.base_layer import Layer, map_shapes
 from ipu.tf import _function
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Model"]
 
@@ -48,13 +51,15 @@ class Model(Trainer):
         (8, 2)
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Model:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Give a functional model where inputs and outputs are given."""
+        kind: Any = cls
         if cls is Model and _is_functional(args, kwargs):
             from ipu.keras.engine.functional import Functional
 
-            return object.__new__(Functional)
-        return object.__new__(cls)
+            kind = Functional
+        made: Self = object.__new__(kind)
+        return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if _is_functional(args, kwargs):
@@ -145,15 +150,20 @@ class Model(Trainer):
 
     # --- layers and weights -----------------------------------------------------------
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute the model's result; a subclass defines it.
+    if TYPE_CHECKING:  # a subclass has any parameters
 
-        Raises:
-            NotImplementedError: It does not.
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__} must define call(self, inputs)."
-        )
+        def call(self, *args: Any, **kwargs: Any) -> Any: ...
+    else:
+
+        def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            """Compute the model's result; a subclass defines it.
+
+            Raises:
+                NotImplementedError: It does not.
+            """
+            raise NotImplementedError(
+                f"{type(self).__name__} must define call(self, inputs)."
+            )
 
     @property
     def layers(self) -> list[Layer]:
@@ -201,7 +211,7 @@ class Model(Trainer):
             )
 
     @property
-    def weights(self) -> list[Any]:
+    def weights(self) -> list[tf.Variable]:
         """All variables, layer by layer as Keras lists them.
 
         Raises:
@@ -218,7 +228,7 @@ class Model(Trainer):
         )
 
     @property
-    def trainable_weights(self) -> list[Any]:
+    def trainable_weights(self) -> list[tf.Variable]:
         """The variables that an optimizer changes: own ones come last."""
         if not self.trainable:
             return []
@@ -227,7 +237,7 @@ class Model(Trainer):
         return unique(found + own)
 
     @property
-    def non_trainable_weights(self) -> list[Any]:
+    def non_trainable_weights(self) -> list[tf.Variable]:
         """The variables that it does not."""
         groups, own = self._tracked(), self._own_variables()
         found = [v for group in groups for v in _of_group(group, False)]

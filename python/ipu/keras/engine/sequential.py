@@ -72,7 +72,7 @@ class Sequential(Functional):
         return ordered_first(self._stack, super()._tracked())
 
     @property
-    def trainable_weights(self) -> list[Any]:
+    def trainable_weights(self) -> list[tf.Variable]:
         """The variables that training changes.
 
         Raises:

@@ -39,11 +39,13 @@ class StepFunctions:
         compiled_metrics: Any
         losses: list[Tensor]
         metrics: Any
-        trainable_variables: list[Any]
+
+        @property
+        def trainable_variables(self) -> list[tf.Variable]: ...
+
         run_eagerly: bool
         _steps_per_execution: int
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
         def _prepare(self, mode: str, spec: Nest) -> None: ...
         def _assert_compiled(self) -> None: ...
         def _trainable_as_compiled(self) -> AbstractContextManager[None]: ...
@@ -60,6 +62,11 @@ class StepFunctions:
         self._batch_programs: dict[Any, Any] = {}
 
     # --- steps ------------------------------------------------------------------------
+
+    @property
+    def _network(self) -> Any:
+        """The model, as something to call."""
+        return self
 
     def train_step(self, data: Nest) -> dict[str, Tensor]:
         """One step of training, traced.
@@ -78,7 +85,7 @@ class StepFunctions:
         # op by op, values are gone when the gradient is asked for
         tape = tf.GradientTape() if self.run_eagerly else None
         with capturing() as context, tape or nullcontext():
-            y_pred = self(x, training=True)
+            y_pred = self._network(x, training=True)
             loss = self.compiled_loss(y, y_pred, weight, self.losses)
         self._assert_has_loss()
         self._step_loss = tf.reduce_mean(loss) if loss.shape else loss
@@ -112,7 +119,7 @@ class StepFunctions:
             The results by name.
         """
         x, y, weight = unpack(expand(data))
-        y_pred = self(x, training=False)
+        y_pred = self._network(x, training=False)
         self.compiled_loss(y, y_pred, weight, self.losses)
         self.compiled_metrics.update_state(y, y_pred, weight)
         return {metric.name: metric.result() for metric in self.metrics}
@@ -126,7 +133,7 @@ class StepFunctions:
         Returns:
             The model's outputs.
         """
-        return self(unpack(expand(data))[0], training=False)
+        return self._network(unpack(expand(data))[0], training=False)
 
     def _has_own_step(self, mode: str) -> bool:
         name = f"{mode}_step"

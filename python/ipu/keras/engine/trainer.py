@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
+
 from ipu import _core, _strategy_state, tf
 from ipu._log import logger
 from ipu._placement import current_device
@@ -483,7 +485,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         max_queue_size: int = 10,
         workers: int = 1,
         use_multiprocessing: bool = False,
-    ) -> Any:
+    ) -> np.ndarray[Any, np.dtype[Any]]:
         """Compute outputs.
 
         Args:
@@ -497,7 +499,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             use_multiprocessing: As for ``fit``.
 
         Returns:
-            An array with one row for each sample, in the form of the model's outputs.
+            An array with one row for each sample; of a model with several outputs a
+            list or dict of them, which the annotation does not say.
 
         Raises:
             ValueError: Data that do not fit, or a number of steps that does not.

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ipu.keras import _names, _serialization
+from ipu._faces import face
+from ipu.keras import _serialization
 from ipu.keras.layers import experimental
 from ipu.keras.layers.advanced_activations import (
     ELU,
@@ -357,4 +358,5 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
     return _serialization.make("layer", config, table, custom_objects)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

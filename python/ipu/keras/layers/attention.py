@@ -272,7 +272,7 @@ class MultiHeadAttention(Layer):
         self.bias_constraint = constraints.get(bias_constraint)
         self._projections: dict[str, tuple[Any, Any]] = {}
 
-    def __call__(self, query: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, query: Any, value: Any = None, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Attend; ``key`` is ``value`` where it is not given."""
         if not self.built and value is not None:
             key = kwargs.get("key", args[0] if args else None)
@@ -321,7 +321,7 @@ class MultiHeadAttention(Layer):
             tf.reshape(result, (batch, steps, heads, size)), (0, 2, 1, 3)
         )
 
-    def call(  # type: ignore[override]
+    def call(
         self,
         query: Tensor,
         value: Tensor = None,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -39,6 +39,9 @@ from ipu.tf.autograph import convert_call
 __all__ = ["InputSpec", "Layer"]
 
 T = TypeVar("T")
+_Value = tf.Tensor | tf.Variable | np.ndarray[Any, Any] | float
+# what a call gives a tensor for, as far as types can say
+_Values = _Value | Sequence[_Value]
 
 
 @boundaries("__call__", "__init__")
@@ -146,20 +149,25 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         """
         self.built = True
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """Compute the layer's result.
+    if TYPE_CHECKING:  # a subclass has any parameters
 
-        Args:
-            inputs: A tensor or a nest of tensors.
-            *args: More arguments of the subclass.
-            **kwargs: More arguments; ``training`` is given where it is a parameter.
+        def call(self, *args: Any, **kwargs: Any) -> Any: ...
+    else:
 
-        Returns:
-            A tensor or a nest of tensors; the inputs where a subclass does not define
-            it.
-        """
-        del args, kwargs
-        return inputs
+        def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            """Compute the layer's result.
+
+            Args:
+                inputs: A tensor or a nest of tensors.
+                *args: More arguments of the subclass.
+                **kwargs: More arguments; ``training`` is given where it is a parameter.
+
+            Returns:
+                A tensor or a nest of tensors; the inputs where a subclass does not
+                define it.
+            """
+            del args, kwargs
+            return inputs
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
         """Give the mask of the result; a subclass may define it.
@@ -190,6 +198,17 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         return cls(**config)
 
     # --- calling ------------------------------------------------------------------
+
+    @overload
+    def __call__(
+        self, inputs: KerasTensor | Sequence[KerasTensor], *args: Any, **kwargs: Any
+    ) -> KerasTensor: ...
+
+    @overload
+    def __call__(self, inputs: _Values, *args: Any, **kwargs: Any) -> tf.Tensor: ...
+
+    @overload
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the layer to tensors, arrays or symbolic values."""

@@ -87,8 +87,10 @@ def step(
         The output, and the states behind the step.
     """
     more = {} if constants is None else {"constants": constants}
+    result: tuple[Tensor, Nest]
     if isinstance(cell, Layer):
-        result: tuple[Tensor, Nest] = cell(inputs, states, training=training, **more)
+        call: Any = cell
+        result = call(inputs, states, training=training, **more)
     else:
         result = cell.call(inputs, states, **more)
     return result

@@ -7,9 +7,10 @@ Source: ``tf.keras.metrics`` of Keras 2.6.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ipu.keras import _names, _serialization
+from ipu._faces import face
+from ipu.keras import _serialization
 from ipu.keras._loss_functions import (
     binary_crossentropy,
     categorical_crossentropy,
@@ -285,4 +286,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ipu.keras import _names, _serialization
+from ipu._faces import face
+from ipu.keras import _serialization
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers.adam import Adam
 from ipu.keras.optimizers.adaptive import Adadelta, Adagrad, Adamax, Ftrl, Nadam
@@ -133,4 +134,5 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
         return get(config)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ipu import tf
+from ipu._faces import face
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
 
@@ -340,3 +341,7 @@ def _cos_pi(x: Tensor) -> Tensor:
 
 def _float(step: Any) -> Tensor:
     return tf.cast(tf.convert_to_tensor(step), "float32")
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

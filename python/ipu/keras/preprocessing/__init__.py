@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from ipu.keras import _names
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras._picture_folders import image_dataset_from_directory
 from ipu.keras._series import timeseries_dataset_from_array
 from ipu.keras._text_folders import text_dataset_from_directory
@@ -19,4 +21,5 @@ __all__ = [
 ]
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

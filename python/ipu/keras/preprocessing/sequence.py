@@ -6,11 +6,11 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu.keras import _names
+from ipu._faces import face
 from ipu.keras._sequence import Sequence as Batches
 
 __all__ = [
@@ -286,4 +286,5 @@ def skipgrams(
     return pairs, labels
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

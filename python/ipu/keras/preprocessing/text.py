@@ -7,10 +7,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._faces import face
 from ipu.keras import _names
 
 __all__ = [
@@ -350,4 +351,5 @@ class Tokenizer:
         return json.dumps(described, **kwargs)
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -9,8 +9,9 @@ Python values they stay what they are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._faces import face
 from ipu.tf.autograph import experimental
 from ipu.tf.autograph._calls import convert_call
 
@@ -77,3 +78,7 @@ def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
 def trace(*args: Any) -> None:
     """Print values while the function is traced."""
     print(*args)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

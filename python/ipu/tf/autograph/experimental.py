@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ipu._faces import face
 from ipu.tf.autograph._calls import do_not_convert
 
 __all__ = ["Feature", "do_not_convert", "set_loop_options"]
@@ -39,3 +40,7 @@ def set_loop_options(
         shape_invariants: Accepted and not used: shapes do not change in a loop.
     """
     return {"maximum_iterations": maximum_iterations}
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

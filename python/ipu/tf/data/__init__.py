@@ -6,6 +6,9 @@ thread that feeds a device, runs in C without Python, except for the generators 
 ``from_generator`` calls.
 """
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.tf.data import experimental
 from ipu.tf.data._dataset import (
     AUTOTUNE,
@@ -31,3 +34,7 @@ __all__ = [
     "TextLineDataset",
     "experimental",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._faces import face
 from ipu.tf.data._dataset import (
     AUTOTUNE,
     INFINITE_CARDINALITY,
@@ -146,3 +147,7 @@ def group_by_window(
 def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> _Transformation:
     """``Dataset.bucket_by_sequence_length`` for ``Dataset.apply``."""
     return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ipu._faces import face
 from ipu.tf.io._files import decode_raw, matching_files, read_file, write_file
 from ipu.tf.io._images import (
     decode_bmp,
@@ -46,9 +47,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    from ipu._missing import MissingNameError
-
-    raise MissingNameError(f"tf.io.{name}", __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -7,8 +7,9 @@ A table answers eager tensors: before a program is called, or in the function of
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from ipu._faces import face
 from ipu.tf.lookup import experimental
 from ipu.tf.lookup._initializers import (
     KeyValueTensorInitializer,
@@ -27,9 +28,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    from ipu._missing import MissingNameError
-
-    raise MissingNameError(f"tf.lookup.{name}", __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

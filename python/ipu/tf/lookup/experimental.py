@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu._errors import InvalidArgumentError
+from ipu._faces import face
 from ipu.tf._host_only import on_host
 from ipu.tf.lookup._initializers import array_of
 from ipu.tf.lookup._tables import Table, tensor_of
@@ -148,3 +149,7 @@ class DenseHashTable(MutableHashTable):
                     f"Received: {key!r}."
                 )
         return array
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

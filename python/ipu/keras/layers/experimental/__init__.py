@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-from ipu.keras import _names
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.layers.experimental import preprocessing
 
 __all__ = ["preprocessing"]
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from ipu.keras import _names
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.keras.layers.category_encoding import CategoryEncoding, Discretization
 from ipu.keras.layers.hashing import HashedCrossing, Hashing
 from ipu.keras.layers.image_augmentation import (
@@ -54,4 +56,5 @@ __all__ = [
 ]
 
 
-__getattr__ = _names.missing(__name__, __all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)
