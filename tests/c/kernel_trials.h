@@ -13,7 +13,7 @@
 #include "check.h"
 #include "kernels/kernel.h"
 
-enum { MOST = 8, ATTRS = 8 };
+enum { MOST = 10, ATTRS = 8 };
 
 typedef struct kernel_trial {
     ipu_op op;
