@@ -20,6 +20,7 @@ from op_cases.model import Array, Graph
 
 import ipu
 from ipu import _core, keras, tf
+from ipu.tf._convert import apply
 
 L = keras.layers
 NUMBERS = json.loads(Path(__file__).with_name("recurrent_numbers.json").read_text())
@@ -324,17 +325,79 @@ def test_float16_is_close_to_float32() -> None:
         np.testing.assert_allclose(got.numpy(), wide(X).numpy(), atol=4e-3)
 
 
-def test_a_second_derivative_is_refused() -> None:
-    layer = L.LSTM(2)
-    x = tf.constant(X)
+def second_derivative(run: Callable[..., Any], given: list[Any]) -> list[Any]:
+    """Of the squares of the first one, by all that is given."""
     with tf.GradientTape() as outer:
-        outer.watch(x)
+        outer.watch(given)
         with tf.GradientTape() as inner:
-            inner.watch(x)
-            y = tf.reduce_sum(layer(x))
-        first = tf.reduce_sum(tf.square(inner.gradient(y, x)))
-    with pytest.raises(Exception, match="lstm_grad"):
-        outer.gradient(first, x)
+            inner.watch(given)
+            y = run(*given)
+        first = inner.gradient(y, given)
+        total = tf.add_n([tf.reduce_sum(tf.square(g)) for g in first])
+    return [total, *outer.gradient(total, given)]
+
+
+@pytest.mark.parametrize("op", ["lstm", "gru", "gru_after"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("masked", [False, True])
+def test_second_derivatives_agree_with_differences(
+    op: str, axis: int, masked: bool
+) -> None:
+    """In float64, of a function of all results that a program can see."""
+    steps, batch, n = 3, 2, 2
+    gates, after = (4 if op == "lstm" else 3), op == "gru_after"
+    lead = (batch, steps) if axis else (steps, batch)
+    shapes = [(*lead, gates * n), (n, gates * n), *[(batch, n)] * (gates - 2)]
+    shapes += [(gates * n,)] if after else []
+    rng = np.random.default_rng(len(op))
+    given = [tf.constant(rng.standard_normal(s)) for s in shapes]
+    mask = [tf.constant(rng.random(lead) < 0.6)] if masked else []
+    attributes = {"axis": axis, "reverse": masked}
+    attributes |= {"reset_after": after} if gates == 3 else {}
+
+    def run(*inputs: Any) -> Any:
+        made = apply(op.removesuffix("_after"), (*inputs, *mask), attributes)
+        seen = made[1:gates]  # h of all steps, the last h, of lstm the last c
+        return tf.add_n([tf.reduce_sum(tf.sin(one)) for one in seen])
+
+    _, *found = second_derivative(run, given)
+    step = 1e-6
+    for i, (x, got) in enumerate(zip(given, found, strict=True)):
+        x = x.numpy()
+        for at in [(0,) * x.ndim, (1,) * x.ndim, (-1,) * x.ndim]:
+            ends = []
+            for sign in (1.0, -1.0):
+                moved = x.copy()
+                moved[at] += sign * step
+                inputs = [*given[:i], tf.constant(moved), *given[i + 1 :]]
+                ends.append(float(second_derivative(run, inputs)[0]))
+            wanted = (ends[0] - ends[1]) / (2 * step)
+            np.testing.assert_allclose(got.numpy()[at], wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_a_penalty_on_the_gradient_is_part_of_a_loss(kind: str) -> None:
+    """A second derivative in a program, against layers that are unrolled."""
+    layers = [getattr(L, kind)(3, unroll=unroll) for unroll in (False, True)]
+    for layer in layers:
+        layer(X)
+    layers[1].set_weights(layers[0].get_weights())
+
+    def penalty(layer: Any) -> list[Any]:
+        @tf.function
+        def run(x: Any) -> list[Any]:
+            with tf.GradientTape() as outer:
+                with tf.GradientTape() as inner:
+                    inner.watch(x)
+                    y = tf.reduce_sum(tf.square(layer(x)))
+                slope = inner.gradient(y, x)
+                loss = y + tf.reduce_sum(tf.square(slope))
+            return outer.gradient(loss, layer.trainable_weights)
+
+        return [g.numpy() for g in run(tf.constant(X))]
+
+    for one, other in zip(*map(penalty, layers), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-5)
 
 
 # --- training -------------------------------------------------------------------------

@@ -3,7 +3,7 @@
  * Gradient rules of lstm and gru. One op goes back through all steps and gives, for all
  * of them, the gradient of what the kernel's product was added to; the kernel's own is
  * then one product over steps and batch. One thread per graph. */
-#include "autodiff/rules.h"
+#include "autodiff/recurrent_steps.h"
 
 enum { MOST_INPUTS = 10, MOST_OUTPUTS = 5 };
 
@@ -66,16 +66,12 @@ product_over_steps(ipu_rule *r, ipu_value a, ipu_value b)
     return ipu__rule_product(r, left, as_matrix(r, b), true, false);
 }
 
-/* The first result and the last one are kept for the gradient alone. */
-static ipu_status
-check_kept(ipu_rule *r)
+/* The first result and the last one are kept for the gradient alone: they have one where
+ * that is differentiated again. */
+static bool
+is_again(const ipu_rule *r)
 {
-    IPU_FAIL_IF(r->ctx, is_given(r, 0) || is_given(r, r->output_count - 1),
-                UNIMPLEMENTED,
-                "the first and the last result of %s have no gradient: they are kept "
-                "for the op's own",
-                ipu_op_info_of(r->op)->name);
-    return IPU_OK;
+    return is_given(r, 0) || is_given(r, r->output_count - 1);
 }
 
 ipu_status
@@ -85,7 +81,9 @@ ipu_gradient_lstm(ipu_rule *r)
     ipu_value inputs[MOST_INPUTS] = {r->outputs[0], in[1], r->outputs[4],
                                      r->outputs[1], in[2], in[3]};
     ipu_value back[MOST_OUTPUTS] = {IPU_NO_VALUE};
-    IPU_TRY(check_kept(r));
+    if (is_again(r)) {
+        return ipu__gradient_by_steps(r);
+    }
     emit_back(r, IPU_OP_ID_LSTM_GRAD, inputs, 6,
               r->input_count > 4 ? in[4] : IPU_NO_VALUE, 2, back);
     IPU_TRY(r->status);
@@ -136,7 +134,9 @@ ipu_gradient_gru(ipu_rule *r)
     ipu_value inputs[MOST_INPUTS] = {r->outputs[0], in[1], r->outputs[3], r->outputs[1],
                                      in[2]};
     ipu_value back[MOST_OUTPUTS] = {IPU_NO_VALUE};
-    IPU_TRY(check_kept(r));
+    if (is_again(r)) {
+        return ipu__gradient_by_steps(r);
+    }
     emit_back(r, IPU_OP_ID_GRU_GRAD, inputs, 5,
               r->input_count > mask ? in[mask] : IPU_NO_VALUE, 1, back);
     IPU_TRY(r->status);
@@ -150,4 +150,16 @@ ipu_gradient_gru(ipu_rule *r)
         ipu__rule_give(r, 3, ipu__rule_sum(r, back[1], axes, 2, false));
     }
     return r->status;
+}
+
+ipu_status
+ipu_gradient_lstm_grad(ipu_rule *r)
+{
+    return ipu__gradient_by_steps(r);
+}
+
+ipu_status
+ipu_gradient_gru_grad(ipu_rule *r)
+{
+    return ipu__gradient_by_steps(r);
 }
