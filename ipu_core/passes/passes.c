@@ -37,7 +37,9 @@ ipu_status
 ipu_passes_run(ipu_ctx *ctx, ipu_graph *graph, const ipu_passes_options *options)
 {
     for (size_t i = 0; i < PASS_COUNT; i++) {
-        if (passes[i].run == ipu_pass_fuse && !options->fuse) {
+        bool fuses =
+            passes[i].run == ipu_pass_fuse || passes[i].run == ipu_pass_attend;
+        if (fuses && !options->fuse) {
             continue;
         }
         IPU_TRY(passes[i].run(ctx, graph));
