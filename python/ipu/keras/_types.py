@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-__all__ = ["Nest", "Shape", "Tensor"]
+import numpy as np
+
+from ipu import tf
+
+__all__ = ["Nest", "Shape", "Tensor", "Values"]
 
 # A tensor of the front end, of an open trace or with numbers in it.
 Tensor: TypeAlias = Any
@@ -13,3 +18,6 @@ Tensor: TypeAlias = Any
 Nest: TypeAlias = Any
 # Sizes; None where a size is only known once there are numbers (the batch).
 Shape: TypeAlias = "tuple[int | None, ...]"
+# What a layer gives a tensor for, as far as types can say.
+_Value: TypeAlias = "tf.Tensor | tf.Variable | np.ndarray[Any, Any] | float"
+Values: TypeAlias = "_Value | Sequence[_Value]"

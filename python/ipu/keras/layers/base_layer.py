@@ -18,7 +18,7 @@ import numpy as np
 from ipu import tf
 from ipu._tracebacks import boundaries
 from ipu.keras import _names, regularizers
-from ipu.keras._types import Nest, Shape, Tensor
+from ipu.keras._types import Nest, Shape, Tensor, Values
 from ipu.keras.engine import masks
 from ipu.keras.engine.call_context import call_scope, current_training, in_call
 from ipu.keras.engine.infer import infer_outputs
@@ -39,9 +39,6 @@ from ipu.tf.autograph import convert_call
 __all__ = ["InputSpec", "Layer"]
 
 T = TypeVar("T")
-_Value = tf.Tensor | tf.Variable | np.ndarray[Any, Any] | float
-# what a call gives a tensor for, as far as types can say
-_Values = _Value | Sequence[_Value]
 
 
 @boundaries("__call__", "__init__")
@@ -150,8 +147,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         self.built = True
 
     if TYPE_CHECKING:  # a subclass has any parameters
-
-        def call(self, *args: Any, **kwargs: Any) -> Any: ...
+        call: Callable[..., Any]
     else:
 
         def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -205,7 +201,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
     ) -> KerasTensor: ...
 
     @overload
-    def __call__(self, inputs: _Values, *args: Any, **kwargs: Any) -> tf.Tensor: ...
+    def __call__(self, inputs: Values, *args: Any, **kwargs: Any) -> tf.Tensor: ...
 
     @overload
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
