@@ -116,6 +116,8 @@ int ipu_py_pool(ipu_py_state *state, ipu_pool **out);
 ipu_py_thread *ipu_py_thread_here(ipu_py_state *state);
 /* The module goes; threads may outlive it. */
 void ipu_py_threads_detach(ipu_py_state *state);
+/* The thread's stream, which begins where it had none. */
+ipu_py_stream *ipu_py_stream_of(ipu_py_state *state, ipu_py_thread *thread);
 /* Of the thread's next random op. */
 ipu_random_key ipu_py_random_key(ipu_py_state *state, ipu_py_thread *thread);
 int ipu_py_set_seed(ipu_py_state *state, uint64_t seed);

@@ -89,6 +89,34 @@ set_eager_seed(PyObject *module, PyObject *argument)
 }
 
 static PyObject *
+eager_random(PyObject *module, PyObject *Py_UNUSED(ignored))
+{
+    ipu_py_state *state = ipu_py_state_of_module(module);
+    ipu_py_thread *thread = ipu_py_thread_here(state);
+    if (thread == NULL) {
+        return NULL;
+    }
+    const ipu_py_stream *stream = ipu_py_stream_of(state, thread);
+    return Py_BuildValue("KKI", stream->seed, stream->drawn, stream->number);
+}
+
+static PyObject *
+set_eager_random(PyObject *module, PyObject *args)
+{
+    ipu_py_thread *thread = ipu_py_thread_here(ipu_py_state_of_module(module));
+    unsigned long long seed;
+    unsigned long long drawn;
+    unsigned int number;
+    if (thread == NULL || !PyArg_ParseTuple(args, "KKI:set_eager_random", &seed, &drawn,
+                                            &number)) {
+        return NULL;
+    }
+    thread->stream = (ipu_py_stream){
+        .is_own = true, .seed = seed, .drawn = drawn, .number = number};
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 with_random_stream(PyObject *module, PyObject *args)
 {
     unsigned long long seed;
@@ -154,6 +182,12 @@ static PyMethodDef module_methods[] = {
      "num_threads()\n--\n\nHow many threads programs use."},
     {"set_eager_seed", set_eager_seed, METH_O,
      "set_eager_seed(seed)\n--\n\nRestarts the random streams of eager ops."},
+    {"eager_random", eager_random, METH_NOARGS,
+     "eager_random()\n--\n\nThe random stream of this thread's eager ops: its seed, "
+     "how many were drawn, its number."},
+    {"set_eager_random", set_eager_random, METH_VARARGS,
+     "set_eager_random(seed, drawn, number)\n--\n\nLets this thread's eager ops go on "
+     "with a stream that eager_random() told of."},
     {"with_random_stream", with_random_stream, METH_VARARGS,
      "with_random_stream(seed, function, args)\n--\n\nCalls a function whose eager "
      "random ops draw from a stream of its own."},

@@ -442,6 +442,27 @@ dataset_repeat(PyObject *self, PyObject *count)
     return with_count(self, count, ipu_dataset_repeat);
 }
 
+PyDoc_STRVAR(repeat_from_doc,
+             "repeat_from(count, first, /)\n--\n\nAs repeat(count), but the passes "
+             "are number first, first + 1, ... of the data set's life.");
+static PyObject *
+dataset_repeat_from(PyObject *self, PyObject *args)
+{
+    long long count;
+    long long first;
+    if (!PyArg_ParseTuple(args, "LL:repeat_from", &count, &first)) {
+        return NULL;
+    }
+    if (first < 0) {
+        return PyErr_Format(PyExc_ValueError, "there is no pass number %lld", first);
+    }
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_dataset *dataset = NULL;
+    ipu_status status = ipu_dataset_repeat_from(&ctx, ipu_py_dataset_of(self), count,
+                                                (uint64_t)first, &dataset);
+    return finish(Py_TYPE(self), status, &ctx, dataset, self);
+}
+
 PyDoc_STRVAR(take_doc, "take(count, /)\n--\n\n-1: all.");
 static PyObject *
 dataset_take(PyObject *self, PyObject *count)
@@ -560,6 +581,7 @@ static PyMethodDef methods[] = {
     {"cache", dataset_cache, METH_NOARGS, cache_doc},
     {"assert_cardinality", dataset_assert_cardinality, METH_O, assert_cardinality_doc},
     {"repeat", dataset_repeat, METH_O, repeat_doc},
+    {"repeat_from", dataset_repeat_from, METH_VARARGS, repeat_from_doc},
     {"take", dataset_take, METH_O, take_doc},
     {"skip", dataset_skip, METH_O, skip_doc},
     {"prefetch", dataset_prefetch, METH_O, prefetch_doc},

@@ -211,6 +211,47 @@ device_seed(PyObject *self, PyObject *argument)
     Py_RETURN_NONE;
 }
 
+/* A number of the random state, from 0 to 2^64 - 1; -1 with an exception. */
+static int
+parse_counter(PyObject *number, const char *name, uint64_t *out)
+{
+    PyObject *index = PyNumber_Index(number);
+    if (index == NULL) {
+        return -1;
+    }
+    *out = PyLong_AsUnsignedLongLong(index);
+    Py_DECREF(index);
+    if (PyErr_Occurred() == NULL) {
+        return 0;
+    }
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "%s must be from 0 to 2**64 - 1, not %R", name,
+                 number);
+    return -1;
+}
+
+static PyObject *
+device_set_random(PyObject *self, PyObject *args)
+{
+    PyObject *seed;
+    PyObject *step;
+    ipu_device_random state;
+    if (!PyArg_ParseTuple(args, "OO:set_random", &seed, &step) ||
+        parse_counter(seed, "seed", &state.seed) < 0 ||
+        parse_counter(step, "step", &state.step) < 0) {
+        return NULL;
+    }
+    ipu_device_set_random(ipu_py_device_of(self), state);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+device_get_random(PyObject *self, void *Py_UNUSED(closure))
+{
+    ipu_device_random state = ipu_device_get_random(ipu_py_device_of(self));
+    return Py_BuildValue("KK", state.seed, state.step);
+}
+
 static PyObject *
 device_get_step(PyObject *self, void *Py_UNUSED(closure))
 {
@@ -233,10 +274,14 @@ static PyMethodDef device_methods[] = {
     {"variable_remove", variable_remove, METH_O,
      "variable_remove(id)\n--\n\nFrees the variable."},
     {"seed", device_seed, METH_O, "seed(seed)\n--\n\nSets the device's random seed."},
+    {"set_random", device_set_random, METH_VARARGS,
+     "set_random(seed, step)\n--\n\nSets seed and step: random numbers go on as they "
+     "did where `random` was read."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef device_getset[] = {
+    {"random", device_get_random, NULL, "The random state: seed and step.", NULL},
     {"step", device_get_step, NULL, "The global micro-batch counter.", NULL},
     {"variable_bytes", device_get_bytes, NULL, "Bytes held for variables.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

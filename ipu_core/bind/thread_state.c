@@ -131,8 +131,8 @@ is_main_thread(const ipu_py_state *state)
     return PyThread_get_thread_ident() == state->main_thread;
 }
 
-ipu_random_key
-ipu_py_random_key(ipu_py_state *state, ipu_py_thread *thread)
+ipu_py_stream *
+ipu_py_stream_of(ipu_py_state *state, ipu_py_thread *thread)
 {
     ipu_py_stream *stream = &thread->stream;
     if (!stream->is_own && stream->seeding != state->seeding) {
@@ -142,6 +142,13 @@ ipu_py_random_key(ipu_py_state *state, ipu_py_thread *thread)
             .number = is_main_thread(state) ? 0 : ++state->streams,
         };
     }
+    return stream;
+}
+
+ipu_random_key
+ipu_py_random_key(ipu_py_state *state, ipu_py_thread *thread)
+{
+    ipu_py_stream *stream = ipu_py_stream_of(state, thread);
     return (ipu_random_key){
         .seed = stream->seed, .step = stream->drawn++, .turn = stream->number};
 }

@@ -352,7 +352,8 @@ ipu__iterator_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
 
 typedef struct reading {
     ipu_dataset *dataset;
-    uint64_t times; /* that one pass of the root reads it */
+    uint64_t times;  /* that one pass of the root reads it */
+    bool is_numbered; /* by one above it */
 } reading;
 
 typedef struct pass_list {
@@ -403,7 +404,7 @@ see(ipu_ctx *ctx, pass_list *list, const ipu_dataset *dataset, bool *is_new)
 static ipu_status
 take_passes(ipu_ctx *ctx, ipu_dataset *root, pass_list *list)
 {
-    const reading first = {root, 1};
+    const reading first = {root, 1, false};
     IPU_TRY(IPU_ARRAY_PUSH(ctx, &list->open, first));
     while (list->open.count > 0) {
         reading now = list->open.items[--list->open.count];
@@ -413,12 +414,15 @@ take_passes(ipu_ctx *ctx, ipu_dataset *root, pass_list *list)
             IPU_TRY(see(ctx, list, dataset, &is_new));
         }
         if (is_new && dataset->counts_passes) {
-            ipu__pass_base base = {dataset,
-                                   atomic_fetch_add(&dataset->passes, now.times)};
+            ipu__pass_base base = {dataset, 0};
+            if (!now.is_numbered) {
+                base.base = atomic_fetch_add(&dataset->passes, now.times);
+            }
             IPU_TRY(IPU_ARRAY_PUSH(ctx, &list->bases, base));
         }
         now.times *=
             dataset->repeats < 0 ? IPU__ENDLESS_PASSES : (uint64_t)dataset->repeats;
+        now.is_numbered = now.is_numbered || dataset->numbers_passes;
         for (uint32_t i = dataset->input_count; is_new && i-- > 0;) {
             now.dataset = dataset->inputs[i];
             IPU_TRY(IPU_ARRAY_PUSH(ctx, &list->open, now));

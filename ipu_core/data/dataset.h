@@ -104,6 +104,11 @@ ipu_status ipu_dataset_assert_cardinality(ipu_ctx *ctx, ipu_dataset *input,
 ipu_status ipu_dataset_cache(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out);
 ipu_status ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
                               ipu_dataset **out); /* -1: for ever */
+/* As repeat, but its passes are number first, first + 1, ... whatever was read before:
+ * shuffles and random functions below go on as in a repeat that is so far. For who
+ * reads ahead: a prefetch at the end of the input is skipped. */
+ipu_status ipu_dataset_repeat_from(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
+                                   uint64_t first, ipu_dataset **out);
 ipu_status ipu_dataset_take(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
                             ipu_dataset **out); /* -1: all */
 ipu_status ipu_dataset_skip(ipu_ctx *ctx, ipu_dataset *input, int64_t count,

@@ -88,6 +88,7 @@ struct ipu_dataset {
     bool is_quick;  /* elements but the first are made in a moment, of memory at hand */
     bool counts_passes;
     bool holds_counters; /* one below it counts passes */
+    bool numbers_passes; /* and it says which they are: none is taken */
     atomic_uint_fast64_t passes;
 };
 

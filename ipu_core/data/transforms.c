@@ -182,6 +182,11 @@ count_create(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *input,
     return IPU_OK;
 }
 
+typedef struct repeat_dataset {
+    count_dataset counted;
+    uint64_t first; /* the number of the first pass, where it numbers passes; else 0 */
+} repeat_dataset;
+
 typedef struct repeat_iterator {
     ipu_iterator base;
     ipu__pass pass; /* of this iterator; the input's is counted on from it */
@@ -193,7 +198,8 @@ typedef struct repeat_iterator {
 static ipu_status
 repeat_advance(ipu_ctx *ctx, repeat_iterator *it, bool *end)
 {
-    const count_dataset *dataset = (const count_dataset *)it->base.dataset;
+    const repeat_dataset *repeat = (const repeat_dataset *)it->base.dataset;
+    const count_dataset *dataset = &repeat->counted;
     /* an endless repeat of nothing would never return */
     *end = (it->fresh && it->passes > 0 && dataset->count < 0) ||
            (dataset->count >= 0 && it->passes >= dataset->count);
@@ -203,7 +209,7 @@ repeat_advance(ipu_ctx *ctx, repeat_iterator *it, bool *end)
     ipu__pass pass = it->pass;
     uint64_t per_pass =
         dataset->count < 0 ? IPU__ENDLESS_PASSES : (uint64_t)dataset->count;
-    pass.index = pass.index * per_pass + (uint64_t)it->passes;
+    pass.index = repeat->first + pass.index * per_pass + (uint64_t)it->passes;
     ipu_iterator_free(it->base.input);
     it->base.input = NULL;
     IPU_TRY(ipu__iterator_open(ctx, dataset->base.inputs[0], &pass, &it->base.input));
@@ -267,7 +273,7 @@ repeat_open(ipu_ctx *ctx, ipu_dataset *dataset, const ipu__pass *pass,
 
 static const ipu__dataset_ops repeat_ops = {.name = "repeat",
                                             .pace = IPU__PACE_INPUTS,
-                                            .bytes = sizeof(count_dataset),
+                                            .bytes = sizeof(repeat_dataset),
                                             .open = repeat_open};
 
 ipu_status
@@ -285,6 +291,19 @@ ipu_dataset_repeat(ipu_ctx *ctx, ipu_dataset *input, int64_t count, ipu_dataset 
     }
     IPU_TRY(count_create(ctx, &repeat_ops, input, count, n, out));
     (*out)->repeats = count < 0 ? -1 : count;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_dataset_repeat_from(ipu_ctx *ctx, ipu_dataset *input, int64_t count, uint64_t first,
+                        ipu_dataset **out)
+{
+    while (input->ops == ipu__prefetch_ops()) {
+        input = input->inputs[0];
+    }
+    IPU_TRY(ipu_dataset_repeat(ctx, input, count, out));
+    (*out)->numbers_passes = true;
+    ((repeat_dataset *)*out)->first = first;
     return IPU_OK;
 }
 

@@ -67,8 +67,8 @@ struct ipu_device {
     uint64_t served;
     atomic_int waiting; /* hosts; read without the lock at every boundary */
     _Atomic uint64_t generation;
-    atomic_bool has_new_seed; /* seed and step change at the next boundary */
-    uint64_t new_seed;
+    atomic_bool has_new_random; /* seed and step change at the next boundary */
+    ipu_device_random new_random;
     uint64_t seed;         /* the run's while one has the device */
     _Atomic uint64_t step; /* the same */
     int64_t next_id;
@@ -219,12 +219,12 @@ leave_host(ipu_device *device)
 }
 
 static void
-take_new_seed_locked(ipu_device *device)
+take_new_random_locked(ipu_device *device)
 {
-    if (atomic_load(&device->has_new_seed)) {
-        device->seed = device->new_seed;
-        atomic_store(&device->step, 0);
-        atomic_store(&device->has_new_seed, false);
+    if (atomic_load(&device->has_new_random)) {
+        device->seed = device->new_random.seed;
+        atomic_store(&device->step, device->new_random.step);
+        atomic_store(&device->has_new_random, false);
     }
 }
 
@@ -241,7 +241,7 @@ ipu__device_begin(ipu_ctx *ctx, ipu_device *device, const int32_t *cancel)
     }
     device->running = true;
     device->in_step = true;
-    take_new_seed_locked(device);
+    take_new_random_locked(device);
     ipu_lock_drop(&device->lock);
     return IPU_OK;
 }
@@ -252,7 +252,7 @@ ipu__device_end(ipu_device *device)
     ipu_lock_take(&device->lock);
     device->running = false;
     device->in_step = false;
-    take_new_seed_locked(device);
+    take_new_random_locked(device);
     free_removed_locked(device);
     pthread_cond_broadcast(&device->changed);
     ipu_lock_drop(&device->lock);
@@ -663,24 +663,39 @@ ipu__device_queue_hold(ipu_device *device, int64_t id, bool hold)
 /* --- random state ---------------------------------------------------------------- */
 
 void
-ipu_device_seed(ipu_device *device, uint64_t seed)
+ipu_device_set_random(ipu_device *device, ipu_device_random state)
 {
     ipu_lock_take(&device->lock);
-    device->new_seed = seed;
-    atomic_store(&device->has_new_seed, true);
+    device->new_random = state;
+    atomic_store(&device->has_new_random, true);
     if (!device->running) {
-        take_new_seed_locked(device);
+        take_new_random_locked(device);
     }
     ipu_lock_drop(&device->lock);
+}
+
+ipu_device_random
+ipu_device_get_random(ipu_device *device)
+{
+    ipu_lock_take(&device->lock);
+    ipu_device_random state = {device->seed, atomic_load(&device->step)};
+    if (atomic_load(&device->has_new_random)) {
+        state = device->new_random;
+    }
+    ipu_lock_drop(&device->lock);
+    return state;
+}
+
+void
+ipu_device_seed(ipu_device *device, uint64_t seed)
+{
+    ipu_device_set_random(device, (ipu_device_random){.seed = seed, .step = 0});
 }
 
 uint64_t
 ipu_device_step(ipu_device *device)
 {
-    ipu_lock_take(&device->lock);
-    uint64_t step = atomic_load(&device->has_new_seed) ? 0 : atomic_load(&device->step);
-    ipu_lock_drop(&device->lock);
-    return step;
+    return ipu_device_get_random(device).step;
 }
 
 void
@@ -690,9 +705,9 @@ ipu__device_advance(ipu_device *device, uint64_t micro_batches)
                           atomic_load_explicit(&device->step, memory_order_relaxed) +
                               micro_batches,
                           memory_order_relaxed);
-    if (atomic_load(&device->has_new_seed)) {
+    if (atomic_load(&device->has_new_random)) {
         ipu_lock_take(&device->lock);
-        take_new_seed_locked(device);
+        take_new_random_locked(device);
         ipu_lock_drop(&device->lock);
     }
 }

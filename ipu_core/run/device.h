@@ -47,9 +47,15 @@ ipu_status ipu_device_queue_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
  * run when it is used again. FAILED_PRECONDITION as above. */
 ipu_status ipu_device_queue_delete(ipu_ctx *ctx, ipu_device *device, int64_t id);
 
-/* Random state: `seed` and the global micro-batch counter, which a new seed sets to 0.
- * Never waits; a running program takes the new seed, and with it step 0, at a step
- * boundary. */
+/* Random state: `seed` and `step`, the global micro-batch counter. Never waits; a
+ * running program takes a new state at a step boundary. */
+typedef struct ipu_device_random {
+    uint64_t seed;
+    uint64_t step;
+} ipu_device_random;
+void ipu_device_set_random(ipu_device *device, ipu_device_random state);
+ipu_device_random ipu_device_get_random(ipu_device *device);
+/* The state of a new seed: step 0. */
 void ipu_device_seed(ipu_device *device, uint64_t seed);
 uint64_t ipu_device_step(ipu_device *device);
 

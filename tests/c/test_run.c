@@ -730,6 +730,11 @@ test_random(ipu_ctx *ctx)
     outputs[0] = again;
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
     CHECK(memcmp(first, again, sizeof(first)) == 0);
+    ipu_device_set_random(device, (ipu_device_random){.seed = 0, .step = 1});
+    CHECK(ipu_device_step(device) == 1);
+    CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
+    CHECK(memcmp(second, again, sizeof(first)) == 0);
+    CHECK(ipu_device_get_random(device).step == 2);
     ipu_device_seed(device, 1);
     CHECK_OK(ctx, ipu_executor_run(ctx, executor, NULL, outputs, NULL, NULL));
     CHECK(memcmp(first, again, sizeof(first)) != 0);
