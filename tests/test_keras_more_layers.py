@@ -349,6 +349,7 @@ def test_preprocessing_layers() -> None:
     layer = L.Normalization()
     layer.adapt(tf.data.Dataset.from_tensor_slices(X).batch(2))
     near(layer(X), (X - X.mean(0)) / X.std(0), atol=1e-5)
+    near(layer.mean, X.mean(0, keepdims=True), atol=1e-5)
     near(L.Normalization(mean=1.0, variance=4.0)(X), (X - 1) / 2)
     near(L.experimental.preprocessing.Rescaling(0.5, 1.0)(X), X * 0.5 + 1)
     image = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
@@ -427,8 +428,13 @@ def test_own_layers_are_found_by_name(tmp_path: Path) -> None:
         keras.models.load_model(tmp_path / "model")
     other = keras.models.load_model(tmp_path / "model", {"Twice": Twice})
     near(other.predict(X, batch_size=4), X * 2)
-    lambdas = keras.Sequential([L.Lambda(lambda v: v, input_shape=(3,), name="mine")])
-    with pytest.raises(TypeError, match="Layer 'mine'"):
+    lambdas = keras.Sequential(
+        [L.Lambda(lambda v: v + X[0], input_shape=(3,), name="mine")]
+    )
+    lambdas.to_json()
+    around = X[0]
+    lambdas.add(L.Lambda(lambda v: v + around, name="other"))
+    with pytest.raises(TypeError, match="Layer 'other'"):
         lambdas.to_json()
 
 

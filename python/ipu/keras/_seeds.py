@@ -3,24 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ipu import _seed
 
-__all__ = ["generator"]
+__all__ = ["generator", "generator_of_pass"]
 
-
-class _State:
-    """Which global seed was seen last, and how many draws there were under it."""
-
-    def __init__(self) -> None:
-        self.seen: Any = None
-        self.draws = 0
-
-
-_state = _State()
+_draws = _seed.Draws("generators")
+_MASK = 0xFFFFFFFFFFFFFFFF
 
 
 def generator(seed: int | None) -> np.random.Generator:
@@ -34,12 +24,19 @@ def generator(seed: int | None) -> np.random.Generator:
         and of the number of draws since that was set.
     """
     if seed is not None:
-        entropy = [1, int(seed) & 0xFFFFFFFFFFFFFFFF]
-    else:
-        current = _seed.current()
-        if current != _state.seen:
-            _state.seen = current
-            _state.draws = 0
-        entropy = [0, int(current[0]) & 0xFFFFFFFFFFFFFFFF, _state.draws]
-        _state.draws += 1
+        return _of([1, int(seed) & _MASK])
+    return _of([0, int(_seed.current()[0]) & _MASK, _draws.next()])
+
+
+def generator_of_pass(seed: int, number: int) -> np.random.Generator:
+    """Give the generator for one pass over data.
+
+    Args:
+        seed: The seed of all passes.
+        number: Which of them, from 0.
+    """
+    return _of([2, seed & _MASK, number])
+
+
+def _of(entropy: list[int]) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

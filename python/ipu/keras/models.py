@@ -184,6 +184,7 @@ def load_model(
     custom_objects: Any = None,
     compile: bool = True,
     options: Any = None,
+    safe_mode: bool = True,
 ) -> Any:
     """Read a model that ``Model.save`` wrote.
 
@@ -193,6 +194,8 @@ def load_model(
         compile: Whether the model is compiled as it was, with the optimizer's state, so
             that training goes on where it stopped.
         options: Ignored.
+        safe_mode: False lets the file bring code: the lambdas of ``Lambda`` layers. It
+            can do anything, so trust the file first.
 
     Returns:
         The model.
@@ -203,7 +206,7 @@ def load_model(
         ValueError: It is damaged, or holds weights only.
     """
     del options
-    return saving.load(filepath, custom_objects, compile)
+    return saving.load(filepath, custom_objects, compile, safe_mode)
 
 
 if not TYPE_CHECKING:

@@ -19,6 +19,7 @@ from ipu.keras import _serialization, losses
 from ipu.keras._files import fitting, keras2_config, keras3, keras3_config
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
+from ipu.keras._random_state import Order, parsed
 from ipu.keras.engine import model_config
 
 __all__ = ["load_weights", "read_model", "save_model", "save_weights"]
@@ -26,6 +27,7 @@ __all__ = ["load_weights", "read_model", "save_model", "save_weights"]
 _VERSION = "2.6.0"
 _LIMIT = 64512  # bytes of an attribute
 _TOP = "top_level_model_weights"
+_RANDOM = "ipu_random_state"  # Keras takes no notice
 
 
 def save_weights(model: Any, path: str, target: str) -> None:
@@ -35,7 +37,7 @@ def save_weights(model: Any, path: str, target: str) -> None:
 
 
 def save_model(
-    model: Any, path: str, target: str, training: Any, with_state: bool
+    model: Any, path: str, target: str, training: Any, random: str | None
 ) -> None:
     """Write a model.
 
@@ -44,7 +46,7 @@ def save_model(
         path: The file, for messages.
         target: Where to write.
         training: What ``compile`` was told, as plain data, or None.
-        with_state: Whether the optimizer's state is written.
+        random: The random state; with it the optimizer's state is written, too.
     """
     config = keras2_config.of_model(json.loads(model_config.to_json(model)))
     with h5py(path).File(target, "w") as file:
@@ -57,7 +59,8 @@ def save_model(
         del told["optimizer"]
         told["loss"] = _whole_names(told["loss"])
         file.attrs["training_config"] = json.dumps(told)
-        if with_state:
+        if random is not None:
+            file.attrs[_RANDOM] = random
             group = file.create_group("optimizer_weights")
             _write_list(group, model.optimizer.weights)
 
@@ -206,6 +209,7 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         told = json.loads(file.attrs.get("training_config", "null"))
         group = file.get("optimizer_weights")
         state = [] if group is None else _read_list(group)
+        random = parsed(file.attrs[_RANDOM], path) if _RANDOM in file.attrs else None
     if is_keras_3:
         config = keras3_config.model_from(config, path)
     training: dict[str, Any] | None = None
@@ -219,5 +223,6 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         elif len(state) > 1:  # else it was never trained
             model.optimizer._create_all_weights(model.trainable_variables)
             model.optimizer.set_weights(state)
+        model._data_order = Order(random)
 
     return config, training, restore

@@ -3,6 +3,8 @@
 
 They differ in the calls of functional models: Keras 2 lists
 ``[layer name, call, result, keyword arguments]`` for each tensor of the first argument.
+Functions that a model calls stay in our form: such a file has weights for Keras 2, and
+the model for us.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ def _entry(entry: dict[str, Any]) -> dict[str, Any]:
     made = _layer(of_model(entry))
     if "inbound_nodes" not in entry:
         return made
+    if entry["class_name"] == "OpLambda":  # a function, which has no form there
+        return {**made, "inbound_nodes": entry["inbound_nodes"]}
     calls = [_call(entry, call) for call in entry["inbound_nodes"]]
     return {**made, "inbound_nodes": calls}
 

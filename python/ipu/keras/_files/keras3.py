@@ -17,6 +17,7 @@ from ipu._user_warnings import warn_user
 from ipu.keras._files import fitting, keras3_config, tree
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
+from ipu.keras._random_state import Order, parsed
 
 __all__ = [
     "load_weights",
@@ -28,6 +29,7 @@ __all__ = [
 
 _WEIGHTS = "model.weights.h5"
 _OPTIMIZER = "optimizer/vars/"
+_RANDOM = "ipu_random_state.json"  # Keras takes no notice
 _VERSION = "3.15.1"  # of the Keras whose files these are
 
 
@@ -103,7 +105,9 @@ def _arrays(path: str, source: Any) -> dict[str, Array]:
     return found
 
 
-def save_model(model: Any, path: str, target: str, training: Any) -> None:
+def save_model(
+    model: Any, path: str, target: str, training: Any, random: str | None
+) -> None:
     """Write an archive.
 
     Args:
@@ -111,6 +115,7 @@ def save_model(model: Any, path: str, target: str, training: Any) -> None:
         path: The file, for messages.
         target: Where to write.
         training: What ``compile`` was told, as plain data, or None.
+        random: The random state, or None.
 
     Raises:
         ValueError: A layer is none of Keras 3.
@@ -137,6 +142,8 @@ def save_model(model: Any, path: str, target: str, training: Any) -> None:
         archive.writestr("metadata.json", json.dumps(metadata))
         archive.writestr("config.json", json.dumps(config))
         archive.writestr(_WEIGHTS, weights.getvalue())
+        if random is not None:
+            archive.writestr(_RANDOM, random)
 
 
 def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
@@ -151,8 +158,12 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             config = json.loads(archive.read("config.json"))
+            random = None
+            if _RANDOM in archive.namelist():
+                random = archive.read(_RANDOM).decode()
     except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
         raise _damaged(path, error) from None
+    state_of_random = None if random is None else parsed(random, path)
     told = config.get("compile_config")
     arrays = _arrays(path, _opened(path))
     state = [key for key in arrays if key.startswith(_OPTIMIZER)]
@@ -160,6 +171,7 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
 
     def restore(model: Any) -> None:
         restore_optimizer(model, ordered, path)
+        model._data_order = Order(state_of_random)
 
     return (
         keras3_config.model_from(config, path),

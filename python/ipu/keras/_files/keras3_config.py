@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ipu._user_warnings import warn_user
 from ipu.keras import _serialization
+from ipu.keras._files import keras3_ops
 from ipu.keras.engine import model_config
 
 __all__ = ["model_from", "of_model", "of_training", "training_from"]
@@ -29,7 +30,7 @@ _LAYERS = frozenset(
     DepthwiseConv2D Dot Dropout ELU EinsumDense Embedding Flatten GRU GRUCell
     GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D
     GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D
-    InputLayer LSTM LSTMCell LayerNormalization LeakyReLU Masking MaxPooling1D
+    InputLayer LSTM LSTMCell Lambda LayerNormalization LeakyReLU Masking MaxPooling1D
     MaxPooling2D MaxPooling3D Maximum Minimum MultiHeadAttention Multiply Normalization
     PReLU Permute RNN RandomBrightness RandomContrast RandomCrop RandomFlip
     RandomRotation RandomTranslation RandomZoom ReLU RepeatVector Rescaling Reshape
@@ -112,6 +113,28 @@ _THEIRS: dict[str, tuple[Any, ...] | None] = {
 # --- ours to theirs -------------------------------------------------------------------
 
 
+def _slice(config: list[Any]) -> dict[str, Any]:
+    bounds = dict(zip(("start", "stop", "step"), config, strict=True))
+    return {"class_name": "__slice__", "config": bounds}
+
+
+def _array(config: list[Any]) -> Any:
+    values, dtype = config
+    if not isinstance(values, list):
+        return values
+    return {"class_name": "__numpy__", "config": {"value": values, "dtype": dtype}}
+
+
+# arguments of calls that both have, by their names here
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "__array__": _array,
+    "__dtype__": str,
+    "__ellipsis__": lambda _: {"class_name": "__ellipsis__", "config": {}},
+    "__lambda__": lambda code: {"class_name": "__lambda__", "config": code},
+    "__slice__": _slice,
+}
+
+
 def of_model(model: Any) -> dict[str, Any]:
     """Describe a model as Keras 3 does.
 
@@ -121,7 +144,7 @@ def of_model(model: Any) -> dict[str, Any]:
         ValueError: A layer is none of Keras 3.
     """
     given = json.loads(model_config.to_json(model))
-    described: dict[str, Any] = _object(given, _shapes_of(model))
+    described: dict[str, Any] = _object(given, {model.name: _shapes_of(model)})
     return described
 
 
@@ -150,14 +173,16 @@ def of_training(told: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def _shapes_of(model: Any) -> dict[str, Any]:
     """Shapes and dtypes of the results of a functional model's layers, by the name of
-    the layer, the call and the place."""
+    the layer, the call and the place; those of the models in it by their names."""
     if not hasattr(model, "_graph"):
         return {}
-    found = {}
+    found: dict[str, Any] = {}
     calls: dict[str, int] = {}
     from ipu import tf
 
     for layer in model._graph_layers:
+        if hasattr(layer, "_graph"):
+            found[layer.name] = _shapes_of(layer)
         for node in layer._inbound_nodes:
             if node not in model._graph.node_depths:
                 continue
@@ -188,15 +213,19 @@ def _object(
         history = {"shape": shape, "dtype": dtype, "keras_history": config}
         return {"class_name": name, "config": history}
     if name == "__tuple__":
-        return {"class_name": name, "items": _value(config, shapes)}
+        return _value(config, shapes)
     if name in ("Policy", "PolicyV1"):
         return _described("keras", "DTypePolicy", {"name": (config or {})["name"]})
+    if name == "function":
+        return {**_described("builtins", name, config), "registered_name": config}
+    if name in _PLAIN:
+        return _PLAIN[name](config)
     if name.startswith("__"):
         raise ValueError(f"Keras 3 has no form for a call with {name.strip('_')}.")
     described = dict(config or {})
     if name in _MODELS:
         place = "keras.src.models.functional" if name == "Functional" else "keras"
-        return _described(place, name, _model(name, described))
+        return _described(place, name, _model(name, described, shapes))
     own = _serialization.get_registered_object(name)
     if own is not None:
         made = _described(own.__module__, own.__name__, _value(described, {}))
@@ -266,7 +295,9 @@ def _without(
     return kept
 
 
-def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
+def _model(
+    name: str, config: dict[str, Any], known: Mapping[str, Any]
+) -> dict[str, Any]:
     shared = {"name": config["name"], "trainable": config.get("trainable", True)}
     if name == "Sequential":
         entries = [_object(entry, {}) for entry in config["layers"]]
@@ -275,9 +306,12 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
             "layers": entries,
             "build_input_shape": config["build_input_shape"],
         }
-    shapes = _infer_shapes(config)
+    shapes = known.get(config["name"]) or _infer_shapes(config)
     layers = []
     for entry in config["layers"]:
+        if entry["class_name"] == "OpLambda":
+            layers.append(_operation(entry, shapes))
+            continue
         described = _object(entry, shapes)
         calls = [
             {
@@ -293,6 +327,23 @@ def _model(name: str, config: dict[str, Any]) -> dict[str, Any]:
         "input_layers": _places(config["input_layers"]),
         "output_layers": _places(config["output_layers"]),
     }
+
+
+def _operation(entry: dict[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """A function that the model calls: an operation of Keras 3."""
+    (call,) = entry["inbound_nodes"]
+    function, name = entry["config"]["function"], entry["name"]
+    made, args = keras3_ops.of_call(
+        function, name, _items(call["args"]), call["kwargs"]
+    )
+    config = _value(made["config"], shapes)
+    if "__keras_tensor__" in json.dumps(config):
+        raise ValueError(
+            f"Keras 3 has no form for a call of {function} (layer {name!r}) with sizes "
+            "that are tensors. Save to a path that ends in .safetensors."
+        )
+    inbound = [{"args": [_value(one, shapes) for one in args], "kwargs": {}}]
+    return {**made, "config": config, "inbound_nodes": inbound}
 
 
 def _infer_shapes(config: dict[str, Any]) -> dict[str, Any]:
@@ -356,7 +407,12 @@ def _ours(value: Any, path: str) -> Any:
         return {"class_name": name, "config": value["config"]["keras_history"]}
     if name == "__tuple__":
         return {"class_name": name, "config": _ours(value["items"], path)}
-    if name == "__numpy__":
+    if name == "__slice__":
+        bounds = [_ours(config[key], path) for key in ("start", "stop", "step")]
+        return {"class_name": name, "config": bounds}
+    if name in ("__ellipsis__", "__lambda__"):
+        return {"class_name": name, "config": config or None}
+    if name in ("__numpy__", "__tensor__"):
         array = np.asarray(config["value"], config["dtype"])
         return {"class_name": "__array__", "config": [array.tolist(), array.dtype.name]}
     if name in ("DTypePolicy", "Policy"):
@@ -383,6 +439,13 @@ def _our_model(config: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def _our_entry(entry: Mapping[str, Any], path: str) -> dict[str, Any]:
+    if keras3_ops.is_operation(entry):
+        made = keras3_ops.operation_from(entry, path)
+        calls = [
+            {key: _ours(item, path) for key, item in call.items()}
+            for call in made["inbound_nodes"]
+        ]
+        return {**made, "inbound_nodes": calls}
     made: dict[str, Any] = _ours(entry, path)
     if "inbound_nodes" not in entry:
         return made

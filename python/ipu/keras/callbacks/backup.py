@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
-from ipu import _seed
-from ipu._placement import current_device
+from ipu.keras import _random_state
 from ipu.keras._files.places import written_beside
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.engine import weights_file
@@ -16,7 +16,6 @@ from ipu.keras.engine import weights_file
 __all__ = ["BackupAndRestore", "finished_epochs"]
 
 _FILE = "backup.safetensors"
-_STRIDE = 0x9E3779B97F4A7C15  # odd: keeps the seeds of epochs apart
 
 
 class BackupAndRestore(Callback):
@@ -24,11 +23,10 @@ class BackupAndRestore(Callback):
 
     Run the same program again after it was stopped: ``fit`` begins with the epoch that
     was not finished, with the weights, the optimizer's variables and its rate as they
-    were, and with the data that come then. Random numbers of the device start anew at
-    each epoch, from the global seed and the epoch's number. So the results are to the
-    bit those of a run with this callback that was never stopped.
+    were, and with the data and the random numbers that come then. So the results are to
+    the bit those of a run that was never stopped.
 
-    Generators and data sets of unknown size start with their first batch again.
+    A generator is read on from where it is: let it begin with the epoch that comes.
 
     Args:
         backup_dir: A folder for the file; it is made. Each ``fit`` that can be stopped
@@ -83,10 +81,12 @@ class BackupAndRestore(Callback):
                 "another backup_dir."
             ) from None
 
+    def _random_of(self, about: Mapping[str, str]) -> _random_state.RandomState:
+        return _random_state.parsed(about.get("random_state", ""), self._path)
+
     def on_train_begin(self, logs: Logs | None = None) -> None:
         """Go back to the state of the backup, if there is one."""
-        epochs = self._finished_epochs()
-        if epochs == 0:
+        if self._finished_epochs() == 0:
             return
         weights_file.load(self.model.weights, self._path, self.model.name)
         about, state = weights_file.read_about(self._path)
@@ -96,7 +96,6 @@ class BackupAndRestore(Callback):
         rate = json.loads(about["learning_rate"])
         if rate is not None:
             optimizer.learning_rate = rate
-        _seed_epoch(epochs)
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Write the backup."""
@@ -105,10 +104,10 @@ class BackupAndRestore(Callback):
         about = {
             "epochs": str(epoch + 1),
             "learning_rate": json.dumps(rate if isinstance(rate, float) else None),
+            "random_state": _random_state.captured(self.model._data_order).to_json(),
         }
         with written_beside(self._path) as target:
             weights_file.save(self.model.weights, target, optimizer.weights, about)
-        _seed_epoch(epoch + 1)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Delete the backup: nothing is left to do."""
@@ -116,14 +115,18 @@ class BackupAndRestore(Callback):
             os.unlink(self._path)
 
 
-def _seed_epoch(epoch: int) -> None:
-    """Start the device's random numbers anew, for the epoch of this number."""
-    seed = (_seed.current()[0] + epoch * _STRIDE) & 0xFFFFFFFFFFFFFFFF
-    current_device().core.seed(seed)
+def finished_epochs(model: Any, callbacks: Any) -> int:
+    """How many epochs the backups among some callbacks have behind them.
 
-
-def finished_epochs(callbacks: Any) -> int:
-    """How many epochs the backups among some callbacks have behind them."""
+    The model goes on with the random numbers of the backup with most of them.
+    """
     given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
     found = [one for one in given if isinstance(one, BackupAndRestore)]
-    return max((one._finished_epochs() for one in found), default=0)
+    epochs = 0
+    for one in found:
+        finished = one._finished_epochs()
+        if finished > epochs:
+            epochs = finished
+            about, _ = weights_file.read_about(one._path)
+            model._data_order = _random_state.Order(one._random_of(about))
+    return epochs

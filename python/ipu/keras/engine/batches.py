@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import tf
-from ipu.keras._seeds import generator
+from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.engine.host_sources import DatasetSource, HostSource
 from ipu.keras.engine.step_plan import UNKNOWN
@@ -50,9 +50,16 @@ class Batches(NamedTuple):
     is_open: bool = False
     read_by_host: HostSource | None = None
 
-    def as_read(self) -> HostSource:
-        """The batches for the host to read."""
-        return self.read_by_host or DatasetSource(self.dataset, self.of_pass, self.tail)
+    def as_read(self, first: int | None = None) -> HostSource:
+        """The batches for the host to read.
+
+        Args:
+            first: The number of the first pass over a data set; None: it goes on with
+                those that it has had.
+        """
+        if self.read_by_host is not None:
+            return self.read_by_host
+        return DatasetSource(self.dataset, self.of_pass, self.tail, first)
 
 
 # --- arrays -------------------------------------------------------------------------
@@ -65,6 +72,7 @@ def from_arrays(
     steps: int | None,
     source: Any,
     call: str | None,
+    order: Order,
 ) -> Batches:
     """Cut arrays of one length into batches.
 
@@ -76,6 +84,7 @@ def from_arrays(
         steps: The steps of a pass, or None.
         source: What the user gave.
         call: The user's call where the IPU's rules hold, else None.
+        order: Has the seed of the shuffle.
 
     Returns:
         The batches.
@@ -107,13 +116,13 @@ def from_arrays(
     filling = rows.take(size - tail)
     if shuffle == "batch":
         full = rows.take(samples - tail).batch(size, drop_remainder=True)
-        dataset = full.shuffle(samples // size, seed=_shuffle_seed())
+        dataset = full.shuffle(samples // size, seed=order.seed)
         if tail:
             last = rows.skip(samples - tail).concatenate(filling)
             dataset = dataset.concatenate(last.batch(size, drop_remainder=True))
     else:
         if shuffle:
-            rows = rows.shuffle(samples, seed=_shuffle_seed())
+            rows = rows.shuffle(samples, seed=order.seed)
         if tail:
             rows = rows.concatenate(filling)
         dataset = rows.batch(size, drop_remainder=True)
@@ -179,10 +188,6 @@ def _divisor_near(number: int, near: int) -> int | None:
     divisors += [number // d for d in divisors]
     found = min(divisors, key=lambda d: (abs(d - near), d))
     return found if found > 1 and near <= _MANY * found <= _MANY**2 * near else None
-
-
-def _shuffle_seed() -> int:
-    return int(generator(None).integers(1 << 31))
 
 
 # --- data sets ----------------------------------------------------------------------

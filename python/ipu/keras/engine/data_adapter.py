@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import tf
+from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.engine.batches import (
     Batches,
@@ -80,6 +81,7 @@ def as_batches(
     steps: int | None = None,
     call: str | None = None,
     workers: Workers | None = None,
+    order: Order | None = None,
 ) -> Batches:
     """Make batches of whatever the user gave.
 
@@ -96,6 +98,7 @@ def as_batches(
         steps: The steps of a pass, or None.
         call: The user's call where the IPU's rules hold (``"fit"``, ...), else None.
         workers: How generators and sequences are read; None: as by default.
+        order: How data that are shuffled follow one another; None: a new order.
 
     Returns:
         The batches.
@@ -105,11 +108,13 @@ def as_batches(
             a partial batch or open sizes.
         TypeError: Data of a kind or dtype that is not understood.
     """
+    order = order or Order()
     if is_batched(x):
         _refuse_beside_batches(x, y, sample_weight, batch_size)
         if hasattr(x, "element_spec"):
             return from_dataset(x, steps, call)
-        return _from_python(x, bool(shuffle), call, workers or Workers())
+        shuffled = order if shuffle else None
+        return _from_python(x, shuffled, call, workers or Workers())
     parts = [x] if y is None else [x, y]
     if sample_weight is not None:
         if y is None:
@@ -120,11 +125,11 @@ def as_batches(
         for part, name in zip(parts, ("x", "y", "sample_weight"), strict=False)
     )
     source = (x, y, sample_weight)
-    return from_arrays(arrays, batch_size, shuffle, steps, source, call)
+    return from_arrays(arrays, batch_size, shuffle, steps, source, call, order)
 
 
 def _from_python(
-    data: Any, shuffle: bool, call: str | None, workers: Workers
+    data: Any, order: Order | None, call: str | None, workers: Workers
 ) -> Batches:
     if call is not None:
         raise ValueError(
@@ -140,7 +145,7 @@ def _from_python(
     # a sequence of Keras 3 has them as attributes
     threads = getattr(data, "workers", None) or workers.threads
     ahead = getattr(data, "max_queue_size", None) or workers.ahead
-    sequence = SequenceSource(data, _as_element, shuffle, threads, ahead)
+    sequence = SequenceSource(data, _as_element, order, threads, ahead)
     return Batches(
         None, len(data), data, is_endless=True, is_open=True, read_by_host=sequence
     )

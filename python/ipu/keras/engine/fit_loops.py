@@ -27,6 +27,7 @@ from ipu.keras.engine.device_loop import (
 from ipu.keras.engine.execution import make_steps, over_replicas, settle
 from ipu.keras.engine.host_loop import HostLoop
 from ipu.keras.engine.pace import Pace
+from ipu.keras.engine.passes import Passes
 from ipu.keras.engine.step_plan import UNKNOWN, StepPlan, plan_steps
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Run:
         argument: The name of the user's argument of steps.
         again: Whether an evaluation is run several times.
         class_weight: A weight for each class, in training.
-        resumed: Epochs that an earlier process ran; their data are passed over.
+        resumed: Epochs that were run before the run was stopped; it goes on with the
+            data that come then.
     """
 
     def __init__(
@@ -63,7 +65,6 @@ class Run:
         resumed: int = 0,
     ) -> None:
         self.mode = mode
-        self._resumed = resumed
         self.model = model
         self.batch_size = _batch_size(batches)
         is_strict = model._is_strict(mode)
@@ -85,6 +86,8 @@ class Run:
         )
         self._left = self.plan.available  # batches
         self._epochs = epochs
+        steps_taken = self.plan.steps and self.plan.steps * self.execution.replicas
+        self.passes = Passes(model._data_order, batches, steps_taken, resumed)
         self.is_out_of_data = False
         self.loop: Loop = self._make_loop(batches, again, class_weight)
 
@@ -96,11 +99,8 @@ class Run:
         dataset, of_pass, tail = batches.dataset, batches.of_pass, batches.tail
         if mode == "train":
             # a pass over the data for each epoch, or one stream for all of them
-            if plan.restarts or batches.is_endless:
-                dataset = dataset.repeat()
-            if self._resumed and not is_unknown:
-                per_epoch = batches.cardinality if plan.restarts else plan.steps
-                dataset = dataset.skip(self._resumed * (per_epoch or 0))
+            repeats = plan.restarts or batches.is_endless
+            dataset = self.passes.read(dataset, -1 if repeats else 1)
         elif again:
             # every evaluation starts with the first batch
             if not plan.restarts:
@@ -132,12 +132,15 @@ class Run:
                 "Models with accumulated gradients, stages or several IPUs cannot run "
                 "eagerly. Set `run_eagerly=False` when calling `compile`."
             )
-        source = batches.as_read()
-        if self.mode == "train" and batches.is_endless and not self.plan.restarts:
+        is_train = self.mode == "train"
+        source = batches.as_read(self.passes.first if is_train else None)
+        if is_train and batches.is_endless and not self.plan.restarts:
             source = source.repeated()
         if self.plan.steps is not None and not again:
             source = source.limited(self.plan.steps * self._epochs)
         loop = HostLoop(source)
+        if source.starts_again:
+            loop.pass_over(self.passes.behind)
         spec = loop.first_spec()
         if spec is None:
             raise ValueError(
@@ -198,6 +201,7 @@ class Run:
                     parts, done = self.loop.run(count)
                 finally:
                     watcher.pause()
+            self.passes.took(done * self.execution.replicas)
             if self._left is not None:
                 self._left -= done
             if recorders and isinstance(loop, DeviceLoop):
@@ -397,6 +401,7 @@ def run_fit(
     model.stop_training = False
     logs: dict[str, Any] = {}
     held: Run | None = None
+    model._data_order.resume()
     try:
         train.loop.start()
         callbacks.call("on_train_begin", {})
@@ -416,6 +421,7 @@ def run_fit(
                     test.loop.start()
                 results = _test_once(test, callbacks, StepWatcher([]))
                 logs.update({f"val_{name}": v for name, v in results.items()})
+            train.passes.end_epoch()
             callbacks.call("on_epoch_end", epoch, logs)
             if model.stop_training or train.is_out_of_data:
                 break
@@ -424,6 +430,7 @@ def run_fit(
         watcher.close()
         _abandon(callbacks)
         train.loop.stop()
+        train.passes.end()
         if held is not None:
             held.loop.stop()
     return history

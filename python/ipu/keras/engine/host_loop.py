@@ -47,6 +47,13 @@ class HostLoop:
             return None
         return tf.nest.map_structure(tf.TensorSpec.from_tensor, self._held[0])
 
+    def pass_over(self, count: int) -> None:
+        """Read so many batches and drop them; before anything else is done."""
+        self.start()
+        assert self._iterator is not None
+        for _ in itertools.islice(self._iterator, count):
+            pass
+
     def set_step(self, step: Callable[[Nest], Nest], eagerly: bool = False) -> None:
         """Settle what is run for each batch.
 

@@ -11,11 +11,12 @@ import itertools
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ipu import tf
-from ipu.keras._seeds import generator as random_generator
+from ipu.keras._random_state import Order
+from ipu.keras._seeds import generator_of_pass
 from ipu.keras._types import Nest
 from ipu.tf.data import Iterator as DataIterator
 
@@ -67,24 +68,43 @@ class DatasetSource:
         dataset: The data set.
         of_pass: Batches of one pass over the data, where its last one is filled up.
         tail: Rows of that last batch which count; 0: all batches are full.
+        first: The number of the first pass; None: it goes on with those that the data
+            set has had.
+        is_endless: Whether a pass goes on with the first batch after the last.
     """
 
     starts_again = True
 
-    def __init__(self, dataset: Any, of_pass: int = 0, tail: int = 0) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        of_pass: int = 0,
+        tail: int = 0,
+        first: int | None = None,
+        is_endless: bool = False,
+    ) -> None:
         self._dataset = dataset
         self._of_pass = of_pass
         self._tail = tail
+        self._next = first
+        self._is_endless = is_endless
 
     def read(self) -> Pass:
         """Start a pass."""
-        dataset = self._dataset.prefetch(_AHEAD)
+        count = -1 if self._is_endless else 1
+        dataset = self._dataset
+        if self._next is not None:
+            dataset = dataset._repeat_from(count, self._next)
+            self._next += 1
+        elif self._is_endless:
+            dataset = dataset.repeat()
+        dataset = dataset.prefetch(_AHEAD)
         batches = DataIterator(dataset._impl, dataset.element_spec)
         return _Cut(batches, self._of_pass, self._tail) if self._tail else batches
 
     def repeated(self) -> DatasetSource:
         """The data set, repeated."""
-        return DatasetSource(self._dataset.repeat(), self._of_pass, self._tail)
+        return DatasetSource(self._dataset, self._of_pass, self._tail, self._next, True)
 
     def limited(self, count: int) -> DatasetSource:
         """The data set: nobody misses what is read of it in vain."""
@@ -233,7 +253,7 @@ class SequenceSource:
     Args:
         sequence: The batches.
         convert: Makes tensors of a batch.
-        shuffle: Whether batches come in another order in each pass.
+        order: In which order batches come in each pass; None: in theirs.
         workers: Threads that make them; 0: they are made when they are asked for.
         ahead: How many are made before they are asked for.
         is_endless: Whether a pass goes on with the first batch after the last.
@@ -245,14 +265,15 @@ class SequenceSource:
         self,
         sequence: Any,
         convert: Callable[[Any], Nest],
-        shuffle: bool,
+        order: Order | None,
         workers: int,
         ahead: int,
         is_endless: bool = False,
     ) -> None:
         self._sequence = sequence
         self._convert = convert
-        self._shuffle = shuffle
+        self._order = order
+        self._next = 0 if order is None else order.passes
         self._workers = workers
         self._ahead = max(ahead, workers)
         self._is_endless = is_endless
@@ -266,7 +287,7 @@ class SequenceSource:
         return SequenceSource(
             self._sequence,
             self._convert,
-            self._shuffle,
+            self._order,
             self._workers,
             self._ahead,
             is_endless=True,
@@ -284,8 +305,7 @@ class SequenceSource:
 
     def _one_pass(self) -> Iterator[Nest]:
         count = len(self._sequence)
-        order = random_generator(None).permutation(count) if self._shuffle else None
-        numbers = iter(range(count) if order is None else order.tolist())
+        numbers = iter(self._numbers(count))
         begin = getattr(self._sequence, "on_epoch_begin", None)
         if begin is not None:
             begin()
@@ -297,6 +317,15 @@ class SequenceSource:
         finally:  # also where nobody asks whether there is another one
             if given == count:
                 self._sequence.on_epoch_end()
+
+    def _numbers(self, count: int) -> Iterable[int]:
+        """The batches of the next pass, in order."""
+        if self._order is None:
+            return range(count)
+        random = generator_of_pass(self._order.seed, self._next)
+        self._next += 1
+        numbers: list[int] = random.permutation(count).tolist()
+        return numbers
 
     def _made(self, numbers: Iterator[int]) -> Iterator[Nest]:
         if self._workers == 0:

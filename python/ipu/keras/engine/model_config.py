@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import tf
+from ipu.keras import _functions
 from ipu.keras.engine.keras_tensor import KerasTensor, Node
 
 if TYPE_CHECKING:
@@ -240,6 +242,8 @@ def to_json(model: Any, **kwargs: Any) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
+    if isinstance(value, FunctionType):
+        return _functions.described(value)
     if hasattr(value, "get_config"):
         return {"class_name": type(value).__name__, "config": value.get_config()}
     raise TypeError(f"{value!r} is no plain data")

@@ -2,8 +2,8 @@
 """Models and weights in files of every format that there is.
 
 The package's own is one ``.safetensors`` file. Tensors: the weights under their names,
-and the optimizer's with ``optimizer:`` before theirs. Metadata: ``model_config`` and
-``training_config``, both JSON.
+and the optimizer's with ``optimizer:`` before theirs. Metadata: ``model_config``,
+``training_config`` and ``random_state``, all JSON.
 
 A file appears under its name only when it is whole.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from ipu._missing import refuse
 from ipu._user_warnings import warn_user
-from ipu.keras import _serialization, losses, metrics, optimizers
+from ipu.keras import _functions, _serialization, losses, metrics, optimizers
 from ipu.keras._files import keras2, keras3
 from ipu.keras._files.places import (
     Format,
@@ -27,6 +27,7 @@ from ipu.keras._files.places import (
     sniff,
     written_beside,
 )
+from ipu.keras._random_state import Order, captured, parsed
 from ipu.keras.engine import model_config, weights_file
 
 __all__ = [
@@ -56,14 +57,17 @@ def save(
     check_free(path, overwrite)
     model._assert_weights_created()
     training = _training_config(model)
+    is_whole = training is not None and include_optimizer
+    random = _random_state_of(model) if is_whole else None
     with written_beside(path) as target:
         if kind is Format.OWN:
-            _save_own(model, target, training, include_optimizer)
+            with open(target, "wb") as file:
+                file.write(_encoded(model, model.weights, training, random))
         elif kind is Format.KERAS_2:
-            keras2.save_model(model, path, target, training, include_optimizer)
+            keras2.save_model(model, path, target, training, random)
         else:
             kept = training if include_optimizer else None
-            keras3.save_model(model, path, target, kept)
+            keras3.save_model(model, path, target, kept, random)
 
 
 def check_describable(model: Any) -> None:
@@ -78,14 +82,21 @@ def check_describable(model: Any) -> None:
         model.get_config()
 
 
-def _save_own(model: Any, target: str, training: Any, include_optimizer: bool) -> None:
+def _encoded(model: Any, weights: Any, training: Any, random: str | None) -> bytes:
+    """The contents of our own file; with ``random`` also the optimizer's state."""
     about = {"model_config": model_config.to_json(model)}
     state: list[Any] = []
     if training is not None:
         about["training_config"] = json.dumps(training)
-        if include_optimizer:
-            state = model.optimizer.weights
-    weights_file.save(model.weights, target, state, about)
+    if random is not None:
+        state = model.optimizer.weights
+        about["random_state"] = random
+    return weights_file.encoded(weights, state, about)
+
+
+def _random_state_of(model: Any) -> str:
+    with model._scope():
+        return captured(model._data_order).to_json()
 
 
 def save_weights(model: Any, filepath: Path, overwrite: bool, save_format: Any) -> None:
@@ -152,13 +163,19 @@ def _map(function: Any, given: Any) -> Any:
     return given if given is None or isinstance(given, str) else function(given)
 
 
-def load(filepath: Path, custom_objects: Any = None, compile: bool = True) -> Any:
+def load(
+    filepath: Path,
+    custom_objects: Any = None,
+    compile: bool = True,
+    safe_mode: bool = True,
+) -> Any:
     """Read a model that ``Model.save`` or Keras wrote.
 
     Args:
         filepath: The file.
         custom_objects: A user's own classes and functions by name.
         compile: Whether the model is compiled as it was, with the optimizer's state.
+        safe_mode: Whether code in the file is refused.
 
     Returns:
         The model.
@@ -173,7 +190,8 @@ def load(filepath: Path, custom_objects: Any = None, compile: bool = True) -> An
     if os.path.isdir(filepath):
         refuse("tensorflow.saved_model.load")
     path, kind = _existing(filepath, "file with a model,")
-    with _serialization.CustomObjectScope(custom_objects or {}):
+    own = _serialization.CustomObjectScope(custom_objects or {})
+    with own, _functions.unsafe(not safe_mode):
         config, training, restore = _reader(kind)(path)
         model = layers.deserialize(config)
         if model.built:
@@ -185,18 +203,15 @@ def load(filepath: Path, custom_objects: Any = None, compile: bool = True) -> An
 
 
 def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
-    """Give the contents of a model's file, and its classes that a user wrote.
+    """Give the contents of a model's file, and its classes and functions that a user
+    wrote.
 
     Raises:
         NotImplementedError: The model is a subclass without ``get_config``.
         TypeError: A layer's configuration is no plain data.
     """
-    about = {"model_config": model_config.to_json(model)}
-    training = _training_config(model)
-    state: list[Any] = []
-    if training is not None:
-        about["training_config"] = json.dumps(training)
-        state = model.optimizer.weights
+    from ipu.keras.layers import Lambda
+
     weights = model.weights if model.built else []
     classes = {type(layer) for layer in model._flatten_layers()}
     own = {
@@ -204,7 +219,12 @@ def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
         for kind in classes
         if not kind.__module__.startswith("ipu.")
     }
-    return weights_file.encoded(weights, state, about), own
+    for layer in model._flatten_layers():
+        if isinstance(layer, Lambda):
+            own |= _functions.named(layer.function, layer.mask)
+    training = _training_config(model)
+    random = None if training is None else _random_state_of(model)
+    return _encoded(model, weights, training, random), own
 
 
 def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
@@ -215,7 +235,8 @@ def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
         path = os.path.join(folder, "model.safetensors")
         with open(path, "wb") as file:
             file.write(content)
-        return load(path, classes)
+        # who reads a pickle has trusted it
+        return load(path, classes, safe_mode=False)
 
 
 def _reader(kind: Format) -> Callable[[str], tuple[dict[str, Any], Any, Any]]:
@@ -232,11 +253,14 @@ def _read_own(path: str) -> tuple[dict[str, Any], Any, Any]:
             "was, and call its load_weights()."
         )
 
+    random = about.get("random_state") and parsed(about["random_state"], path)
+
     def restore(model: Any) -> None:
         if state:
             if len(state) > 1:  # else it was never trained
                 model.optimizer._create_all_weights(model.trainable_variables)
             model.optimizer.set_weights(state)
+        model._data_order = Order(random or None)
 
     training = json.loads(about.get("training_config", "null"))
     return json.loads(about["model_config"]), training, restore

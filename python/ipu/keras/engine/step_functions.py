@@ -52,6 +52,8 @@ class StepFunctions:
         def _scope(self) -> AbstractContextManager[Any]: ...
         def reset_metrics(self) -> None: ...
 
+        _data_order: Any
+
     def _init_steps(self) -> None:
         self.train_function: Any = None
         self.test_function: Any = None
@@ -356,6 +358,8 @@ class StepFunctions:
                     self._prepare(mode, dataset.element_spec)
                     program = _function.DeviceFunction(program)
                 self._batch_programs[key] = program
+            if mode == "train":
+                self._data_order.resume()
             return program(element)
 
 

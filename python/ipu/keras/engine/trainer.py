@@ -17,6 +17,7 @@ from ipu._placement import current_device
 from ipu._tracebacks import boundaries
 from ipu.keras import _names, optimizers
 from ipu.keras import metrics as metrics_module
+from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.callbacks.backup import finished_epochs
 from ipu.keras.callbacks.history import History
@@ -59,6 +60,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         self.compiled_metrics: Any = None
         self.stop_training = False
         self.history: History | None = None
+        self._data_order = Order()
         self._init_steps()
         self._init_ipu_options()
 
@@ -372,7 +374,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         parts = (self._fed(x), y, sample_weight)
         if validation_split and validation_data is None:
             parts, validation_data = split_validation(parts, validation_split)
-        resumed = max(finished_epochs(callbacks) - initial_epoch, 0)
+        self._data_order.follow()
+        resumed = max(finished_epochs(self, callbacks) - initial_epoch, 0)
         initial_epoch += resumed
         with self._scope(), self._trainable_as_compiled():
             epochs_run = max(epochs - initial_epoch, 1)
@@ -383,6 +386,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 steps=steps_per_epoch,
                 call="fit" if self._is_strict("train") else None,
                 workers=reading,
+                order=self._data_order,
             )
             asked = (steps_per_epoch, epochs_run, "steps_per_epoch")
             train = fit_loops.Run(

@@ -12,7 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import tf
-from ipu.keras import activations, constraints, initializers, regularizers
+from ipu.keras import (
+    _functions,
+    activations,
+    constraints,
+    initializers,
+    regularizers,
+)
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.signature import training_parameter
@@ -386,3 +392,12 @@ class Lambda(Layer):
             "arguments": self.arguments,
             **({} if self.mask is None else {"mask": self.mask}),
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Lambda:
+        """Make a layer from what ``get_config`` gave, or a file."""
+        made = dict(config)
+        for key in ("function", "mask"):
+            if key in made:
+                made[key] = _functions.restored(made[key])
+        return cls(**made)

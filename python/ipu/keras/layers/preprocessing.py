@@ -77,8 +77,8 @@ class Normalization(PreprocessingLayer):
             self.axis = (axis,) if isinstance(axis, int) else tuple(axis)
         self.input_mean = mean
         self.input_variance = variance
-        self.mean: Any = None
-        self.variance: Any = None
+        self.adapt_mean: Any = None
+        self.adapt_variance: Any = None
         self.count: Any = None
 
     def build(self, input_shape: Any) -> None:
@@ -103,10 +103,10 @@ class Normalization(PreprocessingLayer):
         self._kept, self._shape = kept, tuple(shape)
         sizes = tuple(shape[axis] for axis in kept)
         if self.input_mean is None:
-            self.mean = self.add_weight(
+            self.adapt_mean = self.add_weight(
                 "mean", sizes, initializer="zeros", trainable=False
             )
-            self.variance = self.add_weight(
+            self.adapt_variance = self.add_weight(
                 "variance", sizes, initializer="ones", trainable=False
             )
             self.count = self.add_weight(
@@ -150,20 +150,31 @@ class Normalization(PreprocessingLayer):
             raise ValueError("There are no data to adapt to.")
         mean = total / count
         variance = np.maximum(squares / count - np.square(mean), 0.0)
-        self.mean.assign(np.asarray(mean, np.float32))
-        self.variance.assign(np.asarray(variance, np.float32))
+        self.adapt_mean.assign(np.asarray(mean, np.float32))
+        self.adapt_variance.assign(np.asarray(variance, np.float32))
         self.count.assign(np.int32(min(count, 2**31 - 1)))
 
     def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Normalise."""
         inputs = tf.cast(inputs, self._compute_kind)
-        if self.input_mean is not None:
-            mean = self._constant(self.input_mean)
-            variance = self._constant(self.input_variance)
-        else:
-            mean = tf.reshape(self.mean, self._shape)
-            variance = tf.reshape(self.variance, self._shape)
-        return (inputs - mean) / tf.maximum(tf.sqrt(variance), 1e-7)
+        return (inputs - self.mean) / tf.maximum(tf.sqrt(self.variance), 1e-7)
+
+    @property
+    def mean(self) -> Any:
+        """The mean, of the inputs' rank; None before the layer is built."""
+        return self._moment(self.input_mean, self.adapt_mean)
+
+    @property
+    def variance(self) -> Any:
+        """The variance, likewise."""
+        return self._moment(self.input_variance, self.adapt_variance)
+
+    def _moment(self, given: Any, adapted: Any) -> Any:
+        if not self.built:
+            return None
+        if given is not None:
+            return self._constant(given)
+        return tf.reshape(adapted, self._shape)
 
     def _constant(self, value: Any) -> Tensor:
         array = np.asarray(value, np.float32)

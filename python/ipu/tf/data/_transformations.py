@@ -253,6 +253,15 @@ class Transformations:
             made._batches = (*self._batches[:2], number)
         return made
 
+    def _repeat_from(self: _Self, count: int, first: int) -> _Self:
+        """As ``repeat(count)``, with passes of given numbers, whatever was read before.
+
+        Args:
+            count: Passes; -1: for ever.
+            first: The number of the first one.
+        """
+        return self._then(self._impl.repeat_from(count, first))
+
     def take(self: _Self, count: int, name: str | None = None) -> _Self:
         """Keep the first elements.
 

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: MIT
+"""Training that goes on from a file is to the bit training that was never stopped."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from resumable import DATA, X, Y, data_set, model_of, state_of, train
+
+import ipu
+from ipu import _core, _seed, keras, tf
+from ipu._placement import current_device
+from ipu.keras._random_state import Order, captured, parsed
+
+PROGRAM = """
+import sys
+import numpy as np
+from resumable import DATA, state_of, train
+from ipu import keras, tf
+
+folder, *kinds = sys.argv[1:]
+for kind in kinds:
+    tf.random.set_seed(3)
+    data = DATA[kind]()
+    model = keras.models.load_model(f"{folder}/{kind}.safetensors")
+    train(model, data, 2)
+    np.savez(f"{folder}/{kind}.npz", *state_of(model))
+"""
+KINDS = ["arrays", "data_set", "sequence", "of_unknown_size"]
+
+
+def assert_same(one: list[Any], other: list[Any]) -> None:
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def whole(kind: str, **kwargs: Any) -> tuple[list[Any], Any]:
+    tf.random.set_seed(3)
+    data = DATA[kind]()
+    model = model_of()
+    history = train(model, data, 4, **kwargs)
+    return state_of(model), history
+
+
+def half(kind: str) -> tuple[Any, Any]:
+    tf.random.set_seed(3)
+    data = DATA[kind]()
+    model = model_of()
+    train(model, data, 2)
+    return model, data
+
+
+def disturb() -> None:
+    """Draw from everything that random numbers come from."""
+    tf.random.normal((3,))
+    keras.layers.Dense(3)(X)
+    other = model_of()
+    other.fit(X, Y, verbose=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_go_on(kind: str, tmp_path: Path) -> None:
+    expected, _ = whole(kind)
+    model, data = half(kind)
+    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    for suffix in (".safetensors", ".keras", ".h5"):
+        model.save(tmp_path / f"m{suffix}")
+        copies.append(keras.models.load_model(tmp_path / f"m{suffix}"))
+    copies.append(copy.deepcopy(copies[-1]))  # of one that has not been trained since
+    train(model, data, 2)
+    assert_same(expected, state_of(model))
+    for one in copies:
+        disturb()
+        train(one, data, 2)
+        assert_same(expected, state_of(one))
+
+
+def test_a_new_process_goes_on(tmp_path: Path) -> None:
+    kinds = ["arrays", "data_set"]
+    for kind in kinds:
+        half(kind)[0].save(tmp_path / f"{kind}.safetensors")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    words = [sys.executable, str(program), str(tmp_path), *kinds]
+    here = str(Path(__file__).parent)
+    paths = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
+    subprocess.run(
+        words, check=True, timeout=120, env={**os.environ, "PYTHONPATH": paths}
+    )
+    for kind in kinds:
+        with np.load(tmp_path / f"{kind}.npz") as file:
+            assert_same(whole(kind)[0], [file[name] for name in file.files])
+
+
+class Stop(keras.callbacks.Callback):
+    def __init__(self, epoch: int) -> None:
+        super().__init__()
+        self.epoch = epoch
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if epoch == self.epoch:
+            raise RuntimeError("the power is gone")
+
+
+@pytest.mark.parametrize("scope", [False, True])
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_a_backup_changes_nothing_and_goes_on(
+    kind: str, scope: bool, tmp_path: Path
+) -> None:
+    if scope and kind != "data_set":
+        pytest.skip("the device takes whole batches only")
+    with ipu.ipu_strategy.IPUStrategy().scope() if scope else nullcontext():
+        expected, history = whole(kind)
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "b")
+        assert_same(expected, whole(kind, callbacks=[backup])[0])
+        for stop in (1, 3):
+            with pytest.raises(RuntimeError, match="power"):
+                whole(kind, callbacks=[backup, Stop(stop)])
+            disturb()
+        tf.random.set_seed(3)
+        data = DATA[kind]()
+        model = model_of()
+        rest = train(model, data, 4, callbacks=[backup])
+    assert rest.epoch == [3]
+    assert rest.history["loss"] == history.history["loss"][3:]
+    assert_same(expected, state_of(model))
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_backup_of_epochs_that_are_no_passes(repeats: bool, tmp_path: Path) -> None:
+    """Of one data set object, which was read before."""
+    tf.random.set_seed(3)
+    data: Any = {"x": data_set().repeat()} if repeats else {"x": X, "y": Y}
+    data |= {"steps_per_epoch": 3, "epochs": 4, "verbose": 0}
+
+    def run(*callbacks: Any) -> list[Any]:
+        tf.random.set_seed(3)
+        model = model_of()
+        model.fit(**data, callbacks=list(callbacks))
+        return state_of(model)
+
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "b")
+    expected = run()
+    with pytest.raises(RuntimeError, match="power"):
+        run(backup, Stop(2))
+    assert_same(expected, run(backup))
+
+
+def test_eager_steps_and_single_batches_go_on() -> None:
+    def steps(model: Any, count: int) -> Any:
+        for _ in range(count):
+            model.train_on_batch(X, Y)
+        return model
+
+    for eagerly in (False, True):
+        results = []
+        for stops in (False, True):
+            tf.random.set_seed(3)
+            model = model_of()
+            model.run_eagerly = eagerly
+            steps(model, 2)
+            if stops:
+                model = copy.deepcopy(model)
+                model.run_eagerly = eagerly
+                disturb()
+            results.append(state_of(steps(model, 2)))
+        assert_same(*results)
+
+
+def test_a_seed_that_is_set_after_loading_counts() -> None:
+    results = []
+    for _ in range(2):
+        tf.random.set_seed(3)
+        model, data = half("arrays")
+        model = copy.deepcopy(model)
+        disturb()
+        tf.random.set_seed(4)
+        train(model, data, 2)
+        results.append(state_of(model))
+    assert_same(*results)
+    assert any(
+        (a != b).any() for a, b in zip(whole("arrays")[0], results[0], strict=True)
+    )
+
+
+# --- the parts ------------------------------------------------------------------------
+
+
+def test_a_device_goes_on_from_a_step() -> None:
+    device = current_device().core
+    draw = tf.function(lambda: tf.random.normal((3,)), jit_compile=True)
+    strategy = ipu.ipu_strategy.IPUStrategy()
+    device.set_random(7, 40)
+    assert device.random == (7, 40) and device.step == 40
+    first = strategy.run(draw).numpy()
+    assert device.step == 41
+    second = strategy.run(draw).numpy()
+    device.set_random(7, 41)
+    np.testing.assert_array_equal(second, strategy.run(draw).numpy())
+    assert (first != second).any()
+    for bad in ((-1, 0), (0, -1), (0, 2**64)):
+        with pytest.raises(ValueError, match=r"from 0 to 2\*\*64"):
+            device.set_random(*bad)
+    with pytest.raises(TypeError):
+        device.set_random(1.5, 0)
+    assert device.random == (7, 42)
+
+
+def test_eager_ops_go_on() -> None:
+    tf.random.set_seed(9)
+    tf.random.normal((3,))
+    state = _core.eager_random()
+    assert state == (9, 1, 0)
+    first = tf.random.normal((3,)).numpy()
+    tf.random.normal((3,))
+    _core.set_eager_random(*state)
+    np.testing.assert_array_equal(first, tf.random.normal((3,)).numpy())
+
+
+def test_passes_of_a_data_set_have_numbers() -> None:
+    def passes(data: Any, count: int) -> list[list[int]]:
+        values = [int(value) for value in data.take(9 * count)]
+        return [values[n : n + 9] for n in range(0, 9 * count, 9)]
+
+    data = tf.data.Dataset.range(9).shuffle(9, seed=1)
+    expected = passes(data.repeat(), 4)
+    assert len({tuple(order) for order in expected}) == 4
+    for first in (2, 0):
+        assert passes(data._repeat_from(-1, first), 4 - first) == expected[first:]
+    assert passes(data.repeat(2)._repeat_from(1, 1), 2) == expected[2:]
+    assert [int(v) for v in data.prefetch(2)._repeat_from(1, 3)] == expected[3]
+    with pytest.raises(ValueError, match="pass number -1"):
+        data._repeat_from(-1, -1)
+
+
+def test_counts_of_draws() -> None:
+    tf.random.set_seed(1)
+    assert set(_seed.drawn().values()) == {0}
+    data = tf.data.Dataset.range(9).shuffle(9)
+    counts = _seed.drawn()
+    assert counts["shuffles"] == 1
+    one, other = (tf.data.Dataset.range(9).shuffle(9) for _ in range(2))
+    _seed.set_drawn(counts)
+    again = list(tf.data.Dataset.range(9).shuffle(9))
+    assert again == list(one)
+    assert again != list(other) and again != list(data)
+
+
+def test_a_damaged_state() -> None:
+    text = captured(Order()).to_json()
+    assert parsed(text, "f").to_json() == text
+    told = json.loads(text)
+    damages = [
+        {"device": [1]},
+        {"device": [1, -1]},
+        {"device": [1, 2**64]},
+        {"eager": [0, 0, 2**32]},
+        {"order": None},
+        {"order": [0.5, 1]},
+        {"drawn": 3},
+        {"seed": "x"},
+    ]
+    for damage in damages:
+        with pytest.raises(ValueError, match=r"'f' is damaged.*random state"):
+            parsed(json.dumps({**told, **damage}), "f")
+    with pytest.raises(ValueError, match="damaged"):
+        parsed("{", "f")
