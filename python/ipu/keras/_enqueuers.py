@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ipu.keras._random_state import Order
 from ipu.keras.engine.host_sources import GeneratorSource, HostSource, SequenceSource
 
 __all__ = ["GeneratorEnqueuer", "OrderedEnqueuer", "SequenceEnqueuer"]
@@ -141,9 +142,8 @@ class OrderedEnqueuer(SequenceEnqueuer):
         self.shuffle = shuffle
 
     def _source(self, workers: int, ahead: int) -> HostSource:
-        source = SequenceSource(
-            self.sequence, _as_it_is, self.shuffle, workers, max(ahead, 1)
-        )
+        order = Order() if self.shuffle else None
+        source = SequenceSource(self.sequence, _as_it_is, order, workers, max(ahead, 1))
         return source.repeated()
 
 

@@ -341,8 +341,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             callbacks: A list of callbacks.
             validation_split: The last part of arrays, kept for validation.
             validation_data: ``(x, y)``, ``(x, y, weights)`` or batches.
-            shuffle: Whether arrays, or the batches of a sequence, are shuffled anew for
-                every epoch.
+            shuffle: Whether arrays, or batches of a sequence, are shuffled anew.
             class_weight: A dict from class numbers to weights of the loss; 1 for those
                 that are not in it.
             sample_weight: A weight for each sample of arrays.
