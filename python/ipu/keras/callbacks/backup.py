@@ -122,6 +122,7 @@ def finished_epochs(model: Any, callbacks: Any) -> int:
     """
     given = callbacks if isinstance(callbacks, (list, tuple)) else [callbacks]
     found = [one for one in given if isinstance(one, BackupAndRestore)]
+    model._data_order.follow()
     epochs = 0
     for one in found:
         finished = one._finished_epochs()

@@ -88,8 +88,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             metrics: A list of names, metrics or functions; also by output.
             loss_weights: A factor for each output's loss.
             weighted_metrics: Metrics that take sample weights.
-            run_eagerly: Whether steps run op by op, for debugging: values are known in
-                them. Not in the scope of a strategy, where they are device programs.
+            run_eagerly: Whether steps run op by op, for debugging. Not in the scope of
+                a strategy, where they are device programs.
             steps_per_execution: Steps of one device program. In the scope of a strategy
                 it is 1 by default, and must divide the steps of an epoch. Outside it is
                 ``"auto"`` by default: as many as fit between two looks of callbacks at
@@ -342,18 +342,16 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             validation_split: The last part of arrays, kept for validation.
             validation_data: ``(x, y)``, ``(x, y, weights)`` or batches.
             shuffle: Whether arrays, or batches of a sequence, are shuffled anew.
-            class_weight: A dict from class numbers to weights of the loss; 1 for those
-                that are not in it.
+            class_weight: Weights of the loss by class number; 1 for the others.
             sample_weight: A weight for each sample of arrays.
             initial_epoch: The number of the first epoch, from 0.
-            steps_per_epoch: Batches of an epoch; None for all. With fewer than there
-                are, the next epoch goes on where this one ends.
+            steps_per_epoch: Batches of an epoch; None for all. The next epoch goes on
+                where this one ends.
             validation_steps: Batches of an evaluation; None for all.
             validation_batch_size: As ``batch_size``, for validation.
             validation_freq: After how many epochs there is a validation, or a list of
                 their numbers, from 1.
-            max_queue_size: Batches of generators and sequences that are made before
-                they are asked for.
+            max_queue_size: Batches of generators and sequences that are made ahead.
             workers: Threads that make them; 0: none but the program's own.
             use_multiprocessing: Ignored: workers are threads.
 
@@ -373,7 +371,6 @@ class Trainer(StepFunctions, IPUOptions, Layer):
         parts = (self._fed(x), y, sample_weight)
         if validation_split and validation_data is None:
             parts, validation_data = split_validation(parts, validation_split)
-        self._data_order.follow()
         resumed = max(finished_epochs(self, callbacks) - initial_epoch, 0)
         initial_epoch += resumed
         with self._scope(), self._trainable_as_compiled():
