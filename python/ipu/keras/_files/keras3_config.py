@@ -440,12 +440,10 @@ def _our_model(config: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def _our_entry(entry: Mapping[str, Any], path: str) -> dict[str, Any]:
     if keras3_ops.is_operation(entry):
-        made = keras3_ops.operation_from(entry, path)
-        calls = [
-            {key: _ours(item, path) for key, item in call.items()}
-            for call in made["inbound_nodes"]
-        ]
-        return {**made, "inbound_nodes": calls}
+        operation = keras3_ops.operation_from(entry, path)
+        (call,) = operation["inbound_nodes"]
+        inbound = {key: _ours(item, path) for key, item in call.items()}
+        return {**operation, "inbound_nodes": [inbound]}
     made: dict[str, Any] = _ours(entry, path)
     if "inbound_nodes" not in entry:
         return made

@@ -394,7 +394,7 @@ class Lambda(Layer):
         }
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Lambda:
+    def from_config(cls, config: dict[str, Any]) -> Any:
         """Make a layer from what ``get_config`` gave, or a file."""
         made = dict(config)
         for key in ("function", "mask"):
