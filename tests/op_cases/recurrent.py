@@ -198,23 +198,19 @@ def sequence_cases() -> Iterator[Case]:
                 attrs = f"axis={axis}, reverse={flag(reverse)}"
                 if op == "gru":
                     attrs += f", reset_after={flag(after)}"
-                more: dict[str, Any] = {"ulps": 4.0, "bound": scale}
-                yield case(
-                    op,
-                    label,
-                    [
-                        of(*lead, columns, make=between(-2, 2)),
-                        of(units, columns),
-                        *states,
-                        *([of(columns)] if after else []),
-                        *mask,
-                    ],
-                    model,
-                    attrs=attrs,
-                    smooth=True,
-                    kept=(0, 4) if op == "lstm" else (0, 3),
-                    **more,
-                )
+                more: dict[str, Any] = {"ulps": 4.0, "bound": scale, "smooth": True}
+                operands = [
+                    of(*lead, columns, make=between(-2, 2)),
+                    of(units, columns),
+                    *states,
+                    *([of(columns)] if after else []),
+                    *mask,
+                ]
+                kept = (0, 4) if op == "lstm" else (0, 3)
+                yield case(op, label, operands, model, attrs=attrs, kept=kept, **more)
+                if (steps, batch, units) == SIZES[1]:  # gradients go step by step
+                    label_all = f"{label}_all_results"
+                    yield case(op, label_all, operands, model, attrs=attrs, **more)
                 # gates as sigmoid and tanh leave them; what follows from them is free
                 gates = of(*lead, columns, make=between(0.1, 0.9))
                 given = (14 if op == "lstm" else 6) + masked
