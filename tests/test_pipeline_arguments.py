@@ -14,7 +14,6 @@ from small_pipelines import TWO, Stage, fails, numbers, run, trained
 
 import ipu
 from ipu import keras, loops, tf
-from ipu.drop_in.stand_ins.train import GradientDescentOptimizer
 from ipu.eager.backprop import GradientCaptureContext
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
@@ -25,6 +24,7 @@ from ipu.ops.pipelining_ops import (
     pipeline,
 )
 from ipu.tf import errors
+from ipu.tf.compat.v1.train import GradientDescentOptimizer
 
 pytestmark = pytest.mark.usefixtures("two_ipus")
 

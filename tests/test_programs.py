@@ -17,6 +17,7 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 _NATIVE = {
     "import tensorflow as tf": "from ipu import tf",
     "import tensorflow.compat.v2 as tf": "from ipu import tf",
+    "import tensorflow.compat.v1 as tf": "from ipu.tf.compat import v1 as tf",
     "from tensorflow import keras": "from ipu import keras",
     "import keras": "from ipu import keras",
     "from tensorflow.python import ipu": "import ipu",
@@ -199,7 +200,60 @@ def check_second_pipeline(got):
     assert losses != got["one"]["losses"]
 
 
+def check_graph_basic(got):
+    assert got == {
+        "basic": "[3. 8.]",
+        "type": "ndarray float32",
+        "compiled": "[array([3., 8.], dtype=float32)]",
+    }
+
+
+def check_graph_sharded(got):
+    assert got == {"result": "[array([ 4., 14.], dtype=float32)]"}
+
+
+def check_graph_feeds(got):
+    assert got == {
+        "returned": None,
+        "type": "dict",
+        "shapes": {"d1": [10, 800], "d2": [10, 800]},
+        "values": {"d1": [2.0], "d2": [0.0]},
+        "empty": {"d1": [0, 800], "d2": [0, 800]},
+    }
+
+
+def check_graph_polling(got):
+    assert got == {
+        "returned": [100.0, 100.0],
+        "total": 200,
+        "in_order": True,
+        "ranks": [1],
+        "empty": 0,
+    }
+
+
+def check_graph_pipeline(got):
+    assert got["returned"] is None
+    assert got["names"] == ["stage1/w:0", "stage2/w:0"]
+    assert got["losses"] == pytest.approx(got["expected"], rel=1e-4)
+    for found, expected in zip(got["weights"], got["expected_weights"], strict=True):
+        assert found == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def check_graph_training(got):
+    assert got["losses"] == pytest.approx(got["expected"], rel=1e-4)
+    assert got["kernel"] == pytest.approx(got["expected_kernel"], rel=1e-4)
+    assert got["step"] == 10
+
+
 CHECKS = {
+    "graph_basic": check_graph_basic,
+    "graph_sharded": check_graph_sharded,
+    "graph_feeds": check_graph_feeds,
+    "graph_polling": check_graph_polling,
+    "graph_benchmark": check_benchmark,
+    "graph_pipeline": check_graph_pipeline,
+    "graph_training": check_graph_training,
     "first_counter": check_counter,
     "second_counter": check_counter,
     "third_counter": check_counter,

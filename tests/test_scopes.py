@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 
 from ipu import scopes, tf
 from ipu._missing import NotThereYetError
@@ -32,12 +33,24 @@ def test_shard_zero_is_the_whole_device():
 
 
 @pytest.mark.parametrize("index", [1, [0, 1]])
-def test_other_shards_come_later(index):
-    with (
-        pytest.raises(NotThereYetError, match="sharded over several IPUs"),
-        scopes.ipu_shard(index),
-    ):
-        pass
+def test_a_shard_needs_as_many_ipus(index):
+    @tf.function
+    def body(x):
+        with scopes.ipu_shard(index):
+            return x + 1.0
+
+    attach(1)
+    with tf.device("/device:IPU:0"), pytest.raises(tf.errors.FailedPreconditionError):
+        body(tf.constant(1.0))
+    attach(2)
+    try:
+        with tf.device("/device:IPU:0"):
+            assert float(body(tf.constant(1.0))) == 2.0
+            assert body.traced(tf.constant(1.0)).program.replicas == 1
+    finally:
+        attach(1)
+    with scopes.ipu_shard(index):  # what runs at once has no shard
+        assert float(tf.constant(1.0) + 1.0) == 2.0
 
 
 @pytest.mark.parametrize("index", [-1, 0.5, "a", True, None, [0, -1]])

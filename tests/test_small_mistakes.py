@@ -80,7 +80,7 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ValueError,
         "Use a path that ends in .safetensors.",
     ),
-    (lambda: tf.compat, AttributeError, "python -m ipu run"),
+    (lambda: tf.compat.v3, AttributeError, "tf.compat.v3 is not in ipu"),
     (lambda: tf.get_logger, AttributeError, "Use logging.getLogger('ipu')."),
     (lambda: keras.layer, AttributeError, "Did you mean 'layers'?"),
     (lambda: keras.layers.Dens, AttributeError, "Did you mean 'Dense'?"),

@@ -705,6 +705,8 @@ static PyGetSetDef trace_getset[] = {
      "The number of the next random op.", NULL},
     {"stage", ipu_py_trace_get_stage, ipu_py_trace_set_stage,
      "The stage of a pipeline that nodes are added to; -1: none.", NULL},
+    {"shard", ipu_py_trace_get_shard, ipu_py_trace_set_shard,
+     "The IPU of a device that nodes are added to; -1: not said.", NULL},
     {"rounding", ipu_py_trace_get_rounding, ipu_py_trace_set_rounding,
      "How float16 is rounded: 0 as the device does, 1 to nearest, 2 stochastically.",
      NULL},

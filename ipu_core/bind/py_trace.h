@@ -15,6 +15,8 @@ PyObject *ipu_py_trace_stage_of(PyObject *object, PyObject *tensor);
 PyObject *ipu_py_trace_linear(PyObject *object, PyObject *tensor);
 PyObject *ipu_py_trace_get_stage(PyObject *object, void *closure);
 int ipu_py_trace_set_stage(PyObject *object, PyObject *value, void *closure);
+PyObject *ipu_py_trace_get_shard(PyObject *object, void *closure);
+int ipu_py_trace_set_shard(PyObject *object, PyObject *value, void *closure);
 PyObject *ipu_py_trace_get_rounding(PyObject *object, void *closure);
 int ipu_py_trace_set_rounding(PyObject *object, PyObject *value, void *closure);
 PyObject *ipu_py_trace_move_to_remote(PyObject *object, PyObject *id);

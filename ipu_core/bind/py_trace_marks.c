@@ -106,6 +106,26 @@ ipu_py_trace_set_stage(PyObject *object, PyObject *value, void *Py_UNUSED(closur
 }
 
 PyObject *
+ipu_py_trace_get_shard(PyObject *object, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLong(ipu_py_trace_of(object)->placement.shard);
+}
+
+int
+ipu_py_trace_set_shard(PyObject *object, PyObject *value, void *Py_UNUSED(closure))
+{
+    long shard = value == NULL ? -2 : PyLong_AsLong(value);
+    if (shard < -1 || shard > INT16_MAX) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_ValueError, "a shard is a number from -1 to 32767");
+        }
+        return -1;
+    }
+    ipu_py_trace_of(object)->placement.shard = (int16_t)shard;
+    return 0;
+}
+
+PyObject *
 ipu_py_trace_get_rounding(PyObject *object, void *Py_UNUSED(closure))
 {
     return PyLong_FromLong(ipu_py_trace_of(object)->placement.rounding);

@@ -32,15 +32,12 @@ def _words(text: str) -> str:
     return rf"(?:^|\.)(?:{'|'.join(text.split())})(?:\.|$)"
 
 
-_COMPAT = Later(
-    "Names of TensorFlow 1 are there for old programs.",
-    "Run the program with `python -m ipu run`, call ipu.drop_in.install() first, or "
-    "use the name without compat.v1.",
-)
 _LOGGER = Later("", "Use logging.getLogger('ipu').")
 _SESSION = Later(
-    "Graphs and sessions of TensorFlow 1 come with a later version.",
-    "Write a @tf.function and call it with IPUStrategy.run.",
+    "Not all of the graphs and sessions of TensorFlow 1 is there.",
+    "What there is has these names: import tensorflow.compat.v1 as tf, then "
+    "tf.disable_v2_behavior(). Or write a @tf.function and call it with "
+    "IPUStrategy.run.",
 )
 _CONVOLUTION = Later(
     "What is not there of convolutions and pooling comes with a later version."
@@ -55,8 +52,8 @@ _REPLICAS = Later(
     "Set auto_select_ipus = 1.",
 )
 _SHARDING = Later(
-    "Programs that are sharded over several IPUs come with a later version.",
-    "Set auto_select_ipus = 1 and leave the sharding out.",
+    "How programs are sharded over several IPUs can be said, but not asked yet.",
+    "Use ipu.scopes.ipu_shard, or leave the sharding out.",
 )
 _ESTIMATOR = Later(
     "Estimators come with a later version.", "Use keras.Model and its fit()."
@@ -83,7 +80,6 @@ _COLUMNS = Later(
 _CUSTOM = Later("Code for the hardware cannot be run here.", "Write it with tf ops.")
 
 _RULES: tuple[tuple[str, Later], ...] = (
-    (r"^tf\.compat$", _COMPAT),
     (r"^tf\.get_logger$", _LOGGER),
     (
         _words(
@@ -113,7 +109,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _REPLICAS,
     ),
     (
-        _words(r"ipu_shard sharding autoshard autoshard_cnn automatic_sharding"),
+        _words(r"sharding autoshard autoshard_cnn automatic_sharding"),
         _SHARDING,
     ),
     (

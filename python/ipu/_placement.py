@@ -14,9 +14,17 @@ __all__ = [
     "active_ipu",
     "current_device",
     "current_ordinal",
+    "current_rounding",
+    "current_shard",
     "device",
+    "graph_ordinal",
+    "ipu_scope",
+    "is_inside_ipu_scope",
     "is_placed",
     "on_host",
+    "provisional",
+    "rounding",
+    "shard",
 ]
 
 
@@ -31,6 +39,10 @@ class _Scope(NamedTuple):
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.scopes: list[_Scope] = []
+        self.ipu_scopes = 0
+        self.shard = -1
+        self.rounding = 0
+        self.provisional: list[dict[int, _devices.Device]] = []
 
 
 _stack = _Stack()
@@ -74,6 +86,75 @@ def _innermost() -> _Scope | None:
     return None
 
 
+@contextlib.contextmanager
+def ipu_scope(name: str) -> Iterator[None]:
+    """A device scope in which variables of graphs are resources."""
+    with device(name):
+        _stack.ipu_scopes += 1
+        try:
+            yield
+        finally:
+            _stack.ipu_scopes -= 1
+
+
+def is_inside_ipu_scope() -> bool:
+    """Whether there is an ``ipu_scope`` around."""
+    return _stack.ipu_scopes > 0
+
+
+@contextlib.contextmanager
+def shard(index: int) -> Iterator[None]:
+    """Note the IPU of operations that graphs keep."""
+    before, _stack.shard = _stack.shard, index
+    try:
+        yield
+    finally:
+        _stack.shard = before
+
+
+def current_shard() -> int:
+    """The IPU of operations that graphs keep; -1: not said."""
+    return _stack.shard
+
+
+@contextlib.contextmanager
+def rounding(how: int) -> Iterator[None]:
+    """Note how operations that graphs keep round, as ``Trace.rounding`` says it."""
+    before, _stack.rounding = _stack.rounding, how
+    try:
+        yield
+    finally:
+        _stack.rounding = before
+
+
+def current_rounding() -> int:
+    """How operations that graphs keep round; 0: as the device does."""
+    return _stack.rounding
+
+
+def graph_ordinal() -> int | None:
+    """The number of the IPU device of operations that graphs keep, None for the host;
+    makes no device."""
+    scope = _innermost()
+    if scope is not None:
+        return scope.ordinal if scope.kind == "IPU" else None
+    strategy = _strategy_state.get_strategy()
+    return None if strategy is None else strategy.device_ordinal
+
+
+@contextlib.contextmanager
+def provisional() -> Iterator[None]:
+    """Ask devices that are not configured yet without making them.
+
+    Graphs are put together before devices are configured, or behind that.
+    """
+    _stack.provisional.append({})
+    try:
+        yield
+    finally:
+        _stack.provisional.pop()
+
+
 def active_ipu() -> _devices.Device | None:
     """The IPU device that ops are placed on, or None where it is the host."""
     scope = _innermost()
@@ -106,4 +187,10 @@ def current_ordinal() -> int:
 def current_device() -> _devices.Device:
     """The device of new variables and programs: the scope's, the strategy's, else
     number 0."""
-    return _devices.get_device(current_ordinal())
+    ordinal = current_ordinal()
+    if _stack.provisional and not _devices.is_configured():
+        known = _stack.provisional[-1]
+        if ordinal not in known:
+            known[ordinal] = _devices.Device(ordinal, [0], _devices.Layout())
+        return known[ordinal]
+    return _devices.get_device(ordinal)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``ipu.autoshard``: spread a program over the IPUs of a device.
 
-Programs that are sharded over several IPUs come with a later version. The module is
-here because programs import it at the top; each of its names says that it is missing.
+Sharding without being told how comes with a later version: ``ipu.scopes.ipu_shard``
+says it op by op. The module is here because programs import it at the top; each of its
+names says that it is missing.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ import numpy as np
 from ipu._faces import face
 from ipu._log import logger
 from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.tf import _graph_mode
 from ipu.tf.data import Dataset, _live
+from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = ["dataset_benchmark", "infeed_benchmark"]
 
@@ -99,7 +101,8 @@ def dataset_benchmark(
         **kwargs: ``apply_options``, the first release's name of that argument.
 
     Returns:
-        A string tensor of shape [1]. It holds JSON, ``{"epochs": [{...}, ...]}``, and
+        A string tensor of shape [1]; in a graph of TensorFlow 1 it is measured when a
+        session runs it. It holds JSON, ``{"epochs": [{...}, ...]}``, and
         for each epoch ``elements_processed``, ``total_bytes_processed``,
         ``time_elapsed`` in seconds, ``elements_per_second``, and ``bandwidth`` in
         gigabytes per second.
@@ -132,6 +135,19 @@ def dataset_benchmark(
             "Expected `dataset` argument to be of type `tf.data.Dataset`, but got "
             f"{dataset!r}."
         )
+    graph = _graph_mode.building()
+    if graph is not None:
+        return graph.python(
+            "DatasetBenchmark",
+            lambda: _measured(dataset, epochs, count, print_stats, do_memcpy),
+            TensorSpec([1], "string"),
+        )
+    return _measured(dataset, epochs, count, print_stats, do_memcpy)
+
+
+def _measured(
+    dataset: Dataset, epochs: int, count: int, print_stats: bool, do_memcpy: bool
+) -> _Text:
     iterator = _live.start_iterator(dataset._impl)
     results = []
     for epoch in range(epochs):

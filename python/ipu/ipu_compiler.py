@@ -18,9 +18,10 @@ from ipu import _core, _placement
 from ipu._core import Tensor
 from ipu._faces import face
 from ipu._tracebacks import boundary
-from ipu.tf import nest
+from ipu.tf import _graph_mode, nest
 from ipu.tf._function import DeviceFunction
 from ipu.tf._operation import Operation
+from ipu.tf._scopes import is_tensor
 from ipu.tf.variable import Variable
 
 __all__ = ["compile"]
@@ -33,7 +34,9 @@ def compile(
     """Compile a function for the IPU device of the scope, and run it.
 
     Every call traces the function anew and runs it once. Inside a function that is
-    being traced it becomes part of that one.
+    being traced it becomes part of that one. In a graph of TensorFlow 1 it is traced
+    when the call is made, and once more when a session first runs it; the results are
+    tensors of the graph, or an operation.
 
     Args:
         computation: Called with one argument for each of ``inputs``.
@@ -69,8 +72,10 @@ def compile(
             "`inputs` must be a list or tuple with one entry for each argument of "
             f"`computation`. Received: {inputs!r}."
         )
-    device = _placement.active_ipu()
-    if device is None:
+    graph = _graph_mode.building()
+    ordinal = None if graph is None else _placement.graph_ordinal()
+    device = _placement.active_ipu() if graph is None else None
+    if device is None and ordinal is None:
         raise Exception(
             "The computation passed to ipu_compiler.compile is not placed on an IPU. "
             "Call it inside ipu.scopes.ipu_scope('/device:IPU:0') or a strategy's "
@@ -81,13 +86,28 @@ def compile(
     def results(*args: Any) -> Any:
         return _results(computation(*args))
 
+    if graph is not None and ordinal is not None:
+        return _in_graph(graph, ordinal, results, args)
     if _core.open_trace() is not None:
         return results(*args)
     return DeviceFunction(results, device)(*args)
 
 
+def _in_graph(
+    graph: Any, ordinal: int, results: Callable[..., Any], args: list[Any]
+) -> Any:
+    """A program of its own among the operations of a graph."""
+    from ipu.tf._graph.record import add_traced
+
+    place = graph.new_part(ordinal)
+    op = graph.add("XlaLaunch", results, tuple(args), place=place, name="cluster")
+    return add_traced(op, host=False)
+
+
 def _tensor(leaf: Any) -> Any:
-    return leaf if isinstance(leaf, (Tensor, Variable)) else Tensor(leaf)
+    if isinstance(leaf, (Tensor, Variable)) or is_tensor(leaf):
+        return leaf
+    return Tensor(leaf)
 
 
 def _is_nested(value: Any) -> bool:

@@ -15,7 +15,8 @@ from ipu._errors import (
 )
 from ipu._faces import face
 from ipu._placement import current_ordinal
-from ipu.tf import nest
+from ipu.tf import _graph_mode, nest
+from ipu.tf._tracing import current_build
 from ipu.tf.data._live import start_feeder
 from ipu.tf.dtypes import DEVICE_DTYPES
 
@@ -120,6 +121,7 @@ class IPUInfeedQueue:
         self._queue: _core.Infeed | None = None
         self._feeder: Any = None
         self._ever_dequeued = False
+        self._is_initializer_taken = False
 
     @classmethod
     def _from_spec(cls, spec: _InfeedSpec, structure: Any) -> IPUInfeedQueue:
@@ -168,16 +170,32 @@ class IPUInfeedQueue:
             )
 
     @property
-    def initializer(self) -> None:
+    def initializer(self) -> Any:
         """Reading it starts the thread that fills the queue.
+
+        In a graph of TensorFlow 1 it is an operation that does so when a session runs
+        it.
 
         Raises:
             AlreadyExistsError: It has been started already.
             FailedPreconditionError: A dtype that no device has.
             InvalidArgumentError: A component with a dimension of size 0.
             RuntimeError: The queue has no data set of its own.
+            ValueError: It is read a second time in graph mode.
         """
         self._refuse_spec("initializer")
+        graph = _graph_mode.building()
+        if graph is None:
+            return self._start()
+        if self._is_initializer_taken:
+            raise ValueError(
+                "The IPUInfeedQueue `initializer` function can only be accessed once. "
+                "Keep the operation: init = queue.initializer; session.run(init)."
+            )
+        self._is_initializer_taken = True
+        return graph.python("IPUCreateDatasetIterator", self._start)
+
+    def _start(self) -> None:
         queue = self._made()
         if self._feeder is not None:
             raise AlreadyExistsError(
@@ -187,10 +205,12 @@ class IPUInfeedQueue:
         self._feeder = start_feeder(self._dataset._impl, queue)
 
     @property
-    def deleter(self) -> None:
+    def deleter(self) -> Any:
         """Reading it stops the thread and drops what it has read ahead.
 
-        Programs that take from the queue can run again once it is initialized again.
+        In a graph of TensorFlow 1 it is an operation that does so when a session runs
+        it. Programs that take from the queue can run again once it is initialized
+        again.
 
         Raises:
             NotFoundError: It was never initialised, or is deleted already.
@@ -198,6 +218,12 @@ class IPUInfeedQueue:
             RuntimeError: The queue has no data set of its own.
         """
         self._refuse_spec("deleter")
+        graph = _graph_mode.building()
+        if graph is None:
+            return self._delete()
+        return graph.python("IPUDeleteDatasetIterator", self._delete)
+
+    def _delete(self) -> None:
         if self._feeder is None:
             identity = "" if self._queue is None else self._queue.id
             raise NotFoundError(
@@ -237,17 +263,26 @@ class IPUInfeedQueue:
         trace = _core.open_trace()
         if trace is None:
             return self.get_next()
+        if current_build().is_scratch:
+            return self._dequeue_nothing(trace)
         queue = self._made()
         if trace.uses("infeed_dequeue", queue.id):
-            raise ValueError(
-                "An infeed can only be dequeued once in a program: two places would "
-                "share its elements in an order that nobody has said. Make a second "
-                "queue, or take one element and use it twice."
-            )
+            raise _dequeued_twice()
         resource = ("infeed", queue.id, self._types, None)
         result = trace.node("infeed_dequeue", (), None, (resource,))
         self._ever_dequeued = True
         values = list(result) if isinstance(result, tuple) else [result]
+        return nest.pack_sequence_as(self._structure, values)
+
+    def _dequeue_nothing(self, trace: _core.Trace) -> Any:
+        """An element in a trace that finds shapes: nothing is taken, and no device is
+        asked for."""
+        used = current_build().notes.setdefault("infeeds", set())
+        if id(self) in used:
+            raise _dequeued_twice()
+        used.add(id(self))
+        self._ever_dequeued = True
+        values = [trace.zeros(type) for type in self._types]
         return nest.pack_sequence_as(self._structure, values)
 
     def _dequeue_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -318,12 +353,12 @@ class IPUIterator:
         return self._infeed_queue._spec()
 
     @property
-    def initializer(self) -> None:
+    def initializer(self) -> Any:
         """Reading it starts the queue, as :attr:`IPUInfeedQueue.initializer`."""
         return self._infeed_queue.initializer
 
     @property
-    def deleter(self) -> None:
+    def deleter(self) -> Any:
         """Reading it ends the queue, as :attr:`IPUInfeedQueue.deleter`."""
         return self._infeed_queue.deleter
 
@@ -384,6 +419,14 @@ class IPUOwnedIterator(IPUIterator):
         super().__init__(dataset, infeed_spec, element_spec, **kwargs)
         if dataset is not None:
             _ = self.initializer
+
+
+def _dequeued_twice() -> ValueError:
+    return ValueError(
+        "An infeed can only be dequeued once in a program: two places would share its "
+        "elements in an order that nobody has said. Make a second queue, or take one "
+        "element and use it twice."
+    )
 
 
 def _is_keyword(element: Any) -> bool:

@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
+
 from ipu import _core, _devices, _feed_arguments
 from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
 from ipu._faces import face
 from ipu._placement import current_ordinal
-from ipu.tf import nest
+from ipu.tf import _graph_mode, nest
+from ipu.tf._tracing import current_build
+from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
     "IPUOutfeedMode",
@@ -123,11 +127,16 @@ class IPUOutfeedQueue:
         self._types: list[tuple[str, tuple[int, ...]]] = []
         # where the queue stood when it was deleted; -1 while it is not
         self._deleted_at = -1
+        # the graph of TensorFlow 1 in which a program enqueues to it
+        self._graph: Any = None
 
     @property
     def enqueued(self) -> bool:
         """Whether the program being traced enqueues to it; outside, whether any has."""
         trace = _core.open_trace()
+        graph = _graph_mode.building()
+        if graph is not None:
+            return self._graph is graph
         if trace is None or self._queue is None:
             return self._is_alive()
         return trace.uses("outfeed_enqueue", self._queue.id)
@@ -158,7 +167,15 @@ class IPUOutfeedQueue:
                 "An outfeed can only be enqueued inside a function that is compiled "
                 "for the device: call it from a tf.function."
             )
-        if self._queue is not None and trace.uses("outfeed_enqueue", self._queue.id):
+        is_scratch = current_build().is_scratch
+        if is_scratch:
+            used = current_build().notes.setdefault("outfeeds", set())
+            is_used = id(self) in used
+            used.add(id(self))
+        else:
+            queue = self._queue
+            is_used = queue is not None and trace.uses("outfeed_enqueue", queue.id)
+        if is_used:
             raise ValueError(
                 "An outfeed can only be enqueued once. Enqueue a tuple or a dict of "
                 "all results at one place of the program, or make another queue."
@@ -170,6 +187,12 @@ class IPUOutfeedQueue:
             (leaf.dtype.name, leaf.shape) for leaf in leaves
         ]
         structure = nest.map_structure(lambda _: 0, tensors)
+        if is_scratch:
+            # nothing runs: what will be enqueued is noted for `dequeue` of a graph
+            self._structure = structure
+            self._types = types
+            self._graph = _graph_mode.current()
+            return
         device = _devices.get_device(self._ordinal)
         if (
             self._queue is None
@@ -225,6 +248,9 @@ class IPUOutfeedQueue:
             ValueError: Nothing enqueues to it.
             FailedPreconditionError: LAST mode, and nothing has arrived.
         """
+        graph = _graph_mode.building()
+        if graph is not None:
+            return self._dequeue_operation(graph, wait_for_completion)
         if wait_for_completion and self._device is not None:
             self._device.wait_for_runs()
         queue = self._alive()
@@ -233,11 +259,34 @@ class IPUOutfeedQueue:
         last = self._mode is IPUOutfeedMode.LAST
         taken = queue.take(-1, last)
         if taken is None:
-            raise FailedPreconditionError(
-                "Trying to get the last value from an outfeed queue that has none: "
-                "nothing was enqueued since it was dequeued."
-            )
+            raise _nothing_enqueued()
         return nest.pack_sequence_as(self._structure, taken)
+
+    def _dequeue_operation(self, graph: Any, wait_for_completion: bool) -> Any:
+        """What dequeues when a session runs it."""
+        if self._graph is not graph:
+            raise ValueError(
+                "Trying to dequeue an outfeed which has not been enqueued. Build the "
+                "program that enqueues to it first, in the same graph."
+            )
+        is_last = self._mode is IPUOutfeedMode.LAST
+        specs = [
+            TensorSpec(shape if is_last else (None, *shape), dtype)
+            for dtype, shape in self._types
+        ]
+        return graph.python(
+            "PopDatastreamOutfeedDequeue",
+            lambda: self._dequeue_in_session(wait_for_completion),
+            nest.pack_sequence_as(self._structure, specs),
+        )
+
+    def _dequeue_in_session(self, wait_for_completion: bool) -> Any:
+        if self._queue is not None:
+            return self.dequeue(wait_for_completion)
+        if self._mode is IPUOutfeedMode.LAST:
+            raise _nothing_enqueued()
+        empty = [Tensor(np.zeros((0, *shape), dtype)) for dtype, shape in self._types]
+        return nest.pack_sequence_as(self._structure, empty)
 
     def _alive(self) -> _core.Outfeed | None:
         """The core's queue, or None in a thread that may come too early."""
@@ -264,12 +313,21 @@ class IPUOutfeedQueue:
         return IPUOutfeedQueueIterator(self)
 
     @property
-    def deleter(self) -> None:
+    def deleter(self) -> Any:
         """Reading it drops what has arrived; a program can use the queue again.
+
+        In a graph of TensorFlow 1 it is an operation that does so when a session runs
+        it.
 
         Raises:
             FailedPreconditionError: A running program uses it.
         """
+        graph = _graph_mode.building()
+        if graph is None:
+            return self._delete()
+        return graph.python("IPUDeleteOutfeed", self._delete)
+
+    def _delete(self) -> None:
         if self._queue is not None and self._is_alive():
             self._queue.delete()
             self._deleted_at = self._queue.ends
@@ -362,6 +420,13 @@ class IPUOutfeedQueueIterator:
                 self._waits = False
                 break
         self._elements = self._queue._elements()
+
+
+def _nothing_enqueued() -> FailedPreconditionError:
+    return FailedPreconditionError(
+        "Trying to get the last value from an outfeed queue that has none: nothing was "
+        "enqueued since it was dequeued."
+    )
 
 
 def _checked_mode(given: dict[str, Any]) -> IPUOutfeedMode:

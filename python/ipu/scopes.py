@@ -44,7 +44,7 @@ def ipu_scope(device: str) -> contextlib.AbstractContextManager[None]:
     Source: ``ipu.scopes.ipu_scope``.
     """
     _devices.parse_device_name(device)
-    return _placement.device(device)
+    return _placement.ipu_scope(device)
 
 
 @contextlib.contextmanager
@@ -62,17 +62,32 @@ def ipu_jit_scope(ipu_scope: int) -> Iterator[None]:
 def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
     """Put ops on one IPU of a device of several.
 
+    A program takes as many IPUs as its largest shard says, and is replicated where the
+    device has more. All of its IPUs compute one after the other here; pipelines use
+    them side by side.
+
     Args:
-        index: The shard, or several for ops of several results. Only shard 0 is there
-            yet.
+        index: The shard, or several for ops of several results, of which the last
+            counts. Inside of another ``ipu_shard`` the inner one holds. It has no
+            effect on what runs at once.
 
     Raises:
         ValueError: It is no integer of 0 or more, nor several.
-        NotThereYetError: It is not 0.
 
     Example:
-        >>> with ipu_shard(0):
-        ...     pass
+        >>> import ipu
+        >>> from ipu import tf
+        >>> config = ipu.config.IPUConfig()
+        >>> config.auto_select_ipus = 2
+        >>> config.configure_ipu_system()
+        >>> @tf.function(jit_compile=True)
+        ... def twice_and_one(x):
+        ...     with ipu_shard(0):
+        ...         y = x * 2.0
+        ...     with ipu_shard(1):
+        ...         return y + 1.0
+        >>> float(twice_and_one(tf.constant(3.0)))
+        7.0
     """
     try:
         shards = list(index) if isinstance(index, Iterable) else [index]
@@ -84,9 +99,16 @@ def ipu_shard(index: int | Iterable[int]) -> Iterator[None]:
             "`index` of ipu_shard must be an integer of 0 or more, or several. "
             f"Received: {index!r}."
         )
-    if any(shard != 0 for shard in shards):
-        _missing.refuse("ipu.scopes.ipu_shard")
-    yield
+    trace = _core.open_trace()
+    if trace is None or not shards:
+        with _placement.shard(shards[-1] if shards else -1):
+            yield
+        return
+    before, trace.shard = trace.shard, shards[-1]
+    try:
+        yield
+    finally:
+        trace.shard = before
 
 
 @contextlib.contextmanager
@@ -166,7 +188,8 @@ def stochastic_rounding(override: bool) -> Iterator[None]:
         raise TypeError(f"`override` must be a bool. Received: {override!r}.")
     trace = _core.open_trace()
     if trace is None:
-        yield
+        with _placement.rounding(2 if override else 1):
+            yield
         return
     before = trace.rounding
     trace.rounding = 2 if override else 1

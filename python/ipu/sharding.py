@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """``ipu.sharding``: which IPU of a device ops are on.
 
-Programs that are sharded over several IPUs come with a later version. The module is
-here because programs import it at the top; each of its names says that it is missing.
+``ipu.scopes.ipu_shard`` says it; asking comes with a later version. The module is here
+because programs import it at the top; each of its names says that it is missing.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from enum import Enum
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ipu import _devices, _flags
 from ipu._config_enums import (
@@ -68,6 +68,7 @@ from ipu.config import (
     get_ipu_config,
     reset_ipu_configuration,
 )
+from ipu.tf import _graph_mode
 
 __all__ = [
     "DeviceConnectionType",
@@ -168,7 +169,7 @@ def reset_ipu_seed(
     device: str = "/device:IPU:0",
     cpu_device: str = "cpu",
     experimental_identical_replicas: bool = False,
-) -> None:
+) -> Any:
     """Set the seed of the random numbers that a device makes.
 
     Args:
@@ -177,6 +178,9 @@ def reset_ipu_seed(
         cpu_device: Accepted for compatibility, without effect.
         experimental_identical_replicas: Whether all replicas draw the same numbers;
             with one replica there is no difference.
+
+    Returns:
+        None; in a graph of TensorFlow 1 an operation that does it in a session.
 
     Raises:
         TypeError: ``seed`` is no integer.
@@ -191,7 +195,12 @@ def reset_ipu_seed(
     except TypeError:
         raise TypeError(f"seed must be an integer. Received: {seed!r}.") from None
     ordinal = _ipu_ordinal(device, "device")
-    _devices.get_device(ordinal).core.seed(number)
+
+    def set_it() -> None:
+        _devices.get_device(ordinal).core.seed(number)
+
+    graph = _graph_mode.building()
+    return set_it() if graph is None else graph.python("IPUResetSeed", set_it)
 
 
 def move_variable_initialization_to_cpu(graph: object = None) -> None:

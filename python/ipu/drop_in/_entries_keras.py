@@ -60,7 +60,7 @@ KERAS: dict[str, Entry] = {
     "keras.engine.sequential": entry("ipu.keras.models"),
     "keras.engine.base_layer": entry("ipu.keras.layers"),
     "keras.engine.base_layer_utils": Entry(
-        (), renamed(f"{_INS}.compat_v1", "enable_v2_dtype_behavior")
+        (), renamed("ipu.tf.compat.v1", "enable_v2_dtype_behavior")
     ),
     "keras.engine.training_utils": Entry(),
     "keras.engine.input_layer": entry("ipu.keras.layers"),

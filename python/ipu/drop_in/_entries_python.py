@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
-from ipu.drop_in._entries_tf import INITIALIZERS, RANDOM, TRAIN, V1_NAMES
+from ipu.drop_in._entries_tf import GRAPHS, INITIALIZERS, RANDOM, TRAIN, V1_NAMES
 
 __all__ = ["PYTHON"]
 
@@ -19,7 +19,8 @@ _OP_SOURCES = ("ipu.tf", "ipu.tf.math", "ipu.tf.nn", "ipu.tf.linalg")
 
 def _ops(*names: str) -> dict[str, Entry]:
     """Modules of ops, each of which offers all ops under their public names."""
-    return {f"{_PY}.ops.{name}": Entry(_OP_SOURCES, V1_NAMES) for name in names}
+    offered = {**GRAPHS, **V1_NAMES}
+    return {f"{_PY}.ops.{name}": Entry(_OP_SOURCES, offered) for name in names}
 
 
 def _framework(name: str, module: str, words: str) -> dict[str, Entry]:
@@ -72,8 +73,10 @@ PYTHON: dict[str, Entry] = {
                 "ipu.tf",
                 "Tensor EagerTensor=Tensor device convert_to_tensor "
                 "control_dependencies name_scope name_scope_v2=name_scope "
-                "RegisterGradient Operation init_scope",
+                "RegisterGradient init_scope",
             ),
+            **GRAPHS,
+            **renamed("ipu.tf.compat.v1", "Operation"),
             **renamed(f"{_INS}.root", "executing_eagerly_outside_functions"),
         },
     ),
@@ -117,13 +120,16 @@ PYTHON: dict[str, Entry] = {
     **_ops("script_ops", "confusion_matrix", "manip_ops", "gen_ops"),
     f"{_PY}.ops.variables": Entry(
         (),
-        renamed("ipu.tf", "Variable VariableV1=Variable RefVariable=Variable"),
+        {
+            **renamed("ipu.tf", "Variable VariableV1=Variable RefVariable=Variable"),
+            **GRAPHS,
+        },
     ),
     f"{_PY}.ops.resource_variable_ops": Entry(
         (), renamed("ipu.tf", "ResourceVariable=Variable")
     ),
     f"{_PY}.ops.state_ops": Entry(
-        (), renamed(f"{_INS}.compat_v1", "assign assign_add assign_sub")
+        (), renamed("ipu.tf.compat.v1", "assign assign_add assign_sub")
     ),
     f"{_PY}.ops.init_ops": Entry((), INITIALIZERS),
     f"{_PY}.ops.init_ops_v2": Entry(("ipu.keras.initializers",), INITIALIZERS),
@@ -132,8 +138,9 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.ops.image_ops": entry("ipu.tf.image"),
     f"{_PY}.ops.parsing_ops": entry("ipu.tf.io"),
     f"{_PY}.ops.string_ops": entry("ipu.tf.strings"),
-    f"{_PY}.ops.losses": Entry(),
-    f"{_PY}.ops.losses.losses": Entry(),
+    f"{_PY}.ops.losses": entry("ipu.tf.compat.v1.losses"),
+    f"{_PY}.ops.losses.losses": entry("ipu.tf.compat.v1.losses"),
+    f"{_PY}.ops.variable_scope": Entry((), GRAPHS),
     # --- data
     f"{_PY}.data": entry("ipu.tf.data"),
     f"{_PY}.data.ops": Entry(),
@@ -183,10 +190,12 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.training.rmsprop": Entry((), TRAIN),
     f"{_PY}.training.optimizer": Entry((), TRAIN),
     f"{_PY}.training.training": Entry((), TRAIN),
+    f"{_PY}.training.training_util": Entry((), TRAIN),
+    f"{_PY}.training.saver": Entry((), TRAIN),
     # --- compat
     f"{_PY}.compat": Entry(),
     f"{_PY}.compat.v2_compat": Entry(
-        (), renamed(f"{_INS}.compat_v1", "enable_v2_behavior")
+        (), renamed("ipu.tf.compat.v1", "enable_v2_behavior disable_v2_behavior")
     ),
     # --- util
     f"{_PY}.util": Entry(),
@@ -197,7 +206,8 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.util.deprecation": entry(f"{_INS}.tf_export"),
     # --- modules that can be imported, and whose names come later
     f"{_PY}.client": Entry(),
-    **_later("client", "session device_lib timeline"),
+    f"{_PY}.client.session": Entry((), GRAPHS),
+    **_later("client", "device_lib timeline"),
     f"{_PY}.feature_column": Entry(),
     **_later(
         "feature_column",
@@ -207,7 +217,8 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.module": Entry(),
     f"{_PY}.module.module": Entry((), renamed("ipu.tf", "Module")),
     f"{_PY}.layers": Entry(),
-    **_later("layers", "base convolutional core layers normalization pooling utils"),
+    f"{_PY}.layers.layers": entry("ipu.tf.compat.v1.layers"),
+    **_later("layers", "base convolutional core normalization pooling utils"),
     f"{_PY}.lib": Entry(),
     f"{_PY}.lib.io": entry(),
     f"{_PY}.lib.io.tf_record": Entry(
@@ -241,7 +252,7 @@ PYTHON: dict[str, Entry] = {
         "partitioned_variables ragged rnn rnn_cell rnn_cell_impl sets_impl "
         "signal sparse_grad sparse_ops state_grad stateful_random_ops "
         "summary_ops_v2 template tensor_array_grad tensor_array_ops user_ops "
-        "variable_scope while_v2",
+        "while_v2",
     ),
     **_later("ops.linalg", "linalg linear_operator"),
     **_later("ops.ragged", "ragged_factory_ops ragged_tensor"),
@@ -249,8 +260,8 @@ PYTHON: dict[str, Entry] = {
         "training",
         "adadelta adagrad basic_session_run_hooks checkpoint_utils coordinator "
         "evaluation ftrl input learning_rate_decay monitored_session moving_averages "
-        "optimizer_v2 py_checkpoint_reader queue_runner saver session_run_hook "
-        "slot_creator sync_replicas_optimizer training_util",
+        "optimizer_v2 py_checkpoint_reader queue_runner session_run_hook "
+        "slot_creator sync_replicas_optimizer",
     ),
     f"{_PY}.training.tracking": Entry(),
     **_later("training.tracking", "base data_structures tracking util"),
@@ -276,7 +287,9 @@ PYTHON: dict[str, Entry] = {
     "tensorflow.core.util": Entry(),
     "tensorflow.core.util.event_pb2": Entry(),
     "tensorflow.core.protobuf": Entry(),
-    "tensorflow.core.protobuf.config_pb2": Entry(),
+    "tensorflow.core.protobuf.config_pb2": Entry(
+        (), renamed("ipu.tf.compat.v1", "ConfigProto GPUOptions RunOptions RunMetadata")
+    ),
     "tensorflow.core.protobuf.rewriter_config_pb2": Entry(),
     # --- compiler
     "tensorflow.compiler": Entry(),

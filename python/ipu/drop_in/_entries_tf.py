@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
 
-__all__ = ["INITIALIZERS", "RANDOM", "TF", "TRAIN", "V1_NAMES"]
+__all__ = ["GRAPHS", "INITIALIZERS", "RANDOM", "TF", "TRAIN", "V1_NAMES"]
 
 _INS = "ipu.drop_in.stand_ins"
+_V1 = "ipu.tf.compat.v1"
 
 INITIALIZERS = renamed(
     "ipu.keras.initializers",
@@ -25,9 +26,23 @@ RANDOM = renamed(
     "random_shuffle=shuffle set_random_seed=set_seed",
 )
 TRAIN = renamed(
-    f"{_INS}.train",
+    f"{_V1}.train",
     "GradientDescentOptimizer MomentumOptimizer AdamOptimizer RMSPropOptimizer "
-    "Optimizer",
+    "Optimizer Saver get_global_step get_or_create_global_step create_global_step "
+    "global_step latest_checkpoint exponential_decay",
+)
+# what programs of graphs and sessions take out of the inner modules
+GRAPHS = renamed(
+    _V1,
+    "Graph GraphKeys Session InteractiveSession get_default_graph reset_default_graph "
+    "get_default_session get_collection get_collection_ref add_to_collection "
+    "add_to_collections placeholder placeholder_with_default get_variable "
+    "variable_scope get_variable_scope VariableScope AUTO_REUSE global_variables "
+    "local_variables trainable_variables model_variables variables_initializer "
+    "global_variables_initializer local_variables_initializer "
+    "is_variable_initialized report_uninitialized_variables assign assign_add "
+    "assign_sub py_func ConfigProto GPUOptions RunOptions RunMetadata "
+    "disable_eager_execution",
 )
 # names of TensorFlow 1 for what TensorFlow 2 calls otherwise
 V1_NAMES = {
@@ -41,8 +56,7 @@ V1_NAMES = {
     **renamed(
         "ipu.tf.math", "log rsqrt erf floordiv floormod reciprocal is_nan is_inf"
     ),
-    **renamed(f"{_INS}.compat_v1", "to_float to_int32 to_bool assign assign_add"),
-    **renamed(f"{_INS}.compat_v1", "assign_sub"),
+    **renamed(_V1, "to_float to_int32 to_bool assign assign_add assign_sub"),
 }
 
 _VERSION = {"__version__": "ipu.tf.version:VERSION"}
@@ -80,17 +94,19 @@ TF: dict[str, Entry] = {
     ),
     "tensorflow.compat": entry(f"{_INS}.compat"),
     "tensorflow.compat.v1": Entry(
-        ("ipu.tf", f"{_INS}.compat_v1", f"{_INS}.root"),
+        (_V1, "ipu.tf", f"{_INS}.root"),
         {**_VERSION, **V1_NAMES},
     ),
-    "tensorflow.compat.v1.train": Entry((f"{_INS}.train", "ipu.tf.train")),
+    "tensorflow.compat.v1.data": entry(f"{_V1}.data", "ipu.tf.data"),
+    "tensorflow.compat.v1.nn": entry(f"{_V1}.nn", "ipu.tf.nn"),
+    "tensorflow.compat.v1.train": Entry((f"{_V1}.train", "ipu.tf.train")),
     "tensorflow.compat.v1.app": entry(f"{_INS}.app"),
     "tensorflow.compat.v1.flags": entry("absl.flags"),
     "tensorflow.compat.v1.logging": entry(f"{_INS}.tf_logging"),
     "tensorflow.compat.v1.gfile": entry(f"{_INS}.gfile"),
     "tensorflow.compat.v1.test": entry("ipu.tf.test"),
-    "tensorflow.compat.v1.losses": Entry(),
-    "tensorflow.compat.v1.layers": Entry(),
+    "tensorflow.compat.v1.losses": entry(f"{_V1}.losses"),
+    "tensorflow.compat.v1.layers": entry(f"{_V1}.layers"),
     "tensorflow.compat.v1.initializers": Entry(
         ("ipu.keras.initializers",),
         renamed(

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 __all__ = [
+    "counts",
     "lookup",
     "nearest",
     "next_uid",
     "reset_uids",
+    "set_counts",
     "snake_case",
     "unique_name",
 ]
@@ -69,6 +71,16 @@ def next_uid(stem: str) -> int:
         counters = _uids.counters = {}
     counters[stem] = counters.get(stem, 0) + 1
     return counters[stem]
+
+
+def counts() -> dict[str, int]:
+    """How often each stem has been asked for in this thread."""
+    return dict(getattr(_uids, "counters", None) or {})
+
+
+def set_counts(counters: dict[str, int]) -> None:
+    """Go back to what :func:`counts` gave."""
+    _uids.counters = dict(counters)
 
 
 def reset_uids() -> None:

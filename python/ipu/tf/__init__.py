@@ -221,6 +221,7 @@ if TYPE_CHECKING:
     from ipu.keras import losses as losses
     from ipu.keras import metrics as metrics
     from ipu.keras import optimizers as optimizers
+    from ipu.tf import compat as compat
     from ipu.tf import distribute as distribute
     from ipu.tf import io as io
     from ipu.tf import lookup as lookup
@@ -273,6 +274,7 @@ __all__ = [
     "clip_by_global_norm",
     "clip_by_norm",
     "clip_by_value",
+    "compat",
     "concat",
     "cond",
     "config",
@@ -443,6 +445,7 @@ __all__ = [
 # Modules that are imported when they are first used.
 _LAZY = {
     "RaggedTensor": "ipu.tf.ragged:RaggedTensor",
+    "compat": "ipu.tf.compat",
     "distribute": "ipu.tf.distribute",
     "initializers": "ipu.keras.initializers",
     "io": "ipu.tf.io",

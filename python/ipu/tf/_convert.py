@@ -42,6 +42,7 @@ Tensor = _core.Tensor
 apply = _core.apply
 
 
+@op
 def convert_to_tensor(
     value: Any,
     dtype: Any = None,
@@ -82,6 +83,7 @@ def convert_to_tensor(
     return tensor
 
 
+@op
 def constant(
     value: Any, dtype: Any = None, shape: Sequence[int] | None = None, name: str = ""
 ) -> Tensor:

@@ -4,7 +4,8 @@
 A public function that is decorated with :func:`op` hands the whole call over where one
 of its arguments, or an item of a list among them, is of a registered type. So
 ``tf.reduce_mean(layer_output, axis=1)`` becomes a layer of a Keras model, and no
-function has to know of it. This is the only such place.
+function has to know of it. Where a graph of TensorFlow 1 is put together, the graph
+takes the call. This is the only such place.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from ipu._tracebacks import drop_own_frames
+from ipu.tf import _graph_mode
 
 __all__ = ["op", "register"]
 
@@ -55,6 +57,9 @@ def op(function: F) -> F:
                 handler = _find(args) or (_find(kwargs.values()) if kwargs else None)
                 if handler is not None:
                     return handler(function, args, kwargs)
+            graph = _graph_mode.building()
+            if graph is not None:
+                return graph.record(function, args, kwargs)
             return function(*args, **kwargs)
         except BaseException as error:
             drop_own_frames(error)

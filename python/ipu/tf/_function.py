@@ -20,7 +20,7 @@ from ipu import _devices
 from ipu._placement import current_device, on_host
 from ipu._tracebacks import boundaries
 from ipu._user_warnings import warn_user
-from ipu.tf import _explain, _tapes, nest
+from ipu.tf import _explain, _graph_mode, _tapes, nest
 from ipu.tf._concrete import ConcreteFunction
 from ipu.tf._declared import checked_signature, fit_argument, spec_of
 from ipu.tf._methods import WeakMethod
@@ -292,6 +292,10 @@ class DeviceFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R
+        graph = _graph_mode.building()
+        if graph is not None:
+            result = graph.record(self, args, kwargs, "PartitionedCall")
+            return result
         given, named = self._arguments(args, kwargs)
         if in_trace() or _Settings.run_eagerly:
             result = self._inline(given, named)

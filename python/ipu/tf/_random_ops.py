@@ -96,6 +96,7 @@ def _scaled(drawn: Tensor, mean: Any, stddev: Any) -> Tensor:
     return drawn if is_plain(mean) and mean == 0 else drawn + like(mean, drawn)
 
 
+@op
 def uniform(
     shape: Any,
     minval: Any = 0,
@@ -122,6 +123,7 @@ def uniform(
     return _uniform(shape, minval, maxval, dtype, seed, ())
 
 
+@op
 def normal(
     shape: Any,
     mean: Any = 0.0,
@@ -147,6 +149,7 @@ def normal(
     return _scaled(_draw("random_normal", shape, dtype, seed), mean, stddev)
 
 
+@op
 def truncated_normal(
     shape: Any,
     mean: Any = 0.0,
@@ -229,6 +232,7 @@ def categorical(
     return _categorical(logits, num_samples, dtype, seed, ())
 
 
+@op
 def stateless_uniform(
     shape: Any,
     seed: Any,
@@ -248,6 +252,7 @@ def stateless_uniform(
     return _uniform(shape, minval, maxval, dtype, None, (key_of(seed),))
 
 
+@op
 def stateless_normal(
     shape: Any,
     seed: Any,
@@ -267,6 +272,7 @@ def stateless_normal(
     return _scaled(drawn, mean, stddev)
 
 
+@op
 def stateless_truncated_normal(
     shape: Any,
     seed: Any,

@@ -9,8 +9,10 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
+from ipu.tf import _graph_mode, nest
 from ipu.tf._convert import convert_to_tensor
 from ipu.tf._host_only import HostOnlyError
+from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
     "control_dependencies",
@@ -30,15 +32,24 @@ class name_scope:
 
     Args:
         name: The scope's name.
+        default_name: The name where that is None, as TensorFlow 1 has it.
+        values: Accepted and not used.
 
     Raises:
         ValueError: It is not a string.
     """
 
-    def __init__(self, name: str) -> None:
-        if not isinstance(name, str):
+    def __init__(
+        self, name: str | None, default_name: str | None = None, values: Any = None
+    ) -> None:
+        del values
+        self._is_root = name is None and _graph_mode.current() is not None
+        found = default_name if name is None else name
+        self._is_root &= found is None
+        if not isinstance(found, str) and not self._is_root:
             raise ValueError("name for name_scope must be a string.")
-        self._name = name
+        self._name = found or ""
+        self._opened: list[Any] = []
 
     @property
     def name(self) -> str:
@@ -46,37 +57,76 @@ class name_scope:
         return self._name
 
     def __enter__(self) -> str:
+        graph = _graph_mode.current()
+        if graph is not None:
+            self._opened.append(graph.name_scope(self._name))
+            scope: str = self._opened[-1].__enter__()
+            return scope
         return self._name if self._name.endswith("/") else f"{self._name}/"
 
-    def __exit__(self, *error: object) -> None:
-        pass
+    def __exit__(self, *error: Any) -> None:
+        if self._opened:
+            self._opened.pop().__exit__(*error)
 
 
 @contextmanager
 def control_dependencies(control_inputs: Any) -> Iterator[None]:
-    """Effects keep program order in a function anyhow; nothing is to be done.
+    """Run what is inside after other operations.
+
+    Effects keep program order in a function anyhow; only in a graph of TensorFlow 1 is
+    there something to be done.
 
     Args:
-        control_inputs: Tensors, or functions to call first; None clears nothing.
+        control_inputs: Operations and tensors, or functions to call first; None forgets
+            those around.
     """
+    graph = _graph_mode.building()
+    if graph is not None:
+        with graph.control_dependencies(control_inputs):
+            yield
+        return
     for item in control_inputs or ():
         if callable(item) and not isinstance(item, Tensor):
             item()
     yield
 
 
-def no_op(name: str | None = None) -> None:
-    """An operation that does nothing."""
+def no_op(name: str | None = None) -> Any:
+    """An operation that does nothing; None outside of graphs of TensorFlow 1."""
+    graph = _graph_mode.building()
+    return None if graph is None else graph.group([], name)
 
 
-def group(*inputs: Any, **options: Any) -> None:
-    """One operation for several; their effects are in program order already."""
+def group(*inputs: Any, **options: Any) -> Any:
+    """One operation for several.
+
+    Args:
+        *inputs: Operations and tensors, or nests of them.
+        **options: ``name``.
+
+    Returns:
+        The operation; None in functions, where effects are in program order already.
+    """
+    graph = _graph_mode.building()
+    if graph is None:
+        return None
+    return graph.group(nest.flatten(list(inputs)), options.get("name") or "group_deps")
 
 
 def tuple_of(
     tensors: Sequence[Any], control_inputs: Any = None, name: str | None = None
 ) -> list[Any]:
     """The tensors as a list: ``tf.tuple``."""
+    graph = _graph_mode.building()
+    if graph is not None:
+        before = [*(control_inputs or ()), *(t for t in tensors if t is not None)]
+        with graph.control_dependencies(before):
+            return [
+                None
+                if t is None
+                else graph.record(convert_to_tensor, (t,), {}, "tuple")
+                for t in tensors
+            ]
     return [None if t is None else convert_to_tensor(t) for t in tensors]
 
 
@@ -88,12 +138,13 @@ def is_tensor(x: Any) -> bool:
         >>> tf.is_tensor(tf.ones(2)), tf.is_tensor([1.0, 2.0])
         (True, False)
     """
-    return isinstance(x, Tensor) or hasattr(x, "__ipu_tensor__")
+    return isinstance(x, Tensor) or hasattr(type(x), "__ipu_tensor__")
 
 
 def executing_eagerly() -> bool:
-    """Whether ops are computed at once: no function is being traced."""
-    return _core.open_trace() is None
+    """Whether ops are computed at once: no function is being traced, nor is there a
+    graph of TensorFlow 1."""
+    return _core.open_trace() is None and _graph_mode.building() is None
 
 
 def _no_python(name: str) -> None:
@@ -115,6 +166,26 @@ def _typed(values: Any, types: Any) -> Any:
     return convert_to_tensor(values, types)
 
 
+def _called(
+    graph: Any,
+    kind: str,
+    caller: Callable[..., Any],
+    func: Callable[..., Any],
+    inp: Sequence[Any],
+    types: Any,
+    name: str | None,
+) -> Any:
+    """A Python function between the programs of a session."""
+    is_list = isinstance(types, (list, tuple))
+    specs = [TensorSpec(None, kind) for kind in (types if is_list else [types])]
+    given = tuple(convert_to_tensor(x) for x in inp)
+
+    def call(*values: Any) -> Any:
+        return caller(func, values, types)
+
+    return graph.python(kind, call, specs if is_list else specs[0], given, name)
+
+
 def py_function(
     func: Callable[..., Any], inp: Sequence[Any], Tout: Any, name: str | None = None
 ) -> Any:
@@ -129,6 +200,9 @@ def py_function(
     Raises:
         NotImplementedError: A function is being traced.
     """
+    graph = _graph_mode.building()
+    if graph is not None:
+        return _called(graph, "EagerPyFunc", py_function, func, inp, Tout, name)
     _no_python("tf.py_function")
     return _typed(func(*[convert_to_tensor(x) for x in inp]), Tout)
 
@@ -141,6 +215,9 @@ def numpy_function(
     name: str | None = None,
 ) -> Any:
     """As :func:`py_function`, with NumPy arrays."""
+    graph = _graph_mode.building()
+    if graph is not None:
+        return _called(graph, "PyFunc", numpy_function, func, inp, Tout, name)
     _no_python("tf.numpy_function")
     arrays = [convert_to_tensor(x).numpy() for x in inp]
     return _typed(func(*arrays), Tout)

@@ -13,7 +13,6 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu._tracebacks import boundary
 from ipu.tf import _convert, _elementwise, nest
 from ipu.tf._blocks import (
     Flat,
@@ -25,6 +24,7 @@ from ipu.tf._blocks import (
     is_known,
     is_pending,
 )
+from ipu.tf._dispatch import op
 from ipu.tf._while import as_predicate, body_values, check_structure, traced_while
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
@@ -54,7 +54,7 @@ def _python_while(
     return loop_vars
 
 
-@boundary
+@op
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -226,7 +226,7 @@ def _traced_switch(
     return flat[0].pack(outputs)
 
 
-@boundary
+@op
 def cond(
     pred: Any,
     true_fn: Callable[[], Any] | None = None,
@@ -292,7 +292,7 @@ def _branch_list(branch_fns: Any) -> list[Callable[[], Any]]:
     return list(branch_fns)
 
 
-@boundary
+@op
 def switch_case(
     branch_index: Any,
     branch_fns: Any,
@@ -342,7 +342,7 @@ def switch_case(
     return _traced_switch(trace, tensor, branches, names)
 
 
-@boundary
+@op
 def case(
     pred_fn_pairs: Any,
     default: Callable[[], Any] | None = None,

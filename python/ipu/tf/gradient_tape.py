@@ -21,7 +21,7 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu._log import logger
 from ipu._tracebacks import boundaries
-from ipu.tf import _creation, _lookups, _tapes, nest
+from ipu.tf import _creation, _graph_mode, _lookups, _tapes, nest
 from ipu.tf._border import Border, borders_of
 from ipu.tf._derivatives import (
     UnconnectedGradients,
@@ -452,7 +452,7 @@ def gradients(
     unconnected_gradients: Any = UnconnectedGradients.NONE,
 ) -> list[Tensor | None]:
     """Derivatives of the sum of ``ys`` (times ``grad_ys``) with respect to each of
-    ``xs``, in a function that is being traced.
+    ``xs``, in a function that is being traced or a graph of TensorFlow 1.
 
     Args:
         ys: A tensor or a list of tensors.
@@ -472,6 +472,9 @@ def gradients(
         RuntimeError: No function is being traced.
         UnimplementedError: An op on the way has no gradient.
     """
+    graph = _graph_mode.building()
+    if graph is not None:
+        return graph.gradients_of(ys, xs, grad_ys, unconnected_gradients)
     trace = _core.open_trace()
     if trace is None:
         raise RuntimeError(

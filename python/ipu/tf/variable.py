@@ -16,7 +16,7 @@ from ipu._devices import Device
 from ipu._errors import FailedPreconditionError
 from ipu._placement import current_device
 from ipu._tracebacks import boundaries
-from ipu.tf import _tapes
+from ipu.tf import _graph_mode, _tapes
 from ipu.tf._html import values_html
 from ipu.tf._reference import Reference
 from ipu.tf._tracing import current_build, in_trace, init_scope
@@ -54,6 +54,13 @@ class Variable(_Operators):
         >>> v.assign_add([1.0, 1.0]).numpy().tolist()
         [2.0, 3.0]
     """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Variable and _graph_mode.has_graph():
+            from ipu.tf._graph.variables import new_variable
+
+            return new_variable(kwargs)
+        return super().__new__(cls)
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ from ipu.keras.engine.signature import (
     takes_mask,
     training_parameter,
 )
+from ipu.tf._graph_mode import call_or_keep
 from ipu.tf._tracing import init_scope
 from ipu.tf.autograph import convert_call
 
@@ -215,7 +216,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
             )
         if contains_symbolic(args, kwargs):
             return self._symbolic_call(args, kwargs)
-        return self._concrete_call(args, kwargs)
+        return call_or_keep(self._call_with, args, kwargs, self.name)
 
     def _symbolic_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs = args[0] if args else next(iter(kwargs.values()))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
-from ipu.tf import nest
+from ipu.tf import _graph_mode, nest
 from ipu.tf.data import _packed
 from ipu.tf.dtypes import as_dtype, string
 from ipu.tf.tensor_spec import TensorSpec
@@ -99,7 +99,8 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
         array = np.stack([to_array(item, what) for item in value])
     else:
         try:
-            array = np.asarray(tf.convert_to_tensor(value).numpy())
+            with _graph_mode.suspended():
+                array = np.asarray(tf.convert_to_tensor(value).numpy())
         except (TypeError, ValueError) as error:
             raise type(error)(
                 f"{what} must hold numbers, arrays or tensors, in tuples or dicts. "

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""Derivatives in a graph.
+
+They are computed where what they are derivatives of is traced: the operation of a
+gradient names those that have to be in the same program, its *path*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ipu._core import Tensor
+from ipu.tf import _inference, nest
+from ipu.tf._creation import zeros_like
+from ipu.tf._derivatives import UnconnectedGradients, unconnected_of
+from ipu.tf._graph import frame
+from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
+from ipu.tf.dtypes import as_dtype
+from ipu.tf.gradient_tape import gradients as traced_gradients
+
+if TYPE_CHECKING:
+    from ipu.tf._graph.graph import Graph
+
+__all__ = ["ancestors", "gradients", "gradients_of"]
+
+
+def ancestors(targets: Sequence[GraphOperation]) -> list[GraphOperation]:
+    """Operations and all whose results they take, in the order of the graph."""
+    found: set[GraphOperation] = set()
+    waiting = list(targets)
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting.extend(tensor.op for tensor in op.inputs)
+    return sorted(found, key=lambda op: op.index)
+
+
+def gradients(
+    graph: Graph, ys: Sequence[Any], xs: Sequence[Any], grad_ys: Sequence[Any] | None
+) -> list[Any]:
+    """Add derivatives; see :meth:`Graph.gradients`.
+
+    Returns:
+        For each of ``xs`` a tensor, or None where ``ys`` do not depend on it.
+    """
+    for y in ys:
+        graph.as_graph_element(y, allow_operation=False)
+    weights = list(grad_ys) if grad_ys is not None else None
+
+    def derive(ys: Any, xs: Any, weights: Any) -> Any:
+        return traced_gradients(list(ys), list(xs), weights)
+
+    path = _path(ys, xs)
+    places = [op.place for op in path if op.place.kind == "IPU"]
+    place = places[0] if places else Place("CPU")
+    op = graph.add("gradients", derive, (list(ys), list(xs), weights), place=place)
+    op.path = frozenset(path)
+    results = _infer(op, ancestors([t.op for t in op.inputs]))
+    count = 0
+    for found in results:
+        if found is None:
+            op.leaves.append(None)
+        else:
+            op.leaves.append(GraphTensor(op, count, found.shape, as_dtype(found.dtype)))
+            count += 1
+    op.structure = list(op.leaves)
+    graph.keep(op)
+    return list(op.leaves)
+
+
+def gradients_of(
+    graph: Graph, ys: Any, xs: Any, grad_ys: Any, unconnected_gradients: Any
+) -> list[Any]:
+    """Derivatives of what ``tf.gradients`` is given."""
+    targets, sources = _listed(ys), _listed(xs)
+    weights = None if grad_ys is None else _listed(grad_ys)
+    if weights is not None and len(weights) != len(targets):
+        raise ValueError(
+            f"grad_ys must have one entry for each of the {len(targets)} ys. "
+            f"Received: {len(weights)}."
+        )
+    found = gradients(graph, targets, sources, weights)
+    if unconnected_of(unconnected_gradients) is UnconnectedGradients.NONE:
+        return found
+    return [
+        zeros_like(x) if gradient is None else gradient
+        for x, gradient in zip(sources, found, strict=True)
+    ]
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _path(ys: Sequence[Any], xs: Sequence[Any]) -> list[GraphOperation]:
+    """The operations between the sources and what is differentiated."""
+    made = {id(x) for x in xs if isinstance(x, GraphTensor)}
+    read = {id(x) for x in xs if not isinstance(x, GraphTensor)}
+    on_path: set[GraphOperation] = set()
+    for op in ancestors([y.op for y in ys]):
+        if not op.place.is_traced:
+            continue
+        takes = any(id(t) in made or t.op in on_path for t in op.inputs)
+        if takes or read & set(op.variables):
+            on_path.add(op)
+    return sorted(on_path, key=lambda op: op.index)
+
+
+def _infer(op: GraphOperation, before: list[GraphOperation]) -> list[Any]:
+    """What the derivatives look like: all that is before them is traced."""
+    traced = [one for one in before if one.place.kind != "PYTHON"]
+    given = [
+        tensor for one in before if one.place.kind == "PYTHON" for tensor in one.outputs
+    ]
+
+    def call(values: list[Any]) -> Any:
+        here = frame.Frame()
+        for tensor, value in zip(given, values, strict=True):
+            here.values[id(tensor)] = value
+        with here.entered():
+            for one in traced:
+                one.execute(here)
+            # ones as weights: the sizes of others are known when they are fed
+            sources = here.real(op.args[:2])
+            result = op.function(*sources, None)
+        op.variables.update(here.needed)
+        return result
+
+    from ipu import _placement
+
+    with _placement.provisional():
+        found = _inference.infer(call, given, host=True)
+    return list(nest.flatten(found)) if not isinstance(found, Tensor) else [found]

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: MIT
+"""The values that tensors of a graph have while its operations are traced or run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ipu import _core
+from ipu.tf import _graph_mode, nest
+
+if TYPE_CHECKING:
+    from ipu.tf._graph.operation import GraphTensor
+    from ipu.tf._graph.variables import GraphVariable
+
+__all__ = [
+    "Frame",
+    "Made",
+    "captured",
+    "constant_value",
+    "creations",
+    "innermost",
+    "is_symbol",
+    "symbols_in",
+]
+
+
+def is_symbol(value: Any) -> bool:
+    """Whether a value is a tensor of a graph."""
+    return getattr(type(value), "_ipu_graph_tensor", False)
+
+
+def symbols_in(value: Any) -> list[GraphTensor]:
+    """The tensors of a graph in a nest."""
+    return [leaf for leaf in nest.flatten(value) if is_symbol(leaf)]
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self.creations: list[Made] = []
+
+
+_stack = _Stack()
+
+
+class Frame:
+    """Values by tensor, and how variables were used.
+
+    Args:
+        missing: Gives the value of a tensor that has none; None: that is an error.
+
+    Attributes:
+        values: By the tensor's id.
+        needed: Variables that were used before they were assigned, by id.
+        assigned: Variables that were assigned, by id.
+    """
+
+    def __init__(self, missing: Callable[[GraphTensor], Any] | None = None) -> None:
+        self.values: dict[int, Any] = {}
+        self.needed: dict[int, GraphVariable] = {}
+        self.assigned: dict[int, GraphVariable] = {}
+        self._missing = missing
+
+    def value_of(self, tensor: GraphTensor) -> Any:
+        """The value of a tensor."""
+        found = self.values.get(id(tensor))
+        if found is None:
+            found = tensor.known
+        if found is None and self._missing is not None:
+            found = self._missing(tensor)
+        if found is None:
+            raise ValueError(
+                f"{tensor!r} has no value where it is used. A function can use tensors "
+                "of the graph that were made before it; others it gets as arguments."
+            )
+        return found
+
+    def real(self, value: Any) -> Any:
+        """A nest with values in the place of tensors of the graph."""
+        return nest.map_structure(
+            lambda leaf: self.value_of(leaf) if is_symbol(leaf) else leaf, value
+        )
+
+    def keep(self, leaves: Sequence[Any], result: Any) -> None:
+        """Take the values of an operation's tensors from what its function gave."""
+        for leaf, value in zip(leaves, nest.flatten(result), strict=True):
+            if is_symbol(leaf):
+                self.values[id(leaf)] = value
+
+    def use(self, variable: GraphVariable, assigns: bool) -> None:
+        """Note that a variable is used by a program that is being traced."""
+        if assigns:
+            self.assigned[id(variable)] = variable
+        elif id(variable) not in self.assigned:
+            self.needed[id(variable)] = variable
+
+    @contextmanager
+    def entered(self) -> Iterator[Frame]:
+        """Let functions that are called take tensors of the graph from here."""
+        _stack.frames.append(self)
+        try:
+            yield self
+        finally:
+            _stack.frames.pop()
+
+
+def innermost() -> Frame | None:
+    """The frame of the operations that are being traced, or None."""
+    return _stack.frames[-1] if _stack.frames else None
+
+
+def captured(tensor: GraphTensor) -> Any:
+    """The value of a tensor that a function uses from around it, or None."""
+    frame = innermost()
+    if frame is None or _core.open_trace() is None:
+        return None
+    return frame.value_of(tensor)
+
+
+def constant_value(tensor: GraphTensor) -> Any:
+    """The value of a tensor that depends on nothing: a constant, zeros, a range.
+
+    Returns:
+        An eager tensor, or None.
+    """
+    if tensor.known is not None:
+        return tensor.known
+    op = tensor.op
+    if not op.is_pure or any(constant_value(one) is None for one in op.inputs):
+        return None
+    frame = Frame(constant_value)
+    with _graph_mode.suspended():
+        op.execute(frame)
+    value = frame.values[id(tensor)]
+    if not tensor.op.inputs:
+        tensor.known = value
+    return value
+
+
+class Made:
+    """The variables that a function creates.
+
+    Python calls a function each time it is traced; the variables of the first time are
+    those of all times. They are told apart by how they were asked for.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, list[GraphVariable]] = {}
+        self._places: dict[Any, int] = {}
+        self._names: Any = None
+
+    @contextmanager
+    def first(self) -> Iterator[None]:
+        """The function is called for the first time."""
+        self._names = _names_now()
+        with self._entered():
+            yield
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """The function is called once more."""
+        if not self._known:
+            yield
+            return
+        now = _names_now()
+        _set_names(self._names)
+        try:
+            with self._entered():
+                yield
+        finally:
+            _set_names(now)
+
+    @contextmanager
+    def _entered(self) -> Iterator[None]:
+        self._places = {}
+        _stack.creations.append(self)
+        try:
+            yield
+        finally:
+            _stack.creations.pop()
+
+    def find(self, key: Any) -> GraphVariable | None:
+        """The variable that was asked for in this way the first time."""
+        place = self._places.get(key, 0)
+        known = self._known.get(key, [])
+        if place == len(known):
+            return None
+        self._places[key] = place + 1
+        return known[place]
+
+    def add(self, key: Any, variable: GraphVariable) -> None:
+        """A variable was created."""
+        self._known.setdefault(key, []).append(variable)
+        self._places[key] = self._places.get(key, 0) + 1
+
+
+def creations() -> Made | None:
+    """What collects the variables of the function that is being traced, or None."""
+    return _stack.creations[-1] if _stack.creations else None
+
+
+def _names_now() -> Any:
+    from ipu.keras import _names
+
+    graph = _graph_mode.current()
+    return _names.counts(), None if graph is None else graph.names.copy()
+
+
+def _set_names(names: Any) -> None:
+    from ipu.keras import _names
+
+    counts, of_graph = names
+    _names.set_counts(counts)
+    graph = _graph_mode.current()
+    if graph is not None and of_graph is not None:
+        graph.names = of_graph.copy()

@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: MIT
+"""``tf.Graph``: operations that are kept to be run by a session."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ipu import _placement
+from ipu._core import Tensor
+from ipu.tf import _graph_mode, nest
+from ipu.tf._graph import differentiate, record
+from ipu.tf._graph.names import Names
+from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
+from ipu.tf.dtypes import as_dtype
+from ipu.tf.tensor_shape import TensorShape
+
+if TYPE_CHECKING:
+    from ipu.tf._graph.scopes import VariableStore
+    from ipu.tf._graph.variables import GraphVariable
+
+__all__ = ["HOST", "Graph"]
+
+HOST = Place("CPU")
+_PYTHON = Place("PYTHON")
+_ANY = Place("ANY")
+
+
+class Graph:
+    """Operations and the tensors between them, to be run by a ``Session``.
+
+    Nothing is computed when an operation is added. It is in force inside of
+    ``with graph.as_default():``.
+
+    Source: ``tf.compat.v1.Graph``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> graph = v1.Graph()
+        >>> with graph.as_default():
+        ...     total = v1.constant(1.0) + 2.0
+        >>> with v1.Session(graph=graph) as session:
+        ...     print(session.run(total))
+        3.0
+    """
+
+    def __init__(self) -> None:
+        from ipu.tf._graph import ops  # noqa: F401  what graphs do otherwise
+        from ipu.tf._graph.scopes import VariableStore
+
+        self.names = Names()
+        self.store: VariableStore = VariableStore(self)
+        self._operations: list[GraphOperation] = []
+        self._by_name: dict[str, GraphOperation] = {}
+        self._collections: dict[str, list[Any]] = {}
+        self._controls: list[list[GraphOperation]] = []
+        self._is_finalized = False
+        # whose values the variables have
+        self.resident: weakref.ref[Any] | None = None
+        self.every_variable: list[GraphVariable] = []
+        self.seed: int | None = None
+        self._parts = 0
+
+    # --- what programs ask of it ------------------------------------------------------
+
+    def as_default(self) -> AbstractContextManager[Graph]:
+        """A context in which calls of this thread are added to the graph."""
+        return _graph_mode.entered(self)
+
+    def get_operations(self) -> list[GraphOperation]:
+        """All operations, in the order in which they were added."""
+        return list(self._operations)
+
+    def get_operation_by_name(self, name: str) -> GraphOperation:
+        """The operation of a name.
+
+        Raises:
+            KeyError: There is none.
+        """
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise KeyError(
+                f"The name {name!r} refers to an Operation not in the graph."
+            ) from None
+
+    def get_tensor_by_name(self, name: str) -> GraphTensor:
+        """The tensor of a name such as ``"add:0"``.
+
+        Raises:
+            ValueError: The name does not say which result of an operation.
+            KeyError: There is none of that name.
+        """
+        op, _, index = name.rpartition(":")
+        if not op or not index.isdigit():
+            raise ValueError(
+                f"The name {name!r} looks like an (invalid) Operation name, not a "
+                'Tensor. Tensor names must be of the form "<op_name>:<output_index>".'
+            )
+        found = self._by_name.get(op)
+        if found is None or int(index) >= len(found.outputs):
+            raise KeyError(
+                f"The name {name!r} refers to a Tensor which does not exist. The "
+                f"operation, {op!r}, does not exist in the graph, or it has fewer "
+                "results."
+            )
+        tensor: GraphTensor = found.outputs[int(index)]
+        return tensor
+
+    def as_graph_element(
+        self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True
+    ) -> Any:
+        """The tensor or operation that an object or a name stands for.
+
+        Raises:
+            TypeError: It cannot stand for one.
+            ValueError: It is one of another graph.
+            KeyError: No such name.
+        """
+        converted = getattr(obj, "_as_graph_element", None)
+        if converted is not None:
+            obj = converted()
+        if isinstance(obj, str):
+            is_tensor = ":" in obj and allow_tensor
+            obj = (
+                self.get_tensor_by_name(obj)
+                if is_tensor
+                else self.get_operation_by_name(obj)
+            )
+        if isinstance(obj, GraphTensor) and allow_tensor:
+            if obj.graph is not self:
+                raise ValueError(f"Tensor {obj} is not an element of this graph.")
+            return obj
+        if isinstance(obj, GraphOperation) and allow_operation:
+            if obj.graph is not self:
+                raise ValueError(
+                    f"Operation {obj.name!r} is not an element of this graph."
+                )
+            return obj
+        kinds = " or ".join(["Tensor"] * allow_tensor + ["Operation"] * allow_operation)
+        raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds}.")
+
+    def finalize(self) -> None:
+        """Refuse further operations."""
+        self._is_finalized = True
+
+    @property
+    def finalized(self) -> bool:
+        """Whether further operations are refused."""
+        return self._is_finalized
+
+    @property
+    def building_function(self) -> bool:
+        """Whether it is the graph of a function: never."""
+        return False
+
+    def name_scope(self, name: str | None) -> AbstractContextManager[str]:
+        """A context in which names begin with another one."""
+        return self._name_scope(name)
+
+    @contextmanager
+    def _name_scope(self, name: str | None) -> Iterator[str]:
+        before = self.names.scope
+        if not name:
+            self.names.scope = ""
+        elif name.endswith("/"):
+            self.names.scope = name[:-1]
+        else:
+            self.names.scope = self.names.unique(name)
+        scope = self.names.scope
+        try:
+            yield f"{scope}/" if scope else ""
+        finally:
+            self.names.scope = before
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """A name that no operation has yet."""
+        names = self.names if mark_as_used else self.names.copy()
+        return names.unique(name)
+
+    def device(self, device_name: Any) -> AbstractContextManager[None]:
+        """A context in which operations are on a device."""
+        return _placement.device(device_name)
+
+    # --- collections ------------------------------------------------------------------
+
+    def add_to_collection(self, name: str, value: Any) -> None:
+        """Put a value into a named list."""
+        self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Put a value into several named lists."""
+        for name in (names,) if isinstance(names, str) else names:
+            self.add_to_collection(name, value)
+
+    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
+        """A copy of a named list.
+
+        Args:
+            name: Its name.
+            scope: What the names of its members begin with, or None for all members.
+        """
+        import re
+
+        found = list(self._collections.get(name, []))
+        if scope is None:
+            return found
+        return [x for x in found if re.match(scope, getattr(x, "name", ""))]
+
+    def get_collection_ref(self, name: str) -> list[Any]:
+        """A named list itself."""
+        return self._collections.setdefault(name, [])
+
+    def clear_collection(self, name: str) -> None:
+        """Empty a named list."""
+        self._collections.pop(name, None)
+
+    def get_all_collection_keys(self) -> list[str]:
+        """The names of the lists."""
+        return list(self._collections)
+
+    # --- adding operations ------------------------------------------------------------
+
+    @contextmanager
+    def control_dependencies(self, control_inputs: Any) -> Iterator[None]:
+        """A context in which operations run after others.
+
+        Args:
+            control_inputs: Operations and tensors; None forgets those around.
+        """
+        before = self._controls
+        if control_inputs is None:
+            self._controls = []
+        else:
+            found = [self._control(item) for item in control_inputs]
+            self._controls = [*before, [op for op in found if op is not None]]
+        try:
+            yield
+        finally:
+            self._controls = before
+
+    def _control(self, item: Any) -> GraphOperation | None:
+        if item is None:  # an effect of a function that was traced
+            return None
+        element = self.as_graph_element(item)
+        return element.op if isinstance(element, GraphTensor) else element
+
+    @property
+    def control_inputs(self) -> list[GraphOperation]:
+        """What an operation that is added now runs after."""
+        return list(dict.fromkeys(op for ops in self._controls for op in ops))
+
+    def here(self) -> Place:
+        """The place of an operation that is added now."""
+        ordinal = _placement.graph_ordinal()
+        return HOST if ordinal is None else Place("IPU", ordinal)
+
+    def new_part(self, ordinal: int) -> Place:
+        """A place for a program of its own."""
+        self._parts += 1
+        return Place("IPU", ordinal, self._parts)
+
+    def add(
+        self,
+        type: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        place: Place | None = None,
+    ) -> GraphOperation:
+        """Add an operation whose results are not known yet.
+
+        Raises:
+            RuntimeError: The graph is finalized.
+            ValueError: An argument is of another graph.
+        """
+        if self._is_finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+        op = GraphOperation(
+            self,
+            self.names.unique(name or type),
+            type,
+            function,
+            args,
+            kwargs or {},
+            self.here() if place is None else place,
+        )
+        for tensor in op.inputs:
+            if tensor.graph is not self:
+                raise ValueError(
+                    f"{tensor!r} must be from the same graph as the operation "
+                    f"{op.name!r} that takes it. Make both in the same tf.Graph."
+                )
+        op.control_inputs = self.control_inputs
+        op.shard = _placement.current_shard()
+        return op
+
+    def keep(self, op: GraphOperation) -> None:
+        """Make an operation whose results are known part of the graph."""
+        op.index = len(self._operations)
+        self._operations.append(op)
+        self._by_name[op.name] = op
+
+    def record(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        type: str | None = None,
+    ) -> Any:
+        """Add a call of an op function.
+
+        Args:
+            function: The function.
+            args: Its arguments.
+            kwargs: Its keyword arguments.
+            type: What it is called; None: as the function.
+
+        Returns:
+            What it returns, with tensors of the graph in it.
+        """
+        return record.record(self, function, args, kwargs, type)
+
+    def python(
+        self,
+        type: str,
+        function: Callable[..., Any],
+        specs: Any = None,
+        args: tuple[Any, ...] = (),
+        name: str | None = None,
+    ) -> Any:
+        """Add something that Python does between programs.
+
+        Args:
+            type: What it is called.
+            function: Called once in each run that needs it, with eager tensors.
+            specs: The nest of ``TensorSpec`` of what it gives; None: nothing.
+            args: What it is called with.
+            name: Its name, or None.
+
+        Returns:
+            The nest with tensors of the graph, or the operation.
+        """
+        op = self.add(type, function, args, name=name, place=_PYTHON)
+        if specs is not None:
+            op.leaves = [
+                GraphTensor(op, i, spec.shape, spec.dtype)
+                for i, spec in enumerate(nest.flatten(specs))
+            ]
+            op.structure = nest.pack_sequence_as(specs, op.leaves)
+        self.keep(op)
+        return op if specs is None else op.structure
+
+    def constant(self, value: Tensor, name: str | None = None) -> GraphTensor:
+        """Add a fixed value."""
+        op = self.add("Const", lambda: value, name=name, place=_ANY)
+        op.is_pure = True
+        tensor = GraphTensor(op, 0, value.shape, value.dtype, known=value)
+        op.leaves = [tensor]
+        op.structure = tensor
+        self.keep(op)
+        return tensor
+
+    def placeholder(
+        self, dtype: Any, shape: Any = None, name: str | None = None
+    ) -> GraphTensor:
+        """Add a value that each run is given."""
+        op = self.add("Placeholder", _nothing, name=name, place=_PYTHON)
+        tensor = GraphTensor(op, 0, TensorShape(shape), as_dtype(dtype))
+        op.function = functools.partial(_unfed, tensor)
+        op.leaves = [tensor]
+        op.structure = tensor
+        self.keep(op)
+        return tensor
+
+    def group(
+        self, inputs: Sequence[Any], name: str | None = None, type: str = "NoOp"
+    ) -> GraphOperation:
+        """Add an operation that does nothing but run after others."""
+        op = self.add(type, _nothing, name=name, place=_ANY)
+        found = [self._control(item) for item in nest.flatten(list(inputs))]
+        op.control_inputs = list(
+            dict.fromkeys([*op.control_inputs, *(one for one in found if one)])
+        )
+        self.keep(op)
+        return op
+
+    def gradients(
+        self, ys: Sequence[Any], xs: Sequence[Any], grad_ys: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Add the derivatives of the sum of ``ys`` with respect to each of ``xs``."""
+        return differentiate.gradients(self, ys, xs, grad_ys)
+
+    def gradients_of(
+        self, ys: Any, xs: Any, grad_ys: Any, unconnected_gradients: Any
+    ) -> list[Any]:
+        """The same for what ``tf.gradients`` is given."""
+        return differentiate.gradients_of(self, ys, xs, grad_ys, unconnected_gradients)
+
+
+def _nothing() -> None:
+    """What an operation that only runs after others does."""
+
+
+def _unfed(tensor: GraphTensor) -> Any:
+    from ipu.tf._graph.session import unfed
+
+    raise unfed(tensor)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: MIT
+"""What a graph is made of: operations, each a call that was kept, and tensors."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from ipu._core import Tensor, open_trace
+from ipu.tf import _graph_mode
+from ipu.tf._graph import frame
+from ipu.tf._operation import Operation
+from ipu.tf._reference import Reference
+from ipu.tf.dtypes import DType
+from ipu.tf.tensor_shape import TensorShape
+
+if TYPE_CHECKING:
+    from ipu.tf._graph.graph import Graph
+    from ipu.tf._graph.variables import GraphVariable
+
+__all__ = ["GraphOperation", "GraphTensor", "Place"]
+
+
+class Place(NamedTuple):
+    """Where an operation runs.
+
+    Attributes:
+        kind: "CPU" or "IPU"; "PYTHON" for what Python does between programs; "ANY" for
+            what costs nothing and is made where it is used.
+        ordinal: The number of the device.
+        part: Above 0: a program of its own, which nothing joins.
+    """
+
+    kind: str
+    ordinal: int = 0
+    part: int = 0
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether it becomes part of a program."""
+        return self.kind in ("CPU", "IPU")
+
+    @property
+    def device(self) -> str:
+        """As TensorFlow writes it."""
+        return f"/device:{self.kind}:{self.ordinal}" if self.is_traced else ""
+
+
+class GraphOperation(Operation):
+    """A call that a graph keeps.
+
+    Args:
+        graph: The graph.
+        name: Its name in the graph.
+        type: What it does.
+        function: What is called.
+        args: Its arguments, with :class:`GraphTensor` for what is not there yet.
+        kwargs: Its keyword arguments.
+        place: Where it runs.
+
+    Attributes:
+        control_inputs: Operations that come before it.
+        captured: Tensors that the function takes without being given them.
+        variables: Variables that it reads or writes.
+        made: Variables that the function creates.
+        leaves: For each leaf of the result its tensor, or a plain value.
+        structure: The result, with tensors in it.
+        path: Operations that have to run in the same program, for gradients.
+        shard: The IPU of the device, or -1.
+        is_pure: Whether it gives the same for the same inputs, and does no more.
+
+    Source: ``tf.Operation``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     total = v1.constant(1.0) + 2.0
+        ...     print(total.op.name, [x.name for x in total.op.inputs])
+        add ['Const:0']
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        type: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        place: Place,
+    ) -> None:
+        super().__init__(type, name)
+        self.graph = graph
+        self.index = -1
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.place = place
+        self.control_inputs: list[GraphOperation] = []
+        self.captured: list[GraphTensor] = []
+        self.variables: dict[int, GraphVariable] = {}
+        self.made = frame.Made()
+        self.leaves: list[Any] = []
+        self.structure: Any = None
+        self.path: frozenset[GraphOperation] = frozenset()
+        self.shard = -1
+        self.rounding = 0
+        self.is_pure = False
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Its tensors."""
+        return [leaf for leaf in self.leaves if isinstance(leaf, GraphTensor)]
+
+    @property
+    def inputs(self) -> list[GraphTensor]:
+        """The tensors that it takes."""
+        given = frame.symbols_in((self.args, self.kwargs))
+        return [*given, *self.captured]
+
+    @property
+    def device(self) -> str:
+        """Where it runs."""
+        return self.place.device
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Run it in a session: the one given, or the default one."""
+        from ipu.tf._graph.session import run_in_default
+
+        run_in_default(self, feed_dict, session)
+
+    def execute(self, values: frame.Frame) -> None:
+        """Call the function on the values of a frame, and keep what it gives there."""
+        args, kwargs = values.real((self.args, self.kwargs))
+        with self.made.again():
+            result = self.function(*args, **kwargs)
+        if self.outputs:
+            values.keep(self.leaves, result)
+
+
+class GraphTensor:
+    """A result of an operation of a graph: a shape and a dtype, but no numbers.
+
+    Args:
+        op: The operation.
+        value_index: Which of its results.
+        shape: Sizes, None where one is open; None where not even their number is known.
+        dtype: The dtype.
+        trials: Its values under the two probes where it is made of open sizes alone.
+        known: Its value where that is fixed; None where it is not.
+    """
+
+    __array_ufunc__ = None
+    _ipu_graph_tensor = True
+
+    def __init__(
+        self,
+        op: GraphOperation,
+        value_index: int,
+        shape: Any,
+        dtype: DType,
+        trials: tuple[Any, ...] = (),
+        known: Any = None,
+    ) -> None:
+        self.op = op
+        self.value_index = value_index
+        self.shape = TensorShape(shape)
+        self.dtype = dtype
+        self.trials = trials
+        self.known = known
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.op.graph
+
+    @property
+    def name(self) -> str:
+        """The name of the operation and the number of the result: ``"add:0"``."""
+        return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def device(self) -> str:
+        """Where the operation runs."""
+        return self.op.device
+
+    def get_shape(self) -> TensorShape:
+        """Give the shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Say what is known of the shape besides.
+
+        Raises:
+            ValueError: It contradicts what is known already.
+        """
+        given = TensorShape(shape)
+        self.shape.assert_is_compatible_with(given)
+        if self.shape.rank is None:
+            self.shape = given
+        elif given.rank is not None:
+            pairs = zip(self.shape, given, strict=True)
+            self.shape = TensorShape([b if a is None else a for a, b in pairs])
+
+    def consumers(self) -> list[GraphOperation]:
+        """The operations that take it."""
+        return [op for op in self.graph.get_operations() if self in op.inputs]
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Its value, computed by a session: the one given, or the default one."""
+        from ipu.tf._graph.session import run_in_default
+
+        return run_in_default(self, feed_dict, session)
+
+    def ref(self) -> Reference:
+        """What stands for it in sets and dicts."""
+        return Reference(self)
+
+    @property
+    def __ipu_tensor__(self) -> Callable[[], Any]:
+        """How a function that is being traced takes it from around it."""
+        value = frame.captured(self)
+        if value is None:
+            value = self.known
+        if value is None and _graph_mode.building() is None:
+            value = frame.constant_value(self)
+        if value is None:
+            # where there is no value, operators ask this class, not the other operand
+            raise AttributeError("__ipu_tensor__")
+        return lambda: value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        value = frame.constant_value(self)
+        if value is None:
+            raise NotImplementedError(
+                f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. "
+                "It has no value before a session has run: use Session.run, and write "
+                "what shall be computed with tf ops."
+            )
+        return value.__array__(dtype)
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def __str__(self) -> str:
+        return f'Tensor("{self.name}", shape={self.shape}, dtype={self.dtype.name})'
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not "
+            "None:` instead of `if t:` to test if a tensor is defined, and use tf.cond "
+            f"to execute ops on the value of a tensor. Received: {self!r}."
+        )
+
+    def __len__(self) -> int:
+        if not self.shape or self.shape[0] is None:
+            raise TypeError(f"The length of {self!r} is not known.")
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _operate(operator.getitem, "strided_slice", self, key)
+
+    def __neg__(self) -> Any:
+        return _operate(operator.neg, "Neg", self)
+
+    def __abs__(self) -> Any:
+        return _operate(operator.abs, "Abs", self)
+
+    def __invert__(self) -> Any:
+        return _operate(operator.invert, "LogicalNot", self)
+
+
+def _operate(function: Callable[..., Any], name: str, *operands: Any) -> Any:
+    """Apply an operator: in the graph, or in a function that is being traced."""
+    tensor = next(one for one in operands if isinstance(one, GraphTensor))
+    if open_trace() is None:
+        return tensor.graph.record(function, operands, {}, name)
+    return function(
+        *(Tensor(one) if isinstance(one, GraphTensor) else one for one in operands)
+    )
+
+
+_OPERATORS = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "truediv",
+    "floordiv": "floordiv",
+    "mod": "mod",
+    "pow": "pow",
+    "matmul": "matmul",
+    "and_": "and",
+    "or_": "or",
+    "xor": "xor",
+}
+_COMPARISONS = {
+    "lt": "Less",
+    "le": "LessEqual",
+    "gt": "Greater",
+    "ge": "GreaterEqual",
+}
+
+
+def _forward(function: Callable[[Any, Any], Any], name: str) -> Callable[..., Any]:
+    def method(self: GraphTensor, other: Any) -> Any:
+        if other is None:
+            return NotImplemented
+        return _operate(function, name, self, other)
+
+    return method
+
+
+def _backward(function: Callable[[Any, Any], Any], name: str) -> Callable[..., Any]:
+    def method(self: GraphTensor, other: Any) -> Any:
+        if other is None:
+            return NotImplemented
+        return _operate(function, name, other, self)
+
+    return method
+
+
+def _add_operators() -> None:
+    for function_name, name in _OPERATORS.items():
+        function = getattr(operator, function_name)
+        setattr(GraphTensor, f"__{name}__", _forward(function, name))
+        setattr(GraphTensor, f"__r{name}__", _backward(function, name))
+    for function_name, name in _COMPARISONS.items():
+        function = getattr(operator, function_name)
+        setattr(GraphTensor, f"__{function_name}__", _forward(function, name))
+
+
+_add_operators()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""Functions that mean something else where a graph is put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu._core import Tensor
+from ipu.tf import _convert, _graph_mode
+from ipu.tf._graph.frame import is_symbol
+from ipu.tf._graph.graph import Graph
+from ipu.tf._graph.record import takes_over
+from ipu.tf._graph.variables import GraphVariable
+from ipu.tf._strings import StringTensor, is_text
+from ipu.tf.dtypes import as_dtype
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__: list[str] = []
+
+
+def _undecorated(function: Any) -> Any:
+    """What the dispatch hands over."""
+    return function.__wrapped__
+
+
+@takes_over(_undecorated(_convert.constant))
+def _constant(
+    graph: Graph,
+    value: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    name: str | None = None,
+    verify_shape: bool = False,
+) -> Any:
+    del verify_shape
+    if is_symbol(value) or isinstance(value, GraphVariable):
+        return _converted(graph, value, dtype, name=name)
+    with _graph_mode.suspended():
+        made = _convert.constant(value, dtype, shape)
+    return _held(graph, made, name)
+
+
+@takes_over(_undecorated(_convert.convert_to_tensor))
+def _converted(
+    graph: Graph,
+    value: Any,
+    dtype: Any = None,
+    dtype_hint: Any = None,
+    name: str | None = None,
+    preferred_dtype: Any = None,
+) -> Any:
+    if isinstance(value, GraphVariable):
+        value = value.value()
+    if is_symbol(value):
+        if dtype is not None and value.dtype != as_dtype(dtype):
+            raise ValueError(
+                f"Tensor conversion requested dtype {as_dtype(dtype).name} for Tensor "
+                f"with dtype {value.dtype.name}: {value!r}. Use tf.cast."
+            )
+        return value
+    if isinstance(value, (list, tuple)) and _holds_symbol(value):
+        return graph.record(_stacked, (value, dtype), {}, "Pack")
+    with _graph_mode.suspended():
+        made = _convert.convert_to_tensor(value, dtype, dtype_hint or preferred_dtype)
+    return _held(graph, made, name)
+
+
+def _holds_symbol(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds_symbol(one) for one in value)
+    return is_symbol(value) or isinstance(value, GraphVariable)
+
+
+def _stacked(value: Any, dtype: Any) -> Tensor:
+    return _convert.convert_to_tensor(value, dtype)
+
+
+def _held(graph: Graph, value: Any, name: str | None) -> Any:
+    """A fixed value as a tensor of the graph."""
+    if isinstance(value, StringTensor) or is_text(value):
+        spec = TensorSpec(value.shape, "string")
+        return graph.python("Const", lambda: value, spec, name=name or "Const")
+    return graph.constant(value, name or None)

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: MIT
+"""What a session does for one set of fetches and feeds.
+
+The operations that the fetches need are cut into *steps*: programs of the host and of
+devices, and what Python does between them. An operation joins the program of those it
+depends on where it can; a step's *level* is how many others have to come before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ipu import _devices
+from ipu._core import Tensor
+from ipu._errors import InvalidArgumentError
+from ipu.tf import _graph_mode
+from ipu.tf._graph import frame
+from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
+from ipu.tf._graph.variables import GraphVariable
+from ipu.tf._tracing import Build, TracedProgram, trace_program
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__ = ["Plan"]
+
+_DEVICE_DTYPES = {"int64": np.int32, "float64": np.float32}
+
+
+def needed(
+    targets: Sequence[GraphOperation], fed: Mapping[int, Any]
+) -> list[GraphOperation]:
+    """The operations that others need, in the order in which they were added.
+
+    Args:
+        targets: Operations that are to run.
+        fed: Tensors whose values are given, by id.
+    """
+    found: set[GraphOperation] = set()
+    waiting = list(targets)
+    while waiting:
+        op = waiting.pop()
+        if op in found:
+            continue
+        found.add(op)
+        waiting.extend(op.control_inputs)
+        waiting.extend(t.op for t in op.inputs if _is_computed(t, fed))
+    return sorted(found, key=lambda op: op.index)
+
+
+def _is_computed(tensor: GraphTensor, fed: Mapping[int, Any]) -> bool:
+    return id(tensor) not in fed and tensor.known is None
+
+
+class _Program(NamedTuple):
+    """A traced part.
+
+    Attributes:
+        traced: The program.
+        needed: Variables that must have a value before it runs.
+        assigned: Variables that have one then.
+    """
+
+    traced: TracedProgram
+    needed: list[GraphVariable]
+    assigned: list[GraphVariable]
+
+
+class _Step:
+    """Operations of one place that run together.
+
+    Args:
+        place: The place.
+        ops: The operations, in order.
+        inputs: The tensors that come from other steps.
+        outputs: The tensors that other steps, or the fetches, take.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        ops: list[GraphOperation],
+        inputs: list[GraphTensor],
+        outputs: list[GraphTensor],
+    ) -> None:
+        self.place = place
+        self.ops = ops
+        self.inputs = inputs
+        self.outputs = outputs
+        self._programs: dict[Any, _Program] = {}
+
+    def run(self, values: dict[int, Any]) -> None:
+        """Run it.
+
+        Args:
+            values: What was computed, by the tensor's id; gets what this computes.
+        """
+        if self.place.kind == "PYTHON":
+            self._call(values)
+            return
+        device = _devices.get_device(self.place.ordinal)
+        on_host = self.place.kind == "CPU"
+        given = [_given(values, tensor, on_host) for tensor in self.inputs]
+        key = (device, *((one.dtype_name, one.shape) for one in given))
+        program = self._programs.get(key)
+        if program is None:
+            specs = [TensorSpec(one.shape, one.dtype) for one in given]
+            program = self._trace(specs, device, on_host)
+            self._programs[key] = program
+        for variable in program.needed:
+            variable.check_initialized()
+        with device.running():
+            results = program.traced.pack(program.traced.run(given))
+        for variable in program.assigned:
+            variable.initialized = True
+        for tensor, value in zip(self.outputs, results, strict=True):
+            values[id(tensor)] = value
+
+    def _call(self, values: dict[int, Any]) -> None:
+        here = frame.Frame(lambda tensor: values.get(id(tensor)))
+        with _graph_mode.suspended():
+            for op in self.ops:
+                op.execute(here)
+        values.update(here.values)
+
+    def _trace(
+        self, specs: list[TensorSpec], device: _devices.Device, on_host: bool
+    ) -> _Program:
+        here = frame.Frame()
+
+        def body(*tensors: Any) -> Any:
+            here.values = {
+                id(tensor): value
+                for tensor, value in zip(self.inputs, tensors, strict=True)
+            }
+            with here.entered():
+                for op in self.ops:
+                    _execute(op, here)
+                return [here.value_of(tensor) for tensor in self.outputs]
+
+        build = Build(self._name(), runs=True, may_create=True, device=device.core)
+        traced = trace_program(body, specs, host=on_host, device=device, build=build)
+        return _Program(
+            traced, list(here.needed.values()), list(here.assigned.values())
+        )
+
+    def _name(self) -> str:
+        named = [op.name for op in self.ops if op.place.kind != "ANY"]
+        return named[-1] if named else self.ops[-1].name
+
+
+def _execute(op: GraphOperation, here: frame.Frame) -> None:
+    from ipu import scopes
+    from ipu._core import open_trace
+
+    trace = open_trace()
+    assert trace is not None
+    rounding = trace.rounding
+    trace.rounding = op.rounding or rounding
+    try:
+        if op.shard < 0:
+            op.execute(here)
+        else:
+            with scopes.ipu_shard(op.shard):
+                op.execute(here)
+    finally:
+        trace.rounding = rounding
+
+
+def _given(values: dict[int, Any], tensor: GraphTensor, on_host: bool) -> Tensor:
+    value = values.get(id(tensor))
+    if value is None:
+        value = tensor.known
+    if not isinstance(value, Tensor):
+        value = Tensor(np.asarray(value))
+    narrow = None if on_host else _DEVICE_DTYPES.get(value.dtype_name)
+    return value if narrow is None else Tensor(value.numpy().astype(narrow))
+
+
+class Plan:
+    """The steps of a run.
+
+    Args:
+        targets: The operations and tensors to be computed.
+        fed: The tensors whose values are given, by id.
+    """
+
+    def __init__(
+        self,
+        targets: Sequence[GraphOperation | GraphTensor],
+        fed: Mapping[int, GraphTensor],
+    ) -> None:
+        self._fed = fed
+        wanted = [t for t in targets if isinstance(t, GraphTensor)]
+        wanted = [t for t in wanted if _is_computed(t, fed)]
+        ops = [t for t in targets if isinstance(t, GraphOperation)]
+        self._ops = needed([*ops, *(t.op for t in wanted)], fed)
+        for op in self._ops:
+            for variable in op.variables.values():
+                variable.check_device()
+        self.variables = {id(v): v for op in self._ops for v in op.variables.values()}
+        self._places = self._placed()
+        self._levels = self._leveled()
+        self.steps = self._cut(wanted)
+
+    def run(self, values: dict[int, Any]) -> None:
+        """Run the steps.
+
+        Args:
+            values: The fed values by the tensor's id; gets what is computed.
+        """
+        for variable in self.variables.values():
+            variable.settle(_devices.get_device(variable.ordinal))
+        for step in self.steps:
+            step.run(values)
+
+    # --- how it is cut ----------------------------------------------------------------
+
+    def _placed(self) -> dict[GraphOperation, Place]:
+        """The place of each operation; gradients draw those on their path to theirs."""
+        places = {op: op.place for op in self._ops}
+        for op in self._ops:
+            for other in op.path:
+                if other in places and not other.place.part:
+                    places[other] = op.place
+        return places
+
+    def _before(self, op: GraphOperation) -> list[GraphOperation]:
+        """What has to run before an operation, seen through those that cost nothing."""
+        found: list[GraphOperation] = []
+        seen: set[GraphOperation] = set()
+        waiting = self._direct(op)
+        while waiting:
+            one = waiting.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if self._places[one].kind == "ANY":
+                waiting.extend(self._direct(one))
+            else:
+                found.append(one)
+        return found
+
+    def _direct(self, op: GraphOperation) -> list[GraphOperation]:
+        taken = [t.op for t in op.inputs if _is_computed(t, self._fed)]
+        return [*taken, *op.control_inputs]
+
+    def _leveled(self) -> dict[GraphOperation, int]:
+        """The level of each operation that runs."""
+        running = [op for op in self._ops if self._places[op].kind != "ANY"]
+        before = {op: self._before(op) for op in running}
+        levels = dict.fromkeys(running, 0)
+        for _ in range(len(running) + 1):
+            is_settled = True
+            for op in running:
+                level = max(
+                    [levels[op], *(self._after(one, op, levels) for one in before[op])]
+                )
+                level = max([level, *(levels[p] for p in op.path if p in levels)])
+                for other in (op, *(p for p in op.path if p in levels)):
+                    is_settled &= levels[other] == level
+                    levels[other] = level
+            if is_settled:
+                return levels
+        raise InvalidArgumentError(
+            "What a gradient is taken of is cut in two by operations on another "
+            "device, between them. Put what is differentiated on one device: in one "
+            "ipu.scopes.ipu_scope, or in the function of ipu_compiler.compile."
+        )
+
+    def _after(
+        self,
+        one: GraphOperation,
+        op: GraphOperation,
+        levels: dict[GraphOperation, int],
+    ) -> int:
+        place = self._places[op]
+        joins = place.is_traced and self._places[one] == place
+        return levels[one] if joins else levels[one] + 1
+
+    def _cut(self, wanted: list[GraphTensor]) -> list[_Step]:
+        groups: dict[Any, list[GraphOperation]] = {}
+        for op, level in self._levels.items():
+            place = self._places[op]
+            # each call of Python is a step of its own
+            own = op.index if place.kind == "PYTHON" else -1
+            groups.setdefault((level, place.kind, place, own), []).append(op)
+        steps = []
+        produced = {key: set(ops) for key, ops in groups.items()}
+        for key in sorted(groups, key=lambda key: (key[0], key[1], key[2], key[3])):
+            ops = self._with_free(groups[key])
+            inside = set(ops)
+            inputs = [
+                t
+                for op in ops
+                for t in op.inputs
+                if t.op not in inside or id(t) in self._fed
+                if t.known is None or id(t) in self._fed
+            ]
+            taken = [
+                t
+                for other, members in groups.items()
+                if other != key
+                for op in self._with_free(members)
+                for t in op.inputs
+            ]
+            outputs = [t for t in (*taken, *wanted) if t.op in produced[key]]
+            steps.append(
+                _Step(
+                    key[2],
+                    ops,
+                    list(dict.fromkeys(inputs)),
+                    [t for t in dict.fromkeys(outputs) if id(t) not in self._fed],
+                )
+            )
+        free = [t for t in wanted if self._places[t.op].kind == "ANY"]
+        if free:
+            steps.append(self._free_step(free))
+        return steps
+
+    def _with_free(self, ops: list[GraphOperation]) -> list[GraphOperation]:
+        """Operations, and those that cost nothing and that they need."""
+        found = set(ops)
+        waiting = [t for op in ops for t in op.inputs if _is_computed(t, self._fed)]
+        while waiting:
+            op = waiting.pop().op
+            if op not in found and self._places[op].kind == "ANY":
+                found.add(op)
+                waiting.extend(t for t in op.inputs if _is_computed(t, self._fed))
+        return sorted(found, key=lambda op: op.index)
+
+    def _free_step(self, wanted: list[GraphTensor]) -> _Step:
+        """Sizes that are fetched themselves."""
+        ops = self._with_free([t.op for t in wanted])
+        inside = set(ops)
+        inputs = [
+            t
+            for op in ops
+            for t in op.inputs
+            if (t.op not in inside or id(t) in self._fed)
+            if t.known is None or id(t) in self._fed
+        ]
+        return _Step(Place("CPU"), ops, list(dict.fromkeys(inputs)), wanted)

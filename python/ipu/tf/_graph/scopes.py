@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: MIT
+"""Variable scopes: ``tf.variable_scope`` and ``tf.get_variable``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from ipu._core import Tensor
+from ipu.tf import _graph_mode
+from ipu.tf._graph.operation import GraphTensor
+from ipu.tf._graph.variables import GraphVariable, make_variable
+from ipu.tf._tracing import init_scope
+from ipu.tf.dtypes import as_dtype
+from ipu.tf.tensor_shape import TensorShape
+
+if TYPE_CHECKING:
+    from ipu.tf._graph.graph import Graph
+
+__all__ = ["AUTO_REUSE", "VariableScope", "VariableStore"]
+
+
+class _Reuse(Enum):
+    """Whether variables of a scope are shared: those that are there already."""
+
+    AUTO_REUSE = 1
+
+
+AUTO_REUSE = _Reuse.AUTO_REUSE
+
+
+class VariableScope:
+    """What ``tf.get_variable`` does by default inside of a ``with`` block.
+
+    Attributes:
+        name: What the names of variables begin with.
+        reuse: Whether variables have to be there already; ``AUTO_REUSE``: they may.
+        initializer: How variables get their first values, None: by their dtype.
+        regularizer: A function of a variable whose value is added to the losses.
+        dtype: Of variables.
+        use_resource: Whether variables are resources; None: not said.
+        custom_getter: Called in place of ``get_variable``, with it as the first
+            argument.
+        constraint: Applied to variables after updates.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     with v1.variable_scope("outer", use_resource=True) as scope:
+        ...         print(scope.name, scope.reuse, scope.use_resource)
+        outer False True
+    """
+
+    def __init__(
+        self,
+        reuse: Any = False,
+        name: str = "",
+        initializer: Any = None,
+        regularizer: Any = None,
+        caching_device: Any = None,
+        partitioner: Any = None,
+        custom_getter: Any = None,
+        name_scope: str = "",
+        dtype: Any = "float32",
+        use_resource: bool | None = None,
+        constraint: Any = None,
+    ) -> None:
+        del caching_device, partitioner
+        self.name = name
+        self.reuse = reuse
+        self.initializer = initializer
+        self.regularizer = regularizer
+        self.custom_getter = custom_getter
+        self.original_name_scope = name_scope
+        self.dtype = as_dtype(dtype)
+        self.use_resource = use_resource
+        self.constraint = constraint
+
+    def copy(self) -> VariableScope:
+        """A scope that says the same."""
+        made = VariableScope()
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def reuse_variables(self) -> None:
+        """From now on take variables that are there."""
+        self.reuse = True
+
+    def set_use_resource(self, use_resource: bool) -> None:
+        """Choose whether new variables are resources."""
+        self.use_resource = bool(use_resource)
+
+    def set_initializer(self, initializer: Any) -> None:
+        """Choose how new variables get their first values."""
+        self.initializer = initializer
+
+    def set_regularizer(self, regularizer: Any) -> None:
+        """Choose how new variables are penalised."""
+        self.regularizer = regularizer
+
+    def set_dtype(self, dtype: Any) -> None:
+        """Choose the dtype of new variables."""
+        self.dtype = as_dtype(dtype)
+
+    def set_custom_getter(self, custom_getter: Any) -> None:
+        """Choose what is called in place of ``get_variable``."""
+        self.custom_getter = custom_getter
+
+    def get_collection(self, name: str) -> list[Any]:
+        """The members of a collection of the current graph in this scope."""
+        graph = _graph_mode.current()
+        scope = f"{self.name}/" if self.name else None
+        return [] if graph is None else graph.get_collection(name, scope)
+
+    def global_variables(self) -> list[Any]:
+        """The variables of this scope."""
+        return self.get_collection("variables")
+
+    def trainable_variables(self) -> list[Any]:
+        """The trainable variables of this scope."""
+        return self.get_collection("trainable_variables")
+
+
+class VariableStore:
+    """The variables of a graph by name, and the scope in force.
+
+    Args:
+        graph: The graph.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._variables: dict[str, GraphVariable] = {}
+        self.reads: dict[int, Any] = {}  # of variables that are fetched, by id
+        self.scope = VariableScope()
+
+    @contextmanager
+    def opened(self, scope: VariableScope, name_scope: str | None) -> Iterator[Any]:
+        """A context in which a scope is in force.
+
+        Args:
+            scope: The scope.
+            name_scope: What names of operations begin with; None: nothing new.
+        """
+        before = self.scope
+        names_before = self._graph.names.scope
+        self.scope = scope
+        if name_scope is not None:
+            with self._graph.name_scope(name_scope) as opened:
+                scope.original_name_scope = opened
+                try:
+                    yield scope
+                finally:
+                    self.scope = before
+            return
+        try:
+            yield scope
+        finally:
+            self.scope = before
+            self._graph.names.scope = names_before
+
+    def unique_scope(self, name: str) -> str:
+        """A name of a scope that was not opened before in the one in force."""
+        prefix = f"{self.scope.name}/" if self.scope.name else ""
+        opened = self._graph.names.opened
+        count = opened.get(prefix + name, 0)
+        if count == 0:
+            return name
+        while f"{prefix}{name}_{count}" in opened:
+            count += 1
+        return f"{name}_{count}"
+
+    def note_opened(self, full: str) -> None:
+        """A scope was opened."""
+        opened = self._graph.names.opened
+        opened[full] = opened.get(full, 0) + 1
+
+    def get(
+        self,
+        name: str,
+        shape: Any,
+        dtype: Any,
+        initializer: Any,
+        regularizer: Any,
+        **options: Any,
+    ) -> GraphVariable:
+        """The variable of a name, made where it is not there; see ``get_variable``."""
+        scope = self.scope
+        full = f"{scope.name}/{name}" if scope.name else name
+        reuse = options.pop("reuse", None)
+        reuse = scope.reuse if reuse is None else reuse
+        initializer = scope.initializer if initializer is None else initializer
+        regularizer = scope.regularizer if regularizer is None else regularizer
+        options.setdefault("constraint", scope.constraint)
+        kind = scope.dtype if dtype is None else as_dtype(dtype)
+
+        def make() -> GraphVariable:
+            return self._find_or_make(
+                full, shape, kind, initializer, regularizer, reuse, options
+            )
+
+        return make_variable(("get_variable", full), make)
+
+    def _find_or_make(
+        self,
+        full: str,
+        shape: Any,
+        kind: Any,
+        initializer: Any,
+        regularizer: Any,
+        reuse: Any,
+        options: dict[str, Any],
+    ) -> GraphVariable:
+        found = self._variables.get(full)
+        if found is not None:
+            self._check_shared(found, full, shape, kind, reuse)
+            return found
+        if reuse is True:
+            raise ValueError(
+                f"Variable {full} does not exist, or was not created with "
+                "tf.get_variable(). Did you mean to set reuse=tf.AUTO_REUSE in "
+                "VarScope?"
+            )
+        variable = self._make(full, shape, kind, initializer, options)
+        self._variables[full] = variable
+        if regularizer is not None:
+            penalty = regularizer(variable)
+            if penalty is not None and isinstance(penalty, GraphTensor):
+                self._graph.add_to_collection("regularization_losses", penalty)
+        return variable
+
+    def _check_shared(
+        self, found: GraphVariable, full: str, shape: Any, kind: Any, reuse: Any
+    ) -> None:
+        if not reuse:
+            raise ValueError(
+                f"Variable {full} already exists, disallowed. Did you mean to set "
+                "reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+            )
+        if shape is not None and not TensorShape(shape).is_compatible_with(found.shape):
+            raise ValueError(
+                f"Trying to share variable {full}, but specified shape "
+                f"{TensorShape(shape)} and found shape {found.shape}."
+            )
+        if found.dtype != kind:
+            raise ValueError(
+                f"Trying to share variable {full}, but specified dtype {kind.name} and "
+                f"found dtype {found.dtype.name}."
+            )
+
+    def _make(
+        self,
+        full: str,
+        shape: Any,
+        kind: Any,
+        initializer: Any,
+        options: dict[str, Any],
+    ) -> GraphVariable:
+        first, sizes = _first_value(full, shape, kind, initializer)
+        scope = self._graph.names.scope
+        self._graph.names.scope = ""
+        try:
+            return GraphVariable(
+                first,
+                name=full,
+                dtype=None if sizes is None else kind,
+                shape=sizes,
+                **options,
+            )
+        finally:
+            self._graph.names.scope = scope
+
+
+def _first_value(
+    full: str, shape: Any, kind: Any, initializer: Any
+) -> tuple[Any, TensorShape | None]:
+    """What gives the first value, and the shape where that is a function."""
+    from ipu.keras import initializers
+
+    if initializer is None:
+        if kind.is_floating:
+            initializer = initializers.GlorotUniform()
+        else:
+            initializer = initializers.Zeros()
+    if isinstance(initializer, type):
+        initializer = initializer()
+    if isinstance(initializer, str):
+        initializer = initializers.get(initializer)
+    if not callable(initializer):
+        if shape is not None:
+            raise ValueError(
+                "If initializer is a constant, do not specify shape. Received: "
+                f"shape={shape!r} for variable {full}."
+            )
+        if isinstance(initializer, GraphTensor):
+            return initializer, None
+        return Tensor(initializer), None
+    if shape is None:
+        raise ValueError(
+            f"Shape of a new variable ({full}) must be fully defined, but instead was "
+            "<unknown>."
+        )
+    sizes = TensorShape(shape)
+    if not sizes.is_fully_defined():
+        raise ValueError(
+            f"Shape of a new variable ({full}) must be fully defined, but instead was "
+            f"{sizes}."
+        )
+    if not isinstance(initializer, initializers.Initializer):
+        with init_scope():
+            made = _called(initializer, tuple(sizes), kind)
+        if isinstance(made, GraphTensor):
+            return made, None
+    return _maker(initializer, tuple(sizes), kind), sizes
+
+
+def _called(initializer: Any, sizes: tuple[int, ...], kind: Any) -> Any:
+    """What a function of the user's gives, which may take fewer arguments."""
+    import inspect
+
+    try:
+        names = inspect.signature(initializer).parameters
+    except (TypeError, ValueError):
+        names = None
+    if names is not None and not names:
+        return initializer()
+    keywords: dict[str, Any] = {"dtype": kind}
+    if names is not None and "partition_info" in names:
+        keywords["partition_info"] = None
+    return initializer(sizes, **keywords)
+
+
+def _maker(initializer: Any, sizes: tuple[int, ...], kind: Any) -> Callable[[], Any]:
+    def first() -> Any:
+        with _graph_mode.suspended():
+            return Tensor(_called(initializer, sizes, kind)).numpy()
+
+    return first

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: MIT
+"""``tf.Session``: runs what a graph holds."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from ipu import _devices
+from ipu._core import Tensor
+from ipu._errors import InvalidArgumentError
+from ipu._tracebacks import boundaries
+from ipu.tf import _graph_mode, nest
+from ipu.tf._graph.graph import Graph
+from ipu.tf._graph.operation import GraphOperation, GraphTensor
+from ipu.tf._graph.plan import Plan
+from ipu.tf._strings import StringTensor
+from ipu.tf.variable import Variable
+
+__all__ = [
+    "InteractiveSession",
+    "Session",
+    "default_session",
+    "run_in_default",
+    "unfed",
+]
+
+# as TensorFlow writes dtypes in messages
+_DTYPES = {"float32": "float", "float64": "double", "float16": "half"}
+
+
+class _Sessions(threading.local):
+    def __init__(self) -> None:
+        self.entered: list[Session] = []
+
+
+_sessions = _Sessions()
+
+
+@boundaries("run", "close", "make_callable")
+class Session:
+    """Runs operations of a graph, and holds the values of its variables.
+
+    What runs is what the fetches need, and no more: an effect (an assignment, an
+    enqueue, an update) happens only where a fetch needs it or names it. Operations
+    that were made in ``ipu.scopes.ipu_scope`` run on that device, the others on the
+    host. The programs are compiled once for the same fetches and shapes of what is
+    fed.
+
+    Args:
+        target: Must be empty.
+        graph: The graph; None: the default one.
+        config: A ``ConfigProto``, without effect.
+
+    Raises:
+        NotImplementedError: ``target`` names another machine.
+
+    Source: ``tf.compat.v1.Session``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     x = v1.placeholder(v1.float32, [2])
+        ...     print(session.run({"double": x * 2.0}, feed_dict={x: [1.0, 2.0]}))
+        {'double': array([2., 4.], dtype=float32)}
+    """
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        del config
+        if target:
+            raise NotImplementedError(
+                f"Sessions run in this process. Received: target={target!r}. Leave it "
+                "empty."
+            )
+        found = graph if graph is not None else _graph_mode.current()
+        if found is None:
+            found = _graph_mode.default()
+        if not isinstance(found, Graph):
+            raise TypeError(f"`graph` must be a tf.Graph, not {type(graph).__name__}.")
+        self._graph = found
+        self._plans: dict[Any, Plan] = {}
+        self._lock = threading.RLock()  # protects _plans
+        self._values: dict[int, Any] = {}
+        self._is_closed = False
+        self._contexts: list[Any] = []
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self._graph
+
+    @property
+    def graph_def(self) -> Any:
+        """The graph's operations."""
+        return self._graph
+
+    @property
+    def sess_str(self) -> str:
+        """The machine: this one."""
+        return ""
+
+    def as_default(self) -> AbstractContextManager[Session]:
+        """A context in which ``Tensor.eval`` and ``Operation.run`` use this session."""
+        return self._as_default()
+
+    @contextmanager
+    def _as_default(self) -> Iterator[Session]:
+        _sessions.entered.append(self)
+        try:
+            yield self
+        finally:
+            _sessions.entered.remove(self)
+
+    def __enter__(self) -> Session:
+        contexts = (self._graph.as_default(), self._as_default())
+        for context in contexts:
+            context.__enter__()
+        self._contexts.append(contexts)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for context in reversed(self._contexts.pop()):
+            context.__exit__(*error)
+        self.close()
+
+    def close(self) -> None:
+        """Forget the values of variables; the session cannot run any more."""
+        self._is_closed = True
+        self._values.clear()
+        self._plans.clear()
+
+    def list_devices(self) -> list[str]:
+        """The names of the devices."""
+        layout = _devices.current_layout()
+        count = 0 if layout is None else len(layout.ids or layout.counts)
+        return ["/device:CPU:0", *(f"/device:IPU:{n}" for n in range(count))]
+
+    # --- running ----------------------------------------------------------------------
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        options: Any = None,
+        run_metadata: Any = None,
+    ) -> Any:
+        """Compute values of the graph.
+
+        Args:
+            fetches: A tensor, variable, operation or name, or a nest (lists, tuples,
+                dicts) of them.
+            feed_dict: Values by tensor: for placeholders, or in place of what would be
+                computed.
+            options: Accepted and not used.
+            run_metadata: Accepted and not used.
+
+        Returns:
+            NumPy values in the structure of ``fetches``; None for an operation.
+
+        Raises:
+            RuntimeError: The session is closed, or its graph is empty.
+            TypeError: Something that cannot be fetched or fed.
+            ValueError: A fetch of another graph; a fed value of another shape.
+            InvalidArgumentError: A placeholder is not fed; a variable that has no
+                kernel where it is.
+            FailedPreconditionError: A variable is not initialised.
+        """
+        del options, run_metadata
+        if self._is_closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if not self._graph.get_operations():
+            raise RuntimeError(
+                "The Session graph is empty. Add operations to the graph before "
+                "calling run()."
+            )
+        targets = [self._target(leaf) for leaf in nest.flatten(fetches)]
+        fed = [self._fed(key, value) for key, value in (feed_dict or {}).items()]
+        values: dict[int, Any] = {id(tensor): value for tensor, value in fed}
+        plan = self._plan(targets, fed)
+        self._become_resident()
+        plan.run(values)
+        results = [self._result(target, values) for target in targets]
+        return nest.pack_sequence_as(fetches, results)
+
+    def make_callable(
+        self,
+        fetches: Any,
+        feed_list: Sequence[Any] | None = None,
+        accept_options: bool = False,
+    ) -> Callable[..., Any]:
+        """A function that runs the fetches.
+
+        Args:
+            fetches: As for :meth:`run`.
+            feed_list: The tensors that its arguments are values of.
+            accept_options: Accepted and not used.
+        """
+        del accept_options
+        keys = list(feed_list or ())
+
+        def call(*values: Any) -> Any:
+            if len(values) != len(keys):
+                raise ValueError(
+                    f"The callable takes {len(keys)} values, one for each tensor of "
+                    f"feed_list. Received: {len(values)}."
+                )
+            return self.run(fetches, dict(zip(keys, values, strict=True)))
+
+        return call
+
+    def _plan(self, targets: list[Any], fed: list[tuple[GraphTensor, Tensor]]) -> Plan:
+        shapes = [(id(tensor), _type_of(value)) for tensor, value in fed]
+        key = (tuple(map(id, targets)), tuple(sorted(shapes, key=lambda s: s[0])))
+        with self._lock:
+            plan = self._plans.get(key)
+            if plan is None:
+                plan = Plan(targets, {id(tensor): tensor for tensor, _ in fed})
+                self._plans[key] = plan
+            return plan
+
+    def _target(self, fetch: Any) -> Any:
+        if fetch is None:
+            raise TypeError(
+                "Fetch argument None has invalid type <class 'NoneType'>. Must be a "
+                "string or Tensor."
+            )
+        try:
+            with self._graph.as_default():
+                return self._fetched(fetch)
+        except TypeError as error:
+            raise TypeError(
+                f"Fetch argument {fetch!r} has invalid type {type(fetch).__name__!r}, "
+                f"must be a string or Tensor. ({error})"
+            ) from None
+        except (ValueError, KeyError) as error:
+            text = error.args[0] if error.args else error
+            raise ValueError(
+                f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({text})"
+            ) from None
+
+    def _fetched(self, fetch: Any) -> Any:
+        """The element of a fetch; a variable's is made once."""
+        if hasattr(fetch, "_as_graph_element"):
+            known = self._graph.store.reads.get(id(fetch))
+            if known is None:
+                known = self._graph.as_graph_element(fetch)
+                self._graph.store.reads[id(fetch)] = known
+            return self._graph.as_graph_element(known)
+        return self._graph.as_graph_element(fetch)
+
+    def _fed(self, key: Any, value: Any) -> tuple[GraphTensor, Tensor]:
+        try:
+            tensor = self._graph.as_graph_element(key, allow_operation=False)
+        except (TypeError, ValueError, KeyError) as error:
+            text = error.args[0] if error.args else error
+            raise TypeError(
+                f"Cannot interpret feed_dict key as Tensor: {text}"
+            ) from None
+        if isinstance(value, GraphTensor):
+            raise TypeError(
+                "The value of a feed cannot be a tf.Tensor object. Acceptable feed "
+                "values include Python scalars, strings, lists, numpy ndarrays. For "
+                f"reference, the tensor object was {value!r} which was passed to the "
+                f"feed with key {key!r}."
+            )
+        if tensor.dtype.name == "string":
+            return tensor, _text(value)
+        array = _array(tensor, value)
+        if not tensor.shape.is_compatible_with(array.shape):
+            raise ValueError(
+                f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, "
+                f"which has shape {tensor.shape}"
+            )
+        return tensor, Tensor(array)
+
+    def _result(self, target: Any, values: dict[int, Any]) -> Any:
+        if isinstance(target, GraphOperation):
+            return None
+        value = values.get(id(target))
+        if value is None:
+            value = target.known
+        made = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+        wanted = target.dtype.name
+        if wanted == "string":
+            return made[()] if getattr(made, "shape", None) == () else made
+        made = np.asarray(made)
+        if made.dtype.name != wanted:
+            made = made.astype(target.dtype.as_numpy_dtype)
+        return made[()]
+
+    # --- the values of variables ------------------------------------------------------
+
+    def _set_values(self, values: Mapping[Any, Any]) -> None:
+        """Give variables values, as a saver does."""
+        self._become_resident()
+        for variable, value in values.items():
+            variable.settle(_devices.get_device(variable.ordinal))
+            variable._set(np.asarray(value))
+
+    def _become_resident(self) -> None:
+        """Bring the values of this session's variables to the devices."""
+        graph = self._graph
+        other = None if graph.resident is None else graph.resident()
+        if other is self:
+            return
+        if graph.resident is None:
+            graph.resident = weakref.ref(self)
+            return
+        for variable in graph.every_variable:
+            if other is not None and not other._is_closed and variable.initialized:
+                other._values[id(variable)] = Variable.numpy(variable)
+            variable.initialized = False
+            mine = self._values.pop(id(variable), None)
+            if mine is not None:
+                variable._set(mine)
+        graph.resident = weakref.ref(self)
+
+
+class InteractiveSession(Session):
+    """A session that is the default one from the start, for notebooks and shells.
+
+    Args:
+        target: As for :class:`Session`.
+        graph: As for :class:`Session`.
+        config: As for :class:`Session`.
+
+    Source: ``tf.compat.v1.InteractiveSession``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     session = v1.InteractiveSession()
+        ...     print((v1.constant(2.0) * 3.0).eval())
+        ...     session.close()
+        6.0
+    """
+
+    def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        _sessions.entered.append(self)
+
+    def close(self) -> None:
+        """End it."""
+        super().close()
+        if self in _sessions.entered:
+            _sessions.entered.remove(self)
+
+
+def default_session() -> Session | None:
+    """The innermost session of this thread, or None."""
+    return _sessions.entered[-1] if _sessions.entered else None
+
+
+def run_in_default(fetch: Any, feed_dict: Any, session: Any) -> Any:
+    """Run something in a session: the one given, or the default one.
+
+    Raises:
+        ValueError: There is none.
+    """
+    chosen = default_session() if session is None else session
+    if chosen is None:
+        raise ValueError(
+            "Cannot evaluate a tensor or run an operation: no default session is "
+            "registered. Use `with sess.as_default()` or pass an explicit session."
+        )
+    return chosen.run(fetch, feed_dict)
+
+
+def unfed(tensor: GraphTensor) -> InvalidArgumentError:
+    """The error about a placeholder without a value."""
+    dtype = _DTYPES.get(tensor.dtype.name, tensor.dtype.name)
+    sizes = ",".join("?" if size is None else str(size) for size in tensor.shape)
+    shape = "" if tensor.shape.rank is None else f" and shape [{sizes}]"
+    return InvalidArgumentError(
+        f"You must feed a value for placeholder tensor '{tensor.op.name}' with dtype "
+        f"{dtype}{shape}. Pass feed_dict={{tensor: value}} to Session.run."
+    )
+
+
+def _type_of(value: Any) -> Any:
+    return getattr(value, "dtype_name", "string"), tuple(value.shape)
+
+
+def _text(value: Any) -> Any:
+    return StringTensor(np.asarray(value, dtype=object))
+
+
+def _array(tensor: GraphTensor, value: Any) -> np.ndarray[Any, Any]:
+    if isinstance(value, Tensor):
+        value = value.numpy()
+    kind = tensor.dtype.as_numpy_dtype
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind == "f" and not tensor.dtype.is_floating:
+            is_python = not hasattr(value, "dtype")
+            if is_python:
+                raise TypeError(
+                    f"The value of a feed is of dtype {array.dtype}, but the tensor "
+                    f"{tensor.name} is of dtype {tensor.dtype.name}. Received: "
+                    f"{value!r}."
+                )
+        return np.asarray(array, dtype=kind)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(
+            f"Cannot feed {value!r} for Tensor {tensor.name}, of dtype "
+            f"{tensor.dtype.name}: {error}"
+        ) from None

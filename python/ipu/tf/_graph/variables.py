@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: MIT
+"""Variables of a graph: their values belong to a session and have to be initialised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu import _placement
+from ipu._core import Tensor
+from ipu._devices import Device
+from ipu._errors import FailedPreconditionError, InvalidArgumentError
+from ipu.tf import _graph_mode
+from ipu.tf._graph import frame
+from ipu.tf._graph.operation import GraphOperation, GraphTensor
+from ipu.tf.dtypes import as_dtype
+from ipu.tf.tensor_shape import TensorShape
+from ipu.tf.variable import Variable
+
+if TYPE_CHECKING:
+    from ipu.tf._graph.graph import Graph
+
+__all__ = ["GraphVariable", "make_variable"]
+
+GLOBAL = "variables"
+LOCAL = "local_variables"
+TRAINABLE = "trainable_variables"
+
+
+class GraphVariable(Variable):
+    """A variable of a graph; ``tf.Variable`` and ``tf.get_variable`` make it.
+
+    It gets its place on a device when a session first runs something that uses it, so
+    that devices can be configured behind the graph.
+
+    Args:
+        initial_value: Its first value: a tensor of the graph, an array or number, or a
+            function of no arguments that gives one.
+        trainable: Whether optimizers take it by default.
+        collections: The lists of the graph that it is put in; None: that of the global
+            variables.
+        validate_shape: Accepted and not used.
+        caching_device: Accepted and not used.
+        name: Its name.
+        dtype: Its element type, or None for that of the value.
+        constraint: A function of the value that optimizers apply after an update.
+        use_resource: Whether it is a resource; None: what the variable scope says.
+        shape: Its shape, where the value is made later.
+        **_: Further arguments of TensorFlow, without effect.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        dtype: Any = None,
+        constraint: Any = None,
+        use_resource: bool | None = None,
+        shape: Any = None,
+        **_: Any,
+    ) -> None:
+        if "graph" in self.__dict__:  # the function that made it is called once more
+            return
+        graph = _graph_mode.current()
+        assert graph is not None
+        self.graph: Graph = graph
+        scope = graph.store.scope
+        if use_resource is None:
+            use_resource = scope.use_resource
+        if use_resource is None:
+            use_resource = not _graph_mode.is_default()
+        self.is_resource = bool(use_resource) or _placement.is_inside_ipu_scope()
+        self.constraint = constraint
+        self.trainable = trainable is None or bool(trainable)
+        full = graph.names.unique(name or "Variable")
+        self.name = f"{full}:0"
+        self._scope_place = graph.here()
+        self._set_first(initial_value, dtype, shape, full)
+        self._device = None  # type: ignore[assignment]
+        self._id = len(graph.every_variable)
+        graph.every_variable.append(self)
+        self.initialized = False
+        # whether it has its first value in every session from the start
+        self.is_automatic = False
+        graph.add_to_collections([GLOBAL] if collections is None else collections, self)
+        if self.trainable:
+            graph.add_to_collection(TRAINABLE, self)
+
+    # --- its first value --------------------------------------------------------------
+
+    def _set_first(self, value: Any, dtype: Any, shape: Any, name: str) -> None:
+        if value is None:
+            raise ValueError("initial_value must be specified.")
+        first: Callable[[], Any] | None = None
+        if shape is not None and callable(value):
+            kind, sizes = as_dtype(dtype), TensorShape(shape)
+            first = value
+        else:
+            value = value() if callable(value) else value
+            if not isinstance(value, GraphTensor):
+                tensor = Variable._first_value(value, dtype)
+                value = tensor.numpy()
+            kind = as_dtype(dtype) if dtype is not None else as_dtype(value.dtype)
+            kind = {"float64": as_dtype("float32"), "int64": as_dtype("int32")}.get(
+                kind.name, kind
+            )
+            sizes = TensorShape(value.shape)
+        if not sizes.is_fully_defined():
+            raise ValueError(
+                f"initial_value must have a shape specified: {name} would have the "
+                f"shape {sizes}."
+            )
+        self._type = (kind.name, sizes)
+        self.initial_value = None if first is not None else value
+
+        def initialize(value: Any) -> None:
+            made = first() if first is not None else value
+            self._set(np.asarray(made).astype(kind.as_numpy_dtype, copy=False))
+
+        with self.graph.control_dependencies(None), self.graph.name_scope(None):
+            op = self.graph.python(
+                "Assign",
+                initialize,
+                None,
+                (self.initial_value,),
+                f"{name}/Assign",
+            )
+        op.variables[id(self)] = self
+        self.initializer: GraphOperation = op
+
+    def _set(self, array: Any) -> None:
+        if tuple(array.shape) != tuple(self.shape):
+            array = np.broadcast_to(array, tuple(self.shape))
+        self._device.variable_write(self._id, self._type, Tensor(np.array(array)))
+        self.initialized = True
+
+    # --- its place --------------------------------------------------------------------
+
+    @property
+    def ordinal(self) -> int:
+        """The number of the device that holds its value."""
+        return self._scope_place.ordinal
+
+    def settle(self, device: Device) -> None:
+        """Give it a place on a device, with the value that it has."""
+        if self._device is device.core:
+            return
+        if self._device is not None:
+            self._move_to(device)
+            return
+        kind = as_dtype(self._type[0]).as_numpy_dtype
+        self._place(device, Tensor(np.zeros(tuple(self.shape), kind)))
+
+    def check_device(self) -> None:
+        """Refuse what has no kernel on the device.
+
+        Raises:
+            InvalidArgumentError: It is on an IPU, and no resource.
+        """
+        if self.is_resource or self._scope_place.kind != "IPU":
+            return
+        name = self.name.split(":")[0]
+        device = self._scope_place.device
+        raise InvalidArgumentError(
+            f"Cannot assign a device for operation '{name}': Could not satisfy "
+            f"explicit device specification '{device}' because no supported kernel for "
+            "IPU devices is available.\nColocation Debug Info:\nColocation group had "
+            "the following types and devices:\nAssign: CPU\nIdentity: CPU IPU XLA_CPU\n"
+            "VariableV2: CPU\nVariables on an IPU have to be resources: make it with "
+            "tf.get_variable in ipu.scopes.ipu_scope, in "
+            "tf.variable_scope(name, use_resource=True), or after "
+            "tf.get_variable_scope().set_use_resource(True)."
+        )
+
+    def check_initialized(self) -> None:
+        """Refuse to read what has no value.
+
+        Raises:
+            FailedPreconditionError: It was not initialised in this session.
+        """
+        if self.is_automatic and not self.initialized:
+            self._set(np.asarray(self.initial_value))
+        if self.initialized:
+            return
+        name = self.name.split(":")[0]
+        raise FailedPreconditionError(
+            f"Error while reading resource variable {name} from Container: localhost. "
+            "This could mean that the variable was uninitialized. Not found: Resource "
+            f"localhost/{name} does not exist. Run tf.global_variables_initializer() "
+            "in this session first."
+        )
+
+    # --- reading and writing ----------------------------------------------------------
+
+    @property
+    def _resource(self) -> Any:
+        return self._used(False)
+
+    def _used(self, assigns: bool) -> Any:
+        here = frame.innermost()
+        if here is not None:
+            here.use(self, assigns)
+        if self._device is None:  # in a trace that is thrown away
+            return ("variable", self._id, [self._type], self.name)
+        return Variable._resource.fget(self)  # type: ignore[attr-defined]
+
+    def value(self) -> Any:
+        """Its value: a tensor of the graph, or a read in the function being traced."""
+        graph = _graph_mode.building()
+        return super().value() if graph is None else self._read(graph)
+
+    def read_value(self) -> Any:
+        """The same as :meth:`value`: what is there when an operation runs here."""
+        return self.value()
+
+    def _read(self, graph: Graph) -> Any:
+        return graph.record(_value, (self,), {}, "ReadVariableOp")
+
+    def _as_graph_element(self) -> Any:
+        return self._read(self.graph)
+
+    @property
+    def op(self) -> GraphOperation:
+        """The operation that stands for it."""
+        return self.initializer
+
+    def numpy(self) -> Any:
+        """Its value in the session that ran last.
+
+        Raises:
+            NotImplementedError: In graph mode.
+        """
+        if _graph_mode.building() is not None:
+            raise NotImplementedError(
+                "numpy() is only available when eager execution is enabled. Run the "
+                f"variable {self.name!r} in a session."
+            )
+        return super().numpy()
+
+    def eval(self, session: Any = None) -> Any:
+        """Its value in a session: the one given, or the default one."""
+        from ipu.tf._graph.session import run_in_default
+
+        return run_in_default(self, None, session)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Set its value in a session: the one given, or the default one."""
+        from ipu.tf._graph.session import run_in_default
+
+        given = np.asarray(value)
+        with self.graph.as_default():
+            op = self.graph.python("Assign", lambda: self._set(given))
+        op.variables[id(self)] = self
+        run_in_default(op, None, session)
+
+    def initialized_value(self) -> Any:
+        """Its first value."""
+        return self.value() if self.initial_value is None else self.initial_value
+
+    def is_initialized(self) -> Any:
+        """A tensor that says whether it has a value."""
+        from ipu.tf.tensor_spec import TensorSpec
+
+        return self.graph.python(
+            "VarIsInitializedOp",
+            lambda: Tensor(np.asarray(self.initialized)),
+            TensorSpec((), "bool"),
+        )
+
+    def _write(self, op: str, value: Any) -> None:
+        if op == "variable_assign":
+            self._used(True)
+        super()._write(op, value)
+
+    def _change(self, method: str, value: Any) -> Any:
+        graph = _graph_mode.building()
+        if graph is None:
+            return getattr(Variable, method)(self, value)
+        type = "".join(word.capitalize() for word in method.split("_"))
+        if not isinstance(value, (GraphTensor, Variable, Tensor)):
+            value = Tensor(value, self._type[0])
+        return graph.record(_changed, (self, method, value), {}, f"{type}VariableOp")
+
+    def assign(self, value: Any, *_: Any, **__: Any) -> Any:
+        """Set the value; in graph mode a tensor that is the new value."""
+        return self._change("assign", value)
+
+    def assign_add(self, delta: Any, *_: Any, **__: Any) -> Any:
+        """Add to the value; in graph mode a tensor that is the new value."""
+        return self._change("assign_add", delta)
+
+    def assign_sub(self, delta: Any, *_: Any, **__: Any) -> Any:
+        """Subtract from the value; in graph mode a tensor that is the new value."""
+        return self._change("assign_sub", delta)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._type[0]}>"
+
+
+def _value(variable: GraphVariable) -> Tensor:
+    return Variable.value(variable)
+
+
+def _changed(variable: GraphVariable, method: str, value: Any) -> Tensor:
+    getattr(Variable, method)(variable, value)
+    return Variable.value(variable)
+
+
+def make_variable(key: Any, make: Callable[[], GraphVariable]) -> GraphVariable:
+    """A variable, or the one that the same call of the function being traced made
+    before.
+
+    Args:
+        key: How it was asked for.
+        make: Makes it.
+    """
+    made = frame.creations()
+    known = None if made is None else made.find(key)
+    if known is not None:
+        return known
+    variable = make()
+    if made is not None:
+        made.add(key, variable)
+    return variable
+
+
+def new_variable(kwargs: dict[str, Any]) -> GraphVariable:
+    """What ``tf.Variable(...)`` gives in graph mode, before it is initialised."""
+    key = ("Variable", kwargs.get("name"))
+
+    def make() -> GraphVariable:
+        return object.__new__(GraphVariable)
+
+    return make_variable(key, make)

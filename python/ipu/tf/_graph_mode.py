@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""Whether ops outside of functions run at once, or go to a graph of TensorFlow 1.
+
+This is all that op functions, variables and queues know of graphs; ``ipu.tf._graph``
+holds the rest. A thread has a stack of graphs; where that is empty, and programs have
+asked for TensorFlow 1's behaviour, a default graph of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ipu import _core
+
+if TYPE_CHECKING:
+    from ipu.tf._graph.graph import Graph
+
+__all__ = [
+    "building",
+    "call_or_keep",
+    "current",
+    "default_to_graphs",
+    "entered",
+    "has_graph",
+    "is_default",
+    "renew",
+    "suspended",
+]
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.graphs: list[Graph] = []
+        self.own: Graph | None = None
+        self.suspensions = 0
+
+
+class _Mode:
+    """`is_used` is the fast way out for programs that never have a graph."""
+
+    is_used = False
+    is_default = False
+
+
+_thread = _Thread()
+
+
+def building() -> Graph | None:
+    """The graph that a call outside of functions goes to; None where it runs at once,
+    or becomes part of the function that is being traced."""
+    if not _Mode.is_used or _thread.suspensions or _core.open_trace() is not None:
+        return None
+    return current()
+
+
+def call_or_keep(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+) -> Any:
+    """Call a function, or let the graph keep the call."""
+    graph = building()
+    if graph is None:
+        return function(*args, **kwargs)
+    return graph.record(function, args, kwargs, name)
+
+
+def current() -> Graph | None:
+    """The innermost graph of this thread, also inside of a function; or None."""
+    if _thread.graphs:
+        return _thread.graphs[-1]
+    return default() if _Mode.is_default else None
+
+
+def has_graph() -> bool:
+    """Whether variables that are made belong to a graph."""
+    return _Mode.is_used and not _thread.suspensions and current() is not None
+
+
+def default() -> Graph:
+    """This thread's graph outside of ``with graph.as_default():``."""
+    if _thread.own is None:
+        renew()
+    assert _thread.own is not None
+    return _thread.own
+
+
+def renew() -> None:
+    """Begin another default graph in this thread.
+
+    Raises:
+        AssertionError: Inside of ``with graph.as_default():``.
+    """
+    from ipu.tf._graph.graph import Graph
+
+    if _thread.graphs:
+        raise AssertionError(
+            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a "
+            "cleared graph, exit the nesting and create a new graph."
+        )
+    _thread.own = Graph()
+
+
+def default_to_graphs(is_default: bool) -> None:
+    """Choose whether ops go to a default graph where no other one is in force."""
+    _Mode.is_default = is_default
+    _Mode.is_used |= is_default
+
+
+def is_default() -> bool:
+    """Whether a program has asked for TensorFlow 1's behaviour."""
+    return _Mode.is_default
+
+
+@contextmanager
+def entered(graph: Graph) -> Iterator[Graph]:
+    """Let ops of this thread go to a graph."""
+    _Mode.is_used = True
+    _thread.graphs.append(graph)
+    try:
+        yield graph
+    finally:
+        _thread.graphs.pop()
+
+
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Let ops of this thread run at once."""
+    _thread.suspensions += 1
+    try:
+        yield
+    finally:
+        _thread.suspensions -= 1

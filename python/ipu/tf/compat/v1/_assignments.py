@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""Whether variables are resources, and assignments as functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu.tf import _graph_mode
+from ipu.tf._graph.scopes import VariableScope
+
+__all__ = [
+    "assign",
+    "assign_add",
+    "assign_sub",
+    "disable_resource_variables",
+    "enable_resource_variables",
+    "resource_variables_enabled",
+]
+
+
+def _scope() -> VariableScope:
+    graph = _graph_mode.current() or _graph_mode.default()
+    return graph.store.scope
+
+
+def enable_resource_variables() -> None:
+    """Make new variables resources by default.
+
+    Source: ``tf.compat.v1.enable_resource_variables``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.enable_resource_variables()
+        ...     v1.get_variable_scope().use_resource
+        True
+    """
+    if _graph_mode.current() is not None:
+        _scope().set_use_resource(True)
+
+
+def disable_resource_variables() -> None:
+    """Make new variables of graphs no resources by default.
+
+    Source: ``tf.compat.v1.disable_resource_variables``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.disable_resource_variables()
+        ...     v1.get_variable_scope().use_resource
+        False
+    """
+    if _graph_mode.current() is not None:
+        _scope().set_use_resource(False)
+
+
+def resource_variables_enabled() -> bool:
+    """Whether new variables are resources by default.
+
+    Source: ``tf.compat.v1.resource_variables_enabled``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> v1.resource_variables_enabled()
+        True
+    """
+    if _graph_mode.current() is None:
+        return True
+    said = _scope().use_resource
+    return not _graph_mode.is_default() if said is None else bool(said)
+
+
+def assign(
+    ref: Any,
+    value: Any,
+    validate_shape: Any = None,
+    use_locking: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Set a variable.
+
+    Args:
+        ref: The variable.
+        value: Its new value.
+        validate_shape: Accepted and not used.
+        use_locking: Accepted and not used.
+        name: Accepted and not used.
+
+    Returns:
+        In graph mode a tensor: the new value. Else the variable.
+
+    Source: ``tf.compat.v1.assign``.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(assign(tf.Variable(1.0), 2.0))
+        2.0
+    """
+    del validate_shape, use_locking, name
+    return ref.assign(value)
+
+
+def assign_add(
+    ref: Any, value: Any, use_locking: Any = None, name: str | None = None
+) -> Any:
+    """Add to a variable.
+
+    Args:
+        ref: The variable.
+        value: What is added.
+        use_locking: Accepted and not used.
+        name: Accepted and not used.
+
+    Returns:
+        As :func:`assign`.
+
+    Source: ``tf.compat.v1.assign_add``.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(assign_add(tf.Variable(1.0), 2.0))
+        3.0
+    """
+    del use_locking, name
+    return ref.assign_add(value)
+
+
+def assign_sub(
+    ref: Any, value: Any, use_locking: Any = None, name: str | None = None
+) -> Any:
+    """Subtract from a variable.
+
+    Args:
+        ref: The variable.
+        value: What is subtracted.
+        use_locking: Accepted and not used.
+        name: Accepted and not used.
+
+    Returns:
+        As :func:`assign`.
+
+    Source: ``tf.compat.v1.assign_sub``.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(assign_sub(tf.Variable(1.0), 2.0))
+        -1.0
+    """
+    del use_locking, name
+    return ref.assign_sub(value)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Casts by name, and switches of behaviours that are always as in TensorFlow 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu.tf import _convert
+from ipu.tf.dtypes import bool as bool_type
+from ipu.tf.dtypes import float32, int32
+
+__all__ = [
+    "control_flow_v2_enabled",
+    "enable_control_flow_v2",
+    "enable_v2_dtype_behavior",
+    "enable_v2_tensorshape",
+    "to_bool",
+    "to_float",
+    "to_int32",
+]
+
+
+def enable_v2_dtype_behavior() -> None:
+    """Layers cast their inputs to their own dtype: always so.
+
+    Source: ``tf.compat.v1.enable_v2_dtype_behavior``.
+
+    Example:
+        >>> enable_v2_dtype_behavior()
+    """
+
+
+def enable_control_flow_v2() -> None:
+    """Loops and conditionals are structured: always so.
+
+    Source: ``tf.compat.v1.enable_control_flow_v2``.
+
+    Example:
+        >>> enable_control_flow_v2()
+    """
+
+
+def enable_v2_tensorshape() -> None:
+    """Sizes are plain ints: always so.
+
+    Source: ``tf.compat.v1.enable_v2_tensorshape``.
+
+    Example:
+        >>> enable_v2_tensorshape()
+    """
+
+
+def control_flow_v2_enabled() -> bool:
+    """Whether loops and conditionals are structured: True.
+
+    Source: ``tf.compat.v1.control_flow_v2_enabled``.
+
+    Example:
+        >>> control_flow_v2_enabled()
+        True
+    """
+    return True
+
+
+def to_float(x: Any, name: str = "ToFloat") -> Any:
+    """``x`` as float32.
+
+    Args:
+        x: Anything that converts to a tensor.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.to_float``.
+
+    Example:
+        >>> float(to_float(2))
+        2.0
+    """
+    del name
+    return _convert.cast(x, float32)
+
+
+def to_int32(x: Any, name: str = "ToInt32") -> Any:
+    """``x`` as int32.
+
+    Args:
+        x: Anything that converts to a tensor.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.to_int32``.
+
+    Example:
+        >>> int(to_int32(2.5))
+        2
+    """
+    del name
+    return _convert.cast(x, int32)
+
+
+def to_bool(x: Any, name: str = "ToBool") -> Any:
+    """``x`` as bool.
+
+    Args:
+        x: Anything that converts to a tensor.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.to_bool``.
+
+    Example:
+        >>> bool(to_bool(2))
+        True
+    """
+    del name
+    return _convert.cast(x, bool_type)

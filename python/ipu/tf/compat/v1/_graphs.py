@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: MIT
+"""Graph mode, the default graph, placeholders and collections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ipu.tf import _graph_mode
+from ipu.tf._convert import convert_to_tensor
+from ipu.tf._graph.frame import is_symbol
+from ipu.tf._graph.graph import Graph
+from ipu.tf._graph.operation import GraphTensor
+from ipu.tf._graph.session import Session, default_session
+from ipu.tf.tensor_shape import TensorShape
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__ = [
+    "ConfigProto",
+    "GPUOptions",
+    "GraphKeys",
+    "RunMetadata",
+    "RunOptions",
+    "add_to_collection",
+    "add_to_collections",
+    "disable_eager_execution",
+    "disable_v2_behavior",
+    "enable_eager_execution",
+    "enable_v2_behavior",
+    "executing_eagerly_outside_functions",
+    "get_collection",
+    "get_collection_ref",
+    "get_default_graph",
+    "get_default_session",
+    "placeholder",
+    "placeholder_with_default",
+    "py_func",
+    "reset_default_graph",
+]
+
+
+def disable_v2_behavior() -> None:
+    """Behave as TensorFlow 1 from now on: ops go to the default graph.
+
+    Source: ``tf.compat.v1.disable_v2_behavior``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> v1.disable_v2_behavior()
+        >>> print(v1.constant(1.0) + 2.0)
+        Tensor("add:0", shape=(), dtype=float32)
+        >>> v1.enable_v2_behavior()
+        >>> float(v1.constant(1.0) + 2.0)
+        3.0
+    """
+    _graph_mode.default_to_graphs(True)
+
+
+def enable_v2_behavior() -> None:
+    """Behave as TensorFlow 2 from now on: ops run at once.
+
+    Source: ``tf.compat.v1.enable_v2_behavior``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> v1.enable_v2_behavior()
+        >>> float(v1.constant(1.0) + 2.0)
+        3.0
+    """
+    _graph_mode.default_to_graphs(False)
+
+
+def disable_eager_execution() -> None:
+    """The same as :func:`disable_v2_behavior`, as far as programs can tell.
+
+    Source: ``tf.compat.v1.disable_eager_execution``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> v1.disable_eager_execution()
+        >>> v1.executing_eagerly()
+        False
+        >>> v1.enable_eager_execution()
+    """
+    _graph_mode.default_to_graphs(True)
+
+
+def enable_eager_execution(*args: Any, **kwargs: Any) -> None:
+    """The same as :func:`enable_v2_behavior`.
+
+    Args:
+        *args: Accepted without effect.
+        **kwargs: Accepted without effect.
+
+    Source: ``tf.compat.v1.enable_eager_execution``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> v1.enable_eager_execution()
+        >>> v1.executing_eagerly()
+        True
+    """
+    del args, kwargs
+    _graph_mode.default_to_graphs(False)
+
+
+def executing_eagerly_outside_functions() -> bool:
+    """Whether code outside of functions runs at once.
+
+    Source: ``tf.compat.v1.executing_eagerly_outside_functions``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.executing_eagerly_outside_functions()
+        False
+    """
+    return _graph_mode.current() is None
+
+
+def get_default_graph() -> Graph:
+    """The graph that ops of this thread go to.
+
+    Source: ``tf.compat.v1.get_default_graph``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> graph = v1.Graph()
+        >>> with graph.as_default():
+        ...     v1.get_default_graph() is graph
+        True
+    """
+    return _graph_mode.current() or _graph_mode.default()
+
+
+def reset_default_graph() -> None:
+    """Begin another default graph.
+
+    Raises:
+        AssertionError: Inside of ``with graph.as_default():``.
+
+    Source: ``tf.compat.v1.reset_default_graph``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> before = v1.get_default_graph()
+        >>> v1.reset_default_graph()
+        >>> v1.get_default_graph() is before
+        False
+    """
+    _graph_mode.renew()
+
+
+def get_default_session() -> Session | None:
+    """The session that ``Tensor.eval`` uses in this thread, or None.
+
+    Source: ``tf.compat.v1.get_default_session``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Session() as session:
+        ...     v1.get_default_session() is session
+        True
+    """
+    return default_session()
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> GraphTensor:
+    """A tensor whose value each run is given, in ``feed_dict``.
+
+    Args:
+        dtype: The dtype.
+        shape: Sizes, None for one that varies. What a device computes with it is
+            compiled for each shape that is fed. None: nothing is known.
+        name: A name.
+
+    Returns:
+        A tensor of the default graph.
+
+    Raises:
+        RuntimeError: Ops run at once.
+
+    Source: ``tf.compat.v1.placeholder``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.placeholder(v1.float32, [None, 4], name="x")
+        <tf.Tensor 'x:0' shape=(None, 4) dtype=float32>
+    """
+    graph = _graph_mode.current()
+    if graph is None:
+        raise RuntimeError(
+            "tf.placeholder() is not compatible with eager execution. Call "
+            "tf.disable_v2_behavior() first, or make it in a tf.Graph's as_default()."
+        )
+    return graph.placeholder(dtype, shape, name)
+
+
+def placeholder_with_default(
+    input: Any, shape: Any = None, name: str | None = None
+) -> Any:
+    """A tensor whose value a run may be given.
+
+    Args:
+        input: Its value otherwise.
+        shape: Sizes, None for one that varies; None: those of ``input``.
+        name: A name.
+
+    Source: ``tf.compat.v1.placeholder_with_default``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     rate = v1.placeholder_with_default(0.5, [])
+        ...     print(session.run(rate), session.run(rate, {rate: 0.25}))
+        0.5 0.25
+    """
+    graph = _graph_mode.current()
+    given = convert_to_tensor(input)
+    if graph is None or not is_symbol(given):
+        return given
+    sizes = given.shape if shape is None else TensorShape(shape)
+    spec = TensorSpec(sizes, given.dtype)
+    return graph.python(
+        "PlaceholderWithDefault", lambda value: value, spec, (given,), name
+    )
+
+
+def py_func(
+    func: Callable[..., Any],
+    inp: Sequence[Any],
+    Tout: Any,
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """Call a Python function on the host, with NumPy arrays.
+
+    Args:
+        func: The function.
+        inp: Its arguments.
+        Tout: The dtype of its result, or a list of them.
+        stateful: Accepted and not used.
+        name: A name.
+
+    Returns:
+        A tensor, or a list of them. Their shapes are not known: use ``set_shape``.
+
+    Source: ``tf.compat.v1.py_func``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     doubled = v1.py_func(lambda x: 2 * x, [v1.constant(3.0)], v1.float32)
+        ...     print(session.run(doubled))
+        6.0
+    """
+    from ipu.tf._scopes import numpy_function
+
+    del stateful
+    return numpy_function(func, inp, Tout, name=name)
+
+
+def add_to_collection(name: str, value: Any) -> None:
+    """Put a value into a named list of the default graph.
+
+    Args:
+        name: The list.
+        value: The value.
+
+    Source: ``tf.compat.v1.add_to_collection``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.add_to_collection("sizes", 3)
+        ...     v1.get_collection("sizes")
+        [3]
+    """
+    get_default_graph().add_to_collection(name, value)
+
+
+def add_to_collections(names: Any, value: Any) -> None:
+    """Put a value into several named lists of the default graph.
+
+    Args:
+        names: The lists.
+        value: The value.
+
+    Source: ``tf.compat.v1.add_to_collections``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.add_to_collections(["a", "b"], 3)
+        ...     v1.get_collection("b")
+        [3]
+    """
+    get_default_graph().add_to_collections(names, value)
+
+
+def get_collection(key: str, scope: str | None = None) -> list[Any]:
+    """A copy of a named list of the default graph.
+
+    Args:
+        key: The list.
+        scope: What the names of the members begin with; None: all members.
+
+    Source: ``tf.compat.v1.get_collection``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)
+        []
+    """
+    return get_default_graph().get_collection(key, scope)
+
+
+def get_collection_ref(key: str) -> list[Any]:
+    """A named list of the default graph itself.
+
+    Args:
+        key: The list.
+
+    Source: ``tf.compat.v1.get_collection_ref``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.get_collection_ref("sizes").append(3)
+        ...     v1.get_collection("sizes")
+        [3]
+    """
+    return get_default_graph().get_collection_ref(key)
+
+
+class GraphKeys:
+    """The names of the lists that a graph has.
+
+    Source: ``tf.compat.v1.GraphKeys``.
+
+    Example:
+        >>> GraphKeys.GLOBAL_VARIABLES
+        'variables'
+    """
+
+    GLOBAL_VARIABLES = "variables"
+    LOCAL_VARIABLES = "local_variables"
+    MODEL_VARIABLES = "model_variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    METRIC_VARIABLES = "metric_variables"
+    LOSSES = "losses"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    UPDATE_OPS = "update_ops"
+    TRAIN_OP = "train_op"
+    SUMMARIES = "summaries"
+    GLOBAL_STEP = "global_step"
+    INIT_OP = "init_op"
+
+
+class ConfigProto:
+    """Options of a session: kept, and without effect.
+
+    Args:
+        **options: Any.
+
+    Source: ``tf.compat.v1.ConfigProto``.
+
+    Example:
+        >>> config = ConfigProto(allow_soft_placement=True)
+        >>> config.gpu_options.allow_growth = True
+        >>> config.allow_soft_placement
+        True
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.__dict__.update(options)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        made = ConfigProto()
+        self.__dict__[name] = made
+        return made
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{k}={v!r}" for k, v in self.__dict__.items())
+        return f"{type(self).__name__}({options})"
+
+
+class GPUOptions(ConfigProto):
+    """Options of hardware that is not used here.
+
+    Source: ``tf.compat.v1.GPUOptions``.
+
+    Example:
+        >>> GPUOptions(allow_growth=True).allow_growth
+        True
+    """
+
+
+class RunOptions(ConfigProto):
+    """Options of a run: kept, and without effect.
+
+    Source: ``tf.compat.v1.RunOptions``.
+
+    Example:
+        >>> RunOptions(timeout_in_ms=100).timeout_in_ms
+        100
+    """
+
+    NO_TRACE = 0
+    FULL_TRACE = 3
+
+
+class RunMetadata(ConfigProto):
+    """What TensorFlow tells of a run; nothing here: see ``python -m ipu profile``.
+
+    Source: ``tf.compat.v1.RunMetadata``.
+
+    Example:
+        >>> RunMetadata()
+        RunMetadata()
+    """

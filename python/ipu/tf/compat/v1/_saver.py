@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""Savers: the variables of a session in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ipu._errors import NotFoundError
+from ipu.tf import _graph_mode
+
+__all__ = ["Saver", "latest_checkpoint"]
+
+_SUFFIX = ".safetensors"
+_INDEX = "checkpoint"
+
+
+class Saver:
+    """Writes variables of a session to files, and reads them.
+
+    A file is one of safetensors, ``<path>.safetensors``, with the names of the
+    variables; those of TensorFlow itself cannot be read.
+
+    Args:
+        var_list: The variables, or a dict of them by the names in the file; None: the
+            global ones of the default graph.
+        max_to_keep: How many files are kept, the last ones; None or 0: all.
+        **_: Further arguments of TensorFlow, without effect.
+
+    Raises:
+        ValueError: There are no variables.
+
+    Source: ``tf.compat.v1.train.Saver``.
+
+    Example:
+        >>> import tempfile
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     w = v1.get_variable("w", [], initializer=v1.ones_initializer())
+        ...     session.run(v1.global_variables_initializer())
+        ...     saver = v1.train.Saver()
+        ...     with tempfile.TemporaryDirectory() as folder:
+        ...         path = saver.save(session, f"{folder}/model", global_step=3)
+        ...         w.load(5.0, session)
+        ...         saver.restore(session, path)
+        ...     print(session.run(w))
+        1.0
+    """
+
+    def __init__(
+        self, var_list: Any = None, max_to_keep: int | None = 5, **_: Any
+    ) -> None:
+        graph = _graph_mode.current() or _graph_mode.default()
+        if var_list is None:
+            var_list = graph.get_collection("variables")
+        if not isinstance(var_list, Mapping):
+            var_list = {v.name.split(":")[0]: v for v in var_list}
+        if not var_list:
+            raise ValueError("No variables to save")
+        self._variables: dict[str, Any] = dict(var_list)
+        self._most = max_to_keep
+        self._kept: list[str] = []
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """The paths that were written and are kept, the last one last."""
+        return list(self._kept)
+
+    def save(self, sess: Any, save_path: str, global_step: Any = None, **_: Any) -> str:
+        """Write the variables.
+
+        Args:
+            sess: The session whose values are written.
+            save_path: The path, without a suffix.
+            global_step: A number, or the variable of it, that is put behind the path.
+            **_: Further arguments of TensorFlow, without effect.
+
+        Returns:
+            The path with the number.
+        """
+        from safetensors.numpy import save_file
+
+        path = os.fspath(save_path)
+        if global_step is not None:
+            is_number = isinstance(global_step, (int, np.integer))
+            step = global_step if is_number else sess.run(global_step)
+            path = f"{path}-{int(step)}"
+        values = sess.run(self._variables)
+        arrays = {name: np.asarray(value, order="C") for name, value in values.items()}
+        save_file(arrays, path + _SUFFIX)
+        self._keep(path)
+        return path
+
+    def _keep(self, path: str) -> None:
+        self._kept = [one for one in self._kept if one != path] + [path]
+        while self._most and len(self._kept) > self._most:
+            Path(self._kept.pop(0) + _SUFFIX).unlink(missing_ok=True)
+        Path(path).with_name(_INDEX).write_text(Path(path).name, encoding="utf-8")
+
+    def restore(self, sess: Any, save_path: str) -> None:
+        """Read the variables.
+
+        Args:
+            sess: The session that gets the values.
+            save_path: What :meth:`save` gave.
+
+        Raises:
+            NotFoundError: There is no such file, or it lacks a variable.
+            ValueError: A variable has another shape in the file.
+        """
+        from safetensors.numpy import load_file
+
+        file = Path(os.fspath(save_path) + _SUFFIX)
+        if not file.exists():
+            raise NotFoundError(
+                f"The passed save_path is not a valid checkpoint: {save_path}. There "
+                f"is no file {file}."
+            )
+        arrays = load_file(file)
+        missing = sorted(set(self._variables) - set(arrays))
+        if missing:
+            raise NotFoundError(
+                f"Key {missing[0]} not found in checkpoint {file}. It has: "
+                f"{', '.join(sorted(arrays))}."
+            )
+        for name, variable in self._variables.items():
+            if arrays[name].shape != tuple(variable.shape):
+                raise ValueError(
+                    f"Variable {name} has shape {variable.shape}, but "
+                    f"{arrays[name].shape} in {file}."
+                )
+        sess._set_values({v: arrays[name] for name, v in self._variables.items()})
+
+
+def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -> Any:
+    """The path that a saver wrote last in a folder, or None.
+
+    Args:
+        checkpoint_dir: The folder.
+        latest_filename: The name of the file that says so; None: ``checkpoint``.
+
+    Source: ``tf.compat.v1.train.latest_checkpoint``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> print(v1.train.latest_checkpoint("/no/such/folder"))
+        None
+    """
+    index = Path(checkpoint_dir) / (latest_filename or _INDEX)
+    if not index.exists():
+        return None
+    return str(Path(checkpoint_dir) / index.read_text(encoding="utf-8").strip())

@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: MIT
+"""``tf.compat.v1.layers``: layers as functions, with variables by name.
+
+They take their variables from :func:`ipu.tf.compat.v1.get_variable`, in a variable
+scope of their name, so that a scope that reuses variables shares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ipu import tf
+from ipu._faces import face
+from ipu.tf import _graph_mode
+from ipu.tf.compat.v1._variables import get_variable, variable_scope
+
+__all__ = [
+    "average_pooling2d",
+    "batch_normalization",
+    "conv2d",
+    "dense",
+    "dropout",
+    "flatten",
+    "max_pooling2d",
+]
+
+_FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    first, second = value if isinstance(value, (list, tuple)) else (value, value)
+    return int(first), int(second)
+
+
+def _format(data_format: str) -> str:
+    try:
+        return _FORMATS[data_format]
+    except KeyError:
+        raise ValueError(
+            "`data_format` is 'channels_last' or 'channels_first'. Received: "
+            f"{data_format!r}."
+        ) from None
+
+
+def dense(
+    inputs: Any,
+    units: int,
+    activation: Callable[..., Any] | None = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = "zeros",
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """A product with a kernel, a bias, an activation.
+
+    Args:
+        inputs: ``(..., size)``.
+        units: How many results there are.
+        activation: A function of the result, or None.
+        use_bias: Whether there is a bias.
+        kernel_initializer: Of the kernel; None: the variable scope's.
+        bias_initializer: Of the bias.
+        kernel_regularizer: A function of the kernel that is added to the losses.
+        bias_regularizer: The same of the bias.
+        activity_regularizer: Accepted and not used.
+        kernel_constraint: Applied to the kernel after updates.
+        bias_constraint: Applied to the bias after updates.
+        trainable: Whether optimizers take the variables by default.
+        name: The variable scope; None: ``dense``, ``dense_1``, ...
+        reuse: Whether the variables have to be there already.
+
+    Returns:
+        ``(..., units)``.
+
+    Source: ``tf.compat.v1.layers.dense``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     y = v1.layers.dense(v1.zeros([2, 3]), 4)
+        ...     print(y.shape, [v.name for v in v1.trainable_variables()])
+        (2, 4) ['dense/kernel:0', 'dense/bias:0']
+    """
+    del activity_regularizer
+    x = tf.convert_to_tensor(inputs)
+    with variable_scope(name, "dense", reuse=reuse):
+        kernel = get_variable(
+            "kernel",
+            [x.shape[-1], units],
+            x.dtype,
+            kernel_initializer,
+            kernel_regularizer,
+            trainable,
+            constraint=kernel_constraint,
+        )
+        bias = None
+        if use_bias:
+            bias = get_variable(
+                "bias",
+                [units],
+                x.dtype,
+                bias_initializer,
+                bias_regularizer,
+                trainable,
+                constraint=bias_constraint,
+            )
+        y = tf.matmul(x, kernel) if len(x.shape) == 2 else tf.tensordot(x, kernel, 1)
+        y = y if bias is None else tf.nn.bias_add(y, bias)
+        return y if activation is None else activation(y)
+
+
+def conv2d(
+    inputs: Any,
+    filters: int,
+    kernel_size: Any,
+    strides: Any = (1, 1),
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    dilation_rate: Any = (1, 1),
+    activation: Callable[..., Any] | None = None,
+    use_bias: bool = True,
+    kernel_initializer: Any = None,
+    bias_initializer: Any = "zeros",
+    kernel_regularizer: Any = None,
+    bias_regularizer: Any = None,
+    activity_regularizer: Any = None,
+    kernel_constraint: Any = None,
+    bias_constraint: Any = None,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """A convolution in two dimensions, a bias, an activation.
+
+    Args:
+        inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
+        filters: How many channels the result has.
+        kernel_size: Rows and columns of the kernel.
+        strides: Rows and columns from one result to the next.
+        padding: "valid" or "same".
+        data_format: "channels_last" or "channels_first".
+        dilation_rate: Rows and columns between elements of the kernel.
+        activation: A function of the result, or None.
+        use_bias: Whether there is a bias.
+        kernel_initializer: Of the kernel; None: the variable scope's.
+        bias_initializer: Of the bias.
+        kernel_regularizer: A function of the kernel that is added to the losses.
+        bias_regularizer: The same of the bias.
+        activity_regularizer: Accepted and not used.
+        kernel_constraint: Applied to the kernel after updates.
+        bias_constraint: Applied to the bias after updates.
+        trainable: Whether optimizers take the variables by default.
+        name: The variable scope; None: ``conv2d``, ``conv2d_1``, ...
+        reuse: Whether the variables have to be there already.
+
+    Returns:
+        The result, with ``filters`` channels.
+
+    Source: ``tf.compat.v1.layers.conv2d``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.layers.conv2d(v1.zeros([1, 8, 8, 3]), 4, 3).shape
+        (1, 6, 6, 4)
+    """
+    del activity_regularizer
+    x = tf.convert_to_tensor(inputs)
+    layout = _format(data_format)
+    channels = x.shape[layout.index("C")]
+    with variable_scope(name, "conv2d", reuse=reuse):
+        kernel = get_variable(
+            "kernel",
+            [*_pair(kernel_size), channels, filters],
+            x.dtype,
+            kernel_initializer,
+            kernel_regularizer,
+            trainable,
+            constraint=kernel_constraint,
+        )
+        bias = None
+        if use_bias:
+            bias = get_variable(
+                "bias",
+                [filters],
+                x.dtype,
+                bias_initializer,
+                bias_regularizer,
+                trainable,
+                constraint=bias_constraint,
+            )
+        y = tf.nn.conv2d(
+            x,
+            kernel,
+            strides=list(_pair(strides)),
+            padding=padding.upper(),
+            data_format=layout,
+            dilations=list(_pair(dilation_rate)),
+        )
+        y = y if bias is None else tf.nn.bias_add(y, bias, data_format=layout)
+        return y if activation is None else activation(y)
+
+
+def max_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Any:
+    """The largest of each window.
+
+    Args:
+        inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
+        pool_size: Rows and columns of a window.
+        strides: Rows and columns from one window to the next.
+        padding: "valid" or "same".
+        data_format: "channels_last" or "channels_first".
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.layers.max_pooling2d``.
+
+    Example:
+        >>> from ipu import tf
+        >>> max_pooling2d(tf.ones([1, 8, 8, 3]), 2, 2).shape
+        (1, 4, 4, 3)
+    """
+    del name
+    return tf.nn.max_pool2d(
+        inputs,
+        list(_pair(pool_size)),
+        list(_pair(strides)),
+        padding.upper(),
+        data_format=_format(data_format),
+    )
+
+
+def average_pooling2d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Any:
+    """The mean of each window.
+
+    Args:
+        inputs: ``(batch, rows, columns, channels)``, or channels in front of rows.
+        pool_size: Rows and columns of a window.
+        strides: Rows and columns from one window to the next.
+        padding: "valid" or "same".
+        data_format: "channels_last" or "channels_first".
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.layers.average_pooling2d``.
+
+    Example:
+        >>> from ipu import tf
+        >>> average_pooling2d(tf.ones([1, 8, 8, 3]), 2, 2).shape
+        (1, 4, 4, 3)
+    """
+    del name
+    return tf.nn.avg_pool2d(
+        inputs,
+        list(_pair(pool_size)),
+        list(_pair(strides)),
+        padding.upper(),
+        data_format=_format(data_format),
+    )
+
+
+def flatten(inputs: Any, name: str | None = None) -> Any:
+    """All axes but the first as one.
+
+    Args:
+        inputs: ``(batch, ...)``.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.layers.flatten``.
+
+    Example:
+        >>> from ipu import tf
+        >>> flatten(tf.ones([2, 3, 4])).shape
+        (2, 12)
+    """
+    del name
+    x = tf.convert_to_tensor(inputs)
+    count = 1
+    for size in x.shape[1:]:
+        count *= int(size)
+    return tf.reshape(x, [-1, count])
+
+
+def dropout(
+    inputs: Any,
+    rate: float = 0.5,
+    noise_shape: Sequence[int] | None = None,
+    seed: int | None = None,
+    training: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Set elements to zero at random while a model is trained.
+
+    Args:
+        inputs: A tensor.
+        rate: The share of elements.
+        noise_shape: The shape of what is drawn.
+        seed: Of the random numbers.
+        training: Whether to do so, a Python bool.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.layers.dropout``.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(dropout(tf.constant(2.0)))
+        2.0
+    """
+    del name
+    if not training:
+        return tf.identity(inputs)
+    return tf.nn.dropout(inputs, rate, noise_shape=noise_shape, seed=seed)
+
+
+def batch_normalization(
+    inputs: Any,
+    axis: int = -1,
+    momentum: float = 0.99,
+    epsilon: float = 1e-3,
+    center: bool = True,
+    scale: bool = True,
+    training: bool = False,
+    trainable: bool = True,
+    name: str | None = None,
+    reuse: Any = None,
+) -> Any:
+    """Normalise channels by mean and variance of the batch, or by moving ones.
+
+    In a graph, what moves them is put in the collection ``update_ops``; in a function
+    that is compiled for the device it happens where this is called.
+
+    Args:
+        inputs: A tensor.
+        axis: That of the channels, the last one.
+        momentum: Of the moving mean and variance.
+        epsilon: Added to the variance.
+        center: Whether there is an offset.
+        scale: Whether there is a factor.
+        training: Whether the batch's own are used, a Python bool.
+        trainable: Whether optimizers take the variables by default.
+        name: The variable scope; None: ``batch_normalization``, ...
+        reuse: Whether the variables have to be there already.
+
+    Raises:
+        ValueError: Another axis.
+
+    Source: ``tf.compat.v1.layers.batch_normalization``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     y = v1.layers.batch_normalization(v1.ones([4, 3]), training=True)
+        ...     print(y.shape, len(v1.get_collection(v1.GraphKeys.UPDATE_OPS)))
+        (4, 3) 2
+    """
+    x = tf.convert_to_tensor(inputs)
+    if axis not in (-1, len(x.shape) - 1):
+        raise ValueError(
+            f"batch_normalization is along the last axis. Received: axis={axis}. "
+            "Transpose the input, or use data_format='channels_last'."
+        )
+    sizes = [x.shape[-1]]
+    with variable_scope(name, "batch_normalization", reuse=reuse):
+        gamma = beta = None
+        if scale:
+            gamma = get_variable("gamma", sizes, None, "ones", trainable=trainable)
+        if center:
+            beta = get_variable("beta", sizes, None, "zeros", trainable=trainable)
+        mean = get_variable("moving_mean", sizes, None, "zeros", trainable=False)
+        variance = get_variable("moving_variance", sizes, None, "ones", trainable=False)
+        if not training:
+            return tf.nn.batch_normalization(x, mean, variance, beta, gamma, epsilon)
+        axes = list(range(len(x.shape) - 1))
+        batch_mean, batch_variance = tf.nn.moments(x, axes)
+        for moving, new in ((mean, batch_mean), (variance, batch_variance)):
+            moved = moving.assign_sub((1.0 - momentum) * (moving.value() - new))
+            graph = _graph_mode.building()
+            if graph is not None:
+                graph.add_to_collection("update_ops", moved.op)
+        return tf.nn.batch_normalization(
+            x, batch_mean, batch_variance, beta, gamma, epsilon
+        )
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: MIT
+"""``tf.compat.v1.losses``: losses that a graph collects.
+
+Each gives the sum over elements, times ``weights``, divided by how many weights are not
+zero, and puts it in the collection ``losses``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ipu import tf
+from ipu._faces import face
+from ipu.tf import _graph_mode
+
+__all__ = [
+    "absolute_difference",
+    "add_loss",
+    "get_losses",
+    "get_regularization_loss",
+    "get_regularization_losses",
+    "get_total_loss",
+    "mean_squared_error",
+    "sigmoid_cross_entropy",
+    "softmax_cross_entropy",
+    "sparse_softmax_cross_entropy",
+]
+
+_LOSSES = "losses"
+
+
+def _graph() -> Any:
+    return _graph_mode.current() or _graph_mode.default()
+
+
+def _weighted(losses: Any, weights: Any, collection: str | None) -> Any:
+    """The mean over the elements whose weight is not zero."""
+    if isinstance(weights, (int, float)):
+        loss = tf.reduce_mean(losses)
+        loss = loss if weights == 1 else loss * float(weights)
+    else:
+        factors = tf.broadcast_to(tf.cast(weights, losses.dtype), tf.shape(losses))
+        count = tf.reduce_sum(tf.cast(tf.not_equal(factors, 0.0), losses.dtype))
+        loss = tf.reduce_sum(losses * factors) / tf.maximum(count, 1.0)
+    add_loss(loss, collection)
+    return loss
+
+
+def add_loss(loss: Any, loss_collection: str | None = _LOSSES) -> None:
+    """Put a loss into a collection.
+
+    Args:
+        loss: A scalar tensor of the graph; that of a function that is being traced is
+            not collected.
+        loss_collection: Which; None: none.
+
+    Source: ``tf.compat.v1.losses.add_loss``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.losses.add_loss(v1.constant(1.0))
+        ...     len(v1.losses.get_losses())
+        1
+    """
+    graph = _graph_mode.building()
+    if graph is not None and loss_collection:
+        graph.add_to_collection(loss_collection, loss)
+
+
+def get_losses(scope: str | None = None, loss_collection: str = _LOSSES) -> list[Any]:
+    """The losses that were collected.
+
+    Args:
+        scope: What their names begin with; None: all.
+        loss_collection: Which collection.
+
+    Source: ``tf.compat.v1.losses.get_losses``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.losses.get_losses()
+        []
+    """
+    return list(_graph().get_collection(loss_collection, scope))
+
+
+def get_regularization_losses(scope: str | None = None) -> list[Any]:
+    """The penalties of variables that were collected.
+
+    Args:
+        scope: What their names begin with; None: all.
+
+    Source: ``tf.compat.v1.losses.get_regularization_losses``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default():
+        ...     v1.losses.get_regularization_losses()
+        []
+    """
+    return list(_graph().get_collection("regularization_losses", scope))
+
+
+def get_regularization_loss(scope: str | None = None, name: str = "") -> Any:
+    """The sum of the penalties of variables.
+
+    Args:
+        scope: What their names begin with; None: all.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.losses.get_regularization_loss``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     print(session.run(v1.losses.get_regularization_loss()))
+        0.0
+    """
+    del name
+    found = get_regularization_losses(scope)
+    return tf.add_n(found) if found else tf.constant(0.0)
+
+
+def get_total_loss(
+    add_regularization_losses: bool = True, name: str = "", scope: str | None = None
+) -> Any:
+    """The sum of the losses that were collected.
+
+    Args:
+        add_regularization_losses: Whether penalties of variables are added.
+        name: Accepted and not used.
+        scope: What their names begin with; None: all.
+
+    Source: ``tf.compat.v1.losses.get_total_loss``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     _ = v1.losses.mean_squared_error([1.0, 2.0], [1.0, 4.0])
+        ...     print(session.run(v1.losses.get_total_loss()))
+        2.0
+    """
+    del name
+    found = get_losses(scope)
+    if add_regularization_losses:
+        found += get_regularization_losses(scope)
+    return tf.add_n(found)
+
+
+def mean_squared_error(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    **unused: Any,
+) -> Any:
+    """The mean of squared differences.
+
+    Args:
+        labels: What is right.
+        predictions: What was found, of the same shape.
+        weights: A number, or a tensor that broadcasts.
+        scope: Accepted and not used.
+        loss_collection: Where it is collected; None: nowhere.
+        **unused: ``reduction``, without effect.
+
+    Source: ``tf.compat.v1.losses.mean_squared_error``.
+
+    Example:
+        >>> float(mean_squared_error([1.0, 2.0], [1.0, 4.0]))
+        2.0
+    """
+    del scope, unused
+    found = tf.convert_to_tensor(predictions)
+    error = found - tf.cast(labels, found.dtype)
+    return _weighted(tf.square(error), weights, loss_collection)
+
+
+def absolute_difference(
+    labels: Any,
+    predictions: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    **unused: Any,
+) -> Any:
+    """The mean of absolute differences.
+
+    Args:
+        labels: What is right.
+        predictions: What was found, of the same shape.
+        weights: A number, or a tensor that broadcasts.
+        scope: Accepted and not used.
+        loss_collection: Where it is collected; None: nowhere.
+        **unused: ``reduction``, without effect.
+
+    Source: ``tf.compat.v1.losses.absolute_difference``.
+
+    Example:
+        >>> float(absolute_difference([1.0, 2.0], [1.0, 4.0]))
+        1.0
+    """
+    del scope, unused
+    found = tf.convert_to_tensor(predictions)
+    error = found - tf.cast(labels, found.dtype)
+    return _weighted(tf.abs(error), weights, loss_collection)
+
+
+def softmax_cross_entropy(
+    onehot_labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    label_smoothing: float = 0.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    **unused: Any,
+) -> Any:
+    """The mean cross-entropy of classes.
+
+    Args:
+        onehot_labels: ``(batch, classes)``.
+        logits: ``(batch, classes)``.
+        weights: A number, or a tensor that broadcasts to ``(batch,)``.
+        label_smoothing: How far labels are moved to equal shares.
+        scope: Accepted and not used.
+        loss_collection: Where it is collected; None: nowhere.
+        **unused: ``reduction``, without effect.
+
+    Source: ``tf.compat.v1.losses.softmax_cross_entropy``.
+
+    Example:
+        >>> round(float(softmax_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)
+        0.6931
+    """
+    del scope, unused
+    found = tf.convert_to_tensor(logits)
+    labels = tf.cast(onehot_labels, found.dtype)
+    if label_smoothing:
+        share = label_smoothing / float(found.shape[-1])
+        labels = labels * (1.0 - label_smoothing) + share
+    losses = tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=found)
+    return _weighted(losses, weights, loss_collection)
+
+
+def sparse_softmax_cross_entropy(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    **unused: Any,
+) -> Any:
+    """The mean cross-entropy of classes by their numbers.
+
+    Args:
+        labels: ``(batch,)``, integers.
+        logits: ``(batch, classes)``.
+        weights: A number, or a tensor that broadcasts to ``(batch,)``.
+        scope: Accepted and not used.
+        loss_collection: Where it is collected; None: nowhere.
+        **unused: ``reduction``, without effect.
+
+    Source: ``tf.compat.v1.losses.sparse_softmax_cross_entropy``.
+
+    Example:
+        >>> round(float(sparse_softmax_cross_entropy([0], [[0.0, 0.0]])), 4)
+        0.6931
+    """
+    del scope, unused
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=labels, logits=tf.convert_to_tensor(logits)
+    )
+    return _weighted(losses, weights, loss_collection)
+
+
+def sigmoid_cross_entropy(
+    multi_class_labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    label_smoothing: float = 0.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    **unused: Any,
+) -> Any:
+    """The mean cross-entropy of classes that do not exclude each other.
+
+    Args:
+        multi_class_labels: ``(batch, classes)``, from 0 to 1.
+        logits: ``(batch, classes)``.
+        weights: A number, or a tensor that broadcasts.
+        label_smoothing: How far labels are moved to one half.
+        scope: Accepted and not used.
+        loss_collection: Where it is collected; None: nowhere.
+        **unused: ``reduction``, without effect.
+
+    Source: ``tf.compat.v1.losses.sigmoid_cross_entropy``.
+
+    Example:
+        >>> round(float(sigmoid_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)
+        0.6931
+    """
+    del scope, unused
+    found = tf.convert_to_tensor(logits)
+    labels = tf.cast(multi_class_labels, found.dtype)
+    if label_smoothing:
+        labels = labels * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=found)
+    return _weighted(losses, weights, loss_collection)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)
