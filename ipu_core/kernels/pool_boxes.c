@@ -10,23 +10,21 @@
 #define LARGER(a, b) ((a) > (b) ? (a) : ((a) == (a) ? (b) : (a))) /* NaN if one is */
 #define PLUS(a, b) ((a) + (b))
 
-/* `statement` for each position of the box, innermost axis last, with its number k. */
+/* `statement` for each position of the box, innermost axis last. */
 #define POSITIONS(box, statement) \
     for (int64_t d = 0; d < (box)->counts[0]; d++) { \
         for (int64_t h = 0; h < (box)->counts[1]; h++) { \
             int64_t at = d * (box)->steps[0] + h * (box)->steps[1]; \
-            int64_t spot = d * (box)->places[0] + h * (box)->places[1]; \
-            int32_t k = (box)->number + (int32_t)d * (box)->turns[0] + \
-                        (int32_t)h * (box)->turns[1]; \
-            for (int64_t w = 0; w < (box)->counts[2]; w++, at += (box)->steps[2], \
-                         spot += (box)->places[2], k += (box)->turns[2]) { \
-                (void)spot; \
+            for (int64_t w = 0; w < (box)->counts[2]; w++, at += (box)->steps[2]) { \
                 statement \
             } \
         } \
     }
-/* From the last position to the first: the first one that says something has the last
- * word. */
+#define GETS(box) \
+    (d >= (box)->begin[0] && d < (box)->end[0] && h >= (box)->begin[1] && \
+     h < (box)->end[1])
+/* From the last position to the first, with its number k: the first one that says
+ * something has the last word. */
 #define BACKWARDS(box, statement) \
     for (int64_t d = (box)->counts[0] - 1; d >= 0; d--) { \
         for (int64_t h = (box)->counts[1] - 1; h >= 0; h--) { \
@@ -51,10 +49,7 @@
     { \
         float total[lanes]; \
         EACH(lanes, total[l] = (first)) \
-        POSITIONS(box, { \
-            (void)k; \
-            EACH(lanes, total[l] = step(total[l], x[at + l])) \
-        }) \
+        POSITIONS(box, { EACH(lanes, total[l] = step(total[l], x[at + l])) }) \
         EACH(lanes, y[l] = total[l] divisor) \
     }
 /* Eight lanes as one value: in an array compilers would leave them in memory. */
@@ -83,33 +78,59 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
         }) \
         ROUNDS(vectors, AT(ints, place, v) = found[v]) \
     }
-#define GATHER_BLOCK(suffix, target, lanes, vectors) \
-    target IPU_INLINE void gather_##suffix##_##lanes( \
-        float *dx, const int32_t *place, const float *dy, const ipu__pool_box *box) \
-    { \
-        floats total[vectors]; \
-        ROUNDS(vectors, total[v] = (floats){0}) \
-        POSITIONS(box, { \
-            ints number = (ints){0} + k; \
-            ROUNDS(vectors, ints hit = AT(const ints, place + spot, v) == number; \
-                   total[v] += (floats)(hit & AT(const ints, dy + at, v))) \
-        }) \
-        ROUNDS(vectors, AT(floats, dx, v) = total[v]) \
-    }
-#define SINGLES(suffix, target) \
+#define MARK_ONE(suffix, target) \
     target IPU_INLINE void mark_##suffix##_1(int32_t *place, const float *x, \
                                              const float *y, const ipu__pool_box *box) \
     { \
         int32_t found = -1; \
         BACKWARDS(box, { found = x[at] < *y ? found : k; }) \
         *place = found; \
-    } \
-    target IPU_INLINE void gather_##suffix##_1( \
-        float *dx, const int32_t *place, const float *dy, const ipu__pool_box *box) \
+    }
+/* What is left of dy is 0 behind the first hit. No sum is -0, so adding 0 changes none.
+ * Sizes are copied, since a store might change what is behind a pointer. */
+#define SCATTER_BLOCK(suffix, target, lanes, vectors) \
+    target IPU_INLINE void scatter_##suffix##_##lanes(float *dx, const float *x, \
+                                                      const float *y, const float *dy, \
+                                                      const ipu__pool_box *given) \
     { \
-        float total = 0.0f; \
-        POSITIONS(box, { total += place[spot] == k ? dy[at] : 0.0f; }) \
-        *dx = total; \
+        const ipu__pool_box box = *given; \
+        ints left[vectors]; \
+        floats most[vectors]; \
+        ROUNDS(vectors, left[v] = AT(const ints, dy, v)) \
+        ROUNDS(vectors, most[v] = AT(const floats, y, v)) \
+        for (int64_t d = 0; d < box.counts[0]; d++) { \
+            for (int64_t h = 0; h < box.counts[1]; h++) { \
+                const int64_t row = d * box.steps[0] + h * box.steps[1]; \
+                const float *from = x + row; \
+                float *to = dx + row; \
+                if (!GETS(&box)) { \
+                    for (int64_t w = 0; w < box.counts[2]; w++, from += box.steps[2]) { \
+                        ROUNDS(vectors, left[v] &= AT(const floats, from, v) < most[v]) \
+                    } \
+                    continue; \
+                } \
+                for (int64_t w = 0; w < box.counts[2]; \
+                     w++, from += box.steps[2], to += box.steps[2]) { \
+                    ROUNDS(vectors, ints less = AT(const floats, from, v) < most[v]; \
+                           AT(floats, to, v) += (floats)(~less & left[v]); \
+                           left[v] &= less) \
+                } \
+            } \
+        } \
+    }
+#define SCATTER_ONE(suffix, target) \
+    target IPU_INLINE void scatter_##suffix##_1(float *dx, const float *x, \
+                                                const float *y, const float *dy, \
+                                                const ipu__pool_box *box) \
+    { \
+        POSITIONS(box, { \
+            if (!(x[at] < *y)) { \
+                if (GETS(box)) { \
+                    dx[at] += *dy; \
+                } \
+                return; \
+            } \
+        }) \
     }
 /* What is left of dy is 0 behind the first hit; a dy of -0 becomes 0, as in a sum. */
 #define PLACE_BLOCK(suffix, target, lanes) \
@@ -120,7 +141,6 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
         float left[lanes]; \
         EACH(lanes, left[l] = 0.0f + dy[l]) \
         POSITIONS(box, { \
-            (void)k; \
             for (int32_t l = 0; l < (lanes); l++) { \
                 float less = x[at + l] < y[l] ? left[l] : 0.0f; \
                 dx[at + l] = x[at + l] < y[l] ? 0.0f : left[l]; \
@@ -137,9 +157,10 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
     FOLD_BLOCK(mean_##form, target, 1, 0.0f, PLUS, / box->elements) \
     MARK_BLOCK(form, target, 32, 4) \
     MARK_BLOCK(form, target, 8, 1) \
-    GATHER_BLOCK(form, target, 32, 4) \
-    GATHER_BLOCK(form, target, 8, 1) \
-    SINGLES(form, target) \
+    MARK_ONE(form, target) \
+    SCATTER_BLOCK(form, target, 32, 4) \
+    SCATTER_BLOCK(form, target, 8, 1) \
+    SCATTER_ONE(form, target) \
     PLACE_BLOCK(form, target, 32) \
     PLACE_BLOCK(form, target, 8) \
     PLACE_BLOCK(form, target, 1)
@@ -176,14 +197,20 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
             CHANNELS(mark_##form, place + j, x + j, y + j, box) \
         } \
     } \
-    target static void gather_##form(float *dx, const int32_t *place, const float *dy, \
-                                     const ipu__pool_box *box, int64_t n){CHANNELS( \
-        gather_##form, dx + j, place + j, dy + j, \
-        box)} target static void place_##form(float *dx, const float *x, \
-                                              int64_t x_step, const float *y, \
-                                              const float *dy, int64_t y_step, \
-                                              const ipu__pool_box *box, \
-                                              int64_t columns, int64_t n) \
+    target static void scatter_##form(float *dx, const float *x, int64_t x_step, \
+                                      const float *y, const float *dy, int64_t y_step, \
+                                      const ipu__pool_box *box, int64_t columns, \
+                                      int64_t n) \
+    { \
+        for (int64_t i = 0; i < columns; \
+             i++, dx += x_step, x += x_step, y += y_step, dy += y_step) { \
+            CHANNELS(scatter_##form, dx + j, x + j, y + j, dy + j, box) \
+        } \
+    } \
+    target static void place_##form(float *dx, const float *x, int64_t x_step, \
+                                    const float *y, const float *dy, int64_t y_step, \
+                                    const ipu__pool_box *box, int64_t columns, \
+                                    int64_t n) \
     { \
         for (int64_t i = 0; i < columns; \
              i++, dx += x_step, x += x_step, y += y_step, dy += y_step) { \
@@ -191,7 +218,7 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
         } \
     } \
     static const ipu__pool_boxes boxes_##form = {max_##form, mean_##form, mark_##form, \
-                                                 gather_##form, place_##form};
+                                                 scatter_##form, place_##form};
 
 FORM(generic, )
 FORM(avx2, IPU_TARGET_AVX2)

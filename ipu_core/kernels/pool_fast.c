@@ -7,7 +7,8 @@
  * (pool_boxes.c).
  *
  * The gradient of a maximum is made window by window where windows do not meet, and
- * else in tiles of x (pool_tiles.c). Tasks are rows, or tiles. */
+ * else in tiles of x (pool_scatter.c; of float16 pool_tiles.c). Tasks are rows, or
+ * tiles. */
 #include <math.h>
 #include <string.h>
 
@@ -167,8 +168,11 @@ make_units(const ipu__pool_job *job, int64_t begin, int64_t end)
 {
     int64_t units = job->plan->units;
     bool tiles = job->call->spec->op == IPU_OP_ID_MAX_POOL_GRAD && !job->plan->apart;
+    bool scatters = tiles && !job->plan->half;
     for (int64_t i = begin; i < end; i++) {
-        (tiles ? ipu__pool_make_tile : make_row)(job, i / units, i % units);
+        (scatters ? ipu__pool_scatter_tile
+         : tiles  ? ipu__pool_make_tile
+                  : make_row)(job, i / units, i % units);
     }
 }
 
@@ -207,15 +211,15 @@ plan_meetings(ipu__pool_kernel *plan, ipu_op op)
 {
     plan->apart = op == IPU_OP_ID_MAX_POOL_GRAD && plan->boxes != NULL;
     plan->tiled = true;
-    plan->dilated = false;
+    bool dilated = false;
     for (int32_t a = 0; a < IPU_POOL_AXES; a++) {
         const ipu__pool_axis *axis = &plan->pool.axes[a];
         int64_t end = axis->windows * axis->stride - axis->low;
-        plan->dilated = plan->dilated || axis->dilation > 1;
+        dilated = dilated || axis->dilation > 1;
         plan->apart = plan->apart && axis->stride >= axis->window;
         plan->tiled = plan->tiled && axis->stride == axis->window && end >= axis->size;
     }
-    plan->apart = plan->apart && !plan->dilated;
+    plan->apart = plan->apart && !dilated;
 }
 
 /* How many elements each window has. */
@@ -262,7 +266,9 @@ choose(const ipu__preparation *p, uint64_t inputs)
     }
     plan_meetings(plan, spec->op);
     if (spec->op == IPU_OP_ID_MAX_POOL_GRAD && !plan->apart) {
-        if (!ipu__pool_plan_tiles(plan)) {
+        if (!half) {
+            ipu__pool_plan_scatter(plan);
+        } else if (!ipu__pool_plan_tiles(plan)) {
             return IPU_OK;
         }
     } else {

@@ -15,12 +15,11 @@ typedef struct ipu__pool_kernel {
     const ipu__pool_boxes *boxes; /* NULL: there are too few channels, or of float16 */
     bool apart;                   /* no two windows meet ... */
     bool tiled;                   /* ... and each element is in one */
-    bool dilated;
     const float *counts[IPU_POOL_AXES]; /* elements of each window, at least 1 */
     ipu_cpu_class cpu;
     bool half;
     int64_t strip;    /* channels that are made at a time */
-    int64_t tile[2];  /* rows and columns */
+    int64_t tile[2];  /* rows and columns; where windows scatter, planes and rows */
     int64_t tiles[2]; /* of an image */
     int64_t kept;     /* rows of windows of a plane whose places are kept */
     int64_t units;    /* rows or tiles of an image, which are made one by one */
@@ -38,6 +37,11 @@ typedef struct ipu__pool_chunk {
     int64_t end;
     int64_t channel;
     int64_t n;
+    /* where windows scatter: the elements of an axis that they reach, see
+     * pool_scatter.c */
+    int32_t tile_axis;
+    int64_t tile_begin;
+    int64_t tile_end;
 } ipu__pool_chunk;
 
 /* Where rows of results are made: in the result, or, of float16, beside it. */
@@ -119,6 +123,7 @@ void ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t 
 typedef enum ipu__pool_visit {
     IPU_POOL_FOLD,
     IPU_POOL_MARK,
+    IPU_POOL_SCATTER,
     IPU_POOL_PLACE
 } ipu__pool_visit;
 
@@ -130,9 +135,15 @@ void ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_
 void ipu__pool_mark(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
                     const ipu__pool_chunk *c, int32_t *place);
 
-/* How the gradient of a maximum is cut into tiles, and one of them (pool_tiles.c).
- * False where the places of a single window would not fit. */
+/* How the gradient of a maximum is cut into tiles, and one of them: of float16
+ * (pool_tiles.c), and of float32 (pool_scatter.c). False where the places of a single
+ * window would not fit. */
 bool ipu__pool_plan_tiles(ipu__pool_kernel *plan);
 void ipu__pool_make_tile(const ipu__pool_job *job, int64_t image, int64_t unit);
+void ipu__pool_plan_scatter(ipu__pool_kernel *plan);
+void ipu__pool_scatter_tile(const ipu__pool_job *job, int64_t image, int64_t unit);
+/* The windows [first, end) of an axis that [begin, stop) of its elements are in. */
+void ipu__pool_windows_around(const ipu__pool_axis *axis, int64_t begin, int64_t stop,
+                              int64_t *first, int64_t *end);
 
 #endif

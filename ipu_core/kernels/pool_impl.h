@@ -60,16 +60,18 @@ typedef struct ipu__pool_columns {
 
 const ipu__pool_columns *ipu__pool_columns_of(ipu_cpu_class cpu);
 
-/* A box of elements or windows, outermost axis first: `counts` of them, `steps`
- * elements apart, `places` apart where their places are, with numbers from `number` on
- * that change by `turns`. */
+/* A box of elements, outermost axis first: `counts` of them, `steps` apart, with numbers
+ * from `number` on that change by `turns`. */
 typedef struct ipu__pool_box {
     int64_t counts[IPU_POOL_AXES];
     int64_t steps[IPU_POOL_AXES];
-    int64_t places[IPU_POOL_AXES];
     int32_t turns[IPU_POOL_AXES];
     int32_t number;
     float elements; /* of a window, at least 1 */
+    /* where windows scatter, the positions [begin, end) of the first two axes that get
+     * something; at others they only look */
+    int64_t begin[2];
+    int64_t end[2];
 } ipu__pool_box;
 
 /* Where there are channels enough to fill registers: all elements of a column at once
@@ -83,9 +85,10 @@ typedef struct ipu__pool_boxes {
     /* place = the number of the first element that is not less than y */
     void (*mark)(int32_t *place, const float *x, int64_t x_step, const float *y,
                  int64_t y_step, const ipu__pool_box *box, int64_t columns, int64_t n);
-    /* dx = what those windows of the box give whose places have their numbers */
-    void (*gather)(float *dx, const int32_t *place, const float *dy,
-                   const ipu__pool_box *box, int64_t n);
+    /* dx += dy at the first element that is not less than y, if that gets something */
+    void (*scatter)(float *dx, const float *x, int64_t x_step, const float *y,
+                    const float *dy, int64_t y_step, const ipu__pool_box *box,
+                    int64_t columns, int64_t n);
     /* to the elements of windows that do not meet: dy at the first that is not less
      * than y, else 0 */
     void (*place)(float *dx, const float *x, int64_t x_step, const float *y,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The gradient of a maximum, in tiles of x:
+ * The gradient of a maximum of float16, in tiles of x:
  *
  *     1. the place of the maximum of each window that meets a row of the tile, a number
  *     2. that row: what those windows give whose place leads there
@@ -16,20 +16,9 @@ enum {
     PLACES = 16384,     /* of windows that are kept */
     TILE_CHANNELS = 64, /* that are not cut */
     TILE_WINDOWS = 8,   /* rows of a tile, in heights of a window, at least */
-    TILE_ROW = 4096,    /* elements of a tile's row, of float16, at most */
+    TILE_ROW = 4096,    /* elements of a tile's row, at most */
     TILE_ELEMENTS = 16384
 };
-
-/* The windows [first, end) of an axis that [begin, stop) of its elements are in. */
-static void
-windows_around(const ipu__pool_axis *axis, int64_t begin, int64_t stop, int64_t *first,
-               int64_t *end)
-{
-    int64_t last;
-    ipu__pool_windows(axis, begin, first, &last);
-    ipu__pool_windows(axis, stop - 1, &last, end);
-    *end = *end < *first ? *first : *end;
-}
 
 /* The windows whose places are known: planes and columns of those that meet a tile,
  * rows from first[1] to end[1], for which there is room in `kept` rows. */
@@ -81,53 +70,6 @@ keep_rows(const ipu__pool_job *job, tile *t, int64_t image, int64_t first, int64
     }
 }
 
-/* A row of x: for each column all windows that it is in. */
-static void
-gather_row(const ipu__pool_job *job, tile *meets, int64_t image, int64_t d, int64_t h,
-           const ipu__pool_chunk *c)
-{
-    const ipu__pool_kernel *plan = job->plan;
-    const ipu__pool *pool = &plan->pool;
-    const ipu__pool_axis *axes = pool->axes;
-    float *dx = (float *)job->call->outputs[0] +
-                ipu__pool_pixel_row(pool, image, d, h) + c->channel;
-    int64_t first[IPU_POOL_AXES];
-    int64_t end[IPU_POOL_AXES];
-    ipu__pool_box box;
-    int64_t step = pool->channels;
-    int64_t places = c->n;
-    int64_t turns = 1;
-    for (int32_t a = IPU_POOL_AXES - 1; a >= 0; a--) {
-        box.steps[a] = step;
-        box.places[a] = places;
-        box.turns[a] = (int32_t)(-axes[a].stride * turns);
-        step *= axes[a].windows;
-        places *= a == 1 ? meets->kept : meets->end[a] - meets->first[a];
-        turns *= axes[a].window;
-    }
-    ipu__pool_windows(&axes[0], d, &first[0], &end[0]);
-    ipu__pool_windows(&axes[1], h, &first[1], &end[1]);
-    for (int64_t i = c->first; i < c->end; i++) {
-        int64_t at[IPU_POOL_AXES] = {d, h, i};
-        int64_t place = 0;
-        int64_t number = 0;
-        int64_t row = image;
-        ipu__pool_windows(&axes[2], i, &first[2], &end[2]);
-        for (int32_t a = 0; a < IPU_POOL_AXES; a++) {
-            box.counts[a] = end[a] - first[a];
-            place += (first[a] - meets->first[a]) * box.places[a];
-            number = number * axes[a].window + at[a] + axes[a].low -
-                     first[a] * axes[a].stride;
-            row = row * axes[a].windows + first[a];
-        }
-        box.number = (int32_t)number;
-        plan->boxes->gather(dx + i * pool->channels, meets->place + place,
-                            (const float *)job->call->inputs[2] + row * pool->channels +
-                                c->channel,
-                            &box, c->n);
-    }
-}
-
 static void
 spread_row(const ipu__pool_job *job, tile *meets, int64_t image, int64_t d, int64_t h,
            const ipu__pool_chunk *c)
@@ -161,16 +103,11 @@ spread_row(const ipu__pool_job *job, tile *meets, int64_t image, int64_t d, int6
                 float *dx = t.row + (pixel - c->first) * t.step;
                 const int32_t *place = places + (a - meets->first[2]) * c->n;
                 int32_t k = (int32_t)((kd * axes[1].window + kh) * axis->window + kw);
-                const void *dy = ipu__pool_element(plan, job->call->inputs[2],
-                                                   row + a * pool->channels);
-                if (!plan->half && a < b) {
-                    plan->columns->spread(dx, axis->stride * t.step, place, k, dy,
-                                          pool->channels, b - a, c->n);
-                }
-                for (int64_t i = 0; plan->half && i < b - a; i++) {
-                    ipu__halves_to_floats(wide,
-                                          (const uint16_t *)dy + i * pool->channels,
-                                          c->n, plan->cpu);
+                const uint16_t *dy = (const uint16_t *)job->call->inputs[2] + row +
+                                     a * pool->channels;
+                for (int64_t i = 0; i < b - a; i++) {
+                    ipu__halves_to_floats(wide, dy + i * pool->channels, c->n,
+                                          plan->cpu);
                     plan->columns->spread(dx + i * axis->stride * t.step, 0,
                                           place + i * c->n, k, wide, 0, 1, c->n);
                 }
@@ -189,7 +126,7 @@ ipu__pool_make_tile(const ipu__pool_job *job, int64_t image, int64_t unit)
     const ipu__pool_axis *axes = pool->axes;
     int64_t strips = ipu__ceil_div(pool->channels, plan->strip);
     tile meets;
-    ipu__pool_chunk c;
+    ipu__pool_chunk c = {0};
     ipu__pool_chunk windows;
     c.channel = unit % strips * plan->strip;
     c.n = ipu__min(plan->strip, pool->channels - c.channel);
@@ -200,9 +137,11 @@ ipu__pool_make_tile(const ipu__pool_job *job, int64_t image, int64_t unit)
     int64_t begin = unit % plan->tiles[0] * plan->tile[0];
     int64_t end = ipu__min(begin + plan->tile[0], axes[1].size);
     int64_t d = unit / plan->tiles[0];
-    windows_around(&axes[0], d, d + 1, &meets.first[0], &meets.end[0]);
-    windows_around(&axes[2], c.first, c.end, &meets.first[2], &meets.end[2]);
-    windows = (ipu__pool_chunk){meets.first[2], meets.end[2], c.channel, c.n};
+    ipu__pool_windows_around(&axes[0], d, d + 1, &meets.first[0], &meets.end[0]);
+    ipu__pool_windows_around(&axes[2], c.first, c.end, &meets.first[2], &meets.end[2]);
+    windows = c;
+    windows.first = meets.first[2];
+    windows.end = meets.end[2];
     meets.first[1] = 0;
     meets.end[1] = 0;
     meets.kept = plan->kept;
@@ -213,8 +152,7 @@ ipu__pool_make_tile(const ipu__pool_job *job, int64_t image, int64_t unit)
         if (first < last) {
             keep_rows(job, &meets, image, first, last, &windows);
         }
-        bool gathers = plan->boxes != NULL && !plan->dilated;
-        (gathers ? gather_row : spread_row)(job, &meets, image, d, h, &c);
+        spread_row(job, &meets, image, d, h, &c);
     }
 }
 
@@ -245,20 +183,19 @@ ipu__pool_plan_tiles(ipu__pool_kernel *plan)
     if (2 * planes * rows * fewest <= PLACES) {
         room /= 2;
     }
-    int64_t most = plan->half ? TILE_ROW : PLACES;
     int64_t columns = axes[2].size;
     plan->strip = plan->pool.channels;
     while (plan->strip > TILE_CHANNELS &&
            most_windows(&axes[2], columns) * plan->strip > room) {
         plan->strip = ipu__ceil_div(plan->strip, 2);
     }
-    plan->strip = ipu__min(plan->strip, plan->half ? TILE_CHANNELS : PLACES);
+    plan->strip = ipu__min(plan->strip, TILE_CHANNELS);
     plan->strip = ipu__min(plan->strip, room / fewest);
     if (plan->strip < 1) {
         return false;
     }
     while (columns > 1 && (most_windows(&axes[2], columns) * plan->strip > room ||
-                           columns * plan->strip > most)) {
+                           columns * plan->strip > TILE_ROW)) {
         columns = ipu__ceil_div(columns, 2);
     }
     plan->tile[1] = columns;

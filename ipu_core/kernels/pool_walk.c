@@ -95,6 +95,22 @@ ipu__pool_walk(const ipu__pool_job *job, int64_t image, int64_t d, int64_t h,
     }
 }
 
+/* The positions of a box whose elements are in the tile; the first one of the axis that
+ * is cut is at `first`. */
+static void
+cut_box(ipu__pool_box *box, const ipu__pool_axis *axes, int64_t first,
+        const ipu__pool_chunk *c)
+{
+    const int32_t cut = c->tile_axis;
+    const int64_t step = axes[cut].dilation;
+    for (int32_t a = 0; a < 2; a++) {
+        box->begin[a] = 0;
+        box->end[a] = box->counts[a];
+    }
+    box->begin[cut] = ipu__ceil_div(ipu__max(c->tile_begin - first, 0), step);
+    box->end[cut] = ipu__ceil_div(ipu__max(c->tile_end - first, 0), step);
+}
+
 void
 ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_t image,
                      int64_t d, int64_t h, const ipu__pool_chunk *c,
@@ -135,8 +151,8 @@ ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_t ima
         int64_t at[IPU_POOL_AXES] = {d, h, o};
         for (int32_t a = 0; a < IPU_POOL_AXES; a++) {
             box.counts[a] = end[a] - begin[a];
-            from = from * axes[a].size + at[a] * axes[a].stride +
-                   begin[a] * axes[a].dilation - axes[a].low;
+            at[a] = at[a] * axes[a].stride + begin[a] * axes[a].dilation - axes[a].low;
+            from = from * axes[a].size + at[a];
         }
         from = from * channels + c->channel;
         box.number =
@@ -152,6 +168,12 @@ ipu__pool_walk_boxes(const ipu__pool_job *job, ipu__pool_visit what, int64_t ima
             f->mark(place + i * c->n, x + from, step,
                     (const float *)call->inputs[1] + window, channels, &box, next - o,
                     c->n);
+        } else if (what == IPU_POOL_SCATTER) {
+            cut_box(&box, axes, at[c->tile_axis], c);
+            f->scatter((float *)call->outputs[0] + from, x + from, step,
+                       (const float *)call->inputs[1] + window,
+                       (const float *)call->inputs[2] + window, channels, &box,
+                       next - o, c->n);
         } else {
             f->place((float *)call->outputs[0] + from, x + from, step,
                      (const float *)call->inputs[1] + window,
