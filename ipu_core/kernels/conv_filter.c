@@ -14,8 +14,10 @@
  *   panels [filters of a panel][pixel][columns of a panel]
  *
  * so that both stay in the first-level cache while all taps meet them. A window of one
- * place meets each copy once only, so there x is read where it lies, a few pixels at a
- * time. An element is one chain over the pixels whatever the bands and parts are. */
+ * place meets each copy once only, so there x is taken as it lies, a few pixels at a
+ * time: copied in the order of memory, which processors read ahead in, since tiles go
+ * from pixel to pixel; where there are groups, in place. An element is one chain over
+ * the pixels whatever the bands and parts are. */
 #include "base/slots.h"
 #include "kernels/conv_run_impl.h"
 
@@ -34,7 +36,7 @@ typedef struct filter_plan {
     int64_t repeat; /* of the channels of x, of depthwise ones */
     int64_t strips; /* of a group; 1 where channels are few */
     bool flat;
-    bool in_place; /* x is read where it lies; then it is flat, too */
+    bool in_place; /* x is taken as it lies; then it is flat, too */
     int64_t strip_floats;
     ipu__pitch pitch; /* in a strip */
     const ipu__filter_rows *rows;
@@ -187,6 +189,17 @@ make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
     g->tiles->filter(&block);
 }
 
+/* Asks for what follows in the order of memory: processors do not see by themselves that
+ * packing will come to all of it. */
+static void
+fetch(const float *from, int64_t floats)
+{
+    enum { LINE = 16 };
+    for (int64_t i = 0; i < floats; i += LINE) {
+        __builtin_prefetch(from + i);
+    }
+}
+
 /* Row groups [begin, end) of one group over all pixels, where a window is one place and
  * each place of x has its pixel of y. */
 static void
@@ -202,10 +215,17 @@ make_in_place(const filter_call *call, const part_scratch *s, int64_t group,
                            g->result.sizes[1] * g->result.sizes[2];
     for (int64_t i = 0; i < pixels; i += IN_PLACE_PIXELS) {
         int64_t count = ipu__min(pixels - i, IN_PLACE_PIXELS);
+        const float *x = (const float *)call->x + i * channels;
         const float *y = (const float *)call->y + i * g->c.filters;
+        if (g->c.groups == 1) {
+            fetch(y, count * filters);
+        }
         pack_pixels(g, y + group * filters, count, s->panels);
-        ipu__filter_block block = {.strips = (const float *)call->x + i * channels +
-                                             group * g->c.depth,
+        if (g->c.groups == 1) {
+            memcpy(s->source, x, (size_t)(count * channels) * sizeof *x);
+            x = s->source;
+        }
+        ipu__filter_block block = {.strips = x + group * g->c.depth,
                                    .rows = plan->rows + begin,
                                    .groups = end - begin,
                                    .offsets = whole,
@@ -438,14 +458,17 @@ prepare_scratch(filter_plan *plan)
         temporary = ipu__max(temporary, pixels * c->filters);
     }
     plan->temporary = ipu__whole_lines(temporary);
-    plan->source = ipu__whole_lines(plan->strips * plan->strip_floats);
+    plan->source = plan->in_place
+                       ? ipu__whole_lines(IN_PLACE_PIXELS * g->source.channels)
+                       : ipu__whole_lines(plan->strips * plan->strip_floats);
     if (plan->depthwise) {
         plan->places = ipu__whole_lines(pixels);
         return;
     }
     plan->row = ipu__whole_lines(channels *
                                  ipu__line_extent(&g->lines[2], g->bands.columns));
-    plan->panels = ipu__ceil_div(c->filters / c->groups, width) * width * pixels;
+    plan->panels = ipu__ceil_div(c->filters / c->groups, width) * width *
+                   (plan->in_place ? IN_PLACE_PIXELS : pixels);
 }
 
 ipu_status
