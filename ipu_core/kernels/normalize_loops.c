@@ -100,15 +100,14 @@ enum { WIDTH = 8 };
     DOWN(name, target, 4) \
     DOWN(name, target, 1) \
     target static void sum_##name(float *sum, const float *x, int64_t rows, \
-                                  int64_t step, int64_t n){BLOCKS( \
-        sum_##name##_4(sum + j, x + j, rows, step), \
-        sum_##name##_1(sum + j, x + j, rows, step), \
-        sum[j] += \
-        x[i * step + j])} target static void squares_##name(float *sum, \
-                                                            const float *mean, \
-                                                            const float *x, \
-                                                            int64_t rows, \
-                                                            int64_t step, int64_t n) \
+                                  int64_t step, int64_t n) \
+    { \
+        BLOCKS(sum_##name##_4(sum + j, x + j, rows, step), \
+               sum_##name##_1(sum + j, x + j, rows, step), \
+               sum[j] += x[i * step + j]) \
+    } \
+    target static void squares_##name(float *sum, const float *mean, const float *x, \
+                                      int64_t rows, int64_t step, int64_t n) \
     { \
         BLOCKS(squares_##name##_4(sum + j, mean + j, x + j, rows, step), \
                squares_##name##_1(sum + j, mean + j, x + j, rows, step), \
