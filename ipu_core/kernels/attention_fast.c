@@ -31,8 +31,9 @@ typedef struct row_form {
     void (*hide)(float *x, const uint8_t *mask, int64_t n); /* where it is false */
     void (*hide_all)(float *x, int64_t n);
     void (*multiply)(float *out, const float *a, const float *b, int64_t n);
-    /* slope = weight * (slope - total) */
-    void (*descend)(float *slope, const float *weight, float total, int64_t n);
+    /* slope = weight * (slope - total) * factor */
+    void (*descend)(float *slope, const float *weight, float total, float factor,
+                    int64_t n);
 } row_form;
 
 #define ROW_LOOPS(suffix, target) \
@@ -62,10 +63,11 @@ typedef struct row_form {
         } \
     } \
     target static void descend_##suffix(float *slope, const float *weight, \
-                                        float total, int64_t n) \
+                                        float total, float factor, int64_t n) \
     { \
+        IPU_INDEPENDENT \
         for (int64_t j = 0; j < n; j++) { \
-            slope[j] = weight[j] * (slope[j] - total); \
+            slope[j] = weight[j] * (slope[j] - total) * factor; \
         } \
     } \
     static const row_form suffix##_rows = {scale_##suffix, hide_##suffix, \
@@ -382,10 +384,8 @@ descend(const attention_part *part, int64_t rows, float *slopes, const float *we
         float *slope = slopes + i * plan->row_floats;
         const float *weight = weights + i * plan->row_floats;
         plan->row->multiply(room, slope, weight, n);
-        plan->row->descend(slope, weight, ipu__sum_row(room, n, plan->cpu), n);
-        if (plan->a.scale != 1.0) {
-            plan->row->scale(slope, (float)plan->a.scale, n);
-        }
+        plan->row->descend(slope, weight, ipu__sum_row(room, n, plan->cpu),
+                           (float)plan->a.scale, n);
     }
 }
 

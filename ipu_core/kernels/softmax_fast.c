@@ -15,13 +15,21 @@
 #include <immintrin.h>
 #endif
 
-enum { BATCH_ELEMENTS = 1024, BATCH_ROWS = 128, TASK_ELEMENTS = 4096 };
+enum {
+    BATCH_ELEMENTS = 1024,
+    BATCH_ROWS = 128,
+    TASK_ELEMENTS = 4096,
+    LONG_ROW = 64 /* elements from which on a row is worth a loop of its own */
+};
 
 /* What is done to whole batches of rows, by instruction set. */
 typedef struct row_functions {
     void (*max)(float *max, const float *x, int64_t rows, int64_t n);
     void (*shift)(float *out, const float *x, const float *max, int64_t rows,
                   int64_t n);
+    void (*exp_negative)(float *out, const float *x, int64_t n); /* no x is above 0 */
+    /* exp(x - max) */
+    void (*exp_below)(float *out, const float *x, float max, int64_t n);
     void (*sum)(float *sum, const float *x, int64_t rows, int64_t n);
     void (*divide)(float *x, const float *sum, int64_t rows, int64_t n);
     void (*log)(float *out, const float *x, int64_t n);
@@ -117,10 +125,23 @@ sum_generic(float *sum, const float *x, int64_t rows, int64_t n)
     }
 }
 
+/* By the vectors of all other kernels, which have the same bits; x may be `out`. */
+#define EXP_BY_VECTORS(suffix, cpu) \
+    static void exp_negative_##suffix(float *out, const float *x, int64_t n) \
+    { \
+        ipu__vector_f32_of(cpu)->exp(out, x, n); \
+    } \
+    static void exp_below_##suffix(float *out, const float *x, float max, int64_t n) \
+    { \
+        shift_##suffix(out, x, &max, 1, n); \
+        exp_negative_##suffix(out, out, n); \
+    }
+
 ROW_LOOPS(generic, )
+EXP_BY_VECTORS(generic, IPU_CPU_GENERIC)
 static const row_functions generic_rows = {
-    max_generic, shift_generic, sum_generic,   divide_generic,
-    log_generic, terms_generic, weigh_generic, log_shift_generic};
+    max_generic, shift_generic, exp_negative_generic, exp_below_generic, sum_generic,
+    divide_generic, log_generic, terms_generic, weigh_generic, log_shift_generic};
 
 #if defined(__x86_64__)
 /* The first n of SHORT_ROW elements are there. */
@@ -177,17 +198,49 @@ sum_avx2(float *sum, const float *x, int64_t rows, int64_t n)
     }
 }
 
+IPU_TARGET_AVX2 static void
+exp_negative_avx2(float *out, const float *x, int64_t n)
+{
+    IPU_INDEPENDENT
+    for (int64_t j = 0; j < n; j++) {
+        out[j] = ipu__exp_negative_f32(x[j]);
+    }
+}
+
+IPU_TARGET_AVX2 static void
+exp_below_avx2(float *out, const float *x, float max, int64_t n)
+{
+    IPU_INDEPENDENT
+    for (int64_t j = 0; j < n; j++) {
+        out[j] = ipu__exp_negative_f32(x[j] - max);
+    }
+}
+
 ROW_LOOPS(avx2, IPU_TARGET_AVX2)
-static const row_functions avx2_rows = {max_avx2,    shift_avx2,    sum_avx2,
-                                        divide_avx2, log_avx2,      terms_avx2,
-                                        weigh_avx2,  log_shift_avx2};
+static const row_functions avx2_rows = {
+    max_avx2,    shift_avx2, exp_negative_avx2, exp_below_avx2, sum_avx2,
+    divide_avx2, log_avx2,   terms_avx2,        weigh_avx2,     log_shift_avx2};
+/* Vectors of exp are twice as wide. */
+#define shift_avx512 shift_avx2
+EXP_BY_VECTORS(avx512, IPU_CPU_AVX512)
+static const row_functions avx512_rows = {
+    max_avx2,    shift_avx2, exp_negative_avx512, exp_below_avx512, sum_avx2,
+    divide_avx2, log_avx2,   terms_avx2,        weigh_avx2,     log_shift_avx2};
 #else
 #define avx2_rows generic_rows
+#define avx512_rows generic_rows
 #endif
+
+static const row_functions *
+rows_of(ipu_cpu_class cpu)
+{
+    return cpu == IPU_CPU_AVX512 ? &avx512_rows
+           : cpu == IPU_CPU_AVX2 ? &avx2_rows
+                                 : &generic_rows;
+}
 
 /* Prepared. */
 typedef struct softmax_plan {
-    const ipu__vector_f32 *vector;
     const row_functions *row;
     int64_t rows;
     int64_t classes;
@@ -200,6 +253,21 @@ typedef struct softmax_job {
     const softmax_plan *plan;
 } softmax_job;
 
+/* exp(x - max): of short rows in two walks, of which one goes over all of them. */
+static void
+exponentials_below(const row_functions *row, float *out, const float *x,
+                   const float *max, int64_t rows, int64_t n)
+{
+    if (n < LONG_ROW) {
+        row->shift(out, x, max, rows, n);
+        row->exp_negative(out, out, rows * n);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        row->exp_below(out + r * n, x + r * n, max[r], n);
+    }
+}
+
 /* probabilities = exp(x - max) for `rows` rows, their sums, and the maxima. */
 static void
 exponentials(const softmax_job *job, const float *x, float *exponential, float *max,
@@ -208,22 +276,19 @@ exponentials(const softmax_job *job, const float *x, float *exponential, float *
     const softmax_plan *plan = job->plan;
     int64_t n = plan->classes;
     plan->row->max(max, x, rows, n);
-    plan->row->shift(exponential, x, max, rows, n);
-    plan->vector->exp(exponential, exponential, rows * n);
+    exponentials_below(plan->row, exponential, x, max, rows, n);
     plan->row->sum(sum, exponential, rows, n);
 }
 
 void
 ipu__softmax_rows(float *x, int64_t step, int64_t rows, int64_t n, ipu_cpu_class cpu)
 {
-    const row_functions *row = cpu >= IPU_CPU_AVX2 ? &avx2_rows : &generic_rows;
-    const ipu__vector_f32 *vector = ipu__vector_f32_of(cpu);
+    const row_functions *row = rows_of(cpu);
     for (int64_t i = 0; i < rows; i++, x += step) {
         float max;
         float sum;
         row->max(&max, x, 1, n);
-        row->shift(x, x, &max, 1, n);
-        vector->exp(x, x, n);
+        row->exp_below(x, x, max, n);
         row->sum(&sum, x, 1, n);
         row->divide(x, &sum, 1, n);
     }
@@ -257,8 +322,7 @@ log_softmax_rows(const softmax_job *job, int64_t first, int64_t rows)
     for (int64_t begin = 0; begin < n; begin += BATCH_ELEMENTS) {
         int64_t count = ipu__min(n - begin, BATCH_ELEMENTS);
         float more[BATCH_ROWS];
-        row->shift(part, x + begin, max, rows, count);
-        job->plan->vector->exp(part, part, rows * count);
+        exponentials_below(row, part, x + begin, max, rows, count);
         row->sum(more, part, rows, count);
         for (int64_t r = 0; r < rows; r++) {
             sum[r] += more[r];
@@ -406,8 +470,7 @@ choose(const ipu__preparation *p, const char *name_avx2, const char *name_generi
         return IPU_OK;
     }
     IPU_TRY(ipu__prepared(p, sizeof *plan, &plan));
-    plan->vector = ipu__vector_f32_of(p->cpu);
-    plan->row = p->cpu >= IPU_CPU_AVX2 ? &avx2_rows : &generic_rows;
+    plan->row = rows_of(p->cpu);
     plan->classes = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
     plan->rows = 1;
     for (int32_t d = 0; d + 1 < shape->rank; d++) {
