@@ -15,7 +15,7 @@ copyright = "the authors of ipu"
 release = ipu.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
 ]
@@ -25,6 +25,7 @@ html_title = "ipu"
 html_copy_source = False
 html_show_sphinx = False
 myst_heading_anchors = 3
+nb_execution_mode = "off"  # notebooks have their outputs in them
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the text under Args says it with shapes and units

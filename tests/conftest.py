@@ -7,11 +7,14 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 from simulated_ipus import attach
 
 import ipu
+from ipu import keras
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -55,3 +58,19 @@ def two_ipus() -> Iterator[None]:
     attach(2)
     yield
     attach(1)
+
+
+@pytest.fixture
+def small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pictures like those of Fashion-MNIST, few of them and easy to tell apart."""
+
+    def load_data() -> Any:
+        rng = np.random.default_rng(0)
+        labels = np.arange(6400, dtype=np.uint8) % 10
+        images = rng.integers(0, 128, (6400, 28, 28), dtype=np.uint8)
+        images[np.arange(6400), labels * 2] += 127  # a bright row for each class
+        return (images, labels), (images[:64], labels[:64])
+
+    monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", load_data)
+    yield
+    ipu.config.reset_ipu_configuration()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import ipu
-from ipu import keras
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -20,20 +19,6 @@ PAGES = sorted(
     if page != PIPELINES and "```python" in page.read_text()
 )
 CELL = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```$)?", re.S | re.M)
-
-
-@pytest.fixture
-def small_data(monkeypatch):
-    def load_data():
-        rng = np.random.default_rng(0)
-        labels = np.arange(6400, dtype=np.uint8) % 10
-        images = rng.integers(0, 128, (6400, 28, 28), dtype=np.uint8)
-        images[np.arange(6400), labels * 2] += 127  # a bright row for each class
-        return (images, labels), (images[:64], labels[:64])
-
-    monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", load_data)
-    yield
-    ipu.config.reset_ipu_configuration()
 
 
 def run_cells(page, tmp_path, capsys):
@@ -53,8 +38,10 @@ def test_cells_run_in_order(small_data, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)  # a trace is written there
     printed, names = run_cells(README, tmp_path, capsys)
     ipu.config.reset_ipu_configuration()
-    first, loop, profile, function, tape, thread, speed, pipeline, switch = printed
-    assert switch == ""
+    shown, first, loop, profile, function, tape, thread, speed, pipeline, switch = (
+        printed
+    )
+    assert switch == "" and shown.count("Epoch") == 2
     assert first.count("Epoch") == 2 and names["history"].history["loss"][-1] < 1
     losses = [float(line.removeprefix("loss ")) for line in loop.splitlines()]
     assert len(losses) == 5 and losses[-1] < losses[0] / 2
@@ -69,11 +56,15 @@ def test_cells_run_in_order(small_data, tmp_path, capsys, monkeypatch):
     assert "Interleaved: training of 2 stages on 2 IPUs, 8 micro-batches" in pipeline
 
 
-def test_the_first_screen_shows_a_pipeline():
+def test_the_first_screen_shows_what_it_is():
     page = README.read_text()
     first = page[: page.index("## ")]
     assert (ROOT / re.search(r"!\[.*?\]\((.*?)\)", first)[1]).exists()
-    grid = re.search(r"^ +-+ ramp-up.*?(?=^\.\.\.$)", first, re.S | re.M)[0]
+    commands, code = (first.index(text) for text in ("apt-get", "```python"))
+    assert first.index("![") < commands < code
+    assert len(first[:code].splitlines()) < 25
+    assert len(CELL.findall(first)[0][0].splitlines()) <= 15
+    grid = re.search(r"^ +-+ ramp-up.*?(?=^\.\.\.$)", page, re.S | re.M)[0]
     assert grid in str(ipu.Timetable("Interleaved", 4))
     for target in re.findall(r"\]\(([^)]*)\)", page):
         assert target.startswith("https://") or (ROOT / target).exists()

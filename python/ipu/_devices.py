@@ -13,6 +13,7 @@ ids 16 to 23 are pairs, 24 is the group of the IPUs 0 to 3, and 30 is all of the
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -377,11 +378,12 @@ class _Configured:
 
 
 class _Registry:
-    """The configuration in force. `lock` protects `now`."""
+    """The configuration in force; whether a program gave it. `lock` protects both."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.now: _Configured | None = None
+        self.is_given = False
 
 
 _registry = _Registry()
@@ -439,12 +441,15 @@ def configure(layout: Layout, reset_configuration: bool = True) -> None:
             )
         made = _build(layout)
         if now is not None:
-            logger.warning(
+            # nobody is surprised that a device made unasked is replaced
+            logger.log(
+                logging.WARNING if _registry.is_given else logging.INFO,
                 "The IPU devices have been configured already; that configuration is "
-                "reset and replaced by the new one."
+                "reset and replaced by the new one.",
             )
             reset()
         _install(made)
+        _registry.is_given = True
 
 
 def reset() -> None:
@@ -493,6 +498,7 @@ def get_device(ordinal: int = 0) -> Device:
                     "Call IPUConfig().configure_ipu_system() to choose."
                 )
                 _install(now)
+                _registry.is_given = False
     if not 0 <= ordinal < len(now.devices):
         names = ", ".join(device.name for device in now.devices)
         raise InternalError(

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""The tables of docs/differences.md about Keras and the IPU port: each row is true."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_ipus import attach
+
+import ipu
+from ipu import _seed, keras, tf
+from ipu._placement import current_device
+
+PAGE = Path(__file__).parent.parent / "docs" / "differences.md"
+X = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
+Y = X.sum(axis=1, keepdims=True)
+CHECKS: dict[str, Callable[[Path], None]] = {}
+# what other files test at length
+ELSEWHERE = {
+    "two fits of two epochs": "test_resuming.py",
+    "training from a file": "test_resuming.py",
+    "a generator behind `BackupAndRestore`": "test_resuming.py",
+    "a `lambda` of a `Lambda` layer in a file": "test_saved_calls.py",
+    "the same program, run again": "test_same_bits.py",
+    "accumulated gradients and a pipeline": "test_keras_pipelines.py",
+    "programs replicated over several IPUs": "test_keras_replicas.py",
+    "profiling": "test_profile.py",
+    "memory": "test_pipelining.py",
+}
+
+
+def row(title: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
+    def note(check: Callable[[Path], None]) -> Callable[[Path], None]:
+        CHECKS[title] = check
+        return check
+
+    return note
+
+
+def made(**kwargs: Any) -> Any:
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(3,))])
+    model.compile("sgd", "mse", **kwargs)
+    return model
+
+
+def titles() -> list[str]:
+    text = PAGE.read_text(encoding="utf-8")
+    tables = text[text.index("## From Keras") :]
+    rows = re.findall(r"^\| (.+?) \| ", tables, re.M)
+    return [title for title in rows if title != "what"]
+
+
+def test_each_row_has_a_check() -> None:
+    assert sorted(titles()) == sorted([*CHECKS, *ELSEWHERE])
+    for name in ELSEWHERE.values():
+        assert (Path(__file__).parent / name).exists()
+
+
+@row("first weights without a seed")
+def _(tmp_path: Path) -> None:
+    assert _seed._State().seed == 0
+    weights = []
+    for _ in range(2):
+        tf.random.set_seed(0)
+        weights.append(made().get_weights()[0])
+    np.testing.assert_array_equal(*weights)
+
+
+@row("results of steps")
+def _(tmp_path: Path) -> None:
+    history = made().fit(X, Y, batch_size=4, epochs=2, verbose=0)
+    assert len(history.steps["loss"]) == 8 and len(history.history["loss"]) == 2
+
+
+@row("default of `steps_per_execution`")
+def _(tmp_path: Path) -> None:
+    assert made()._is_paced and not made(steps_per_execution=1)._is_paced
+
+
+@row("`model.save` to a path without a suffix")
+def _(tmp_path: Path) -> None:
+    made().save(tmp_path / "model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+@row("SavedModel")
+def _(tmp_path: Path) -> None:
+    with pytest.raises(NotImplementedError, match=r"Use Model\.save"):
+        made().save(tmp_path / "model", save_format="tf")
+
+
+@row("int64 data")
+def _(tmp_path: Path) -> None:
+    embedding = keras.Sequential([keras.layers.Embedding(4, 2, input_length=1)])
+    assert embedding.predict(np.array([[3], [1]], np.int64)).shape == (2, 1, 2)
+    with pytest.raises(ValueError, match="do not fit into the device's int32"):
+        embedding.predict(np.array([[2**40]]))
+
+
+@row("float64 data")
+def _(tmp_path: Path) -> None:
+    assert made().predict(X.astype(np.float64)).dtype == np.float32
+
+
+@row("the argument `use_multiprocessing=True`")
+def _(tmp_path: Path) -> None:
+    assert "workers are threads" in (keras.Model.fit.__doc__ or "")
+    made().fit(X, Y, use_multiprocessing=True, workers=2, verbose=0)
+
+
+@row("`fit` of a generator in a strategy")
+def _(tmp_path: Path) -> None:
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = made()
+        with pytest.raises(ValueError, match="know the data shape ahead of time"):
+            model.fit(iter([(X, Y)]), steps_per_epoch=1)
+    made().fit(iter([(X, Y)]), steps_per_epoch=1, verbose=0)
+
+
+@row("the argument `jit_compile` of `compile`")
+def _(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="jit_compile"):
+        made(jit_compile=True)
+
+
+@row("`keras.ops`, `keras.random`")
+def _(tmp_path: Path) -> None:
+    assert not hasattr(keras, "ops") and not hasattr(keras, "random")
+
+
+@row("an input that a loss broadcasts by mistake")
+def _(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.layers.Dense(10, input_shape=(3,))])
+    model.compile("sgd", "mse")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model.fit(X, np.arange(16), verbose=0)
+    assert any("(None, 10)" in str(one.message) for one in seen)
+
+
+@row("the device")
+def _(tmp_path: Path) -> None:
+    attach(4)
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        assert current_device().num_ipus == 4
+    attach(1)
+
+
+@row("random numbers")
+def _(tmp_path: Path) -> None:
+    draw = tf.function(lambda: tf.random.normal((4,)), jit_compile=True)
+    strategy = ipu.ipu_strategy.IPUStrategy()
+    drawn = []
+    for _ in range(2):
+        ipu.utils.reset_ipu_seed(5)
+        drawn.append(strategy.run(draw).numpy())
+    np.testing.assert_array_equal(*drawn)
+
+
+@row("going on with random numbers")
+def _(tmp_path: Path) -> None:
+    from ipu.keras.engine import weights_file
+
+    made().save(tmp_path / "m.safetensors")
+    about, _ = weights_file.read_about(str(tmp_path / "m.safetensors"))
+    assert '"device": [' in about["random_state"]
+
+
+@row("schedules of a pipeline")
+def _(tmp_path: Path) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\| schedules of a pipeline .*$", text, re.M)
+    for name in re.findall(r"Grouped|Interleaved1F1B|[A-Z]\w+|1F1B", line):
+        assert ipu.Timetable(name, 2)
+
+
+@row("options that speak of tiles and exchange")
+def _(tmp_path: Path) -> None:
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.io_tiles.num_io_tiles = 32
+    config.io_tiles.place_ops_on_io_tiles = True
+    config.matmuls.poplar_options = {"availableMemoryProportion": "0.1"}
+    config.configure_ipu_system()
+    assert config.io_tiles.num_io_tiles == 32
+    made().fit(X, Y, verbose=0)
+    attach(1)
+
+
+@row("`IPUStrategy` and `IPUStrategyV1`")
+def _(tmp_path: Path) -> None:
+    assert ipu.ipu_strategy.IPUStrategyV1 is ipu.ipu_strategy.IPUStrategy
+
+
+@row("sharding")
+def _(tmp_path: Path) -> None:
+    with pytest.raises(AttributeError, match="sharded over several IPUs"):
+        _ = ipu.autoshard.automatic_sharding(2, None, None)
+
+
+@row("several machines")
+def _(tmp_path: Path) -> None:
+    with pytest.raises(AttributeError, match="Several processes or machines"):
+        _ = ipu.horovod
+
+
+@row("estimators of TensorFlow 1")
+def _(tmp_path: Path) -> None:
+    with pytest.raises(AttributeError, match="Estimators come with a later"):
+        _ = ipu.ipu_estimator
+
+
+@pytest.mark.parametrize("title", CHECKS)
+def test_a_row(title: str, tmp_path: Path) -> None:
+    CHECKS[title](tmp_path)
