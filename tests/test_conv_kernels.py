@@ -211,6 +211,31 @@ def test_factor_shift_and_sum_are_fused_into_convolutions(
                 harness.same_bits(harness.run(text, values), base, f"{name}, {threads}")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_residual_block_goes_image_by_image(dtype: str) -> None:
+    """A thread takes images through both convolutions and the sum of the block."""
+    g = Geometry((12, 12), (3, 3), 16, 16, batch=31, padding=(1, 1, 1, 1))
+    graph = Graph()
+    kind = (dtype, g.y())
+    shapes = [g.x(), g.w(), g.w(), (16,), (16,)]
+    x, first, second, scale, shift = (graph.param((dtype, s)) for s in shapes)
+    inner = graph.one("relu", [graph.one("conv", [x, first], kind, g.attrs())], kind)
+    out = graph.one("conv", [inner, second], kind, g.attrs())
+    for op, operand in (("mul", scale), ("add", shift), ("add", inner)):
+        out = graph.one(op, [out, operand], kind)
+    text = graph.finish([graph.one("relu", [out], kind)])
+    rng = np.random.default_rng(4)
+    values = [np.asarray(rng.normal(size=s) / 4, dtype) for s in shapes]
+    ipu.set_num_threads(1)
+    base = harness.run(text, values, fuse=False)
+    for threads in (2, 3):
+        ipu.set_num_threads(threads)
+        program = _core.graph_compile(text)
+        assert "region of 31 rows" in program.text
+        got = [np.asarray(t.numpy()) for t in program.run(values)]
+        harness.same_bits(got, base, f"{threads} threads")
+
+
 @pytest.mark.parametrize(
     "text, why",
     [

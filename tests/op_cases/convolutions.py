@@ -209,6 +209,27 @@ def fused_cases(g: Geometry, dtype: str) -> Iterator[Case]:
             )
 
 
+def stepped_cases(g: Geometry, dtype: str) -> Iterator[Case]:
+    """Bias, factor, shift and a sum behind a convolution."""
+    base = next(conv_cases(g, dtype))
+    made = of_kind(-1.0, 1.0)(dtype)
+    shapes = [(g.filters,)] * 3 + [g.y()]
+
+    def oracle(x: Array, w: Array, *more: Array) -> Array:
+        bias, factor, shift, total = more
+        return (g.forward(x, w) + bias) * factor + shift + total
+
+    yield case(
+        "fused_conv",
+        f"{g.label()}_steps",
+        [*base.inputs, *(In(shape, dtype, made) for shape in shapes)],
+        oracle,
+        attrs=", ".join(filter(None, (g.attrs(), "steps=[0,1,0,2]"))),
+        ulps=base.ulps,
+        bound=lambda *given: np.abs(oracle(*given)) + 4.0,
+    )
+
+
 SMALL = (
     Geometry((5,), (3,)),
     Geometry((4, 5), (2, 3), padding=(1, 0, 1, 1), strides=(2, 1)),
@@ -251,6 +272,7 @@ def cases() -> Iterator[Case]:
         for g in SMALL:
             yield from conv_cases(g, dtype, smooth=True, twice=True)
             yield from fused_cases(g, dtype)
+            yield from stepped_cases(g, dtype)
     for g in MORE:
         yield from conv_cases(g, "float32", smooth=True, twice=True)
     for g in LARGE:
@@ -258,3 +280,4 @@ def cases() -> Iterator[Case]:
         yield from conv_cases(replace(g, batch=1), "float16")
         if not g.first:
             yield from fused_cases(g, "float32")
+            yield from stepped_cases(g, "float32")
