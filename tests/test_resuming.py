@@ -275,3 +275,49 @@ def test_a_damaged_state() -> None:
             parsed(json.dumps({**told, **damage}), "f")
     with pytest.raises(ValueError, match="damaged"):
         parsed("{", "f")
+
+
+class Two(keras.Model):
+    """Two parts, each with an optimizer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = [keras.layers.Dense(4, "tanh"), keras.layers.Dense(2)]
+        self.loss_tracker = keras.metrics.Mean(name="loss")
+
+    def compile(self, first: Any, second: Any) -> None:
+        super().compile()
+        self.updates = [first, second]
+        self.second = second
+
+    def call(self, inputs: Any) -> Any:
+        return self.parts[1](self.parts[0](inputs))
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        with tf.GradientTape(persistent=True) as tape:
+            x = x + tf.random.normal(tf.shape(x), stddev=0.1)
+            loss = tf.reduce_mean(tf.square(self(x, training=True) - y))
+        for part, optimizer in zip(self.parts, self.updates, strict=True):
+            weights = part.trainable_variables
+            pairs = zip(tape.gradient(loss, weights), weights, strict=True)
+            optimizer.apply_gradients(pairs)
+        self.loss_tracker.update_state(loss)
+        return {"loss": self.loss_tracker.result()}
+
+
+def test_a_backup_has_all_optimizers(tmp_path: Path) -> None:
+    def run(*callbacks: Any) -> list[Any]:
+        tf.random.set_seed(3)
+        model = Two()
+        model.compile(keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.1, 0.9))
+        model.fit(X, Y, 4, epochs=3, verbose=0, callbacks=list(callbacks))
+        states = [one.get_weights() for one in model.updates]
+        return [*model.get_weights(), *states[0], *states[1]]
+
+    backup = keras.callbacks.BackupAndRestore(tmp_path / "b")
+    expected = run()
+    assert_same(expected, run(backup))
+    with pytest.raises(RuntimeError, match="power"):
+        run(backup, Stop(2))
+    assert_same(expected, run(backup))

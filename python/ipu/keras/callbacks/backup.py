@@ -22,11 +22,12 @@ class BackupAndRestore(Callback):
     """Keeps the state of training after every epoch, and goes on from it.
 
     Run the same program again after it was stopped: ``fit`` begins with the epoch that
-    was not finished, with the weights, the optimizer's variables and its rate as they
+    was not finished, with the weights, the optimizers' variables and rates as they
     were, and with the data and the random numbers that come then. So the results are to
     the bit those of a run that was never stopped.
 
     A generator is read on from where it is: let it begin with the epoch that comes.
+    Callbacks that count, such as ``ReduceLROnPlateau``, count anew.
 
     Args:
         backup_dir: A folder for the file; it is made. Each ``fit`` that can be stopped
@@ -90,29 +91,52 @@ class BackupAndRestore(Callback):
             return
         weights_file.load(self.model.weights, self._path, self.model.name)
         about, state = weights_file.read_about(self._path)
-        optimizer = self.model.optimizer
-        optimizer._create_all_weights(self.model.trainable_variables)
-        optimizer.set_weights(state)
-        rate = json.loads(about["learning_rate"])
-        if rate is not None:
-            optimizer.learning_rate = rate
+        told = json.loads(about["optimizers"])
+        for optimizer, (count, rate) in zip(
+            _optimizers_of(self.model), told, strict=True
+        ):
+            if count > len(optimizer.weights):  # no step has been traced yet
+                optimizer._create_all_weights(self.model.trainable_variables)
+            optimizer.set_weights(state[:count])
+            del state[:count]
+            if rate is not None:
+                optimizer.learning_rate = rate
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         """Write the backup."""
-        optimizer = self.model.optimizer
-        rate = optimizer.get_config().get("learning_rate")
+        optimizers = _optimizers_of(self.model)
+        rates = [one.get_config().get("learning_rate") for one in optimizers]
+        told = [
+            (len(one.weights), rate if isinstance(rate, float) else None)
+            for one, rate in zip(optimizers, rates, strict=True)
+        ]
+        state = [variable for one in optimizers for variable in one.weights]
         about = {
             "epochs": str(epoch + 1),
-            "learning_rate": json.dumps(rate if isinstance(rate, float) else None),
+            "optimizers": json.dumps(told),
             "random_state": _random_state.captured(self.model._data_order).to_json(),
         }
         with written_beside(self._path) as target:
-            weights_file.save(self.model.weights, target, optimizer.weights, about)
+            weights_file.save(self.model.weights, target, state, about)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Delete the backup: nothing is left to do."""
         if self.delete_checkpoint and os.path.exists(self._path):
             os.unlink(self._path)
+
+
+def _optimizers_of(model: Any) -> list[Any]:
+    """The optimizer of ``compile``, and those in attributes of the model."""
+    from ipu.keras.optimizers import Optimizer
+
+    found = [model.optimizer]
+    for value in vars(model).values():
+        items = value.values() if isinstance(value, dict) else value
+        for one in items if isinstance(value, (list, tuple, dict)) else [value]:
+            is_new = not any(one is other for other in found)
+            if isinstance(one, Optimizer) and is_new:
+                found.append(one)
+    return found
 
 
 def finished_epochs(model: Any, callbacks: Any) -> int:
