@@ -392,6 +392,55 @@ def test_optimizers(name: str, is_compiled: bool) -> None:
     np.testing.assert_allclose(w, stepped(name, args), rtol=1e-5)
 
 
+def test_replicas_and_optimizers_around_others() -> None:
+    data = tf.data.Dataset.from_tensor_slices(np.arange(8, dtype=np.float32))
+    queue, out = IPUInfeedQueue(data.repeat()), IPUOutfeedQueue()
+
+    def body(x: Any) -> Any:
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        optimizer = ipu.optimizers.CrossReplicaOptimizer(
+            tf.train.GradientDescentOptimizer(0.5)
+        )
+        train = optimizer.minimize(w * x)
+        return train, out.enqueue(x)
+
+    with scopes.ipu_scope(IPU):
+        loop = ipu_compiler.compile(lambda: loops.repeat(2, body, [], queue))
+    dequeue = out.dequeue()
+    attach(2)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(queue.initializer)
+        assert session.run(loop) is None
+        assert session.run(dequeue).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+        # the means of 0 and 1, then of 2 and 3
+        assert session.run(tf.trainable_variables()) == [-0.5 * (0.5 + 2.5)]
+
+
+def test_accumulation_in_a_session() -> None:
+    data = tf.data.Dataset.from_tensor_slices(np.arange(4, dtype=np.float32))
+    queue = IPUInfeedQueue(data.repeat())
+    step = tf.train.get_or_create_global_step()
+
+    def body(x: Any) -> Any:
+        w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        optimizer = ipu.optimizers.GradientAccumulationOptimizerV2(
+            tf.train.MomentumOptimizer(1.0, 0.5), 2
+        )
+        return optimizer.minimize(w * x, global_step=step)
+
+    with scopes.ipu_scope(IPU):
+        loop = ipu_compiler.compile(lambda: loops.repeat(4, body, [], queue))
+    names = [one.name for one in tf.global_variables()]
+    assert names == ["global_step:0", "w:0", "w/Momentum:0"]
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), queue.initializer])
+        session.run(loop)
+        # 0 + 1, then half of that and 2 + 3
+        assert session.run(tf.trainable_variables()) == [-6.5]
+        assert session.run(step) == 2
+
+
 def test_optimizers_say_what_is_wrong() -> None:
     optimizer = tf.train.GradientDescentOptimizer(0.1)
     with pytest.raises(ValueError, match="No variables to optimize"):

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ipu.keras.optimizers._aggregation import aggregated
+from ipu.tf import _graph_mode
+from ipu.tf._scopes import group
 
 __all__ = ["IpuOptimizer", "Pair"]
 
@@ -70,6 +72,8 @@ class IpuOptimizer:
             ValueError: ``var_list`` is not given.
         """
         if var_list is None:
+            var_list = _graph_mode.trainable_variables()
+        if var_list is None:
             raise ValueError(
                 "`var_list` must be given: without a graph nothing else says which "
                 "variables to train. Pass model.trainable_variables."
@@ -99,7 +103,9 @@ class IpuOptimizer:
         with aggregated():
             result = self._opt.apply_gradients(pairs)
         if global_step is not None:
-            global_step.assign_add(1)
+            counted = global_step.assign_add(1)
+            if _graph_mode.building() is not None:
+                return group(result, counted)
         return result
 
     def minimize(

@@ -28,6 +28,7 @@ __all__ = [
     "is_default",
     "renew",
     "suspended",
+    "trainable_variables",
 ]
 
 
@@ -79,6 +80,21 @@ def current() -> Graph | None:
 def has_graph() -> bool:
     """Whether variables that are made belong to a graph."""
     return _Mode.is_used and not _thread.suspensions and current() is not None
+
+
+def trainable_variables() -> list[Any] | None:
+    """What optimizers train by default; None where there is no graph to say so.
+
+    Raises:
+        ValueError: The graph has no such variables.
+    """
+    graph = current() if has_graph() else None
+    if graph is None:
+        return None
+    found: list[Any] = graph.get_collection("trainable_variables")
+    if not found:
+        raise ValueError("No variables to optimize.")
+    return found
 
 
 def default() -> Graph:

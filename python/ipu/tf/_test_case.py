@@ -17,6 +17,7 @@ import numpy as np
 
 from ipu import _devices
 from ipu._errors import OpError
+from ipu.tf import _graph_mode
 from ipu.tf import random as tf_random
 from ipu.tf._test_compare import as_array, compare, evaluated, mismatch
 from ipu.tf._test_extras import ExtraAssertions
@@ -46,8 +47,8 @@ class EagerSession:
         """
         if any(args) or any(kwargs.values()):
             raise NotImplementedError(
-                "Feeding a session needs graphs of TensorFlow 1, which come with a "
-                "later version."
+                "Feeding a session needs a graph of TensorFlow 1: decorate the test "
+                "with test_util.deprecated_graph_mode_only."
             )
         return evaluated(fetches() if callable(fetches) else fetches)
 
@@ -81,6 +82,10 @@ class TestCase(ExtraAssertions, unittest.TestCase):
 
     def evaluate(self, tensors: Any) -> Any:
         """Arrays in place of tensors, in the same nest."""
+        if _graph_mode.building() is not None:
+            from ipu.tf._graph.session import run_in_default
+
+            return run_in_default(tensors() if callable(tensors) else tensors)
         return evaluated(tensors() if callable(tensors) else tensors)
 
     @contextlib.contextmanager
@@ -90,24 +95,23 @@ class TestCase(ExtraAssertions, unittest.TestCase):
         config: Any = None,
         use_gpu: bool = True,
         force_gpu: bool = False,
-    ) -> Iterator[EagerSession]:
-        """A context for code that is written for a session, where ops run at once.
+    ) -> Iterator[Any]:
+        """A context with a session, also for code whose ops run at once.
 
         Args:
-            graph: Must be None.
+            graph: A graph of TensorFlow 1; None: the one in force.
             config: Accepted without effect.
             use_gpu: Accepted without effect.
             force_gpu: Accepted without effect.
-
-        Raises:
-            NotThereYetError: A graph is given.
         """
         del config, use_gpu, force_gpu
-        if graph is not None:
-            from ipu._missing import refuse
+        if graph is None and _graph_mode.building() is None:
+            yield EagerSession()
+            return
+        from ipu.tf._graph.session import Session
 
-            refuse("tf.test.TestCase.session")
-        yield EagerSession()
+        with Session(graph=graph) as session:
+            yield session
 
     cached_session = session
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """``tensorflow.python.framework.test_util``: what test files decorate tests with.
 
-Tests of graph mode are skipped, with the reason: graphs of TensorFlow 1 come later.
-Tests for both modes run once, eagerly.
+Tests of graph mode run in a graph of their own. Tests for both modes run once, eagerly.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ipu.tf._graph.graph import Graph
 from ipu.tf._test_case import TestCase
 from ipu.tf.test import (
     get_temp_dir,
@@ -73,7 +73,6 @@ __unittest = True
 TensorFlowTestCase = TestCase
 GetTempDir = get_temp_dir
 
-_GRAPH_MODE = "graph mode: graphs of TensorFlow 1 come with a later version"
 _GPU = "there is no GPU"
 
 
@@ -97,7 +96,27 @@ def _unchanged(*arguments: Any, **options: Any) -> Any:
     return lambda decorated: decorated
 
 
-deprecated_graph_mode_only = _skipping(_GRAPH_MODE)
+def deprecated_graph_mode_only(func: Any = None, *args: Any) -> Any:
+    """Run a test, or all tests of a class, in a graph of TensorFlow 1 of its own.
+
+    Args:
+        func: The test or the class; None or a reason gives a decorator.
+        *args: Accepted without effect.
+    """
+    del args
+    if not callable(func):
+        return deprecated_graph_mode_only
+    if isinstance(func, type):
+        return for_all_test_methods(lambda: deprecated_graph_mode_only)(func)
+
+    @functools.wraps(func)
+    def in_graph(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with Graph().as_default():
+            return func(self, *args, **kwargs)
+
+    return in_graph
+
+
 run_deprecated_v1 = run_v1_only = deprecated_graph_mode_only
 run_all_in_deprecated_graph_mode_only = deprecated_graph_mode_only
 run_gpu_only = run_cuda_only = _skipping(_GPU)

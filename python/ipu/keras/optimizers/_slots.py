@@ -63,11 +63,15 @@ class Slots:
                 slots[slot_name] = tf.Variable(
                     function(tuple(var.shape), dtype=kind),
                     trainable=False,
-                    name=f"{self._name}/{stem}/{slot_name}",
+                    name=self._slot_variable_name(stem, slot_name),
                     dtype=kind,
                 )
             self._slot_order.append(slots[slot_name])
         return slots[slot_name]
+
+    def _slot_variable_name(self, stem: str, slot_name: str) -> str:
+        """What the variable beside a weight is called."""
+        return f"{self._name}/{stem}/{slot_name}"
 
     def get_slot(self, var: Any, slot_name: str) -> Any:
         """Give the variable that ``add_slot`` made.

@@ -62,8 +62,21 @@ def record(
     return add_traced(op, host=True)
 
 
+_TYPES = {
+    "matmul": "MatMul",
+    "ones": "ones",
+    "reduce_max": "Max",
+    "reduce_mean": "Mean",
+    "reduce_min": "Min",
+    "reduce_sum": "Sum",
+    "zeros": "zeros",
+}
+
+
 def _camel(name: str) -> str:
-    """TensorFlow's way of writing types: ``reduce_sum`` is ``ReduceSum``."""
+    """TensorFlow's way of writing types: ``expand_dims`` is ``ExpandDims``."""
+    if name in _TYPES:
+        return _TYPES[name]
     words = [word for word in name.split("_") if word]
     return "".join(word[0].upper() + word[1:] for word in words) or "Op"
 

@@ -356,7 +356,7 @@ def default_session() -> Session | None:
     return _sessions.entered[-1] if _sessions.entered else None
 
 
-def run_in_default(fetch: Any, feed_dict: Any, session: Any) -> Any:
+def run_in_default(fetch: Any, feed_dict: Any = None, session: Any = None) -> Any:
     """Run something in a session: the one given, or the default one.
 
     Raises:

@@ -126,6 +126,11 @@ class Optimizer(optimizers.Optimizer):
         finally:
             scope.use_resource = before
 
+    def _slot_variable_name(self, stem: str, slot_name: str) -> str:
+        if _graph_mode.has_graph():
+            return f"{stem}/{self._name}"
+        return super()._slot_variable_name(stem, slot_name)
+
     @property
     def _learning_rate(self) -> Any:
         return self.learning_rate
@@ -280,11 +285,8 @@ class Optimizer(optimizers.Optimizer):
 def _named(var_list: Sequence[Any] | None) -> Sequence[Any]:
     if var_list is not None:
         return var_list
-    graph = _graph_mode.current() if _graph_mode.has_graph() else None
-    if graph is not None:
-        found = graph.get_collection("trainable_variables")
-        if not found:
-            raise ValueError("No variables to optimize.")
+    found = _graph_mode.trainable_variables()
+    if found is not None:
         return found
     raise ValueError(
         "`var_list` must be given: without a graph nothing else says which "
