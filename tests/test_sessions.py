@@ -47,8 +47,8 @@ def run(fetches: Any, feed: Any = None) -> Any:
 
 @pytest.mark.parametrize(
     "name",
-    "_assignments _casts _graphs _saver _steps _variables data layers losses "
-    "nn train".split(),
+    "_assignments _casts _graphs _old_arguments _saver _steps _variables data layers "
+    "losses nn train".split(),
 )
 def test_examples(name: str) -> None:
     module = importlib.import_module(f"ipu.tf.compat.v1.{name}")
@@ -687,3 +687,54 @@ def test_gradients_cannot_be_cut_in_two() -> None:
         (gradient,) = tf.gradients(loss, [v])
     with pytest.raises(errors.InvalidArgumentError, match="cut in two"):
         run(gradient)
+
+
+def test_printing_and_checks_run_in_sessions(capsys: Any) -> None:
+    x = tf.placeholder(tf.float32, [2])
+    shown = tf.print("x is", x)
+    passed = tf.Print(x * 2.0, [x], "again")
+    v = tf.get_variable("v", [2], initializer=tf.ones_initializer())
+    positive = tf.debugging.assert_positive(x)
+    like_v = tf.debugging.assert_equal(x, v)
+    with tf.control_dependencies([positive]):
+        checked = tf.debugging.check_numerics(x + 1.0, "sum")
+    with tf.Session() as session:
+        session.run(v.initializer)
+        assert capsys.readouterr().err == ""
+        session.run(shown, {x: [1.0, 2.0]})
+        assert session.run(passed, {x: [1.0, 2.0]}).tolist() == [2.0, 4.0]
+        assert "x is [1 2]" in capsys.readouterr().err
+        assert session.run(like_v, {x: [1.0, 1.0]}) is None
+        with pytest.raises(errors.InvalidArgumentError, match="assertion failed"):
+            session.run(like_v, {x: [1.0, 2.0]})
+        assert session.run(checked, {x: [1.0, 2.0]}).tolist() == [2.0, 3.0]
+        with pytest.raises(errors.InvalidArgumentError, match="x > 0"):
+            session.run(checked, {x: [-1.0, 2.0]})
+        with pytest.raises(errors.InvalidArgumentError, match="NaN or Inf"):
+            session.run(checked, {x: [np.inf, 2.0]})
+
+
+def test_gradients_of_ones_own_in_a_graph() -> None:
+    @tf.custom_gradient
+    def scaled(x: Any) -> Any:
+        return x * 2.0, lambda upstream: upstream * 10.0
+
+    x = tf.placeholder(tf.float32, [2])
+    y = scaled(x)
+    assert run([y, tf.gradients(y, x)[0]], {x: [1.0, 2.0]})[1].tolist() == [10.0, 10.0]
+
+
+def test_older_names_of_arguments() -> None:
+    x = tf.constant([[1.0, 4.0], [3.0, 2.0]])
+    got = run(
+        [
+            tf.reduce_sum(x, reduction_indices=[1], keep_dims=True),
+            tf.argmax(x, dimension=1),
+            tf.expand_dims(x, dim=0)[0],
+            tf.nn.softmax(x, dim=0),
+            tf.nn.dropout(x, keep_prob=1.0),
+        ]
+    )
+    assert got[0].tolist() == [[5.0], [5.0]] and got[1].tolist() == [1, 0]
+    assert got[2].shape == (2, 2) and got[3].sum(axis=0) == pytest.approx([1.0, 1.0])
+    assert got[4].tolist() == [[1.0, 4.0], [3.0, 2.0]]

@@ -8,10 +8,11 @@ asked for TensorFlow 1's behaviour, a default graph of its own.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ipu import _core
 
@@ -26,10 +27,13 @@ __all__ = [
     "entered",
     "has_graph",
     "is_default",
+    "kept_for_sessions",
     "renew",
     "suspended",
     "trainable_variables",
 ]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Thread(threading.local):
@@ -68,6 +72,26 @@ def call_or_keep(
     if graph is None:
         return function(*args, **kwargs)
     return graph.record(function, args, kwargs, name)
+
+
+def kept_for_sessions(function: F) -> F:
+    """Let a function of the host become an operation where a graph is put together:
+    a session calls it between programs."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        graph = building()
+        if graph is None:
+            return function(*args, **kwargs)
+        words = [word.capitalize() for word in function.__name__.split("_")]
+        return graph.python(
+            "".join(words),
+            lambda args, kwargs: function(*args, **kwargs),
+            None,
+            (args, kwargs),
+        )
+
+    return cast(F, call)
 
 
 def current() -> Graph | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import _tapes, nest
+from ipu.tf import _graph_mode, _tapes, nest
 from ipu.tf._border import Border, add_border, borders_of
 from ipu.tf.variable import Variable
 
@@ -85,6 +85,9 @@ def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
 def _call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
+    graph = _graph_mode.building()
+    if graph is not None:
+        return graph.record(_call, (function, args, kwargs), {}, "IdentityN")
     inputs = [Tensor(a) for a in nest.flatten(args)]
     if _core.open_trace() is not None:  # f(x, x) has two arguments with two gradients
         inputs = [_core.apply("identity", (x,)) for x in inputs]

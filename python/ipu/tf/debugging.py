@@ -16,7 +16,8 @@ from ipu import _tracebacks
 from ipu._core import Tensor
 from ipu._errors import InvalidArgumentError
 from ipu._faces import face
-from ipu.tf import _creation, _elementwise, _reductions
+from ipu.tf import _creation, _elementwise, _graph_mode, _reductions
+from ipu.tf._dispatch import op
 from ipu.tf._prints import tell_host
 from ipu.tf.dtypes import as_dtype
 
@@ -67,6 +68,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__")
 
 
+@_graph_mode.kept_for_sessions
 def Assert(
     condition: Any,
     data: Sequence[Any],
@@ -135,7 +137,7 @@ def _checked(
 
     check.__name__ = check.__qualname__ = name
     check.__doc__ = f"Check ``x {text} y`` element by element, as :func:`Assert`."
-    return check
+    return _graph_mode.kept_for_sessions(check)
 
 
 assert_equal = _checked("assert_equal", "==", lambda a, b: a == b)
@@ -159,7 +161,7 @@ def _sign(name: str, text: str, holds: Callable[[Any], Tensor]) -> Callable[...,
 
     check.__name__ = check.__qualname__ = name
     check.__doc__ = f"Check ``x {text}`` element by element, as :func:`Assert`."
-    return check
+    return _graph_mode.kept_for_sessions(check)
 
 
 assert_positive = _sign("assert_positive", "> 0", lambda x: x > 0)
@@ -168,6 +170,7 @@ assert_non_negative = _sign("assert_non_negative", ">= 0", lambda x: x >= 0)
 assert_non_positive = _sign("assert_non_positive", "<= 0", lambda x: x <= 0)
 
 
+@_graph_mode.kept_for_sessions
 def assert_near(
     x: Any,
     y: Any,
@@ -197,6 +200,7 @@ def assert_near(
     Assert(_elementwise.abs(a - b) <= bound, [told, "x =", a, "y =", b], summarize)
 
 
+@op
 def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
     """Give a tensor whose elements are all finite.
 
@@ -210,6 +214,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
     return value
 
 
+@op
 def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
     """As :func:`check_numerics`."""
     return check_numerics(x, message)
@@ -224,6 +229,7 @@ def _rank_error(x: Any, wanted: str, message: Any) -> ValueError:
     return ValueError(_message(message, f"{text}{tuple(value.shape)}."))
 
 
+@_graph_mode.kept_for_sessions
 def assert_rank(x: Any, rank: Any, message: Any = None, name: str = "") -> None:
     """Check the number of dimensions.
 
@@ -234,6 +240,7 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str = "") -> None:
         raise _rank_error(x, str(int(rank)), message)
 
 
+@_graph_mode.kept_for_sessions
 def assert_rank_at_least(
     x: Any, rank: Any, message: Any = None, name: str = ""
 ) -> None:
@@ -242,6 +249,7 @@ def assert_rank_at_least(
         raise _rank_error(x, f"at least {int(rank)}", message)
 
 
+@_graph_mode.kept_for_sessions
 def assert_rank_in(
     x: Any, ranks: Sequence[Any], message: Any = None, name: str = ""
 ) -> None:
@@ -250,6 +258,7 @@ def assert_rank_in(
         raise _rank_error(x, f"in {[int(r) for r in ranks]}", message)
 
 
+@op
 def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> Tensor:
     """Check that a tensor has no dimensions."""
     value = Tensor(tensor)

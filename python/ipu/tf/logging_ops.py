@@ -11,7 +11,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._core import Tensor
-from ipu.tf import nest
+from ipu.tf import _graph_mode, nest
 from ipu.tf._prints import tell_host
 
 __all__ = ["print_values", "text_of"]
@@ -113,6 +113,7 @@ def _writer(stream: Any) -> Callable[[str], None]:
     return write
 
 
+@_graph_mode.kept_for_sessions
 def print_values(
     *inputs: Any,
     output_stream: Any = None,

@@ -346,7 +346,8 @@ class Graph:
         Returns:
             The nest with tensors of the graph, or the operation.
         """
-        op = self.add(type, function, args, name=name, place=_PYTHON)
+        given = nest.map_structure(_as_tensor, args)
+        op = self.add(type, function, given, name=name, place=_PYTHON)
         if specs is not None:
             op.leaves = [
                 GraphTensor(op, i, spec.shape, spec.dtype)
@@ -401,6 +402,12 @@ class Graph:
     ) -> list[Any]:
         """The same for what ``tf.gradients`` is given."""
         return differentiate.gradients_of(self, ys, xs, grad_ys, unconnected_gradients)
+
+
+def _as_tensor(leaf: Any) -> Any:
+    """A variable as a tensor of the graph, anything else as it is."""
+    found = getattr(leaf, "_as_graph_element", None)
+    return leaf if found is None else found()
 
 
 def _nothing() -> None:

@@ -8,10 +8,13 @@ from typing import Any
 
 from ipu.tf import _graph_mode
 from ipu.tf._convert import convert_to_tensor
+from ipu.tf._elementwise import identity
 from ipu.tf._graph.frame import is_symbol
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphTensor
 from ipu.tf._graph.session import Session, default_session
+from ipu.tf._scopes import control_dependencies
+from ipu.tf.logging_ops import print_values
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -19,6 +22,7 @@ __all__ = [
     "ConfigProto",
     "GPUOptions",
     "GraphKeys",
+    "Print",
     "RunMetadata",
     "RunOptions",
     "add_to_collection",
@@ -259,6 +263,40 @@ def py_func(
 
     del stateful
     return numpy_function(func, inp, Tout, name=name)
+
+
+def Print(
+    input_: Any,
+    data: Sequence[Any],
+    message: str | None = None,
+    first_n: int | None = None,
+    summarize: int | None = 3,
+    name: str | None = None,
+) -> Any:
+    """A tensor that prints others whenever it is computed.
+
+    Args:
+        input_: The tensor.
+        data: What is printed.
+        message: What is printed before it.
+        first_n: Accepted and not used: it is printed each time.
+        summarize: How many elements of each end of each axis; None: all.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.Print``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> with v1.Graph().as_default(), v1.Session() as session:
+        ...     x = v1.Print(v1.constant(2.0), ["x"])
+        ...     print(session.run(x))
+        2.0
+    """
+    del first_n, name
+    texts = ([] if message is None else [message]) + list(data)
+    printed = print_values(*texts, summarize=summarize)
+    with control_dependencies([] if printed is None else [printed]):
+        return identity(input_)
 
 
 def add_to_collection(name: str, value: Any) -> None:

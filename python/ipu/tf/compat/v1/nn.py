@@ -9,19 +9,137 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ipu._faces import face
 from ipu.tf import nn as _nn
+from ipu.tf.compat.v1._old_arguments import renamed
 from ipu.tf.nn import softmax_cross_entropy_with_logits as _softmax_cross_entropy
 
 softmax_cross_entropy_with_logits_v2 = _softmax_cross_entropy
+softmax = renamed(_nn.softmax, dim="axis")
+log_softmax = renamed(_nn.log_softmax, dim="axis")
+l2_normalize = renamed(_nn.l2_normalize, dim="axis")
+conv2d = renamed(_nn.conv2d, filter="filters")
 
-__all__ = ["softmax_cross_entropy_with_logits_v2"]
+__all__ = [
+    "avg_pool",
+    "conv2d",
+    "dropout",
+    "l2_normalize",
+    "log_softmax",
+    "max_pool",
+    "softmax",
+    "softmax_cross_entropy_with_logits_v2",
+]
+
+
+def max_pool(
+    value: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Any:
+    """The largest of each window.
+
+    Args:
+        value: The input.
+        ksize: Sizes of a window, of each axis.
+        strides: From one window to the next, of each axis.
+        padding: "VALID" or "SAME".
+        data_format: "NHWC" or "NCHW".
+        name: Accepted and not used.
+        input: In place of ``value``.
+
+    Source: ``tf.compat.v1.nn.max_pool``.
+
+    Example:
+        >>> from ipu import tf
+        >>> x = tf.ones([1, 4, 4, 1])
+        >>> max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
+        (1, 2, 2, 1)
+    """
+    del name
+    given = value if input is None else input
+    return _nn.max_pool(given, ksize, strides, padding, data_format)
+
+
+def avg_pool(
+    value: Any,
+    ksize: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    name: str | None = None,
+    input: Any = None,
+) -> Any:
+    """The mean of each window.
+
+    Args:
+        value: The input.
+        ksize: Sizes of a window, of each axis.
+        strides: From one window to the next, of each axis.
+        padding: "VALID" or "SAME".
+        data_format: "NHWC" or "NCHW".
+        name: Accepted and not used.
+        input: In place of ``value``.
+
+    Source: ``tf.compat.v1.nn.avg_pool``.
+
+    Example:
+        >>> from ipu import tf
+        >>> x = tf.ones([1, 4, 4, 1])
+        >>> avg_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME").shape
+        (1, 2, 2, 1)
+    """
+    del name
+    given = value if input is None else input
+    return _nn.avg_pool(given, ksize, strides, padding, data_format)
+
+
+def dropout(
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: float | None = None,
+) -> Any:
+    """Set elements to zero at random, and scale the others.
+
+    Args:
+        x: A float tensor.
+        keep_prob: The share of elements that is kept, a number.
+        noise_shape: The shape in which decisions are drawn.
+        seed: Of the random numbers.
+        name: Accepted and not used.
+        rate: In place of ``keep_prob`` the share that is set to zero.
+
+    Raises:
+        ValueError: Neither is given, or both.
+
+    Source: ``tf.compat.v1.nn.dropout``.
+
+    Example:
+        >>> from ipu import tf
+        >>> dropout(tf.ones(2), keep_prob=1.0).numpy().tolist()
+        [1.0, 1.0]
+    """
+    del name
+    if (keep_prob is None) == (rate is None):
+        raise ValueError(
+            "dropout takes one of `keep_prob` and `rate`. Received: "
+            f"keep_prob={keep_prob!r}, rate={rate!r}."
+        )
+    share = 1.0 - keep_prob if rate is None else rate
+    return _nn.dropout(x, share, noise_shape=noise_shape, seed=seed)
 
 
 if TYPE_CHECKING:
-    from ipu.tf.nn import *  # noqa: F403
+    from ipu.tf.nn import *  # type: ignore[assignment]  # noqa: F403
 else:
     _LAZY = {name: f"ipu.tf.nn:{name}" for name in _nn.__all__ if name not in __all__}
     __getattr__, __dir__ = face(__name__, [*__all__, *_LAZY], _LAZY)
