@@ -487,8 +487,6 @@ def test_plateau_reduces_the_rate() -> None:
 def test_what_comes_later_says_so() -> None:
     with pytest.raises(AttributeError, match="Further recurrent layers"):
         _ = keras.layers.CuDNNLSTM
-    with pytest.raises(ImportError, match="pydot"):
-        keras.utils.plot_model(branched())
 
 
 def test_the_ipus_own_layers_have_its_restrictions() -> None:

@@ -125,7 +125,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (_words(r"serving saved_model SavedModel"), _SAVED),
     (
         _words(
-            r"pva openReport profiler \w*TensorBoard\w* summary summary_ops_v2 "
+            r"pva openReport profiler find_report ReportJSON summary_ops_v2 "
             r"trace_pb2 ipu_compile_summary"
         ),
         _PROFILE,

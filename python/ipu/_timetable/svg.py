@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from ipu._svg import FONT, PAGE_COLOURS, number, rect, text
 from ipu._timetable.boxes import (
     LETTERS,
     WORDS,
@@ -50,11 +51,6 @@ _TOP = 50.0
 _BANDS = 24.0  # height of the line with their names
 _RECORDED_WIDTH = 40 * _STEP
 _MOST_RECORDED = 6000
-_FONT = "ui-sans-serif,system-ui,'Segoe UI',Helvetica,Arial,sans-serif"
-_PAGE_COLOURS = (
-    "<style>:root{color:#1f2328}"
-    "@media(prefers-color-scheme:dark){:root{color:#e6edf3}}</style>"
-)
 
 
 class _Tick(NamedTuple):
@@ -85,7 +81,7 @@ class _Picture(NamedTuple):
 
 def document(timetable: Timetable) -> str:
     """A whole SVG file."""
-    return _draw(timetable, _PAGE_COLOURS)
+    return _draw(timetable, PAGE_COLOURS)
 
 
 def embedded(timetable: Timetable) -> str:
@@ -178,21 +174,6 @@ def _round_step(least: float) -> float:
 # --- drawing --------------------------------------------------------------------------
 
 
-def _number(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".")
-
-
-def _text(x: float, y: float, text: str, more: str = "") -> str:
-    return f'<text x="{_number(x)}" y="{_number(y)}"{more}>{escape(text)}</text>'
-
-
-def _rect(x: float, y: float, width: float, height: float, more: str = "") -> str:
-    return (
-        f'<rect x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" '
-        f'height="{_number(height)}"{more}/>'
-    )
-
-
 def _draw(timetable: Timetable, style: str) -> str:
     picture = _lay_out(timetable)
     least = _LEFT + 7.6 * len(timetable._title())
@@ -201,10 +182,10 @@ def _draw(timetable: Timetable, style: str) -> str:
     height = picture.bottom + 42 + legend_height
     title = escape(timetable._title())
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_number(width)}" '
-        f'height="{_number(height)}" viewBox="0 0 {_number(width)} {_number(height)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{number(width)}" '
+        f'height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}" '
         f'style="max-width:none" role="img" aria-label="{title}" '
-        f'font-family="{_FONT}" font-size="12" fill="currentColor">',
+        f'font-family="{FONT}" font-size="12" fill="currentColor">',
         style,
         f"<title>{title}</title>",
         *_head(timetable, picture),
@@ -221,11 +202,11 @@ def _draw(timetable: Timetable, style: str) -> str:
 def _head(timetable: Timetable, picture: _Picture) -> Iterator[str]:
     name, rest = timetable._title().split(":", 1)
     yield (
-        f'<text x="{_number(_LEFT)}" y="20" font-size="15">'
+        f'<text x="{number(_LEFT)}" y="20" font-size="15">'
         f'<tspan font-weight="600">{escape(name)}</tspan>'
         f'<tspan opacity=".75">{escape(rest)}</tspan></text>'
     )
-    yield _text(_LEFT, 39, picture.note, ' opacity=".75"')
+    yield text(_LEFT, 39, picture.note, ' opacity=".75"')
 
 
 def _bands(picture: _Picture) -> Iterator[str]:
@@ -236,11 +217,11 @@ def _bands(picture: _Picture) -> Iterator[str]:
             continue
         if name == "steady":
             height = picture.bottom - top + 12
-            yield _rect(begin, top - 6, end - begin, height, ' rx="4" opacity=".05"')
-        line = f"M{_number(begin + 2)} {y + 6}v-4H{_number(end - 2)}v4"
+            yield rect(begin, top - 6, end - begin, height, ' rx="4" opacity=".05"')
+        line = f"M{number(begin + 2)} {y + 6}v-4H{number(end - 2)}v4"
         yield f'<path d="{line}" fill="none" stroke="currentColor" opacity=".45"/>'
         if end - begin > 6.2 * len(name):
-            yield _text(
+            yield text(
                 (begin + end) / 2,
                 y - 3,
                 name,
@@ -253,14 +234,14 @@ def _frame(picture: _Picture) -> Iterator[str]:
     yield '<g opacity=".07">'
     for _, y, lanes in picture.rows:
         for lane, (begin, end) in itertools.product(range(lanes), picture.spans):
-            yield _rect(begin, y + lane * _LANE + 1, end - begin, _LANE - 2, ' rx="3"')
+            yield rect(begin, y + lane * _LANE + 1, end - begin, _LANE - 2, ' rx="3"')
     yield "</g>"
     for ipu, y, lanes in picture.rows:
         middle = y + lanes * _LANE / 2 + 4
         more = ' text-anchor="end" font-weight="600"'
-        yield _text(_LEFT - 10, middle, f"IPU {ipu}", more)
+        yield text(_LEFT - 10, middle, f"IPU {ipu}", more)
         for before, behind in itertools.pairwise(picture.spans):
-            yield _text(
+            yield text(
                 (before[1] + behind[0]) / 2,
                 middle,
                 "· · ·",
@@ -280,7 +261,7 @@ def _boxes(timetable: Timetable, picture: _Picture) -> Iterator[str]:
             inset = min(1.0, width / 8)
             place = "" if timetable._boxes else f", time step {box.begin:g}"
             yield (
-                _rect(x + inset, y + 1, width - 2 * inset, _LANE - 2, ' rx="3"')[:-2]
+                rect(x + inset, y + 1, width - 2 * inset, _LANE - 2, ' rx="3"')[:-2]
                 + f"><title>{escape(name)}, {WORDS[kind]}, micro-batch "
                 f"{box.micro_batch}, IPU {box.ipu}{place}</title></rect>"
             )
@@ -289,8 +270,8 @@ def _boxes(timetable: Timetable, picture: _Picture) -> Iterator[str]:
             label = str(box.micro_batch)
             size = min(12.0, 1.35 * (width - 2) / len(label))
             if size >= 6:
-                more = "" if size == 12 else f' font-size="{_number(size)}"'
-                yield _text(x + width / 2, y + _LANE / 2 + 0.35 * size, label, more)
+                more = "" if size == 12 else f' font-size="{number(size)}"'
+                yield text(x + width / 2, y + _LANE / 2 + 0.35 * size, label, more)
         yield "</g>"
 
 
@@ -298,9 +279,9 @@ def _axis(picture: _Picture) -> Iterator[str]:
     y = picture.bottom + 18
     yield '<g font-size="10" text-anchor="middle" opacity=".65">'
     for tick in picture.ticks:
-        yield _text(tick.x, y, tick.text)
+        yield text(tick.x, y, tick.text)
     yield "</g>"
-    yield _text(
+    yield text(
         _LEFT - 10, y, picture.unit, ' text-anchor="end" font-size="10" opacity=".65"'
     )
 
@@ -319,11 +300,11 @@ def _legend(
             x, y = _LEFT, y + 22
         for i, kind in enumerate(kinds):
             at, fill = x + 20.0 * i, colour(stage, kind)
-            parts.append(_rect(at, y, 18, 16, f' rx="3" fill="{fill}"'))
+            parts.append(rect(at, y, 18, 16, f' rx="3" fill="{fill}"'))
             more = f' text-anchor="middle" font-size="10" fill="{ink(kind)}"'
-            parts.append(_text(at + 9, y + 12, kind, more))
-        parts.append(_text(x + chips + 5, y + 12.5, name))
+            parts.append(text(at + 9, y + 12, kind, more))
+        parts.append(text(x + chips + 5, y + 12.5, name))
         x += chips + label
     note = ", ".join(LETTERS[kind] for kind in kinds) + "; numbers: micro-batches"
-    parts.append(_text(_LEFT, y + 38, note, ' font-size="11" opacity=".65"'))
+    parts.append(text(_LEFT, y + 38, note, ' font-size="11" opacity=".65"'))
     return parts, y + 50 - top

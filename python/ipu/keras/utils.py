@@ -6,12 +6,13 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu import tf
 from ipu._faces import face
+from ipu.keras._drawing.model_drawing import model_to_dot, plot_model
 from ipu.keras._enqueuers import (
     GeneratorEnqueuer,
     OrderedEnqueuer,
@@ -184,29 +185,6 @@ def _has_checksum(content: bytes, wanted: str | None) -> bool:
         return True
     kind = hashlib.sha256 if len(wanted) == 64 else hashlib.md5
     return kind(content).hexdigest() == wanted
-
-
-def model_to_dot(model: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse: drawings need packages that this one does without.
-
-    Raises:
-        ImportError: Always; the text says what shows a model instead.
-    """
-    del args, kwargs
-    raise ImportError(
-        "Failed to import pydot: models are not drawn with graphviz here. Use "
-        f"{getattr(model, 'name', 'model')}.summary(), or the model as the last line "
-        "of a notebook's cell."
-    )
-
-
-def plot_model(model: Any, *args: Any, **kwargs: Any) -> NoReturn:
-    """Refuse as ``model_to_dot`` does.
-
-    Raises:
-        ImportError: Always; the text says what shows a model instead.
-    """
-    model_to_dot(model, *args, **kwargs)
 
 
 def to_categorical(

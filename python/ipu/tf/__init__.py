@@ -228,6 +228,7 @@ if TYPE_CHECKING:
     from ipu.tf import ragged as ragged
     from ipu.tf import sparse as sparse
     from ipu.tf import strings as strings
+    from ipu.tf import summary as summary
     from ipu.tf import test as test
     from ipu.tf import train as train
     from ipu.tf.ragged import RaggedTensor as RaggedTensor
@@ -409,6 +410,7 @@ __all__ = [
     "string",
     "strings",
     "subtract",
+    "summary",
     "switch_case",
     "tan",
     "tanh",
@@ -457,6 +459,7 @@ _LAZY = {
     "ragged": "ipu.tf.ragged",
     "sparse": "ipu.tf.sparse",
     "strings": "ipu.tf.strings",
+    "summary": "ipu.tf.summary",
     "train": "ipu.tf.train",
     "test": "ipu.tf.test",  # unittest is slow to import
 }

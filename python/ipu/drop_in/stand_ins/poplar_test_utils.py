@@ -309,7 +309,7 @@ class ReportHelper:
         Raises:
             NotThereYetError: Always.
         """
-        refuse(f"{_HERE}.ReportHelper.find_report.summary")
+        refuse(f"{_HERE}.ReportHelper.find_report")
 
     def assert_num_reports(self, expected: int) -> None:
         """Check how many files there are.
@@ -369,4 +369,4 @@ class ReportJSON:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return lambda *args, **kwargs: refuse(f"{_HERE}.ReportJSON.{name}.summary")
+        return lambda *args, **kwargs: refuse(f"{_HERE}.ReportJSON.{name}")

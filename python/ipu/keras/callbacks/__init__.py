@@ -19,6 +19,7 @@ from ipu.keras.callbacks.simple import (
     LearningRateScheduler,
 )
 from ipu.keras.callbacks.stopping import EarlyStopping, TerminateOnNaN
+from ipu.keras.callbacks.tensorboard import TensorBoard
 
 __all__ = [
     "BackupAndRestore",
@@ -33,6 +34,7 @@ __all__ = [
     "PipelineRecorder",
     "ProgbarLogger",
     "ReduceLROnPlateau",
+    "TensorBoard",
     "TerminateOnNaN",
 ]
 

@@ -9,6 +9,7 @@ from ipu._faces import face
 from ipu.keras import _serialization
 from ipu.keras.optimizers import schedules
 from ipu.keras.optimizers.adam import Adam
+from ipu.keras.optimizers.adamw import AdamW
 from ipu.keras.optimizers.adaptive import Adadelta, Adagrad, Adamax, Ftrl, Nadam
 from ipu.keras.optimizers.als import (
     ALSOptimizer,
@@ -45,6 +46,7 @@ __all__ = [
     "Adagrad",
     "Adam",
     "AdamIpuOptimizer",
+    "AdamW",
     "Adamax",
     "CrossReplicaOptimizer",
     "Ftrl",
@@ -70,6 +72,7 @@ _TABLE: dict[str, type[Any]] = {
     "adam": Adam,
     "adamax": Adamax,
     "adamipuoptimizer": AdamIpuOptimizer,
+    "adamw": AdamW,
     "alsgradientaccumulationoptimizer": ALSGradientAccumulationOptimizer,
     "alsoptimizer": ALSOptimizer,
     "crossreplicaoptimizer": CrossReplicaOptimizer,

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.keras.optimizers.AdamW`` (Loshchilov and Hutter 2019)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.optimizers.adam import Adam
+
+__all__ = ["AdamW"]
+
+
+class AdamW(Adam):
+    """Adam with weights that decay by themselves, whatever the gradients' moments.
+
+    Before each update of :class:`Adam`: ``w -= w weight_decay rate``.
+
+    Args:
+        learning_rate: A number or a schedule.
+        weight_decay: The share that a weight loses in a step, times the rate.
+        beta_1: Decay of the first moment, in [0, 1).
+        beta_2: Decay of the second moment, in [0, 1).
+        epsilon: Keeps the division finite.
+        amsgrad: Whether the largest second moment so far is used.
+        name: A name.
+        **kwargs: What ``Optimizer`` takes.
+
+    Raises:
+        ValueError: ``weight_decay`` is None or negative.
+
+    Source: ``tf.keras.optimizers.AdamW`` of Keras 2.11 and 3.
+
+    Example:
+        >>> from ipu import keras, tf
+        >>> optimizer = keras.optimizers.AdamW(0.5, weight_decay=0.1)
+        >>> optimizer.exclude_from_weight_decay(var_names=["bias"])
+        >>> v = tf.Variable([2.0])
+        >>> _ = optimizer.apply_gradients([(tf.constant([0.0]), v)])
+        >>> round(float(v[0]), 4)
+        1.9
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        weight_decay: float = 0.004,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-7,
+        amsgrad: bool = False,
+        name: str = "AdamW",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            learning_rate, beta_1, beta_2, epsilon, amsgrad, name, **kwargs
+        )
+        if weight_decay is None or weight_decay < 0:
+            raise ValueError(
+                "Expected weight_decay >= 0. "
+                f"Received: weight_decay={weight_decay!r}. Adam has none."
+            )
+        self._weight_decay = float(weight_decay)
+        self._kept_names: list[str] = []
+        self._kept: list[Any] = []  # variables, which compare their elements
+
+    @property
+    def weight_decay(self) -> float:
+        """The share that a weight loses in a step, times the rate."""
+        return self._weight_decay
+
+    @weight_decay.setter
+    def weight_decay(self, value: float) -> None:
+        self._set_baked("_weight_decay", float(value))
+
+    def exclude_from_weight_decay(
+        self, var_list: Sequence[Any] | None = None, var_names: Any = None
+    ) -> None:
+        """Keep variables from decaying.
+
+        Args:
+            var_list: The variables.
+            var_names: Regular expressions, or one: variables that one is found in the
+                name of.
+        """
+        names = [var_names] if isinstance(var_names, str) else list(var_names or ())
+        self._kept += var_list or ()
+        self._kept_names += names
+        self._version += 1
+
+    def _decays(self, var: Any) -> bool:
+        if any(one is var for one in self._kept):
+            return False
+        name = str(var.name)
+        return not any(re.search(pattern, name) for pattern in self._kept_names)
+
+    def _resource_apply_dense(
+        self, grad: Tensor, var: Any, apply_state: Any = None
+    ) -> Any:
+        if self._weight_decay and self._decays(var):
+            rate = tf.cast(self._current_rate, var.dtype)
+            var.assign_sub(var * self._weight_decay * rate)
+        return super()._resource_apply_dense(grad, var, apply_state)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal optimizer."""
+        return {**super().get_config(), "weight_decay": self._weight_decay}

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""``tf.summary``: numbers, distributions, images and texts for TensorBoard.
+
+Event files are written without TensorFlow and in its format, so that TensorBoard shows
+them. In a function, summaries are written when a run of it has ended, in program order.
+Needs the extra ``tensorboard``.
+
+Example:
+    >>> import tempfile
+    >>> from ipu import tf
+    >>> with tf.summary.create_file_writer(tempfile.mkdtemp()).as_default():
+    ...     for step in range(3):
+    ...         _ = tf.summary.scalar("loss", 1.0 / (1 + step), step)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
+from ipu.tf.summary import experimental
+from ipu.tf.summary._kinds import histogram, image, scalar, text, write
+from ipu.tf.summary._writer import (
+    SummaryWriter,
+    create_file_writer,
+    create_noop_writer,
+    flush,
+    record_if,
+    should_record_summaries,
+)
+
+__all__ = [
+    "SummaryWriter",
+    "create_file_writer",
+    "create_noop_writer",
+    "experimental",
+    "flush",
+    "histogram",
+    "image",
+    "record_if",
+    "scalar",
+    "should_record_summaries",
+    "text",
+    "write",
+]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)

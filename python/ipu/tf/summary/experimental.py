@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""``tf.summary.experimental``: the step of summaries that are given none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ipu._faces import face
+from ipu.tf.summary._writer import state
+
+__all__ = ["get_step", "set_step"]
+
+
+def get_step() -> Any:
+    """Give the step of summaries that are given none, of this thread; None: there is
+    none.
+
+    Source: ``tf.summary.experimental.get_step``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.summary.experimental.set_step(3)
+        >>> tf.summary.experimental.get_step()
+        3
+        >>> tf.summary.experimental.set_step(None)
+    """
+    return state.step
+
+
+def set_step(step: Any) -> None:
+    """Set the step of summaries that are given none.
+
+    Args:
+        step: A number, or a ``tf.Variable`` or tensor, which is read for each summary;
+            None: none.
+
+    Source: ``tf.summary.experimental.set_step``.
+
+    Example:
+        >>> from ipu import tf
+        >>> step = tf.Variable(0)
+        >>> tf.summary.experimental.set_step(step)
+        >>> tf.summary.experimental.get_step() is step
+        True
+        >>> tf.summary.experimental.set_step(None)
+    """
+    state.step = step
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)
