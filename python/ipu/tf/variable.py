@@ -55,12 +55,14 @@ class Variable(_Operators):
         [2.0, 3.0]
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        if cls is Variable and _graph_mode.has_graph():
-            from ipu.tf._graph.variables import new_variable
+    if not TYPE_CHECKING:  # a graph's variable is another class: not for checkers
 
-            return new_variable(kwargs)
-        return super().__new__(cls)
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            if cls is Variable and _graph_mode.has_graph():
+                from ipu.tf._graph.variables import new_variable
+
+                return new_variable(kwargs)
+            return super().__new__(cls)
 
     def __init__(
         self,
