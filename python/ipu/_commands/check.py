@@ -17,7 +17,9 @@ HELP = "say which names of a TensorFlow program are missing"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("paths", nargs="+", help="files, or folders with programs")
+    parser.add_argument(
+        "paths", nargs="+", help="programs, notebooks, or folders with them"
+    )
     parser.add_argument(
         "--missing", action="store_true", help="list the missing names only"
     )
@@ -33,7 +35,8 @@ def run(options: argparse.Namespace) -> int:
             report = _check.check_file(path)
         except SyntaxError as error:
             print(
-                f"{path}:{error.lineno}: cannot be read: {error.msg}", file=sys.stderr
+                f"{error.filename or path}:{error.lineno}: cannot be read: {error.msg}",
+                file=sys.stderr,
             )
             status = 1
             continue

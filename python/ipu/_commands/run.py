@@ -35,7 +35,9 @@ def add_program_arguments(parser: argparse.ArgumentParser) -> None:
         nargs=argparse.REMAINDER,
         help="run a module instead of a file, as python -m does",
     )
-    parser.add_argument("program", nargs="?", help="the file, or a folder to run")
+    parser.add_argument(
+        "program", nargs="?", help="the file, notebook or folder to run"
+    )
     parser.add_argument(
         "arguments", nargs=argparse.REMAINDER, help="what the program gets"
     )

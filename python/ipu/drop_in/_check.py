@@ -14,10 +14,11 @@ import os
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ipu import _later, drop_in
 from ipu._missing import MissingModuleError
-from ipu.drop_in import _facade, _guards, _table
+from ipu.drop_in import _facade, _guards, _notebooks, _table
 
 __all__ = ["Report", "Use", "check_file", "check_source", "program_files"]
 
@@ -35,7 +36,7 @@ class Use:
         there: Whether ``ipu`` has it.
         guarded: Whether every use is in a ``try`` that expects it to fail.
         unused: Whether a stand-in will do, since the program imports it and no more.
-        lines: Where it is used.
+        lines: Where it is used: lines of the file, or of a notebook's cells.
         instead: Why it is missing and what to use, or "".
     """
 
@@ -43,7 +44,7 @@ class Use:
     there: bool
     guarded: bool = True
     unused: bool = True
-    lines: list[int] = field(default_factory=list)
+    lines: list[Any] = field(default_factory=list)
     instead: str = ""
 
     @property
@@ -87,7 +88,7 @@ class Report:
 
 
 def program_files(paths: Iterable[str]) -> Iterator[str]:
-    """The Python files that paths name: files as they are, folders with all below.
+    """The programs that paths name: files as they are, folders with all below.
 
     Raises:
         FileNotFoundError: A path does not exist.
@@ -105,17 +106,22 @@ def program_files(paths: Iterable[str]) -> Iterator[str]:
             yield from (
                 os.path.join(folder, one)
                 for one in sorted(files)
-                if one.endswith(".py")
+                if one.endswith((".py", _notebooks.SUFFIX))
             )
 
 
 def check_file(path: str) -> Report:
-    """Read a file and list what it uses.
+    """Read a file, or a notebook, and list what it uses.
 
     Raises:
         OSError: It cannot be read.
         SyntaxError: It is not Python.
+        ValueError: It is called a notebook and is none.
     """
+    if path.endswith(_notebooks.SUFFIX):
+        cells = _notebooks.cells_of(path)
+        parts = [(cell.number, cell.source, cell.name) for cell in cells]
+        return Report(path, _uses_in(parts))
     with open(path, "rb") as file:
         return Report(path, check_source(file.read(), path))
 
@@ -134,8 +140,25 @@ def check_source(source: str | bytes, path: str = "<source>") -> list[Use]:
         >>> [use.there for use in check_source("import tensorflow as tf\\ntf.zeros(3)")]
         [True, True]
     """
+    return _uses_in([(None, source, path)])
+
+
+class Place(NamedTuple):
+    """A line of a cell of a notebook."""
+
+    cell: int
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.line} of cell {self.cell}"
+
+
+def _uses_in(parts: Iterable[tuple[int | None, str | bytes, str]]) -> list[Use]:
+    """The names of a program in parts: the number of the cell, the text, its name."""
     finder = _Finder()
-    finder.visit(ast.parse(source, path))
+    for cell, source, path in parts:
+        finder.cell = cell
+        finder.visit(ast.parse(source, path))
     was_installed = drop_in.installed()
     drop_in.install()
     try:
@@ -184,7 +207,7 @@ def _resolve(name: str) -> tuple[str, bool]:
 
 @dataclass
 class _Found:
-    line: int
+    line: int | Place
     guarded: bool
     imports: bool = False
 
@@ -198,6 +221,7 @@ class _Finder(ast.NodeVisitor):
     def __init__(self) -> None:
         self.scopes: list[dict[str, str | None]] = [{}]
         self.found: dict[str, list[_Found]] = {}
+        self.cell: int | None = None  # the number of the cell that is read
         self._guards = 0
 
     # --- what names stand for
@@ -217,7 +241,8 @@ class _Finder(ast.NodeVisitor):
         return None
 
     def _use(self, name: str, node: ast.AST, imports: bool = False) -> None:
-        line = getattr(node, "lineno", 0)
+        number = getattr(node, "lineno", 0)
+        line = number if self.cell is None else Place(self.cell, number)
         found = _Found(line, self._guards > 0, imports)
         self.found.setdefault(name, []).append(found)
 

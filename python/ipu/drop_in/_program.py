@@ -11,11 +11,12 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _tracebacks, drop_in
 from ipu._missing import PACKAGE
+from ipu.drop_in import _notebooks
 
 __all__ = ["INTERRUPTED", "run_file", "run_module"]
 
@@ -23,7 +24,7 @@ INTERRUPTED = 130
 
 
 def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) -> int:
-    """Run a file, or a folder with a ``__main__.py``.
+    """Run a file, a notebook, or a folder with a ``__main__.py``.
 
     Args:
         path: The file.
@@ -35,6 +36,7 @@ def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) 
 
     Raises:
         OSError: The file cannot be read.
+        ValueError: It is called a notebook and is none.
         SystemExit: The program ended itself.
     """
     if os.path.isdir(path):
@@ -42,12 +44,24 @@ def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) 
         return run_module("__main__", arguments, full_traceback, argv0=path)
     # absolute, so that the source is found after the program changes its folder
     file = os.path.abspath(path)
-    with io.open_code(file) as opened:
-        source = opened.read()
+    cells, source = [], b""
+    is_notebook = path.endswith(_notebooks.SUFFIX)
+    if is_notebook:
+        cells = _notebooks.cells_of(file)
+    else:
+        with io.open_code(file) as opened:
+            source = opened.read()
     sys.argv[:] = [path, *arguments]
     sys.path[0] = os.path.dirname(file)
     main = _main_module(__file__=file)
-    return _execute(main, source, file, full_traceback)
+
+    def run() -> None:
+        if is_notebook:
+            _notebooks.run_cells(cells, main.__dict__)
+        else:
+            exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)
+
+    return _execute(run, full_traceback)
 
 
 def run_module(
@@ -96,7 +110,7 @@ def run_module(
         __spec__=spec,
         __cached__=spec.cached,
     )
-    return _execute(main, code, str(spec.origin), full_traceback)
+    return _execute(lambda: exec(code, main.__dict__), full_traceback)
 
 
 def _spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
@@ -118,19 +132,12 @@ def _main_module(**names: object) -> types.ModuleType:
     return main
 
 
-def _execute(
-    main: types.ModuleType,
-    source: bytes | types.CodeType,
-    path: str,
-    full_traceback: bool,
-) -> int:
+def _execute(run: Callable[[], None], full_traceback: bool) -> int:
     drop_in.install()
     if full_traceback:
         _tracebacks.set_enabled(False)
     try:
-        if not isinstance(source, types.CodeType):
-            source = compile(source, path, "exec", dont_inherit=True)
-        exec(source, main.__dict__)
+        run()
     except SystemExit:
         raise
     except BaseException as error:
@@ -143,7 +150,8 @@ def _execute(
 def _show(error: BaseException, full: bool) -> None:
     """Print the traceback from the program's first frame on."""
     trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+    own = (__file__, _notebooks.__file__)
+    while trace is not None and trace.tb_frame.f_code.co_filename in own:
         trace = trace.tb_next
     if sys.excepthook is not sys.__excepthook__:
         sys.excepthook(type(error), error.with_traceback(trace), trace)
