@@ -132,6 +132,8 @@ copy_runs(const plane *p, int64_t bytes)
         RUN(32)
         RUN(48)
         RUN(64)
+        RUN(96)
+        RUN(128)
     default:
         for (int64_t r = 0; r < p->rows; r++) {
             memcpy(p->to + r * p->to_row, p->from + r * p->from_row, (size_t)bytes);
