@@ -50,6 +50,23 @@ bell(ipu_rule *r, double factor, bool falls, ipu_value x)
     return MUL(height, scale);
 }
 
+/* sqrt(2 pi) exp(x^2 / 2) */
+static ipu_value
+bell_of_half(ipu_rule *r, ipu_value x)
+{
+    ipu_value half = NUMBER(0.5);
+    ipu_value height = UNARY(EXP, MUL(UNARY(SQUARE, x), half));
+    ipu_value scale = NUMBER(2.50662827463100050242);
+    return MUL(height, scale);
+}
+
+static ipu_value
+polygamma(ipu_rule *r, double order, ipu_value x)
+{
+    ipu_value n = NUMBER(order);
+    return ipu__rule_binary(r, IPU_OP_ID_POLYGAMMA, n, x);
+}
+
 static const double two_by_root_pi = 1.12837916709551257390;
 static const double half_root_pi = 0.88622692545275801365;
 
@@ -71,6 +88,8 @@ UNARY_RULE(erfc, MUL(g, bell(r, -two_by_root_pi, true, x)))
 UNARY_RULE(erfinv, MUL(g, bell(r, half_root_pi, false, y)))
 UNARY_RULE(softplus, MUL(g, UNARY(SIGMOID, x)))
 UNARY_RULE(gelu, ipu__rule_binary(r, IPU_OP_ID_GELU_GRAD, x, g))
+UNARY_RULE(ndtri, MUL(g, bell_of_half(r, y)))
+UNARY_RULE(digamma, MUL(g, polygamma(r, 1.0, x)))
 UNARY_RULE(lgamma, MUL(g, UNARY(DIGAMMA, x)))
 
 ipu_status
@@ -88,6 +107,121 @@ ipu_gradient_atan2(ipu_rule *r)
     if (r->wanted[1]) {
         ipu__rule_give(r, 1, MUL(share, NEG(a)));
     }
+    return r->status;
+}
+
+/* x exp(-|x|) I0 has the derivative I1 - sign(x) I0 with the factor, I1 that of I0 less
+ * I1 / x less sign(x) I1, where I1 / x is 1/2 at 0. */
+ipu_status
+ipu_gradient_bessel_i0e(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value x = r->inputs[0];
+    ipu_value one = UNARY(BESSEL_I1E, x);
+    ipu_value fall = MUL(UNARY(SIGN, x), r->outputs[0]);
+    ipu__rule_give(r, 0, MUL(g, ADD(one, NEG(fall))));
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_bessel_i1e(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value x = r->inputs[0];
+    const ipu_value y = r->outputs[0];
+    ipu_value zero = NUMBER(0.0);
+    ipu_value unit = NUMBER(1.0);
+    ipu_value half = NUMBER(0.5);
+    ipu_value at_zero = ipu__rule_binary(r, IPU_OP_ID_EQUAL, x, zero);
+    ipu_value share = DIV(y, ipu__rule_select(r, at_zero, unit, x));
+    share = ipu__rule_select(r, at_zero, half, share);
+    ipu_value fall = ADD(share, MUL(UNARY(SIGN, x), y));
+    ipu_value rise = UNARY(BESSEL_I0E, x);
+    ipu__rule_give(r, 0, MUL(g, ADD(rise, NEG(fall))));
+    return r->status;
+}
+
+/* x^(a - 1) exp(-x) / gamma(a) */
+static ipu_value
+gamma_density(ipu_rule *r, ipu_value a, ipu_value x)
+{
+    ipu_value one = NUMBER(1.0);
+    ipu_value power = MUL(ADD(a, NEG(one)), UNARY(LOG, x));
+    ipu_value rest = ADD(x, UNARY(LGAMMA, a));
+    return UNARY(EXP, ADD(power, NEG(rest)));
+}
+
+static ipu_status
+incomplete_gamma(ipu_rule *r, bool upper)
+{
+    ipu_value g = upper ? NEG(r->grads[0]) : r->grads[0];
+    const ipu_value a = r->inputs[0];
+    const ipu_value x = r->inputs[1];
+    if (r->wanted[0]) {
+        ipu_value slope = ipu__rule_binary(r, IPU_OP_ID_IGAMMA_SLOPE, a, x);
+        ipu__rule_give(r, 0, MUL(g, slope));
+    }
+    if (r->wanted[1]) {
+        ipu__rule_give(r, 1, MUL(g, gamma_density(r, a, x)));
+    }
+    return r->status;
+}
+
+ipu_status
+ipu_gradient_igamma(ipu_rule *r)
+{
+    return incomplete_gamma(r, false);
+}
+
+ipu_status
+ipu_gradient_igammac(ipu_rule *r)
+{
+    return incomplete_gamma(r, true);
+}
+
+/* By q alone: s zeta(s + 1, q) less than it was. */
+ipu_status
+ipu_gradient_zeta(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value s = r->inputs[0];
+    if (r->wanted[1]) {
+        ipu_value one = NUMBER(1.0);
+        ipu_value next = ADD(s, one);
+        ipu_value steep = ipu__rule_binary(r, IPU_OP_ID_ZETA, next, r->inputs[1]);
+        ipu__rule_give(r, 1, MUL(g, NEG(MUL(s, steep))));
+    }
+    return r->status;
+}
+
+/* By x alone. */
+ipu_status
+ipu_gradient_polygamma(ipu_rule *r)
+{
+    if (r->wanted[1]) {
+        ipu_value one = NUMBER(1.0);
+        ipu_value next = ADD(r->inputs[0], one);
+        ipu_value steep = ipu__rule_binary(r, IPU_OP_ID_POLYGAMMA, next, r->inputs[1]);
+        ipu__rule_give(r, 1, MUL(r->grads[0], steep));
+    }
+    return r->status;
+}
+
+/* A number keeps its place in the distribution F while alpha moves: dx = -F_alpha / f
+ * (Figurnov, Mohamed and Mnih 2018). What has become 0 stays there. */
+ipu_status
+ipu_gradient_random_gamma(ipu_rule *r)
+{
+    const ipu_value g = r->grads[0];
+    const ipu_value alpha = r->inputs[0];
+    const ipu_value x = r->outputs[0];
+    ipu_value zero = NUMBER(0.0);
+    ipu_value one = NUMBER(1.0);
+    ipu_value is_zero = ipu__rule_binary(r, IPU_OP_ID_EQUAL, x, zero);
+    ipu_value safe = ipu__rule_select(r, is_zero, one, x);
+    ipu_value moved = ipu__rule_binary(r, IPU_OP_ID_IGAMMA_SLOPE, alpha, safe);
+    ipu_value slope = NEG(DIV(moved, gamma_density(r, alpha, safe)));
+    ipu__rule_give(r, 0, MUL(g, ipu__rule_select(r, is_zero, zero, slope)));
     return r->status;
 }
 

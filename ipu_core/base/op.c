@@ -69,11 +69,29 @@ ipu_op_rounds(ipu_op op)
     case IPU_OP_ID_RANDOM_UNIFORM:
     case IPU_OP_ID_RANDOM_NORMAL:
     case IPU_OP_ID_TRUNCATED_NORMAL:
+    case IPU_OP_ID_RANDOM_GAMMA:
+    case IPU_OP_ID_RANDOM_POISSON:
+    case IPU_OP_ID_RANDOM_BINOMIAL:
     case IPU_OP_ID_VARIABLE_ASSIGN:
         return false;
     default:
         return true;
     }
+}
+
+int32_t
+ipu_op_key_place(ipu_op op)
+{
+    int32_t place = 0;
+    if ((infos[op].flags & IPU_OP_RANDOM) == 0) {
+        return -1;
+    }
+    for (const char *rule = infos[op].dtypes; rule[0] != ':'; rule++, place++) {
+        if (rule[0] == 's' && rule[1] == '?') {
+            return place;
+        }
+    }
+    return -1;
 }
 
 bool

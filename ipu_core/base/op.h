@@ -45,6 +45,9 @@ bool ipu_op_can_fail(ipu_op op, ipu_dtype dtype);
 /* Whether floating-point results are computed, and not only moved, compared, chosen or
  * drawn: whether they are rounded. */
 bool ipu_op_rounds(ipu_op op);
+/* Of a random op the place of its last input, the key, which may be left out; -1: it
+ * takes none. */
+int32_t ipu_op_key_place(ipu_op op);
 bool ipu_op_parse(const char *text, size_t length, ipu_op *out);
 
 /* Whether the row's dtype rule allows these operands and results. Variables and slots

@@ -234,6 +234,17 @@ elimination(const ipu_cost_call *call)
     return arithmetic(call, elements(&call->inputs[0]) * side_of(call) * 2.0 / 3.0);
 }
 
+/* Orthogonal factors: several passes of 4 m n min(m, n) each; as if one did. */
+static ipu_cost
+rotations(const ipu_cost_call *call)
+{
+    const ipu_shape *shape = &call->inputs[0].shape;
+    int64_t rows = shape->dims[shape->rank - 2];
+    int64_t columns = shape->dims[shape->rank - 1];
+    double shorter = (double)(rows < columns ? rows : columns);
+    return arithmetic(call, 4.0 * elements(&call->inputs[0]) * shorter);
+}
+
 static ipu_cost
 solve(const ipu_cost_call *call)
 {
@@ -366,6 +377,9 @@ COST(gelu, per_result)
 COST(lgamma, per_result)
 COST(digamma, per_result)
 COST(erfinv, per_result)
+COST(ndtri, per_result)
+COST(bessel_i0e, per_result)
+COST(bessel_i1e, per_result)
 COST(ceil, per_result)
 COST(round, per_result)
 COST(trunc, per_result)
@@ -392,6 +406,11 @@ COST(greater_equal, per_result)
 COST(logical_and, per_result)
 COST(logical_or, per_result)
 COST(atan2, per_result)
+COST(igamma, per_result)
+COST(igammac, per_result)
+COST(igamma_slope, per_result)
+COST(zeta, per_result)
+COST(polygamma, per_result)
 COST(bitwise_and, per_result)
 COST(bitwise_or, per_result)
 COST(bitwise_xor, per_result)
@@ -438,6 +457,10 @@ COST(triangular_solve, triangular_solve)
 COST(solve, solve)
 COST(det, elimination)
 COST(slogdet, elimination)
+COST(qr, rotations)
+COST(eigh, rotations)
+COST(svd, rotations)
+COST(lu, elimination)
 COST(constant, nothing)
 COST(held, nothing)
 COST(empty, nothing)
@@ -475,6 +498,9 @@ COST(random_uniform, uniform)
 COST(random_normal, normal)
 COST(truncated_normal, normal)
 COST(random_integer, uniform)
+COST(random_gamma, uniform)
+COST(random_poisson, uniform)
+COST(random_binomial, uniform)
 COST(dropout, dropout)
 COST(round_stochastic, dropout)
 COST(replica_index, nothing)

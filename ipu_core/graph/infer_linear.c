@@ -143,6 +143,90 @@ ipu_infer_det(ipu_infer_call *call)
     return IPU_OK;
 }
 
+/* [..., first, second] in place of the last two axes of the input */
+static ipu_type
+matrices_like(const ipu_type *input, int64_t first, int64_t second)
+{
+    ipu_type type = *input;
+    type.shape.dims[type.shape.rank - 2] = first;
+    type.shape.dims[type.shape.rank - 1] = second;
+    return type;
+}
+
+/* The same without the last axis. */
+static ipu_type
+vectors_like(const ipu_type *input, int64_t size)
+{
+    ipu_type type = *input;
+    type.shape.rank--;
+    type.shape.dims[type.shape.rank - 1] = size;
+    type.shape.dims[type.shape.rank] = 0;
+    return type;
+}
+
+static ipu_status
+check_matrix(ipu_infer_call *call, int64_t *rows, int64_t *columns)
+{
+    const ipu_type *a = &call->inputs[0];
+    char text[128];
+    IPU_FAIL_IF(call->ctx,
+                a->dtype != IPU_DTYPE_FLOAT32 && a->dtype != IPU_DTYPE_FLOAT64, TYPE,
+                "matrices are float32 (or float64 on the host), but got %s",
+                ipu_dtype_name(a->dtype));
+    IPU_FAIL_IF(call->ctx, a->shape.rank < 2, INVALID_ARGUMENT,
+                "Input must have rank >= 2, but got shape %s",
+                ipu_shape_print(&a->shape, text, sizeof(text)));
+    *rows = a->shape.dims[a->shape.rank - 2];
+    *columns = a->shape.dims[a->shape.rank - 1];
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_qr(ipu_infer_call *call)
+{
+    int64_t m = 0;
+    int64_t n = 0;
+    IPU_TRY(check_matrix(call, &m, &n));
+    int64_t k = m < n ? m : n;
+    call->outputs[0] = matrices_like(&call->inputs[0], m, k);
+    call->outputs[1] = matrices_like(&call->inputs[0], k, n);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_svd(ipu_infer_call *call)
+{
+    int64_t m = 0;
+    int64_t n = 0;
+    IPU_TRY(check_matrix(call, &m, &n));
+    int64_t k = m < n ? m : n;
+    call->outputs[0] = vectors_like(&call->inputs[0], k);
+    call->outputs[1] = matrices_like(&call->inputs[0], m, k);
+    call->outputs[2] = matrices_like(&call->inputs[0], n, k);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_eigh(ipu_infer_call *call)
+{
+    const ipu_type *a = &call->inputs[0];
+    IPU_TRY(check_square(call));
+    call->outputs[0] = vectors_like(a, a->shape.dims[a->shape.rank - 1]);
+    call->outputs[1] = *a;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_lu(ipu_infer_call *call)
+{
+    const ipu_type *a = &call->inputs[0];
+    IPU_TRY(check_square(call));
+    call->outputs[0] = *a;
+    call->outputs[1] = vectors_like(a, a->shape.dims[a->shape.rank - 1]);
+    call->outputs[1].dtype = IPU_DTYPE_INT32;
+    return IPU_OK;
+}
+
 ipu_status
 ipu_infer_slogdet(ipu_infer_call *call)
 {

@@ -555,6 +555,43 @@ ipu_infer_random_integer(ipu_infer_call *call)
     return shape_attr(call, &call->outputs[0].shape);
 }
 
+/* A number for each element of the parameters, of which there are `count`. */
+static ipu_status
+random_like(ipu_infer_call *call, uint32_t count)
+{
+    const ipu_type *first = &call->inputs[0];
+    char a[128];
+    char b[128];
+    IPU_FAIL_IF(call->ctx, !ipu_dtype_is_float(first->dtype), TYPE,
+                "random numbers are floating-point, not %s",
+                ipu_dtype_name(first->dtype));
+    IPU_FAIL_IF(call->ctx, count == 2 && !ipu_type_equal(first, &call->inputs[1]),
+                INVALID_ARGUMENT, "parameters %s and %s must be of one type",
+                ipu_type_print(first, a, sizeof(a)),
+                ipu_type_print(&call->inputs[1], b, sizeof(b)));
+    IPU_TRY(check_key(call, count));
+    call->outputs[0] = *first;
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infer_random_gamma(ipu_infer_call *call)
+{
+    return random_like(call, 1);
+}
+
+ipu_status
+ipu_infer_random_poisson(ipu_infer_call *call)
+{
+    return random_like(call, 1);
+}
+
+ipu_status
+ipu_infer_random_binomial(ipu_infer_call *call)
+{
+    return random_like(call, 2);
+}
+
 static ipu_status
 random_output(ipu_infer_call *call)
 {

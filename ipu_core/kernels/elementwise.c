@@ -285,6 +285,14 @@ is_heavy(ipu_op op)
     case IPU_OP_ID_LGAMMA:
     case IPU_OP_ID_DIGAMMA:
     case IPU_OP_ID_ERFINV:
+    case IPU_OP_ID_NDTRI:
+    case IPU_OP_ID_BESSEL_I0E:
+    case IPU_OP_ID_BESSEL_I1E:
+    case IPU_OP_ID_IGAMMA:
+    case IPU_OP_ID_IGAMMAC:
+    case IPU_OP_ID_IGAMMA_SLOPE:
+    case IPU_OP_ID_ZETA:
+    case IPU_OP_ID_POLYGAMMA:
     case IPU_OP_ID_ATAN2:
         return true;
     default:
@@ -477,6 +485,14 @@ CHOOSE(gelu)
 CHOOSE(lgamma)
 CHOOSE(digamma)
 CHOOSE(erfinv)
+CHOOSE(ndtri)
+CHOOSE(bessel_i0e)
+CHOOSE(bessel_i1e)
+CHOOSE(igamma)
+CHOOSE(igammac)
+CHOOSE(igamma_slope)
+CHOOSE(zeta)
+CHOOSE(polygamma)
 CHOOSE(ceil)
 CHOOSE(round)
 CHOOSE(trunc)

@@ -148,6 +148,12 @@ is_pole(const inspection *in, int64_t at)
     case IPU_OP_ID_ATANH:
     case IPU_OP_ID_ERFINV:
         return fabs(x) == 1.0;
+    case IPU_OP_ID_NDTRI:
+        return x == 0.0 || x == 1.0;
+    case IPU_OP_ID_ZETA:
+        return x == 1.0 || (operand_at(in, 1, at) <= 0.0);
+    case IPU_OP_ID_POLYGAMMA:
+        return operand_at(in, 1, at) <= 0.0;
     case IPU_OP_ID_LGAMMA:
     case IPU_OP_ID_DIGAMMA:
         return x <= 0.0 && floor(x) == x;

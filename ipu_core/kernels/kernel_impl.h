@@ -165,6 +165,17 @@ ipu_status ipu__fault_report(const ipu_kernel_call *call, ipu__fault fault);
 double ipu__lgamma(double x);
 double ipu__digamma(double x);
 double ipu__erfinv(double y);
+/* special_gamma.c: functions of (a, x), (s, q), (n, x) */
+double ipu__igamma(double a, double x);
+double ipu__igammac(double a, double x);
+double ipu__igamma_slope(double a, double x);
+double ipu__zeta(double s, double q);
+double ipu__polygamma(double n, double x);
+double ipu__bessel_i0e(double x);
+double ipu__bessel_i1e(double x);
+/* reference_random.c: the inverse of the normal distribution */
+double ipu__normal_quantile(double p);
+
 double ipu__gelu(double x);
 double ipu__gelu_grad(double x, double dy);
 
@@ -318,6 +329,7 @@ size_t ipu__reference_workspace(const ipu_kernel_spec *spec);
 size_t ipu__attention_reference_bytes(const ipu_kernel_spec *spec);
 /* reference_recurrent.c */
 size_t ipu__sequence_reference_bytes(const ipu_kernel_spec *spec);
+size_t ipu__spectral_reference_bytes(const ipu_kernel_spec *spec);
 
 /* --- SGD (reference_update.c, update_fast.c) --------------------------------------- */
 

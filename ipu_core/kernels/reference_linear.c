@@ -48,6 +48,11 @@ ipu__reference_workspace(const ipu_kernel_spec *spec)
     case IPU_OP_ID_SLOGDET:
         system_plan(&s, spec);
         return (size_t)(s.n * (s.n + s.k)) * sizeof(double);
+    case IPU_OP_ID_QR:
+    case IPU_OP_ID_EIGH:
+    case IPU_OP_ID_SVD:
+    case IPU_OP_ID_LU:
+        return ipu__spectral_reference_bytes(spec);
     case IPU_OP_ID_LSTM_GRAD:
     case IPU_OP_ID_GRU_GRAD:
         return ipu__sequence_reference_bytes(spec);

@@ -35,9 +35,8 @@ ipu__random_source_of(const ipu_kernel_spec *spec)
 {
     uint64_t op = (uint64_t)ipu_attrs_int(spec->attrs, IPU_ATTR_ORDINAL, 0) + 1;
     const ipu_attr *seed = ipu_attrs_find(spec->attrs, IPU_ATTR_SEED);
-    uint32_t before = spec->op == IPU_OP_ID_RANDOM_INTEGER ? 2 : 0;
-    bool keyed = spec->op != IPU_OP_ID_DROPOUT &&
-                 spec->op != IPU_OP_ID_ROUND_STOCHASTIC && spec->input_count > before;
+    int32_t key = ipu_op_key_place(spec->op);
+    bool keyed = key >= 0 && spec->input_count > (uint32_t)key;
     if (spec->op == IPU_OP_ID_ROUND_STOCHASTIC) {
         op |= UINT64_C(1) << 32; /* ordinals are counted apart from the program's */
     }
@@ -46,7 +45,7 @@ ipu__random_source_of(const ipu_kernel_spec *spec)
         op = mix(op ^ mix((uint64_t)seed->as.i + UINT64_C(0x632be59bd9b4e019)));
     }
     return (ipu__random_source){
-        .key_input = keyed ? (int32_t)before : -1,
+        .key_input = keyed ? key : -1,
         .op = (uint32_t)(op >> 32),
         .same_on_replicas =
             ipu_attrs_int(spec->attrs, IPU_ATTR_SAME_ON_REPLICAS, 0) != 0};
@@ -98,10 +97,13 @@ normal(const uint32_t words[4], int32_t lane)
     return radius * ((lane & 1) != 0 ? sin(angle) : cos(angle));
 }
 
-static double
-quantile(double p)
+double
+ipu__normal_quantile(double p)
 {
     double q = p - 0.5;
+    if (!(p > 0.0 && p < 1.0)) {
+        return p == 0.0 || p == 1.0 ? copysign((double)INFINITY, q) : (double)NAN;
+    }
     if (fabs(q) <= 0.425) {
         return ipu__quantile_center(q);
     }
@@ -112,7 +114,7 @@ quantile(double p)
 static double
 truncated(uint32_t word)
 {
-    return quantile(ipu__within_two_sigma(word));
+    return ipu__normal_quantile(ipu__within_two_sigma(word));
 }
 
 static ipu_status

@@ -263,6 +263,22 @@ float_function(ipu_op op, double a, double b)
         return ipu__digamma(a);
     case IPU_OP_ID_ERFINV:
         return ipu__erfinv(a);
+    case IPU_OP_ID_NDTRI:
+        return ipu__normal_quantile(a);
+    case IPU_OP_ID_BESSEL_I0E:
+        return ipu__bessel_i0e(a);
+    case IPU_OP_ID_BESSEL_I1E:
+        return ipu__bessel_i1e(a);
+    case IPU_OP_ID_IGAMMA:
+        return ipu__igamma(a, b);
+    case IPU_OP_ID_IGAMMAC:
+        return ipu__igammac(a, b);
+    case IPU_OP_ID_IGAMMA_SLOPE:
+        return ipu__igamma_slope(a, b);
+    case IPU_OP_ID_ZETA:
+        return ipu__zeta(a, b);
+    case IPU_OP_ID_POLYGAMMA:
+        return ipu__polygamma(a, b);
     case IPU_OP_ID_CEIL:
         return ceil(a);
     case IPU_OP_ID_ROUND:

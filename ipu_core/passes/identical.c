@@ -25,8 +25,8 @@ mark(walker *w, bool *at, bool differs)
 static bool
 has_key(const ipu_node_data *node)
 {
-    uint32_t before = node->op == IPU_OP_ID_RANDOM_INTEGER ? 2 : 0;
-    return node->op != IPU_OP_ID_DROPOUT && node->input_count > before;
+    int32_t key = ipu_op_key_place(node->op);
+    return key >= 0 && node->input_count > (uint32_t)key;
 }
 
 /* Whether a node's results differ by themselves, or because of an operand. */

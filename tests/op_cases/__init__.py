@@ -17,6 +17,7 @@ from . import (
     recurrent,
     reductions,
     resources,
+    special,
     windows,
 )
 from .model import Case
@@ -33,6 +34,7 @@ CASES: tuple[Case, ...] = (
     *normalizations.cases(),
     *linear.cases(),
     *random_ops.cases(),
+    *special.cases(),
     *recurrent.cases(),
     *attention.cases(),
     *collectives.cases(),

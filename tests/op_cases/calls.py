@@ -350,6 +350,61 @@ tf.image.crop_and_resize(g, [[-0.3, 0.2, 1.3, 0.7]], [1], (5, 1), "bilinear", 0.
 tf.image.crop_and_resize(g, [[0.1, 0.2, 0.8, 0.7]], [1], (3, 4), "nearest")
 tf.image.resize_with_pad(g, 5, 5)
 tf.image.resize_with_pad(g[0], 3, 9, "bicubic")
+tf.linalg.eigvalsh(p)
+tf.linalg.eigh(p)[0]
+tf.abs(tf.linalg.eigh(p)[1])
+tf.linalg.svd(x, compute_uv=False)
+tf.linalg.svd(s)[0]
+tf.abs(tf.linalg.svd(s)[1])
+tf.abs(tf.linalg.svd(x)[1])
+tf.abs(tf.linalg.svd(x)[2])
+tf.abs(tf.linalg.svd(r)[1])
+tf.abs(tf.linalg.svd(r)[2])
+tf.linalg.qr(r)[0]
+tf.linalg.qr(r)[1]
+tf.linalg.qr(x)[0]
+tf.linalg.qr(x)[1]
+tf.linalg.qr(s)[0]
+tf.linalg.qr(s)[1]
+tf.linalg.pinv(x)
+tf.linalg.pinv(r)
+tf.linalg.pinv(s)
+tf.linalg.lstsq(r, x)
+tf.linalg.lstsq(x, r)
+tf.linalg.lstsq(s, r)
+tf.linalg.lstsq(r, x, 0.5)
+tf.linalg.lstsq(x, r, 0.3)
+tf.linalg.expm(s)
+tf.linalg.expm(s * 0.1)
+tf.linalg.expm(s * -2.0)
+tf.linalg.expm(tf.zeros([2, 2]))
+tf.norm(x, ord=2, axis=[-2, -1])
+tf.norm(x, ord=2, axis=[0, 2], keepdims=True)
+tf.math.cumulative_logsumexp(a)
+tf.math.cumulative_logsumexp(x, axis=1, exclusive=True)[:, 1:]
+tf.math.cumulative_logsumexp(x, axis=-1, reverse=True)
+tf.math.lbeta(b)
+tf.math.erfcinv(b * 0.9)
+tf.math.ndtri(g)
+tf.math.bessel_i0(a)
+tf.math.bessel_i0e(a * 20.0)
+tf.math.bessel_i1(a)
+tf.math.bessel_i1e(a * 20.0)
+tf.math.igamma(b, b[::-1])
+tf.math.igamma(b * 5.0, b[::-1] * 5.0)
+tf.math.igammac(b * 5.0, b[::-1] * 5.0)
+tf.math.zeta(b + 1.0, b[::-1])
+tf.math.polygamma(2.0, b)
+tf.nn.sufficient_statistics(x, [0, 2])[1]
+tf.nn.sufficient_statistics(x, [0, 2], shift=0.5)[2]
+tf.nn.batch_norm_with_global_normalization(a, v, b[0], v, b[1], 0.1, True)
+tf.nn.dilation2d(g, tf.reshape(x[0], [2, 2, 3]), [1, 1, 2, 1], "VALID", "NHWC", [1] * 4)
+tf.nn.dilation2d(g, tf.reshape(x[1], [2, 2, 3]), [1] * 4, "SAME", "NHWC", [1, 2, 1, 1])
+tf.nn.erosion2d(g, tf.reshape(x[0], [2, 2, 3]), [1] * 4, "SAME", "NHWC", [1] * 4)
+tf.reverse_sequence(x, [1, 3], seq_axis=1, batch_axis=0)
+tf.reverse_sequence(x, [4, 2, 0], seq_axis=2, batch_axis=1)
+tf.dynamic_stitch([[0, 2], [1, 0]], [v[:2], v[2:]])
+tf.math.accumulate_n([a, b, c])
 """
 
 # integers, bools, empty tensors, infinities; and what has no gradient
@@ -547,6 +602,34 @@ tf.image.combined_non_max_suppression(z, y, 2, 4, 0.3)[1]
 tf.image.combined_non_max_suppression(z, y, 2, 4, 0.3)[2]
 tf.image.combined_non_max_suppression(z, y, 2, 4, 0.3, 1.0)[3]
 tf.image.combined_non_max_suppression(z, y, 1, 9, 0.3, 0.5, True, False)[0]
+tf.linalg.lu(s)[0]
+tf.linalg.lu_solve(*tf.linalg.lu(s), r)
+tf.linalg.lu_reconstruct(*tf.linalg.lu(s))
+tf.linalg.lu_matrix_inverse(*tf.linalg.lu(s))
+tf.linalg.lu(s)[1]
+tf.linalg.matrix_rank(s)
+tf.linalg.matrix_rank(tf.matmul(r, r, transpose_b=True))
+tf.linalg.matrix_rank(x, tol=1.0)
+tf.abs(tf.linalg.svd(x, full_matrices=True)[2])
+tf.abs(tf.linalg.svd(r, full_matrices=True)[1])
+tf.linalg.qr(r, full_matrices=True)[0]
+tf.linalg.qr(r, full_matrices=True)[1]
+tf.linalg.pinv(tf.matmul(r, r, transpose_b=True))
+tf.linalg.lstsq(r, x, fast=False)
+tf.linalg.eigvalsh(s)
+tf.histogram_fixed_width(a, [-1.0, 1.0], 4)
+tf.histogram_fixed_width_bins(a, [-1.0, 1.0], 4)
+tf.unravel_index([7, 22], [3, 4, 5])
+tf.broadcast_dynamic_shape([2, 1], [3])
+tf.dynamic_partition([1, 2, 3, 4], [0, 1, 0, 1], 2)[1]
+tf.math.zeta([1.0, 2.0, 3.5, 0.5], [2.0, 0.0, -1.5, 2.0])
+tf.math.polygamma([0.0, 1.0, 3.0, 1.5], [2.0, -0.5, 30.0, 2.0])
+tf.math.igamma([0.5, 10.0, 10.0, -1.0, 2.0], [0.0, 3.0, 30.0, 1.0, float("inf")])
+tf.math.igammac([0.5, 10.0, 10.0, -1.0, 2.0], [0.0, 3.0, 30.0, 1.0, float("inf")])
+tf.math.ndtri([0.0, 1.0, 1e-30, 0.5, 2.0])
+tf.math.bessel_i0e([0.0, 29.9, 30.1, 1e4, -7.0])
+tf.math.bessel_i1e([0.0, 29.9, 30.1, 1e4, -7.0])
+tf.math.cumulative_logsumexp(a, exclusive=True)
 """
 
 

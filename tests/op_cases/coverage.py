@@ -11,22 +11,24 @@ from .model import ALL, DEVICE, FLOATS, INTS, NUMBERS
 FLAGS = {"gradient": 1 << 1, "elementwise": 1 << 2, "opaque": 1 << 10}
 TABLE = dict(_core.op_table())
 OF_FLOATS = """
-acos acosh asin asinh atan atan2 atanh average_pool average_pool_grad ceil conv
+acos acosh asin asinh atan atan2 atanh average_pool average_pool_grad bessel_i0e
+bessel_i1e ceil conv
 conv_grad_filter conv_grad_input cos cosh cross_entropy digamma div dropout
 erf erfc erfinv exp expm1 fused_conv floor fused_elementwise
-gelu gelu_grad is_finite is_inf is_nan
+gelu gelu_grad igamma igamma_slope igammac is_finite is_inf is_nan
 lgamma log log1p log_softmax matmul_accumulate max_pool_grad mean
-normalize normalize_grad random_normal
+ndtri normalize normalize_grad polygamma random_binomial random_gamma random_normal
+random_poisson
 random_uniform reciprocal reciprocal_grad rsqrt
 rsqrt_grad sigmoid sigmoid_grad sin sinh softmax softplus sparse_cross_entropy sqrt
-sqrt_grad tan tanh tanh_grad trunc truncated_normal
+sqrt_grad tan tanh tanh_grad trunc truncated_normal zeta
 """
 OF_ANY = """equal not_equal select cast identity checkpoint stop_gradient
 custom_gradient reshape transpose broadcast concat slice slice_grad dynamic_slice
 dynamic_update_slice gather gather_nd tensor_scatter constant"""
 OF_INTS = """bitwise_not bitwise_and bitwise_or bitwise_xor left_shift right_shift
 random_integer"""
-LINEAR = "cholesky triangular_solve solve det slogdet"
+LINEAR = "cholesky triangular_solve solve det slogdet qr eigh svd lu"
 UPDATES = """sgd_update adam_update adam_rate matmul_sgd_update
 gather_sgd_update"""
 ON_DEVICE = """variable_read variable_assign fused_update infeed_dequeue
@@ -53,6 +55,10 @@ SERVES: dict[str, tuple[str, ...]] = {  # all others take every number
     "empty": (),  # of loops that keep rows: tests/test_control_flow.py
     "held": (),  # of tensors that the front end captures: tests/test_function.py
 }
+
+
+# by one operand alone: calls.py; of numbers drawn: tests/test_distributions.py
+GRADIENTS_ELSEWHERE = {"polygamma", "random_gamma", "zeta"}
 
 
 def dtypes_with_a_case(op: str) -> set[str]:

@@ -410,7 +410,58 @@ def linear_cases() -> Iterator[Case]:
                         )
 
 
+RECTANGLES: tuple[Shape, ...] = ((1, 1), (4, 3), (2, 3, 5), (0, 2, 2), (3, 0), (9, 9))
+
+
+def signed(vectors: Array, *others: Array) -> tuple[Array, ...]:
+    """Columns with their largest element positive, and others turned alike."""
+    if not vectors.size:
+        return (vectors, *others)
+    place = np.argmax(np.abs(vectors), -2)[..., None, :]
+    sign = np.sign(np.take_along_axis(vectors, place, -2))
+    return tuple(sign * v for v in (vectors, *others))
+
+
+def eigh(a: Array) -> tuple[Array, ...]:
+    e, v = np.linalg.eigh(a)
+    return (e, *signed(v))
+
+
+def svd(a: Array) -> tuple[Array, ...]:
+    u, s, vt = np.linalg.svd(a, full_matrices=False)
+    return (s, *signed(u, np.swapaxes(vt, -1, -2)))
+
+
+def lu(a: Array) -> tuple[Array, Array]:
+    """Row by row, by exchanges."""
+    n = a.shape[-1]
+    both, rows = a.copy(), np.zeros(a.shape[:-1], np.int32)
+    for at in np.ndindex(a.shape[:-2]):
+        m, order = both[at], np.arange(n)
+        for i in range(n):
+            best = i + int(np.argmax(np.abs(m[i:, i])))
+            m[[i, best]], order[[i, best]] = m[[best, i]], order[[best, i]]
+            m[i + 1 :, i] /= m[i, i]
+            m[i + 1 :, i + 1 :] -= np.outer(m[i + 1 :, i], m[i, i + 1 :])
+        rows[at] = order
+    return both, rows
+
+
+def spectral_cases() -> Iterator[Case]:
+    for dtype in WIDE:
+        for shape in RECTANGLES if dtype == "float32" else RECTANGLES[1:3]:
+            one = [In(shape, dtype, between(-2, 2))]
+            label = shape_label(shape)
+            yield case("qr", label, one, lambda a: tuple(np.linalg.qr(a)), **CLOSE)
+            yield case("svd", label, one, svd, **CLOSE)
+        for shape in (*SIZES, (12, 12)) if dtype == "float32" else SIZES[1:3]:
+            label = shape_label(shape)
+            yield case("eigh", label, [In(shape, dtype, definite)], eigh, **CLOSE)
+            yield case("lu", label, [In(shape, dtype, solid)], lu, **CLOSE)
+
+
 def cases() -> Iterator[Case]:
+    yield from spectral_cases()
     yield from scan_cases()
     yield from recurrence_cases()
     yield from order_cases()

@@ -97,6 +97,12 @@ lgamma = _unary("lgamma", "lgamma", "The logarithm of the gamma function's size"
                 "math.lgamma([1.0, 5.0]) -> [0.0, 3.178]")
 digamma = _unary("digamma", "digamma", "The derivative of lgamma",
                  "math.digamma([1.0]) -> [-0.577]")
+ndtri = _unary("ndtri", "ndtri", "The inverse of the normal distribution",
+               "math.ndtri([0.5, 0.975]) -> [0.0, 1.96]")
+bessel_i0e = _unary("bessel_i0e", "bessel_i0e", "Bessel's I0 times exp(-|x|),",
+                    "math.bessel_i0e([0.0, 1.0]) -> [1.0, 0.466]")
+bessel_i1e = _unary("bessel_i1e", "bessel_i1e", "Bessel's I1 times exp(-|x|),",
+                    "math.bessel_i1e([0.0, 1.0]) -> [0.0, 0.208]")
 relu = _unary("relu", "relu", "The larger of 0 and the value",
               "nn.relu([-1.0, 2.0]) -> [0.0, 2.0]")
 logical_not = _unary("logical_not", "logical_not", "The negation",
@@ -166,6 +172,65 @@ def atan2(y: Any, x: Any, name: str | None = None) -> Tensor:
         [0.785]
     """
     return apply("atan2", pair(y, x))
+
+
+@op
+def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """The lower incomplete gamma function, regularised: from 0 to 1 along ``x``.
+
+    Args:
+        a: Positive.
+        x: Not negative.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.math.igamma([1.0], [1.0]).numpy().tolist()
+        [0.632]
+    """
+    return apply("igamma", pair(a, x))
+
+
+@op
+def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """1 - :func:`igamma`, exact far out.
+
+    Example:
+        >>> tf.math.igammac([1.0], [1.0]).numpy().tolist()
+        [0.368]
+    """
+    return apply("igammac", pair(a, x))
+
+
+@op
+def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
+    """The zeta function of Hurwitz: the sum of (q + k)^-x over k = 0, 1, 2, ...
+
+    Args:
+        x: More than 1; has no gradient.
+        q: Where the sum begins.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.math.zeta([2.0], [1.0]).numpy().tolist()
+        [1.645]
+    """
+    return apply("zeta", pair(x, q))
+
+
+@op
+def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """The a-th derivative of digamma.
+
+    Args:
+        a: Whole numbers, not negative; has no gradient.
+        x: Where it is taken.
+        name: Accepted and not used.
+
+    Example:
+        >>> tf.math.polygamma([1.0], [1.0]).numpy().tolist()
+        [1.645]
+    """
+    return apply("polygamma", pair(a, x))
 
 
 @op

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _seed
-from ipu.tf import _random_ops
+from ipu.tf import _distributions, _random_ops
 from ipu.tf._convert import Tensor
 from ipu.tf.dtypes import float32, int32
 from ipu.tf.variable import Variable
@@ -113,6 +113,47 @@ class Generator:
     ) -> Tensor:
         """Numbers from the normal distribution; see ``tf.random.normal``."""
         return _random_ops.stateless_normal(shape, self._next(), mean, stddev, dtype)
+
+    def binomial(
+        self,
+        shape: Any,
+        counts: Any,
+        probs: Any,
+        dtype: Any = int32,
+        name: str | None = None,
+    ) -> Tensor:
+        """How many of ``counts`` trials succeed; see ``tf.random.stateless_binomial``.
+
+        Example:
+            >>> generator = tf.random.Generator.from_seed(1)
+            >>> generator.binomial((2,), 5, 1.0).numpy().tolist()
+            [5, 5]
+        """
+        return _distributions.binomial_of_key(shape, self._next(), counts, probs, dtype)
+
+    def skip(self, delta: int) -> Tensor:
+        """Pass over ``delta`` draws; gives the state before it.
+
+        Example:
+            >>> a, b = (tf.random.Generator.from_seed(7) for _ in range(2))
+            >>> _, _ = a.skip(1), b.normal((3,))
+            >>> bool(tf.reduce_all(a.normal((3,)) == b.normal((3,))))
+            True
+        """
+        before = self._state.value()
+        self._state.assign_add(np.array([0, delta], dtype=np.int32))
+        return before
+
+    def reset(self, state: Any) -> None:
+        """Go on from a state.
+
+        Example:
+            >>> a, b = (tf.random.Generator.from_seed(k) for k in (1, 2))
+            >>> b.reset(a.state)
+            >>> bool(tf.reduce_all(a.normal((3,)) == b.normal((3,))))
+            True
+        """
+        self._state.assign(state)
 
     def truncated_normal(
         self,

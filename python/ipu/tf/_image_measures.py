@@ -18,6 +18,7 @@ from ipu.tf._pooling import avg_pool2d
 from ipu.tf._rearrange import pad
 from ipu.tf._reductions import reduce_mean, reduce_prod, reduce_sum
 from ipu.tf._shapes import concat, reshape, stack, transpose
+from ipu.tf._window import windows_along
 from ipu.tf.dtypes import float32
 
 __all__ = [
@@ -135,16 +136,6 @@ def sobel_edges(image: Any) -> Tensor:
 # --- patches --------------------------------------------------------------------------
 
 
-def _reach(size: int, window: int, stride: int, rate: int, padding: str) -> Any:
-    """Where the windows of an axis begin, and how much is added at its ends."""
-    covered = (window - 1) * rate + 1
-    if padding == "VALID":
-        return max((size - covered) // stride + 1, 0), 0, 0
-    count = -(-size // stride)
-    missing = max((count - 1) * stride + covered - size, 0)
-    return count, missing // 2, missing - missing // 2
-
-
 @op
 def extract_patches(
     images: Any,
@@ -196,7 +187,7 @@ def extract_patches(
     for axis, turned in ((1, 1), (2, 3)):  # the second one is behind the rows' windows
         window, stride, rate = (int(n[axis]) for n in (sizes, strides, rates))
         size = value.shape[turned]
-        count, low, high = _reach(size, window, stride, rate, padding)
+        count, low, high = windows_along(size, window, stride, rate, padding)
         ends = [(0, 0)] * value.ndim
         ends[turned] = (low, high)
         places = np.arange(count)[:, None] * stride + np.arange(window) * rate

@@ -17,6 +17,7 @@ __all__ = [
     "format_of",
     "operands_of",
     "sizes_of_window",
+    "windows_along",
 ]
 
 _FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
@@ -189,3 +190,15 @@ def operands_of(
             f"{spatial} spatial ones and channels. Received: shape {tuple(x.shape)}."
         )
     return x, w
+
+
+def windows_along(
+    size: int, window: int, stride: int, rate: int, padding: str
+) -> tuple[int, int, int]:
+    """How many windows an axis has, and how much "SAME" adds before and behind it."""
+    covered = (window - 1) * rate + 1
+    if padding == "VALID":
+        return max((size - covered) // stride + 1, 0), 0, 0
+    count = -(-size // stride)
+    missing = max((count - 1) * stride + covered - size, 0)
+    return count, missing // 2, missing - missing // 2

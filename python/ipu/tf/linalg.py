@@ -14,12 +14,32 @@ import numpy as np
 from ipu import _core
 from ipu._faces import face
 from ipu.tf._clip import global_norm
-from ipu.tf._convert import Tensor, apply, axes_of, known_value, like
+from ipu.tf._convert import Tensor, apply, axes_of, like
 from ipu.tf._creation import eye
+from ipu.tf._diagonals import (
+    adjoint,
+    band_part,
+    diag,
+    diag_part,
+    matrix_transpose,
+    set_diag,
+    tensor_diag,
+    tensor_diag_part,
+    trace,
+)
 from ipu.tf._dispatch import op
+from ipu.tf._matrix_functions import (
+    expm,
+    lstsq,
+    lu,
+    lu_matrix_inverse,
+    lu_reconstruct,
+    lu_solve,
+)
 from ipu.tf._products import einsum, matmul, matvec, tensordot
 from ipu.tf._reductions import reduce_max, reduce_min, reduce_sum
-from ipu.tf._shapes import transpose
+from ipu.tf._shapes import expand_dims, transpose
+from ipu.tf._spectral import eigh, eigvalsh, matrix_rank, pinv, qr, svd
 from ipu.tf.nn import l2_normalize
 
 __all__ = [
@@ -31,20 +51,32 @@ __all__ = [
     "det",
     "diag",
     "diag_part",
+    "eigh",
+    "eigvalsh",
     "einsum",
+    "expm",
     "eye",
     "global_norm",
     "inv",
     "l2_normalize",
     "logdet",
+    "lstsq",
+    "lu",
+    "lu_matrix_inverse",
+    "lu_reconstruct",
+    "lu_solve",
     "matmul",
+    "matrix_rank",
     "matrix_transpose",
     "matvec",
     "norm",
     "normalize",
+    "pinv",
+    "qr",
     "set_diag",
     "slogdet",
     "solve",
+    "svd",
     "tensor_diag",
     "tensor_diag_part",
     "tensordot",
@@ -58,173 +90,6 @@ class SignAndLogDet(NamedTuple):
 
     sign: Tensor
     log_abs_determinant: Tensor
-
-
-@op
-def matrix_transpose(a: Any, name: str = "", conjugate: bool = False) -> Tensor:
-    """The last two axes exchanged.
-
-    Example:
-        >>> tf.linalg.matrix_transpose([[[1, 2]]]).numpy().tolist()
-        [[[1], [2]]]
-    """
-    value = Tensor(a)
-    order = list(range(value.ndim))
-    order[-2], order[-1] = order[-1], order[-2]
-    return transpose(value, order)
-
-
-@op
-def adjoint(matrix: Any, name: str | None = None) -> Tensor:
-    """The same as :func:`matrix_transpose`: the tensors are real.
-
-    Example:
-        >>> tf.linalg.adjoint([[1, 2]]).numpy().tolist()
-        [[1], [2]]
-    """
-    return matrix_transpose(matrix)
-
-
-# --- diagonals ------------------------------------------------------------------------
-
-
-def _diagonal_of(rows: int, columns: int, k: int) -> tuple[int, int]:
-    """Where diagonal ``k`` begins in the matrix as one row, and how long it is."""
-    begin = k if k >= 0 else -k * columns
-    length = min(rows + min(k, 0), columns - max(k, 0))
-    if length <= 0:
-        raise ValueError(f"A {rows} by {columns} matrix has no diagonal {k}.")
-    return begin, length
-
-
-@op
-def diag_part(input: Any, name: str = "", k: int = 0) -> Tensor:
-    """The main diagonal of each matrix, or the k-th one above it.
-
-    Example:
-        >>> tf.linalg.diag_part([[1, 2], [3, 4]]).numpy().tolist()
-        [1, 4]
-    """
-    value = Tensor(input)
-    *lead, rows, columns = value.shape
-    begin, length = _diagonal_of(rows, columns, k)
-    flat = apply("reshape", (value,), {"shape": [*lead, rows * columns]})
-    ones = [1] * len(lead)
-    bounds = {
-        "begin": [*[0] * len(lead), begin],
-        "size": [*lead, length],
-        "strides": [*ones, columns + 1],
-    }
-    return apply("slice", (flat,), bounds)
-
-
-def _placed(diagonal: Tensor, rows: int, columns: int, k: int) -> Tensor:
-    """Zeros with a diagonal."""
-    *lead, length = diagonal.shape
-    begin, expected = _diagonal_of(rows, columns, k)
-    if length != expected:
-        raise ValueError(
-            f"Diagonal {k} of a {rows} by {columns} matrix has {expected} elements. "
-            f"Received a diagonal of shape {diagonal.shape}."
-        )
-    attrs = {
-        "shape": [*lead, rows * columns],
-        "begin": [*[0] * len(lead), begin],
-        "size": diagonal.shape,
-        "strides": [*[1] * len(lead), columns + 1],
-    }
-    flat = apply("slice_grad", (diagonal,), attrs)
-    return apply("reshape", (flat,), {"shape": [*lead, rows, columns]})
-
-
-@op
-def diag(diagonal: Any, name: str = "", k: int = 0) -> Tensor:
-    """Matrices with the given diagonal (the main one, or the k-th), 0 elsewhere.
-
-    Example:
-        >>> tf.linalg.diag([1, 2]).numpy().tolist()
-        [[1, 0], [0, 2]]
-    """
-    value = Tensor(diagonal)
-    n = value.shape[-1] + abs(k)
-    return _placed(value, n, n, k)
-
-
-@op
-def set_diag(input: Any, diagonal: Any, name: str = "", k: int = 0) -> Tensor:
-    """``input`` with another diagonal.
-
-    Example:
-        >>> tf.linalg.set_diag([[1, 2], [3, 4]], [0, 9]).numpy().tolist()
-        [[0, 2], [3, 9]]
-    """
-    value = Tensor(input)
-    rows, columns = value.shape[-2:]
-    placed = _placed(like(diagonal, value), rows, columns, k)
-    mask = Tensor(np.eye(rows, columns, k, dtype=bool))
-    return apply("select", (mask, placed, value))
-
-
-@op
-def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """The same as :func:`diag`, of a vector.
-
-    Example:
-        >>> tf.linalg.tensor_diag([1, 2]).numpy().tolist()
-        [[1, 0], [0, 2]]
-    """
-    return diag(diagonal)
-
-
-@op
-def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The same as :func:`diag_part`, of a square matrix.
-
-    Example:
-        >>> tf.linalg.tensor_diag_part([[1, 2], [3, 4]]).numpy().tolist()
-        [1, 4]
-    """
-    return diag_part(input)
-
-
-@op
-def trace(x: Any, name: str | None = None) -> Tensor:
-    """The sum of the main diagonal of each matrix.
-
-    Example:
-        >>> int(tf.linalg.trace([[1, 2], [3, 4]]))
-        5
-    """
-    return reduce_sum(diag_part(x), -1)
-
-
-@op
-def band_part(
-    input: Any, num_lower: Any, num_upper: Any, name: str | None = None
-) -> Tensor:
-    """Matrices with 0 outside of a band around the diagonal.
-
-    Args:
-        input: [..., rows, columns].
-        num_lower: How many diagonals below the main one stay; -1: all.
-        num_upper: How many above it; -1: all.
-        name: Accepted and not used.
-
-    Example:
-        >>> tf.linalg.band_part([[1, 2], [3, 4]], -1, 0).numpy().tolist()
-        [[1, 0], [3, 4]]
-    """
-    value = Tensor(input)
-    rows, columns = value.shape[-2:]
-    lower = int(known_value(num_lower, "num_lower"))
-    upper = int(known_value(num_upper, "num_upper"))
-    below = np.arange(rows)[:, None] - np.arange(columns)
-    inside = np.ones((rows, columns), dtype=bool)
-    if lower >= 0:
-        inside &= below <= lower
-    if upper >= 0:
-        inside &= -below <= upper
-    return apply("select", (Tensor(inside), value, like(0, value)))
 
 
 # --- norms ----------------------------------------------------------------------------
@@ -243,7 +108,7 @@ def norm(
     Args:
         tensor: A floating-point tensor.
         ord: "euclidean" (or "fro"), 1, 2, ``np.inf`` or another positive number; of
-            matrices (two axes) "euclidean", 1 and ``np.inf``.
+            matrices (two axes) "euclidean", 1, 2 and ``np.inf``.
         axis: The axis of the vectors, the two axes of the matrices, or None for all
             elements as one vector.
         keepdims: Keep reduced axes, with size 1.
@@ -261,6 +126,8 @@ def norm(
     if ord in ("euclidean", "fro") or (ord == 2 and not matrix):
         squares = apply("square", (value,))
         return apply("sqrt", (reduce_sum(squares, axes, keepdims),))
+    if matrix and ord == 2:
+        return _largest_singular_value(value, axes, keepdims)
     size = apply("abs", (value,))
     if matrix:
         if ord not in (1, np.inf):
@@ -281,6 +148,14 @@ def norm(
     powers = apply("pow", (size, like(float(ord), value)))
     total = reduce_sum(powers, axes, keepdims)
     return apply("pow", (total, like(1.0 / ord, value)))
+
+
+def _largest_singular_value(value: Tensor, axes: list[int], keepdims: bool) -> Tensor:
+    lead = [axis for axis in range(value.ndim) if axis not in axes]
+    largest = reduce_max(svd(transpose(value, [*lead, *axes]), compute_uv=False), -1)
+    for axis in axes if keepdims else ():
+        largest = expand_dims(largest, axis)
+    return largest
 
 
 @op

@@ -16,6 +16,8 @@ from ipu.tf._elementwise import (
     atan,
     atan2,
     atanh,
+    bessel_i0e,
+    bessel_i1e,
     ceil,
     cos,
     cosh,
@@ -33,6 +35,8 @@ from ipu.tf._elementwise import (
     floormod,
     greater,
     greater_equal,
+    igamma,
+    igammac,
     is_finite,
     is_inf,
     is_nan,
@@ -50,8 +54,10 @@ from ipu.tf._elementwise import (
     minimum,
     multiply,
     multiply_no_nan,
+    ndtri,
     negative,
     not_equal,
+    polygamma,
     polyval,
     pow,
     reciprocal,
@@ -75,6 +81,7 @@ from ipu.tf._elementwise import (
     xdivy,
     xlog1py,
     xlogy,
+    zeta,
 )
 from ipu.tf._nn_losses import (
     log_softmax,
@@ -121,12 +128,21 @@ from ipu.tf._selection import (
     invert_permutation,
     top_k,
 )
+from ipu.tf._special import (
+    accumulate_n,
+    bessel_i0,
+    bessel_i1,
+    cumulative_logsumexp,
+    erfcinv,
+    lbeta,
+)
 from ipu.tf.nn import l2_normalize
 
 mod = floormod
 
 __all__ = [
     "abs",
+    "accumulate_n",
     "acos",
     "acosh",
     "add",
@@ -138,6 +154,10 @@ __all__ = [
     "atan",
     "atan2",
     "atanh",
+    "bessel_i0",
+    "bessel_i0e",
+    "bessel_i1",
+    "bessel_i1e",
     "bincount",
     "ceil",
     "confusion_matrix",
@@ -146,12 +166,14 @@ __all__ = [
     "count_nonzero",
     "cumprod",
     "cumsum",
+    "cumulative_logsumexp",
     "digamma",
     "divide",
     "divide_no_nan",
     "equal",
     "erf",
     "erfc",
+    "erfcinv",
     "erfinv",
     "exp",
     "expm1",
@@ -160,6 +182,8 @@ __all__ = [
     "floormod",
     "greater",
     "greater_equal",
+    "igamma",
+    "igammac",
     "in_top_k",
     "invert_permutation",
     "is_finite",
@@ -168,6 +192,7 @@ __all__ = [
     "is_non_decreasing",
     "is_strictly_increasing",
     "l2_normalize",
+    "lbeta",
     "less",
     "less_equal",
     "lgamma",
@@ -184,8 +209,10 @@ __all__ = [
     "mod",
     "multiply",
     "multiply_no_nan",
+    "ndtri",
     "negative",
     "not_equal",
+    "polygamma",
     "polyval",
     "pow",
     "reciprocal",
@@ -235,6 +262,7 @@ __all__ = [
     "xlog1py",
     "xlogy",
     "zero_fraction",
+    "zeta",
 ]
 
 

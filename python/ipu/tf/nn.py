@@ -32,6 +32,7 @@ from ipu.tf._convolutions import (
 from ipu.tf._ctc_decoders import ctc_beam_search_decoder, ctc_greedy_decoder
 from ipu.tf._dispatch import op
 from ipu.tf._elementwise import relu, sigmoid, softplus, tanh
+from ipu.tf._morphology import dilation2d, erosion2d
 from ipu.tf._nn_losses import (
     compute_average_loss,
     l2_loss,
@@ -81,6 +82,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "batch_norm_with_global_normalization",
     "batch_normalization",
     "bias_add",
     "compute_average_loss",
@@ -97,9 +99,11 @@ __all__ = [
     "ctc_greedy_decoder",
     "depth_to_space",
     "depthwise_conv2d",
+    "dilation2d",
     "dropout",
     "elu",
     "embedding_lookup",
+    "erosion2d",
     "fused_batch_norm",
     "gelu",
     "hard_sigmoid",
@@ -134,6 +138,7 @@ __all__ = [
     "space_to_batch",
     "space_to_depth",
     "sparse_softmax_cross_entropy_with_logits",
+    "sufficient_statistics",
     "swish",
     "tanh",
     "top_k",
@@ -299,6 +304,69 @@ def normalize_moments(
     mean = like(mean_ss, count) / count
     variance = like(variance_ss, count) / count - apply("square", (mean,))
     return (mean if shift is None else mean + shift), variance
+
+
+@op
+def sufficient_statistics(
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    keepdims: bool = False,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """What mean and variance are computed of; see :func:`normalize_moments`.
+
+    Args:
+        x: A floating-point tensor.
+        axes: A list of axes.
+        shift: Taken from ``x`` first, or None.
+        keepdims: Keep reduced axes, with size 1.
+        name: Accepted and not used.
+
+    Returns:
+        ``(count, sum, sum of squares, shift)``.
+
+    Example:
+        >>> count, total, squares, _ = tf.nn.sufficient_statistics([1.0, 3.0], [0])
+        >>> float(count), float(total), float(squares)
+        (2.0, 4.0, 10.0)
+    """
+    value = Tensor(x)
+    count = 1
+    for axis in axes_of(axes, value.ndim):
+        count *= value.shape[axis]
+    own = None if shift is None else like(shift, value)
+    moved = value if own is None else value - own
+    return (
+        like(count, value),
+        reduce_sum(moved, axes, keepdims),
+        reduce_sum(apply("square", (moved,)), axes, keepdims),
+        own,
+    )
+
+
+@op
+def batch_norm_with_global_normalization(
+    input: Any,
+    mean: Any,
+    variance: Any,
+    beta: Any,
+    gamma: Any,
+    variance_epsilon: float,
+    scale_after_normalization: bool,
+    name: str | None = None,
+) -> Tensor:
+    """:func:`batch_normalization` under its older name.
+
+    Example:
+        >>> x, mean, variance = [5.0], 1.0, 4.0
+        >>> tf.nn.batch_norm_with_global_normalization(
+        ...     x, mean, variance, 0.0, 3.0, 0.0, True
+        ... ).numpy().tolist()
+        [6.0]
+    """
+    scale = gamma if scale_after_normalization else None
+    return batch_normalization(input, mean, variance, beta, scale, variance_epsilon)
 
 
 @op

@@ -10,6 +10,17 @@ The ``stateless_`` functions are functions of the seed that they are given alone
 from typing import TYPE_CHECKING
 
 from ipu._faces import face
+from ipu.tf import _random_experimental as experimental
+from ipu.tf._distributions import (
+    fold_in,
+    gamma,
+    poisson,
+    split,
+    stateless_binomial,
+    stateless_gamma,
+    stateless_parameterized_truncated_normal,
+    stateless_poisson,
+)
 from ipu.tf._generator import Generator, get_global_generator, set_global_generator
 from ipu.tf._random_ops import (
     categorical,
@@ -27,13 +38,22 @@ from ipu.tf._random_ops import (
 __all__ = [
     "Generator",
     "categorical",
+    "experimental",
+    "fold_in",
+    "gamma",
     "get_global_generator",
     "normal",
+    "poisson",
     "set_global_generator",
     "set_seed",
     "shuffle",
+    "split",
+    "stateless_binomial",
     "stateless_categorical",
+    "stateless_gamma",
     "stateless_normal",
+    "stateless_parameterized_truncated_normal",
+    "stateless_poisson",
     "stateless_truncated_normal",
     "stateless_uniform",
     "truncated_normal",

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+"""``tf.random.experimental``: older names of ``tf.random``, a shuffle by a seed."""
+
+from ipu.tf._distributions import fold_in as stateless_fold_in
+from ipu.tf._distributions import split as stateless_split
+from ipu.tf._distributions import stateless_shuffle
+from ipu.tf._generator import Generator, get_global_generator, set_global_generator
+
+__all__ = [
+    "Generator",
+    "get_global_generator",
+    "set_global_generator",
+    "stateless_fold_in",
+    "stateless_shuffle",
+    "stateless_split",
+]

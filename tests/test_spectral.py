@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Decompositions beyond what tests/op_cases/calls.py compares with TensorFlow: large,
+degenerate and wrong matrices, second gradients, loops, functions for the device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu import tf
+from ipu.ipu_strategy import IPUStrategy
+
+RNG = np.random.default_rng(4)
+L = tf.linalg
+
+
+def orthonormal(columns: Any) -> None:
+    array = np.asarray(columns).astype(np.float64)
+    inner = np.swapaxes(array, -1, -2) @ array
+    np.testing.assert_allclose(inner, np.eye(inner.shape[-1]), atol=2e-6)
+
+
+@pytest.mark.parametrize("shape", [(60, 60), (90, 20), (20, 90), (1, 7)])
+def test_parts_make_the_matrix(shape: tuple[int, int]) -> None:
+    a = RNG.normal(size=shape).astype(np.float32)
+    s, u, v = (np.asarray(t) for t in L.svd(a))
+    np.testing.assert_allclose(u * s @ v.T, a, atol=1e-5)
+    np.testing.assert_allclose(s, np.linalg.svd(a)[1], rtol=1e-5)
+    q, r = (np.asarray(t) for t in L.qr(a, full_matrices=True))
+    np.testing.assert_allclose(q @ r, a, atol=1e-5)
+    for columns in (u, v, q, *L.svd(a, full_matrices=True)[1:]):
+        orthonormal(columns)
+    square = a @ a.T
+    e, w = (np.asarray(t) for t in L.eigh(square))
+    np.testing.assert_allclose(w * e @ w.T, square, atol=1e-3)
+    assert (np.diff(e) >= 0).all()
+    orthonormal(w)
+
+
+DEGENERATE = {
+    "zeros": np.zeros((4, 3)),
+    "ones": np.ones((4, 3)),
+    "eye": np.eye(4),
+    "one row": np.array([[3.0, 4.0]]),
+    "huge": np.full((3, 3), 1e37) + np.eye(3) * 1e37,
+    "tiny": np.diag([1e-38, 2e-38, 0.0]),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_matrices_of_low_rank(name: str) -> None:
+    a = DEGENERATE[name].astype(np.float32)
+    s, u, v = (np.asarray(t).astype(np.float64) for t in L.svd(a))
+    np.testing.assert_allclose(u * s @ v.T, a, rtol=1e-5, atol=1e-6 * np.abs(a).max())
+    orthonormal(u)
+    orthonormal(v)
+    assert int(L.matrix_rank(a)) == np.linalg.matrix_rank(a)
+    pinv = np.linalg.pinv(a.astype(np.float64))
+    if name != "tiny":
+        np.testing.assert_allclose(L.pinv(a), pinv, rtol=1e-4, atol=1e-6)
+
+
+def test_the_exponential_of_large_and_endless_matrices() -> None:
+    turn = np.array([[0.0, -50.0], [50.0, 0.0]], np.float32)
+    want = [[np.cos(50.0), -np.sin(50.0)], [np.sin(50.0), np.cos(50.0)]]
+    np.testing.assert_allclose(L.expm(turn), want, atol=2e-4)
+    both = np.stack([turn, turn * 0.01])
+    np.testing.assert_allclose(L.expm(both)[1], L.expm(both[1]), atol=1e-6)
+    assert np.isnan(L.expm([[np.inf, 0.0], [0.0, 1.0]])).any()
+    assert L.expm(np.zeros((2, 0, 0), np.float32)).shape == (2, 0, 0)
+
+
+def loss(kind: str, a: Any) -> Any:
+    if kind == "eigh":
+        return tf.reduce_sum(tf.sin(L.eigvalsh(a + tf.transpose(a))))
+    if kind == "svd":
+        return tf.reduce_sum(tf.sin(L.svd(a, compute_uv=False)))
+    if kind == "qr":
+        return tf.reduce_sum(tf.sin(L.qr(a).r))
+    if kind == "expm":
+        return tf.reduce_sum(tf.sin(L.expm(0.3 * a)))
+    if kind == "lu":
+        return tf.reduce_sum(tf.sin(L.lu(a).lu))
+    return tf.reduce_sum(tf.sin(L.pinv(a[:, :2])))
+
+
+KINDS = ["eigh", "svd", "qr", "expm", "lu", "pinv"]
+
+
+def slope(kind: str, a: Any) -> Any:
+    with tf.GradientTape() as tape:
+        tape.watch(a)
+        y = loss(kind, a)
+    return tape.gradient(y, a)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_first_and_second_gradients(kind: str) -> None:
+    start = RNG.normal(size=(3, 3)) + 2 * np.eye(3)
+    a = tf.constant(start, tf.float64)
+    way = tf.constant(RNG.normal(size=(3, 3)), tf.float64)
+    with tf.GradientTape() as outer:
+        outer.watch(a)
+        first = slope(kind, a)
+        along = tf.reduce_sum(first * way)
+    second = outer.gradient(along, a)
+    h = 1e-5
+    ends = [loss(kind, a + way * k).numpy() for k in (h, -h)]
+    assert (ends[0] - ends[1]) / (2 * h) == pytest.approx(float(along), rel=1e-5)
+    steps = [slope(kind, a + way * k).numpy() for k in (h, -h)]
+    want = (steps[0] - steps[1]) / (2 * h)
+    np.testing.assert_allclose(second, want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_on_the_device_and_in_loops(kind: str) -> None:
+    a = (RNG.normal(size=(3, 3)) + 2 * np.eye(3)).astype(np.float32)
+
+    @tf.function
+    def descended(x: Any) -> Any:
+        for _ in tf.range(3):
+            x = x - 0.1 * slope(kind, x)
+        return x
+
+    want = tf.constant(a)
+    for _ in range(3):
+        want = want - 0.1 * slope(kind, want)
+    with IPUStrategy().scope():
+        got = tf.distribute.get_strategy().run(descended, (a,))
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+WRONG = {
+    "vector": lambda: L.qr(np.ones(3, np.float32)),
+    "not square": lambda: L.eigh(np.ones((2, 3), np.float32)),
+    "expm": lambda: L.expm(np.ones((2, 3), np.float32)),
+    "nan": lambda: L.eigh(np.full((3, 3), np.nan, np.float32)),
+    "singular": lambda: L.lu(np.zeros((2, 2), np.float32)),
+    "integers": lambda: L.svd(np.ones((2, 2), np.int32)),
+    "rows": lambda: L.lstsq(np.ones((2, 3), np.float32), np.ones((3, 1), np.float32)),
+    "weight": lambda: L.lstsq(
+        np.ones((2, 2), np.float32), np.ones((2, 1), np.float32), -1.0
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_does_not_fit_is_said(what: str) -> None:
+    errors = (ValueError, TypeError, tf.errors.InvalidArgumentError)
+    with pytest.raises(errors, match=r"matri|square|Input|non-negative"):
+        WRONG[what]()
+
+
+def test_rows_are_dealt_out_and_put_together() -> None:
+    x = RNG.normal(size=(7, 2)).astype(np.float32)
+    which = [0, 2, 1, 0, 2, 2, 0]
+    parts = tf.dynamic_partition(x, which, 3)
+    places = tf.dynamic_partition(np.arange(7), which, 3)
+    assert [len(p) for p in parts] == [3, 1, 3]
+    np.testing.assert_array_equal(tf.dynamic_stitch(places, parts), x)
+    with pytest.raises(ValueError, match="partitions"):
+        tf.dynamic_partition(x, [0] * 6 + [3], 3)
+    with pytest.raises(ValueError, match="does not fit"):
+        tf.dynamic_stitch([[0, 1]], [[1.0]])
+    with pytest.raises(ValueError, match="must differ"):
+        tf.reverse_sequence(x, [1] * 7, 0, 0)
