@@ -89,7 +89,7 @@ def test_old_heads_import_without_a_word(imported):
         head.ThreeState.Value("ON")
     assert head.save.load_model is ipu.keras.models.load_model
     assert head.Normalization is ipu.keras.layers.Normalization
-    assert not hasattr(head.readers, "FixedLengthRecordDataset")
+    assert not hasattr(head.readers, "ParallelInterleaveDataset")
     assert head.PipelineStage is ipu.keras.PipelineStage
     assert head.functional_extensions.FunctionalExtension is ipu.keras.models.Functional
 

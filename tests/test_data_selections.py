@@ -225,8 +225,6 @@ def test_cache_passes_errors_on():
     ).cache()
     with pytest.raises(KeyError, match="broken source"):
         list(cached)
-    with pytest.raises(errors.UnimplementedError, match="file"):
-        Dataset.range(3).cache("somewhere")
 
 
 def test_a_cached_data_set_feeds_a_device_and_goes():

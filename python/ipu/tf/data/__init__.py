@@ -19,7 +19,11 @@ from ipu.tf.data._dataset import (
 from ipu.tf.data._iterator import Iterator, NumpyIterator
 from ipu.tf.data._options import Options
 from ipu.tf.data._packed import DatasetSpec
-from ipu.tf.data._readers import TextLineDataset, TFRecordDataset
+from ipu.tf.data._readers import (
+    FixedLengthRecordDataset,
+    TextLineDataset,
+    TFRecordDataset,
+)
 
 __all__ = [
     "AUTOTUNE",
@@ -27,6 +31,7 @@ __all__ = [
     "UNKNOWN_CARDINALITY",
     "Dataset",
     "DatasetSpec",
+    "FixedLengthRecordDataset",
     "Iterator",
     "NumpyIterator",
     "Options",

@@ -16,7 +16,10 @@ from ipu.tf._html import dataset_html
 from ipu.tf.data import _generator, _rows, _structure
 from ipu.tf.data._flattening import Flattening
 from ipu.tf.data._iterator import Iterator, NumpyIterator
+from ipu.tf.data._mixtures import Mixtures
+from ipu.tf.data._scans import Scans
 from ipu.tf.data._selections import Selections
+from ipu.tf.data._storage import Storage
 from ipu.tf.data._transformations import Transformations, integer
 from ipu.tf.data._windows import Windows
 
@@ -28,7 +31,9 @@ UNKNOWN_CARDINALITY = -2
 
 
 @boundaries()
-class Dataset(Transformations, Selections, Flattening, Windows):
+class Dataset(
+    Transformations, Selections, Flattening, Windows, Mixtures, Scans, Storage
+):
     """A stream of elements, each a tensor or a nest of tensors.
 
     A data set is a description: it can be read any number of times, and each

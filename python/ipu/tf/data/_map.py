@@ -17,7 +17,7 @@ from ipu.tf._host_only import HostOnlyError
 from ipu.tf._strings import is_text
 from ipu.tf.data import _structure
 
-__all__ = ["Mapped"]
+__all__ = ["Mapped", "converted"]
 
 _Core = tuple[str, tuple[int, ...]]
 
@@ -40,7 +40,7 @@ class Mapped:
         example: tuple[_Core, ...] | None,
         peek: Callable[[], tuple[_Core, ...] | None],
     ) -> None:
-        self._function = _converted(function)
+        self._function = converted(function)
         self._input = structure
         self._programs: dict[tuple[_Core, ...], Any] = {}
         self._output: Any = None
@@ -162,7 +162,7 @@ class Mapped:
         return nest.pack_sequence_as(self._output, leaves)
 
 
-def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
+def converted(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function with Python control flow that works on tensors."""
     from ipu.tf import autograph
 

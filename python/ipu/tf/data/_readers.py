@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Data sets of files: records, lines."""
+"""Data sets of files: records, lines, pieces of one length."""
 
 from __future__ import annotations
 
+import gzip
+import io
+import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import IO, Any
 
 import numpy as np
 
 from ipu import _core
-from ipu._errors import NotFoundError
+from ipu._errors import DataLossError, InvalidArgumentError, NotFoundError
 from ipu.tf._strings import StringTensor
 from ipu.tf.data import _packed
 from ipu.tf.data._dataset import Dataset
@@ -19,7 +23,13 @@ from ipu.tf.io._files import path_of
 from ipu.tf.io._records import checked_compression, records_of
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["TFRecordDataset", "TextLineDataset"]
+__all__ = [
+    "FixedLengthRecordDataset",
+    "TFRecordDataset",
+    "TextLineDataset",
+    "opened",
+    "paths_of",
+]
 
 _Read = Callable[[str], Iterator[bytes]]
 
@@ -70,7 +80,7 @@ def TextLineDataset(
 
     Args:
         filenames: A name, a list of names, or a data set of names.
-        compression_type: None or "": files are read as they are.
+        compression_type: None or "" for none, "ZLIB" or "GZIP".
         buffer_size: Accepted for compatibility.
         num_parallel_reads: As for :func:`TFRecordDataset`.
         name: Ignored.
@@ -79,7 +89,7 @@ def TextLineDataset(
         A data set of strings, of unknown cardinality.
 
     Raises:
-        ValueError: Another compression is named.
+        ValueError: There is no such compression.
         NotFoundError: When it is read: there is no such file.
 
     Source: ``tf.data.TextLineDataset``.
@@ -92,42 +102,143 @@ def TextLineDataset(
         [b'a', b'b']
     """
     del buffer_size, name
-    if checked_compression(compression_type):
+    compression = checked_compression(compression_type)
+    cycle = 1 if num_parallel_reads in (None, -1) else int(num_parallel_reads or 1)
+    return _read(filenames, lambda path: _lines(path, compression), cycle)
+
+
+def _lines(path: str, compression: str) -> Iterator[bytes]:
+    with opened(path, compression) as file:
+        for line in file:
+            yield line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def FixedLengthRecordDataset(
+    filenames: Any,
+    record_bytes: int,
+    header_bytes: int | None = None,
+    footer_bytes: int | None = None,
+    buffer_size: int | None = None,
+    compression_type: Any = None,
+    num_parallel_reads: int | None = None,
+    name: str | None = None,
+) -> Dataset:
+    """Make elements of the pieces of files, of one length.
+
+    Args:
+        filenames: A name, a list of names, or a data set of names.
+        record_bytes: The length of a piece.
+        header_bytes: Bytes at the beginning of a file that are left out.
+        footer_bytes: Bytes at its end that are left out.
+        buffer_size: Accepted for compatibility.
+        compression_type: None or "" for none, "ZLIB" or "GZIP".
+        num_parallel_reads: As for :func:`TFRecordDataset`.
+        name: Ignored.
+
+    Returns:
+        A data set of strings, of unknown cardinality; ``tf.io.decode_raw`` makes
+        numbers of them.
+
+    Raises:
+        ValueError: There is no such compression, or ``record_bytes`` is less than 1.
+        NotFoundError: When it is read: there is no such file.
+        InvalidArgumentError: When it is read: a file is no multiple of pieces.
+
+    Source: ``tf.data.FixedLengthRecordDataset``.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mktemp()
+        >>> tf.io.write_file(path, "aabbcc.")
+        >>> [bytes(x) for x in FixedLengthRecordDataset(path, 2, footer_bytes=1)]
+        [b'aa', b'bb', b'cc']
+    """
+    del buffer_size, name
+    compression = checked_compression(compression_type)
+    size, head, foot = int(record_bytes), int(header_bytes or 0), int(footer_bytes or 0)
+    if size < 1 or head < 0 or foot < 0:
         raise ValueError(
-            "TextLineDataset reads files that are not compressed. "
-            f"Received: compression_type={compression_type!r}."
+            "`record_bytes` must be at least 1, and the others at least 0. Received: "
+            f"record_bytes={record_bytes!r}, header_bytes={header_bytes!r}, "
+            f"footer_bytes={footer_bytes!r}."
         )
     cycle = 1 if num_parallel_reads in (None, -1) else int(num_parallel_reads or 1)
-    return _read(filenames, _lines, cycle)
+    return _read(
+        filenames, lambda path: _pieces(path, compression, size, head, foot), cycle
+    )
 
 
-def _lines(path: str) -> Iterator[bytes]:
+def _pieces(
+    path: str, compression: str, size: int, head: int, foot: int
+) -> Iterator[bytes]:
+    with opened(path, compression) as file:
+        begin = file.read(head)
+        data = file.read(size + foot)
+        while len(data) >= size + foot:
+            yield data[:size]
+            data = data[size:] + file.read(size)
+        if len(begin) < head or len(data) != foot:
+            raise InvalidArgumentError(
+                f"{path} is no header of {head} bytes, pieces of {size} and a footer "
+                f"of {foot}: {max(len(data) - foot, 0)} bytes are left."
+            )
+
+
+@contextmanager
+def opened(path: str, compression: str) -> Iterator[IO[bytes]]:
+    """A file to read bytes from.
+
+    Args:
+        path: Its name.
+        compression: "ZLIB", "GZIP" or "".
+
+    Raises:
+        NotFoundError: There is no such file.
+        DataLossError: It is not compressed so, or damaged.
+    """
     try:
-        with open(path, "rb") as file:
-            for line in file:
-                yield line.removesuffix(b"\n").removesuffix(b"\r")
+        if compression == "GZIP":
+            file: Any = gzip.open(path, "rb")  # noqa: SIM115
+        elif compression == "ZLIB":
+            with open(path, "rb") as whole:
+                file = io.BytesIO(zlib.decompress(whole.read()))
+        else:
+            file = open(path, "rb")  # noqa: SIM115
+        with file:
+            yield file
+    except (zlib.error, gzip.BadGzipFile, EOFError) as error:
+        raise DataLossError(f"{path} is no {compression} file: {error}.") from error
     except OSError as error:
         raise NotFoundError(f"{path}; {error.strerror}") from error
 
 
-def _read(filenames: Any, read: _Read, cycle: int) -> Dataset:
+def paths_of(filenames: Any) -> Callable[[], Iterator[str]]:
+    """The function that gives the names of files.
+
+    Args:
+        filenames: A name, a list of names, or a data set of names.
+
+    Raises:
+        TypeError: It is none of these.
+    """
     spec = TensorSpec((), string)
-
-    def paths() -> Iterator[str]:
-        if isinstance(filenames, Dataset):
-            yield from map(path_of, _packed.elements(filenames._impl, spec))
-        else:
-            yield from map(path_of, np.asarray(StringTensor(filenames)).ravel())
-
-    def start() -> Iterator[tuple[np.ndarray[Any, Any], ...]]:
-        for text in by_turns((read(path) for path in paths()), cycle, 1):
-            yield (np.frombuffer(text, np.uint8),)
-
-    if isinstance(filenames, Dataset) and filenames.element_spec != spec:
+    if not isinstance(filenames, Dataset):
+        names = np.asarray(StringTensor(filenames)).ravel()
+        return lambda: map(path_of, names)
+    if filenames.element_spec != spec:
         raise TypeError(
             "The `filenames` argument must contain a scalar string for each file. "
             f"Received: a data set of {filenames.element_spec!r}."
         )
-    if not isinstance(filenames, Dataset):
-        StringTensor(filenames)
+    return lambda: map(path_of, _packed.elements(filenames._impl, spec))
+
+
+def _read(filenames: Any, read: _Read, cycle: int) -> Dataset:
+    names = paths_of(filenames)
+
+    def start() -> Iterator[tuple[np.ndarray[Any, Any], ...]]:
+        for text in by_turns((read(path) for path in names()), cycle, 1):
+            yield (np.frombuffer(text, np.uint8),)
+
+    spec = TensorSpec((), string)
     return Dataset(_core.Dataset.generator((_packed.CORE,), start), spec)

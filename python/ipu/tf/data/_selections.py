@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ipu import tf
-from ipu._errors import InvalidArgumentError, UnimplementedError
+from ipu._errors import InvalidArgumentError
 from ipu._tracebacks import boundaries
 from ipu.tf import _function, nest
 from ipu.tf._host_only import HostOnlyError
@@ -256,37 +256,6 @@ class Selections:
         return Dataset.zip((Dataset.range(integer(start, "start"), last), self))
 
     # --- keeping, declaring -----------------------------------------------------------
-
-    def cache(self: _Self, filename: Any = "", name: str | None = None) -> _Self:
-        """Keep the elements in memory when they are read for the first time.
-
-        Later passes, of this or another iterator, take them from there: what is in
-        front of ``cache`` (a generator, a ``map``) makes each element once.
-
-        Args:
-            filename: Must be "" (memory).
-            name: Ignored.
-
-        Returns:
-            A data set of the same elements.
-
-        Raises:
-            UnimplementedError: A file is named.
-
-        Source: ``tf.data.Dataset.cache``.
-
-        Example:
-            >>> import ipu.tf as tf
-            >>> [int(x) for x in tf.data.Dataset.range(2).cache().repeat(2)]
-            [0, 1, 0, 1]
-        """
-        del name
-        if str(filename):
-            raise UnimplementedError(
-                "A cache in a file is not there yet. "
-                f"Received: filename={filename!r}. Use cache(), which is in memory."
-            )
-        return self._then(self._impl.cache())
 
     def _assert_cardinality(self: _Self, expected: int) -> _Self:
         count = integer(expected, "expected_cardinality")

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu import _core
 from ipu._faces import face
+from ipu.tf import nest
+from ipu.tf._strings import is_text
+from ipu.tf.data._csv import CsvDataset, make_csv_dataset
 from ipu.tf.data._dataset import (
     AUTOTUNE,
     INFINITE_CARDINALITY,
@@ -23,16 +27,31 @@ __all__ = [
     "UNKNOWN_CARDINALITY",
     "AutoShardPolicy",
     "Counter",
+    "CsvDataset",
+    "RandomDataset",
     "assert_cardinality",
     "bucket_by_sequence_length",
     "cardinality",
+    "choose_from_datasets",
+    "copy_to_device",
     "enumerate_dataset",
+    "from_list",
     "get_single_element",
     "group_by_window",
+    "load",
+    "make_csv_dataset",
     "map_and_batch",
+    "parse_example_dataset",
+    "prefetch_to_device",
+    "rejection_resample",
+    "sample_from_datasets",
+    "save",
+    "scan",
     "shuffle_and_repeat",
+    "snapshot",
     "take_while",
     "unbatch",
+    "unique",
 ]
 
 _Transformation = Callable[[Dataset], Dataset]
@@ -147,6 +166,192 @@ def group_by_window(
 def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> _Transformation:
     """``Dataset.bucket_by_sequence_length`` for ``Dataset.apply``."""
     return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
+
+
+# --- what became methods of data sets -------------------------------------------------
+
+
+def RandomDataset(seed: int | None = None) -> Dataset:
+    """``Dataset.random``.
+
+    Example:
+        >>> len(list(RandomDataset(1).take(2)))
+        2
+    """
+    return Dataset.random(seed)
+
+
+def sample_from_datasets(*args: Any, **kwargs: Any) -> Dataset:
+    """``Dataset.sample_from_datasets``.
+
+    Example:
+        >>> sorted(int(x) for x in sample_from_datasets([Dataset.range(3)]))
+        [0, 1, 2]
+    """
+    return Dataset.sample_from_datasets(*args, **kwargs)
+
+
+def choose_from_datasets(*args: Any, **kwargs: Any) -> Dataset:
+    """``Dataset.choose_from_datasets``.
+
+    Example:
+        >>> choice = Dataset.range(1).repeat(2)
+        >>> [int(x) for x in choose_from_datasets([Dataset.range(3)], choice)]
+        [0, 1]
+    """
+    return Dataset.choose_from_datasets(*args, **kwargs)
+
+
+def from_list(elements: Any, name: str | None = None) -> Dataset:
+    """Make a data set of the elements of a list.
+
+    Args:
+        elements: Elements of one structure and shape.
+        name: Ignored.
+
+    Returns:
+        A data set.
+
+    Raises:
+        ValueError: The list is empty.
+
+    Source: ``tf.data.experimental.from_list``.
+
+    Example:
+        >>> [(int(x), y.numpy()) for x, y in from_list([(1, "a"), (2, "b")])]
+        [(1, b'a'), (2, b'b')]
+    """
+    del name
+    if not elements:
+        raise ValueError("`elements` must not be empty. Received: [].")
+    flat = [nest.flatten(element) for element in elements]
+    columns = [
+        row if is_text(row) else np.stack([np.asarray(_core.Tensor(x)) for x in row])
+        for row in map(list, zip(*flat, strict=True))
+    ]
+    return Dataset.from_tensor_slices(nest.pack_sequence_as(elements[0], columns))
+
+
+def scan(initial_state: Any, scan_func: Callable[[Any, Any], Any]) -> _Transformation:
+    """``Dataset.scan`` for ``Dataset.apply``.
+
+    Example:
+        >>> sums = Dataset.range(3).apply(scan(np.int64(0), lambda s, x: (s + x, s)))
+        >>> [int(x) for x in sums]
+        [0, 0, 1]
+    """
+    return lambda dataset: dataset.scan(initial_state, scan_func)
+
+
+def unique() -> _Transformation:
+    """``Dataset.unique`` for ``Dataset.apply``.
+
+    Example:
+        >>> [int(x) for x in Dataset.range(2).repeat(2).apply(unique())]
+        [0, 1]
+    """
+    return lambda dataset: dataset.unique()
+
+
+def rejection_resample(*args: Any, **kwargs: Any) -> _Transformation:
+    """``Dataset.rejection_resample`` for ``Dataset.apply``.
+
+    Example:
+        >>> import ipu.tf as tf
+        >>> none = rejection_resample(lambda x: tf.cast(x % 2, tf.int32), [0.0, 1.0])
+        >>> all(int(y) % 2 for _, y in Dataset.range(9).apply(none))
+        True
+    """
+    return lambda dataset: dataset.rejection_resample(*args, **kwargs)
+
+
+def snapshot(path: Any, *args: Any, **kwargs: Any) -> _Transformation:
+    """``Dataset.snapshot`` for ``Dataset.apply``.
+
+    Example:
+        >>> import tempfile
+        >>> len(list(Dataset.range(3).apply(snapshot(tempfile.mkdtemp()))))
+        3
+    """
+    return lambda dataset: dataset.snapshot(path, *args, **kwargs)
+
+
+def save(dataset: Dataset, path: Any, compression: Any = None, **kwargs: Any) -> None:
+    """``Dataset.save``.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> save(Dataset.range(3), folder)
+        >>> len(load(folder))
+        3
+    """
+    dataset.save(path, compression, **kwargs)
+
+
+def load(path: Any, *args: Any, **kwargs: Any) -> Dataset:
+    """``Dataset.load``.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> Dataset.range(2).save(folder)
+        >>> [int(x) for x in load(folder)]
+        [0, 1]
+    """
+    return Dataset.load(path, *args, **kwargs)
+
+
+def prefetch_to_device(device: Any, buffer_size: int | None = None) -> _Transformation:
+    """``Dataset.prefetch`` for ``Dataset.apply``: what feeds a device comes from there.
+
+    Args:
+        device: Accepted for compatibility.
+        buffer_size: Elements made ahead; None: a few.
+
+    Example:
+        >>> len(list(Dataset.range(3).apply(prefetch_to_device("/device:IPU:0"))))
+        3
+    """
+    del device
+    size = AUTOTUNE if buffer_size is None else buffer_size
+    return lambda dataset: dataset.prefetch(size)
+
+
+def copy_to_device(target_device: Any, source_device: Any = "") -> _Transformation:
+    """The data set itself: elements go to the device that takes them.
+
+    Example:
+        >>> len(list(Dataset.range(3).apply(copy_to_device("/device:IPU:0"))))
+        3
+    """
+    del target_device, source_device
+    return lambda dataset: dataset
+
+
+def parse_example_dataset(
+    features: Any, num_parallel_calls: int | None = 1, deterministic: Any = None
+) -> _Transformation:
+    """``tf.io.parse_example`` of batches of records, for ``Dataset.apply``.
+
+    Args:
+        features: As for ``tf.io.parse_example``.
+        num_parallel_calls: As for ``Dataset.map``.
+        deterministic: Accepted for compatibility.
+
+    Example:
+        >>> import ipu.tf as tf
+        >>> record = tf.train.Example().SerializeToString()
+        >>> parse = parse_example_dataset({"x": tf.io.FixedLenFeature([], tf.int64, 7)})
+        >>> [int(one["x"][0]) for one in Dataset.from_tensors([record]).apply(parse)]
+        [7]
+    """
+    del deterministic
+    from ipu.tf.io import parse_example
+
+    return lambda dataset: dataset.map(
+        lambda records: parse_example(records, features), num_parallel_calls
+    )
 
 
 if not TYPE_CHECKING:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu._faces import face
+from ipu.tf.io._csv import decode_csv
 from ipu.tf.io._files import decode_raw, matching_files, read_file, write_file
 from ipu.tf.io._images import (
     decode_bmp,
@@ -32,6 +33,7 @@ __all__ = [
     "TFRecordWriter",
     "VarLenFeature",
     "decode_bmp",
+    "decode_csv",
     "decode_gif",
     "decode_image",
     "decode_jpeg",

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Methods of ``Dataset`` that keep elements: in memory, and in files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu import _core
+from ipu._errors import AlreadyExistsError, NotFoundError
+from ipu._tracebacks import boundaries
+from ipu.tf import nest
+from ipu.tf.data import _packed, _stored, _structure
+from ipu.tf.io._files import path_of
+
+if TYPE_CHECKING:
+    from ipu.tf.data._dataset import Dataset
+
+__all__ = ["Storage"]
+
+_Arrays = tuple["np.ndarray[Any, Any]", ...]
+_ROWS, _ABOUT = "elements.rows", "about.json"  # in the folder of `save`
+
+
+@boundaries()
+class Storage:
+    """Mixed into :class:`Dataset`."""
+
+    if TYPE_CHECKING:
+        _impl: Any
+        _structure: Any
+
+        def _then(self, impl: Any) -> Dataset: ...
+
+    def cache(self, filename: Any = "", name: str | None = None) -> Dataset:
+        """Keep the elements when they are read for the first time.
+
+        Later passes, of this or another iterator, take them from there: what is in
+        front of ``cache`` (a generator, a ``map``) makes each element once.
+
+        Args:
+            filename: Where they are kept: "" (default) for memory, or the name of a
+                file, which another process finds too. The file is there when they have
+                been read to the end.
+            name: Ignored.
+
+        Returns:
+            A data set of the same elements.
+
+        Raises:
+            TypeError: A file is named, and elements are data sets.
+            DataLossError: When an element is read: the file is damaged, or of other
+                elements. Remove it to make it anew.
+
+        Source: ``tf.data.Dataset.cache``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> [int(x) for x in tf.data.Dataset.range(2).cache().repeat(2)]
+            [0, 1, 0, 1]
+        """
+        del name
+        path = "" if filename is None else path_of(filename)
+        return self._then(self._kept(path) if path else self._impl.cache())
+
+    def _kept(self, path: str) -> Any:
+        """The core's data set of elements that a file keeps."""
+        impl, structure = self._impl, self._structure
+        _stored.described(structure)
+
+        def start() -> Iterator[_Arrays]:
+            if os.path.exists(path):
+                return _stored.read_rows(path, structure)
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            return _stored.write_rows(path, structure, _packed.packed_rows(impl))
+
+        specs = nest.flatten(structure)
+        types = tuple(_structure.core_spec(spec) for spec in specs)
+        dataset = _core.Dataset.generator(types, start)
+        count = impl.cardinality
+        return dataset.assert_cardinality(count) if count >= 0 else dataset
+
+    def snapshot(
+        self,
+        path: Any,
+        compression: str | None = "AUTO",
+        reader_func: Any = None,
+        shard_func: Any = None,
+        name: str | None = None,
+    ) -> Dataset:
+        """Keep the elements in a folder, also for later processes.
+
+        Args:
+            path: The folder. What is in it is used as long as it is there.
+            compression: "GZIP"; "AUTO", "SNAPPY" or None: none.
+            reader_func: Must be None.
+            shard_func: Accepted for compatibility: there is one file.
+            name: Ignored.
+
+        Returns:
+            A data set of the same elements.
+
+        Raises:
+            TypeError: Elements are data sets.
+            NotImplementedError: ``reader_func`` is given.
+
+        Source: ``tf.data.Dataset.snapshot``.
+
+        Example:
+            >>> import tempfile, ipu.tf as tf
+            >>> kept = tf.data.Dataset.range(3).snapshot(tempfile.mkdtemp())
+            >>> [int(x) for x in kept], [int(x) for x in kept]
+            ([0, 1, 2], [0, 1, 2])
+        """
+        del name, compression, shard_func
+        _no_reader(reader_func)
+        return self.cache(os.path.join(path_of(path), _ROWS))
+
+    def save(
+        self,
+        path: Any,
+        compression: str | None = None,
+        shard_func: Any = None,
+        checkpoint_args: Any = None,
+    ) -> None:
+        """Read all elements, and write them into a folder for :meth:`load`.
+
+        Args:
+            path: The folder; what was saved there before is replaced.
+            compression: "GZIP" or None.
+            shard_func: Accepted for compatibility: there is one file.
+            checkpoint_args: Accepted for compatibility.
+
+        Raises:
+            ValueError: There is no such compression, or no end to the elements.
+            TypeError: Elements are data sets.
+            AlreadyExistsError: ``path`` is a file.
+
+        Source: ``tf.data.Dataset.save``.
+
+        Example:
+            >>> import tempfile, ipu.tf as tf
+            >>> folder = tempfile.mkdtemp()
+            >>> tf.data.Dataset.range(3).save(folder)
+            >>> [int(x) for x in tf.data.Dataset.load(folder)]
+            [0, 1, 2]
+        """
+        import json
+
+        del shard_func, checkpoint_args
+        folder, kind = path_of(path), _checked_compression(compression)
+        about = {"spec": _stored.described(self._structure), "compression": kind}
+        if self._impl.cardinality == -1:
+            raise ValueError(
+                "A data set without an end cannot be saved. Use take() before."
+            )
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except FileExistsError as error:
+            raise AlreadyExistsError(f"{folder} is a file.") from error
+        rows = _packed.packed_rows(self._impl)
+        target = os.path.join(folder, _ROWS)
+        count = sum(1 for _ in _stored.write_rows(target, self._structure, rows, kind))
+        with open(os.path.join(folder, _ABOUT), "w", encoding="utf-8") as file:
+            json.dump({**about, "count": count}, file)
+
+    @staticmethod
+    def load(
+        path: Any,
+        element_spec: Any = None,
+        compression: str | None = None,
+        reader_func: Callable[[Any], Any] | None = None,
+        wait: bool = False,
+    ) -> Dataset:
+        """Give the elements that :meth:`save` wrote.
+
+        Args:
+            path: The folder.
+            element_spec: Accepted for compatibility: the folder says it.
+            compression: Accepted for compatibility: the folder says it.
+            reader_func: Must be None.
+            wait: Must be False.
+
+        Returns:
+            A data set.
+
+        Raises:
+            NotFoundError: Nothing was saved there.
+            NotImplementedError: ``reader_func`` or ``wait`` is given.
+            DataLossError: When an element is read: the file is damaged.
+
+        Source: ``tf.data.Dataset.load``. Example: :meth:`save`.
+        """
+        import json
+
+        from ipu.tf.data._dataset import Dataset
+
+        del element_spec, compression
+        _no_reader(reader_func)
+        if wait:
+            raise NotImplementedError("load reads what is there. Leave `wait` out.")
+        folder = path_of(path)
+        try:
+            with open(os.path.join(folder, _ABOUT), encoding="utf-8") as file:
+                about = json.load(file)
+        except OSError as error:
+            raise NotFoundError(
+                f"No data set was saved in {folder} ({error.strerror})."
+            ) from error
+        structure = _stored.spec_from(about["spec"])
+        rows, kind = os.path.join(folder, _ROWS), about["compression"]
+        types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
+        impl = _core.Dataset.generator(
+            types, lambda: _stored.read_rows(rows, structure, kind)
+        )
+        return Dataset(impl.assert_cardinality(int(about["count"])), structure)
+
+
+def _no_reader(reader_func: Any) -> None:
+    if reader_func is not None:
+        raise NotImplementedError(
+            "Elements are read in their order. Leave `reader_func` out, and use "
+            "shuffle() or interleave()."
+        )
+
+
+def _checked_compression(compression: Any) -> str | None:
+    if compression in (None, "", "NONE"):
+        return None
+    if compression != "GZIP":
+        raise ValueError(
+            "`compression` must be None or 'GZIP'. "
+            f"Received: compression={compression!r}."
+        )
+    return "GZIP"

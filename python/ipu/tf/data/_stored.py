@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""Elements in files: what ``save`` and ``cache(filename)`` write.
+
+A file is a header and rows. The header is ``IPUROWS1``, a length and so many bytes of
+JSON: the types of the leaves. A row is the byte 1 and its leaves; the byte 0 ends the
+file, so that one that was cut short is seen. A leaf is its number of axes, its sizes
+and its bytes; one of strings has their lengths before them:
+
+    1 | axes u8 | sizes i64 ... | bytes                       numbers
+    1 | axes u8 | sizes i64 ... | lengths i64 ... | bytes     strings
+
+All numbers are little-endian. Nothing in a file is code.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+import numpy as np
+
+from ipu._errors import DataLossError, NotFoundError
+from ipu.tf import nest
+from ipu.tf._strings import StringTensor
+from ipu.tf.data import _packed, _structure
+from ipu.tf.dtypes import string
+from ipu.tf.tensor_spec import TensorSpec
+
+__all__ = ["described", "read_rows", "spec_from", "write_rows"]
+
+_MAGIC = b"IPUROWS1"
+_PIECE = 1 << 24
+# what reading raises where anything may be in a file
+_DAMAGES = (
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    OverflowError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+_Arrays = tuple["np.ndarray[Any, Any]", ...]
+
+
+def described(structure: Any) -> Any:
+    """The structure of elements as plain data.
+
+    Raises:
+        TypeError: There are data sets in it.
+    """
+    if _structure.is_container(structure):
+        if isinstance(structure, dict):
+            items = sorted(structure.items())
+            return {"dict": [[key, described(item)] for key, item in items]}
+        return {"tuple": [described(item) for item in structure]}
+    if isinstance(structure, _packed.DatasetSpec):
+        raise TypeError(
+            "Elements that are data sets cannot be stored. Turn each into tensors "
+            f"first, with flat_map. Received: {structure!r}."
+        )
+    shape = None if structure.shape is None else list(structure.shape)
+    return {"dtype": structure.dtype.name, "shape": shape}
+
+
+def spec_from(described: Any) -> Any:
+    """The structure that :func:`described` gave as plain data."""
+    if "dict" in described:
+        return {key: spec_from(item) for key, item in described["dict"]}
+    if "tuple" in described:
+        return tuple(spec_from(item) for item in described["tuple"])
+    dtype, shape = described["dtype"], described["shape"]
+    if shape is None:
+        return _structure.UnknownShapeSpec(dtype)
+    return TensorSpec(shape, dtype)
+
+
+def _open(path: str, mode: str, compression: str | None) -> IO[bytes]:
+    if compression == "GZIP":
+        import gzip  # slow to import
+
+        return gzip.open(path, mode)  # type: ignore[return-value]
+    return open(path, mode)
+
+
+def write_rows(
+    path: str, structure: Any, rows: Iterable[_Arrays], compression: str | None = None
+) -> Iterator[_Arrays]:
+    """Write elements, and hand them on.
+
+    The file appears under its name with the end of the elements; where nobody reads so
+    far there is none.
+
+    Args:
+        path: The file.
+        structure: Of the elements.
+        rows: The elements as the core has them.
+        compression: "GZIP" or None.
+    """
+    import json
+
+    specs = nest.flatten(structure)
+    beside = f"{path}.{os.urandom(8).hex()}.part"
+    try:
+        with _open(beside, "wb", compression) as file:
+            header = json.dumps(described(structure)).encode()
+            file.write(_MAGIC + struct.pack("<q", len(header)) + header)
+            for row in rows:
+                file.write(b"\x01")
+                for spec, array in zip(specs, row, strict=True):
+                    _write_leaf(file, spec, array)
+                yield row
+            file.write(b"\x00")
+        os.replace(beside, path)
+    finally:
+        if os.path.exists(beside):
+            os.remove(beside)
+
+
+def _write_leaf(file: IO[bytes], spec: Any, array: np.ndarray[Any, Any]) -> None:
+    texts: list[bytes] = []
+    if spec.dtype == string:
+        if spec.shape == ():
+            value = np.array(array.tobytes(), object)
+        else:
+            value = np.asarray(_packed.unpack(spec, _Bytes(array)))
+        texts = value.ravel().tolist()
+        shape: tuple[int, ...] = value.shape
+    else:
+        shape = array.shape
+    file.write(struct.pack(f"<B{len(shape)}q", len(shape), *shape))
+    if spec.dtype == string:
+        file.write(struct.pack(f"<{len(texts)}q", *map(len, texts)))
+        file.write(b"".join(texts))
+    else:
+        file.write(np.ascontiguousarray(array).tobytes())
+
+
+class _Bytes:
+    """What :func:`_packed.unpack` takes: something with the array of a leaf."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        return self._array
+
+
+def read_rows(
+    path: str, structure: Any = None, compression: str | None = None
+) -> Iterator[_Arrays]:
+    """The elements of a file, as the core has them.
+
+    Args:
+        path: The file.
+        structure: Of the elements; None: as the file says.
+        compression: "GZIP" or None.
+
+    Raises:
+        NotFoundError: There is no such file.
+        DataLossError: It is damaged, or has other elements.
+    """
+    import json
+
+    try:
+        file = _open(path, "rb", compression)
+    except OSError as error:
+        raise NotFoundError(f"{path}; {error.strerror}") from error
+    with file:
+        try:
+            if _exactly(file, len(_MAGIC)) != _MAGIC:
+                raise ValueError("it does not begin as such a file does")
+            (size,) = struct.unpack("<q", _exactly(file, 8))
+            stored = json.loads(_exactly(file, size))
+            if structure is not None and stored != described(structure):
+                raise ValueError(f"its elements are {spec_from(stored)!r}")
+            specs = nest.flatten(spec_from(stored))
+            while _exactly(file, 1) == b"\x01":
+                yield tuple(_read_leaf(file, spec) for spec in specs)
+        except _DAMAGES as error:
+            raise DataLossError(
+                f"{path} is damaged, or no file of these elements: {error}."
+            ) from error
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    if size < 0:
+        raise ValueError(f"a size is {size}")
+    parts = []
+    while size:  # in pieces: a size that is damaged may be any
+        part = file.read(min(size, _PIECE))
+        if not part:
+            raise EOFError("it ends too early")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _read_leaf(file: IO[bytes], spec: Any) -> np.ndarray[Any, Any]:
+    axes = _exactly(file, 1)[0]
+    shape = struct.unpack(f"<{axes}q", _exactly(file, 8 * axes))
+    known = spec.shape
+    if known is not None and not spec.is_compatible_with(TensorSpec(shape, spec.dtype)):
+        raise ValueError(f"a shape is {shape}, where {known} was expected")
+    count = math.prod(shape)
+    if spec.dtype != string:
+        dtype = np.dtype(spec.dtype.name)
+        data = _exactly(file, count * dtype.itemsize)
+        return np.frombuffer(data, dtype).reshape(shape)
+    lengths = struct.unpack(f"<{count}q", _exactly(file, 8 * count))
+    texts = np.empty(count, object)
+    texts[:] = [_exactly(file, length) for length in lengths]
+    return _packed.pack(spec, StringTensor(texts.reshape(shape)))
