@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from typing import Any
 
 import numpy as np
@@ -358,6 +360,8 @@ def test_models_of_features(tmp_path: Any) -> None:
     again = keras.models.load_model(path)
     assert again.get_layer(color.name).get_vocabulary() == color.get_vocabulary()
     assert np.array_equal(again.predict(rows), expected)
+    listed = keras.Model(list(inputs.values()), output)
+    assert np.array_equal(listed.predict(list(rows.values())), expected)
     with pytest.raises(ValueError, match=r"'color'.*takes strings\. Received: numbers"):
         model.predict({**rows, "color": rows["size"]})
 
@@ -391,3 +395,44 @@ def test_models_of_texts_on_a_device() -> None:
 
     with pytest.raises(HostOnlyError, match="Hashing works on the host"):
         called(tf.constant([1]))
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "h5", "keras"])
+def test_saved_models_of_texts(tmp_path: Any, suffix: str) -> None:
+    if suffix != "safetensors":
+        pytest.importorskip("h5py")
+    model = text_model()
+    layer = layers.Discretization(num_bins=2, output_mode="one_hot")
+    layer.adapt(np.arange(4.0))
+    model.add(layer)
+    model.predict(TEXTS)
+    path = tmp_path / f"model.{suffix}"
+    model.save(path)
+    again = keras.models.load_model(path)
+    assert again.layers[0].get_vocabulary() == WORDS
+    assert np.array_equal(again.predict(TEXTS), model.predict(TEXTS))
+
+
+def test_words_in_archives_of_keras_3(tmp_path: Any) -> None:
+    """There the words are in files of their own beside the weights."""
+    pytest.importorskip("h5py")
+    path, told = tmp_path / "model.keras", tmp_path / "told.keras"
+    model = text_model()
+    model.predict(TEXTS)
+    model.save(path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(told, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "config.json":
+                config = json.loads(data)
+                for entry in config["config"]["layers"]:
+                    if entry["class_name"] == "TextVectorization":
+                        entry["config"]["vocabulary"] = None
+                        entry["config"]["vocabulary_size"] = len(WORDS)
+                data = json.dumps(config).encode()
+            new.writestr(name, data)
+        place = "assets/layers/text_vectorization/vocabulary.txt"
+        new.writestr(place, "".join(f"{word}\n" for word in WORDS))
+    again = keras.models.load_model(told)
+    assert again.layers[0].get_vocabulary() == WORDS
+    assert np.array_equal(again.predict(TEXTS), model.predict(TEXTS))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Files of Keras 3: ``.weights.h5``, and the archive ``.keras``.
 
-An archive is a zip of ``metadata.json``, ``config.json`` and ``model.weights.h5``.
+An archive is a zip of ``metadata.json``, ``config.json`` and ``model.weights.h5``;
+layers of words may have theirs in ``assets/.../vocabulary.txt``.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipu._user_warnings import warn_user
+from ipu.keras import _names
 from ipu.keras._files import fitting, keras3_config, tree
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
@@ -158,6 +160,7 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             config = json.loads(archive.read("config.json"))
+            _add_vocabularies(config.get("config") or {}, "assets/layers", archive)
             random = None
             if _RANDOM in archive.namelist():
                 random = archive.read(_RANDOM).decode()
@@ -178,6 +181,31 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         keras3_config.training_from(told, path),
         restore,
     )
+
+
+def _add_vocabularies(config: Any, path: str, archive: Any) -> None:
+    """Put the words of layers, which an archive keeps in files, into the layers'
+    configurations.
+
+    Args:
+        config: The configuration of a model of Keras 3; it is changed.
+        path: Where the model's layers are in the archive.
+        archive: The archive.
+    """
+    counts: dict[str, int] = {}
+    for entry in config.get("layers", ()):
+        name = _names.snake_case(str(entry.get("class_name", "")))
+        number = counts.get(name, 0)
+        counts[name] = number + 1
+        place = f"{path}/{name}_{number}" if number else f"{path}/{name}"
+        arguments = entry.get("config") or {}
+        if "layers" in arguments:
+            _add_vocabularies(arguments, f"{place}/layers", archive)
+        if "vocabulary" in arguments and arguments["vocabulary"] is None:
+            member = f"{place}/vocabulary.txt"
+            if member in archive.namelist():
+                text = archive.read(member).decode()
+                arguments["vocabulary"] = text.removesuffix("\n").split("\n")
 
 
 def restore_optimizer(model: Any, state: list[Array], path: str) -> None:

@@ -25,20 +25,26 @@ _LAYERS = frozenset(
     """
     Activation ActivityRegularization Add AdditiveAttention AlphaDropout Attention
     Average AveragePooling1D AveragePooling2D AveragePooling3D BatchNormalization
-    Bidirectional CenterCrop Concatenate Conv1D Conv1DTranspose Conv2D Conv2DTranspose
-    Conv3D Conv3DTranspose Cropping1D Cropping2D Cropping3D Dense DepthwiseConv1D
-    DepthwiseConv2D Dot Dropout ELU EinsumDense Embedding Flatten GRU GRUCell
-    GaussianDropout GaussianNoise GlobalAveragePooling1D GlobalAveragePooling2D
-    GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D
-    InputLayer LSTM LSTMCell Lambda LayerNormalization LeakyReLU Masking MaxPooling1D
-    MaxPooling2D MaxPooling3D Maximum Minimum MultiHeadAttention Multiply Normalization
-    PReLU Permute RNN RandomBrightness RandomContrast RandomCrop RandomFlip
-    RandomRotation RandomTranslation RandomZoom ReLU RepeatVector Rescaling Reshape
-    Resizing SeparableConv1D SeparableConv2D SimpleRNN SimpleRNNCell Softmax
-    SpatialDropout1D SpatialDropout2D SpatialDropout3D StackedRNNCells Subtract
-    TimeDistributed UpSampling1D UpSampling2D UpSampling3D ZeroPadding1D ZeroPadding2D
-    ZeroPadding3D
+    Bidirectional CategoryEncoding CenterCrop Concatenate Conv1D Conv1DTranspose Conv2D
+    Conv2DTranspose Conv3D Conv3DTranspose Cropping1D Cropping2D Cropping3D Dense
+    DepthwiseConv1D DepthwiseConv2D Discretization Dot Dropout ELU EinsumDense Embedding
+    Flatten GRU GRUCell GaussianDropout GaussianNoise GlobalAveragePooling1D
+    GlobalAveragePooling2D GlobalAveragePooling3D GlobalMaxPooling1D GlobalMaxPooling2D
+    GlobalMaxPooling3D HashedCrossing Hashing InputLayer IntegerLookup LSTM LSTMCell
+    Lambda LayerNormalization LeakyReLU Masking MaxPooling1D MaxPooling2D MaxPooling3D
+    Maximum Minimum MultiHeadAttention Multiply Normalization PReLU Permute RNN
+    RandomBrightness RandomContrast RandomCrop RandomFlip RandomRotation
+    RandomTranslation RandomZoom ReLU RepeatVector Rescaling Reshape Resizing
+    SeparableConv1D SeparableConv2D SimpleRNN SimpleRNNCell Softmax SpatialDropout1D
+    SpatialDropout2D SpatialDropout3D StackedRNNCells StringLookup Subtract
+    TextVectorization TimeDistributed UpSampling1D UpSampling2D UpSampling3D
+    ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """.split()
+)
+# layers whose dtype is that of their result there
+_WITHOUT_DTYPE = frozenset(
+    "Discretization HashedCrossing Hashing IntegerLookup StringLookup "
+    "TextVectorization".split()
 )
 _MODELS = frozenset({"Functional", "Sequential"})
 _KINDS = (
@@ -73,6 +79,7 @@ _THEIRS: dict[str, tuple[Any, ...] | None] = {
     "lora_alpha": None,
     "lora_rank": (None,),
     "loss_scale_factor": (None,),
+    "oov_method": ("floormod",),
     "optional": (False,),
     "output_axes": None,
     "quantization_config": (None,),
@@ -81,6 +88,7 @@ _THEIRS: dict[str, tuple[Any, ...] | None] = {
     "renorm_clipping": None,
     "renorm_momentum": None,
     "rms_scaling": (False,),
+    "salt": (None,),
     "score_mode": ("dot",),
     "seed": None,
     "sliding_window": (None,),
@@ -89,6 +97,7 @@ _THEIRS: dict[str, tuple[Any, ...] | None] = {
     "use_cudnn": None,
     "use_ema": (False,),
     "use_gate": (False,),
+    "vocabulary_size": None,
     "weight_decay": (None,),
     "zero_output_for_mask": None,
     "data_format": ("channels_last", None),
@@ -268,6 +277,10 @@ def _layer(name: str, config: dict[str, Any]) -> dict[str, Any]:
         kept["activity_regularizer"] = config["activity_regularizer"]
     if name == "LeakyReLU":
         kept["negative_slope"] = kept.pop("alpha")
+    if name in _WITHOUT_DTYPE:
+        del kept["dtype"]
+    if name == "Discretization":
+        del kept["trainable"]  # its only layer that does not take it
     if name == "BatchNormalization" and isinstance(kept["axis"], list):
         kept["axis"] = kept["axis"][0]
     made = {key: _value(item, {}) for key, item in kept.items()}
@@ -465,6 +478,10 @@ def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, An
         made["batch_input_shape"] = made.pop("batch_shape")
     if name == "LeakyReLU" and "negative_slope" in made:
         made["alpha"] = made.pop("negative_slope")
+    if name in _WITHOUT_DTYPE:
+        made.pop("dtype", None)
+    if made.get("bin_boundaries") is not None:
+        made["num_bins"] = None  # there it stays beside them
     kind = _class_of(name)
     if kind is None:
         return made  # whoever makes it says what is missing

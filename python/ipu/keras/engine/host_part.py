@@ -128,18 +128,18 @@ def host_values(data: Any) -> Nest:
     """What a user gave, as eager tensors in lists and dicts."""
     if isinstance(data, Mapping):
         return {key: host_values(value) for key, value in data.items()}
-    is_list = isinstance(data, (list, tuple))
-    if is_list and data and not is_text(data) and not _is_number(data[0]):
+    if isinstance(data, (list, tuple)) and not _is_one(data):
         return [host_values(value) for value in data]
     if hasattr(data, "iloc") and hasattr(data, "to_numpy"):  # a pandas object
         data = data.to_numpy()
     return StringTensor(data) if is_text(data) else tf.convert_to_tensor(data)
 
 
-def _is_number(item: Any) -> bool:
-    while isinstance(item, (list, tuple)) and item:
-        item = item[0]
-    return isinstance(item, (int, float, bool))
+def _is_one(data: Any) -> bool:
+    """Whether a list, to its first leaf, is one of words or numbers: a single input."""
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, (str, bytes, int, float))
 
 
 def first_input(data: Any) -> Any:
