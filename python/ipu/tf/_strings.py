@@ -173,6 +173,10 @@ def _register() -> None:
     array = np.asarray
     _OPS.update(
         add=lambda x, y: StringTensor(x) + y,
+        constant=lambda value, dtype=None, shape=None: _filled(value, dtype, shape),
+        convert_to_tensor=lambda value, dtype=None, dtype_hint=None: text_tensor(
+            value, dtype
+        ),
         concat=lambda values, axis: np.concatenate([*map(array, values)], axis),
         equal=lambda x, y: StringTensor(x) == y,
         expand_dims=lambda input, axis: np.expand_dims(array(input), axis),
@@ -187,6 +191,11 @@ def _register() -> None:
         stack=lambda values, axis=0: np.stack([*map(array, values)], axis),
     )
     _dispatch.register(StringTensor, _call)
+
+
+def _filled(value: Any, dtype: Any, shape: Any) -> StringTensor:
+    tensor = text_tensor(value, dtype)
+    return tensor if shape is None else tensor.filled(tuple(shape))
 
 
 def _call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -41,11 +41,6 @@ _LAYERS = frozenset(
     ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """.split()
 )
-# layers whose dtype is that of their result there
-_WITHOUT_DTYPE = frozenset(
-    "Discretization HashedCrossing Hashing IntegerLookup StringLookup "
-    "TextVectorization".split()
-)
 _MODELS = frozenset({"Functional", "Sequential"})
 _KINDS = (
     "initializers",
@@ -277,7 +272,7 @@ def _layer(name: str, config: dict[str, Any]) -> dict[str, Any]:
         kept["activity_regularizer"] = config["activity_regularizer"]
     if name == "LeakyReLU":
         kept["negative_slope"] = kept.pop("alpha")
-    if name in _WITHOUT_DTYPE:
+    if getattr(_class_of(name), "_dtype_is_of_result", False):
         del kept["dtype"]
     if name == "Discretization":
         del kept["trainable"]  # its only layer that does not take it
@@ -478,13 +473,13 @@ def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, An
         made["batch_input_shape"] = made.pop("batch_shape")
     if name == "LeakyReLU" and "negative_slope" in made:
         made["alpha"] = made.pop("negative_slope")
-    if name in _WITHOUT_DTYPE:
-        made.pop("dtype", None)
     if made.get("bin_boundaries") is not None:
         made["num_bins"] = None  # there it stays beside them
     kind = _class_of(name)
     if kind is None:
         return made  # whoever makes it says what is missing
+    if getattr(kind, "_dtype_is_of_result", False):
+        made.pop("dtype", None)
     accepted = _parameters(kind)
     for key in [key for key in made if key not in accepted]:
         harmless = _THEIRS.get(key, ())

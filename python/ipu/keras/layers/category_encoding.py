@@ -150,6 +150,8 @@ class Discretization(PreprocessingLayer):
         [0, 1, 2]
     """
 
+    _dtype_is_of_result = True  # in files of Keras 3
+
     def __init__(
         self,
         bin_boundaries: Sequence[float] | None = None,

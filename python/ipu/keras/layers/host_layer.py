@@ -50,6 +50,7 @@ class HostLayer(PreprocessingLayer):
     """
 
     _runs_on_host = True
+    _dtype_is_of_result = True  # in files of Keras 3
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{**kwargs, "autocast": False})
