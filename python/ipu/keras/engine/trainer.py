@@ -79,8 +79,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
     ) -> None:
         """Settle how the model is trained.
 
-        Which layers are trained is settled here too: a ``trainable`` that is set later
-        counts with the next ``compile``.
+        A layer's ``trainable`` that is set later counts with the next ``compile``.
 
         Args:
             optimizer: A name or an optimizer.
@@ -94,7 +93,7 @@ class Trainer(StepFunctions, IPUOptions, Layer):
                 it is 1 by default, and must divide the steps of an epoch. Outside it is
                 ``"auto"`` by default: as many as fit between two looks of callbacks at
                 batches, or into a tenth of a second.
-            **kwargs: ``sample_weight_mode``, which is ignored.
+            **kwargs: ``jit_compile`` and ``sample_weight_mode``, which are ignored.
 
         Raises:
             ValueError: An unknown name; the nearest is offered. Or a number of steps
@@ -102,7 +101,8 @@ class Trainer(StepFunctions, IPUOptions, Layer):
             RuntimeError: ``run_eagerly`` is True in the scope of a strategy.
             TypeError: An unknown keyword.
         """
-        kwargs.pop("sample_weight_mode", None)
+        for ignored in ("jit_compile", "sample_weight_mode"):
+            kwargs.pop(ignored, None)
         if kwargs:
             known = inspect.signature(Trainer.compile).parameters
             near = _names.nearest(next(iter(kwargs)), set(known) - {"self", "kwargs"})
