@@ -475,6 +475,18 @@ static const char *const layer_text =
     " %12, %13 = sparse_cross_entropy(%11, %5) : float32[6], float32[6,4]"
     " %14 = mean(%12) {axes=[0]} : float32[] } -> (%14)";
 
+/* Keys stored as columns, heads joined to the batch, one mask. */
+static const char *const attention_text =
+    "block b0(%0: float32[2,3,7,4], %1: float32[6,4,9], %2: float32[2,3,9,5],"
+    " %3: bool[2,1,1,9]) { %4 = reshape(%0) {shape=[6,7,4]} : float32[6,7,4]"
+    " %5 = matmul(%4, %1) : float32[6,7,9] %6 = " HALF_F
+    " %7 = mul(%5, %6) : float32[6,7,9]"
+    " %8 = reshape(%7) {shape=[2,3,7,9]} : float32[2,3,7,9]"
+    " %9 = cast(%3) {dtype=float32} : float32[2,1,1,9] %10 = " CONST("286b6ece")
+    " %11 = mul(%9, %10) : float32[2,1,1,9] %12 = add(%8, %11) : float32[2,3,7,9]"
+    " %13 = softmax(%12) : float32[2,3,7,9] %14 = matmul(%13, %2) : float32[2,3,7,5]"
+    " %15 = mean(%14) {axes=[0,1,2,3]} : float32[] } -> (%15)";
+
 static const char *const elementwise_text =
     "block b0(%0: float32[9,130], %1: float32[130], %2: float32[9,1], %3: bool[9,130]) "
     "{"
@@ -550,6 +562,11 @@ test_same_bits(void)
     ipu_graph *graph = check_same_bits(&ctx, layer_text, true, 2);
     CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_FUSED_MATMUL) == 2);
     CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_BROADCAST) == 0);
+    ipu_graph_free(&ctx, graph);
+    graph = check_same_bits(&ctx, attention_text, true, 1); /* BLIS has other bits */
+    CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_ATTENTION) == 1);
+    CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_ATTENTION_GRAD) == 1);
+    CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_SOFTMAX) == 0);
     ipu_graph_free(&ctx, graph);
     graph = check_same_bits(&ctx, elementwise_text, false, 2);
     CHECK(count_op(graph, (ipu_block){0}, IPU_OP_ID_FUSED_ELEMENTWISE) == 1);
@@ -864,6 +881,7 @@ main(void)
     test_updates();
     test_random_updates();
     test_failed_allocations(layer_text);
+    test_failed_allocations(attention_text);
     test_failed_allocations(loop_text);
     test_failed_allocations(update_text);
     test_names();
