@@ -224,6 +224,31 @@ def test_values_belong_to_a_session() -> None:
     assert v.eval(second).tolist() == [5.0, 6.0]
 
 
+def test_sessions_of_several_threads_take_turns() -> None:
+    graph = tf.get_default_graph()
+    v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+    add, start = v.assign_add(1.0), tf.global_variables_initializer()
+    seen: list[float] = []
+
+    def work() -> None:
+        with tf.Session(graph=graph) as session:
+            session.run(start)
+            for _ in range(10):
+                session.run(add)
+            seen.append(float(session.run(v)))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [10.0] * 3
+    other = tf.Session()
+    nested = tf.py_func(lambda: other.run(start), [], tf.float32)
+    with tf.Session() as session, pytest.raises(RuntimeError, match="inside of a run"):
+        session.run(nested)
+
+
 def test_variable_scopes() -> None:
     with tf.variable_scope("a"), tf.variable_scope("b", use_resource=True) as scope:
         v = tf.get_variable("v", [3])

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from ipu.tf import _graph_mode, nest
 from ipu.tf._graph import differentiate, record
 from ipu.tf._graph.names import Names
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
+from ipu.tf._graph.turns import Turns
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
@@ -58,8 +58,7 @@ class Graph:
         self._collections: dict[str, list[Any]] = {}
         self._controls: list[list[GraphOperation]] = []
         self._is_finalized = False
-        # whose values the variables have
-        self.resident: weakref.ref[Any] | None = None
+        self.turns = Turns()
         self.every_variable: list[GraphVariable] = []
         self.seed: int | None = None
         self._parts = 0

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -182,8 +181,8 @@ class Session:
         fed = [self._fed(key, value) for key, value in (feed_dict or {}).items()]
         values: dict[int, Any] = {id(tensor): value for tensor, value in fed}
         plan = self._plan(targets, fed)
-        self._become_resident()
-        plan.run(values)
+        with self._graph.turns.of(self, self._bring_values):
+            plan.run(values)
         results = [self._result(target, values) for target in targets]
         return nest.pack_sequence_as(fetches, results)
 
@@ -297,28 +296,20 @@ class Session:
 
     def _set_values(self, values: Mapping[Any, Any]) -> None:
         """Give variables values, as a saver does."""
-        self._become_resident()
-        for variable, value in values.items():
-            variable.settle(_devices.get_device(variable.ordinal))
-            variable._set(np.asarray(value))
+        with self._graph.turns.of(self, self._bring_values):
+            for variable, value in values.items():
+                variable.settle(_devices.get_device(variable.ordinal))
+                variable._set(np.asarray(value))
 
-    def _become_resident(self) -> None:
-        """Bring the values of this session's variables to the devices."""
-        graph = self._graph
-        other = None if graph.resident is None else graph.resident()
-        if other is self:
-            return
-        if graph.resident is None:
-            graph.resident = weakref.ref(self)
-            return
-        for variable in graph.every_variable:
+    def _bring_values(self, other: Session | None) -> None:
+        """Put this session's values on the devices, and keep those of another one."""
+        for variable in self._graph.every_variable:
             if other is not None and not other._is_closed and variable.initialized:
                 other._values[id(variable)] = Variable.numpy(variable)
             variable.initialized = False
             mine = self._values.pop(id(variable), None)
             if mine is not None:
                 variable._set(mine)
-        graph.resident = weakref.ref(self)
 
 
 class InteractiveSession(Session):
