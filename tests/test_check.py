@@ -146,3 +146,51 @@ def test_a_closed_pipe_ends_a_command_quietly(tmp_path):
         os.close(writer)
     assert done.returncode == 141
     assert "Error" not in done.stderr and "Exception" not in done.stderr
+
+
+HEAD = "import tensorflow as tf\nfrom tensorflow.python import ipu\n"
+
+
+@pytest.mark.parametrize(
+    "line, name",
+    [
+        ("tf.gradients(y, x, stop_gradients=[z])", "gradients(stop_gradients=)"),
+        ("tf.gradients(y, x, stop_gradients=z)", None),
+        ("tf.gradients(y, x, stop_gradients=None)", None),
+        ("tf.gradients(y, x, stop_gradients=[1])", "gradients(stop_gradients=)"),
+        ("tf.reduce_sum(x, axes=1)", "reduce_sum(axes=)"),
+        ("tf.reduce_sum(x, axis=1)", None),
+        ("m.set_gradient_accumulation_options(opt=o)", "opt=)"),
+        ("m.set_gradient_accumulation_options(4)", None),
+        ("m.set_pipelining_options(8, repeat_count=2)", "repeat_count=)"),
+        (
+            "ipu.pipelining_ops.pipeline(s, 8, continuous_weight_updates=True)",
+            "(continuous_weight_updates=)",
+        ),
+        ("ipu.pipelining_ops.pipeline(s, 8, continuous_weight_updates=False)", None),
+        (
+            "tf.keras.layers.BatchNormalization(virtual_batch_size=8)",
+            "BatchNormalization(virtual_batch_size=)",
+        ),
+        ("tf.keras.callbacks.TensorBoard('logs', embeddings_freq=1)", "_freq=)"),
+    ],
+)
+def test_calls_that_cannot_work_are_found(line, name):
+    found = [use for use in _check.check_source(HEAD + line) if use.refused]
+    assert [use.state for use in found] == ([] if name is None else ["refused"])
+    if name is not None:
+        assert found[0].name.endswith(name) and found[0].lines == [3]
+        assert found[0].instead
+
+
+def test_the_table_of_refusals_names_what_is_there():
+    import importlib
+
+    from ipu import _refusals, keras
+
+    for row in _refusals._ROWS:
+        module, _, name = row.call.rpartition(".")
+        owner = importlib.import_module(module) if module else keras.Model
+        assert callable(getattr(owner, name))
+    with pytest.raises(ValueError, match="Found `opt` key"):
+        keras.Sequential().set_gradient_accumulation_options(opt=1)

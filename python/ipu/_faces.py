@@ -63,4 +63,4 @@ def face(
             raise AttributeError(f"module {module!r} has no attribute {name!r}.{hint}")
         raise MissingNameError(f"{title}.{name}", known)
 
-    return of_module, lambda: sorted(known)
+    return of_module, lambda: sorted(set(known))

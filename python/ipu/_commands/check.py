@@ -41,6 +41,6 @@ def run(options: argparse.Namespace) -> int:
             status = 1
             continue
         print(report.text(missing_only=options.missing))
-        if any(use.state == "missing" for use in report.uses):
+        if any(use.state in ("missing", "refused") for use in report.uses):
             status = 1
     return status

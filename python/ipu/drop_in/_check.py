@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ipu import _later, drop_in
 from ipu._missing import MissingModuleError
-from ipu.drop_in import _facade, _guards, _notebooks, _table
+from ipu.drop_in import _check_calls, _facade, _guards, _notebooks, _table
 
 __all__ = ["Report", "Use", "check_file", "check_source", "program_files"]
 
@@ -29,15 +29,16 @@ _GUARDS = _guards.IMPORT_ERRORS | _guards.ATTRIBUTE_ERRORS
 
 @dataclass
 class Use:
-    """One name.
+    """One name, or one argument of a call that cannot work.
 
     Attributes:
-        name: The full TensorFlow name.
+        name: The full TensorFlow name; of an argument ``name(argument=)``.
         there: Whether ``ipu`` has it.
         guarded: Whether every use is in a ``try`` that expects it to fail.
         unused: Whether a stand-in will do, since the program imports it and no more.
         lines: Where it is used: lines of the file, or of a notebook's cells.
-        instead: Why it is missing and what to use, or "".
+        instead: Why it is missing or refused and what to use, or "".
+        refused: Whether it is an argument that the call refuses.
     """
 
     name: str
@@ -46,10 +47,13 @@ class Use:
     unused: bool = True
     lines: list[Any] = field(default_factory=list)
     instead: str = ""
+    refused: bool = False
 
     @property
     def state(self) -> str:
-        """One word: "ok", "guarded", "unused" or "missing"."""
+        """One word: "ok", "guarded", "unused", "missing" or "refused"."""
+        if self.refused:
+            return "guarded" if self.guarded else "refused"
         if self.there:
             return "ok"
         if self.guarded:
@@ -83,7 +87,10 @@ class Report:
             where = ", ".join(map(str, use.lines))
             line = f"  {use.state:<8}{use.name:<{width}}  line {where}"
             lines.append(f"{line}  {use.instead}".rstrip())
-        lines.append(f"  {len(self.uses)} names, {len(missing)} missing")
+        refused = [use for use in self.uses if use.refused]
+        absent = len(missing) - len(refused)
+        count = f"  {len(self.uses) - len(refused)} names, {absent} missing"
+        lines.append(count + f", {len(refused)} refused" * bool(refused))
         return "\n".join(lines)
 
 
@@ -173,10 +180,40 @@ def _uses_in(parts: Iterable[tuple[int | None, str | bytes, str]]) -> list[Use]:
                 use.unused &= _facade.stands_in(known)
                 later = _later.lookup(known)
                 use.instead = f"{later.topic} {later.instead}".strip()
+        for call in finder.calls:
+            for use in _refused(call):
+                known_use = uses.setdefault(use.name, use)
+                known_use.lines = sorted({*known_use.lines, *use.lines})
+                known_use.guarded &= use.guarded
     finally:
         if not was_installed:
             drop_in.uninstall()
     return sorted(uses.values(), key=lambda use: (use.there, use.name))
+
+
+def _refused(call: _Call) -> Iterator[Use]:
+    """The arguments that a call refuses, as uses that are not there."""
+    function = None if call.name is None else _object(call.name)
+    if call.name is not None and function is None:
+        return
+    name = call.name or f"...{call.method}"
+    for argument, why in _check_calls.faults(function, call.method, call.node):
+        full = f"{name}({argument}=)"
+        lines = [call.found.line]
+        yield Use(full, False, call.found.guarded, False, lines, why, refused=True)
+
+
+def _object(name: str) -> Any:
+    """What a chain of names stands for, all of it; None where it is not known."""
+    import importlib
+
+    known, missing = _resolve(name)
+    if missing or known != name:
+        return None
+    value: Any = importlib.import_module(name.partition(".")[0])
+    for part in name.split(".")[1:]:
+        value = getattr(value, part, None)
+    return value
 
 
 def _resolve(name: str) -> tuple[str, bool]:
@@ -212,6 +249,15 @@ class _Found:
     imports: bool = False
 
 
+class _Call(NamedTuple):
+    """A call: of a name of TensorFlow's, or of a method of something."""
+
+    name: str | None
+    method: str
+    node: ast.Call
+    found: _Found
+
+
 class _Finder(ast.NodeVisitor):
     """Walks a program; `scopes` says what names stand for, innermost last.
 
@@ -221,6 +267,7 @@ class _Finder(ast.NodeVisitor):
     def __init__(self) -> None:
         self.scopes: list[dict[str, str | None]] = [{}]
         self.found: dict[str, list[_Found]] = {}
+        self.calls: list[_Call] = []
         self.cell: int | None = None  # the number of the cell that is read
         self._guards = 0
 
@@ -241,10 +288,12 @@ class _Finder(ast.NodeVisitor):
         return None
 
     def _use(self, name: str, node: ast.AST, imports: bool = False) -> None:
+        self.found.setdefault(name, []).append(self._found(node, imports))
+
+    def _found(self, node: ast.AST, imports: bool = False) -> _Found:
         number = getattr(node, "lineno", 0)
         line = number if self.cell is None else Place(self.cell, number)
-        found = _Found(line, self._guards > 0, imports)
-        self.found.setdefault(name, []).append(found)
+        return _Found(line, self._guards > 0, imports)
 
     # --- imports
 
@@ -281,6 +330,13 @@ class _Finder(ast.NodeVisitor):
         # where no import was guarded; who guards an import asks for the name later
         if full and imports and not all(one.guarded for one in imports):
             self._use(full, node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = self._meaning(node.func)
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if name is not None or method:
+            self.calls.append(_Call(name, method, node, self._found(node)))
+        self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         full = self._meaning(node)

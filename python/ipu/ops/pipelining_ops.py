@@ -12,6 +12,7 @@ from ipu._errors import FailedPreconditionError
 from ipu._faces import face
 from ipu._log import logger
 from ipu._placement import current_device
+from ipu._refusals import refuse_given
 from ipu._schedules import PipelineSchedule
 from ipu._tracebacks import boundary
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
@@ -257,8 +258,9 @@ def pipeline(
             "With batch_serialization_iterations > 1 all stages must be mapped to one "
             f"IPU. Received: device_mapping={device_mapping!r}."
         )
-    if continuous_weight_updates:
-        raise NotImplementedError("continuous_weight_updates=True is not supported.")
+    refuse_given(
+        f"{__name__}.pipeline", continuous_weight_updates=continuous_weight_updates
+    )
     if optimizer_function is not None and not callable(optimizer_function):
         raise TypeError(
             f"optimizer_function must be callable. Received: {optimizer_function!r}."

@@ -20,6 +20,7 @@ from typing import Any, overload
 from ipu import _core
 from ipu._core import Tensor
 from ipu._log import logger
+from ipu._refusals import refuse_given
 from ipu._tracebacks import boundaries
 from ipu.tf import _creation, _graph_mode, _lookups, _tapes, nest
 from ipu.tf._border import Border, borders_of
@@ -481,11 +482,7 @@ def gradients(
             "tf.gradients is not supported when eager execution is enabled. Use "
             "tf.GradientTape instead."
         )
-    if stop_gradients is not None:
-        raise NotImplementedError(
-            "tf.gradients(stop_gradients=...) is not there. Apply tf.stop_gradient to "
-            "these tensors where they are used."
-        )
+    refuse_given(f"{__name__}.gradients", stop_gradients=stop_gradients)
     sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
     tape = GradientTape._of_all(trace, sources)
     targets = list(ys) if isinstance(ys, (list, tuple)) else [ys]

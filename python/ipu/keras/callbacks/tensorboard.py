@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu._refusals import refuse_given
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf import summary
@@ -87,14 +88,9 @@ class TensorBoard(Callback):
                 "`update_freq` must be 'epoch', 'batch' or a number of steps. "
                 f"Received: update_freq={update_freq!r}."
             )
-        if embeddings_freq or embeddings_metadata:
-            raise NotImplementedError(
-                "Embeddings are not written for TensorBoard. Leave out "
-                "`embeddings_freq` and `embeddings_metadata`. Received: "
-                f"embeddings_freq={embeddings_freq!r}."
-            )
+        refuse_given(f"{__name__}.TensorBoard", embeddings_freq=embeddings_freq)
         extra("google_crc32c", "TensorBoard", "tensorboard", "google-crc32c")
-        del profile_batch
+        del profile_batch, embeddings_metadata
         self.log_dir = os.fspath(log_dir)
         self.histogram_freq = histogram_freq
         self.write_graph = write_graph

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipu._log import logger
 from ipu._missing import refuse
+from ipu._refusals import refuse_given
 from ipu._schedules import PipelineSchedule
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras.engine.stage_calls import leaves_of
@@ -50,17 +51,6 @@ class ReplicatedMetricReductionMethod(Enum):
         )
 
 
-_SET_BY_KERAS = (
-    "computational_stages",
-    "repeat_count",
-    "inputs",
-    "infeed_queue",
-    "outfeed_queue",
-    "optimizer_function",
-)
-_NOT_WITH_KERAS = ("outfeed_loss", "outfeed_mask", "batch_serialization_iterations")
-
-
 def _is_integer(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
@@ -72,12 +62,6 @@ def _steps(value: Any) -> int:
             f"integer, but got {value!r} instead."
         )
     return int(value)
-
-
-def _refuse_keys(options: dict[str, Any], keys: Any, where: str, why: str) -> None:
-    for key in keys:
-        if key in options:
-            raise ValueError(f"Found `{key}` key in `{where}`. {why}")
 
 
 class IPUOptions(Stages):
@@ -158,18 +142,7 @@ class IPUOptions(Stages):
         options = gradient_accumulation_optimizer_kwargs
         steps = gradient_accumulation_steps_per_replica
         steps = self._accumulation_steps if steps is None else _steps(steps)
-        _refuse_keys(
-            options,
-            ("opt", "num_mini_batches"),
-            "gradient_accumulation_optimizer_kwargs",
-            "It is set automatically by Keras.",
-        )
-        _refuse_keys(
-            options,
-            ("experimental_normalize_gradients",),
-            "gradient_accumulation_optimizer_kwargs",
-            "Use `gradient_accumulation_reduction_method='mean'`.",
-        )
+        refuse_given(".set_gradient_accumulation_options", **options)
         self._accumulation_reduction = Method.parse(
             gradient_accumulation_reduction_method
         )
@@ -217,30 +190,7 @@ class IPUOptions(Stages):
                 "Expected `device_mapping` to be a list of integers. "
                 f"Received: {device_mapping!r}."
             )
-        _refuse_keys(
-            options,
-            ("gradient_accumulation_count",),
-            "pipelining_kwargs",
-            "Set the `gradient_accumulation_steps_per_replica` argument instead.",
-        )
-        _refuse_keys(
-            options,
-            _SET_BY_KERAS,
-            "pipelining_kwargs",
-            "It is automatically set by Keras.",
-        )
-        _refuse_keys(
-            options,
-            _NOT_WITH_KERAS,
-            "pipelining_kwargs",
-            "It is not compatible with Keras.",
-        )
-        _refuse_keys(
-            options,
-            ("experimental_normalize_gradients",),
-            "pipelining_kwargs",
-            "Use `gradient_accumulation_reduction_method='mean'`.",
-        )
+        refuse_given(".set_pipelining_options", **options)
         self._accumulation_reduction = Method.parse(
             gradient_accumulation_reduction_method
         )
@@ -260,12 +210,7 @@ class IPUOptions(Stages):
         Raises:
             ValueError: An option that Keras sets itself.
         """
-        _refuse_keys(
-            kwargs,
-            ("dataset", "infeed_spec", "element_spec"),
-            "kwargs",
-            "It is set automatically by Keras.",
-        )
+        refuse_given(".set_infeed_queue_options", **kwargs)
         self._infeed_options = dict(kwargs)
 
     def set_outfeed_queue_options(self, **kwargs: Any) -> None:
@@ -274,12 +219,7 @@ class IPUOptions(Stages):
         Raises:
             ValueError: An option that Keras sets itself.
         """
-        _refuse_keys(
-            kwargs,
-            ("outfeed_mode", "device_ordinal"),
-            "kwargs",
-            "It is set automatically by Keras.",
-        )
+        refuse_given(".set_outfeed_queue_options", **kwargs)
         self._outfeed_options = dict(kwargs)
 
     def export_for_ipu_serving(self, *args: Any, **kwargs: Any) -> NoReturn:

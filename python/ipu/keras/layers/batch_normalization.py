@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._refusals import refuse_given
 from ipu.keras import initializers
 from ipu.keras._types import Tensor
 from ipu.keras.layers.normalization import NormalizationLayer
@@ -94,11 +95,9 @@ class BatchNormalization(NormalizationLayer):
         renorm_momentum: float = 0.99,
         **kwargs: Any,
     ) -> None:
-        for name in ("virtual_batch_size", "adjustment"):
-            if kwargs.pop(name, None):
-                raise tf.errors.UnimplementedError(
-                    f"BatchNormalization with `{name}` is not there. Leave it out."
-                )
+        own = ("virtual_batch_size", "adjustment")
+        given = {name: kwargs.pop(name, None) for name in own}
+        refuse_given(f"{__name__}.BatchNormalization", **given)
         fused = kwargs.pop("fused", None)
         super().__init__(
             center,
