@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """``tf.random.experimental``: older names of ``tf.random``, a shuffle by a seed."""
 
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
 from ipu.tf._distributions import fold_in as stateless_fold_in
 from ipu.tf._distributions import split as stateless_split
 from ipu.tf._distributions import stateless_shuffle
@@ -14,3 +17,7 @@ __all__ = [
     "stateless_shuffle",
     "stateless_split",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)
