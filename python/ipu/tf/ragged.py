@@ -97,6 +97,11 @@ class RaggedTensor:
         return 1 + (inner.ragged_rank if isinstance(inner, RaggedTensor) else 0)
 
     @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
     def shape(self) -> TensorShape:
         """Sizes; None where rows differ."""
         return TensorShape((len(self), None, *tuple(self._values.shape)[1:]))

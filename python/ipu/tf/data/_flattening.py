@@ -209,6 +209,23 @@ class Flattening:
         )
         return Dataset(impl, nest.pack_sequence_as(self._structure, made))
 
+    def ragged_batch(
+        self, batch_size: int, drop_remainder: bool = False, **kwargs: Any
+    ) -> Dataset:
+        """Refuse: elements hold dense tensors.
+
+        Raises:
+            NotImplementedError: Always; the text says what to use instead.
+
+        Source: ``tf.data.Dataset.ragged_batch``.
+        """
+        del kwargs
+        raise NotImplementedError(
+            "Elements hold dense tensors, so there are no ragged batches. Use "
+            f"padded_batch({batch_size!r}, drop_remainder={drop_remainder!r}), which "
+            "fills rows up to the longest one."
+        )
+
 
 def by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:
     """Blocks of each of `cycle` sources by turns; a source that ends leaves its place

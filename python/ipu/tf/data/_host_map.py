@@ -60,6 +60,11 @@ class HostFunction:
             )
         if isinstance(value, Dataset):
             return value
+        if hasattr(value, "row_splits"):
+            raise TypeError(
+                f"Elements hold dense tensors. The function of {self._what} returned "
+                f"{value!r}. Use its to_tensor(), or map before batch()."
+            )
         if isinstance(value, tf.sparse.SparseTensor):
             raise TypeError(
                 f"Elements hold dense tensors. The function of {self._what} returned "

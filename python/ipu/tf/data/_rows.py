@@ -229,24 +229,35 @@ def _filling(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def holds_text(tensors: Any) -> bool:
-    """Whether a nest of tensors has strings in it."""
+    """Whether a nest of tensors has strings, or ragged rows, in it."""
     found: list[bool] = []
-    _structure.map_leaves(lambda leaf: found.append(is_text(leaf)), tensors)
+    _structure.map_leaves(
+        lambda leaf: found.append(is_text(leaf) or _is_ragged(leaf)), tensors
+    )
     return any(found)
 
 
+def _is_ragged(leaf: Any) -> bool:
+    return hasattr(leaf, "row_splits")
+
+
 def _leaves(tensors: Any, what: str) -> Any:
-    return _structure.map_leaves(
-        lambda leaf: (
-            StringTensor(leaf) if is_text(leaf) else _structure.to_array(leaf, what)
-        ),
-        tensors,
-    )
+    def leaf_of(leaf: Any) -> Any:
+        if _is_ragged(leaf):
+            return leaf
+        return StringTensor(leaf) if is_text(leaf) else _structure.to_array(leaf, what)
+
+    return _structure.map_leaves(leaf_of, tensors)
 
 
 def _spec(leaf: Any, rows: bool) -> Any:
+    if _is_ragged(leaf) and (not rows or leaf.ragged_rank > 1):
+        raise TypeError(
+            "Elements hold dense tensors: a ragged tensor can be cut into its rows, "
+            f"where those are dense. Received: {leaf!r}. Use to_tensor()."
+        )
     shape = leaf.shape[1:] if rows else leaf.shape
-    is_string = isinstance(leaf, StringTensor)
+    is_string = leaf.dtype == string
     return TensorSpec(shape, string if is_string else leaf.dtype.name)
 
 
