@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""``CTCInferenceLayer`` and ``CTCPredictionsLayer``: labels by beam search.
+"""CTC as layers: the loss, and labels by beam search.
 
-Source: ``ipu.keras.layers`` of SDK 2.1 to 3.4.
+Source: ``ipu.keras.layers`` and ``ipu.keras.losses`` of SDK 2.1 to 3.4.
 """
 
 from __future__ import annotations
@@ -13,7 +13,66 @@ from ipu.keras._types import Tensor
 from ipu.keras.layers import Layer
 from ipu.ops import nn_ops
 
-__all__ = ["CTCInferenceLayer", "CTCPredictionsLayer"]
+__all__ = ["CTCInferenceLayer", "CTCLoss", "CTCPredictionsLayer"]
+
+
+class CTCLoss(Layer):
+    """The CTC loss of each sample, as a layer.
+
+    Args:
+        blank_index: The class that stands for no label.
+        from_logits: Whether the data are logits, or logarithms of probabilities.
+        **kwargs: What ``Layer`` takes.
+
+    Example:
+        >>> loss = CTCLoss(from_logits=True)([[1]], [[[0.0, 0.0]]], [1], [1])
+        >>> [round(float(x), 4) for x in loss]
+        [0.6931]
+    """
+
+    def __init__(
+        self, blank_index: int = 0, from_logits: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.blank_index = blank_index
+        self.from_logits = from_logits
+
+    def call(
+        self,
+        labels: Any,
+        data: Tensor,
+        label_length: Any,
+        data_length: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Compute.
+
+        Args:
+            labels: Classes ``[batch, longest label]``; behind a label's end anything.
+            data: ``[time, batch, classes]``.
+            label_length: How long each label is, ``[batch]``.
+            data_length: How many times of each sample count, ``[batch]``.
+            **kwargs: Not used.
+
+        Returns:
+            ``[batch]``.
+        """
+        del kwargs
+        compute = (
+            nn_ops.ctc_loss_v2 if self.from_logits else nn_ops.ctc_loss_with_log_probs
+        )
+        of_labels, of_data = (
+            tf.reshape(tf.cast(length, tf.int32), [-1])
+            for length in (label_length, data_length)
+        )
+        classes = tf.cast(labels, tf.int32)
+        loss: Tensor = compute(classes, data, of_labels, of_data, self.blank_index)
+        return loss
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        own = {"blank_index": self.blank_index, "from_logits": self.from_logits}
+        return {**super().get_config(), **own}
 
 
 class CTCInferenceLayer(Layer):

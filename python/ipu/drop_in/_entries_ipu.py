@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
-from ipu.drop_in._entries_keras import ADDONS, ALS, extensions
+from ipu.drop_in._entries_keras import ADDONS, ALS, CTC, extensions
 
 __all__ = ["IPU"]
 
@@ -40,6 +40,16 @@ _GENERATED = (
     "application_runtime functional grad_util pipelining popdatastream popfloat "
     "pophash popit popnn popops poprand poputil sendrecv"
 ).split()
+# the files of layers, of optimizers and of losses
+_LAYER_FILES = (
+    "assume_equal_across_replicas ctc dense dropout embedding_lookup math "
+    "normalization recomputation rnn"
+).split()
+_OPTIMIZER_FILES = (
+    "automatic_loss_scaling_optimizer cross_replica_optimizer "
+    "gradient_accumulation_optimizer ipu_wrappers map_gradient_optimizer"
+).split()
+_LAYERS = entry("ipu.layers", "ipu.keras.layers")
 _REDUCTION = renamed("ipu.gradient_accumulation", "GradientAccumulationReductionMethod")
 _FIRST_PIPELINES = renamed(
     "ipu.drop_in.first_keras",
@@ -89,10 +99,13 @@ IPU: dict[str, Entry] = {
     f"{_ROOT}.keras.pipeline": Entry(
         (), {**renamed("ipu.keras", "PipelineStage"), **_FIRST_PIPELINES}
     ),
-    f"{_ROOT}.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
+    f"{_ROOT}.keras.layers": _LAYERS,
+    **{f"{_ROOT}.keras.layers.{name}": _LAYERS for name in _LAYER_FILES},
     f"{_ROOT}.keras.layer_replacement": entry("ipu.drop_in.first_keras.replacement"),
     f"{_ROOT}.keras.optimizers": Entry((), ALS),
-    f"{_ROOT}.keras.losses": entry("ipu.keras.losses"),
+    **{f"{_ROOT}.keras.optimizers.{n}": Entry((), ALS) for n in _OPTIMIZER_FILES},
+    f"{_ROOT}.keras.losses.ctc": CTC,
+    f"{_ROOT}.keras.losses": Entry(("ipu.keras.losses",), CTC.names),
     **extensions(f"{_ROOT}.keras.extensions"),
     f"{_ROOT}.layers": entry("ipu.layers", "ipu.keras.layers"),
     f"{_ROOT}.ops": entry("ipu.ops"),
@@ -123,7 +136,10 @@ IPU: dict[str, Entry] = {
     ),
     "ipu_tensorflow_addons": Entry(),
     "ipu_tensorflow_addons.keras": Entry(),
-    "ipu_tensorflow_addons.keras.layers": entry("ipu.layers", "ipu.keras.layers"),
+    "ipu_tensorflow_addons.keras.layers": _LAYERS,
+    **{f"ipu_tensorflow_addons.keras.layers.{name}": _LAYERS for name in _LAYER_FILES},
+    "ipu_tensorflow_addons.keras.losses": CTC,
+    "ipu_tensorflow_addons.keras.losses.ctc": CTC,
     "ipu_tensorflow_addons.keras.optimizers": Entry((), {**ALS, **ADDONS}),
     "pva": Entry(),
 }

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
 
-__all__ = ["ADDONS", "ALS", "KERAS", "extensions"]
+__all__ = ["ADDONS", "ALS", "CTC", "KERAS", "extensions"]
 
 _INS = "ipu.drop_in.stand_ins"
 _EXTENSIONS = entry("ipu.keras.extensions")
+CTC = Entry((), renamed("ipu._ctc_layers", "CTCLoss"))
 _REDUCTION = Entry((), renamed("ipu.keras.losses", "ReductionV2=Reduction"))
 # the files of layers and policies that test files import from
 _PREPROCESSING = (
@@ -93,7 +94,8 @@ KERAS: dict[str, Entry] = {
     **_layers("core", "merge", "embeddings", "normalization", "layer_normalization"),
     **_layers("batch_normalization", "advanced_activations", "noise", "experimental"),
     **_layers("experimental.preprocessing", "recurrent", "recurrent_v2", "embeddings"),
-    **_layers("convolutional", "pooling"),
+    **_layers("convolutional", "pooling", "local", "wrappers", "dense_attention"),
+    **_layers("convolutional_recurrent", "multi_head_attention"),
     "keras.layers.einsum_dense": entry("ipu.keras.layers"),
     "keras.layers.core.einsum_dense": entry("ipu.keras.layers"),
     **{
@@ -130,5 +132,5 @@ KERAS: dict[str, Entry] = {
     **extensions("keras.ipu.extensions"),
     "keras.ipu.layers": entry("ipu.layers"),
     "keras.ipu.optimizers": Entry((), ALS),
-    "keras.ipu.losses": Entry(),
+    "keras.ipu.losses": CTC,
 }

@@ -95,6 +95,10 @@ from ipu.keras.layers.image_movement import (
 )
 from ipu.keras.layers.index_lookup import IntegerLookup, StringLookup
 from ipu.keras.layers.input_layer import Input, InputLayer
+from ipu.keras.layers.locally_connected import (
+    LocallyConnected1D,
+    LocallyConnected2D,
+)
 from ipu.keras.layers.merge import (
     Add,
     Average,
@@ -249,6 +253,8 @@ __all__ = [
     "Layer",
     "LayerNormalization",
     "LeakyReLU",
+    "LocallyConnected1D",
+    "LocallyConnected2D",
     "Masking",
     "MaxPool1D",
     "MaxPool2D",

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: MIT
+"""Layers like convolutions, whose filters differ from place to place.
+
+Source: ``keras/layers/local.py`` of Keras 2.6, with ``implementation=1``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras._types import Tensor
+from ipu.keras.layers._convolution import Convolution, filters_argument
+
+__all__ = ["LocallyConnected1D", "LocallyConnected2D"]
+
+
+class _LocallyConnected(Convolution):
+    """Filters of their own for each window, see :class:`LocallyConnected2D`."""
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any,
+        padding: str,
+        data_format: str | None,
+        implementation: int,
+        options: dict[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(kernel_size, strides, padding, data_format, 1, options), **kwargs
+        )
+        layer = type(self).__name__
+        self.filters = filters_argument(layer, filters)
+        if implementation != 1:
+            raise ValueError(
+                f"{layer} stores its kernel in the form of implementation=1 alone. "
+                f"Received: implementation={implementation!r}."
+            )
+        if self.padding != "valid":
+            raise ValueError(
+                f"Invalid border mode for {layer} (only 'valid' is supported if "
+                f"implementation is 1). Received: padding={padding!r}."
+            )
+        self.implementation = implementation
+        self.kernel: Any = None
+
+    def _windows(self, input_shape: Any) -> list[int]:
+        """How many windows each spatial axis has.
+
+        Raises:
+            ValueError: A spatial axis is open, or shorter than the window.
+        """
+        first = 2 if self._channels_first else 1
+        sizes = list(input_shape[first : first + self.rank])
+        steps = zip(sizes, self.kernel_size, self.strides, strict=True)
+        if None in sizes or any(n < k for n, k, _ in steps):
+            raise ValueError(
+                f"The spatial dimensions of the inputs of {type(self).__name__} must "
+                f"be defined and at least {self.kernel_size}. Received: "
+                f"input_shape={tuple(input_shape)}."
+            )
+        steps = zip(sizes, self.kernel_size, self.strides, strict=True)
+        return [(n - k) // s + 1 for n, k, s in steps]
+
+    def build(self, input_shape: Any) -> None:
+        """Create kernel and bias for inputs of this shape.
+
+        Raises:
+            ValueError: A dimension is open, or shorter than the window.
+        """
+        channels = self._channels_of(input_shape)
+        windows = self._windows(input_shape)
+        depth = int(np.prod(self.kernel_size)) * channels
+        self.kernel = self._add("kernel", (int(np.prod(windows)), depth, self.filters))
+        if self.use_bias:
+            self.bias = self._add("bias", (*windows, self.filters))
+        self.built = True
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Multiply each window with its filters, add the bias, activate."""
+        first = self._channels_first
+        if first:
+            inputs = tf.transpose(inputs, [0, *range(2, self.rank + 2), 1])
+        windows = self._patches(inputs)
+        places, depth = windows.shape[1:-1], windows.shape[-1]
+        rows = tf.reshape(windows, [-1, int(np.prod(places)), depth])
+        turned = tf.transpose(rows, [1, 0, 2])
+        product = tf.transpose(tf.matmul(turned, self.kernel), [1, 0, 2])
+        result = tf.reshape(product, [-1, *places, self.filters])
+        if self.bias is not None:
+            result = result + self.bias
+        if first:
+            result = tf.transpose(result, [0, self.rank + 1, *range(1, self.rank + 1)])
+        return self.activation(result)
+
+    def _patches(self, inputs: Tensor) -> Tensor:
+        """[batch, the windows, the elements of one]; the channels come last among
+        those, or first where they come first in the inputs, as Keras has them."""
+        shape = inputs.shape
+        if self.rank == 1:
+            inputs = tf.reshape(inputs, [-1, 1, shape[1], shape[2]])
+        ones = [1] * (2 - self.rank)
+        found = tf.image.extract_patches(
+            inputs,
+            [1, *ones, *self.kernel_size, 1],
+            [1, *ones, *self.strides, 1],
+            [1, 1, 1, 1],
+            "VALID",
+        )
+        if self._channels_first:
+            count = int(np.prod(self.kernel_size))
+            parts = tf.reshape(found, [-1, *found.shape[1:3], count, shape[-1]])
+            order = tf.transpose(parts, [0, 1, 2, 4, 3])
+            found = tf.reshape(order, [-1, *found.shape[1:]])
+        if self.rank == 1:
+            found = tf.reshape(found, [-1, *found.shape[2:]])
+        return found
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        config = super().get_config()
+        del config["dilation_rate"]
+        return {
+            **config,
+            "filters": self.filters,
+            "implementation": self.implementation,
+        }
+
+
+class LocallyConnected1D(_LocallyConnected):
+    """Filters of their own for each place of sequences ``(batch, steps, channels)``.
+
+    The arguments are those of :class:`LocallyConnected2D`, for one axis.
+
+    Example:
+        >>> LocallyConnected1D(8, 3)(tf.zeros((5, 20, 4))).shape
+        (5, 18, 8)
+    """
+
+    rank = 1
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = 1,
+        padding: str = "valid",
+        data_format: str | None = None,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        implementation: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, data_format, implementation),
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
+
+
+class LocallyConnected2D(_LocallyConnected):
+    """Filters of their own for each place of images: a convolution that shares none.
+
+    Args:
+        filters: The number of results, positive: the result's channels.
+        kernel_size: The size of the window: an integer, or one for each spatial axis.
+        strides: Its steps, in the same form.
+        padding: ``"valid"``: only windows that lie in the image.
+        data_format: ``"channels_last"`` (the default, see ``keras.backend``) or
+            ``"channels_first"``.
+        activation: A name or a function; None for linear.
+        use_bias: Whether there is a bias.
+        kernel_initializer: First values of the kernel
+            ``(windows, window size * channels, filters)``.
+        bias_initializer: First values of the bias ``(*windows, filters)``.
+        kernel_regularizer: A penalty on the kernel.
+        bias_regularizer: A penalty on the bias.
+        activity_regularizer: A penalty on the result, divided by the batch size.
+        kernel_constraint: What is made of the kernel after each update.
+        bias_constraint: The same for the bias.
+        implementation: 1: the form in which Keras stores the kernel.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        ValueError: An argument is not of that form.
+
+    Example:
+        >>> LocallyConnected2D(8, 3)(tf.zeros((5, 28, 28, 1))).shape
+        (5, 26, 26, 8)
+    """
+
+    rank = 2
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: Any,
+        strides: Any = (1, 1),
+        padding: str = "valid",
+        data_format: str | None = None,
+        activation: Any = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        implementation: int = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            *(filters, kernel_size, strides, padding, data_format, implementation),
+            {
+                "activation": activation,
+                "use_bias": use_bias,
+                "kernel_initializer": kernel_initializer,
+                "bias_initializer": bias_initializer,
+                "kernel_regularizer": kernel_regularizer,
+                "bias_regularizer": bias_regularizer,
+                "activity_regularizer": activity_regularizer,
+                "kernel_constraint": kernel_constraint,
+                "bias_constraint": bias_constraint,
+            },
+            **kwargs,
+        )
