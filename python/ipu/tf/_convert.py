@@ -16,7 +16,7 @@ import numpy as np
 
 from ipu import _core, _strategy_state
 from ipu.tf import _strings
-from ipu.tf._dispatch import op
+from ipu.tf._dispatch import graph_op, op
 from ipu.tf.dtypes import DType, as_dtype
 
 __all__ = [
@@ -42,7 +42,7 @@ Tensor = _core.Tensor
 apply = _core.apply
 
 
-@op
+@graph_op
 def convert_to_tensor(
     value: Any,
     dtype: Any = None,
@@ -83,7 +83,7 @@ def convert_to_tensor(
     return tensor
 
 
-@op
+@graph_op
 def constant(
     value: Any, dtype: Any = None, shape: Sequence[int] | None = None, name: str = ""
 ) -> Tensor:

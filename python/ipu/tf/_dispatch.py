@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 from ipu._tracebacks import drop_own_frames
 from ipu.tf import _graph_mode
 
-__all__ = ["op", "register"]
+__all__ = ["graph_op", "op", "register"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -64,5 +64,21 @@ def op(function: F) -> F:
         except BaseException as error:
             drop_own_frames(error)
             raise
+
+    return cast(F, call)
+
+
+def graph_op(function: F) -> F:
+    """Make ``function`` one that graphs of TensorFlow 1 keep, and no type takes over.
+
+    For what makes tensors of Python's values: lists of them are not searched.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        graph = _graph_mode.building()
+        if graph is None:
+            return function(*args, **kwargs)
+        return graph.record(function, args, kwargs)
 
     return cast(F, call)
