@@ -101,6 +101,7 @@ def test_the_build_learns_which_lookup_blis_has(
     assert found == (root / "lib" / "libblis.a", root / "include", lookup)
 
 
+@pytest.mark.compiles
 def test_a_missing_blis_names_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -340,7 +340,8 @@ def cast_to(target: str) -> Callable[[Array], Array]:
         info = np.iinfo(dtype)
         whole = np.trunc(np.where(np.isnan(x), 0.0, x))
         inside = (whole >= float(info.min)) & (whole < float(info.max))
-        ends = np.where(whole < 0, info.min, info.max).astype(dtype)
+        low, high = np.array(info.min, dtype), np.array(info.max, dtype)
+        ends = np.where(whole < 0, low, high)
         return np.where(inside, np.where(inside, whole, 0).astype(dtype), ends)
 
     return cast

@@ -191,7 +191,9 @@ def reduce_join(
     joined = np.empty(sizes, object)
     for place in np.ndindex(*sizes):
         joined[place] = between.join(flat[place])
-    return StringTensor(np.expand_dims(joined, sorted(axes)) if keepdims else joined)
+    return StringTensor(
+        np.expand_dims(joined, tuple(sorted(axes))) if keepdims else joined
+    )
 
 
 def ngrams(

@@ -45,7 +45,7 @@ class ExtraAssertions(unittest.TestCase):
             self.fail(self._formatMessage(msg, standard))
 
     def assertStartsWith(
-        self, actual: str, expected_start: str, msg: Any = None
+        self, actual: Any, expected_start: Any, msg: Any = None
     ) -> None:
         """A text starts with another."""
         if not actual.startswith(expected_start):
@@ -53,14 +53,14 @@ class ExtraAssertions(unittest.TestCase):
             self.fail(self._formatMessage(msg, standard))
 
     def assertNotStartsWith(
-        self, actual: str, unexpected_start: str, msg: Any = None
+        self, actual: Any, unexpected_start: Any, msg: Any = None
     ) -> None:
         """A text does not start with another."""
         if actual.startswith(unexpected_start):
             standard = f"{actual!r} does start with {unexpected_start!r}."
             self.fail(self._formatMessage(msg, standard))
 
-    def assertEndsWith(self, actual: str, expected_end: str, msg: Any = None) -> None:
+    def assertEndsWith(self, actual: Any, expected_end: Any, msg: Any = None) -> None:
         """A text ends with another."""
         if not actual.endswith(expected_end):
             standard = f"{actual!r} does not end with {expected_end!r}."

@@ -133,7 +133,9 @@ class Normalization(PreprocessingLayer):
                 "Cannot `adapt` a Normalization layer that is initialized with static "
                 f"`mean` and `variance`. Received: mean={self.input_mean}."
             )
-        total, squares, count = 0.0, 0.0, 0
+        total: Any = 0.0
+        squares: Any = 0.0
+        count = 0
         for number, batch in enumerate(_batches(data)):
             if number == steps:
                 break
