@@ -291,6 +291,15 @@ def test_initial_values_can_be_tensors() -> None:
     assert [one.name for one in tf.trainable_variables()] == ["v:0"]
 
 
+def test_a_variable_that_begins_with_an_array() -> None:
+    first = np.ones(2, np.float32)
+    v = tf.Variable(first)
+    first[0] = 5.0
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(v).tolist() == [1.0, 1.0]
+
+
 def test_a_reference_variable_has_no_kernel_on_an_ipu() -> None:
     tf.disable_v2_behavior()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rows of tables: ``ipu.embedding_ops``."""
+"""Rows of tables, and tables on the host: ``ipu.embedding_ops``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._core import Tensor
 from ipu._faces import face
+from ipu.ops._host_embedding import (
+    HostEmbedding,
+    HostEmbeddingOptimizerSpec,
+    HostEmbeddingSGDGAOptimizerSpec,
+    create_host_embedding,
+)
 from ipu.tf._dispatch import op
 
-__all__ = ["embedding_lookup"]
+__all__ = [
+    "HostEmbedding",
+    "HostEmbeddingOptimizerSpec",
+    "HostEmbeddingSGDGAOptimizerSpec",
+    "create_host_embedding",
+    "embedding_lookup",
+]
 
 
 @op

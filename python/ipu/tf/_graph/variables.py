@@ -105,7 +105,7 @@ class GraphVariable(Variable):
             value = value() if callable(value) else value
             if not isinstance(value, GraphTensor):
                 tensor = Variable._first_value(value, dtype)
-                value = tensor.numpy()
+                value = np.array(tensor)
             kind = as_dtype(dtype) if dtype is not None else as_dtype(value.dtype)
             kind = {"float64": as_dtype("float32"), "int64": as_dtype("int32")}.get(
                 kind.name, kind
