@@ -322,6 +322,19 @@ def test_models_of_texts() -> None:
     assert len(third.fit(batches, verbose=0).history["loss"]) == 1
 
 
+def test_a_part_of_texts_for_validation() -> None:
+    x, y = np.array(TEXTS), np.arange(4.0, dtype=np.float32)
+    both = []
+    for data in ({"validation_split": 0.5}, {"validation_data": (x[2:], y[2:])}):
+        rows = 4 if "validation_split" in data else 2
+        model = text_model()
+        history = model.fit(
+            x[:rows], y[:rows], batch_size=2, epochs=2, shuffle=False, verbose=0, **data
+        ).history
+        both.append((history, model.predict(x).tolist()))
+    assert both[0] == both[1]
+
+
 def test_models_of_features(tmp_path: Any) -> None:
     """Words, categories and numbers of a table, as in Keras's guide."""
     keras.utils.set_random_seed(1)

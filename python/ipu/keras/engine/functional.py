@@ -253,6 +253,8 @@ class Functional(Model):
             return data
 
         def convert(inputs: Nest) -> Nest:
+            if part.has_run(inputs):  # what `validation_split` cut off
+                return inputs
             tensors = self._flat_inputs(host_values(inputs))
             return part.results(
                 {
