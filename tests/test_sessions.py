@@ -693,6 +693,36 @@ def test_losses_and_layers() -> None:
     assert tf.losses.get_losses() == [loss]
 
 
+def normalized_and_dropped(x: Any, training: Any) -> list[Any]:
+    y = tf.layers.batch_normalization(x, momentum=0.5, training=training)
+    loss = tf.reduce_mean(tf.square(y - x))
+    with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+        train = tf.train.GradientDescentOptimizer(0.5).minimize(loss)
+    return [loss, tf.layers.dropout(y, 0.5, seed=3, training=training), train]
+
+
+def test_layers_are_told_in_the_run_whether_they_train() -> None:
+    rows = np.random.RandomState(0).normal(2, size=(64, 3)).astype(np.float32)
+
+    def results(fixed: bool, training: bool) -> list[Any]:
+        with tf.Graph().as_default(), tf.Session() as session:
+            x = tf.placeholder(tf.float32, [64, 3])
+            told = tf.placeholder_with_default(False, ())
+            fetches = normalized_and_dropped(x, training if fixed else told)
+            session.run(tf.global_variables_initializer())
+            feeds = {x: rows} if fixed else {x: rows, told: training}
+            values = session.run(fetches, feeds)[:2]
+            return [*values, *session.run(tf.global_variables())]
+
+    for training in (False, True):
+        loss, dropped, *variables = results(False, training)
+        wanted = results(True, training)
+        np.testing.assert_allclose(loss, wanted[0], rtol=1e-6)
+        assert 0.3 < np.mean(dropped == 0) < 0.7 if training else dropped.all()
+        for value, other in zip(variables, wanted[2:], strict=True):
+            np.testing.assert_allclose(value, other, rtol=1e-5, atol=1e-6)
+
+
 def test_graphs_know_their_operations(graph: Any) -> None:
     x = tf.placeholder(tf.float32, [], name="x")
     with tf.name_scope("scope"):

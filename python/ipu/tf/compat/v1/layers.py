@@ -306,7 +306,7 @@ def dropout(
     rate: float = 0.5,
     noise_shape: Sequence[int] | None = None,
     seed: int | None = None,
-    training: bool = False,
+    training: Any = False,
     name: str | None = None,
 ) -> Any:
     """Set elements to zero at random while a model is trained.
@@ -316,7 +316,7 @@ def dropout(
         rate: The share of elements.
         noise_shape: The shape of what is drawn.
         seed: Of the random numbers.
-        training: Whether to do so, a Python bool.
+        training: Whether to do so, a bool or a scalar tensor of one.
         name: Accepted and not used.
 
     Source: ``tf.compat.v1.layers.dropout``.
@@ -327,9 +327,10 @@ def dropout(
         2.0
     """
     del name
-    if not training:
+    if not tf.is_tensor(training) and not training:
         return tf.identity(inputs)
-    return tf.nn.dropout(inputs, rate, noise_shape=noise_shape, seed=seed)
+    dropped = tf.nn.dropout(inputs, rate, noise_shape=noise_shape, seed=seed)
+    return tf.where(training, dropped, inputs) if tf.is_tensor(training) else dropped
 
 
 def batch_normalization(
@@ -339,7 +340,7 @@ def batch_normalization(
     epsilon: float = 1e-3,
     center: bool = True,
     scale: bool = True,
-    training: bool = False,
+    training: Any = False,
     trainable: bool = True,
     name: str | None = None,
     reuse: Any = None,
@@ -356,7 +357,7 @@ def batch_normalization(
         epsilon: Added to the variance.
         center: Whether there is an offset.
         scale: Whether there is a factor.
-        training: Whether the batch's own are used, a Python bool.
+        training: Whether the batch's own are used, a bool or a scalar tensor of one.
         trainable: Whether optimizers take the variables by default.
         name: The variable scope; None: ``batch_normalization``, ...
         reuse: Whether the variables have to be there already.
@@ -388,15 +389,23 @@ def batch_normalization(
             beta = get_variable("beta", sizes, None, "zeros", trainable=trainable)
         mean = get_variable("moving_mean", sizes, None, "zeros", trainable=False)
         variance = get_variable("moving_variance", sizes, None, "ones", trainable=False)
-        if not training:
+        chosen_in_run = tf.is_tensor(training)
+        if not chosen_in_run and not training:
             return tf.nn.batch_normalization(x, mean, variance, beta, gamma, epsilon)
         axes = list(range(len(x.shape) - 1))
         batch_mean, batch_variance = tf.nn.moments(x, axes)
+        old_mean, old_variance = mean.value(), variance.value()
         for moving, new in ((mean, batch_mean), (variance, batch_variance)):
-            moved = moving.assign_sub((1.0 - momentum) * (moving.value() - new))
+            change = (1.0 - momentum) * (moving.value() - new)
+            if chosen_in_run:
+                change = tf.where(training, change, tf.zeros_like(change))
+            moved = moving.assign_sub(change)
             graph = _graph_mode.building()
             if graph is not None:
                 graph.add_to_collection("update_ops", moved.op)
+        if chosen_in_run:
+            batch_mean = tf.where(training, batch_mean, old_mean)
+            batch_variance = tf.where(training, batch_variance, old_variance)
         return tf.nn.batch_normalization(
             x, batch_mean, batch_variance, beta, gamma, epsilon
         )
