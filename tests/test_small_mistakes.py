@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Small mistakes of programs for Keras, and what the answer to each names."""
+"""Small mistakes of programs, and what the answer to each names."""
 
 from __future__ import annotations
 
@@ -85,6 +85,76 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: keras.layer, AttributeError, "Did you mean 'layers'?"),
     (lambda: keras.layers.Dens, AttributeError, "Did you mean 'Dense'?"),
     (lambda: keras.layers.TextVector, AttributeError, "See ipu.keras.layers.__all__."),
+    (
+        lambda: tf.linalg.diag(3.0),
+        ValueError,
+        "diagonals in the last axis",
+    ),
+    (
+        lambda: tf.linalg.diag_part([1.0]),
+        ValueError,
+        "tf.linalg.diag_part takes matrices in the last two axes. Received shape (1,)",
+    ),
+    (
+        lambda: tf.linalg.trace([1.0]),
+        ValueError,
+        "tf.linalg.trace takes matrices",
+    ),
+    (
+        lambda: tf.linalg.band_part([1.0], 0, 0),
+        ValueError,
+        "tf.linalg.band_part takes matrices",
+    ),
+    (
+        lambda: tf.linalg.set_diag([1.0], [1.0]),
+        ValueError,
+        "tf.linalg.set_diag takes matrices",
+    ),
+    (
+        lambda: tf.linalg.adjoint([1.0]),
+        ValueError,
+        "tf.linalg.adjoint takes matrices",
+    ),
+    (
+        lambda: tf.linalg.matrix_transpose(1.0),
+        ValueError,
+        "tf.linalg.matrix_transpose takes matrices",
+    ),
+    (
+        lambda: tf.random.shuffle(3),
+        ValueError,
+        "tf.random.shuffle takes rows",
+    ),
+    (
+        lambda: tf.image.random_crop(tf.ones([4, 4, 3]), [2, 2]),
+        ValueError,
+        "one number for each of the 3 axes of `value`. Received: size=[2, 2]",
+    ),
+    (
+        lambda: tf.image.resize(tf.ones([2, 2, 3]), 4),
+        ValueError,
+        "`size` is [height, width]. Received: size=4",
+    ),
+    (
+        lambda: tf.image.rgb_to_grayscale(tf.ones([4, 4, 1])),
+        ValueError,
+        "three channels in the last axis. Received shape (4, 4, 1)",
+    ),
+    (
+        lambda: tf.slice([1, 2], [0], [1, 1]),
+        ValueError,
+        "number for each of the 1 axes. Received: begin=[0], size=[1, 1]",
+    ),
+    (
+        lambda: keras.optimizers.AdamW(weight_decay="a"),
+        ValueError,
+        "Expected weight_decay >= 0. Received: weight_decay='a'",
+    ),
+    (
+        lambda: setattr(keras.optimizers.AdamW(), "weight_decay", -1.0),
+        ValueError,
+        "Expected weight_decay >= 0. Received: weight_decay=-1.0",
+    ),
 ]
 
 

@@ -17,12 +17,32 @@ __all__ = [
     "band_part",
     "diag",
     "diag_part",
+    "matrices",
     "matrix_transpose",
     "set_diag",
     "tensor_diag",
     "tensor_diag_part",
     "trace",
 ]
+
+
+def matrices(value: Any, what: str) -> Tensor:
+    """A tensor of at least two axes.
+
+    Args:
+        value: A tensor.
+        what: The function of ``tf.linalg`` that takes it, for messages.
+
+    Raises:
+        ValueError: It has fewer.
+    """
+    tensor = Tensor(value)
+    if tensor.ndim < 2:
+        raise ValueError(
+            f"tf.linalg.{what} takes matrices in the last two axes. Received shape "
+            f"{tensor.shape}."
+        )
+    return tensor
 
 
 @op
@@ -33,7 +53,7 @@ def matrix_transpose(a: Any, name: str = "", conjugate: bool = False) -> Tensor:
         >>> tf.linalg.matrix_transpose([[[1, 2]]]).numpy().tolist()
         [[[1], [2]]]
     """
-    value = Tensor(a)
+    value = matrices(a, "matrix_transpose")
     order = list(range(value.ndim))
     order[-2], order[-1] = order[-1], order[-2]
     return transpose(value, order)
@@ -47,7 +67,7 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
         >>> tf.linalg.adjoint([[1, 2]]).numpy().tolist()
         [[1], [2]]
     """
-    return matrix_transpose(matrix)
+    return matrix_transpose(matrices(matrix, "adjoint"))
 
 
 # --- diagonals ------------------------------------------------------------------------
@@ -70,7 +90,7 @@ def diag_part(input: Any, name: str = "", k: int = 0) -> Tensor:
         >>> tf.linalg.diag_part([[1, 2], [3, 4]]).numpy().tolist()
         [1, 4]
     """
-    value = Tensor(input)
+    value = matrices(input, "diag_part")
     *lead, rows, columns = value.shape
     begin, length = _diagonal_of(rows, columns, k)
     flat = apply("reshape", (value,), {"shape": [*lead, rows * columns]})
@@ -111,6 +131,8 @@ def diag(diagonal: Any, name: str = "", k: int = 0) -> Tensor:
         [[1, 0], [0, 2]]
     """
     value = Tensor(diagonal)
+    if not value.ndim:
+        raise ValueError("tf.linalg.diag takes diagonals in the last axis, not ().")
     n = value.shape[-1] + abs(k)
     return _placed(value, n, n, k)
 
@@ -123,7 +145,7 @@ def set_diag(input: Any, diagonal: Any, name: str = "", k: int = 0) -> Tensor:
         >>> tf.linalg.set_diag([[1, 2], [3, 4]], [0, 9]).numpy().tolist()
         [[0, 2], [3, 9]]
     """
-    value = Tensor(input)
+    value = matrices(input, "set_diag")
     rows, columns = value.shape[-2:]
     placed = _placed(like(diagonal, value), rows, columns, k)
     mask = Tensor(np.eye(rows, columns, k, dtype=bool))
@@ -160,7 +182,7 @@ def trace(x: Any, name: str | None = None) -> Tensor:
         >>> int(tf.linalg.trace([[1, 2], [3, 4]]))
         5
     """
-    return reduce_sum(diag_part(x), -1)
+    return reduce_sum(diag_part(matrices(x, "trace")), -1)
 
 
 @op
@@ -179,7 +201,7 @@ def band_part(
         >>> tf.linalg.band_part([[1, 2], [3, 4]], -1, 0).numpy().tolist()
         [[1, 0], [3, 4]]
     """
-    value = Tensor(input)
+    value = matrices(input, "band_part")
     rows, columns = value.shape[-2:]
     lower = int(known_value(num_lower, "num_lower"))
     upper = int(known_value(num_upper, "num_upper"))

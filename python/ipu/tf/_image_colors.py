@@ -121,6 +121,16 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
 # --- one channel and three ------------------------------------------------------------
 
 
+def _of_three_channels(images: Any) -> Tensor:
+    value = Tensor(images)
+    if value.ndim < 1 or value.shape[-1] != 3:
+        raise ValueError(
+            f"Images must have three channels in the last axis. Received shape "
+            f"{value.shape}."
+        )
+    return value
+
+
 @op
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
     """One channel: how light each pixel is.
@@ -130,11 +140,13 @@ def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
         [[[1.0]]]
     """
 
+    value = _of_three_channels(images)
+
     def change(x: Tensor) -> Tensor:
         weights = Tensor([0.2989, 0.5870, 0.1140], x.dtype_name)
         return reduce_sum(x * weights, -1, keepdims=True)
 
-    return _in_float(images, change)
+    return _in_float(value, change)
 
 
 @op
@@ -162,11 +174,7 @@ def _channels(images: Any) -> tuple[Tensor, Tensor, Tensor]:
             "Images in other colour spaces are floats. Received dtype "
             f"{value.dtype.name}. Use tf.image.convert_image_dtype."
         )
-    if value.ndim < 1 or value.shape[-1] != 3:
-        raise ValueError(
-            f"Images must have three channels in the last axis. Received shape "
-            f"{value.shape}."
-        )
+    _of_three_channels(value)
     first, second, third = (value[..., k] for k in range(3))
     return first, second, third
 

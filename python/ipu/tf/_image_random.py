@@ -121,7 +121,13 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
 
 def _crop(value: Any, size: Any, streams: Sequence[_Stream]) -> Tensor:
     part = Tensor(value)
-    axes = zip(part.shape, sizes_of(size), streams, strict=True)
+    sizes = sizes_of(size)
+    if len(sizes) != part.ndim:
+        raise ValueError(
+            f"`size` has one number for each of the {part.ndim} axes of `value`. "
+            f"Received: size={size}."
+        )
+    axes = zip(part.shape, sizes, streams, strict=True)
     for axis, (whole, wanted, stream) in enumerate(axes):
         if wanted > whole:
             raise ValueError(f"Need value.shape >= size, got {part.shape}, {size}")

@@ -105,7 +105,10 @@ def resize(
     image = Tensor(images)
     axis = height_axis(image)
     old = image.shape[axis : axis + 2]
-    height, width = sizes_of(size)
+    sizes = sizes_of(size)
+    if len(sizes) != 2:
+        raise ValueError(f"`size` is [height, width]. Received: size={size}.")
+    height, width = sizes
     if preserve_aspect_ratio:
         scale = min(height / old[0], width / old[1])
         height, width = (max(round(n * scale), 1) for n in old)

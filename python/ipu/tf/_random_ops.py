@@ -181,6 +181,8 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Ten
         [1, 2, 3]
     """
     rows = Tensor(value)
+    if not rows.ndim:
+        raise ValueError("tf.random.shuffle takes rows. Received a scalar.")
     count = rows.shape[0]
     info = np.iinfo(np.int32)
     keys = _integers((count,), info.min, info.max, int32, seed, ())

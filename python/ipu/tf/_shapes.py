@@ -289,10 +289,15 @@ def slice_(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tenso
         [[2, 3], [5, 6]]
     """
     tensor = Tensor(input_)
-    first = sizes_of(begin)
+    first, wanted = sizes_of(begin), sizes_of(size)
+    if not len(first) == len(wanted) == tensor.ndim:
+        raise ValueError(
+            f"tf.slice takes one number for each of the {tensor.ndim} axes. Received: "
+            f"begin={first}, size={wanted}."
+        )
     sizes = [
         whole - b if s == -1 else s
-        for whole, b, s in zip(tensor.shape, first, sizes_of(size), strict=True)
+        for whole, b, s in zip(tensor.shape, first, wanted, strict=True)
     ]
     return apply("slice", (tensor,), {"begin": first, "size": sizes})
 

@@ -78,16 +78,6 @@ def again(function: Callable[..., Any], results: Any, *operands: Tensor) -> Any:
     return function(*operands)
 
 
-def _matrices(value: Any, what: str) -> Tensor:
-    tensor = Tensor(value)
-    if tensor.ndim < 2:
-        raise ValueError(
-            f"tf.linalg.{what} takes matrices in the last two axes. Received shape "
-            f"{tensor.shape}."
-        )
-    return tensor
-
-
 def _gaps(values: Tensor) -> Tensor:
     """One over values[j] - values[i], and 0 on the diagonal."""
     gap = values[..., None, :] - values[..., :, None]
@@ -136,7 +126,7 @@ def eigh(tensor: Any, name: str | None = None) -> Eigh:
         >>> tf.linalg.eigh([[2.0, 0.0], [0.0, 1.0]]).e.numpy().tolist()
         [1.0, 2.0]
     """
-    return Eigh(*_eigh(_matrices(tensor, "eigh")))
+    return Eigh(*_eigh(_diagonals.matrices(tensor, "eigh")))
 
 
 @op
@@ -147,7 +137,7 @@ def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
         >>> tf.linalg.eigvalsh([[0.0, 1.0], [1.0, 0.0]]).numpy().tolist()
         [-1.0, 1.0]
     """
-    e: Tensor = _eigh(_matrices(tensor, "eigvalsh"))[0]
+    e: Tensor = _eigh(_diagonals.matrices(tensor, "eigvalsh"))[0]
     return e
 
 
@@ -203,7 +193,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> QR:
         >>> r.numpy().tolist()
         [[-5.0, -2.2], [0.0, 0.4]]
     """
-    matrix = _matrices(input, "qr")
+    matrix = _diagonals.matrices(input, "qr")
     rows, columns = matrix.shape[-2:]
     if not full_matrices or rows <= columns:
         return QR(*_qr(matrix))
@@ -292,7 +282,7 @@ def svd(
         >>> tf.linalg.svd([[0.0, 2.0], [1.0, 0.0]], compute_uv=False).numpy().tolist()
         [2.0, 1.0]
     """
-    matrix = _matrices(tensor, "svd")
+    matrix = _diagonals.matrices(tensor, "svd")
     if not compute_uv:
         return _singular_values(matrix)
     s, u, v = _svd(matrix)
@@ -327,7 +317,7 @@ def matrix_rank(
         >>> int(tf.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]]))
         1
     """
-    matrix = _matrices(a, "matrix_rank")
+    matrix = _diagonals.matrices(a, "matrix_rank")
     s = svd(matrix, compute_uv=False)
     if tol is None:
         least = reduce_max(s, -1, keepdims=True) * _tolerance(matrix)
@@ -376,7 +366,7 @@ def pinv(
         >>> tf.linalg.pinv([[2.0, 0.0], [0.0, 0.0]]).numpy().tolist()
         [[0.5, 0.0], [0.0, 0.0]]
     """
-    matrix = _matrices(a, "pinv")
+    matrix = _diagonals.matrices(a, "pinv")
     share = like(10.0 * _tolerance(matrix) if rcond is None else rcond, matrix)
     result: Tensor = _pinv(matrix, share[..., None])
     return result

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,19 @@ from ipu.keras._types import Tensor
 from ipu.keras.optimizers.adam import Adam
 
 __all__ = ["AdamW"]
+
+
+def _checked(weight_decay: Any) -> float:
+    try:
+        share = float(weight_decay)
+    except (TypeError, ValueError):
+        share = math.nan
+    if not share >= 0:
+        raise ValueError(
+            f"Expected weight_decay >= 0. Received: weight_decay={weight_decay!r}. "
+            "For weights that do not decay use Adam."
+        )
+    return share
 
 
 class AdamW(Adam):
@@ -30,7 +44,7 @@ class AdamW(Adam):
         **kwargs: What ``Optimizer`` takes.
 
     Raises:
-        ValueError: ``weight_decay`` is None or negative.
+        ValueError: ``weight_decay`` is no number >= 0.
 
     Source: ``tf.keras.optimizers.AdamW`` of Keras 2.11 and 3.
 
@@ -58,12 +72,7 @@ class AdamW(Adam):
         super().__init__(
             learning_rate, beta_1, beta_2, epsilon, amsgrad, name, **kwargs
         )
-        if weight_decay is None or weight_decay < 0:
-            raise ValueError(
-                "Expected weight_decay >= 0. "
-                f"Received: weight_decay={weight_decay!r}. Adam has none."
-            )
-        self._weight_decay = float(weight_decay)
+        self._weight_decay = _checked(weight_decay)
         self._kept_names: list[str] = []
         self._kept: list[Any] = []  # variables, which compare their elements
 
@@ -74,7 +83,7 @@ class AdamW(Adam):
 
     @weight_decay.setter
     def weight_decay(self, value: float) -> None:
-        self._set_baked("_weight_decay", float(value))
+        self._set_baked("_weight_decay", _checked(value))
 
     def exclude_from_weight_decay(
         self, var_list: Sequence[Any] | None = None, var_names: Any = None
