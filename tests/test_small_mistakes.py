@@ -121,6 +121,16 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "tf.linalg.matrix_transpose takes matrices",
     ),
     (
+        lambda: tf.random.Generator.from_seed("a"),
+        TypeError,
+        "`seed` is an integer. Received: seed='a'.",
+    ),
+    (
+        lambda: tf.image.decode_png(b"abc"),
+        tf.errors.InvalidArgumentError,
+        "3 bytes that are no whole picture in one of the formats PNG, JPEG.",
+    ),
+    (
         lambda: tf.random.shuffle(3),
         ValueError,
         "tf.random.shuffle takes rows",

@@ -84,6 +84,22 @@ def an_op() -> None:
     tf.matmul(X, X)
 
 
+def a_generator() -> None:
+    tf.random.Generator.from_seed(1).normal([-2])
+
+
+def seeds() -> None:
+    tf.random.split([1, 2, 3])
+
+
+def a_seed() -> None:
+    tf.random.set_seed("a")
+
+
+def a_picture() -> None:
+    tf.image.decode_png(b"abc")
+
+
 def an_index() -> None:
     tf.ones(3)[1, 1]
 
@@ -142,6 +158,10 @@ CASES: list[tuple[Callable[[], None], list[str]]] = [
     (own_callback, ["fail"]),
     (own_generator, ["batches"]),
     (an_op, []),
+    (a_generator, []),
+    (seeds, []),
+    (a_seed, []),
+    (a_picture, []),
     (an_index, []),
     (an_argument_of_a_layer, []),
     (a_name, []),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu._tracebacks import boundary
 from ipu.tf import _random_ops as random
 from ipu.tf._convert import Tensor, apply, cast, like, sizes_of
 from ipu.tf._dispatch import op
@@ -288,6 +289,7 @@ def fold_in(seed: Any, data: Any, alg: Any = None) -> Tensor:
     return stack([first, cast(Tensor(data), int32)])
 
 
+@boundary
 def split(seed: Any, num: int = 2, alg: Any = None) -> Tensor:
     """New seeds out of a seed: int32 [num, 2].
 

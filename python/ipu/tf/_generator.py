@@ -3,17 +3,28 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
 from ipu import _seed
+from ipu._tracebacks import boundaries
 from ipu.tf import _distributions, _random_ops
 from ipu.tf._convert import Tensor
 from ipu.tf.dtypes import float32, int32
 from ipu.tf.variable import Variable
 
 
+def _first_state(seed: Any) -> np.ndarray[Any, Any]:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        raise TypeError(f"`seed` is an integer. Received: seed={seed!r}.") from None
+    return np.array([number & 0xFFFFFFFF, 0], dtype=np.uint32).view(np.int32)
+
+
+@boundaries()
 class Generator:
     """Draws numbers from its own stream, which no other op disturbs.
 
@@ -44,7 +55,7 @@ class Generator:
             >>> tf.random.Generator.from_seed(1).uniform((2,)).shape
             (2,)
         """
-        return cls(np.array([seed & 0xFFFFFFFF, 0], dtype=np.uint32).view(np.int32))
+        return cls(_first_state(seed))
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
@@ -63,8 +74,7 @@ class Generator:
 
     def reset_from_seed(self, seed: int) -> None:
         """Start again, as :meth:`from_seed` does."""
-        words = np.array([seed & 0xFFFFFFFF, 0], dtype=np.uint32)
-        self._state.assign(words.view(np.int32))
+        self._state.assign(_first_state(seed))
 
     def _next(self) -> Tensor:
         key = self._state.value()

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, _devices, _seed
+from ipu._tracebacks import boundary
 from ipu.tf._convert import Tensor, apply, is_plain, like, sizes_of
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import as_dtype, float32, int32
 
 
+@boundary
 def set_seed(seed: int) -> None:
     """Restart the random streams: of eager ops, of initializers, and of devices.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu._errors import InvalidArgumentError
+from ipu._tracebacks import boundary
 from ipu.tf._extras import extra
 from ipu.tf._strings import to_bytes
 from ipu.tf.data import _probing
@@ -39,6 +40,11 @@ def pillow(what: str) -> Any:
     return extra("PIL.Image", what, "images", "pillow")
 
 
+def _reason(error: Exception) -> str:
+    # Pillow says of what is no picture at all where its object lies in memory
+    return "" if "BytesIO object" in str(error) else f" ({error})"
+
+
 def _opened(contents: Any, what: str, formats: tuple[str, ...]) -> Any:
     data = to_bytes(contents)
     try:
@@ -49,7 +55,7 @@ def _opened(contents: Any, what: str, formats: tuple[str, ...]) -> Any:
     except Exception as error:  # Pillow raises whatever its decoders raise
         raise InvalidArgumentError(
             f"{what}: {len(data)} bytes that are no whole picture in one of the "
-            f"formats {', '.join(formats)} ({error})."
+            f"formats {', '.join(formats)}{_reason(error)}."
         ) from error
     return image
 
@@ -85,6 +91,7 @@ def _as_dtype(pixels: np.ndarray[Any, Any], dtype: Any) -> Any:
     return tf.image.convert_image_dtype(tensor, dtype)
 
 
+@boundary
 def decode_image(
     contents: Any,
     channels: int | None = None,
@@ -123,6 +130,7 @@ def decode_image(
     return _decoded(contents, "decode_image", _FORMATS, channels or 0, dtype)
 
 
+@boundary
 def decode_jpeg(contents: Any, channels: int = 0, *args: Any, **kwargs: Any) -> Any:
     """Read the pixels of a JPEG, or a PNG; see :func:`decode_image`.
 
@@ -141,6 +149,7 @@ def decode_jpeg(contents: Any, channels: int = 0, *args: Any, **kwargs: Any) -> 
     return _decoded(contents, "decode_jpeg", ("JPEG", "PNG"), channels, uint8)
 
 
+@boundary
 def decode_png(
     contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None
 ) -> Any:
@@ -148,11 +157,13 @@ def decode_png(
     return _decoded(contents, "decode_png", ("PNG", "JPEG"), channels, dtype)
 
 
+@boundary
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Any:
     """Read the pixels of a BMP; see :func:`decode_image`."""
     return _decoded(contents, "decode_bmp", ("BMP",), channels, uint8)
 
 
+@boundary
 def decode_gif(contents: Any, name: str | None = None) -> Any:
     """Read all frames of a GIF: uint8 [frames, height, width, 3]."""
     image = _opened(contents, "decode_gif", ("GIF",))
