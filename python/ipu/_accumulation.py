@@ -16,11 +16,14 @@ from ipu import _core, tf
 from ipu._core import Tensor
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.tf._blocks import as_tuple, block
+from ipu.tf._tracing import current_build
 from ipu.tf.dtypes import DType
 
-__all__ = ["MicroBatches", "Pairs", "accumulate", "at_stage"]
+__all__ = ["MicroBatches", "Pairs", "accumulate", "at_stage", "current_micro_batches"]
 
 Pairs = Sequence[tuple[Any, Any]]
+
+_CURRENT = "micro-batches"  # the note of a build that says which are being traced
 
 
 @contextmanager
@@ -57,12 +60,19 @@ class MicroBatches:
         self._count = count
         self._carried: list[_Carried] = []
         self._counters: dict[int, Tensor] = {}  # by stage
+        self._indices: dict[int, tuple[int, Tensor]] = {}  # by stage: number, negated
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """The block of a micro-batch."""
+        notes = current_build().notes
+        around = notes.get(_CURRENT)
         with block(self._trace) as self.body:
-            yield
+            notes[_CURRENT] = self
+            try:
+                yield
+            finally:
+                notes[_CURRENT] = around
             self.add_results()
 
     def adopt(self, body: int) -> None:
@@ -71,6 +81,9 @@ class MicroBatches:
 
     def add_results(self) -> None:
         """Make what the next micro-batch gets the results of the open block."""
+        for stage, (number, negated) in self._indices.items():
+            with at_stage(self._trace, stage):
+                self.replace(number, negated - 1)
         for carried in self._carried:
             self._trace.result(carried.result, self.body)
 
@@ -135,6 +148,23 @@ class MicroBatches:
             self.carry(("float32", ()), count)
         return self._counters[stage]
 
+    def index(self) -> Tensor:
+        """How many micro-batches came before, as an int32 scalar; in any block.
+
+        What is carried counts down from 0: another stage may use what is computed from
+        it, but not itself.
+        """
+        stage = self._trace.stage
+        if stage not in self._indices:
+            found: list[Tensor] = []
+
+            def keep(parameter: Tensor) -> Tensor:
+                found.append(parameter)
+                return parameter
+
+            self._indices[stage] = (self.carry(("int32", ()), keep), found[0])
+        return -self._indices[stage][1]
+
     def finish(
         self, attrs: dict[str, Any], values: Sequence[Tensor] = ()
     ) -> tuple[Tensor, ...]:
@@ -162,6 +192,14 @@ class MicroBatches:
                 (),
             )
         )
+
+
+def current_micro_batches() -> MicroBatches | None:
+    """The micro-batches of which one is being traced; None outside of them."""
+    if _core.open_trace() is None:
+        return None
+    found: MicroBatches | None = current_build().notes.get(_CURRENT)
+    return found
 
 
 def accumulator_dtype(dtype: Any, variable: Any) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Printing from programs, and hints about layout and memory: ``ipu.internal_ops``."""
+"""Printing, queues and counters of programs, hints: ``ipu.internal_ops``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
+from ipu._accumulation import current_micro_batches
 from ipu._core import Tensor
 from ipu._faces import face
+from ipu.ops._state import zeros_variable
+from ipu.tf._convert import apply
+from ipu.tf._tracing import current_build, in_trace
 
 __all__ = [
     "block_recompute",
+    "fifo",
+    "get_current_iteration_counter",
     "print_tensor",
     "recompute",
     "remap",
@@ -93,6 +99,97 @@ def block_recompute(x: Any, name: str | None = None) -> Tensor:
     """
     del name
     return tf.identity(x)
+
+
+def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> Tensor:
+    """The value of ``x`` that was there ``depth`` executions ago, zeros at first.
+
+    Each call in a program has a queue of its own, which lasts from run to run.
+
+    Args:
+        x: What goes into the queue.
+        depth: How many values are in it; below 1 the result is ``x``.
+        offload: Accepted and not used: where hardware would keep the queue.
+        name: A name of the queue.
+
+    Returns:
+        A tensor of the shape and dtype of ``x``. No gradient goes back through it.
+
+    Raises:
+        RuntimeError: No function is being compiled.
+
+    Source: ``ipu.internal_ops.fifo`` of SDK 1.2 to 3.4.
+
+    Example:
+        >>> @tf.function(jit_compile=True)
+        ... def late(x):
+        ...     return fifo(x, 2)
+        >>> [float(late(tf.constant(float(i)))) for i in range(5)]
+        [0.0, 0.0, 0.0, 1.0, 2.0]
+    """
+    del offload
+    value = tf.convert_to_tensor(x)
+    if depth < 1:
+        return tf.identity(value)
+    if not in_trace():
+        raise RuntimeError(
+            "internal_ops.fifo keeps values from one execution of a program to the "
+            "next: call it inside a function that is compiled for the device."
+        )
+    sizes = tuple(value.shape)
+    label = name or "fifo"
+    queue = zeros_variable(f"{label}/values", (depth, *sizes), value.dtype)
+    place = zeros_variable(f"{label}/place", (), "int32")
+    # they live as long as the program
+    current_build().notes.setdefault("fifos", []).append((queue, place))
+    values, now = queue.value(), place.value()
+    oldest = apply("dynamic_slice", (values, now), {"size": [1, *sizes]})
+    newest = tf.expand_dims(value, 0)
+    queue.assign(apply("dynamic_update_slice", (values, newest, now), {}))
+    place.assign(tf.math.floormod(now + 1, depth))
+    return tf.squeeze(oldest, 0)
+
+
+def get_current_iteration_counter(name: str | None = None, **_: Any) -> Tensor:
+    """How many micro-batches of this execution of a pipeline came before.
+
+    Args:
+        name: Accepted and not used.
+        **_: Accepted and not used.
+
+    Returns:
+        An int32 scalar, from 0 on; it begins again with each weight update.
+
+    Raises:
+        RuntimeError: The call is not inside of a pipeline, or of the micro-batches of
+            gradient accumulation.
+
+    Source: ``ipu.internal_ops.get_current_iteration_counter`` of SDK 2.0 to 3.4.
+
+    Example:
+        >>> from ipu import pipelining_ops
+        >>> from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+        >>> from ipu.ipu_strategy import IPUStrategy
+        >>> out = IPUOutfeedQueue()
+        >>> def stage():
+        ...     return get_current_iteration_counter()
+        >>> @tf.function(jit_compile=True)
+        ... def run():
+        ...     pipelining_ops.pipeline(
+        ...         [stage, lambda i: i], 4, device_mapping=[0, 0], outfeed_queue=out
+        ...     )
+        >>> IPUStrategy().run(run)
+        >>> out.dequeue().numpy().tolist()
+        [0, 1, 2, 3]
+    """
+    del name
+    batches = current_micro_batches()
+    if batches is None:
+        raise RuntimeError(
+            "internal_ops.get_current_iteration_counter counts the micro-batches of a "
+            "pipeline: call it in one of its stages."
+        )
+    return batches.index()
 
 
 if not TYPE_CHECKING:
