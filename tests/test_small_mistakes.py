@@ -131,6 +131,31 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "3 bytes that are no whole picture in one of the formats PNG, JPEG.",
     ),
     (
+        lambda: tf.linalg.tensor_diag_part(tf.ones([2, 3])),
+        ValueError,
+        "takes a tensor whose shape is one shape twice. Received shape (2, 3)",
+    ),
+    (
+        lambda: tf.linalg.lu_solve(*tf.linalg.lu(tf.eye(2)), tf.ones([3, 1])),
+        ValueError,
+        "`rhs` has as many rows as the matrix. Received shapes (2, 2) and (3, 1).",
+    ),
+    (
+        lambda: tf.tensordot(tf.ones([2, 3]), tf.ones([3, 2]), 7),
+        ValueError,
+        "`axes` is the number of axes that meet. Received: axes=7",
+    ),
+    (
+        lambda: tf.tensordot([1.0], [1.0], -1),
+        ValueError,
+        "`axes` is the number of axes that meet. Received: axes=-1",
+    ),
+    (
+        lambda: tf.image.resize(tf.ones([1, 0, 2, 3]), [4, 4], "bicubic"),
+        ValueError,
+        "An image needs pixels. Received shape (1, 0, 2, 3).",
+    ),
+    (
         lambda: tf.random.shuffle(3),
         ValueError,
         "tf.random.shuffle takes rows",

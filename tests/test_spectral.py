@@ -167,3 +167,11 @@ def test_rows_are_dealt_out_and_put_together() -> None:
         tf.dynamic_stitch([[0, 1]], [[1.0]])
     with pytest.raises(ValueError, match="must differ"):
         tf.reverse_sequence(x, [1] * 7, 0, 0)
+
+
+def test_diagonals_of_tensors() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    wanted = np.diag(x.ravel()).reshape(2, 3, 2, 3)
+    got = tf.linalg.tensor_diag(x)
+    np.testing.assert_array_equal(got.numpy(), wanted)
+    np.testing.assert_array_equal(tf.linalg.tensor_diag_part(got).numpy(), x)

@@ -100,6 +100,10 @@ def a_picture() -> None:
     tf.image.decode_png(b"abc")
 
 
+def a_picture_of_floats() -> None:
+    tf.image.encode_png(tf.ones([4, 4, 3]))
+
+
 def an_index() -> None:
     tf.ones(3)[1, 1]
 
@@ -162,6 +166,7 @@ CASES: list[tuple[Callable[[], None], list[str]]] = [
     (seeds, []),
     (a_seed, []),
     (a_picture, []),
+    (a_picture_of_floats, []),
     (an_index, []),
     (an_argument_of_a_layer, []),
     (a_name, []),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -154,24 +155,43 @@ def set_diag(input: Any, diagonal: Any, name: str = "", k: int = 0) -> Tensor:
 
 @op
 def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
-    """The same as :func:`diag`, of a vector.
+    """A tensor with the shape of ``diagonal`` twice, 0 off its diagonal.
+
+    Of a vector it is :func:`diag`; of others element [i, ..., k, i, ..., k] is
+    ``diagonal[i, ..., k]``.
 
     Example:
         >>> tf.linalg.tensor_diag([1, 2]).numpy().tolist()
         [[1, 0], [0, 2]]
     """
-    return diag(diagonal)
+    value = Tensor(diagonal)
+    if not value.ndim:
+        raise ValueError("tf.linalg.tensor_diag takes at least one axis, not ().")
+    flat = apply("reshape", (value,), {"shape": [math.prod(value.shape)]})
+    return apply("reshape", (diag(flat),), {"shape": [*value.shape, *value.shape]})
 
 
 @op
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
-    """The same as :func:`diag_part`, of a square matrix.
+    """The diagonal of a tensor with a shape twice, as :func:`tensor_diag` makes it.
+
+    Raises:
+        ValueError: The axes of the second half are not those of the first.
 
     Example:
         >>> tf.linalg.tensor_diag_part([[1, 2], [3, 4]]).numpy().tolist()
         [1, 4]
     """
-    return diag_part(input)
+    value = Tensor(input)
+    half = value.shape[: value.ndim // 2]
+    if not half or value.shape != half * 2:
+        raise ValueError(
+            "tf.linalg.tensor_diag_part takes a tensor whose shape is one shape twice. "
+            f"Received shape {value.shape}."
+        )
+    size = math.prod(half)
+    square = apply("reshape", (value,), {"shape": [size, size]})
+    return apply("reshape", (diag_part(square),), {"shape": half})
 
 
 @op

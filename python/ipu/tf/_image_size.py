@@ -105,6 +105,8 @@ def resize(
     image = Tensor(images)
     axis = height_axis(image)
     old = image.shape[axis : axis + 2]
+    if 0 in old:
+        raise ValueError(f"An image needs pixels. Received shape {image.shape}.")
     sizes = sizes_of(size)
     if len(sizes) != 2:
         raise ValueError(f"`size` is [height, width]. Received: size={size}.")

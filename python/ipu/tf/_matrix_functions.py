@@ -293,7 +293,13 @@ def lu_solve(
     """
     both, p = Tensor(lower_upper), Tensor(perm)
     lower, upper = _triangles(both)
-    half = _triangular(lower, _rows(like(rhs, both), p), True, False)
+    right = like(rhs, both)
+    if right.ndim < 2 or right.shape[-2] != both.shape[-1]:
+        raise ValueError(
+            f"`rhs` has as many rows as the matrix. Received shapes {both.shape} and "
+            f"{right.shape}."
+        )
+    half = _triangular(lower, _rows(right, p), True, False)
     return _triangular(upper, half, False, False)
 
 

@@ -96,6 +96,11 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     given = axes if isinstance(axes, (list, tuple)) else known_value(axes, "axes")
     if isinstance(given, np.ndarray) and given.ndim == 0:
         count = int(given)
+        if not 0 <= count <= min(x.ndim, y.ndim):
+            raise ValueError(
+                f"`axes` is the number of axes that meet. Received: axes={axes} for "
+                f"shapes {x.shape} and {y.shape}."
+            )
         own, other = list(range(x.ndim - count, x.ndim)), list(range(count))
     else:
         first, second = (np.atleast_1d(np.asarray(part)).tolist() for part in given)

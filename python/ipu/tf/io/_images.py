@@ -189,6 +189,7 @@ def _encoded(image: Any, what: str, **options: Any) -> Any:
     return StringTensor(file.getvalue())
 
 
+@boundary
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Any:
     """A PNG of pixels.
 
@@ -206,6 +207,7 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> An
     return _encoded(image, "encode_png", format="PNG", **level)
 
 
+@boundary
 def encode_jpeg(
     image: Any, format: str = "", quality: int = 95, *args: Any, **kwargs: Any
 ) -> Any:
