@@ -180,6 +180,8 @@ def test_lookups_outside_of_a_registration() -> None:
 
 
 def test_refusals() -> None:
+    with pytest.raises(ValueError, match=r"shape=\[rows, size\]"):
+        create_host_embedding("table", [4], "float32")
     with pytest.raises(ValueError, match="is not a tensorflow tensor"):
         HostEmbedding("table", START)  # an array
     with pytest.raises(ValueError, match="Unknown partition strategy ROWS"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ipu._ctc_layers import CTCInferenceLayer, CTCPredictionsLayer
+from ipu._effective_transformer import EffectiveTransformer
 from ipu._faces import face
 from ipu._recurrent_layers import GRU, LSTM
 from ipu.keras.layers import (
@@ -37,6 +38,7 @@ __all__ = [
     "CaptureActivationGradients",
     "CaptureUpstreamGradients",
     "Dropout",
+    "EffectiveTransformer",
     "Embedding",
     "GroupNorm",
     "GroupNormalization",

@@ -42,8 +42,8 @@ _GENERATED = (
 ).split()
 # the files of layers, of optimizers and of losses
 _LAYER_FILES = (
-    "assume_equal_across_replicas ctc dense dropout embedding_lookup math "
-    "normalization recomputation rnn"
+    "assume_equal_across_replicas ctc dense dropout effective_transformer "
+    "embedding_lookup math normalization recomputation rnn"
 ).split()
 _OPTIMIZER_FILES = (
     "automatic_loss_scaling_optimizer cross_replica_optimizer "

@@ -232,7 +232,9 @@ class HostEmbedding:
 
         A program that takes gradients of the trainable variables it uses updates the
         table in its backward pass, with the optimizer of the embedding. The gradients
-        of a row that is looked up several times are added up, over all replicas.
+        of a row that is looked up several times are added up, over all replicas. In a
+        pipeline, micro-batches on their way have read the rows before: which ones,
+        depends on the schedule.
 
         Args:
             indices: Integers of any shape.
@@ -298,8 +300,8 @@ def create_host_embedding(
         initialised.
 
     Raises:
-        ValueError: The strategy is unknown, or the optimizer is no
-            ``HostEmbeddingOptimizerSpec``.
+        ValueError: The shape has not two sizes, the strategy is unknown, or the
+            optimizer is no ``HostEmbeddingOptimizerSpec``.
 
     Source: ``ipu.embedding_ops.create_host_embedding`` of SDK 1.3 to 3.4.
 
@@ -321,6 +323,11 @@ def create_host_embedding(
         [[0.5, 0.5], [1.0, 1.0], [0.0, 0.0]]
     """
     sizes = [int(size) for size in shape]
+    if len(sizes) != 2:
+        raise ValueError(
+            "A host embedding has rows of numbers: shape=[rows, size]. Received: "
+            f"shape={shape!r}."
+        )
     if _graph_mode.has_graph():
         from ipu.tf.compat.v1 import get_variable
 
