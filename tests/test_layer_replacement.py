@@ -87,3 +87,9 @@ def test_layers_that_are_left_alone():
         assert replacement.of(layer) is layer
     with pytest.raises(ValueError, match="another `activation` than 'tanh'"):
         replacement.of(keras.layers.LSTM(3, activation="relu"))
+
+
+@pytest.mark.parametrize("name", keras.layers._OF_THE_PORT)
+def test_layers_that_keras_does_not_have_are_where_the_port_has_them(name):
+    assert getattr(keras.layers, name) is getattr(ipu.layers, name)
+    assert name not in keras.layers.__all__

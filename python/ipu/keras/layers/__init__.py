@@ -364,5 +364,19 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
     return _serialization.make("layer", config, table, custom_objects)
 
 
+# what the IPU port has here and Keras does not
+_OF_THE_PORT = (
+    "AssumeEqualAcrossReplicas",
+    "CaptureActivationGradients",
+    "CaptureUpstreamGradients",
+    "EffectiveTransformer",
+    "LayerNorm",
+    "PopnnGRU",
+    "PopnnLSTM",
+    "RecomputationCheckpoint",
+)
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+    __getattr__, __dir__ = face(
+        __name__, __all__, {name: f"ipu.layers:{name}" for name in _OF_THE_PORT}
+    )
