@@ -99,9 +99,9 @@ digamma = _unary("digamma", "digamma", "The derivative of lgamma",
                  "math.digamma([1.0]) -> [-0.577]")
 ndtri = _unary("ndtri", "ndtri", "The inverse of the normal distribution",
                "math.ndtri([0.5, 0.975]) -> [0.0, 1.96]")
-bessel_i0e = _unary("bessel_i0e", "bessel_i0e", "Bessel's I0 times exp(-|x|),",
+bessel_i0e = _unary("bessel_i0e", "bessel_i0e", "Bessel's I0 times ``exp(-|x|)``,",
                     "math.bessel_i0e([0.0, 1.0]) -> [1.0, 0.466]")
-bessel_i1e = _unary("bessel_i1e", "bessel_i1e", "Bessel's I1 times exp(-|x|),",
+bessel_i1e = _unary("bessel_i1e", "bessel_i1e", "Bessel's I1 times ``exp(-|x|)``,",
                     "math.bessel_i1e([0.0, 1.0]) -> [0.0, 0.208]")
 relu = _unary("relu", "relu", "The larger of 0 and the value",
               "nn.relu([-1.0, 2.0]) -> [0.0, 2.0]")
