@@ -54,6 +54,14 @@ ipu__prepared(const ipu__preparation *p, size_t bytes, void *out_pointer)
 #endif
 #define IPU_INLINE static inline __attribute__((always_inline))
 
+/* The `choose` column of an op whose reference kernel is its only one. */
+#define IPU_REFERENCE_ALONE(op) \
+    ipu_status ipu_choose_##op(const ipu__preparation *p) \
+    { \
+        (void)p; \
+        return IPU_OK; \
+    }
+
 /* In front of a loop whose iterations do not depend on each other, though its pointers
  * may be equal (in place). */
 #if defined(__clang__)

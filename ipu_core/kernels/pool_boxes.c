@@ -185,6 +185,16 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
             CHANNELS(name, y + j, x + j, box) \
         } \
     }
+#define GRADIENT(name, target) \
+    target static void name(float *dx, const float *x, int64_t x_step, const float *y, \
+                            const float *dy, int64_t y_step, const ipu__pool_box *box, \
+                            int64_t columns, int64_t n) \
+    { \
+        for (int64_t i = 0; i < columns; \
+             i++, dx += x_step, x += x_step, y += y_step, dy += y_step) { \
+            CHANNELS(name, dx + j, x + j, y + j, dy + j, box) \
+        } \
+    }
 #define FORM(form, target) \
     BLOCKS(form, target) \
     FOLD(max_##form, target) \
@@ -197,26 +207,8 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
             CHANNELS(mark_##form, place + j, x + j, y + j, box) \
         } \
     } \
-    target static void scatter_##form(float *dx, const float *x, int64_t x_step, \
-                                      const float *y, const float *dy, int64_t y_step, \
-                                      const ipu__pool_box *box, int64_t columns, \
-                                      int64_t n) \
-    { \
-        for (int64_t i = 0; i < columns; \
-             i++, dx += x_step, x += x_step, y += y_step, dy += y_step) { \
-            CHANNELS(scatter_##form, dx + j, x + j, y + j, dy + j, box) \
-        } \
-    } \
-    target static void place_##form(float *dx, const float *x, int64_t x_step, \
-                                    const float *y, const float *dy, int64_t y_step, \
-                                    const ipu__pool_box *box, int64_t columns, \
-                                    int64_t n) \
-    { \
-        for (int64_t i = 0; i < columns; \
-             i++, dx += x_step, x += x_step, y += y_step, dy += y_step) { \
-            CHANNELS(place_##form, dx + j, x + j, y + j, dy + j, box) \
-        } \
-    } \
+    GRADIENT(scatter_##form, target) \
+    GRADIENT(place_##form, target) \
     static const ipu__pool_boxes boxes_##form = {max_##form, mean_##form, mark_##form, \
                                                  scatter_##form, place_##form};
 

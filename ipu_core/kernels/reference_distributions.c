@@ -226,14 +226,6 @@ ipu_reference_random_binomial(const ipu_kernel_call *call)
     return fill(call, 2, binomial_number);
 }
 
-/* The `choose` column: these are the only kernels. */
-#define CHOOSE(text) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        (void)p; \
-        return IPU_OK; \
-    }
-CHOOSE(random_gamma)
-CHOOSE(random_poisson)
-CHOOSE(random_binomial)
-#undef CHOOSE
+IPU_REFERENCE_ALONE(random_gamma)
+IPU_REFERENCE_ALONE(random_poisson)
+IPU_REFERENCE_ALONE(random_binomial)

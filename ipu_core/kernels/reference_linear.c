@@ -262,16 +262,8 @@ ipu_reference_slogdet(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-/* The `choose` column: these are the only kernels. */
-#define CHOOSE(text) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        (void)p; \
-        return IPU_OK; \
-    }
-CHOOSE(cholesky)
-CHOOSE(triangular_solve)
-CHOOSE(solve)
-CHOOSE(det)
-CHOOSE(slogdet)
-#undef CHOOSE
+IPU_REFERENCE_ALONE(cholesky)
+IPU_REFERENCE_ALONE(triangular_solve)
+IPU_REFERENCE_ALONE(solve)
+IPU_REFERENCE_ALONE(det)
+IPU_REFERENCE_ALONE(slogdet)

@@ -554,15 +554,7 @@ ipu_reference_lu(const ipu_kernel_call *call)
     return IPU_OK;
 }
 
-/* The `choose` column: these are the only kernels. */
-#define CHOOSE(text) \
-    ipu_status ipu_choose_##text(const ipu__preparation *p) \
-    { \
-        (void)p; \
-        return IPU_OK; \
-    }
-CHOOSE(qr)
-CHOOSE(eigh)
-CHOOSE(svd)
-CHOOSE(lu)
-#undef CHOOSE
+IPU_REFERENCE_ALONE(qr)
+IPU_REFERENCE_ALONE(eigh)
+IPU_REFERENCE_ALONE(svd)
+IPU_REFERENCE_ALONE(lu)
