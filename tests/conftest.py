@@ -15,6 +15,7 @@ from simulated_ipus import attach
 
 import ipu
 from ipu import keras
+from ipu.tf.compat import v1
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -73,4 +74,13 @@ def small_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     monkeypatch.setattr(keras.datasets.fashion_mnist, "load_data", load_data)
     yield
+    ipu.config.reset_ipu_configuration()
+
+
+@pytest.fixture
+def graph() -> Iterator[v1.Graph]:
+    """A graph that is the default one, and no configured device."""
+    ipu.config.reset_ipu_configuration()
+    with v1.Graph().as_default() as made:
+        yield made
     ipu.config.reset_ipu_configuration()

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: MIT
+"""What graphs of TensorFlow 1 hold; expected values are NumPy's."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from session_runs import run
+
+from ipu.tf import errors
+from ipu.tf.compat import v1 as tf
+
+pytestmark = pytest.mark.usefixtures("graph")
+
+
+def test_a_tensor_of_a_graph_has_no_value() -> None:
+    x = tf.placeholder(tf.float32, [2])
+    with pytest.raises(TypeError, match="not allowed"):
+        bool(x)
+    with pytest.raises(NotImplementedError, match="symbolic"):
+        np.asarray(x)
+    assert not hasattr(x, "numpy") and not tf.executing_eagerly()
+    assert str(x) == 'Tensor("Placeholder:0", shape=(2,), dtype=float32)'
+    first, second = x
+    assert run([first, second], {x: [1.0, 2.0]}) == [1.0, 2.0]
+    with pytest.raises(errors.InvalidArgumentError, match="shape"):
+        tf.matmul(tf.zeros([2, 3]), tf.zeros([2, 3]))
+
+
+def test_operators_take_arrays_and_numbers_on_either_side() -> None:
+    x = tf.placeholder(tf.float32, [2])
+    array = np.array([1.0, 2.0], np.float32)
+    got = run([array + x, 1.0 - x, x / 2.0, -x, x > 1.5, 2.0**x], {x: array})
+    wanted = [array + array, 1 - array, array / 2, -array, array > 1.5, 2.0**array]
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_sizes_follow_what_is_fed() -> None:
+    x = tf.placeholder(tf.float32, [None, 4])
+    flat = tf.reshape(x, [tf.shape(x)[0] * 2, 2])
+    assert flat.shape.as_list() == [None, 2]
+    with tf.Session() as session:
+        assert session.run(flat, {x: np.zeros((3, 4))}).shape == (6, 2)
+        assert session.run(tf.shape(x), {x: np.zeros((5, 4))}).tolist() == [5, 4]
+
+
+def test_graphs_know_their_operations(graph: Any) -> None:
+    x = tf.placeholder(tf.float32, [], name="x")
+    with tf.name_scope("scope"):
+        y = tf.add(x, 1.0, name="y")
+        again = tf.add(x, 1.0, name="y")
+    assert y.name == "scope/y:0" and again.op.name == "scope/y_1"
+    assert graph.get_tensor_by_name("scope/y:0") is y and y.op in x.consumers()
+    assert graph.get_operation_by_name("x") is x.op
+    with pytest.raises(KeyError, match="not in the graph"):
+        graph.get_operation_by_name("z")
+    with pytest.raises(ValueError, match="invalid"):
+        graph.get_tensor_by_name("x")
+    graph.finalize()
+    with pytest.raises(RuntimeError, match="finalized"):
+        _ = x + 1.0
+
+
+def test_another_thread_has_another_default_graph(graph: Any) -> None:
+    seen: list[Any] = []
+    session = tf.Session()
+    x = tf.constant(2.0)
+
+    def other() -> None:
+        seen.append(session.run(x))
+        seen.append(tf.get_default_graph() is graph)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert seen == [2.0, False]
+
+
+# --- effects --------------------------------------------------------------------------
+
+
+def test_only_what_is_fetched_runs() -> None:
+    calls: list[float] = []
+    x = tf.constant(2.0)
+
+    def note(value: Any) -> Any:
+        calls.append(float(value))
+        return value
+
+    noted = tf.py_func(note, [x], tf.float32)
+    noted.set_shape([])
+    other = x + 1.0
+    with tf.Session() as session:
+        session.run(other)
+        assert calls == []
+        session.run([noted, noted + 1.0, other])
+        assert calls == [2.0]
+
+
+def test_control_dependencies_order_effects() -> None:
+    v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+    add = v.assign_add(1.0)
+    with tf.control_dependencies([add]):
+        after = v.read_value()
+        grouped = tf.group(tf.identity(v), name="grouped")
+    with tf.Session() as session:
+        session.run(v.initializer)
+        assert session.run(after) == 1.0
+        assert session.run(v) == 1.0
+        assert session.run(grouped) is None and session.run(v) == 2.0
+        assert session.run(add) == 3.0
+        with tf.control_dependencies([tf.assign(v, 7.0)]):
+            last = tf.no_op()
+        session.run(last)
+        assert session.run(v) == 7.0
+
+
+def test_random_numbers_are_drawn_once_in_a_run() -> None:
+    x = tf.random_uniform([4])
+    with tf.Session() as session:
+        one, same = session.run([x, tf.identity(x)])
+        np.testing.assert_array_equal(one, same)
+        assert not np.array_equal(one, session.run(x))
+
+
+def test_printing_and_checks_run_in_sessions(capsys: Any) -> None:
+    x = tf.placeholder(tf.float32, [2])
+    shown = tf.print("x is", x)
+    passed = tf.Print(x * 2.0, [x], "again")
+    v = tf.get_variable("v", [2], initializer=tf.ones_initializer())
+    positive = tf.debugging.assert_positive(x)
+    like_v = tf.debugging.assert_equal(x, v)
+    with tf.control_dependencies([positive]):
+        checked = tf.debugging.check_numerics(x + 1.0, "sum")
+    with tf.Session() as session:
+        session.run(v.initializer)
+        assert capsys.readouterr().err == ""
+        session.run(shown, {x: [1.0, 2.0]})
+        assert session.run(passed, {x: [1.0, 2.0]}).tolist() == [2.0, 4.0]
+        assert "x is [1 2]" in capsys.readouterr().err
+        assert session.run(like_v, {x: [1.0, 1.0]}) is None
+        with pytest.raises(errors.InvalidArgumentError, match="assertion failed"):
+            session.run(like_v, {x: [1.0, 2.0]})
+        assert session.run(checked, {x: [1.0, 2.0]}).tolist() == [2.0, 3.0]
+        with pytest.raises(errors.InvalidArgumentError, match="x > 0"):
+            session.run(checked, {x: [-1.0, 2.0]})
+        with pytest.raises(errors.InvalidArgumentError, match="NaN or Inf"):
+            session.run(checked, {x: [np.inf, 2.0]})
+
+
+# --- variables ------------------------------------------------------------------------
+
+
+def test_variable_scopes() -> None:
+    with tf.variable_scope("a"), tf.variable_scope("b", use_resource=True) as scope:
+        v = tf.get_variable("v", [3])
+        assert v.is_resource and (tf.zeros([1]) + 1.0).name.startswith("a/b/")
+    assert v.name == "a/b/v:0" and v.dtype == tf.float32
+    with tf.variable_scope(scope, reuse=True):
+        assert tf.get_variable("v", [3]) is v
+        with pytest.raises(ValueError, match="does not exist, or was not created"):
+            tf.get_variable("w", [3])
+        with pytest.raises(ValueError, match="specified shape"):
+            tf.get_variable("v", [4])
+    with (
+        tf.variable_scope("a/b"),
+        pytest.raises(ValueError, match="already exists, disallowed"),
+    ):
+        tf.get_variable("v", [3])
+    with tf.variable_scope("a/b", reuse=tf.AUTO_REUSE):
+        assert tf.get_variable("v") is v
+        tf.get_variable("w", initializer=[1.0, 2.0])
+    with tf.variable_scope(None, default_name="dense"):
+        pass
+    with tf.variable_scope(None, default_name="dense") as second:
+        assert second.name == "dense_1"
+    names = [one.name for one in tf.global_variables()]
+    assert names == ["a/b/v:0", "a/b/w:0"]
+    with pytest.raises(ValueError, match="fully defined"):
+        tf.get_variable("u")
+
+
+def test_initial_values_can_be_tensors() -> None:
+    first = tf.random_normal([3])
+    v = tf.Variable(first, name="v")
+    w = tf.Variable(lambda: tf.constant([1, 2]), trainable=False)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        before = session.run(v)
+        session.run(v.initializer)
+        assert not np.array_equal(before, session.run(v))
+        assert session.run(w).tolist() == [1, 2] and w.dtype == tf.int32
+    assert [one.name for one in tf.trainable_variables()] == ["v:0"]
+
+
+def test_a_variable_that_begins_with_an_array() -> None:
+    first = np.ones(2, np.float32)
+    v = tf.Variable(first)
+    first[0] = 5.0
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(v).tolist() == [1.0, 1.0]
+
+
+# --- functions ------------------------------------------------------------------------
+
+
+def test_control_flow_in_a_graph() -> None:
+    n = tf.placeholder(tf.int32, [])
+    step = tf.constant(2)
+    i, total = tf.while_loop(
+        lambda i, total: i < n, lambda i, total: (i + 1, total + i * step), (0, 0)
+    )
+    chosen = tf.cond(n > 3, lambda: total + 100, lambda: total)
+    assert run([i, total, chosen], {n: 3}) == [3, 6, 6]
+    assert run([i, total, chosen], {n: 4}) == [4, 12, 112]
+
+
+def test_gradients_of_ones_own_in_a_graph() -> None:
+    @tf.custom_gradient
+    def scaled(x: Any) -> Any:
+        return x * 2.0, lambda upstream: upstream * 10.0
+
+    x = tf.placeholder(tf.float32, [2])
+    y = scaled(x)
+    assert run([y, tf.gradients(y, x)[0]], {x: [1.0, 2.0]})[1].tolist() == [10.0, 10.0]
+
+
+def test_older_names_of_arguments() -> None:
+    x = tf.constant([[1.0, 4.0], [3.0, 2.0]])
+    got = run(
+        [
+            tf.reduce_sum(x, reduction_indices=[1], keep_dims=True),
+            tf.argmax(x, dimension=1),
+            tf.expand_dims(x, dim=0)[0],
+            tf.nn.softmax(x, dim=0),
+            tf.nn.dropout(x, keep_prob=1.0),
+        ]
+    )
+    assert got[0].tolist() == [[5.0], [5.0]] and got[1].tolist() == [1, 0]
+    assert got[2].shape == (2, 2) and got[3].sum(axis=0) == pytest.approx([1.0, 1.0])
+    assert got[4].tolist() == [[1.0, 4.0], [3.0, 2.0]]

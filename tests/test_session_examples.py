@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""The examples in the texts of ``ipu.tf.compat.v1`` run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "name",
+    "_assignments _casts _graphs _old_arguments _saver _steps _variables data layers "
+    "losses nn train".split(),
+)
+def test_examples(name: str) -> None:
+    module = importlib.import_module(f"ipu.tf.compat.v1.{name}")
+    assert doctest.testmod(module).failed == 0
