@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from session_runs import run
 
+from ipu import scopes
 from ipu.tf import errors
 from ipu.tf.compat import v1 as tf
 
+IPU = "/device:IPU:0"
 pytestmark = pytest.mark.usefixtures("graph")
 
 
@@ -244,3 +246,85 @@ def test_older_names_of_arguments() -> None:
     assert got[0].tolist() == [[5.0], [5.0]] and got[1].tolist() == [1, 0]
     assert got[2].shape == (2, 2) and got[3].sum(axis=0) == pytest.approx([1.0, 1.0])
     assert got[4].tolist() == [[1.0, 4.0], [3.0, 2.0]]
+
+
+# --- shapes that are fed --------------------------------------------------------------
+
+
+def test_a_placeholder_without_a_shape() -> None:
+    x, y = tf.placeholder("float"), tf.placeholder(tf.float32)
+    rows = np.arange(8, dtype=np.float32).reshape(2, 4)
+    line = x * 2.0 + y
+    assert line.shape.rank is None and tf.reduce_mean(line).shape == ()
+    with tf.Session() as session:
+        assert session.run(line, {x: 1.0, y: 3.0}) == 5.0
+        assert session.run(line, {x: [1.0, 2.0], y: 3.0}).tolist() == [5.0, 7.0]
+        got = session.run(line, {x: rows, y: rows[0]})
+        np.testing.assert_array_equal(got, rows * 2.0 + rows[0])
+
+
+@pytest.mark.parametrize("shape", [None, [None, None], [None, 4]])
+def test_what_is_known_of_open_shapes(shape: Any) -> None:
+    x = tf.placeholder(tf.float32, shape)
+    w = tf.get_variable("w", initializer=np.arange(12, dtype=np.float32).reshape(4, 3))
+    y = tf.matmul(x, w)
+    assert y.shape.as_list() == [None, 3]
+    pictures = tf.reshape(x, [-1, 2, 2, 1])
+    kernel = tf.ones([2, 2, 1, 5])
+    filtered = tf.nn.conv2d(pictures, kernel, [1, 1, 1, 1], "SAME")
+    assert filtered.shape.as_list() == [None, 2, 2, 5]
+    chosen = tf.argmax(y, 1)
+    assert chosen.shape.as_list() == [None] and chosen.dtype == tf.int64
+    rows = np.arange(8, dtype=np.float32).reshape(2, 4)
+    got = run([y, filtered, chosen], {x: rows})
+    np.testing.assert_allclose(got[0], rows @ np.arange(12).reshape(4, 3))
+    assert got[1].shape == (2, 2, 2, 5) and got[2].tolist() == [2, 2]
+
+
+def test_sizes_of_what_has_no_shape() -> None:
+    x = tf.placeholder(tf.float32)
+    count = tf.shape(x)[0]
+    split = tf.reshape(x, tf.stack([count, 2, -1]))
+    with scopes.ipu_scope(IPU):
+        twice = tf.reshape(x, [count * 2, -1]) + 1.0
+    zeros, half = tf.zeros([count, 3]), tf.split(x, 2, axis=1)[1]
+    rows = np.arange(8, dtype=np.float32).reshape(2, 4)
+    with tf.Session() as session:
+        got = session.run([split, twice, zeros, half, count, tf.rank(x)], {x: rows})
+        assert [one.shape for one in got[:4]] == [(2, 2, 2), (4, 2), (2, 3), (2, 2)]
+        assert got[4:] == [2, 2]
+        assert session.run(twice, {x: rows[:1]}).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
+def test_one_program_for_each_shape_that_is_fed() -> None:
+    calls: list[Any] = []
+
+    @tf.function
+    def double(x: Any) -> Any:
+        calls.append(x.shape)
+        return x * 2.0
+
+    x = tf.placeholder(tf.float32)
+    y = double(x)
+    calls.clear()
+    with tf.Session() as session:
+        for shape in ([2], [3], [2], [3], [2, 1]):
+            assert session.run(y, {x: np.ones(shape)}).shape == tuple(shape)
+    assert len(calls) <= 3
+
+
+def test_errors_of_open_shapes() -> None:
+    x = tf.placeholder(tf.float32)
+    with pytest.raises(ValueError, match="has to be known when the graph is made"):
+        tf.layers.dense(x, 3)
+    with pytest.raises(ValueError, match="How many results there are depends on a s"):
+        tf.unstack(x)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
+        tf.reduce_sum(x, axes=1)
+    with pytest.raises(errors.InvalidArgumentError, match="matmul"):
+        tf.matmul(tf.placeholder(tf.float32, [None, 3]), tf.zeros([4, 5]))
+    y = tf.matmul(x, tf.zeros([4, 5]))
+    with pytest.raises(errors.InvalidArgumentError, match="matmul"):
+        run(y, {x: np.zeros([2, 3])})
+    with pytest.raises(errors.InvalidArgumentError, match=r"with dtype float\. Pass"):
+        run(y)

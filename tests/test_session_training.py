@@ -200,6 +200,34 @@ def test_a_rate_can_be_fed_or_follow_the_step() -> None:
     assert seen == [4.0, 6.0, 7.0]
 
 
+def test_training_on_placeholders_without_a_shape() -> None:
+    x, y = tf.placeholder("float"), tf.placeholder("float")
+    w, b = tf.Variable(0.5, name="w"), tf.Variable(-0.5, name="b")
+    unused, stopped = tf.Variable(1.0), tf.Variable(2.0)
+    error = tf.add(tf.multiply(x, w), b) - y * tf.stop_gradient(stopped)
+    loss = tf.reduce_sum(tf.pow(error, 2)) / 4.0
+    found = tf.gradients(loss, [w, b, x, unused, stopped])
+    assert found[0].shape == () and found[2].shape.rank is None
+    assert found[3] is None and found[4] is None
+    train = tf.train.GradientDescentOptimizer(0.01).minimize(loss)
+    xs, ys = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+    wanted = [0.5, -0.5]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for rows in (slice(0, 1), slice(0, 2)):
+            feed = {x: xs[rows], y: ys[rows]}
+            off = xs[rows] * wanted[0] + wanted[1] - 2.0 * ys[rows]
+            slopes = [np.sum(off * xs[rows]) / 2.0, np.sum(off) / 2.0]
+            got = session.run(found[:3], feed)
+            np.testing.assert_allclose(got[:2], slopes, rtol=1e-6)
+            np.testing.assert_allclose(got[2], off * wanted[0] / 2.0, rtol=1e-6)
+            session.run(train, feed)
+            wanted = [
+                one - 0.01 * slope for one, slope in zip(wanted, slopes, strict=True)
+            ]
+            np.testing.assert_allclose(session.run([w, b]), wanted, rtol=1e-6)
+
+
 # --- layers ---------------------------------------------------------------------------
 
 
@@ -251,3 +279,18 @@ def test_layers_are_told_in_the_run_whether_they_train() -> None:
         assert 0.3 < np.mean(dropped == 0) < 0.7 if training else dropped.all()
         for value, other in zip(variables, wanted[2:], strict=True):
             np.testing.assert_allclose(value, other, rtol=1e-5, atol=1e-6)
+
+
+def test_the_share_that_is_dropped_can_be_fed() -> None:
+    x = tf.placeholder(tf.float32, [None, 50])
+    kept = tf.placeholder(tf.float32)
+    y = tf.nn.dropout(x, kept)
+    z = tf.layers.dropout(x, rate=1.0 - kept, training=True)
+    assert y.shape.as_list() == z.shape.as_list() == [None, 50]
+    ones = np.ones([40, 50])
+    with tf.Session() as session:
+        for one in session.run([y, z], {x: ones, kept: 1.0}):
+            assert (one == 1.0).all()
+        for one in session.run([y, z], {x: ones, kept: 0.25}):
+            assert set(np.unique(one)) == {0.0, 4.0}
+            assert 0.2 < np.mean(one != 0.0) < 0.3

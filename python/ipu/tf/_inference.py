@@ -21,7 +21,7 @@ from ipu.tf import nest
 from ipu.tf._tracing import scratch_trace
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["Inferred", "Symbol", "infer", "probe_sizes"]
+__all__ = ["Inferred", "OpenCountError", "Symbol", "infer", "probe_sizes"]
 
 # multiples of many batch-splitting factors, so that reshapes of the batch succeed
 _PROBES = (960, 1920)
@@ -42,19 +42,25 @@ class Symbol(Protocol):
     def trials(self) -> tuple[Any, ...]: ...
 
 
+class OpenCountError(ValueError):
+    """How many results a call has depends on an open size."""
+
+
 @dataclass(frozen=True)
 class Inferred:
     """What a call gives.
 
     Attributes:
-        shape: Sizes, None where one is open.
+        shape: Sizes, None where one is open; None where not even their number is known.
         dtype: The dtype.
         trials: As of a :class:`Symbol`.
+        is_size: Whether it is made of sizes alone.
     """
 
-    shape: tuple[int | None, ...]
+    shape: tuple[int | None, ...] | None
     dtype: Any
-    trials: tuple[Any, ...]
+    trials: tuple[Any, ...] = ()
+    is_size: bool = False
 
 
 def probe_sizes(shape: Sequence[int | None], trial: int) -> tuple[int, ...]:
@@ -110,6 +116,11 @@ def infer(
             if probe not in sizes:
                 _hide_probe(error, probe)
             raise
+    if len({len(one) for one in known}) > 1:
+        raise OpenCountError(
+            "How many results there are depends on a size that is not known. Give the "
+            "input a shape that has it."
+        )
     values = iter(zip(*known, strict=True))
 
     def merge(one: Any, other: Any) -> Any:
@@ -121,7 +132,7 @@ def infer(
             for size, other_size in zip(one.shape, other.shape, strict=True)
         )
         is_size = all(value is not None for value in trials)
-        return Inferred(shape, one.dtype, trials if is_size else ())
+        return Inferred(shape, one.dtype, trials if is_size else (), is_size)
 
     return nest.map_structure(merge, results[0], results[-1])
 

@@ -18,11 +18,14 @@ from ipu.tf._graph import frame
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.gradient_tape import gradients as traced_gradients
+from ipu.tf.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
 
 __all__ = ["ancestors", "gradients", "gradients_of"]
+
+_CUTS = ("StopGradient", "StopGradients")
 
 
 def ancestors(targets: Sequence[GraphOperation]) -> list[GraphOperation]:
@@ -57,13 +60,18 @@ def gradients(
     place = places[0] if places else Place("CPU")
     op = graph.add("gradients", derive, (list(ys), list(xs), weights), place=place)
     op.path = frozenset(path)
-    results = _infer(op, ancestors([t.op for t in op.inputs]))
+    before = ancestors([t.op for t in op.inputs])
+    if any(t.shape.rank is None for one in before for t in one.outputs):
+        results = _connected(op, ys, xs, path)
+    else:
+        results = _infer(op, before)
     count = 0
     for found in results:
         if found is None:
             op.leaves.append(None)
         else:
-            op.leaves.append(GraphTensor(op, count, found.shape, as_dtype(found.dtype)))
+            shape, dtype = TensorShape(found.shape), as_dtype(found.dtype)
+            op.leaves.append(GraphTensor(op, count, shape, dtype))
             count += 1
     op.structure = list(op.leaves)
     graph.keep(op)
@@ -106,6 +114,38 @@ def _path(ys: Sequence[Any], xs: Sequence[Any]) -> list[GraphOperation]:
         if takes or read & set(op.variables):
             on_path.add(op)
     return sorted(on_path, key=lambda op: op.index)
+
+
+def _connected(
+    op: GraphOperation,
+    ys: Sequence[Any],
+    xs: Sequence[Any],
+    path: Sequence[GraphOperation],
+) -> list[Any]:
+    """The same where shapes are not known: what a float path leads to has a derivative.
+
+    A derivative that a run finds to be None after all is zero.
+    """
+    for one in path:
+        op.variables.update(one.variables)
+    reached = {id(y) for y in ys}
+    variables: set[int] = set()
+    for one in reversed(path):
+        if any(id(t) in reached for t in one.outputs) and one.type not in _CUTS:
+            reached |= {id(t) for t in one.inputs if t.dtype.is_floating}
+            variables |= set(one.variables)
+    found = [x if id(x) in reached | variables else None for x in xs]
+    function = op.function
+
+    def derive(ys: Any, xs: Any, weights: Any) -> Any:
+        results = zip(function(ys, xs, weights), xs, found, strict=True)
+        return [
+            zeros_like(x) if result is None and wanted is not None else result
+            for result, x, wanted in results
+        ]
+
+    op.function = derive
+    return found
 
 
 def _infer(op: GraphOperation, before: list[GraphOperation]) -> list[Any]:

@@ -84,9 +84,9 @@ class Frame:
             lambda leaf: self.value_of(leaf) if is_symbol(leaf) else leaf, value
         )
 
-    def keep(self, leaves: Sequence[Any], result: Any) -> None:
+    def keep(self, leaves: Sequence[Any], found: Sequence[Any]) -> None:
         """Take the values of an operation's tensors from what its function gave."""
-        for leaf, value in zip(leaves, nest.flatten(result), strict=True):
+        for leaf, value in zip(leaves, found, strict=True):
             if is_symbol(leaf):
                 self.values[id(leaf)] = value
 

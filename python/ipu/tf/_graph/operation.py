@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu._core import Tensor, open_trace
-from ipu.tf import _graph_mode
+from ipu.tf import _graph_mode, nest
 from ipu.tf._graph import frame
 from ipu.tf._operation import Operation
 from ipu.tf._reference import Reference
@@ -135,8 +135,16 @@ class GraphOperation(Operation):
         args, kwargs = values.real((self.args, self.kwargs))
         with self.made.again():
             result = self.function(*args, **kwargs)
-        if self.outputs:
-            values.keep(self.leaves, result)
+        if not self.outputs:
+            return
+        found = nest.flatten(result)
+        if len(found) != len(self.leaves):
+            raise ValueError(
+                f"{self.name} gives {len(found)} values, but what it is given had no "
+                "shape when the graph was made, and one value was expected. Give the "
+                "placeholder a shape, or call set_shape, with None for sizes that vary."
+            )
+        values.keep(self.leaves, found)
 
 
 class GraphTensor:
@@ -149,6 +157,7 @@ class GraphTensor:
         dtype: The dtype.
         trials: Its values under the two probes where it is made of open sizes alone.
         known: Its value where that is fixed; None where it is not.
+        is_size: Whether it is made of sizes alone.
     """
 
     __array_ufunc__ = None
@@ -162,6 +171,7 @@ class GraphTensor:
         dtype: DType,
         trials: tuple[Any, ...] = (),
         known: Any = None,
+        is_size: bool = False,
     ) -> None:
         self.op = op
         self.value_index = value_index
@@ -169,6 +179,7 @@ class GraphTensor:
         self.dtype = dtype
         self.trials = trials
         self.known = known
+        self.is_size = is_size or bool(trials)
 
     @property
     def graph(self) -> Graph:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ipu import _core, _placement
 from ipu._core import Tensor
 from ipu.tf import _inference, nest
-from ipu.tf._graph import frame
+from ipu.tf._graph import frame, guesses
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
 from ipu.tf.dtypes import as_dtype
 
@@ -62,6 +62,9 @@ def record(
     return add_traced(op, host=True)
 
 
+# a factor without a number of axes is a matrix, as TensorFlow takes it
+_OF_MATRICES = ("MatMul", "matmul")
+
 _TYPES = {
     "matmul": "MatMul",
     "ones": "ones",
@@ -107,10 +110,11 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
     op.captured = list(dict.fromkeys(seen.captured))
     op.variables = seen.variables
     op.is_pure = not (seen.variables or seen.draws or op.control_inputs)
+    is_size = op.is_pure and bool(given) and all(t.is_size for t in given)
     count = 0
     for leaf in nest.flatten(results):
         if isinstance(leaf, _inference.Inferred):
-            op.leaves.append(_tensor(op, count, leaf))
+            op.leaves.append(_tensor(op, count, leaf, is_size))
             count += 1
         else:
             op.leaves.append(leaf)
@@ -121,11 +125,14 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
     return op.structure if count else op
 
 
-def _tensor(op: GraphOperation, index: int, found: _inference.Inferred) -> GraphTensor:
-    trials = found.trials
-    if trials and not any(leaf.trials for leaf in op.inputs) and _is_same(trials):
-        return GraphTensor(op, index, found.shape, as_dtype(found.dtype), (), trials[0])
-    return GraphTensor(op, index, found.shape, as_dtype(found.dtype), trials)
+def _tensor(
+    op: GraphOperation, index: int, found: _inference.Inferred, of_sizes: bool
+) -> GraphTensor:
+    trials, dtype = found.trials, as_dtype(found.dtype)
+    if trials and not any(leaf.is_size for leaf in op.inputs) and _is_same(trials):
+        return GraphTensor(op, index, found.shape, dtype, (), trials[0])
+    is_size = found.is_size or (of_sizes and dtype.is_integer)
+    return GraphTensor(op, index, found.shape, dtype, trials, is_size=is_size)
 
 
 def _is_same(trials: tuple[Any, ...]) -> bool:
@@ -134,58 +141,152 @@ def _is_same(trials: tuple[Any, ...]) -> bool:
 
 
 def _is_size(leaf: Any) -> bool:
-    return isinstance(leaf, GraphTensor) and bool(leaf.trials or leaf.known is not None)
+    return isinstance(leaf, GraphTensor) and (leaf.is_size or leaf.known is not None)
 
 
 def _infer(
     op: GraphOperation, given: list[GraphTensor], seen: _Seen, host: bool
 ) -> Any:
-    calls = 0
-    opened = was_called = False
-    for one in given:
-        if one.shape.rank is None:
-            raise ValueError(
-                f"{op.name}: the shape of {one!r} is not known. Give the placeholder "
-                "a shape, or call set_shape, with None for sizes that vary."
-            )
+    """What an operation gives, with an ``Inferred`` for each tensor."""
+    trials = _Trials(op, given, seen, host)
+    failures: list[Exception] = []
+    try:
+        return trials.of(lambda tensor: tensor.shape)
+    except _inference.OpenCountError:
+        raise
+    except Exception as error:
+        failures.append(error)
+    taken = list(dict.fromkeys([*given, *seen.captured]))
+    if not any(guesses.is_open(tensor) for tensor in taken):
+        raise failures[0]
+    results: list[Any] = []
+    arguments = [*nest.flatten((op.args, op.kwargs)), *seen.captured]
+    for shape_of in guesses.shapes_to_try(arguments, op.type in _OF_MATRICES):
+        try:
+            results.append(trials.of(shape_of))
+        except _inference.OpenCountError:
+            raise
+        except Exception as error:
+            failures.append(error)
+            continue
+        results = [guesses.merged(results)]
+        if guesses.is_settled(results[0]):
+            break
+    if results:
+        return results[0]
+    if not host or not any(_is_unknown(tensor) for tensor in taken):
+        raise failures[0]
+    if not any(tensor.is_size for tensor in taken) and all(
+        isinstance(error, TypeError) for error in failures[1:]
+    ):
+        raise failures[1]
+    return _inference.Inferred(None, _dtype_of(op, taken))
 
-    def call(values: list[Any]) -> Any:
-        nonlocal calls, was_called
-        trial, calls = calls, calls + 1
-        is_first, was_called = not was_called, True
-        trace = _core.open_trace()
-        assert trace is not None
 
-        def missing(tensor: GraphTensor) -> Any:
-            nonlocal opened
-            seen.captured.append(tensor)
-            if tensor.trials:
-                opened = True
-                return tensor.trials[trial]
-            opened |= None in tensor.shape
-            shape = _inference.probe_sizes(tensor.shape, trial)
-            held = trace.parameter((tensor.dtype.name, shape))
-            values_here.values[id(tensor)] = held
-            return held
+def _is_unknown(tensor: GraphTensor) -> bool:
+    """Whether no shape, or value of a size, could be tried that surely occurs."""
+    return tensor.shape.rank is None or (tensor.is_size and not tensor.trials)
 
-        values_here = frame.Frame(missing)
-        for tensor, value in zip(given, values, strict=True):
-            values_here.values[id(tensor)] = value
-        created = op.made.first() if is_first else op.made.again()
-        with values_here.entered(), created:
-            args, kwargs = values_here.real((op.args, op.kwargs))
-            result = op.function(*args, **kwargs)
-        seen.variables.update(values_here.needed)
-        seen.variables.update(values_here.assigned)
-        seen.draws |= trace.next_ordinal > 0
+
+class _Trials:
+    """Traces of one operation.
+
+    Args:
+        op: The operation.
+        given: The tensors among its arguments.
+        seen: Gets what the traces see.
+        host: Whether it may do what only the host can.
+    """
+
+    def __init__(
+        self, op: GraphOperation, given: list[GraphTensor], seen: _Seen, host: bool
+    ) -> None:
+        self._op = op
+        self._given = given
+        self._seen = seen
+        self._host = host
+        self._was_called = False
+
+    def of(self, shape_of: Callable[[GraphTensor], Any]) -> Any:
+        """Trace it with certain shapes.
+
+        Args:
+            shape_of: Gives the shape of a tensor.
+
+        Returns:
+            What it gives, with an ``Inferred`` for each tensor.
+        """
+        symbols = [_symbol(tensor, shape_of) for tensor in self._given]
+        calls = 0
+        opened = False
+
+        def call(values: list[Any]) -> Any:
+            nonlocal calls, opened
+            trial, calls = calls, calls + 1
+            trace = _core.open_trace()
+            assert trace is not None
+
+            def missing(tensor: GraphTensor) -> Any:
+                nonlocal opened
+                self._seen.captured.append(tensor)
+                symbol = _symbol(tensor, shape_of)
+                if symbol.trials:
+                    opened = True
+                    return symbol.trials[trial]
+                opened |= None in symbol.shape
+                shape = _inference.probe_sizes(symbol.shape, trial)
+                held = trace.parameter((tensor.dtype.name, shape))
+                here.values[id(tensor)] = held
+                return held
+
+            here = frame.Frame(missing)
+            for tensor, value in zip(self._given, values, strict=True):
+                here.values[id(tensor)] = value
+            return self._call(here, trace)
+
+        with _placement.provisional():
+            results = _inference.infer(call, symbols, self._host)
+            if opened and calls == 1:
+                calls = 0
+                results = _inference.infer(call, symbols, self._host, is_open=True)
+        return results
+
+    def _call(self, here: frame.Frame, trace: Any) -> Any:
+        made = self._op.made
+        created = made.again() if self._was_called else made.first()
+        try:
+            with here.entered(), created:
+                args, kwargs = here.real((self._op.args, self._op.kwargs))
+                result = self._op.function(*args, **kwargs)
+            self._was_called = True
+        finally:
+            self._seen.variables.update(here.needed)
+            self._seen.variables.update(here.assigned)
+            self._seen.draws |= trace.next_ordinal > 0
         return nest.map_structure(_plain, result)
 
-    with _placement.provisional():
-        results = _inference.infer(call, given, host)
-        if opened and calls == 1:
-            calls = 0
-            results = _inference.infer(call, given, host, is_open=True)
-    return results
+
+def _symbol(
+    tensor: GraphTensor, shape_of: Callable[[GraphTensor], Any]
+) -> guesses.Guess:
+    shape = shape_of(tensor)
+    if shape.rank is None:
+        raise ValueError(
+            f"The shape of {tensor!r} is not known. Give the placeholder a shape, or "
+            "call set_shape, with None for sizes that vary."
+        )
+    return guesses.Guess(shape, tensor.dtype, tensor.trials)
+
+
+def _dtype_of(op: GraphOperation, taken: list[GraphTensor]) -> Any:
+    """The dtype of the result of a call that cannot be traced before it has shapes."""
+    asked = op.kwargs.get("dtype")
+    if asked is not None:
+        return as_dtype(asked)
+    values = [tensor for tensor in taken if not tensor.is_size]
+    floats = [tensor for tensor in values if tensor.dtype.is_floating]
+    found = [*floats, *values]
+    return found[0].dtype if found else as_dtype("float32")
 
 
 def _plain(leaf: Any) -> Any:

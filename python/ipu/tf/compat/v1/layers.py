@@ -7,6 +7,7 @@ scope of their name, so that a scope that reuses variables shares them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from ipu import tf
 from ipu._faces import face
 from ipu.tf import _graph_mode
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
+from ipu.tf.compat.v1.nn import drop
+from ipu.tf.tensor_shape import TensorShape
 
 __all__ = [
     "average_pooling2d",
@@ -41,6 +44,19 @@ def _format(data_format: str) -> str:
             "`data_format` is 'channels_last' or 'channels_first'. Received: "
             f"{data_format!r}."
         ) from None
+
+
+def _size(x: Any, axis: int, layer: str) -> int:
+    """The size of an axis, which the shapes of a layer's variables need."""
+    shape = TensorShape(x.shape)
+    size = shape[axis] if -len(shape) <= axis < len(shape) else None
+    if size is None:
+        raise ValueError(
+            f"The size of axis {axis} of the inputs of `{layer}` has to be known when "
+            f"the graph is made. Received: shape={shape}. Give the placeholder a "
+            "shape, with None for sizes that vary, or call set_shape."
+        )
+    return int(size)
 
 
 def dense(
@@ -94,7 +110,7 @@ def dense(
     with variable_scope(name, "dense", reuse=reuse):
         kernel = get_variable(
             "kernel",
-            [x.shape[-1], units],
+            [_size(x, -1, "dense"), units],
             x.dtype,
             kernel_initializer,
             kernel_regularizer,
@@ -175,7 +191,7 @@ def conv2d(
     del activity_regularizer
     x = tf.convert_to_tensor(inputs)
     layout = _format(data_format)
-    channels = x.shape[layout.index("C")]
+    channels = _size(x, layout.index("C"), "conv2d")
     with variable_scope(name, "conv2d", reuse=reuse):
         kernel = get_variable(
             "kernel",
@@ -295,10 +311,9 @@ def flatten(inputs: Any, name: str | None = None) -> Any:
     """
     del name
     x = tf.convert_to_tensor(inputs)
-    count = 1
-    for size in x.shape[1:]:
-        count *= int(size)
-    return tf.reshape(x, [-1, count])
+    if TensorShape(x.shape).rank is None or not x.shape[1:].is_fully_defined():
+        return tf.reshape(x, [tf.shape(x)[0], -1])
+    return tf.reshape(x, [-1, math.prod(x.shape[1:])])
 
 
 def dropout(
@@ -313,7 +328,7 @@ def dropout(
 
     Args:
         inputs: A tensor.
-        rate: The share of elements.
+        rate: The share of elements, a number or a scalar tensor.
         noise_shape: The shape of what is drawn.
         seed: Of the random numbers.
         training: Whether to do so, a bool or a scalar tensor of one.
@@ -329,7 +344,7 @@ def dropout(
     del name
     if not tf.is_tensor(training) and not training:
         return tf.identity(inputs)
-    dropped = tf.nn.dropout(inputs, rate, noise_shape=noise_shape, seed=seed)
+    dropped = drop(inputs, rate, noise_shape, seed)
     return tf.where(training, dropped, inputs) if tf.is_tensor(training) else dropped
 
 
@@ -375,12 +390,13 @@ def batch_normalization(
         (4, 3) 2
     """
     x = tf.convert_to_tensor(inputs)
+    size = _size(x, -1, "batch_normalization")
     if axis not in (-1, len(x.shape) - 1):
         raise ValueError(
             f"batch_normalization is along the last axis. Received: axis={axis}. "
             "Transpose the input, or use data_format='channels_last'."
         )
-    sizes = [x.shape[-1]]
+    sizes = [size]
     with variable_scope(name, "batch_normalization", reuse=reuse):
         gamma = beta = None
         if scale:
