@@ -123,6 +123,15 @@ def test_moving_averages_in_fit_are_those_of_the_batches() -> None:
     near(model.layers[0].moving_mean.numpy(), mean)
 
 
+def test_unit_normalization() -> None:
+    layer = L.UnitNormalization(axis=[0, 1])
+    near(layer(X), X / np.linalg.norm(X))
+    near(L.UnitNormalization()(X), X / np.linalg.norm(X, axis=1, keepdims=True))
+    assert L.UnitNormalization.from_config(layer.get_config()).axis == [0, 1]
+    with pytest.raises(TypeError, match="`axis` of UnitNormalization"):
+        L.UnitNormalization(axis=1.5)
+
+
 def test_layer_and_group_normalization() -> None:
     near(
         L.LayerNormalization()(X),

@@ -534,6 +534,40 @@ def scatter_updates(tf):
 
 
 @case
+def scattered_rows(tf):
+    delta = tf.IndexedSlices([[1.0, 5.0], [3.0, 4.0]], [2, 0])
+    results = []
+    for name in ("update", "add", "sub", "max", "min"):
+        v = tf.Variable([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+        getattr(v, f"scatter_{name}")(delta)
+        results.append(v.numpy())
+    return results
+
+
+@case
+def scattered_twice(tf):
+    v = tf.Variable([1, 2, 3])
+
+    @tf.function
+    def f():
+        v.scatter_nd_add([[1], [1]], [10, 20])
+        v.scatter_nd_sub([[0]], [5])
+        return v.value()
+
+    return [f(), f(), v]
+
+
+@case
+def indexed_slices(tf):
+    rows = tf.IndexedSlices(
+        tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        tf.constant([2, 0, 2]),
+        tf.constant([4, 2]),
+    )
+    return [tf.convert_to_tensor(rows), rows.values, rows.indices, rows.dtype]
+
+
+@case
 def integer_variable(tf):
     v = tf.Variable(3)
     v.assign_add(4)

@@ -184,6 +184,7 @@ from ipu.tf.dtypes import (
     uint64,
 )
 from ipu.tf.functional_ops import foldl, foldr, map_fn, scan, vectorized_map
+from ipu.tf.indexed_slices import IndexedSlices
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -246,6 +247,7 @@ __all__ = [
     "Assert",
     "DType",
     "GradientTape",
+    "IndexedSlices",
     "Module",
     "RaggedTensor",
     "Tensor",

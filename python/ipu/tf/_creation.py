@@ -165,10 +165,13 @@ def linspace(
     if first.dtype.is_integer:  # they divide in floating point
         first, last = first / 1, last / 1
     count = int(known_value(num, "num"))
-    if count < 1:
-        raise ValueError(f"tf.linspace needs num > 0. Received: num={count}.")
+    if count < 0:
+        raise ValueError(f"tf.linspace needs num >= 0. Received: num={count}.")
     at = axis if axis >= 0 else axis + first.ndim + 1
     shape = [*first.shape[:at], 1, *first.shape[at:]]
+    if count == 0:
+        shape[at] = 0
+        return Tensor(np.empty(shape), first.dtype_name)
     low = apply("reshape", (first,), {"shape": shape})
     high = apply("reshape", (last,), {"shape": shape})
     if count == 1:

@@ -20,6 +20,7 @@ from ipu.tf._convert import (
 )
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import as_dtype, int32
+from ipu.tf.tensor_shape import TensorShape
 
 
 @op
@@ -151,14 +152,14 @@ def broadcast_to(input: Any, shape: Any, name: str = "") -> Tensor:
     return apply("broadcast", (Tensor(input),), {"shape": sizes_of(shape)})
 
 
-def broadcast_static_shape(shape_x: Any, shape_y: Any) -> tuple[int, ...]:
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
     """The shape that operands of these two shapes give.
 
     Example:
-        >>> tf.broadcast_static_shape((3, 1), (4,))
-        (3, 4)
+        >>> tf.broadcast_static_shape((3, 1), (4,)).as_list()
+        [3, 4]
     """
-    return tuple(np.broadcast_shapes(tuple(shape_x), tuple(shape_y)))
+    return TensorShape(np.broadcast_shapes(tuple(shape_x), tuple(shape_y)))
 
 
 @op

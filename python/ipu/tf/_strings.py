@@ -115,6 +115,12 @@ class StringTensor:
             raise TypeError(f"Only a scalar is one string. Received: {self!r}.")
         return bytes(self._values[()])
 
+    def __int__(self) -> int:
+        return int(bytes(self))
+
+    def __float__(self) -> float:
+        return float(bytes(self))
+
     def __repr__(self) -> str:
         value = self.numpy()
         return f"<tf.Tensor: shape={self.shape}, dtype=string, numpy={value!r}>"

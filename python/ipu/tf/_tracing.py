@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ipu import _core, _devices
 from ipu._core import Tensor
 from ipu._flags import flags
@@ -243,6 +245,8 @@ def _trace(
                     return specs[-1]
                 if isinstance(leaf, Operation):
                     leaf = None
+                elif isinstance(leaf, (int, float, np.ndarray, np.generic)):
+                    leaf = Tensor(leaf)  # as TensorFlow gives it
                 results.append(_Result(-1, leaf))
                 return leaf
 

@@ -308,6 +308,11 @@ class GradientTape(Jacobians):
             weights = [
                 None if w is None else Tensor(w) for w in nest.flatten(output_gradients)
             ]
+            if len(weights) != len(targets):
+                raise ValueError(
+                    "`output_gradients` must have the structure of `target`: one "
+                    f"tensor for each of its {len(targets)}. Received: {len(weights)}."
+                )
         found = self._derivatives(targets, weights, xs)
         if unconnected is UnconnectedGradients.ZERO:
             found = [

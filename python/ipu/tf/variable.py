@@ -19,6 +19,7 @@ from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, _tapes
 from ipu.tf._html import values_html
 from ipu.tf._reference import Reference
+from ipu.tf._scatter_methods import ScatterMethods
 from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import DEVICE_DTYPES, DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
@@ -32,7 +33,7 @@ __all__ = ["Variable"]
 
 
 @boundaries("__init__", "assign", "assign_add", "assign_sub")
-class Variable(_Operators):
+class Variable(ScatterMethods, _Operators):
     """A tensor that can be assigned to; it lives on the current device.
 
     Args:

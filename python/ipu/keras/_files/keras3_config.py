@@ -37,8 +37,8 @@ _LAYERS = frozenset(
     RandomTranslation RandomZoom ReLU RepeatVector Rescaling Reshape Resizing
     SeparableConv1D SeparableConv2D SimpleRNN SimpleRNNCell Softmax SpatialDropout1D
     SpatialDropout2D SpatialDropout3D StackedRNNCells StringLookup Subtract
-    TextVectorization TimeDistributed UpSampling1D UpSampling2D UpSampling3D
-    ZeroPadding1D ZeroPadding2D ZeroPadding3D
+    TextVectorization TimeDistributed UnitNormalization UpSampling1D UpSampling2D
+    UpSampling3D ZeroPadding1D ZeroPadding2D ZeroPadding3D
     """.split()
 )
 _MODELS = frozenset({"Functional", "Sequential"})

@@ -126,7 +126,7 @@ from ipu.keras.layers.noise import (
     SpatialDropout2D,
     SpatialDropout3D,
 )
-from ipu.keras.layers.normalization import LayerNormalization
+from ipu.keras.layers.normalization import LayerNormalization, UnitNormalization
 from ipu.keras.layers.pooling import (
     AveragePooling1D,
     AveragePooling2D,
@@ -300,6 +300,7 @@ __all__ = [
     "TextVectorization",
     "ThresholdedReLU",
     "TimeDistributed",
+    "UnitNormalization",
     "UpSampling1D",
     "UpSampling2D",
     "UpSampling3D",

@@ -15,7 +15,7 @@ from ipu.keras._types import Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer
 from ipu.tf._normalizations import normalize_layer
 
-__all__ = ["LayerNormalization", "NormalizationLayer"]
+__all__ = ["LayerNormalization", "NormalizationLayer", "UnitNormalization"]
 
 
 class NormalizationLayer(Layer):
@@ -183,3 +183,45 @@ class LayerNormalization(NormalizationLayer):
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""
         return {**super().get_config(), "epsilon": self.epsilon}
+
+
+class UnitNormalization(Layer):
+    """Brings each sample to length 1 over some axes.
+
+    Args:
+        axis: The axis, or a list of axes, that the length is taken over.
+        **kwargs: What ``Layer`` takes.
+
+    Raises:
+        TypeError: ``axis`` is neither an integer nor a list of them.
+
+    Source: ``tf.keras.layers`` of Keras 2.9.
+
+    Example:
+        >>> UnitNormalization()(tf.constant([[3.0, 4.0]])).numpy().round(3).tolist()
+        [[0.6000000238418579, 0.800000011920929]]
+    """
+
+    def __init__(self, axis: int | Sequence[int] = -1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(axis, (int, list, tuple)):
+            raise TypeError(
+                "`axis` of UnitNormalization must be an integer or a list of them. "
+                f"Received: axis={axis!r}."
+            )
+        self.axis = axis if isinstance(axis, int) else list(axis)
+        self.supports_masking = True
+
+    def call(self, inputs: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Divide by the length.
+
+        Args:
+            inputs: A float tensor.
+            *args: Ignored.
+            **kwargs: Ignored.
+        """
+        return tf.nn.l2_normalize(inputs, axis=self.axis)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal layer."""
+        return {**super().get_config(), "axis": self.axis}
