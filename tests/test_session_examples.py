@@ -12,7 +12,7 @@ import pytest
 @pytest.mark.parametrize(
     "name",
     "_assignments _casts _graphs _old_arguments _saver _steps _variables data layers "
-    "losses nn train".split(),
+    "losses nn summary train".split(),
 )
 def test_examples(name: str) -> None:
     module = importlib.import_module(f"ipu.tf.compat.v1.{name}")

@@ -18,10 +18,16 @@ import numpy as np
 __all__ = [
     "event_of_graph",
     "event_of_summary",
+    "event_of_values",
     "event_of_version",
     "graph_of",
+    "histogram_of",
+    "image_of",
     "metadata_of",
+    "number_of",
+    "summary_of",
     "tensor_of",
+    "text_of",
     "value_of",
 ]
 
@@ -105,6 +111,75 @@ def value_of(tag: str, tensor: Any, metadata: bytes) -> bytes:
     return _block(1, tag.encode()) + _block(8, tensor_of(tensor)) + _block(9, metadata)
 
 
+def summary_of(tag: str, content: bytes) -> bytes:
+    """A Summary of one value.
+
+    Args:
+        tag: The tag.
+        content: What one of the next four functions gave.
+    """
+    return _block(1, _block(1, tag.encode()) + content)
+
+
+def number_of(value: float) -> bytes:
+    """The content of a value: a number as float32."""
+    return _varint(2 << 3 | 5) + struct.pack("<f", value)
+
+
+def text_of(tensor: bytes) -> bytes:
+    """The content of a value: texts, which :func:`tensor_of` gave."""
+    return _block(8, tensor) + _block(9, _block(1, _block(1, b"text")))
+
+
+def image_of(shape: Sequence[int], file: bytes) -> bytes:
+    """The content of a value: a picture.
+
+    Args:
+        shape: Height, width and channels.
+        file: The picture as PNG.
+    """
+    sizes = b"".join(_integer(1 + axis, size) for axis, size in enumerate(shape))
+    return _block(4, sizes + _block(4, file))
+
+
+def _limits() -> np.ndarray[Any, Any]:
+    """Upper limits of the parts of a histogram: from 1e-12 on each is 1.1 times the one
+    before (``histogram.cc``)."""
+    positive = [1.0e-12]
+    while positive[-1] * 1.1 < 1.0e20:
+        positive.append(positive[-1] * 1.1)
+    positive.append(float(np.finfo(np.float64).max))
+    return np.array([*(-limit for limit in reversed(positive)), 0.0, *positive])
+
+
+def histogram_of(values: Any) -> bytes:
+    """The content of a value: a HistogramProto of finite numbers.
+
+    A row of empty parts is written as one.
+    """
+    flat = np.asarray(values, np.float64).ravel()
+    limits = _limits()
+    places = np.searchsorted(limits, flat, side="right")
+    counts = np.bincount(places, minlength=len(limits))
+    # the last of a row of empty parts, and all that are not empty
+    kept = (counts > 0) | np.append(counts[1:] > 0, True)
+    if not flat.size:
+        kept = np.arange(len(limits)) == len(limits) - 1
+    highest = float(np.finfo(np.float64).max)
+    numbers = [
+        float(flat.min()) if flat.size else highest,
+        float(flat.max()) if flat.size else -highest,
+        float(flat.size),
+        float(np.cumsum(flat)[-1]) if flat.size else 0.0,
+        float(np.cumsum(flat * flat)[-1]) if flat.size else 0.0,
+    ]
+    content = b"".join(
+        _double(1 + field, number) for field, number in enumerate(numbers) if number
+    )
+    content += _block(6, limits[kept].astype("<f8").tobytes())
+    return _block(5, content + _block(7, counts[kept].astype("<f8").tobytes()))
+
+
 def graph_of(nodes: Iterable[tuple[str, str, Sequence[str]]]) -> bytes:
     """A GraphDef.
 
@@ -133,7 +208,12 @@ def event_of_summary(time: float, step: int, value: bytes) -> bytes:
         step: The step.
         value: What :func:`value_of` gave.
     """
-    return _double(1, time) + _integer(2, step) + _block(5, _block(1, value))
+    return event_of_values(time, step, _block(1, value))
+
+
+def event_of_values(time: float, step: int, summary: bytes) -> bytes:
+    """The same with a whole Summary, of any number of values."""
+    return _double(1, time) + _integer(2, step) + _block(5, summary)
 
 
 def event_of_graph(time: float, graph: bytes) -> bytes:

@@ -236,6 +236,7 @@ __all__ = [
     "set_random_seed",
     "squeeze",
     "sub",
+    "summary",
     "tables_initializer",
     "to_bool",
     "to_float",
@@ -258,6 +259,8 @@ _LAZY = {
     "layers": "ipu.tf.compat.v1.layers",
     "losses": "ipu.tf.compat.v1.losses",
     "nn": "ipu.tf.compat.v1.nn",
+    "summary": "ipu.tf.compat.v1.summary",
+    "Summary": "ipu.tf.compat.v1.summary:Summary",
     "train": "ipu.tf.compat.v1.train",
 }
 
@@ -268,6 +271,8 @@ if TYPE_CHECKING:
     from ipu.tf.compat.v1 import layers as layers
     from ipu.tf.compat.v1 import losses as losses  # type: ignore[no-redef]
     from ipu.tf.compat.v1 import nn as nn  # type: ignore[no-redef]
+    from ipu.tf.compat.v1 import summary as summary  # type: ignore[no-redef]
     from ipu.tf.compat.v1 import train as train  # type: ignore[no-redef]
+    from ipu.tf.compat.v1.summary import Summary as Summary
 else:
     __getattr__, __dir__ = face(__name__, [*__all__, *_LAZY], _LAZY)

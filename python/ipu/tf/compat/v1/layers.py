@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._faces import face
 from ipu.tf import _graph_mode
+from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._variables import get_variable, variable_scope
-from ipu.tf.compat.v1.nn import drop
 from ipu.tf.tensor_shape import TensorShape
 
 __all__ = [

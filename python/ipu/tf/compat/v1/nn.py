@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ipu import tf
 from ipu._faces import face
 from ipu.tf import nn as _nn
-from ipu.tf._dispatch import op
-from ipu.tf._graph.frame import is_symbol
+from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._old_arguments import renamed
 from ipu.tf.nn import softmax_cross_entropy_with_logits as _softmax_cross_entropy
 
@@ -138,26 +136,6 @@ def dropout(
             f"keep_prob={keep_prob!r}, rate={rate!r}."
         )
     return drop(x, 1.0 - keep_prob if rate is None else rate, noise_shape, seed)
-
-
-def drop(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
-    """Dropout of a share that is a number or a tensor."""
-    if not tf.is_tensor(rate):
-        return _nn.dropout(x, rate, noise_shape=noise_shape, seed=seed)
-    dropped = _dropped(x, rate, noise_shape, seed)
-    if is_symbol(dropped):  # the share, whatever its shape, is one number
-        dropped.set_shape(x.shape)
-    return dropped
-
-
-@op
-def _dropped(x: Any, rate: Any, noise_shape: Any, seed: int | None) -> Any:
-    """Dropout with a share that a run decides."""
-    value = tf.convert_to_tensor(x)
-    shape = value.shape if noise_shape is None else noise_shape
-    drawn = tf.random.uniform(shape, seed=seed)
-    chosen = tf.cast(drawn >= tf.cast(rate, drawn.dtype), value.dtype)
-    return value / (1.0 - tf.cast(rate, value.dtype)) * chosen
 
 
 if TYPE_CHECKING:
