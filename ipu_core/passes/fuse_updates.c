@@ -17,7 +17,7 @@
  * order. Of the gradient of a gather the update reads indices and rows: the zeros between
  * them are made nowhere. One thread per graph. */
 #include "graph/block_op.h"
-#include "passes/rewrite.h"
+#include "passes/fuse_impl.h"
 #include "passes/updates_impl.h"
 
 /* Variables of up to SMALL elements wait for others of their group wherever those are;

@@ -50,7 +50,4 @@ void ipu__differences_free(ipu_ctx *ctx, ipu__differences *differences);
 /* Whether what the node gives or writes is among it. */
 bool ipu__node_differs(const ipu__differences *differences, const ipu_node_data *node);
 
-/* Part of the pass `fuse`: updates of variables in one pass (fuse_updates.c). */
-ipu_status ipu__fuse_updates(ipu_ctx *ctx, ipu_graph *graph);
-
 #endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the files of the pass `fuse` share: fuse.c counts uses and runs the parts,
+ * fuse_products.c finishes products, fuse_updates.c joins updates of variables,
+ * fuse_trees.c makes one node of a tree of element-wise ones. Nothing else includes
+ * it. */
+#ifndef IPU_PASSES_FUSE_IMPL_H
+#define IPU_PASSES_FUSE_IMPL_H
+
+#include "passes/rewrite.h"
+
+typedef struct ipu__node_note {
+    uint32_t segment;  /* unique over all blocks */
+    uint32_t stretch;  /* the same, cut by loops and reads of the infeed alone */
+    uint32_t position; /* in program order, over all blocks */
+    ipu_node root;     /* the tree that it is part of */
+    ipu_node next;     /* an earlier node of that tree */
+} ipu__node_note;
+
+typedef struct ipu__fuser {
+    ipu_ctx *ctx;
+    ipu_graph *graph;
+    IPU_ARRAY(uint32_t) uses;        /* by value, in living nodes and block results */
+    IPU_ARRAY(ipu__node_note) notes; /* by node */
+    uint32_t segment;
+    uint32_t stretch;
+    uint32_t position;
+    IPU_ARRAY(uint32_t) tree_uses; /* by value, in the tree that is being grown */
+} ipu__fuser;
+
+/* Whether `first` may be computed where `last` is, a later node of the same block. */
+bool ipu__fuse_may_join(const ipu__fuser *f, ipu_node first, ipu_node last);
+/* Visits a node that may finish a product: the state of the rewriter is the fuser. */
+ipu__visit_fn ipu__fuse_visit_product;
+/* Joins updates of variables; takes no notes. */
+ipu_status ipu__fuse_updates(ipu_ctx *ctx, ipu_graph *graph);
+/* Says in the notes which tree each element-wise node is part of. */
+void ipu__fuse_plan_trees(ipu__fuser *f);
+/* Makes the trees that were planned: the state of the rewriter is the fuser. */
+ipu__visit_fn ipu__fuse_visit_tree;
+
+#endif
