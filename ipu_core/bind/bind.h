@@ -186,6 +186,9 @@ ipu_py_tensor *ipu_py_tensor_view(ipu_py_state *state, ipu_py_tensor *base,
                                   const ipu_type *type);
 ipu_py_tensor *ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace,
                                       const ipu_type *type, ipu_value value);
+/* New reference: converted by the op cast, eager or traced. */
+ipu_py_tensor *ipu_py_tensor_cast(ipu_py_state *state, ipu_py_tensor *tensor,
+                                  ipu_dtype dtype);
 static inline void *
 ipu_py_tensor_data(const ipu_py_tensor *tensor)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "bind/dlpack.h"
+#include "bind/operators.h"
 
 /* --- creation ------------------------------------------------------------------- */
 
@@ -72,10 +73,10 @@ ipu_py_tensor_symbolic(ipu_py_state *state, PyObject *trace, const ipu_type *typ
     return tensor;
 }
 
-static ipu_py_tensor *
-cast_tensor(ipu_py_state *state, ipu_py_tensor *tensor, int dtype)
+ipu_py_tensor *
+ipu_py_tensor_cast(ipu_py_state *state, ipu_py_tensor *tensor, ipu_dtype dtype)
 {
-    ipu_attr attr = {.key = IPU_ATTR_DTYPE, .as.i = dtype};
+    ipu_attr attr = {.key = IPU_ATTR_DTYPE, .as.i = (int64_t)dtype};
     return (ipu_py_tensor *)ipu_py_apply(state, IPU_OP_ID_CAST, &tensor, 1, &attr, 1);
 }
 
@@ -122,7 +123,7 @@ tensor_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     int wanted = dtype == IPU_DTYPE_COUNT ? -1 : (int)dtype;
     ipu_py_tensor *tensor = ipu_py_as_tensor(state, value, wanted);
     if (tensor != NULL && wanted >= 0 && (int)tensor->type.dtype != wanted) {
-        Py_SETREF(tensor, cast_tensor(state, tensor, wanted));
+        Py_SETREF(tensor, ipu_py_tensor_cast(state, tensor, dtype));
     }
     return (PyObject *)tensor;
 }
@@ -477,193 +478,7 @@ tensor_set_part_of(PyObject *self, PyObject *part_of, void *Py_UNUSED(closure))
     return 0;
 }
 
-/* --- operators ------------------------------------------------------------------- */
-
-/* Whether `object` can stand beside a tensor in an expression. */
-static bool
-is_operand(ipu_py_state *state, PyObject *object)
-{
-    return ipu_py_is_tensor(state, object) || PyLong_Check(object) ||
-           PyFloat_Check(object) || ipu_py_is_array(object) || PyList_Check(object) ||
-           PyObject_HasAttrString(object, "__ipu_tensor__") ||
-           ipu_py_is_foreign(object);
-}
-
-/* One of them is a tensor. */
-static ipu_py_state *
-state_of_operands(PyObject *left, PyObject *right)
-{
-    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(left));
-    if (state == NULL) {
-        PyErr_Clear();
-        state = state_of(right);
-    }
-    return state;
-}
-
-/* Python's true division: integers divide in floating point, wide ones in float64
- * where that exists. */
-static ipu_dtype
-quotient_dtype(ipu_py_state *state, ipu_dtype dtype)
-{
-    PyObject *open = ipu_py_open_trace(state);
-    bool on_device = open != NULL && !ipu_py_trace_of(open)->graph->host;
-    return ipu_dtype_bytes(dtype) >= 4 && !on_device ? IPU_DTYPE_FLOAT64
-                                                     : IPU_DTYPE_FLOAT32;
-}
-
-static PyObject *
-binary_op(PyObject *left, PyObject *right, ipu_op op)
-{
-    ipu_py_state *state = state_of_operands(left, right);
-    if (state == NULL) {
-        return NULL;
-    }
-    if (!is_operand(state, left) || !is_operand(state, right)) {
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    /* a number or an array takes the dtype of the tensor beside it */
-    bool left_is_tensor = ipu_py_is_tensor(state, left);
-    PyObject *first = left_is_tensor ? left : right;
-    ipu_py_tensor *a = (ipu_py_tensor *)Py_NewRef(first);
-    int dtype = (int)a->type.dtype;
-    PyObject *other = left_is_tensor ? right : left;
-    if (ipu_py_is_array(other)) {
-        dtype = ipu_py_dtype_beside(other, a->type.dtype);
-    } else if (ipu_py_is_foreign(other)) {
-        dtype = -1;
-    }
-    if (PyFloat_Check(other) && !ipu_dtype_is_float(a->type.dtype)) {
-        PyErr_Format(
-            PyExc_TypeError,
-            "a float beside a tensor of dtype %s; convert the tensor with tf.cast",
-            ipu_dtype_name(a->type.dtype));
-        Py_DECREF(a);
-        return NULL;
-    }
-    ipu_py_tensor *b = ipu_py_as_tensor(state, other, dtype);
-    if (b == NULL) {
-        Py_DECREF(a);
-        return NULL;
-    }
-    ipu_py_tensor *inputs[2] = {left_is_tensor ? a : b, left_is_tensor ? b : a};
-    if (op == IPU_OP_ID_DIV && !ipu_dtype_is_float(inputs[0]->type.dtype)) {
-        ipu_dtype quotient = quotient_dtype(state, inputs[0]->type.dtype);
-        ipu_py_tensor *casts[2] = {
-            cast_tensor(state, inputs[0], (int)quotient),
-            cast_tensor(state, inputs[1], (int)quotient),
-        };
-        PyObject *result = casts[0] == NULL || casts[1] == NULL
-                               ? NULL
-                               : ipu_py_apply(state, op, casts, 2, NULL, 0);
-        Py_XDECREF(casts[0]);
-        Py_XDECREF(casts[1]);
-        Py_DECREF(a);
-        Py_DECREF(b);
-        return result;
-    }
-    PyObject *result = ipu_py_apply(state, op, inputs, 2, NULL, 0);
-    Py_DECREF(a);
-    Py_DECREF(b);
-    return result;
-}
-
-static PyObject *
-unary_op(PyObject *self, ipu_op op)
-{
-    ipu_py_tensor *input = (ipu_py_tensor *)self;
-    return ipu_py_apply(state_of(self), op, &input, 1, NULL, 0);
-}
-
-#define BINARY_SLOT(name, NAME) \
-    static PyObject *slot_##name(PyObject *left, PyObject *right) \
-    { \
-        return binary_op(left, right, IPU_OP_ID_##NAME); \
-    }
-BINARY_SLOT(add, ADD)
-BINARY_SLOT(sub, SUB)
-BINARY_SLOT(mul, MUL)
-BINARY_SLOT(div, DIV)
-BINARY_SLOT(floor_div, FLOOR_DIV)
-BINARY_SLOT(mod, FLOOR_MOD)
-BINARY_SLOT(matmul, MATMUL)
-#undef BINARY_SLOT
-
-static bool
-is_of_bools(ipu_py_state *state, PyObject *object)
-{
-    return ipu_py_is_tensor(state, object) &&
-           ((ipu_py_tensor *)object)->type.dtype == IPU_DTYPE_BOOL;
-}
-
-/* Of bools the one, of integers the other. */
-static PyObject *
-bits_op(PyObject *left, PyObject *right, ipu_op logical, ipu_op bitwise)
-{
-    ipu_py_state *state = state_of_operands(left, right);
-    if (state == NULL) {
-        return NULL;
-    }
-    bool of_bools = is_of_bools(state, left) || is_of_bools(state, right);
-    return binary_op(left, right, of_bools ? logical : bitwise);
-}
-
-#define BITS_SLOT(name, LOGICAL, BITWISE) \
-    static PyObject *slot_##name(PyObject *left, PyObject *right) \
-    { \
-        return bits_op(left, right, IPU_OP_ID_##LOGICAL, IPU_OP_ID_##BITWISE); \
-    }
-BITS_SLOT(and, LOGICAL_AND, BITWISE_AND)
-BITS_SLOT(or, LOGICAL_OR, BITWISE_OR)
-BITS_SLOT(xor, NOT_EQUAL, BITWISE_XOR)
-#undef BITS_SLOT
-
-static PyObject *
-slot_pow(PyObject *left, PyObject *right, PyObject *modulus)
-{
-    if (modulus != Py_None) {
-        Py_RETURN_NOTIMPLEMENTED;
-    }
-    return binary_op(left, right, IPU_OP_ID_POW);
-}
-
-static PyObject *
-slot_neg(PyObject *self)
-{
-    return unary_op(self, IPU_OP_ID_NEG);
-}
-
-static PyObject *
-slot_abs(PyObject *self)
-{
-    return unary_op(self, IPU_OP_ID_ABS);
-}
-
-static PyObject *
-slot_invert(PyObject *self)
-{
-    return unary_op(self, is_of_bools(state_of(self), self) ? IPU_OP_ID_LOGICAL_NOT
-                                                            : IPU_OP_ID_BITWISE_NOT);
-}
-
-static PyObject *
-tensor_compare(PyObject *left, PyObject *right, int relation)
-{
-    static const ipu_op ops[] = {
-        [Py_LT] = IPU_OP_ID_LESS,    [Py_LE] = IPU_OP_ID_LESS_EQUAL,
-        [Py_EQ] = IPU_OP_ID_EQUAL,   [Py_NE] = IPU_OP_ID_NOT_EQUAL,
-        [Py_GT] = IPU_OP_ID_GREATER, [Py_GE] = IPU_OP_ID_GREATER_EQUAL,
-    };
-    if (right == Py_None) {
-        if (relation == Py_EQ) {
-            Py_RETURN_FALSE;
-        }
-        if (relation == Py_NE) {
-            Py_RETURN_TRUE;
-        }
-    }
-    return binary_op(left, right, ops[relation]);
-}
+/* --- copies and pickles -------------------------------------------------------- */
 
 /* A tensor never changes: it is its own copy. */
 static PyObject *
@@ -753,7 +568,7 @@ static PyType_Slot tensor_slots[] = {
     {Py_tp_repr, tensor_repr},
     {Py_tp_str, tensor_str},
     {Py_tp_iter, tensor_iter},
-    {Py_tp_richcompare, tensor_compare},
+    {Py_tp_richcompare, ipu_py_operator_compare},
     {Py_tp_hash, PyObject_HashNotImplemented},
     {Py_tp_methods, tensor_methods},
     {Py_tp_getset, tensor_getset},
@@ -764,20 +579,20 @@ static PyType_Slot tensor_slots[] = {
     {Py_mp_ass_subscript, tensor_assign_item},
     {Py_sq_item, tensor_item},
     {Py_sq_length, tensor_length},
-    {Py_nb_add, slot_add},
-    {Py_nb_subtract, slot_sub},
-    {Py_nb_multiply, slot_mul},
-    {Py_nb_true_divide, slot_div},
-    {Py_nb_floor_divide, slot_floor_div},
-    {Py_nb_remainder, slot_mod},
-    {Py_nb_matrix_multiply, slot_matmul},
-    {Py_nb_and, slot_and},
-    {Py_nb_or, slot_or},
-    {Py_nb_xor, slot_xor},
-    {Py_nb_power, slot_pow},
-    {Py_nb_negative, slot_neg},
-    {Py_nb_absolute, slot_abs},
-    {Py_nb_invert, slot_invert},
+    {Py_nb_add, ipu_py_operator_add},
+    {Py_nb_subtract, ipu_py_operator_sub},
+    {Py_nb_multiply, ipu_py_operator_mul},
+    {Py_nb_true_divide, ipu_py_operator_div},
+    {Py_nb_floor_divide, ipu_py_operator_floor_div},
+    {Py_nb_remainder, ipu_py_operator_mod},
+    {Py_nb_matrix_multiply, ipu_py_operator_matmul},
+    {Py_nb_and, ipu_py_operator_and},
+    {Py_nb_or, ipu_py_operator_or},
+    {Py_nb_xor, ipu_py_operator_xor},
+    {Py_nb_power, ipu_py_operator_pow},
+    {Py_nb_negative, ipu_py_operator_neg},
+    {Py_nb_absolute, ipu_py_operator_abs},
+    {Py_nb_invert, ipu_py_operator_invert},
     {Py_nb_bool, tensor_bool},
     {Py_nb_int, tensor_int},
     {Py_nb_float, tensor_float},

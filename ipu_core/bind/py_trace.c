@@ -6,28 +6,16 @@
 #include "bind/bind.h"
 
 #include <stddef.h>
-#include <string.h>
 #include <structmember.h>
 
-#include "bind/py_program.h"
 #include "bind/py_trace.h"
 
-enum { MAX_ATTRS = 24, HELD_BYTES = 4096 };
-
-typedef struct py_trace {
-    PyObject_HEAD
-    PyObject *weak_references;
-    ipu_trace *trace;    /* NULL once it is compiled */
-    PyObject *last_file; /* the file name that was interned last, and its copy */
-    const char *last_file_text;
-    PyObject *name;     /* str: the function, for errors */
-    PyObject *captured; /* dict: address of an eager tensor to (tensor, value) */
-} py_trace;
+enum { HELD_BYTES = 4096 }; /* from here on tensors are not copied */
 
 ipu_trace *
 ipu_py_trace_of(PyObject *trace)
 {
-    return ((py_trace *)trace)->trace;
+    return ((ipu_py_trace *)trace)->trace;
 }
 
 /* An eager tensor as a value: the same one each time, so that a gradient by it can be
@@ -36,7 +24,7 @@ ipu_py_trace_of(PyObject *trace)
 int
 ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out)
 {
-    py_trace *self = (py_trace *)trace;
+    ipu_py_trace *self = (ipu_py_trace *)trace;
     bool is_large = tensor->storage->bytes >= HELD_BYTES;
     PyObject *key = PyLong_FromVoidPtr(tensor);
     PyObject *known = key == NULL ? NULL : PyDict_GetItemWithError(self->captured, key);
@@ -65,7 +53,7 @@ ipu_py_trace_capture(PyObject *trace, ipu_py_tensor *tensor, ipu_value *out)
 void
 ipu_py_raise_leaked(const ipu_py_tensor *tensor)
 {
-    py_trace *self = (py_trace *)tensor->trace;
+    ipu_py_trace *self = (ipu_py_trace *)tensor->trace;
     const ipu_graph *graph = self->trace->graph;
     const ipu_value_data *value = ipu_value_of(graph, tensor->value);
     const char *name = self->name == NULL ? NULL : PyUnicode_AsUTF8(self->name);
@@ -86,7 +74,7 @@ ipu_py_raise_leaked(const ipu_py_tensor *tensor)
 }
 
 static ipu_py_state *
-state_of(py_trace *self)
+state_of(ipu_py_trace *self)
 {
     return ipu_py_state_of_type(Py_TYPE(self));
 }
@@ -94,7 +82,7 @@ state_of(py_trace *self)
 ipu_source
 ipu_py_trace_source(ipu_py_state *state, PyObject *trace)
 {
-    py_trace *self = (py_trace *)trace;
+    ipu_py_trace *self = (ipu_py_trace *)trace;
     PyObject *file;
     ipu_source source = {.line = ipu_py_user_line(state, &file)};
     if (file == NULL) {
@@ -127,7 +115,7 @@ trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pU:Trace", names, &host, &name)) {
         return NULL;
     }
-    py_trace *self = (py_trace *)cls->tp_alloc(cls, 0);
+    ipu_py_trace *self = (ipu_py_trace *)cls->tp_alloc(cls, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -149,7 +137,7 @@ trace_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 static int
 trace_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->captured);
     return 0;
@@ -158,7 +146,7 @@ trace_traverse(PyObject *object, visitproc visit, void *arg)
 static void
 trace_dealloc(PyObject *object)
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(object);
     ipu_ctx ctx = ipu_py_ctx();
@@ -174,7 +162,7 @@ trace_dealloc(PyObject *object)
 static PyObject *
 trace_enter(PyObject *self, PyObject *Py_UNUSED(ignored))
 {
-    ipu_py_thread *thread = ipu_py_thread_here(state_of((py_trace *)self));
+    ipu_py_thread *thread = ipu_py_thread_here(state_of((ipu_py_trace *)self));
     return thread == NULL || PyList_Append(thread->traces, self) < 0 ? NULL
                                                                      : Py_NewRef(self);
 }
@@ -182,7 +170,7 @@ trace_enter(PyObject *self, PyObject *Py_UNUSED(ignored))
 static PyObject *
 trace_exit(PyObject *self, PyObject *Py_UNUSED(args))
 {
-    ipu_py_thread *thread = ipu_py_thread_here(state_of((py_trace *)self));
+    ipu_py_thread *thread = ipu_py_thread_here(state_of((ipu_py_trace *)self));
     if (thread == NULL) {
         return NULL;
     }
@@ -196,8 +184,8 @@ trace_exit(PyObject *self, PyObject *Py_UNUSED(args))
                : Py_NewRef(Py_None);
 }
 
-static PyObject *
-fail(py_trace *self, const ipu_ctx *ctx)
+PyObject *
+ipu_py_trace_fail(ipu_py_trace *self, const ipu_ctx *ctx)
 {
     return ipu_py_raise(state_of(self), ctx);
 }
@@ -205,7 +193,7 @@ fail(py_trace *self, const ipu_ctx *ctx)
 static PyObject *
 trace_parameter(PyObject *object, PyObject *args)
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     unsigned block = 0;
     PyObject *type_object;
     ipu_type type;
@@ -222,7 +210,7 @@ trace_parameter(PyObject *object, PyObject *args)
     if (ipu_graph_add_param(&ctx, self->trace->graph, (ipu_block){block}, &type,
                             &value) != IPU_OK) {
         ctx.source = ipu_py_trace_source(state_of(self), object);
-        return fail(self, &ctx);
+        return ipu_py_trace_fail(self, &ctx);
     }
     return (PyObject *)ipu_py_tensor_symbolic(state_of(self), object, &type, value);
 }
@@ -230,7 +218,7 @@ trace_parameter(PyObject *object, PyObject *args)
 /* A value for the end of `block`, which may be closed by now: its own values, or what
  * can be used where the trace is. */
 static int
-result_value(py_trace *self, ipu_py_tensor *tensor, unsigned block, ipu_value *out)
+result_value(ipu_py_trace *self, ipu_py_tensor *tensor, unsigned block, ipu_value *out)
 {
     if (tensor->storage == NULL && tensor->trace == (PyObject *)self &&
         ipu_value_of(self->trace->graph, tensor->value)->block.index == block) {
@@ -243,7 +231,7 @@ result_value(py_trace *self, ipu_py_tensor *tensor, unsigned block, ipu_value *o
 static PyObject *
 trace_result(PyObject *object, PyObject *args)
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     ipu_py_state *state = state_of(self);
     unsigned block = 0;
     PyObject *tensor_object;
@@ -267,7 +255,7 @@ trace_result(PyObject *object, PyObject *args)
     }
     if (ipu_graph_add_result(&ctx, self->trace->graph, (ipu_block){block}, value) !=
         IPU_OK) {
-        return fail(self, &ctx);
+        return ipu_py_trace_fail(self, &ctx);
     }
     Py_RETURN_NONE;
 }
@@ -275,7 +263,7 @@ trace_result(PyObject *object, PyObject *args)
 static PyObject *
 trace_zeros(PyObject *object, PyObject *type_object)
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     ipu_type type;
     ipu_value value;
     if (ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
@@ -285,7 +273,7 @@ trace_zeros(PyObject *object, PyObject *type_object)
     if (ipu_type_check(&ctx, &type) != IPU_OK ||
         ipu_graph_emit_fill(&ctx, self->trace->graph, (ipu_block){0}, IPU_NO_NODE,
                             &type, 0.0, &value) != IPU_OK) {
-        return fail(self, &ctx);
+        return ipu_py_trace_fail(self, &ctx);
     }
     return (PyObject *)ipu_py_tensor_symbolic(state_of(self), object, &type, value);
 }
@@ -293,11 +281,11 @@ trace_zeros(PyObject *object, PyObject *type_object)
 static PyObject *
 trace_open_block(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     ipu_ctx ctx = ipu_py_ctx();
     ipu_block block;
     if (ipu_trace_open_block(&ctx, self->trace, &block) != IPU_OK) {
-        return fail(self, &ctx);
+        return ipu_py_trace_fail(self, &ctx);
     }
     return PyLong_FromUnsignedLong(block.index);
 }
@@ -305,7 +293,7 @@ trace_open_block(PyObject *object, PyObject *Py_UNUSED(ignored))
 static PyObject *
 trace_reopen_block(PyObject *object, PyObject *argument)
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     unsigned long block = PyLong_AsUnsignedLong(argument);
     if (block == (unsigned long)-1 && PyErr_Occurred()) {
         return NULL;
@@ -313,7 +301,7 @@ trace_reopen_block(PyObject *object, PyObject *argument)
     ipu_ctx ctx = ipu_py_ctx();
     if (ipu_trace_reopen_block(&ctx, self->trace, (ipu_block){(uint32_t)block}) !=
         IPU_OK) {
-        return fail(self, &ctx);
+        return ipu_py_trace_fail(self, &ctx);
     }
     Py_RETURN_NONE;
 }
@@ -321,7 +309,7 @@ trace_reopen_block(PyObject *object, PyObject *argument)
 static PyObject *
 trace_sees(PyObject *object, PyObject *argument)
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     ipu_py_tensor *tensor = (ipu_py_tensor *)argument;
     if (!ipu_py_is_tensor(state_of(self), argument)) {
         PyErr_SetString(PyExc_TypeError, "expected a tensor");
@@ -335,7 +323,7 @@ trace_sees(PyObject *object, PyObject *argument)
 static PyObject *
 trace_close_block(PyObject *object, PyObject *args)
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     unsigned block;
     int drop = 0;
     if (!PyArg_ParseTuple(args, "I|p:close_block", &block, &drop)) {
@@ -345,214 +333,15 @@ trace_close_block(PyObject *object, PyObject *args)
     if (ipu_trace_close_block(&ctx, self->trace, (ipu_block){block}) != IPU_OK ||
         (drop &&
          ipu_trace_drop_block(&ctx, self->trace, (ipu_block){block}) != IPU_OK)) {
-        return fail(self, &ctx);
+        return ipu_py_trace_fail(self, &ctx);
     }
     Py_RETURN_NONE;
-}
-
-/* (kind, id, [types], name) -> index in the graph */
-static int
-parse_resource(py_trace *self, PyObject *object, int64_t *out)
-{
-    static const char *const kinds[] = {"variable", "infeed", "outfeed"};
-    const char *kind;
-    const char *name;
-    long long id;
-    PyObject *list;
-    ipu_resource resource = {0};
-    if (!PyArg_ParseTuple(object, "sLOz:resource", &kind, &id, &list, &name)) {
-        return -1;
-    }
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(kind, kinds[i]) == 0) {
-            resource.kind = (ipu_resource_kind)i;
-        }
-    }
-    PyObject *items = PySequence_Tuple(list);
-    if (items == NULL) {
-        return -1;
-    }
-    resource.id = id;
-    resource.name = name;
-    resource.type_count = (uint32_t)PyTuple_GET_SIZE(items);
-    ipu_type one;
-    ipu_type *types =
-        ipu_py_scratch(&one, sizeof(one), resource.type_count * sizeof(*types));
-    int result = types == NULL ? -1 : 0;
-    resource.types = types;
-    for (uint32_t i = 0; result == 0 && i < resource.type_count; i++) {
-        result = ipu_py_parse_type_tuple(PyTuple_GET_ITEM(items, i), false, &types[i]);
-    }
-    Py_DECREF(items);
-    uint32_t index = 0;
-    ipu_ctx ctx = ipu_py_ctx();
-    if (result == 0 &&
-        ipu_graph_add_resource(&ctx, self->trace->graph, &resource, &index) != IPU_OK) {
-        fail(self, &ctx);
-        result = -1;
-    }
-    ipu_py_scratch_free(types, &one);
-    *out = index;
-    return result;
-}
-
-/* Attributes RESOURCE and SLOTS from their descriptions. */
-static int
-resource_attrs(py_trace *self, PyObject *resources, ipu_ctx *ctx, ipu_arena *arena,
-               ipu_attr *attrs, uint32_t *count)
-{
-    Py_ssize_t given = PyTuple_GET_SIZE(resources);
-    int64_t index;
-    int64_t *slots;
-    if (ipu_arena_alloc(ctx, arena, (size_t)given * sizeof(*slots), &slots) != IPU_OK) {
-        fail(self, ctx);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < given; i++) {
-        if (parse_resource(self, PyTuple_GET_ITEM(resources, i), &index) < 0) {
-            return -1;
-        }
-        if (i == 0) {
-            attrs[(*count)++] = (ipu_attr){.key = IPU_ATTR_RESOURCE, .as.i = index};
-        } else {
-            slots[i - 1] = index;
-        }
-    }
-    if (given > 1) {
-        attrs[(*count)++] = (ipu_attr){
-            .key = IPU_ATTR_SLOTS, .count = (uint32_t)given - 1, .as.ints = slots};
-    }
-    return 0;
-}
-
-static PyObject *
-trace_node(PyObject *object, PyObject *args)
-{
-    py_trace *self = (py_trace *)object;
-    ipu_py_state *state = state_of(self);
-    PyObject *name;
-    PyObject *sequence;
-    PyObject *dict;
-    PyObject *resources;
-    ipu_op op;
-    ipu_attr attrs[MAX_ATTRS];
-    uint32_t attr_count = 0;
-    uint32_t input_count = 0;
-    ipu_value *values;
-    ipu_node node;
-    if (!PyArg_ParseTuple(args, "OOOO!:node", &name, &sequence, &dict, &PyTuple_Type,
-                          &resources) ||
-        ipu_py_parse_op(name, &op) < 0) {
-        return NULL;
-    }
-    ipu_ctx ctx = ipu_py_ctx();
-    ipu_arena arena = {0};
-    PyObject *result = NULL;
-    ipu_py_tensor **tensors = ipu_py_tensors(state, sequence, &input_count);
-    if (tensors == NULL) {
-        return NULL;
-    }
-    if (ipu_py_parse_attrs(dict, &ctx, &arena, attrs, MAX_ATTRS - 2, &attr_count) < 0 ||
-        resource_attrs(self, resources, &ctx, &arena, attrs, &attr_count) < 0) {
-        goto done;
-    }
-    if (ipu_arena_alloc(&ctx, &arena, input_count * sizeof(*values), &values) !=
-        IPU_OK) {
-        fail(self, &ctx);
-        goto done;
-    }
-    if (ipu_py_trace_values(state, tensors, input_count, values) < 0) {
-        goto done;
-    }
-    if (ipu_trace_node(&ctx, self->trace, op, values, input_count, attrs, attr_count,
-                       ipu_py_trace_source(state, object), NULL, &node) != IPU_OK) {
-        fail(self, &ctx);
-        goto done;
-    }
-    result = ipu_py_node_result(state, object, node);
-done:
-    ipu_py_tensors_release(tensors, input_count);
-    ipu_arena_free(&ctx, &arena);
-    return result;
-}
-
-static PyObject *
-trace_evaluate(PyObject *object, PyObject *args)
-{
-    py_trace *self = (py_trace *)object;
-    ipu_py_state *state = state_of(self);
-    PyObject *tensor;
-    PyObject *device;
-    ipu_value value;
-    ipu_graph *graph;
-    if (!PyArg_ParseTuple(args, "O!O:evaluate", state->tensor_type, &tensor, &device) ||
-        ipu_py_trace_value(state, (ipu_py_tensor *)tensor, &value) < 0) {
-        return NULL;
-    }
-    ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_lift(&ctx, self->trace, value, &graph) != IPU_OK) {
-        return fail(self, &ctx);
-    }
-    PyObject *program = ipu_py_program_compile(state, graph, self->captured, device,
-                                               true, false, false);
-    ipu_graph_free(&ctx, graph);
-    PyObject *outputs =
-        program == NULL ? NULL : PyObject_CallMethod(program, "run", "(())");
-    PyObject *result = outputs == NULL ? NULL : PySequence_GetItem(outputs, 0);
-    Py_XDECREF(outputs);
-    Py_XDECREF(program);
-    return result;
-}
-
-static PyObject *
-trace_split(PyObject *object, PyObject *args)
-{
-    py_trace *self = (py_trace *)object;
-    ipu_py_state *state = state_of(self);
-    unsigned mark;
-    unsigned inputs;
-    PyObject *sequence;
-    PyObject *device;
-    PyObject *result = NULL;
-    ipu_value *values = NULL;
-    uint32_t count;
-    uint32_t saved;
-    ipu_graph *graph;
-    if (!PyArg_ParseTuple(args, "IIOO:split", &mark, &inputs, &sequence, &device)) {
-        return NULL;
-    }
-    ipu_py_tensor **tensors = ipu_py_tensors(state, sequence, &count);
-    if (tensors == NULL) {
-        return NULL;
-    }
-    values = PyMem_Malloc((count + 1) * sizeof(*values));
-    if (values == NULL) {
-        PyErr_NoMemory();
-        goto done;
-    }
-    if (ipu_py_trace_values(state, tensors, count, values) < 0) {
-        goto done;
-    }
-    ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_trace_split(&ctx, self->trace, (ipu_node){mark}, inputs, values, count,
-                        &graph, &saved) != IPU_OK) {
-        fail(self, &ctx);
-        goto done;
-    }
-    PyObject *program = ipu_py_program_compile(state, graph, self->captured, device,
-                                               true, false, false);
-    ipu_graph_free(&ctx, graph);
-    result = program == NULL ? NULL : Py_BuildValue("(NI)", program, saved);
-done:
-    PyMem_Free(values);
-    ipu_py_tensors_release(tensors, count);
-    return result;
 }
 
 static PyObject *
 trace_get_captured(PyObject *object, void *Py_UNUSED(closure))
 {
-    PyObject *entries = PyDict_Values(((py_trace *)object)->captured);
+    PyObject *entries = PyDict_Values(((ipu_py_trace *)object)->captured);
     for (Py_ssize_t i = 0; entries != NULL && i < PyList_GET_SIZE(entries); i++) {
         PyObject *tensor = PyTuple_GET_ITEM(PyList_GET_ITEM(entries, i), 0);
         PyList_SetItem(entries, i, Py_NewRef(tensor));
@@ -561,35 +350,14 @@ trace_get_captured(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyObject *
-trace_compile(PyObject *object, PyObject *args, PyObject *kwargs)
-{
-    static char *names[] = {"device", "fuse", "reference", "verify", NULL};
-    py_trace *self = (py_trace *)object;
-    PyObject *device = Py_None;
-    int fuse = 1;
-    int reference = 0;
-    int verify = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Oppp:compile", names, &device,
-                                     &fuse, &reference, &verify)) {
-        return NULL;
-    }
-    if (self->trace->open.count != 1) {
-        PyErr_SetString(PyExc_RuntimeError, "a block is still open");
-        return NULL;
-    }
-    return ipu_py_program_compile(state_of(self), self->trace->graph, self->captured,
-                                  device, fuse != 0, reference != 0, verify != 0);
-}
-
-static PyObject *
 trace_get_text(PyObject *object, void *Py_UNUSED(closure))
 {
-    py_trace *self = (py_trace *)object;
+    ipu_py_trace *self = (ipu_py_trace *)object;
     ipu_ctx ctx = ipu_py_ctx();
     char *text;
     size_t bytes;
     if (ipu_graph_print(&ctx, self->trace->graph, &text, &bytes) != IPU_OK) {
-        return fail(self, &ctx);
+        return ipu_py_trace_fail(self, &ctx);
     }
     PyObject *result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)bytes - 1, "replace");
     ipu_free(&ctx, text, bytes);
@@ -599,7 +367,7 @@ trace_get_text(PyObject *object, void *Py_UNUSED(closure))
 static PyObject *
 trace_get_nodes(PyObject *object, void *Py_UNUSED(closure))
 {
-    return PyLong_FromSize_t(((py_trace *)object)->trace->graph->nodes.count);
+    return PyLong_FromSize_t(((ipu_py_trace *)object)->trace->graph->nodes.count);
 }
 
 static PyObject *
@@ -615,7 +383,8 @@ trace_uses(PyObject *object, PyObject *args)
     ipu_resource_kind kind = op == IPU_OP_ID_INFEED_DEQUEUE    ? IPU_RESOURCE_INFEED
                              : op == IPU_OP_ID_OUTFEED_ENQUEUE ? IPU_RESOURCE_OUTFEED
                                                                : IPU_RESOURCE_VARIABLE;
-    return PyBool_FromLong(ipu_trace_uses(((py_trace *)object)->trace, op, kind, id));
+    return PyBool_FromLong(
+        ipu_trace_uses(((ipu_py_trace *)object)->trace, op, kind, id));
 }
 
 static PyMethodDef trace_methods[] = {
@@ -637,7 +406,7 @@ static PyMethodDef trace_methods[] = {
     {"close_block", trace_close_block, METH_VARARGS,
      "close_block(block, drop=False)\n--\n\nCloses the innermost block; drop: it was "
      "traced in vain."},
-    {"node", trace_node, METH_VARARGS,
+    {"node", ipu_py_trace_node, METH_VARARGS,
      "node(op, inputs, attrs, resources)\n--\n\nA node that names resources: each "
      "(kind, id, types, name), the first one its own, the others its slots."},
     {"recompute", ipu_py_trace_recompute, METH_O,
@@ -676,14 +445,14 @@ static PyMethodDef trace_methods[] = {
      "custom(index, gradients) is called for each call of a function with a gradient "
      "of "
      "its own."},
-    {"evaluate", trace_evaluate, METH_VARARGS,
+    {"evaluate", ipu_py_trace_evaluate, METH_VARARGS,
      "evaluate(tensor, device)\n--\n\nThe value of a tensor of this trace that "
      "depends on nothing which is known only when the program runs."},
-    {"split", trace_split, METH_VARARGS,
+    {"split", ipu_py_trace_split, METH_VARARGS,
      "split(mark, inputs, gradients, device)\n--\n\nCuts off what was traced behind "
      "node number `mark`: (Program, saved). The trace keeps its first parameters, and "
      "its last `saved` results are the program's inputs behind all the parameters."},
-    {"compile", (PyCFunction)(void (*)(void))trace_compile,
+    {"compile", (PyCFunction)(void (*)(void))ipu_py_trace_compile,
      METH_VARARGS | METH_KEYWORDS,
      "compile(device=None, fuse=True, reference=False, verify=False)\n--\n\nThe "
      "passes, "
@@ -716,8 +485,8 @@ static PyGetSetDef trace_getset[] = {
 };
 
 static PyMemberDef trace_members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(py_trace, weak_references), READONLY,
-     NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(ipu_py_trace, weak_references),
+     READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
@@ -735,7 +504,7 @@ static PyType_Slot trace_slots[] = {
 
 PyType_Spec ipu_py_trace_spec = {
     .name = "ipu._core.Trace",
-    .basicsize = sizeof(py_trace),
+    .basicsize = sizeof(ipu_py_trace),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = trace_slots,
 };

@@ -1,10 +1,40 @@
 /* SPDX-License-Identifier: MIT
  *
- * The methods of ipu._core.Trace that py_trace_marks.c defines. */
+ * ipu._core.Trace. py_trace.c opens and closes blocks, py_trace_node.c adds nodes that
+ * name resources, py_trace_marks.c says more of nodes (stages, recomputation),
+ * py_trace_programs.c makes programs. */
 #ifndef IPU_BIND_PY_TRACE_H
 #define IPU_BIND_PY_TRACE_H
 
 #include "bind/bind.h"
+
+typedef struct ipu_py_trace {
+    PyObject_HEAD
+    PyObject *weak_references;
+    ipu_trace *trace;    /* NULL once it is compiled */
+    PyObject *last_file; /* the file name that was interned last, and its copy */
+    const char *last_file_text;
+    PyObject *name;     /* str: the function, for errors */
+    PyObject *captured; /* dict: address of an eager tensor to (tensor, value) */
+} ipu_py_trace;
+
+/* Raises what `ctx` says; returns NULL. */
+PyObject *ipu_py_trace_fail(ipu_py_trace *self, const ipu_ctx *ctx);
+
+/* --- py_trace_node.c ---------------------------------------------------------------
+ */
+
+PyObject *ipu_py_trace_node(PyObject *object, PyObject *args);
+
+/* --- py_trace_programs.c -----------------------------------------------------------
+ */
+
+PyObject *ipu_py_trace_compile(PyObject *object, PyObject *args, PyObject *kwargs);
+PyObject *ipu_py_trace_evaluate(PyObject *object, PyObject *args);
+PyObject *ipu_py_trace_split(PyObject *object, PyObject *args);
+
+/* --- py_trace_marks.c --------------------------------------------------------------
+ */
 
 PyObject *ipu_py_trace_recompute(PyObject *object, PyObject *ordinal);
 PyObject *ipu_py_trace_resume(PyObject *object, PyObject *args);
