@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * The parts of the engine: executor.c makes and binds it and runs a program of one
- * stream, replica.c has what each replica has, stream.c runs the instructions of a
- * stream, region.c those among which no thread waits, blocked.c knows what a stream
- * waits for, schedule.c shares out several streams among the workers. */
+ * stream, replica.c has what each replica has, stream_operands.c makes a stream and
+ * finds what its operands point to, stream.c runs its instructions, region.c those
+ * among which no thread waits, blocked.c knows what a stream waits for, schedule.c
+ * shares out several streams among the workers. */
 #ifndef IPU_RUN_EXECUTOR_IMPL_H
 #define IPU_RUN_EXECUTOR_IMPL_H
 
@@ -175,7 +176,7 @@ struct ipu_executor {
     ipu_run_stats *stats;
 };
 
-/* --- stream.c --------------------------------------------------------------------- */
+/* --- stream_operands.c, stream.c ------------------------------------------------- */
 
 ipu_status ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor,
                               const ipu__replica *replica, uint32_t number);
