@@ -25,7 +25,6 @@
  * Routines are numbered in the order in which a micro-batch goes through them: forward
  * stages, then backward ones from the last on, each with its input part before its
  * weight part. What is used comes from a routine of a smaller number. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -246,203 +245,6 @@ make_channels(ipu__pipe *p)
     return IPU_OK;
 }
 
-/* --- carried values --------------------------------------------------------------- */
-
-/* The routine that makes the next one of carried value i; IPU__NOWHERE: none does. */
-static int32_t
-changes_carried(const ipu__pipe *p, uint32_t i)
-{
-    const lowering *l = p->l;
-    ipu_value result = ipu_block_of(l->graph, p->body)->results.items[i];
-    const ipu_value_data *root =
-        ipu_value_of(l->graph, (ipu_value){l->values[result.index].root});
-    return root->block.index == p->body.index && ipu_is_node(root->producer)
-               ? p->routine_of[root->producer.index]
-               : IPU__NOWHERE;
-}
-
-/* Whether the bytes of a value are those of a carried one, as a micro-batch finds it;
- * *out is its number. */
-static bool
-is_carried(const ipu__pipe *p, ipu_value value, uint32_t *out)
-{
-    const lowering *l = p->l;
-    const ipu_value_data *root =
-        ipu_value_of(l->graph, (ipu_value){l->values[value.index].root});
-    *out = root->position;
-    return root->block.index == p->body.index && !ipu_is_node(root->producer);
-}
-
-static ipu_status
-check_carried_use(ipu__pipe *p, ipu_node user, ipu_value value)
-{
-    uint32_t i;
-    IPU_FAIL_IF(p->l->ctx,
-                is_carried(p, value, &i) &&
-                    changes_carried(p, i) != p->routine_of[user.index],
-                UNIMPLEMENTED,
-                "value %" PRIu32 " is carried from micro-batch to micro-batch, but is "
-                "used by another stage than the one that changes it",
-                i);
-    return IPU_OK;
-}
-
-/* What no stage changes is left in its place until the pipeline is over. */
-static ipu_status
-check_handed_on(const ipu__pipe *p, uint32_t i)
-{
-    const ipu_block_data *body = ipu_block_of(p->l->graph, p->body);
-    uint32_t before;
-    IPU_FAIL_IF(p->l->ctx,
-                is_carried(p, body->results.items[i], &before) && before != i,
-                UNIMPLEMENTED,
-                "value %" PRIu32 " becomes value %" PRIu32 " of the next micro-batch: "
-                "what a pipeline carries keeps its place",
-                before, i);
-    return IPU_OK;
-}
-
-static ipu_status
-check_carried(ipu__pipe *p)
-{
-    const ipu_graph *graph = p->l->graph;
-    for (uint32_t i = 0; i < p->node->output_count; i++) {
-        IPU_TRY(check_handed_on(p, i));
-    }
-    for (ipu_node n = ipu_block_first(graph, p->body); ipu_is_node(n);
-         n = ipu_node_next(graph, n)) {
-        if (p->routine_of[n.index] != IPU__NOWHERE) {
-            IPU_TRY(ipu__pipe_for_each_use(p, n, n, check_carried_use));
-        }
-    }
-    return IPU_OK;
-}
-
-static bool
-is_remote(const ipu__pipe *p, int32_t buffer)
-{
-    return buffer != IPU__NO_BUFFER && p->l->homes.items[buffer].is_remote;
-}
-
-static int32_t
-carried_buffer(const ipu__pipe *p, uint32_t i)
-{
-    ipu_value output = ipu_node_output(p->node, i);
-    return (int32_t)p->l->values[output.index].place.index;
-}
-
-/* Each has a place of its own, where the stream around puts the first one. */
-static ipu_status
-place_carried_value(ipu__pipe *p, uint32_t i)
-{
-    lowering *l = p->l;
-    ipu_value output = ipu_node_output(p->node, i);
-    ipu_value initial = p->node->inputs[ipu_node_entering(p->node, i)];
-    int32_t by = changes_carried(p, i);
-    int32_t buffer;
-    ipu__lower_enter_stream(l, by == IPU__NOWHERE ? p->around : p->routines[by].stream);
-    ipu_status status = ipu__lower_new_ring(l, bytes_of(l, output), 1, &buffer);
-    ipu__lower_enter_stream(l, p->around);
-    IPU_TRY(status);
-    l->homes.items[buffer].is_remote =
-        by != IPU__NOWHERE && (p->offload & IPU_OFFLOAD_ACCUMULATORS) != 0;
-    l->values[output.index].place = slab_place(buffer);
-    ipu__lower_place_params(l, p->node, i);
-    return ipu__lower_initial(l, p->node, initial, buffer);
-}
-
-static ipu_status
-place_carried(ipu__pipe *p)
-{
-    for (uint32_t i = 0; i < p->node->output_count; i++) {
-        IPU_TRY(place_carried_value(p, i));
-        p->which[i] = !is_remote(p, carried_buffer(p, i));
-    }
-    return ipu__lower_want_next_values(p->l, p->body, p->which);
-}
-
-static void
-choose_carried(ipu__pipe *p, uint32_t only)
-{
-    for (uint32_t i = 0; i < p->node->output_count; i++) {
-        p->which[i] = i == only;
-    }
-}
-
-/* Brings a carried value that lies in remote memory into a buffer, for its first
- * user. */
-static ipu_status
-bring_carried(ipu__pipe *p, ipu_node user, ipu_value value)
-{
-    lowering *l = p->l;
-    ipu_value root = {l->values[value.index].root};
-    uint32_t number;
-    int32_t buffer;
-    (void)user;
-    if (!is_carried(p, value, &number)) {
-        return IPU_OK;
-    }
-    ipu_place remote = slab_place(carried_buffer(p, number));
-    if (l->values[root.index].place.index != remote.index ||
-        !is_remote(p, (int32_t)remote.index)) {
-        return IPU_OK;
-    }
-    IPU_TRY(ipu__lower_new_buffer(l, bytes_of(l, root), &buffer));
-    l->values[root.index].place = slab_place(buffer);
-    IPU_TRY(ipu__lower_copy(l, NULL, remote, slab_place(buffer), bytes_of(l, root)));
-    choose_carried(p, number);
-    return ipu__lower_want_next_values(l, p->body, p->which);
-}
-
-/* Takes the next values that a node has made back to remote memory. */
-static ipu_status
-store_carried(ipu__pipe *p, ipu_node maker)
-{
-    lowering *l = p->l;
-    const ipu_block_data *body = ipu_block_of(l->graph, p->body);
-    if ((p->offload & IPU_OFFLOAD_ACCUMULATORS) == 0) {
-        return IPU_OK;
-    }
-    for (uint32_t i = 0; i < p->node->output_count; i++) {
-        ipu_value root = {l->values[body->results.items[i].index].root};
-        bool is_its = ipu_value_of(l->graph, root)->producer.index == maker.index;
-        if (is_its && is_remote(p, carried_buffer(p, i))) {
-            choose_carried(p, i);
-            IPU_TRY(ipu__lower_move_results(l, p->node, p->body, p->which));
-        }
-    }
-    return IPU_OK;
-}
-
-/* The next values of what is carried, where they were not made in place. */
-static ipu_status
-move_carried(ipu__pipe *p, int32_t r)
-{
-    for (uint32_t i = 0; i < p->node->output_count; i++) {
-        p->which[i] = changes_carried(p, i) == r && !is_remote(p, carried_buffer(p, i));
-    }
-    return ipu__lower_move_results(p->l, p->node, p->body, p->which);
-}
-
-/* Brings the last values out of remote memory, for what follows. */
-static ipu_status
-bring_last_values(ipu__pipe *p)
-{
-    lowering *l = p->l;
-    for (uint32_t i = 0; i < p->node->output_count; i++) {
-        ipu_value output = ipu_node_output(p->node, i);
-        int32_t remote = carried_buffer(p, i);
-        int32_t buffer;
-        if (is_remote(p, remote)) {
-            IPU_TRY(ipu__lower_new_buffer(l, bytes_of(l, output), &buffer));
-            IPU_TRY(ipu__lower_copy(l, p->node, slab_place(remote), slab_place(buffer),
-                                    bytes_of(l, output)));
-            l->values[output.index].place = slab_place(buffer);
-        }
-    }
-    return IPU_OK;
-}
-
 /* --- making routines -------------------------------------------------------------- */
 
 /* The places of a message's values. */
@@ -490,7 +292,7 @@ place_arrivals(ipu__pipe *p, uint32_t r)
         if (c->to != r) {
             continue;
         }
-        if (buffer == IPU__NO_BUFFER || is_remote(p, buffer)) {
+        if (buffer == IPU__NO_BUFFER || ipu__pipe_is_remote(p, buffer)) {
             IPU_TRY(
                 ipu__lower_new_buffer(l, bytes_of(l, (ipu_value){c->root}), &buffer));
         }
@@ -510,7 +312,7 @@ place_arrivals(ipu__pipe *p, uint32_t r)
     }
     for (size_t k = 0; k < p->crossings.count; k++) {
         const ipu__crossing *c = &p->crossings.items[k];
-        if (c->to == r && (c->is_read_again || is_remote(p, c->buffer))) {
+        if (c->to == r && (c->is_read_again || ipu__pipe_is_remote(p, c->buffer))) {
             IPU_TRY(copy_arrival(p, c));
         }
     }
@@ -548,7 +350,7 @@ want_departures(ipu__pipe *p, uint32_t r)
         const ipu__crossing *c = &p->crossings.items[k];
         value_info *info = &p->l->values[c->root];
         int32_t ring = home_ring(p, c);
-        if (c->from == r && ring != IPU__NO_BUFFER && !is_remote(p, ring) &&
+        if (c->from == r && ring != IPU__NO_BUFFER && !ipu__pipe_is_remote(p, ring) &&
             info->wanted == IPU__NO_BUFFER) {
             ipu__lower_want(p->l, info, ring);
         }
@@ -608,15 +410,15 @@ lower_routine(ipu__pipe *p, uint32_t r)
     for (ipu_node n = ipu_block_first(l->graph, p->body); ipu_is_node(n);
          n = ipu_node_next(l->graph, n)) {
         if (p->routine_of[n.index] == (int32_t)r) {
-            IPU_TRY(ipu__pipe_for_each_use(p, n, n, bring_carried));
+            IPU_TRY(ipu__pipe_for_each_use(p, n, n, ipu__pipe_bring_carried));
             IPU_TRY(ipu__lower_node(l, n));
-            IPU_TRY(store_carried(p, n));
+            IPU_TRY(ipu__pipe_store_carried(p, n));
         }
     }
     IPU_TRY(fill_rings(p, r));
     IPU_TRY(send_messages(p, r));
     keep_departures(p, r, true);
-    IPU_TRY(move_carried(p, (int32_t)r));
+    IPU_TRY(ipu__pipe_move_carried(p, (int32_t)r));
     IPU_TRY(ipu__lower_emit(l, NULL, &end));
     own->end = (int32_t)l->stream->instructions.count;
     return IPU_OK;
@@ -690,19 +492,19 @@ lower_into_streams(ipu__pipe *p)
     IPU_TRY(make_streams(p));
     IPU_TRY(ipu__pipe_place_nodes(p));
     IPU_TRY(ipu__pipe_check_variables(p));
-    IPU_TRY(check_carried(p));
+    IPU_TRY(ipu__pipe_check_carried(p));
     IPU_TRY(ipu__pipe_find_crossings(p));
     IPU_TRY(plan_crossings(p));
     IPU_TRY(make_channels(p));
-    IPU_TRY(place_carried(p));
+    IPU_TRY(ipu__pipe_place_carried(p));
     l->loop_depth++; /* what is inside is no loop of steps */
     ipu_status status = lower_routines(p);
     ipu__lower_enter_stream(l, p->around);
     l->loop_depth--;
     IPU_TRY(status);
     IPU_TRY(lower_actions(p));
-    IPU_TRY(move_carried(p, IPU__NOWHERE));
-    IPU_TRY(bring_last_values(p));
+    IPU_TRY(ipu__pipe_move_carried(p, IPU__NOWHERE));
+    IPU_TRY(ipu__pipe_bring_last_values(p));
     ipu__lower_release_outputs(l, p->node);
     return IPU_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A pipeline while it is lowered: cut.c says what belongs to which routine and what
- * crosses between them, lower_pipeline.c makes the streams. */
+ * crosses between them, pipe_carried.c places what is carried from micro-batch to
+ * micro-batch, lower_pipeline.c makes the streams. */
 #ifndef IPU_PROGRAM_PIPE_IMPL_H
 #define IPU_PROGRAM_PIPE_IMPL_H
 
@@ -74,6 +75,12 @@ ipu__backward_routine(const ipu__pipe *p, uint32_t stage, bool is_weight_part)
     return p->stage_count + 2 * (p->stage_count - 1 - stage) + is_weight_part;
 }
 
+static inline bool
+ipu__pipe_is_remote(const ipu__pipe *p, int32_t buffer)
+{
+    return buffer != IPU__NO_BUFFER && p->l->homes.items[buffer].is_remote;
+}
+
 /* --- cut.c ------------------------------------------------------------------------ */
 
 typedef ipu_status ipu__use_fn(ipu__pipe *p, ipu_node user, ipu_value value);
@@ -87,5 +94,23 @@ ipu_status ipu__pipe_place_nodes(ipu__pipe *p);
 ipu_status ipu__pipe_check_variables(ipu__pipe *p);
 /* Finds what one routine makes and another one uses, sorted by maker and value. */
 ipu_status ipu__pipe_find_crossings(ipu__pipe *p);
+
+/* --- pipe_carried.c --------------------------------------------------------------- */
+
+/* UNIMPLEMENTED where a carried value is used by another stage than the one that
+ * changes it, or becomes another one. */
+ipu_status ipu__pipe_check_carried(ipu__pipe *p);
+/* Gives each a place, and copies the first ones there. */
+ipu_status ipu__pipe_place_carried(ipu__pipe *p);
+/* Brings a carried value that lies in remote memory into a buffer, for its first user.
+ */
+ipu__use_fn ipu__pipe_bring_carried;
+/* Takes the next values that a node has made back to remote memory. */
+ipu_status ipu__pipe_store_carried(ipu__pipe *p, ipu_node maker);
+/* Moves the next values that routine r makes to their places, where they were not made
+ * there; of IPU__NOWHERE, those that none makes. */
+ipu_status ipu__pipe_move_carried(ipu__pipe *p, int32_t r);
+/* Brings the last values out of remote memory, for what follows. */
+ipu_status ipu__pipe_bring_last_values(ipu__pipe *p);
 
 #endif

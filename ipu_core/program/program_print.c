@@ -230,22 +230,15 @@ print_operands(ipu_text *out, const ipu_program *program,
         ipu_text_print(out, " -> resource %" PRIu32, instruction->resource);
         break;
     case IPU_INSTRUCTION_LOOP:
+    case IPU_INSTRUCTION_TEST:
         ipu_text_print(out, "#%" PRIu32 " ", instruction->loop);
         print_places(out, inputs, instruction->input_count);
         ipu_text_print(out, " -> %" PRId32, instruction->target);
         break;
     case IPU_INSTRUCTION_NEXT:
-        ipu_text_print(out, "#%" PRIu32 " -> %" PRId32, instruction->loop,
-                       instruction->target);
-        break;
     case IPU_INSTRUCTION_WHILE:
         ipu_text_print(out, "#%" PRIu32 " -> %" PRId32, instruction->loop,
                        instruction->target);
-        break;
-    case IPU_INSTRUCTION_TEST:
-        ipu_text_print(out, "#%" PRIu32 " ", instruction->loop);
-        print_places(out, inputs, instruction->input_count);
-        ipu_text_print(out, " -> %" PRId32, instruction->target);
         break;
     case IPU_INSTRUCTION_SWITCH:
         print_places(out, inputs, instruction->input_count);

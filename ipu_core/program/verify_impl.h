@@ -54,8 +54,6 @@ const ipu_resource *ipu__verify_resource_at(const ipu__checker *c, uint32_t inde
 uint8_t *ipu__verify_dequeued_at(const ipu__checker *c, ipu_place place);
 ipu_status ipu__verify_check_place(ipu__checker *c, ipu_place place, size_t bytes,
                                    bool is_output);
-/* Where a checked place lies on the line; what is in no slab and no output: nowhere. */
-ipu__range ipu__verify_range_of(const ipu__checker *c, ipu_place place, size_t bytes);
 /* That the bytes at a checked place have been written as a whole. */
 ipu_status ipu__verify_note_written(ipu__checker *c, ipu_place place, size_t bytes);
 bool ipu__verify_is_written(const ipu__checker *c, ipu__range r);

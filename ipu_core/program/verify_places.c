@@ -208,8 +208,9 @@ ipu__verify_check_place(ipu__checker *c, ipu_place place, size_t bytes, bool is_
     return IPU_OK;
 }
 
-ipu__range
-ipu__verify_range_of(const ipu__checker *c, ipu_place place, size_t bytes)
+/* Where a checked place lies on the line; what is in no slab and no output: nowhere. */
+static ipu__range
+range_of(const ipu__checker *c, ipu_place place, size_t bytes)
 {
     size_t begin;
     const ipu_ring *ring;
@@ -251,7 +252,7 @@ ipu__verify_note_written(ipu__checker *c, ipu_place place, size_t bytes)
     if (place.space == IPU_SPACE_RING) {
         *slot_of(c, place.index) = c->micro_batch;
     }
-    return note_range(c, ipu__verify_range_of(c, place, bytes));
+    return note_range(c, range_of(c, place, bytes));
 }
 
 ipu_status
@@ -261,7 +262,7 @@ ipu__verify_check_read(ipu__checker *c, ipu_place place, size_t bytes)
     REQUIRE(c,
             place.space != IPU_SPACE_RING || *slot_of(c, place.index) == c->micro_batch,
             "it reads a slot of a ring that its micro-batch has not, or not any more");
-    REQUIRE(c, ipu__verify_is_written(c, ipu__verify_range_of(c, place, bytes)),
+    REQUIRE(c, ipu__verify_is_written(c, range_of(c, place, bytes)),
             "it reads a part of the slab that was not written or is lost by then");
     return IPU_OK;
 }
@@ -280,7 +281,6 @@ ipu__verify_share(const ipu__checker *c, ipu_place a, size_t a_bytes, ipu_place 
     if (a_bytes == 0 || b_bytes == 0) {
         return false;
     }
-    return overlap(ipu__verify_range_of(c, a, a_bytes),
-                   ipu__verify_range_of(c, b, b_bytes)) ||
+    return overlap(range_of(c, a, a_bytes), range_of(c, b, b_bytes)) ||
            ipu__verify_same_place(a, b);
 }
