@@ -40,9 +40,8 @@ typedef ipu_status ipu_custom_gradient_fn(ipu_ctx *ctx, void *state,
 typedef struct ipu_gradient_scope {
     const uint32_t *spans; /* pairs: nodes from the first to before the second */
     uint32_t span_count;   /* nodes in no span are constants */
-    const ipu_value *watched;
-    uint32_t
-        watched_count; /* an x that does not depend on any of them has no gradient */
+    const ipu_value *watched; /* an x that depends on none of them has no gradient */
+    uint32_t watched_count;
     ipu_custom_gradient_fn *custom; /* NULL: CUSTOM_GRADIENT is an error */
     void *custom_state;
 } ipu_gradient_scope;

@@ -12,12 +12,10 @@
 #include "autodiff/recurrent_steps.h"
 
 #include "autodiff/autodiff.h"
+#include "autodiff/rule_terms.h"
 
 enum { MOST_OPERANDS = 10 };
 
-#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
-#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
-#define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
 #define TANH(x) ipu__rule_unary(r, IPU_OP_ID_TANH, (x))
 #define SIGMOID(x) ipu__rule_unary(r, IPU_OP_ID_SIGMOID, (x))
 

@@ -119,8 +119,9 @@ ipu__rule_sum_last(ipu_rule *rule, ipu_value x)
     return ipu__rule_sum(rule, x, &axis, 1, true);
 }
 
-ipu_value
-ipu__rule_unbroadcast(ipu_rule *rule, ipu_value x, const ipu_shape *shape)
+/* What a broadcast to the shape of x repeated, added up. */
+static ipu_value
+sum_to_shape(ipu_rule *rule, ipu_value x, const ipu_shape *shape)
 {
     const ipu_shape from = ipu__rule_type(rule, x).shape;
     if (rule->status != IPU_OK || ipu_shape_equal(&from, shape)) {
@@ -146,6 +147,6 @@ ipu__rule_give(ipu_rule *rule, uint32_t i, ipu_value gradient)
 {
     if (rule->status == IPU_OK && gradient.index != IPU_NO_INDEX) {
         ipu_shape shape = ipu__rule_type(rule, rule->inputs[i]).shape;
-        rule->results[i] = ipu__rule_unbroadcast(rule, gradient, &shape);
+        rule->results[i] = sum_to_shape(rule, gradient, &shape);
     }
 }

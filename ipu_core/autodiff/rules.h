@@ -56,7 +56,6 @@ ipu_value ipu__rule_cast(ipu_rule *rule, ipu_value x, ipu_dtype dtype);
 ipu_value ipu__rule_sum(ipu_rule *rule, ipu_value x, const int64_t *axes,
                         uint32_t axis_count, bool keep_dims);
 ipu_value ipu__rule_sum_last(ipu_rule *rule, ipu_value x); /* keeps the axis, as 1 */
-ipu_value ipu__rule_unbroadcast(ipu_rule *rule, ipu_value x, const ipu_shape *shape);
 
 /* The type of a value; of IPU_NO_VALUE, after a failure, a float32 scalar. */
 ipu_type ipu__rule_type(const ipu_rule *rule, ipu_value value);

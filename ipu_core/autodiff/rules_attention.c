@@ -16,14 +16,9 @@
  *     k: t^T q + scale ds^T a  dy: (h r) v + u c
  *
  * One thread per graph. */
-#include "autodiff/rules.h"
+#include "autodiff/rule_terms.h"
 
 #include <math.h>
-
-#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
-#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
-#define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
-#define NUMBER(like, value) ipu__rule_number(r, (like), (value))
 
 static bool
 is_given(const ipu_rule *r, int64_t what)
@@ -56,7 +51,7 @@ hidden(ipu_rule *r, ipu_value scores, ipu_value seen)
 {
     ipu_type type = ipu__rule_type(r, scores);
     seen = ipu__rule_broadcast(r, seen, &type.shape);
-    return ipu__rule_select(r, seen, scores, ADD(scores, NUMBER(scores, -1e9)));
+    return ipu__rule_select(r, seen, scores, ADD(scores, NUMBER_LIKE(scores, -1e9)));
 }
 
 /* Whether a query comes at a key or behind it: [1, 1, queries, keys]. */
@@ -66,7 +61,7 @@ earlier(ipu_rule *r, ipu_value scores)
     ipu_shape shape = ipu__rule_type(r, scores).shape;
     shape.dims[0] = 1;
     shape.dims[1] = 1;
-    ipu_value one = ipu__rule_cast(r, NUMBER(scores, 1.0), IPU_DTYPE_INT32);
+    ipu_value one = ipu__rule_cast(r, NUMBER_LIKE(scores, 1.0), IPU_DTYPE_INT32);
     ipu_value ones = ipu__rule_broadcast(r, one, &shape);
     ipu_attr rows = ipu__attr_int(IPU_ATTR_AXIS, 2);
     ipu_attr columns = ipu__attr_int(IPU_ATTR_AXIS, 3);
@@ -79,7 +74,7 @@ static ipu_value
 make_weights(ipu_rule *r, ipu_value q, ipu_value k, double scale)
 {
     ipu_value scores = ipu__rule_product(r, q, k, false, true);
-    scores = MUL(scores, NUMBER(scores, scale));
+    scores = MUL(scores, NUMBER_LIKE(scores, scale));
     if (is_given(r, IPU_ATTENTION_MASK)) {
         scores = hidden(r, scores, r->inputs[4]);
     }
@@ -104,10 +99,10 @@ make_factors(ipu_rule *r, ipu_value weights)
     ipu_value uniform = ipu__rule_emit(r, IPU_OP_ID_RANDOM_UNIFORM,
                                        &r->inputs[r->input_count - 1], 1, attrs, 2);
     /* uniform numbers are multiples of 2^-24 */
-    ipu_value least = NUMBER(uniform, ceil(rate * 0x1p24) * 0x1p-24);
+    ipu_value least = NUMBER_LIKE(uniform, ceil(rate * 0x1p24) * 0x1p-24);
     ipu_value kept = ipu__rule_binary(r, IPU_OP_ID_GREATER_EQUAL, uniform, least);
     return MUL(ipu__rule_cast(r, kept, type.dtype),
-               NUMBER(weights, (double)(float)(1.0 / (1.0 - rate))));
+               NUMBER_LIKE(weights, (double)(float)(1.0 / (1.0 - rate))));
 }
 
 static ipu_value
@@ -140,7 +135,7 @@ ipu_gradient_attention_grad(ipu_rule *r)
     ipu_value w = make_weights(r, q, k, scale);
     ipu_value factors = make_factors(r, w);
     ipu_value dw = dropped(r, ipu__rule_product(r, dy, v, false, true), factors);
-    ipu_value ds = MUL(through(r, w, dw), NUMBER(w, scale));
+    ipu_value ds = MUL(through(r, w, dw), NUMBER_LIKE(w, scale));
     ipu_value g = IPU_NO_VALUE;
     ipu_value dq = IPU_NO_VALUE;
     ipu_value dk = IPU_NO_VALUE;
@@ -163,7 +158,7 @@ ipu_gradient_attention_grad(ipu_rule *r)
         ddy = ipu__rule_product(r, dropped(r, w, factors), c, false, false);
     }
     if (g.index != IPU_NO_INDEX) {
-        g = MUL(g, NUMBER(g, scale));
+        g = MUL(g, NUMBER_LIKE(g, scale));
         ipu_value h = dropped(r, through(r, w, g), factors);
         dv = ipu__rule_product(r, h, dy, true, false);
         ddy = plus(r, ddy, ipu__rule_product(r, h, v, false, false));
@@ -172,7 +167,7 @@ ipu_gradient_attention_grad(ipu_rule *r)
         e = plus(r, e, SUB(MUL(g, slope), tilt));
     }
     if (e.index != IPU_NO_INDEX) {
-        ipu_value t = MUL(through(r, w, e), NUMBER(w, scale));
+        ipu_value t = MUL(through(r, w, e), NUMBER_LIKE(w, scale));
         dq = plus(r, dq, ipu__rule_product(r, t, k, false, false));
         dk = plus(r, dk, ipu__rule_product(r, t, q, true, false));
     }

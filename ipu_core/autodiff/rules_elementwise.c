@@ -8,14 +8,7 @@
  * thread per graph. */
 #include <string.h>
 
-#include "autodiff/rules.h"
-
-#define NEG(x) ipu__rule_unary(r, IPU_OP_ID_NEG, (x))
-#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
-#define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
-#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
-#define DIV(a, b) ipu__rule_binary(r, IPU_OP_ID_DIV, (a), (b))
-#define NUMBER(number) ipu__rule_number(r, r->grads[0], (number))
+#include "autodiff/rule_terms.h"
 
 static ipu_value
 zeros_like(ipu_rule *r, ipu_value like, ipu_value x)
@@ -23,19 +16,6 @@ zeros_like(ipu_rule *r, ipu_value like, ipu_value x)
     ipu_shape shape = ipu__rule_type(r, x).shape;
     return ipu__rule_broadcast(r, ipu__rule_number(r, like, 0.0), &shape);
 }
-
-/* rule(op): `g` is the gradient, `x` the input, `y` the result. */
-#define UNARY_RULE(text, expression) \
-    ipu_status ipu_gradient_##text(ipu_rule *r) \
-    { \
-        const ipu_value g = r->grads[0]; \
-        const ipu_value x = r->inputs[0]; \
-        const ipu_value y = r->outputs[0]; \
-        (void)x; \
-        (void)y; \
-        ipu__rule_give(r, 0, (expression)); \
-        return r->status; \
-    }
 
 UNARY_RULE(neg, NEG(g))
 UNARY_RULE(abs, MUL(g, ipu__rule_unary(r, IPU_OP_ID_SIGN, x)))

@@ -3,27 +3,9 @@
  * Gradient rules of trigonometric, hyperbolic and special functions. Where a function's
  * derivative is known in terms of its result y, that is used. Statements of their own
  * keep nodes in one order under every compiler. One thread per graph. */
-#include "autodiff/rules.h"
+#include "autodiff/rule_terms.h"
 
-#define NEG(x) ipu__rule_unary(r, IPU_OP_ID_NEG, (x))
-#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
-#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
-#define DIV(a, b) ipu__rule_binary(r, IPU_OP_ID_DIV, (a), (b))
 #define UNARY(op, x) ipu__rule_unary(r, IPU_OP_ID_##op, (x))
-#define NUMBER(number) ipu__rule_number(r, r->grads[0], (number))
-
-/* `g` is the gradient, `x` the input, `y` the result. */
-#define UNARY_RULE(text, expression) \
-    ipu_status ipu_gradient_##text(ipu_rule *r) \
-    { \
-        const ipu_value g = r->grads[0]; \
-        const ipu_value x = r->inputs[0]; \
-        const ipu_value y = r->outputs[0]; \
-        (void)x; \
-        (void)y; \
-        ipu__rule_give(r, 0, (expression)); \
-        return r->status; \
-    }
 
 /* 1 + x, and 1 + x^2 or 1 - x^2 */
 static ipu_value

@@ -6,14 +6,9 @@
  * graph. */
 #include <string.h>
 
-#include "autodiff/rules.h"
+#include "autodiff/rule_terms.h"
 
-#define NEG(x) ipu__rule_unary(r, IPU_OP_ID_NEG, (x))
-#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
-#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
-#define DIV(a, b) ipu__rule_binary(r, IPU_OP_ID_DIV, (a), (b))
 #define EQUAL(a, b) ipu__rule_binary(r, IPU_OP_ID_EQUAL, (a), (b))
-#define NUMBER(number) ipu__rule_number(r, r->grads[0], (number))
 
 /* --- running totals and products -------------------------------------------------- */
 

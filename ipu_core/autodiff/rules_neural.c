@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Gradient rules of matrix products and of the softmax family. One thread per graph. */
-#include "autodiff/rules.h"
-
-#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
-#define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
+#include "autodiff/rule_terms.h"
 
 /* --- matmul ---------------------------------------------------------------------- */
 

@@ -9,12 +9,7 @@
  * by way of s and z: ds / dx_i = -s^2 z_i / count, and sum_j v_j dz_j / dx_i = s *
  * P(v)_i. Nodes are made one by one, so that their order does not depend on the
  * compiler. One thread per graph. */
-#include "autodiff/rules.h"
-
-#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
-#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
-#define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
-#define NUMBER(like, value) ipu__rule_number(r, (like), (value))
+#include "autodiff/rule_terms.h"
 
 /* x as [outer, rows, groups and their channels, in the order in which they lie], in the
  * dtype of the statistics. */
@@ -58,7 +53,7 @@ mean_of(ipu_rule *r, const view *v, ipu_value x)
 {
     const int64_t axes[2] = {1, v->within};
     ipu_value sum = ipu__rule_sum(r, x, axes, 2, true);
-    return MUL(sum, NUMBER(x, 1.0 / v->count));
+    return MUL(sum, NUMBER_LIKE(x, 1.0 / v->count));
 }
 
 /* P of the comment above. */
@@ -90,7 +85,7 @@ view_of(ipu_rule *r, ipu_value mean, ipu_value variance)
                                    strided ? each : groups, strided ? groups : each}};
     v.count = (double)(x.shape.dims[1] * each);
     double epsilon = ipu_attrs_float(r->attrs, IPU_ATTR_EPSILON, 1e-3);
-    ipu_value shifted = ADD(variance, NUMBER(variance, epsilon));
+    ipu_value shifted = ADD(variance, NUMBER_LIKE(variance, epsilon));
     v.s = per_group(r, &v, ipu__rule_unary(r, IPU_OP_ID_RSQRT, shifted));
     v.mean = per_group(r, &v, mean);
     v.z = widened(r, &v, r->inputs[0]);
@@ -108,13 +103,13 @@ through_statistics(ipu_rule *r, ipu_value dx)
     ipu_value sum = widened(r, &v, dx);
     if (r->grads[1].index != IPU_NO_INDEX) {
         ipu_value share = per_group(r, &v, r->grads[1]);
-        share = MUL(share, NUMBER(sum, 1.0 / v.count));
+        share = MUL(share, NUMBER_LIKE(sum, 1.0 / v.count));
         sum = ADD(sum, share);
     }
     if (r->grads[2].index != IPU_NO_INDEX) {
         ipu_value x = SUB(widened(r, &v, r->inputs[0]), v.mean);
         ipu_value slope = per_group(r, &v, r->grads[2]);
-        slope = MUL(slope, NUMBER(sum, 2.0 / v.count));
+        slope = MUL(slope, NUMBER_LIKE(sum, 2.0 / v.count));
         sum = ADD(sum, MUL(x, slope));
     }
     return narrowed(r, sum, r->inputs[0]);
@@ -142,7 +137,7 @@ ipu_gradient_normalize(ipu_rule *r)
     if (r->wanted[0] && statistics) {
         const ipu_shape shape = ipu__rule_type(r, r->inputs[0]).shape;
         if (dx.index == IPU_NO_INDEX) {
-            dx = ipu__rule_broadcast(r, NUMBER(r->inputs[0], 0.0), &shape);
+            dx = ipu__rule_broadcast(r, NUMBER_LIKE(r->inputs[0], 0.0), &shape);
         }
         dx = through_statistics(r, dx);
     }

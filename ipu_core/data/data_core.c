@@ -93,6 +93,18 @@ is_quick(const ipu_dataset *dataset)
     return is_quick;
 }
 
+/* Whether all sizes are known. */
+static bool
+is_static(const ipu_type *type)
+{
+    for (int32_t i = 0; i < type->shape.rank; i++) {
+        if (type->shape.dims[i] < 0) {
+            return false;
+        }
+    }
+    return type->shape.rank >= 0;
+}
+
 ipu_status
 ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *inputs,
                  uint32_t input_count, const ipu_type *types, uint32_t type_count,
@@ -134,7 +146,7 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *
     dataset->is_static = true;
     for (uint32_t i = 0; i < type_count; i++) {
         dataset->types[i] = types[i];
-        dataset->is_static = dataset->is_static && ipu__type_is_static(&types[i]);
+        dataset->is_static = dataset->is_static && is_static(&types[i]);
     }
     dataset->is_quick = is_quick(dataset);
     memcpy(out, &dataset, sizeof(dataset));
@@ -142,17 +154,6 @@ ipu__dataset_new(ipu_ctx *ctx, const ipu__dataset_ops *ops, ipu_dataset *const *
 }
 
 /* --- types ----------------------------------------------------------------------- */
-
-bool
-ipu__type_is_static(const ipu_type *type)
-{
-    for (int32_t i = 0; i < type->shape.rank; i++) {
-        if (type->shape.dims[i] < 0) {
-            return false;
-        }
-    }
-    return type->shape.rank >= 0;
-}
 
 bool
 ipu__type_accepts(const ipu_type *declared, const ipu_type *made)

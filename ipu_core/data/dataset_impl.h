@@ -144,7 +144,6 @@ ipu_status ipu__iterator_fill(ipu_ctx *ctx, ipu_iterator *iterator,
 /* Fails unless the element's types are exactly `types`. */
 ipu_status ipu__element_check(ipu_ctx *ctx, const ipu_type *made,
                               const ipu_type *wanted, uint32_t count);
-bool ipu__type_is_static(const ipu_type *type);
 /* Whether a tensor of type `made` is of the declared type, unknowns matching all. */
 bool ipu__type_accepts(const ipu_type *declared, const ipu_type *made);
 /* As ipu_type_print, with ? for what is not known. */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The arithmetic of gradient rules, so that a rule reads as its formula. Each term adds
+ * a node; `r` is the rule that it is written in. Nothing outside autodiff/ includes
+ * it. */
+#ifndef IPU_AUTODIFF_RULE_TERMS_H
+#define IPU_AUTODIFF_RULE_TERMS_H
+
+#include "autodiff/rules.h"
+
+#define NEG(x) ipu__rule_unary(r, IPU_OP_ID_NEG, (x))
+#define ADD(a, b) ipu__rule_binary(r, IPU_OP_ID_ADD, (a), (b))
+#define SUB(a, b) ipu__rule_binary(r, IPU_OP_ID_SUB, (a), (b))
+#define MUL(a, b) ipu__rule_binary(r, IPU_OP_ID_MUL, (a), (b))
+#define DIV(a, b) ipu__rule_binary(r, IPU_OP_ID_DIV, (a), (b))
+/* A scalar of the gradient's dtype, or of that of `like`. */
+#define NUMBER(number) ipu__rule_number(r, r->grads[0], (number))
+#define NUMBER_LIKE(like, number) ipu__rule_number(r, (like), (number))
+
+/* The rule of an op of one input: `g` is the gradient, `x` the input, `y` the value. */
+#define UNARY_RULE(text, expression) \
+    ipu_status ipu_gradient_##text(ipu_rule *r) \
+    { \
+        const ipu_value g = r->grads[0]; \
+        const ipu_value x = r->inputs[0]; \
+        const ipu_value y = r->outputs[0]; \
+        (void)x; \
+        (void)y; \
+        ipu__rule_give(r, 0, (expression)); \
+        return r->status; \
+    }
+
+#endif
