@@ -62,6 +62,28 @@ def test_c_file_has_a_licence_line_and_is_not_too_long(path: Path) -> None:
     assert not too_wide, f"lines {too_wide[:5]}"
 
 
+def test_comments_of_the_core_name_what_exists() -> None:
+    """Comments and the tour are wrong once a file or function they name is gone."""
+    texts = {path: path.read_text() for path in [*C_FILES, CORE / "ops.def"]}
+    files = {p.name for p in [*(ROOT / "python").glob("**/*.py"), *texts]} | {
+        "blis.h",
+        "Python.h",
+    }
+    code = "".join(re.sub(r"/\*.*?\*/", "", t, flags=re.S) for t in texts.values())
+    names = set(re.findall(r"\w+", code))
+    tour = CORE / "README.md"
+    comments = [
+        (path.name, comment)
+        for path, text in texts.items()
+        for comment in re.findall(r"/\*.*?\*/", text, flags=re.S)
+    ]
+    for where, text in [*comments, (tour.name, tour.read_text())]:
+        for file in re.findall(r"\b\w+\.(?:c|h|py)\b", text):
+            assert file in files, f"{where} names {file}"
+        for name in re.findall(r"\bipu__?[a-z]\w+\b(?![*<])", text):
+            assert name in names or name.endswith("_"), f"{where} names {name}"
+
+
 def test_no_file_ends_the_process() -> None:
     for path in C_FILES:
         for word in re.findall(r"\b(abort|exit|longjmp|setjmp)\s*\(", path.read_text()):

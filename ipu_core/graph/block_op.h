@@ -4,12 +4,11 @@
  * the `ipu_block_op_<text>` column of ops.def. Whoever walks over nodes asks here, not
  * which op it is.
  *
- *     operands        those before `first_entering` steer the node (a trip count, the
- *                     number of a branch); of the others number i enters each block as
- *                     parameter i
- *     results         result i of a block is output i of the node; where blocks run
- * many times also parameter i of the next turn. The result of a condition is neither:
- * it says whether there is a next turn */
+ *     operands   those before `first_entering` steer the node (a trip count, the number
+ *                of a branch); of the others number i enters each block as parameter i
+ *     results    result i of a block is output i of the node; where blocks run many
+ *                times also parameter i of the next turn. The result of a condition is
+ *                neither: it says whether there is a next turn */
 #ifndef IPU_GRAPH_BLOCK_OP_H
 #define IPU_GRAPH_BLOCK_OP_H
 

@@ -280,7 +280,7 @@ uint32_t ipu_infer_most_outputs(const ipu_graph *graph, ipu_op op, ipu_attrs att
 ipu_status ipu_infer(ipu_ctx *ctx, const ipu_graph *graph, ipu_op op, ipu_attrs attrs,
                      const ipu_type *inputs, uint32_t input_count, ipu_type *outputs,
                      uint32_t capacity, uint32_t *output_count);
-/* --- text form (print.c, parse.c) and verifier (verify.c) ---------------------------
+/* --- text form (graph_print.c, parse.c) and verifier (verify.c) ---------------------
  *
  *   resource v0 variable id=3 "dense/kernel" float32[784,256]
  *   resource v1 variable id=4 remote "dense/kernel/m" float32[784,256]
