@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rows of the block ops. An op flagged BLOCK without a row is a link error. */
+ * The rows of the block ops. An op flagged BLOCK without a row is an undefined symbol. */
 #include "graph/block_op.h"
 
 const ipu_block_op ipu_block_op_repeat = {IPU_BLOCK_RUNS_MANY, 1, false};

@@ -2,7 +2,7 @@
  *
  * What nodes cost: the arithmetic that is asked for and the bytes that it reads and
  * writes, not what a kernel happens to do. The `ipu_cost_<text>` column of ops.def: an
- * op without a row is a link error. */
+ * op without a row is an undefined symbol. */
 #ifndef IPU_GRAPH_COST_H
 #define IPU_GRAPH_COST_H
 
