@@ -2,8 +2,8 @@
  *
  * From a spec to the function that runs it. The two columns of this room are expanded
  * here from ops.def: `ipu_reference_<text>` and `ipu_choose_<text>` of every row
- * flagged KERNEL; one that is missing is an undefined symbol with the op's name in it. The
- * dtypes are checked here once, so that kernels need not. Constant tables, any
+ * flagged KERNEL; one that is missing is an undefined symbol with the op's name in it.
+ * The dtypes are checked here once, so that kernels need not. Constant tables, any
  * thread. */
 #include "base/update_code.h"
 #include "kernels/kernel_impl.h"
