@@ -10,6 +10,9 @@ import numpy as np
 from ipu._faces import face
 from ipu.tf import _random_ops as random
 from ipu.tf import _shapes
+from ipu.tf._combined_suppression import (
+    combined_non_max_suppression,
+)
 from ipu.tf._convert import Tensor, apply, known_value, like
 from ipu.tf._dispatch import op
 from ipu.tf._image_boxes import crop_and_resize, draw_bounding_boxes
@@ -66,7 +69,6 @@ from ipu.tf._image_size import (
     resize_with_pad,
 )
 from ipu.tf._non_max_suppression import (
-    combined_non_max_suppression,
     non_max_suppression,
     non_max_suppression_overlaps,
     non_max_suppression_padded,

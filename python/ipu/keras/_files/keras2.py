@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ipu.keras import _serialization, losses
-from ipu.keras._files import fitting, keras2_config, keras3, keras3_config
+from ipu.keras._files import fitting, keras2_config, keras3, keras3_reading
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
 from ipu.keras._random_state import Order, parsed
@@ -211,11 +211,11 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         state = [] if group is None else _read_list(group)
         random = parsed(file.attrs[_RANDOM], path) if _RANDOM in file.attrs else None
     if is_keras_3:
-        config = keras3_config.model_from(config, path)
+        config = keras3_reading.model_from(config, path)
     training: dict[str, Any] | None = None
     if isinstance(told, Mapping):
         told = {**told, "optimizer": told["optimizer_config"]}
-        training = keras3_config.training_from(told, path)
+        training = keras3_reading.training_from(told, path)
 
     def restore(model: Any) -> None:
         if is_keras_3:

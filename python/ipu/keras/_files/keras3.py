@@ -16,7 +16,7 @@ import numpy as np
 
 from ipu._user_warnings import warn_user
 from ipu.keras import _names
-from ipu.keras._files import fitting, keras3_config, tree
+from ipu.keras._files import fitting, keras3_config, keras3_reading, tree
 from ipu.keras._files.fitting import Array
 from ipu.keras._files.places import h5py
 from ipu.keras._random_state import Order, parsed
@@ -177,8 +177,8 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         model._data_order = Order(state_of_random)
 
     return (
-        keras3_config.model_from(config, path),
-        keras3_config.training_from(told, path),
+        keras3_reading.model_from(config, path),
+        keras3_reading.training_from(told, path),
         restore,
     )
 

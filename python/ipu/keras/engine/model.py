@@ -17,7 +17,8 @@ from ipu.keras.engine.pipeline_stage import count_entries
 from ipu.keras.engine.stage_calls import ModelGraph
 from ipu.keras.engine.stage_trace import open_batch, traced_graph
 from ipu.keras.engine.trainer import Trainer
-from ipu.keras.layers.base_layer import Layer, map_shapes
+from ipu.keras.layers._layer_calls import map_shapes
+from ipu.keras.layers.base_layer import Layer
 from ipu.tf import _function
 
 if TYPE_CHECKING:

@@ -8,17 +8,14 @@ if it has not been, and its ``call`` runs: eagerly, or into the trace that is op
 
 from __future__ import annotations
 
-import contextlib
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-import numpy as np
-
 from ipu import tf
 from ipu._tracebacks import boundaries
 from ipu.keras import _names, regularizers
-from ipu.keras._types import Nest, Shape, Tensor, Values
+from ipu.keras._types import Nest, Tensor, Values
 from ipu.keras.engine import masks
 from ipu.keras.engine.call_context import call_scope, current_training, in_call
 from ipu.keras.engine.infer import infer_outputs
@@ -32,6 +29,13 @@ from ipu.keras.engine.signature import (
     TrainingParameter,
     takes_mask,
     training_parameter,
+)
+from ipu.keras.layers._layer_calls import (
+    as_tensors,
+    declared_shape,
+    map_shapes,
+    name_layer,
+    shape_of,
 )
 from ipu.tf._graph_mode import call_or_keep
 from ipu.tf._tracing import init_scope
@@ -123,7 +127,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         self._losses: list[Tensor] = []
         self._pipeline_stage = current_stage()
         self._initial_weights = kwargs.get("weights")
-        shape = _declared_shape(kwargs)
+        shape = declared_shape(kwargs)
         if shape is not None:
             self._batch_input_shape = shape
 
@@ -242,7 +246,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
     def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not in_call():
             self._clear_losses()
-        args = tuple(_as_tensors(arg) for arg in args[:1]) + args[1:]
+        args = tuple(as_tensors(arg) for arg in args[:1]) + args[1:]
         inputs = args[0] if args else next(iter(kwargs.values()), ())
         training, args, kwargs = self._with_training(args, kwargs)
         with call_scope(training, self._compute_kind):
@@ -260,7 +264,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
                 if self.activity_regularizer is not None:
                     self._penalise(result)
             except Exception as error:
-                _name_layer(error, self)
+                name_layer(error, self)
                 raise
             return result
 
@@ -333,14 +337,14 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
         if self.built:
             return
         if isinstance(inputs, Mapping) or tf.nest.is_nested(inputs):
-            shapes = tf.nest.map_structure(_shape_of, inputs)
+            shapes = tf.nest.map_structure(shape_of, inputs)
         else:
-            shapes = _shape_of(inputs)
+            shapes = shape_of(inputs)
         try:
             with init_scope():
                 self.build(shapes)
         except Exception as error:
-            _name_layer(error, self)
+            name_layer(error, self)
             raise
         self.built = True
         if self._initial_weights is not None:
@@ -457,64 +461,3 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
 
 def _is_default_mask(kind: type[Layer]) -> bool:
     return kind.compute_mask is Layer.compute_mask
-
-
-def map_shapes(function: Callable[[Any], Any], shapes: Any) -> Any:
-    """Call a function on every shape of a nest of shapes."""
-    if isinstance(shapes, Mapping):
-        return {key: map_shapes(function, value) for key, value in shapes.items()}
-    if isinstance(shapes, (tuple, list)) and not all(
-        size is None or isinstance(size, (int, np.integer)) for size in shapes
-    ):
-        return [map_shapes(function, shape) for shape in shapes]
-    return function(shapes)
-
-
-def _declared_shape(kwargs: dict[str, Any]) -> Shape | None:
-    if "input_dim" in kwargs and "input_shape" not in kwargs:
-        kwargs["input_shape"] = (kwargs["input_dim"],)
-    if "batch_input_shape" in kwargs:
-        return tuple(kwargs["batch_input_shape"])
-    if "input_shape" in kwargs:
-        shape = kwargs["input_shape"]
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        return (kwargs.get("batch_size"), *sizes)
-    return None
-
-
-def _shape_of(leaf: Any) -> Shape:
-    shape = getattr(leaf, "shape", None)
-    return tuple(np.shape(leaf) if shape is None else shape)
-
-
-def _as_tensors(inputs: Nest) -> Nest:
-    """Arrays and Python numbers as tensors; float64 as float32."""
-
-    def convert(leaf: Any) -> Any:
-        if isinstance(leaf, (np.ndarray, np.generic, float, int)):
-            array = np.asarray(leaf)
-            if array.dtype == np.float64:
-                array = array.astype(np.float32)
-            return tf.convert_to_tensor(array)
-        return leaf
-
-    if isinstance(inputs, tf.Variable):
-        return inputs.value()
-    return tf.nest.map_structure(convert, inputs)
-
-
-def _name_layer(error: Exception, layer: Layer) -> None:
-    """Put the innermost layer's name before the text of an error."""
-    if getattr(error, "_ipu_layer_named", False) or not error.args:
-        return
-    if len(error.args) != 1 or not isinstance(error.args[0], str):
-        return
-    text = (
-        f'Exception encountered when calling layer "{layer.name}" '
-        f"(type {type(layer).__name__}).\n\n{error.args[0]}"
-    )
-    error.args = (text,)
-    if isinstance(error, tf.errors.OpError):
-        error._message = text
-    with contextlib.suppress(AttributeError):
-        error._ipu_layer_named = True  # type: ignore[attr-defined]

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT
+"""Configurations of models of Keras 3 in our form (keras3_config: the way there)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ipu.keras import _serialization
+from ipu.keras._files import keras3_ops
+
+__all__ = ["model_from", "training_from"]
+
+MODELS = frozenset({"Functional", "Sequential"})
+KINDS = (
+    "initializers",
+    "regularizers",
+    "constraints",
+    "losses",
+    "metrics",
+    "optimizers",
+    "optimizers.schedules",
+)
+# what Keras 3 has alone, with the values that mean the same as leaving it out; None
+# stands for any value
+_THEIRS: dict[str, tuple[Any, ...] | None] = {
+    "ema_momentum": None,
+    "ema_overwrite_frequency": None,
+    "dropout": (0.0,),
+    "flash_attention": None,
+    "gradient_accumulation_steps": (None, 1),
+    "ignore_class": (None,),
+    "input_axes": None,
+    "keepdims": (False,),
+    "lora_alpha": None,
+    "lora_rank": (None,),
+    "loss_scale_factor": (None,),
+    "oov_method": ("floormod",),
+    "optional": (False,),
+    "output_axes": None,
+    "quantization_config": (None,),
+    "ragged": (False,),
+    "renorm": (False,),
+    "renorm_clipping": None,
+    "renorm_momentum": None,
+    "rms_scaling": (False,),
+    "salt": (None,),
+    "score_mode": ("dot",),
+    "seed": None,
+    "sliding_window": (None,),
+    "sparse": (False,),
+    "synchronized": (False,),
+    "use_cudnn": None,
+    "use_ema": (False,),
+    "use_gate": (False,),
+    "vocabulary_size": None,
+    "weight_decay": (None,),
+    "zero_output_for_mask": None,
+    "data_format": ("channels_last", None),
+    "antialias": (False,),
+    "pad_to_aspect_ratio": (False,),
+    "fill_mode": None,
+    "fill_value": None,
+    "value_range": None,
+    "invert": (False,),
+    "dtype": None,
+    "from_sorted_ids": (False,),
+    "axis": (-1,),
+    "class_id": (None,),
+    "sparse_y_true": (True,),
+    "sparse_y_pred": (True,),
+    "clipnorm": (None,),
+    "clipvalue": (None,),
+    "global_clipnorm": (None,),
+}
+
+
+def model_from(config: dict[str, Any], path: str) -> dict[str, Any]:
+    """Give the configuration of a model of Keras 3 in our form.
+
+    Args:
+        config: The contents of ``config.json``.
+        path: The file, for messages.
+
+    Raises:
+        ValueError: Something in it is not there yet.
+    """
+    described: dict[str, Any] = _ours(config, path)
+    return described
+
+
+def training_from(told: Any, path: str) -> dict[str, Any] | None:
+    """Give what ``compile`` was told in our form; None where nothing, or not known."""
+    if told is None or "optimizer" not in told:
+        return None
+    kept = ("optimizer", "loss", "metrics", "weighted_metrics", "loss_weights")
+    return {key: _ours(told.get(key), path) for key in kept}
+
+
+def _ours(value: Any, path: str) -> Any:
+    if isinstance(value, list):
+        return [_ours(item, path) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    name: Any = value.get("class_name")
+    config: Any = value.get("config")
+    if name is None:
+        return {key: _ours(item, path) for key, item in value.items()}
+    if name == "__keras_tensor__":
+        return {"class_name": name, "config": value["config"]["keras_history"]}
+    if name == "__tuple__":
+        return {"class_name": name, "config": _ours(value["items"], path)}
+    if name == "__slice__":
+        bounds = [_ours(config[key], path) for key in ("start", "stop", "step")]
+        return {"class_name": name, "config": bounds}
+    if name in ("__ellipsis__", "__lambda__"):
+        return {"class_name": name, "config": config or None}
+    if name in ("__numpy__", "__tensor__"):
+        array = np.asarray(config["value"], config["dtype"])
+        return {"class_name": "__array__", "config": [array.tolist(), array.dtype.name]}
+    if name in ("DTypePolicy", "Policy"):
+        return config["name"]
+    if name == "function":
+        return config
+    if name in MODELS:
+        return {"class_name": name, "config": _our_model(config, path)}
+    registered = value.get("registered_name") or name
+    if _serialization.get_registered_object(registered) is not None:
+        return {"class_name": registered, "config": _ours(config, path)}
+    if _serialization.get_registered_object(name) is not None:
+        return {"class_name": name, "config": _ours(config, path)}
+    return {"class_name": name, "config": _our_object(str(name), config or {}, path)}
+
+
+def _our_model(config: Mapping[str, Any], path: str) -> dict[str, Any]:
+    made = {key: config[key] for key in ("name", "trainable") if key in config}
+    made["layers"] = [_our_entry(entry, path) for entry in config["layers"]]
+    for key in ("input_layers", "output_layers", "build_input_shape"):
+        if key in config:
+            made[key] = config[key]
+    return made
+
+
+def _our_entry(entry: Mapping[str, Any], path: str) -> dict[str, Any]:
+    if keras3_ops.is_operation(entry):
+        operation = keras3_ops.operation_from(entry, path)
+        (call,) = operation["inbound_nodes"]
+        inbound = {key: _ours(item, path) for key, item in call.items()}
+        return {**operation, "inbound_nodes": [inbound]}
+    made: dict[str, Any] = _ours(entry, path)
+    if "inbound_nodes" not in entry:
+        return made
+    calls = []
+    for call in entry["inbound_nodes"]:
+        kwargs = {
+            key: item
+            for key, item in call["kwargs"].items()
+            # Keras 3 notes what it would have found out by itself
+            if not (key == "mask" or (key == "training" and not item))
+        }
+        calls.append({"args": _ours(call["args"], path), "kwargs": _ours(kwargs, path)})
+    return {**made, "name": entry["name"], "inbound_nodes": calls}
+
+
+def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, Any]:
+    made = {key: _ours(item, path) for key, item in config.items()}
+    if name == "InputLayer":
+        made["batch_input_shape"] = made.pop("batch_shape")
+    if name == "LeakyReLU" and "negative_slope" in made:
+        made["alpha"] = made.pop("negative_slope")
+    if made.get("bin_boundaries") is not None:
+        made["num_bins"] = None  # there it stays beside them
+    kind = class_of(name)
+    if kind is None:
+        return made  # whoever makes it says what is missing
+    if getattr(kind, "_dtype_is_of_result", False):
+        made.pop("dtype", None)
+    accepted = _parameters(kind)
+    for key in [key for key in made if key not in accepted]:
+        harmless = _THEIRS.get(key, ())
+        if harmless is not None and made[key] not in harmless:
+            raise ValueError(
+                f"The file {path!r} has a {name} with {key}={made[key]!r}, which is "
+                "not there yet."
+            )
+        del made[key]
+    return made
+
+
+def class_of(name: str) -> Any:
+    for kind in ("layers", *KINDS):
+        found = vars(importlib.import_module(f"ipu.keras.{kind}")).get(name)
+        if isinstance(found, type):
+            return found
+    return None
+
+
+def _parameters(kind: type) -> set[str]:
+    """The names of all that a class takes, by itself or for its base classes."""
+    import inspect
+
+    found: set[str] = set()
+    for base in kind.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        parameters = inspect.signature(vars(base)["__init__"]).parameters
+        found.update(parameters)
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            break
+    if any(base.__name__ == "Optimizer" for base in kind.__mro__):
+        found |= {"clipnorm", "clipvalue", "global_clipnorm"}
+    return found

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""What a layer is called with: shapes, tensors, and errors that name the layer."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu import tf
+from ipu.keras._types import Nest, Shape
+
+if TYPE_CHECKING:
+    from ipu.keras.layers.base_layer import Layer
+
+
+def map_shapes(function: Callable[[Any], Any], shapes: Any) -> Any:
+    """Call a function on every shape of a nest of shapes."""
+    if isinstance(shapes, Mapping):
+        return {key: map_shapes(function, value) for key, value in shapes.items()}
+    if isinstance(shapes, (tuple, list)) and not all(
+        size is None or isinstance(size, (int, np.integer)) for size in shapes
+    ):
+        return [map_shapes(function, shape) for shape in shapes]
+    return function(shapes)
+
+
+def declared_shape(kwargs: dict[str, Any]) -> Shape | None:
+    if "input_dim" in kwargs and "input_shape" not in kwargs:
+        kwargs["input_shape"] = (kwargs["input_dim"],)
+    if "batch_input_shape" in kwargs:
+        return tuple(kwargs["batch_input_shape"])
+    if "input_shape" in kwargs:
+        shape = kwargs["input_shape"]
+        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+        return (kwargs.get("batch_size"), *sizes)
+    return None
+
+
+def shape_of(leaf: Any) -> Shape:
+    shape = getattr(leaf, "shape", None)
+    return tuple(np.shape(leaf) if shape is None else shape)
+
+
+def as_tensors(inputs: Nest) -> Nest:
+    """Arrays and Python numbers as tensors; float64 as float32."""
+
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, (np.ndarray, np.generic, float, int)):
+            array = np.asarray(leaf)
+            if array.dtype == np.float64:
+                array = array.astype(np.float32)
+            return tf.convert_to_tensor(array)
+        return leaf
+
+    if isinstance(inputs, tf.Variable):
+        return inputs.value()
+    return tf.nest.map_structure(convert, inputs)
+
+
+def name_layer(error: Exception, layer: Layer) -> None:
+    """Put the innermost layer's name before the text of an error."""
+    if getattr(error, "_ipu_layer_named", False) or not error.args:
+        return
+    if len(error.args) != 1 or not isinstance(error.args[0], str):
+        return
+    text = (
+        f'Exception encountered when calling layer "{layer.name}" '
+        f"(type {type(layer).__name__}).\n\n{error.args[0]}"
+    )
+    error.args = (text,)
+    if isinstance(error, tf.errors.OpError):
+        error._message = text
+    with contextlib.suppress(AttributeError):
+        error._ipu_layer_named = True  # type: ignore[attr-defined]

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""What the recurrent ops of rnn_ops have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu import tf
+from ipu._core import Tensor
+from ipu.tf._tracing import init_scope
+
+
+class Popnn(tf.Module):
+    """Weights and the checks of the input."""
+
+    _gates = 0
+
+    def __init__(
+        self,
+        num_units: int,
+        dtype: Any = "float32",
+        partials_dtype: Any = "float32",
+        seed: int | None = None,
+        weights_initializer: Any = None,
+        bias_initializer: Any = None,
+        name: str | None = None,
+        reset_after: bool = False,
+    ) -> None:
+        super().__init__(name=None)
+        self._dtype = tf.as_dtype(dtype)
+        if self._dtype.name not in ("float16", "float32"):
+            raise ValueError(
+                f"Only support float16, float32, provided {self._dtype.name}."
+            )
+        self._num_units = int(num_units)
+        self._partials_dtype = partials_dtype
+        self._seed = seed
+        self._weights_initializer = weights_initializer
+        self._bias_initializer = bias_initializer
+        self._reset_after = reset_after
+        self._label = name or type(self).__name__
+        self.kernel: Any = None
+        self.biases: Any = None
+
+    @property
+    def num_units(self) -> int:
+        """How long state and output are."""
+        return self._num_units
+
+    @property
+    def canonical_weight_shape(self) -> tuple[int, int]:
+        """The shape of the kernel: [input + units, gates * units]."""
+        return tuple(self.kernel.shape)
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        """Kernel and biases."""
+        return [self.kernel, self.biases]
+
+    @property
+    def saveable(self) -> bool:
+        """Whether a checkpoint holds the weights: they are plain variables."""
+        return True
+
+    @property
+    def _bias_shape(self) -> tuple[int, ...]:
+        if self._reset_after:
+            return (self._gates, 2, self._num_units)
+        return (self._gates, self._num_units)
+
+    def build(self, input_shape: Any) -> None:
+        """Create the weights.
+
+        Args:
+            input_shape: [steps, batch, features].
+
+        Raises:
+            ValueError: It has not three axes, or the last one is open.
+        """
+        if self.kernel is not None:
+            return
+        shape = tuple(input_shape)
+        if len(shape) != 3:
+            raise ValueError(f"Expecting input_shape with 3 dims, got {len(shape)}.")
+        if shape[-1] is None:
+            raise ValueError("The last dimension of the inputs should be defined.")
+        from ipu.keras import initializers
+
+        n = self._num_units
+        first = self._weights_initializer
+        if first is None:
+            first = initializers.GlorotUniform(seed=self._seed)
+        bias = self._bias_initializer or initializers.Zeros()
+        kernel_shape = (int(shape[-1]) + n, self._gates * n)
+        with init_scope():
+            self.kernel = tf.Variable(
+                first(kernel_shape, dtype=self._dtype), name=f"{self._label}/kernel"
+            )
+            self.biases = tf.Variable(
+                bias(self._bias_shape, dtype=self._dtype), name=f"{self._label}/biases"
+            )
+
+    def _project(self, inputs: Tensor, order: tuple[int, ...], bias: Tensor) -> Tensor:
+        """What the input gives to the gates, in the order that the op has them."""
+        steps, batch, size = tuple(inputs.shape)
+        flat = tf.reshape(inputs, (steps * batch, size))
+        kernel = self._ordered(self.kernel[:size], order)
+        x = tf.nn.bias_add(tf.matmul(flat, kernel), bias)
+        return tf.reshape(x, (steps, batch, self._gates * self._num_units))
+
+    def _ordered(self, x: Tensor, order: tuple[int, ...]) -> Tensor:
+        """Columns of gates, put in another order."""
+        n = self._num_units
+        if order == tuple(range(len(order))):
+            return x
+        return tf.concat([x[..., g * n : (g + 1) * n] for g in order], -1)
+
+    def _zeros(self, inputs: Tensor) -> Tensor:
+        return tf.zeros((inputs.shape[1], self._num_units), self._dtype)
+
+    def _checked(self, inputs: Any) -> Tensor:
+        tensor = Tensor(inputs)
+        self.build(tensor.shape)
+        if tensor.dtype != self._dtype:
+            raise TypeError(
+                f"The input of {type(self).__name__} must be {self._dtype.name}. "
+                f"Received: {tensor.dtype.name}."
+            )
+        return tensor
+
+    def _state_checked(self, inputs: Tensor, state: Any, what: str) -> Tensor:
+        tensor = Tensor(state)
+        wanted = (inputs.shape[1], self._num_units)
+        if tuple(tensor.shape) != wanted:
+            raise ValueError(
+                f"{what} of {type(self).__name__} must have shape (batch, units)="
+                f"{wanted}. Received: {tuple(tensor.shape)}."
+            )
+        return tensor
+
+
+def mask_of(inputs: Tensor, lengths: Any) -> Tensor | None:
+    """[steps, batch]: which steps of each sequence are there."""
+    if lengths is None:
+        return None
+    steps, batch = tuple(inputs.shape)[:2]
+    lengths = tf.convert_to_tensor(lengths)
+    if tuple(lengths.shape) != (batch,):
+        raise ValueError(
+            f"seq_len must have an integer for each of the {batch} sequences. "
+            f"Received: shape {tuple(lengths.shape)}."
+        )
+    rows = tf.reshape(tf.range(steps), (steps, 1))
+    return rows < tf.reshape(tf.cast(lengths, "int32"), (1, batch))
+
+
+def cut(steps: Tensor, mask: Tensor | None) -> Tensor:
+    """Outputs behind the end of a sequence are 0."""
+    if mask is None:
+        return steps
+    return tf.where(tf.expand_dims(mask, -1), steps, tf.zeros_like(steps))
