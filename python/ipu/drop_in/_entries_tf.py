@@ -99,6 +99,7 @@ TF: dict[str, Entry] = {
     ),
     "tensorflow.compat.v1.data": entry(f"{_V1}.data", "ipu.tf.data"),
     "tensorflow.compat.v1.nn": entry(f"{_V1}.nn", "ipu.tf.nn"),
+    "tensorflow.compat.v1.nn.rnn_cell": entry(f"{_V1}.rnn_cell"),
     "tensorflow.compat.v1.summary": entry(f"{_V1}.summary"),
     "tensorflow.compat.v1.train": Entry((f"{_V1}.train", "ipu.tf.train")),
     "tensorflow.compat.v1.app": entry(f"{_INS}.app"),

@@ -10,6 +10,7 @@ session traces has the shapes that were fed.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,8 @@ __all__ = ["Guess", "is_open", "is_settled", "merged", "shapes_to_try"]
 
 _RANKS = (2, 1, 0, 3, 4)
 _MOST_SIZES = 6
+# what a tensor of unknown rank is where a size of another one is tried
+_UNKNOWN = (TensorShape(()), TensorShape([None, None]))
 
 
 class Guess(NamedTuple):
@@ -80,11 +83,11 @@ def shapes_to_try(
         yield lambda tensor, shape=shape: (  # type: ignore[misc]
             shape if tensor.shape.rank is None else tensor.shape
         )
-    for size in sizes:
-        for axis in (-1, 0, 1):
-            yield lambda tensor, size=size, axis=axis: (  # type: ignore[misc]
-                _with_size(tensor.shape, size, axis)
-            )
+    unknown = _UNKNOWN if has_unknown_rank else _UNKNOWN[:1]  # of captured ones
+    for shape, size, axis in itertools.product(unknown, sizes, (-1, 0, 1)):
+        yield lambda tensor, shape=shape, size=size, axis=axis: (  # type: ignore[misc]
+            _with_size(shape if tensor.shape.rank is None else tensor.shape, size, axis)
+        )
 
 
 def _shapes(known: Sequence[TensorShape], sizes: Sequence[int]) -> list[TensorShape]:
@@ -102,8 +105,6 @@ def _shapes(known: Sequence[TensorShape], sizes: Sequence[int]) -> list[TensorSh
 
 def _with_size(shape: TensorShape, size: int, axis: int) -> TensorShape:
     """A shape with a size in the place of one that is open."""
-    if shape.rank is None:
-        shape = TensorShape([None, None])
     found = list(shape)
     if -len(found) <= axis < len(found) and found[axis] is None:
         found[axis] = size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``tf.compat.v1.nn``: that of TensorFlow 2, and a name of the first one.
+"""``tf.compat.v1.nn``: that of TensorFlow 2, and what differed in the first one.
 
 Example:
     >>> from ipu.tf.compat import v1
@@ -13,8 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._faces import face
 from ipu.tf import nn as _nn
+from ipu.tf.compat.v1 import rnn_cell
+from ipu.tf.compat.v1._cross_entropy import (
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+)
 from ipu.tf.compat.v1._dropout import drop
 from ipu.tf.compat.v1._old_arguments import renamed
+from ipu.tf.compat.v1._recurrence import (
+    bidirectional_dynamic_rnn,
+    dynamic_rnn,
+    static_bidirectional_rnn,
+    static_rnn,
+)
 from ipu.tf.nn import softmax_cross_entropy_with_logits as _softmax_cross_entropy
 
 softmax_cross_entropy_with_logits_v2 = _softmax_cross_entropy
@@ -22,16 +34,26 @@ softmax = renamed(_nn.softmax, dim="axis")
 log_softmax = renamed(_nn.log_softmax, dim="axis")
 l2_normalize = renamed(_nn.l2_normalize, dim="axis")
 conv2d = renamed(_nn.conv2d, filter="filters")
+moments = renamed(_nn.moments, keep_dims="keepdims")
 
 __all__ = [
     "avg_pool",
+    "bidirectional_dynamic_rnn",
     "conv2d",
     "dropout",
+    "dynamic_rnn",
     "l2_normalize",
     "log_softmax",
     "max_pool",
+    "moments",
+    "rnn_cell",
+    "sigmoid_cross_entropy_with_logits",
     "softmax",
+    "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2",
+    "sparse_softmax_cross_entropy_with_logits",
+    "static_bidirectional_rnn",
+    "static_rnn",
 ]
 
 

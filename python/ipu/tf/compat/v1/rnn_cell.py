@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""``tf.compat.v1.nn.rnn_cell``: one step of a recurrent layer, as an object.
+
+A cell makes its variables when it is first called, in the variable scope that is in
+force then. Steps over a sequence are taken by ``tf.nn.dynamic_rnn`` and its kin.
+
+Example:
+    >>> from ipu.tf.compat import v1
+    >>> with v1.Graph().as_default():
+    ...     cell = v1.nn.rnn_cell.BasicLSTMCell(4)
+    ...     output, state = cell(v1.zeros([2, 3]), cell.zero_state(2, v1.float32))
+    ...     print(output.shape, state.c.shape, [v.name for v in cell.variables])
+    (2, 4) (2, 4) ['basic_lstm_cell/kernel:0', 'basic_lstm_cell/bias:0']
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ipu._faces import face
+from ipu.ops.rnn_ops import LSTMStateTuple
+from ipu.tf.compat.v1._cell_wrappers import DropoutWrapper, MultiRNNCell
+from ipu.tf.compat.v1._cells import (
+    BasicLSTMCell,
+    BasicRNNCell,
+    GRUCell,
+    LSTMCell,
+    RNNCell,
+)
+
+__all__ = [
+    "BasicLSTMCell",
+    "BasicRNNCell",
+    "DropoutWrapper",
+    "GRUCell",
+    "LSTMCell",
+    "LSTMStateTuple",
+    "MultiRNNCell",
+    "RNNCell",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__)
