@@ -32,7 +32,18 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: made().fit(X, Y, epoch=3),
         TypeError,
-        "unexpected keyword argument 'epoch'. Did you mean 'epochs'?",
+        "Sequential.fit() got an unexpected keyword argument 'epoch'. "
+        "Did you mean 'epochs'?",
+    ),
+    (
+        lambda: made().save(),  # type: ignore[call-arg]
+        TypeError,
+        "Sequential.save() missing 1 required positional argument: 'filepath'",
+    ),
+    (
+        lambda: tf.reduce_sum([1], axes=0),  # type: ignore[call-arg]
+        TypeError,
+        "got an unexpected keyword argument 'axes'. Did you mean 'axis'?",
     ),
     (
         lambda: made().evaluate(X, Y, batchsize=3),

@@ -18,7 +18,14 @@ from typing import Any, TypeVar, cast
 
 from ipu._missing import PACKAGE, is_library
 
-__all__ = ["boundaries", "boundary", "drop_own_frames", "is_enabled", "set_enabled"]
+__all__ = [
+    "boundaries",
+    "boundary",
+    "drop_own_frames",
+    "explain_arguments",
+    "is_enabled",
+    "set_enabled",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -97,28 +104,44 @@ def boundary(function: F) -> F:
         try:
             return function(*args, **kwargs)
         except BaseException as error:
-            if type(error) is TypeError and kwargs:
-                _offer_keyword(error, function)
+            if type(error) is TypeError:
+                explain_arguments(error, function, args)
             drop_own_frames(error)
             raise
 
     return cast(F, call)
 
 
-def _offer_keyword(error: TypeError, function: Callable[..., Any]) -> None:
-    """Name the nearest parameter where the call has a keyword that is none."""
-    trace = error.__traceback__
-    is_of_call = trace is not None and trace.tb_next is None
-    parts = str(error).split("got an unexpected keyword argument ")
-    if not is_of_call or len(parts) != 2:
-        return
-    import difflib
-    import inspect
+def explain_arguments(
+    error: TypeError, function: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
+    """Put a call that Python refuses in the terms of the user's program.
 
-    known = [name for name in inspect.signature(function).parameters if name != "self"]
-    near = difflib.get_close_matches(parts[1].strip("'"), known, 1)
-    if near:
-        error.args = (f"{error}. Did you mean {near[0]!r}?",)
+    A method is named with the class that the user knows, not with ours that defines it.
+    In place of a keyword that is none the nearest parameter is offered.
+
+    Args:
+        error: What the call raised; changed where it is about the arguments.
+        function: What was called.
+        args: Its positional arguments.
+    """
+    trace = error.__traceback__
+    text, method = str(error), function.__qualname__
+    if trace is None or trace.tb_next is not None or not text.startswith(f"{method}()"):
+        return
+    if args and "." in method and not isinstance(args[0], type):
+        own = f"{type(args[0]).__name__}.{function.__name__}"
+        text = own + text.removeprefix(method)
+    parts = text.split("got an unexpected keyword argument ")
+    if len(parts) == 2:
+        import difflib
+        import inspect
+
+        known = [*inspect.signature(function).parameters]
+        near = difflib.get_close_matches(parts[1].strip("'"), known, 1)
+        if near:
+            text += f". Did you mean {near[0]!r}?"
+    error.args = (text,)
 
 
 def boundaries(*names: str) -> Callable[[C], C]:

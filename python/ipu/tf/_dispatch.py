@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from ipu._tracebacks import drop_own_frames
+from ipu._tracebacks import drop_own_frames, explain_arguments
 from ipu.tf import _graph_mode
 
 __all__ = ["graph_op", "op", "register"]
@@ -62,6 +62,8 @@ def op(function: F) -> F:
                 return graph.record(function, args, kwargs)
             return function(*args, **kwargs)
         except BaseException as error:
+            if type(error) is TypeError:
+                explain_arguments(error, function, args)
             drop_own_frames(error)
             raise
 
