@@ -23,6 +23,9 @@ Y = X.sum(axis=1, keepdims=True)
 CHECKS: dict[str, Callable[[Path], None]] = {}
 # what other files test at length
 ELSEWHERE = {
+    "a number that `call` reads from its layer, set between two fits": (
+        "test_kept_programs.py"
+    ),
     "two fits of two epochs": "test_resuming.py",
     "training from a file": "test_resuming.py",
     "a generator behind `BackupAndRestore`": "test_resuming.py",

@@ -333,6 +333,35 @@ program_run(PyObject *object, PyObject *inputs)
     return result;
 }
 
+/* More memory than this of one that rests is worth the time to make it anew. */
+#define MOST_AT_REST ((size_t)1 << 20)
+
+static size_t
+slab_bytes(const ipu_program *program)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < program->streams.count; i++) {
+        bytes += program->streams.items[i].memory.slab_bytes;
+    }
+    return bytes;
+}
+
+static PyObject *
+program_rest(PyObject *object, PyObject *Py_UNUSED(ignored))
+{
+    ipu_py_program *self = (ipu_py_program *)object;
+    if (slab_bytes(self->program) > MOST_AT_REST) {
+        Py_BEGIN_ALLOW_THREADS
+        begin_run(self);
+        ipu_ctx ctx = ipu_py_ctx();
+        ipu_executor_free(&ctx, self->executor);
+        self->executor = NULL;
+        end_run(self);
+        Py_END_ALLOW_THREADS
+    }
+    Py_RETURN_NONE;
+}
+
 /* --- looking at it --------------------------------------------------------------- */
 
 static PyObject *
@@ -465,6 +494,8 @@ program_get_inputs(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef program_methods[] = {
+    {"rest", program_rest, METH_NOARGS,
+     "Free the memory that a run makes anew, where it is much."},
     {"run", program_run, METH_O,
      "run(inputs)\n--\n\nRuns the program once; returns its outputs as a list of "
      "tensors."},

@@ -17,7 +17,7 @@ typedef struct ipu_py_span {
 typedef struct ipu_py_program {
     PyObject_HEAD
     ipu_program *program;
-    ipu_executor *executor; /* made at the first run */
+    ipu_executor *executor; /* made at the first run, and again after a rest */
     PyObject *device;       /* Device or None */
     PyObject *held;         /* keeps the tensors that the program reads; may be NULL */
     PyObject *name;         /* str or None: of what it was made of */

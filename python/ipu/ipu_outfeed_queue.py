@@ -332,6 +332,11 @@ class IPUOutfeedQueue:
             self._queue.delete()
             self._deleted_at = self._queue.ends
 
+    def _drop_results(self) -> None:
+        """Drop what has arrived, where something enqueues to it."""
+        if self._queue is not None:
+            self._queue.take(-1, self._mode is IPUOutfeedMode.LAST)
+
     def _wait(self, at_least: int, timeout_s: float) -> int:
         """Wait for so many results, or till the time is over; how many there are."""
         return 0 if self._queue is None else self._queue.wait(at_least, timeout_s)

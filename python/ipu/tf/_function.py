@@ -348,6 +348,11 @@ class DeviceFunction(Generic[P, R]):
                 build.may_create = before
                 self._has_created = True
 
+    def rest(self) -> None:
+        """Free what only runs of the programs need and the next run makes anew."""
+        for entry in list(self._cache.values()):
+            entry.traced.program.rest()
+
     # --- tracing ----------------------------------------------------------------------
 
     def traced(self, *args: Any, **kwargs: Any) -> TracedProgram:

@@ -3,8 +3,8 @@
 
 One program is ``loops.repeat`` over ``steps_per_execution`` steps. Each takes an
 element from the infeed and hands its results to the outfeed; Python is back only at the
-end. The program is traced once and serves all executions and epochs of a run. A second
-one serves shorter executions, and a third a last batch of fewer rows.
+end. The program is traced once and serves all executions and epochs of a run, and later
+runs. A second one serves shorter executions, and a third a last batch of fewer rows.
 """
 
 from __future__ import annotations
@@ -17,20 +17,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from ipu import tf
-from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator
-from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu.ipu_infeed_queue import IPUIterator
 from ipu.keras._types import Nest
 from ipu.keras.engine.arrivals import Arrivals
 from ipu.keras.engine.device_steps import Steps
-from ipu.keras.engine.logits import forget_logits
-from ipu.keras.engine.masks import forget_masks
-from ipu.tf import _function
+from ipu.keras.engine.step_programs import Array, StepProgram, StepPrograms
 
 __all__ = ["DeviceLoop", "FunctionLoop", "Loop", "StepWatcher"]
 
 _REFRESH_S = 0.1
-
-Array = np.ndarray[Any, Any]
 
 
 class Loop(Protocol):
@@ -66,89 +61,6 @@ class Loop(Protocol):
         """Wait till the execution ends or time is over; give the steps done so far."""
 
 
-class _Program:
-    """Steps over elements of an infeed.
-
-    Args:
-        steps: What is done with the elements.
-        infeed: Gives the elements.
-        count: The usual number of steps; None where there is none.
-        rows: Rows of an element that count; 0 for all.
-        outfeed_options: Keyword arguments for ``IPUOutfeedQueue``.
-        over_replicas: Makes of a result of all replicas one for the user.
-        name: For profiles.
-    """
-
-    def __init__(
-        self,
-        steps: Steps,
-        infeed: IPUInfeedQueue,
-        count: int | None,
-        rows: int,
-        outfeed_options: Mapping[str, Any],
-        over_replicas: Callable[[Array], Array],
-        name: str,
-    ) -> None:
-        self._over_replicas = over_replicas
-        self._steps = steps
-        self._infeed = infeed
-        self._count = count
-        self._rows = rows
-        self.outfeed = IPUOutfeedQueue(**outfeed_options)
-        self.records = False  # whether it notes when actions of a pipeline run
-        self._usual: Any = None
-        if count is not None:
-            self._usual = _function.DeviceFunction(
-                lambda: self._trace(count), name=name
-            )
-        self._any: Any = _function.DeviceFunction(self._trace, name=name)
-
-    def run(self, count: int) -> None:
-        """Run so many steps."""
-        if self.records:
-            self._usual.traced().program.records = True
-        if count == self._count:
-            self._usual()
-        else:
-            self._any(np.int32(count))
-
-    def _trace(self, count: Any) -> None:
-        try:
-            self._steps.build(count, self._infeed, self.outfeed, self._rows)
-        finally:
-            forget_logits()
-            forget_masks()
-
-    def recorded(self) -> list[Any]:
-        """When the actions of the last run of a pipeline ran."""
-        actions: list[Any] = self._usual.traced().program.recorded
-        return actions
-
-    def streams(self) -> list[dict[str, int]]:
-        """What the streams of the program take."""
-        streams: list[dict[str, int]] = self._usual.traced().program.streams
-        return streams
-
-    def take(self) -> Nest:
-        """The results that have arrived, each leaf with a first axis of them."""
-        results = self.outfeed.dequeue()
-        arrays = tf.nest.map_structure(
-            lambda leaf: self._over_replicas(leaf.numpy()), results
-        )
-        return self._steps.unpack(arrays)
-
-    def wait(self, steps: int, timeout_s: float) -> int:
-        """Wait for the results of so many steps; how many there are by then."""
-        entries = -(-steps // self._steps.steps_of(1))
-        return self._steps.steps_of(self.outfeed._wait(entries, timeout_s))
-
-    def drop(self) -> None:
-        """Let go of the outfeed and of the programs."""
-        _ = self.outfeed.deleter
-        # they hold this object: without the cycle its memory goes at once
-        self._usual = self._any = None
-
-
 class DeviceLoop:
     """A loop of steps, its queues, and the thread that watches it.
 
@@ -164,6 +76,7 @@ class DeviceLoop:
         over_replicas: Makes of a result of all replicas, the steps first, one for the
             user.
         name: For profiles.
+        programs: Those of an earlier run; None: new ones.
     """
 
     def __init__(
@@ -178,17 +91,21 @@ class DeviceLoop:
         may_end: bool = False,
         over_replicas: Callable[[Array], Array] = lambda leaf: leaf,
         name: str = "steps",
+        programs: StepPrograms | None = None,
     ) -> None:
+        if programs is None:
+            options = dict(infeed_options or {}), dict(outfeed_options or {})
+            programs = StepPrograms(dataset, per_execution, *options, name)
+        self.programs = programs
+        programs.use(steps, dataset, over_replicas)
         self._may_end = may_end
         self._of_pass = of_pass if tail else 0
-        self._infeed = IPUInfeedQueue(dataset, **(infeed_options or {}))
-        options = outfeed_options or {}
-        rest = (options, over_replicas, name)
-        self._full = _Program(steps, self._infeed, per_execution, 0, *rest)
-        self._tail = _Program(steps, self._infeed, 1, tail, *rest)
+        self._infeed = programs.infeed
+        self._full = programs.full
+        self._tail = programs.of_rows(tail) if tail else self._full
         self._next = 0  # the batch that comes next, in its pass
         self._done = 0  # steps of this execution before `_running`
-        self._running: tuple[_Program, int] = (self._full, 0)
+        self._running: tuple[StepProgram, int] = (self._full, 0)
         self._started = False
         self._ended = False
 
@@ -260,8 +177,7 @@ class DeviceLoop:
         if self._started:
             self._started = False
             _ = self._infeed.deleter
-        self._full.drop()
-        self._tail.drop()
+        self.programs.rest()
 
     def steps_done(self, timeout_s: float) -> int:
         """Wait for the end of an execution; give the steps done so far."""

@@ -34,8 +34,11 @@ class Steps(Protocol):
     ) -> None:
         """Trace ``count`` steps, with the first ``rows`` rows of elements; 0: all."""
 
-    def unpack(self, results: Nest) -> Nest:
-        """Arrange what the outfeed gave by name, or as the model's outputs."""
+    def arrangement(self) -> Callable[[Nest], Nest]:
+        """What arranges results of the outfeed by name, or as the model's outputs.
+
+        It is asked for once the steps are traced, and does not hold the model.
+        """
 
     def steps_of(self, results: int) -> int:
         """How many steps so many entries of the outfeed are the results of."""
@@ -49,6 +52,10 @@ def _element(
     if kwargs:
         return (kwargs,) if is_tuple else kwargs
     return args if is_tuple else args[0]
+
+
+def _as_given(results: Nest) -> Nest:
+    return results
 
 
 class PlainSteps:
@@ -74,9 +81,9 @@ class PlainSteps:
 
         loops.repeat(count, body, [], infeed)
 
-    def unpack(self, results: Nest) -> Nest:
-        """The results as the step gave them."""
-        return results
+    def arrangement(self) -> Callable[[Nest], Nest]:
+        """Leave the results as the step gave them."""
+        return _as_given
 
     def steps_of(self, results: int) -> int:
         """One entry, one step."""
@@ -236,10 +243,10 @@ class PipelinedSteps:
             gradient_capture_context=self._capturing,
         )
 
-    def unpack(self, results: Nest) -> Nest:
+    def arrangement(self) -> Callable[[Nest], Nest]:
         """Arrange results by name, or as the model's outputs."""
         assert self._step is not None
-        return self._step.unpack(results)
+        return self._step.arrangement()
 
     def steps_of(self, results: int) -> int:
         """One entry for each step, or for as many as are added up."""

@@ -18,6 +18,7 @@ from ipu.keras.callbacks.callback import Callback, CallbackList
 from ipu.keras.callbacks.history import History
 from ipu.keras.callbacks.progbar import ProgbarLogger
 from ipu.keras.engine.batches import Batches
+from ipu.keras.engine.class_weights import bytes_of
 from ipu.keras.engine.device_loop import (
     DeviceLoop,
     FunctionLoop,
@@ -26,9 +27,13 @@ from ipu.keras.engine.device_loop import (
 )
 from ipu.keras.engine.execution import make_steps, over_replicas, settle
 from ipu.keras.engine.host_loop import HostLoop
+from ipu.keras.engine.kept_programs import Lease
 from ipu.keras.engine.pace import Pace
 from ipu.keras.engine.passes import Passes
+from ipu.keras.engine.shaped_programs import ShapedPrograms
+from ipu.keras.engine.step_calls import StepCalls, logs_at
 from ipu.keras.engine.step_plan import UNKNOWN, StepPlan, plan_steps
+from ipu.tf._signature import key_of
 
 if TYPE_CHECKING:
     from ipu.keras.engine.trainer import Trainer
@@ -67,7 +72,7 @@ class Run:
         self.mode = mode
         self.model = model
         self.batch_size = _batch_size(batches)
-        is_strict = model._is_strict(mode)
+        self.is_strict = is_strict = model._is_strict(mode)
         self._pace = Pace() if model._is_paced and not is_strict else None
         may_trace = not batches.is_open and not model._has_own_function(mode)
         if is_strict and may_trace and not model.built:
@@ -89,11 +94,12 @@ class Run:
         steps_taken = self.plan.steps and self.plan.steps * self.execution.replicas
         self.passes = Passes(model._data_order, batches, steps_taken, resumed)
         self.is_out_of_data = False
+        self._lease: Lease | None = None
         self.loop: Loop = self._make_loop(batches, again, class_weight)
 
     def _make_loop(self, batches: Batches, again: bool, class_weight: Any) -> Loop:
         model, mode, plan = self.model, self.mode, self.plan
-        is_unknown = batches.cardinality == UNKNOWN and not model._is_strict(mode)
+        is_unknown = batches.cardinality == UNKNOWN and not self.is_strict
         if batches.is_open or model.run_eagerly or (again and is_unknown):
             return self._make_host_loop(batches, again, class_weight)
         dataset, of_pass, tail = batches.dataset, batches.of_pass, batches.tail
@@ -110,24 +116,40 @@ class Run:
         own = model._own_function(mode)
         if own is not None:
             return FunctionLoop(own, dataset, plan.per_execution, model._infeed_options)
-        model._prepare(mode, dataset.element_spec)
-        return DeviceLoop(
+        count = plan.per_execution if self._pace is None else None
+        spec, weights = dataset.element_spec, bytes_of(class_weight)
+        lease = Lease(model, mode, key_of(spec), weights, count, self.execution)
+        if lease.programs is None:
+            model._prepare(mode, spec)
+        loop = DeviceLoop(
             make_steps(model, mode, self.execution, plan.per_execution, class_weight),
             dataset,
-            plan.per_execution if self._pace is None else None,
+            count,
             of_pass,
             tail,
             model._infeed_options,
             model._outfeed_options,
-            may_end=not model._is_strict(mode),
+            may_end=not self.is_strict,
             over_replicas=over_replicas(model, mode, self.execution.replicas),
             name=f"{model.name}.{_METHODS[mode]}",
+            programs=lease.programs,
         )
+        if lease.programs is None:
+            lease.hold(model, mode, loop.programs)
+        self._lease = lease
+        if self._pace is not None:
+            self._pace = loop.programs.pace
+        return loop
+
+    def end_well(self) -> None:
+        """Let later runs have the programs."""
+        if self._lease is not None:
+            self._lease.end()
 
     def _make_host_loop(
         self, batches: Batches, again: bool, class_weight: Any
     ) -> HostLoop:
-        if self.model.run_eagerly and self.model._is_strict(self.mode):
+        if self.model.run_eagerly and self.is_strict:
             raise RuntimeError(
                 "Models with accumulated gradients, stages or several IPUs cannot run "
                 "eagerly. Set `run_eagerly=False` when calling `compile`."
@@ -148,9 +170,17 @@ class Run:
                 "your dataset or generator can generate at least 1 batch."
             )
         step = self.model._device_step(self.mode, class_weight)
-        if not self.model.run_eagerly:
+        if self.model.run_eagerly:
+            loop.set_step(step)
+            return loop
+        lease = Lease(
+            self.model, self.mode, "host", key_of(spec), bytes_of(class_weight)
+        )
+        if lease.programs is None:
             self.model._prepare(self.mode, spec)
-        loop.set_step(step, self.model.run_eagerly)
+            lease.hold(self.model, self.mode, ShapedPrograms("a model's step"))
+        self._lease = lease
+        loop.set_step(step, lease.programs)
         return loop
 
     def begin_epoch(self) -> bool:
@@ -192,7 +222,7 @@ class Run:
             started = time.perf_counter()
             if self._is_asynchronous:
                 of_step = self.execution.replicas if self.mode == "predict" else 1
-                calls = _StepCalls(callbacks, hook, step, of_step)
+                calls = StepCalls(callbacks, hook, step, of_step)
                 parts, done = self.loop.run(count, calls)
             else:
                 callbacks.call(f"{hook}_begin", step, {})
@@ -214,7 +244,7 @@ class Run:
                 results += parts
                 logs = {"outputs": _join(parts)}
             else:
-                logs = _logs_at(parts[-1], -1)
+                logs = logs_at(parts[-1], -1)
             if self.mode == "train":
                 for part in parts:
                     callbacks.keep_steps({**part["logs"], **part.get("loss", {})})
@@ -284,51 +314,6 @@ def _of_first(steps: int | None, of_pass: int, tail: int) -> tuple[int, int]:
     return steps, 0
 
 
-class _StepCalls:
-    """Calls the hooks of a batch for each step, as its results arrive.
-
-    Args:
-        callbacks: What is called.
-        hook: The name of the hooks, without ``_begin`` and ``_end``.
-        step: The number of the first step.
-        of_step: How many results a step has.
-    """
-
-    def __init__(
-        self, callbacks: CallbackList, hook: str, step: int, of_step: int
-    ) -> None:
-        self._callbacks = callbacks
-        self._hook = hook
-        self._first = step
-        self._of_step = of_step
-        self._done = 0  # results
-
-    def __call__(self, part: Nest) -> None:
-        is_prediction = self._hook == "on_predict_batch"
-        for i in range(len(tf.nest.flatten(part)[0])):
-            step = self._first + self._done // self._of_step
-            self._done += 1
-            if is_prediction:
-                logs = {"outputs": _of_step(part, i)}
-            else:
-                logs = _logs_at(part, i)
-            self._callbacks.call(f"{self._hook}_begin", step, {})
-            self._callbacks.call(f"{self._hook}_end", step, logs)
-
-
-def _of_step(part: Nest, index: int) -> Nest:
-    return tf.nest.map_structure(lambda leaf: leaf[index], part)
-
-
-def _logs_at(part: Nest, index: int) -> dict[str, Any]:
-    """The logs of one of the steps whose results are in a part."""
-    return {name: _number(values[index]) for name, values in part["logs"].items()}
-
-
-def _number(value: Any) -> Any:
-    return value.item() if np.ndim(value) == 0 else value
-
-
 def make_callbacks(
     model: Trainer, given: Any, verbose: Any, **params: Any
 ) -> CallbackList:
@@ -389,7 +374,7 @@ def run_fit(
     """
     plan = train.plan
     _log_counts(train)
-    if model._is_strict("train") and plan.per_execution == 1 and plan.steps != 1:
+    if train.is_strict and plan.per_execution == 1 and plan.steps != 1:
         logger.info(
             "steps_per_execution is 1: Python runs between any two steps. Give "
             "`compile` a larger one for speed."
@@ -433,6 +418,9 @@ def run_fit(
         train.passes.end()
         if held is not None:
             held.loop.stop()
+    train.end_well()
+    if held is not None:
+        held.end_well()
     return history
 
 
@@ -477,11 +465,13 @@ def run_test(test: Run, callbacks: CallbackList) -> dict[str, Any]:
     watcher = StepWatcher(callbacks.watchers())
     try:
         test.loop.start()
-        return _test_once(test, callbacks, watcher)
+        results = _test_once(test, callbacks, watcher)
     finally:
         watcher.close()
         _abandon(callbacks)
         test.loop.stop()
+    test.end_well()
+    return results
 
 
 def run_predict(run: Run, callbacks: CallbackList) -> np.ndarray[Any, np.dtype[Any]]:
@@ -496,6 +486,7 @@ def run_predict(run: Run, callbacks: CallbackList) -> np.ndarray[Any, np.dtype[A
         watcher.close()
         _abandon(callbacks)
         run.loop.stop()
+    run.end_well()
     joined: np.ndarray[Any, np.dtype[Any]] = _join(results)
     return joined
 

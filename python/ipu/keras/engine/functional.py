@@ -92,6 +92,11 @@ class Functional(Model):
         if any(node.pipeline_stage is not None for node in graph.nodes):
             self._is_pipelined()  # whether all of them have a stage
 
+    def _known_outputs(self) -> Nest | None:
+        if not self.built or type(self).call.__module__ not in _OWN_CALLS:
+            return super()._known_outputs()
+        return self._nested_outputs
+
     @property
     def layers(self) -> list[Layer]:
         """The layers, in the order of the graph."""

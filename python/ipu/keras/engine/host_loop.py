@@ -19,7 +19,7 @@ from ipu.keras._types import Nest
 from ipu.keras.engine.host_sources import HostSource, Pass
 from ipu.keras.engine.logits import forget_logits
 from ipu.keras.engine.masks import forget_masks
-from ipu.tf import _function
+from ipu.keras.engine.shaped_programs import ShapedPrograms
 
 __all__ = ["HostLoop"]
 
@@ -37,6 +37,7 @@ class HostLoop:
         self._held: list[Nest] = []  # a batch that was looked at and not yet run
         self._is_fresh = False  # whether nothing has been run since the last rewind
         self._function: Any = None
+        self._programs: ShapedPrograms | None = None
         self._done = 0
         self._idle = threading.Event()
         self._idle.set()
@@ -54,24 +55,29 @@ class HostLoop:
         for _ in itertools.islice(self._iterator, count):
             pass
 
-    def set_step(self, step: Callable[[Nest], Nest], eagerly: bool = False) -> None:
+    def set_step(
+        self, step: Callable[[Nest], Nest], programs: ShapedPrograms | None = None
+    ) -> None:
         """Settle what is run for each batch.
 
         Args:
             step: Takes a batch, gives results.
-            eagerly: Whether it is called for each batch, and not traced.
+            programs: What runs it; None: it is called as it is, op by op.
         """
+        self._programs = programs
+        if programs is not None:
+            programs.use(step)
+            self._function = programs
+            return
 
-        def program(element: Nest) -> Nest:
+        def run(element: Nest) -> Nest:
             try:
                 return step(element)
             finally:
                 forget_logits()
                 forget_masks()
 
-        self._function = program
-        if not eagerly:
-            self._function = _function.DeviceFunction(program, name="a model's step")
+        self._function = run
 
     def start(self) -> None:
         """Start to read."""
@@ -129,6 +135,8 @@ class HostLoop:
         """Stop to read."""
         self._close()
         self._function = None
+        if self._programs is not None:
+            self._programs.rest()
 
     def _close(self) -> None:
         if self._iterator is not None:

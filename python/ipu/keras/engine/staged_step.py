@@ -9,6 +9,7 @@ What each of the tensors is, is noted while a stage is traced and read by the ne
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from ipu import tf
 from ipu.keras import metrics
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.call_context import call_scope
+from ipu.keras.engine.class_weights import with_class_weight
 from ipu.keras.engine.data_adapter import unpack
 from ipu.keras.engine.logits import logits_of, remember_logits
 from ipu.keras.engine.masks import mask_of, set_mask
@@ -26,7 +28,7 @@ from ipu.keras.engine.stage_calls import (
     check_dependencies,
     flatten,
 )
-from ipu.keras.engine.step_functions import expand, with_class_weight
+from ipu.keras.engine.step_functions import expand
 
 __all__ = ["StagedStep"]
 
@@ -331,19 +333,24 @@ class StagedStep:
 
     # --- results ----------------------------------------------------------------------
 
-    def unpack(self, results: Nest) -> Nest:
-        """Arrange what the outfeed gave.
-
-        Args:
-            results: All that the last stage gave, but for what is minimised.
-
-        Returns:
-            As the steps of models that are not pipelined give it.
-        """
-        leaves = tf.nest.flatten(results)
+    def arrangement(self) -> Callable[[Nest], Nest]:
+        """What arranges what the outfeed gave: all that the last stage gives, but for
+        what is minimised, as the steps of models that are not pipelined give it."""
         if self._mode == "predict":
-            return tf.nest.pack_sequence_as(self._flat.graph.outputs, leaves)
-        if self._mode == "test":
-            return {"logs": dict(zip(self._names, leaves, strict=True))}
-        logs = dict(zip(self._names, leaves[1:], strict=True))
-        return {"logs": logs, "loss": {"loss": leaves[0]}}
+            form = tf.nest.map_structure(lambda _: 0, self._flat.graph.outputs)
+            return functools.partial(_as_outputs, form)
+        arrange = _as_logs if self._mode == "test" else _as_loss_and_logs
+        return functools.partial(arrange, self._names)
+
+
+def _as_outputs(form: Nest, results: Nest) -> Nest:
+    return tf.nest.pack_sequence_as(form, tf.nest.flatten(results))
+
+
+def _as_logs(names: list[str], results: Nest) -> Nest:
+    return {"logs": dict(zip(names, tf.nest.flatten(results), strict=True))}
+
+
+def _as_loss_and_logs(names: list[str], results: Nest) -> Nest:
+    loss, *logs = tf.nest.flatten(results)
+    return {"logs": dict(zip(names, logs, strict=True)), "loss": {"loss": loss}}

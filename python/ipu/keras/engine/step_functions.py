@@ -17,7 +17,10 @@ from ipu import loops, tf
 from ipu._tracebacks import boundaries
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.captured_gradients import capturing, wants_captured
+from ipu.keras.engine.class_weights import bytes_of, with_class_weight
 from ipu.keras.engine.data_adapter import as_batches, unpack
+from ipu.keras.engine.kept_programs import KeptPrograms, Lease
+from ipu.keras.engine.shaped_programs import ShapedPrograms
 from ipu.tf import _function
 from ipu.tf.autograph import convert_call
 from ipu.tf.data import Iterator as DataIterator
@@ -61,7 +64,8 @@ class StepFunctions:
         self._step_loss: Any = None
         # gets what `train_step` would minimise where somebody else does it
         self._sink: Callable[[Tensor], None] | None = None
-        self._batch_programs: dict[Any, Any] = {}
+        self._kept = KeptPrograms()
+        self._tried_steps: set[str] = set()  # a subclass's, that have made variables
 
     # --- steps ------------------------------------------------------------------------
 
@@ -187,18 +191,21 @@ class StepFunctions:
         ``fit`` has a loop of its own, and calls this where a subclass overrides it.
 
         Args:
-            force: Whether an existing function is made anew.
+            force: Whether an existing function is made anew, and the programs of
+                ``fit``, ``evaluate`` and ``predict``, too.
 
         Returns:
             A function that takes an ``IPUIterator`` and gives the results of the last
             of ``steps_per_execution`` steps.
         """
+        self._drop_kept(force)
         if self.train_function is None or force:
             self.train_function = self._function_of_iterator("train")
         return self.train_function
 
     def make_test_function(self, force: bool = False) -> Any:
         """As :meth:`make_train_function`, for ``evaluate``."""
+        self._drop_kept(force)
         if self.test_function is None or force:
             self.test_function = self._function_of_iterator("test")
         return self.test_function
@@ -207,17 +214,22 @@ class StepFunctions:
         """Give the function of an iterator that predicts one batch.
 
         Args:
-            force: Whether an existing function is made anew.
+            force: As for :meth:`make_train_function`.
 
         Returns:
             A function that takes an ``IPUIterator`` and gives the model's outputs.
         """
+        self._drop_kept(force)
         if self.predict_function is None or force:
             step = self._device_step("predict")
             self.predict_function = _function.DeviceFunction(
                 lambda iterator: step(next(iterator))
             )
         return self.predict_function
+
+    def _drop_kept(self, force: bool) -> None:
+        if force:
+            self._kept = KeptPrograms()
 
     def _function_of_iterator(self, mode: str) -> Any:
         whole = self._device_step(mode)
@@ -348,19 +360,20 @@ class StepFunctions:
             size = len(leaf) if np.ndim(leaf) else 1
             dataset = as_batches(*parts, batch_size=size).dataset
             element = next(DataIterator(dataset._impl, dataset.element_spec))
-            weights = None if class_weight is None else _table(class_weight).tobytes()
-            version = getattr(self.optimizer, "_version", 0)
-            key = (mode, version, weights)
-            program = self._batch_programs.get(key)
-            if program is None:
-                program = self._device_step(mode, class_weight)
-                if not self.run_eagerly:
-                    self._prepare(mode, dataset.element_spec)
-                    program = _function.DeviceFunction(program)
-                self._batch_programs[key] = program
+            step = self._device_step(mode, class_weight)
             if mode == "train":
                 self._data_order.resume()
-            return program(element)
+            if self.run_eagerly:
+                return step(element)
+            lease = Lease(self, mode, "batch", bytes_of(class_weight))
+            if lease.programs is None:
+                self._prepare(mode, dataset.element_spec)
+                lease.hold(self, mode, ShapedPrograms())
+            lease.programs.use(step)
+            results = lease.programs(element)
+            lease.programs.let_go()
+            lease.end()
+            return results
 
 
 def _number(value: Any) -> Any:
@@ -382,21 +395,6 @@ def _checked_logs(name: str, logs: Any) -> dict[str, Any]:
     return dict(logs)
 
 
-def _table(weights: Any) -> np.ndarray[Any, Any]:
-    """The weights of classes 0, 1, ...; one more, 1, for all others."""
-    if not isinstance(weights, Mapping) or not all(
-        isinstance(number, (int, np.integer)) and number >= 0 for number in weights
-    ):
-        raise ValueError(
-            "Expected `class_weight` to be a dict from class numbers, integers from 0, "
-            f"to weights. Received: class_weight={weights!r}."
-        )
-    table = np.ones(max(weights, default=-1) + 2, np.float32)
-    for number, weight in weights.items():
-        table[number] = weight
-    return table
-
-
 def expand(element: Nest) -> Nest:
     """Make ``(batch, 1)`` of every leaf ``(batch,)``, as Keras does."""
 
@@ -406,43 +404,3 @@ def expand(element: Nest) -> Nest:
         return leaf
 
     return tf.nest.map_structure(one, element)
-
-
-def with_class_weight(element: Nest, weights: Any) -> Nest:
-    """Multiply the sample weights of an element by those of their classes; in a trace.
-
-    Args:
-        element: ``(x, y)`` or ``(x, y, sample_weight)``.
-        weights: A dict from class numbers to weights; 1 for those not in it.
-
-    Returns:
-        ``(x, y, sample_weight)``.
-
-    Raises:
-        ValueError: The classes are no numbers from 0, or the model has several outputs,
-            or targets of more than two axes.
-    """
-    table = _table(weights)
-    x, y, sample_weight = unpack(element)
-    if y is None or tf.nest.is_nested(y):
-        raise ValueError(
-            "`class_weight` is only supported for Models with a single output. "
-            f"Received: targets {y!r}."
-        )
-    if len(y.shape) > 2:
-        raise ValueError(
-            "`class_weight` is not supported for targets of more than two axes. "
-            f"Received: targets of shape {tuple(y.shape)}."
-        )
-    if len(y.shape) == 2 and y.shape[1] > 1:
-        classes = tf.argmax(y, axis=1)
-    else:
-        classes = tf.cast(tf.reshape(y, (-1,)), "int32")
-    # the last entry is for the classes that are not named
-    last = len(table) - 1
-    classes = tf.where((classes >= 0) & (classes < last), classes, last)
-    weight = tf.gather(tf.constant(table), classes)
-    if sample_weight is not None:
-        given = tf.cast(sample_weight, "float32")
-        weight = given * (weight if len(given.shape) == 1 else weight[:, None])
-    return x, y, weight

@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from ipu import _core, _strategy_state, tf
-from ipu._log import logger
+from ipu import _core, _strategy_state
 from ipu._placement import current_device
 from ipu._tracebacks import boundaries
 from ipu.keras import _names, optimizers
 from ipu.keras import metrics as metrics_module
 from ipu.keras._random_state import Order
-from ipu.keras._types import Nest
 from ipu.keras.callbacks.backup import finished_epochs
 from ipu.keras.callbacks.history import History
 from ipu.keras.engine import fit_loops
@@ -32,16 +30,16 @@ from ipu.keras.engine.data_adapter import (
 )
 from ipu.keras.engine.ipu_options import IPUOptions
 from ipu.keras.engine.pace import checked_execution, whole_number
-from ipu.keras.engine.step_functions import StepFunctions, expand
+from ipu.keras.engine.preparation import Preparation
+from ipu.keras.engine.step_functions import StepFunctions
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers._wrapping import ScalingOptimizer
-from ipu.tf import _function
 
 __all__ = ["Trainer"]
 
 
 @boundaries("compile", "fit", "evaluate", "predict")
-class Trainer(StepFunctions, IPUOptions, Layer):
+class Trainer(Preparation, StepFunctions, IPUOptions, Layer):
     """A layer with an optimizer, losses and metrics, that runs on the device."""
 
     def _init_trainer(self) -> None:
@@ -224,83 +222,6 @@ class Trainer(StepFunctions, IPUOptions, Layer):
     def _drop_programs(self) -> None:
         """Programs are traced for each run, but for those of single batches."""
         self._init_steps()
-
-    # --- preparing --------------------------------------------------------------------
-
-    def _prepare(self, mode: str, spec: Nest) -> None:
-        """Create all variables that the program of a mode needs.
-
-        Args:
-            mode: ``"train"``, ``"test"`` or ``"predict"``.
-            spec: The elements of the data.
-        """
-        self._check_device()
-        if self._has_own_step(mode):
-            # what it uses is known to itself alone: trace it once for its variables
-            step = self._device_step(mode)
-            _function.scratch_trace(step, [spec], may_create=True)
-            self.built = True
-            return
-        x_spec, y_spec, _ = unpack(spec)
-        outputs = _function.scratch_trace(
-            lambda x: self(expand(x), training=False), [x_spec], may_create=True
-        )
-        if mode == "predict":
-            return
-        if y_spec is None and self.loss is not None:
-            raise ValueError(
-                "The loss needs targets, but the data have inputs only. Give "
-                f"{'fit' if mode == 'train' else 'evaluate'} `y`, or a data set of "
-                "tuples (x, y)."
-            )
-        names = self._names_of(outputs)
-        self.compiled_loss.build(names)
-        self.compiled_metrics.build(names)
-        if mode == "train":
-            variables = self.trainable_variables
-            if variables:
-                self.optimizer._create_all_weights(variables)
-            else:
-                logger.warning(
-                    f"Model {self.name!r} has no trainable weights: fit computes its "
-                    "loss and metrics, and changes nothing."
-                )
-
-    def _made_variables(self) -> list[tf.Variable]:
-        """The variables of the layers, the metrics and the optimizer, so far."""
-        owned = [v for layer in self._flatten_layers() for v in layer._own_variables()]
-        owned += [v for metric in self.metrics for v in metric.variables]
-        if self.optimizer is not None:
-            owned += self.optimizer._made_variables()
-        return owned
-
-    def _check_device(self) -> None:
-        """Refuse variables that the current device does not have."""
-        device = current_device().core
-        for variable in self._made_variables():
-            if variable._device is not device:
-                raise tf.errors.FailedPreconditionError(
-                    f"Model {self.name!r} has variables on another device than the one "
-                    "that it is to run on, or was made or compiled before the last "
-                    f"configure_ipu_system(). Received: variable {variable.name!r}. "
-                    "Make the model again, in the scope of its strategy."
-                )
-
-    def _names_of(self, outputs: Nest) -> list[str]:
-        names: list[str] | None = getattr(self, "output_names", None)
-        count = len(tf.nest.flatten(outputs))
-        if names is not None and len(names) != count:
-            names = None
-        if isinstance(outputs, Mapping) and len(outputs) == count:
-            keys: list[str] = tf.nest.flatten({key: key for key in outputs})
-            if names is None or not self._names_outputs(set(names) - set(keys)):
-                return keys
-        return names or [f"output_{i + 1}" for i in range(count)]
-
-    def _names_outputs(self, names: set[str]) -> bool:
-        """Whether losses, metrics or weights were given for one of these names."""
-        given = (one for one in self._compile_arguments.values())
-        return any(isinstance(one, Mapping) and names & set(one) for one in given)
 
     # --- training --------------------------------------------------------------------
 
