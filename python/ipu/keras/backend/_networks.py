@@ -57,7 +57,12 @@ def relu(
 
 
 def softmax(x: Any, axis: int = -1) -> Any:
-    """Give shares that add up to 1 along an axis."""
+    """Give shares that add up to 1 along an axis.
+
+    Example:
+        >>> softmax(tf.constant([0.0, 0.0, 0.0, 0.0])).numpy().tolist()
+        [0.25, 0.25, 0.25, 0.25]
+    """
     return tf.nn.softmax(x, axis)
 
 
@@ -69,6 +74,11 @@ def dropout(x: Any, level: float, noise_shape: Any = None, seed: Any = None) -> 
         level: The part, in [0, 1).
         noise_shape: The shape of what is drawn, broadcast to that of ``x``.
         seed: Of the random numbers.
+
+    Example:
+        >>> kept = dropout(tf.ones(1000), level=0.5, seed=1).numpy()
+        >>> sorted(set(kept.tolist()))
+        [0.0, 2.0]
     """
     return tf.nn.dropout(x, level, noise_shape=noise_shape, seed=seed)
 
@@ -98,7 +108,14 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
 def categorical_crossentropy(
     target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Any:
-    """Give the cross-entropy of each sample, with a probability for each class."""
+    """Give the cross-entropy of each sample, with a probability for each class.
+
+    Example:
+        >>> target = tf.constant([[0.0, 1.0, 0.0]])
+        >>> loss = categorical_crossentropy(target, tf.constant([[0.25, 0.5, 0.25]]))
+        >>> f"{float(loss[0]):.4f}"
+        '0.6931'
+    """
     from ipu.keras import losses
 
     return losses.categorical_crossentropy(target, output, from_logits, axis=axis)
@@ -107,7 +124,14 @@ def categorical_crossentropy(
 def sparse_categorical_crossentropy(
     target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Any:
-    """Give the cross-entropy of each sample, with the number of its class."""
+    """Give the cross-entropy of each sample, with the number of its class.
+
+    Example:
+        >>> output = tf.constant([[0.25, 0.5, 0.25]])
+        >>> loss = sparse_categorical_crossentropy(tf.constant([1]), output)
+        >>> f"{float(loss[0]):.4f}"
+        '0.6931'
+    """
     from ipu.keras import losses
 
     return losses.sparse_categorical_crossentropy(target, output, from_logits, axis)
@@ -184,7 +208,12 @@ def conv3d(
     data_format: str | None = None,
     dilation_rate: Any = (1, 1, 1),
 ) -> Any:
-    """Slide filters [depth, height, width, channels, filters] over volumes."""
+    """Slide filters [depth, height, width, channels, filters] over volumes.
+
+    Example:
+        >>> conv3d(tf.ones((1, 5, 5, 5, 2)), tf.ones((3, 3, 3, 2, 4))).shape
+        (1, 3, 3, 3, 4)
+    """
     layout = _layout(data_format, 3)
     return tf.nn.convolution(
         x, kernel, strides, _padding(padding), layout, dilation_rate
@@ -210,6 +239,11 @@ def conv2d_transpose(
         padding: ``"valid"`` or ``"same"``.
         data_format: ``"channels_last"``, ``"channels_first"``, or None for the setting.
         dilation_rate: The distance of a window's points.
+
+    Example:
+        >>> x, kernel = tf.ones((1, 4, 4, 3)), tf.ones((3, 3, 8, 3))
+        >>> conv2d_transpose(x, kernel, (1, 8, 8, 8), (2, 2), padding="same").shape
+        (1, 8, 8, 8)
     """
     layout = _layout(data_format, 2)
     return tf.nn.conv2d_transpose(
@@ -230,7 +264,12 @@ def depthwise_conv2d(
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Any:
-    """Slide filters [height, width, channels, multiplier] over each channel alone."""
+    """Slide filters [height, width, channels, multiplier] over each channel alone.
+
+    Example:
+        >>> depthwise_conv2d(tf.ones((1, 8, 8, 3)), tf.ones((3, 3, 3, 2))).shape
+        (1, 6, 6, 6)
+    """
     layout = _layout(data_format, 2)
     return tf.nn.depthwise_conv2d(
         x,
@@ -251,7 +290,13 @@ def separable_conv2d(
     data_format: str | None = None,
     dilation_rate: Any = (1, 1),
 ) -> Any:
-    """Slide filters over each channel alone, then mix the channels of each point."""
+    """Slide filters over each channel alone, then mix the channels of each point.
+
+    Example:
+        >>> filters, mixing = tf.ones((3, 3, 3, 2)), tf.ones((1, 1, 6, 16))
+        >>> separable_conv2d(tf.ones((1, 8, 8, 3)), filters, mixing).shape
+        (1, 6, 6, 16)
+    """
     layout = _layout(data_format, 2)
     return tf.nn.separable_conv2d(
         x,
@@ -300,7 +345,13 @@ def pool3d(
     data_format: str | None = None,
     pool_mode: str = "max",
 ) -> Any:
-    """Take the largest or the average of windows of volumes."""
+    """Take the largest or the average of windows of volumes.
+
+    Example:
+        >>> volume = tf.reshape(tf.range(8.0), (1, 2, 2, 2, 1))
+        >>> float(pool3d(volume, (2, 2, 2), pool_mode="avg")[0, 0, 0, 0, 0])
+        3.5
+    """
     return _pooled(x, pool_size, strides, padding, _layout(data_format, 3), pool_mode)
 
 
@@ -309,6 +360,10 @@ def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Any:
 
     Raises:
         ValueError: ``bias`` has neither one axis nor as many as a sample.
+
+    Example:
+        >>> bias_add(tf.zeros((1, 2, 3)), tf.constant([1.0, 2.0, 3.0])).numpy().tolist()
+        [[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]]
     """
     sizes, rank = tuple(bias.shape), len(x.shape) - 1
     if len(sizes) not in (1, rank):
@@ -347,6 +402,13 @@ def batch_normalization(
         gamma: What multiplies, or None.
         axis: That of the channels.
         epsilon: Added to the variance.
+
+    Example:
+        >>> x = tf.constant([[1.0, 20.0], [3.0, 40.0]])
+        >>> mean, var = tf.constant([2.0, 30.0]), tf.constant([1.0, 100.0])
+        >>> y = batch_normalization(x, mean, var, None, None, epsilon=0.0)
+        >>> y.numpy().tolist()
+        [[-1.0, -1.0], [1.0, 1.0]]
     """
     rank = len(x.shape)
     sizes = [1] * rank
@@ -374,6 +436,12 @@ def normalize_batch_in_training(
 
     Returns:
         The normalised batch, its mean and its variance.
+
+    Example:
+        >>> x = tf.constant([[1.0, 20.0], [3.0, 40.0]])
+        >>> y, mean, variance = normalize_batch_in_training(x, None, None, [0])
+        >>> mean.numpy().tolist(), variance.numpy().tolist()
+        ([2.0, 30.0], [1.0, 100.0])
     """
     axes = list(reduction_axes)
     mean, var = tf.nn.moments(x, axes, keepdims=True)

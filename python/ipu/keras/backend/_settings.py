@@ -36,27 +36,56 @@ __all__ = [
 
 
 def backend() -> str:
-    """Give ``"tensorflow"``, the API that programs find here."""
+    """Give ``"tensorflow"``, the API that programs find here.
+
+    Example:
+        >>> backend()
+        'tensorflow'
+    """
     return "tensorflow"
 
 
 def clear_session() -> None:
-    """Start the automatic names of layers again."""
+    """Start the automatic names of layers again.
+
+    Example:
+        >>> from ipu import keras
+        >>> clear_session()
+        >>> keras.layers.Dense(1).name
+        'dense'
+    """
     _names.reset_uids()
 
 
 def epsilon() -> float:
-    """Give the least divisor of losses, 1e-7 unless it was set."""
+    """Give the least divisor of losses, 1e-7 unless it was set.
+
+    Example:
+        >>> epsilon()
+        1e-07
+    """
     return state.epsilon
 
 
 def set_epsilon(value: float) -> None:
-    """Set what ``epsilon`` gives, for losses that are made or traced from now on."""
+    """Set what ``epsilon`` gives, for losses that are made or traced from now on.
+
+    Example:
+        >>> set_epsilon(1e-5)
+        >>> epsilon()
+        1e-05
+        >>> set_epsilon(1e-7)
+    """
     state.epsilon = float(value)
 
 
 def floatx() -> str:
-    """Give the dtype of layers that are not told any, ``"float32"`` unless set."""
+    """Give the dtype of layers that are not told any, ``"float32"`` unless set.
+
+    Example:
+        >>> floatx()
+        'float32'
+    """
     return state.floatx
 
 
@@ -68,6 +97,12 @@ def set_floatx(value: str) -> None:
 
     Raises:
         ValueError: Another dtype; the device has these two.
+
+    Example:
+        >>> set_floatx("float16")
+        >>> floatx()
+        'float16'
+        >>> set_floatx("float32")
     """
     if value not in ("float16", "float32"):
         raise ValueError(
@@ -78,14 +113,24 @@ def set_floatx(value: str) -> None:
 
 
 def cast_to_floatx(x: Any) -> Any:
-    """Give an array or tensor in the dtype of ``floatx()``."""
+    """Give an array or tensor in the dtype of ``floatx()``.
+
+    Example:
+        >>> cast_to_floatx(np.array([1.0, 2.0])).dtype.name
+        'float32'
+    """
     if isinstance(x, (tf.Tensor, tf.Variable)):
         return tf.cast(x, state.floatx)
     return np.asarray(x, dtype=state.floatx)
 
 
 def image_data_format() -> str:
-    """Give where the channels of images are, ``"channels_last"`` unless set."""
+    """Give where the channels of images are, ``"channels_last"`` unless set.
+
+    Example:
+        >>> image_data_format()
+        'channels_last'
+    """
     return state.image_data_format
 
 
@@ -94,6 +139,12 @@ def set_image_data_format(data_format: str) -> None:
 
     Raises:
         ValueError: It is neither ``"channels_last"`` nor ``"channels_first"``.
+
+    Example:
+        >>> set_image_data_format("channels_first")
+        >>> image_data_format()
+        'channels_first'
+        >>> set_image_data_format("channels_last")
     """
     if data_format not in ("channels_last", "channels_first"):
         known = ("channels_last", "channels_first")
@@ -112,7 +163,12 @@ def is_channels_first(data_format: str | None) -> bool:
 
 
 def learning_phase() -> int:
-    """Give 1 inside of a layer that is called in training, else 0."""
+    """Give 1 inside of a layer that is called in training, else 0.
+
+    Example:
+        >>> learning_phase()
+        0
+    """
     return int(bool(current_training()))
 
 
@@ -121,6 +177,9 @@ def set_learning_phase(value: int) -> None:
 
     Raises:
         ValueError: ``value`` is not 0.
+
+    Example:
+        >>> set_learning_phase(0)
     """
     if value not in (0, False):
         raise ValueError(
@@ -129,13 +188,23 @@ def set_learning_phase(value: int) -> None:
 
 
 def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
-    """Give ``x`` in training, else ``alt``; callables are called."""
+    """Give ``x`` in training, else ``alt``; callables are called.
+
+    Example:
+        >>> in_train_phase("in training", "otherwise", training=True)
+        'in training'
+    """
     chosen = x if (current_training() if training is None else training) else alt
     return chosen() if callable(chosen) else chosen
 
 
 def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
-    """Give ``x`` outside of training, else ``alt``; callables are called."""
+    """Give ``x`` outside of training, else ``alt``; callables are called.
+
+    Example:
+        >>> in_test_phase("otherwise", "in training", training=False)
+        'otherwise'
+    """
     return in_train_phase(alt, x, training)
 
 
@@ -145,13 +214,23 @@ def learning_phase_scope(value: int) -> Iterator[None]:
 
     Raises:
         ValueError: ``value`` is not 0: a call says whether it is training.
+
+    Example:
+        >>> with learning_phase_scope(0):
+        ...     learning_phase()
+        ...
+        0
     """
     set_learning_phase(value)
     yield
 
 
 def manual_variable_initialization(value: bool) -> None:
-    """Accepted for compatibility: a variable has its first value when it is made."""
+    """Accepted for compatibility: a variable has its first value when it is made.
+
+    Example:
+        >>> manual_variable_initialization(True)
+    """
     del value
 
 
@@ -166,5 +245,12 @@ def get_uid(prefix: str = "") -> int:
 
 
 def reset_uids() -> None:
-    """Start the automatic names again."""
+    """Start the automatic names again.
+
+    Example:
+        >>> from ipu import keras
+        >>> reset_uids()
+        >>> keras.layers.Dense(1).name, keras.layers.Dense(1).name
+        ('dense', 'dense_1')
+    """
     _names.reset_uids()

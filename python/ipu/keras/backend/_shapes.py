@@ -47,22 +47,42 @@ stop_gradient = tf.stop_gradient
 
 
 def ones_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Give ones of the shape of a tensor."""
+    """Give ones of the shape of a tensor.
+
+    Example:
+        >>> ones_like(tf.constant([[1, 2, 3]]), dtype="float32").numpy().tolist()
+        [[1.0, 1.0, 1.0]]
+    """
     return tf.ones_like(x, dtype)
 
 
 def zeros_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Give zeros of the shape of a tensor."""
+    """Give zeros of the shape of a tensor.
+
+    Example:
+        >>> zeros_like(tf.constant([[1, 2, 3]])).numpy().tolist()
+        [[0, 0, 0]]
+    """
     return tf.zeros_like(x, dtype)
 
 
 def expand_dims(x: Any, axis: int = -1) -> Any:
-    """Add an axis of size 1."""
+    """Add an axis of size 1.
+
+    Example:
+        >>> expand_dims(tf.ones((2, 3)), axis=1).shape
+        (2, 1, 3)
+    """
     return tf.expand_dims(x, axis)
 
 
 def flatten(x: Any) -> Any:
-    """Give all elements in one axis."""
+    """Give all elements in one axis.
+
+    Example:
+        >>> flatten(tf.constant([[1, 2], [3, 4]])).numpy().tolist()
+        [1, 2, 3, 4]
+    """
     return tf.reshape(x, (-1,))
 
 
@@ -80,12 +100,23 @@ def batch_flatten(x: Any) -> Any:
 
 
 def concatenate(tensors: Any, axis: int = -1) -> Any:
-    """Put tensors one after another."""
+    """Put tensors one after another.
+
+    Example:
+        >>> left, right = tf.constant([[1], [2]]), tf.constant([[3], [4]])
+        >>> concatenate([left, right]).numpy().tolist()
+        [[1, 3], [2, 4]]
+    """
     return tf.concat(tensors, axis)
 
 
 def transpose(x: Any) -> Any:
-    """Reverse the axes."""
+    """Reverse the axes.
+
+    Example:
+        >>> transpose(tf.ones((2, 3, 4))).shape
+        (4, 3, 2)
+    """
     return tf.transpose(x)
 
 
@@ -100,12 +131,22 @@ def permute_dimensions(x: Any, pattern: Sequence[int]) -> Any:
 
 
 def one_hot(indices: Any, num_classes: int) -> Any:
-    """Give a row of zeros with a one for each index."""
+    """Give a row of zeros with a one for each index.
+
+    Example:
+        >>> one_hot(tf.constant([2, 0]), 3).numpy().tolist()
+        [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    """
     return tf.one_hot(indices, num_classes)
 
 
 def reverse(x: Any, axes: Any) -> Any:
-    """Turn axes around."""
+    """Turn axes around.
+
+    Example:
+        >>> reverse(tf.constant([[1, 2], [3, 4]]), axes=0).numpy().tolist()
+        [[3, 4], [1, 2]]
+    """
     return tf.reverse(x, [axes] if isinstance(axes, int) else list(axes))
 
 
@@ -124,6 +165,10 @@ def repeat(x: Any, n: int) -> Any:
 
     Raises:
         ValueError: ``x`` does not have two axes.
+
+    Example:
+        >>> repeat(tf.constant([[1, 2]]), 3).numpy().tolist()
+        [[[1, 2], [1, 2], [1, 2]]]
     """
     if len(x.shape) != 2:
         raise ValueError(
@@ -166,14 +211,24 @@ def temporal_padding(x: Any, padding: tuple[int, int] = (1, 1)) -> Any:
 def spatial_2d_padding(
     x: Any, padding: Any = ((1, 1), (1, 1)), data_format: str | None = None
 ) -> Any:
-    """Add zeros around images; a pair for the rows and one for the columns."""
+    """Add zeros around images; a pair for the rows and one for the columns.
+
+    Example:
+        >>> spatial_2d_padding(tf.ones((1, 4, 4, 3)), ((1, 1), (0, 2))).shape
+        (1, 6, 6, 3)
+    """
     return _padded(x, padding, data_format)
 
 
 def spatial_3d_padding(
     x: Any, padding: Any = ((1, 1), (1, 1), (1, 1)), data_format: str | None = None
 ) -> Any:
-    """Add zeros around volumes; a pair for each of the three axes."""
+    """Add zeros around volumes; a pair for each of the three axes.
+
+    Example:
+        >>> spatial_3d_padding(tf.ones((1, 4, 4, 4, 3)), ((1, 1), (0, 2), (0, 0))).shape
+        (1, 6, 6, 4, 3)
+    """
     return _padded(x, padding, data_format)
 
 
@@ -211,7 +266,12 @@ def resize_volumes(
     width_factor: int,
     data_format: str | None,
 ) -> Any:
-    """Repeat the elements of volumes along their three axes."""
+    """Repeat the elements of volumes along their three axes.
+
+    Example:
+        >>> resize_volumes(tf.ones((1, 2, 3, 4, 1)), 2, 2, 2, "channels_last").shape
+        (1, 4, 6, 8, 1)
+    """
     start = 2 if is_channels_first(data_format) else 1
     for axis, factor in enumerate((depth_factor, height_factor, width_factor), start):
         x = tf.repeat(x, factor, axis=axis)

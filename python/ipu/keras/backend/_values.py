@@ -69,7 +69,13 @@ def _kind(dtype: Any) -> Any:
 def variable(
     value: Any, dtype: Any = None, name: str | None = None, constraint: Any = None
 ) -> Any:
-    """Make a variable, of ``floatx()`` by default."""
+    """Make a variable, of ``floatx()`` by default.
+
+    Example:
+        >>> weights = variable([[1.0, 2.0]], name="weights")
+        >>> weights.dtype.name, weights.shape
+        ('float32', (1, 2))
+    """
     return tf.Variable(value, dtype=_kind(dtype), name=name, constraint=constraint)
 
 
@@ -91,12 +97,22 @@ def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
 
 
 def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
-    """Make a variable of ones; while a function is traced, a tensor."""
+    """Make a variable of ones; while a function is traced, a tensor.
+
+    Example:
+        >>> get_value(ones((2, 2))).tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
+    """
     return _filled(tf.ones, shape, dtype, name)
 
 
 def eye(size: int, dtype: Any = None, name: str | None = None) -> Any:
-    """Make a variable of the identity matrix; while a function is traced, a tensor."""
+    """Make a variable of the identity matrix; while a function is traced, a tensor.
+
+    Example:
+        >>> get_value(eye(2)).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     return _filled(lambda n, kind: tf.eye(n, dtype=kind), size, dtype, name)
 
 
@@ -132,6 +148,10 @@ def placeholder(
 
     Raises:
         ValueError: Neither shape nor ndim; sparse or ragged.
+
+    Example:
+        >>> placeholder((None, 28, 28)).shape
+        (None, 28, 28)
     """
     from ipu.keras import Input
 
@@ -147,17 +167,32 @@ def placeholder(
 
 
 def int_shape(x: Any) -> tuple[int | None, ...] | None:
-    """Give the sizes of a tensor, None where a symbolic one is open."""
+    """Give the sizes of a tensor, None where a symbolic one is open.
+
+    Example:
+        >>> int_shape(placeholder((None, 5)))
+        (None, 5)
+    """
     return tuple(x.shape)
 
 
 def ndim(x: Any) -> int:
-    """Give the number of axes."""
+    """Give the number of axes.
+
+    Example:
+        >>> ndim(tf.ones((2, 3, 4)))
+        3
+    """
     return len(x.shape)
 
 
 def dtype(x: Any) -> str:
-    """Give the name of a tensor's dtype."""
+    """Give the name of a tensor's dtype.
+
+    Example:
+        >>> dtype(tf.constant([1, 2]))
+        'int32'
+    """
     return str(x.dtype.name)
 
 
@@ -172,17 +207,32 @@ def count_params(x: Any) -> int:
 
 
 def is_sparse(tensor: Any) -> bool:
-    """Tell whether something is a ``tf.sparse.SparseTensor``."""
+    """Tell whether something is a ``tf.sparse.SparseTensor``.
+
+    Example:
+        >>> is_sparse(tf.sparse.SparseTensor([[0, 1]], [5.0], [1, 3]))
+        True
+    """
     return isinstance(tensor, tf.sparse.SparseTensor)
 
 
 def to_dense(tensor: Any) -> Any:
-    """Give a tensor as it is, a sparse one with its zeros."""
+    """Give a tensor as it is, a sparse one with its zeros.
+
+    Example:
+        >>> to_dense(tf.sparse.SparseTensor([[0, 1]], [5.0], [1, 3])).numpy().tolist()
+        [[0.0, 5.0, 0.0]]
+    """
     return tf.sparse.to_dense(tensor) if is_sparse(tensor) else tensor
 
 
 def is_keras_tensor(x: Any) -> bool:
-    """Tell whether something is a symbolic value that a layer gave."""
+    """Tell whether something is a symbolic value that a layer gave.
+
+    Example:
+        >>> is_keras_tensor(placeholder((None, 5))), is_keras_tensor(tf.ones(5))
+        (True, False)
+    """
     from ipu.keras.engine.keras_tensor import KerasTensor
 
     return isinstance(x, KerasTensor)
@@ -192,7 +242,12 @@ def is_keras_tensor(x: Any) -> bool:
 
 
 def get_value(x: Any) -> Any:
-    """Give a variable or tensor as a NumPy array or number."""
+    """Give a variable or tensor as a NumPy array or number.
+
+    Example:
+        >>> get_value(variable([1.0, 2.0])).tolist()
+        [1.0, 2.0]
+    """
     return x.numpy() if hasattr(x, "numpy") else x
 
 
@@ -200,51 +255,107 @@ eval = get_value
 
 
 def batch_get_value(tensors: Sequence[Any]) -> list[Any]:
-    """Give the values of several variables or tensors."""
+    """Give the values of several variables or tensors.
+
+    Example:
+        >>> [float(v) for v in batch_get_value([variable(1.0), variable(2.0)])]
+        [1.0, 2.0]
+    """
     return [get_value(tensor) for tensor in tensors]
 
 
 def set_value(x: Any, value: Any) -> None:
-    """Assign a value to a variable."""
+    """Assign a value to a variable.
+
+    Example:
+        >>> x = variable([1.0, 2.0])
+        >>> set_value(x, [3.0, 4.0])
+        >>> get_value(x).tolist()
+        [3.0, 4.0]
+    """
     x.assign(np.asarray(value, dtype=x.dtype.as_numpy_dtype))
 
 
 def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
-    """Assign values, given as pairs of a variable and a value."""
+    """Assign values, given as pairs of a variable and a value.
+
+    Example:
+        >>> x, y = variable(1.0), variable(2.0)
+        >>> batch_set_value([(x, 3.0), (y, 4.0)])
+        >>> float(x), float(y)
+        (3.0, 4.0)
+    """
     for x, value in tuples:
         set_value(x, value)
 
 
 def update(x: Any, new_x: Any) -> Any:
-    """Assign ``new_x`` to a variable."""
+    """Assign ``new_x`` to a variable.
+
+    Example:
+        >>> x = variable(1.0)
+        >>> float(update(x, 5.0)), float(x)
+        (5.0, 5.0)
+    """
     return x.assign(new_x)
 
 
 def update_add(x: Any, increment: Any) -> Any:
-    """Add to a variable."""
+    """Add to a variable.
+
+    Example:
+        >>> x = variable([1.0, 2.0])
+        >>> get_value(update_add(x, [10.0, 10.0])).tolist()
+        [11.0, 12.0]
+    """
     return x.assign_add(increment)
 
 
 def update_sub(x: Any, decrement: Any) -> Any:
-    """Subtract from a variable."""
+    """Subtract from a variable.
+
+    Example:
+        >>> x = variable(5.0)
+        >>> float(update_sub(x, 2.0))
+        3.0
+    """
     return x.assign_sub(decrement)
 
 
 def moving_average_update(x: Any, value: Any, momentum: Any) -> Any:
-    """Assign ``x * momentum + value * (1 - momentum)`` to the variable ``x``."""
+    """Assign ``x * momentum + value * (1 - momentum)`` to the variable ``x``.
+
+    Example:
+        >>> average = variable(10.0)
+        >>> float(moving_average_update(average, 20.0, momentum=0.75))
+        12.5
+    """
     momentum = tf.cast(momentum, x.dtype)
     value = tf.cast(value, x.dtype)
     return x.assign(x * momentum + value * (1 - momentum))
 
 
 def print_tensor(x: Any, message: str = "", summarize: int = 3) -> Any:
-    """Print a tensor when it is computed, and give it back."""
+    """Print a tensor when it is computed, and give it back.
+
+    Example:
+        >>> y = print_tensor(tf.constant([1.0, 2.0]), message="x is")
+    """
     tf.print(message, x, summarize=summarize)
     return x
 
 
 def gradients(loss: Any, variables: Any) -> Any:
-    """Give the gradients of a loss inside of a function for the device."""
+    """Give the gradients of a loss inside of a function for the device.
+
+    Example:
+        >>> @tf.function
+        ... def slope(x):
+        ...     return gradients(x**3, x)
+        ...
+        >>> float(slope(tf.constant(2.0))[0])
+        12.0
+    """
     return tf.gradients(loss, variables)
 
 
@@ -316,7 +427,13 @@ def random_uniform(
     dtype: Any = None,
     seed: int | None = None,
 ) -> Tensor:
-    """Draw evenly from [minval, maxval)."""
+    """Draw evenly from [minval, maxval).
+
+    Example:
+        >>> x = random_uniform((1000,), 2.0, 3.0, seed=1).numpy()
+        >>> bool(x.min() >= 2.0), bool(x.max() < 3.0)
+        (True, True)
+    """
     return tf.random.uniform(shape, minval, maxval, _kind(dtype), seed)
 
 
@@ -327,14 +444,26 @@ def truncated_normal(
     dtype: Any = None,
     seed: int | None = None,
 ) -> Tensor:
-    """Draw from a normal distribution without what is beyond two deviations."""
+    """Draw from a normal distribution without what is beyond two deviations.
+
+    Example:
+        >>> x = truncated_normal((1000,), mean=5.0, stddev=1.0, seed=1).numpy()
+        >>> bool(abs(x - 5.0).max() <= 2.0)
+        True
+    """
     return tf.random.truncated_normal(shape, mean, stddev, _kind(dtype), seed)
 
 
 def random_bernoulli(
     shape: Any, p: float = 0.0, dtype: Any = None, seed: int | None = None
 ) -> Tensor:
-    """Draw ones with probability ``p``, else zeros."""
+    """Draw ones with probability ``p``, else zeros.
+
+    Example:
+        >>> x = random_bernoulli((1000,), p=0.25, seed=1).numpy()
+        >>> sorted(set(x.tolist())), bool(200 < x.sum() < 300)
+        ([0.0, 1.0], True)
+    """
     drawn = tf.random.uniform(shape, seed=seed) < p
     return tf.cast(drawn, _kind(dtype))
 
@@ -350,7 +479,13 @@ def random_uniform_variable(
     name: str | None = None,
     seed: int | None = None,
 ) -> Any:
-    """Make a variable of even random values in [low, high)."""
+    """Make a variable of even random values in [low, high).
+
+    Example:
+        >>> x = random_uniform_variable((2, 3), -1.0, 1.0, seed=1)
+        >>> x.shape, bool(abs(x.numpy()).max() <= 1.0)
+        ((2, 3), True)
+    """
     return variable(random_uniform(shape, low, high, dtype, seed), dtype, name)
 
 
@@ -362,5 +497,11 @@ def random_normal_variable(
     name: str | None = None,
     seed: int | None = None,
 ) -> Any:
-    """Make a variable of normally distributed values."""
+    """Make a variable of normally distributed values.
+
+    Example:
+        >>> x = random_normal_variable((100, 100), mean=1.0, scale=2.0, seed=1)
+        >>> f"{x.numpy().mean():.1f}, {x.numpy().std():.1f}"
+        '1.0, 2.0'
+    """
     return variable(random_normal(shape, mean, scale, dtype, seed), dtype, name)
