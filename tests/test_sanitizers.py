@@ -24,13 +24,18 @@ SOURCES = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "ipu_core", "py
 # fit, data sets, programs and queues, tensors; functions, loops and their gradients
 EXERCISES = (
     "test_keras_training.py",
+    "test_keras_training_errors.py",
     "test_data.py",
+    "test_data_generators.py",
+    "test_data_threads.py",
     "test_collection.py",
     "test_data_selections.py",
     "test_device_programs.py",
     "test_tensor.py",
     "test_function.py",
     "test_control_flow.py",
+    "test_control_flow_gradients.py",
+    "test_rows_and_arrays.py",
     "test_custom_gradients.py",
     "test_tape.py",
     "test_taped_functions.py",

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""Gradients of loops and branches, against differences."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from control_flow_programs import V, X, check_gradient, rng, run, trace
+
+import ipu
+from ipu import _core, tf
+
+W = rng.standard_normal((3, 3)) * 0.5
+
+
+def test_gradient_of_a_counted_while() -> None:
+    def loop(x: Any) -> Any:
+        return tf.while_loop(
+            lambda i, y: i < 4, lambda i, y: (i + 1, tf.tanh(y * x) + y), (0, x)
+        )[1]
+
+    check_gradient(loop, V)
+
+
+@pytest.mark.parametrize("n", [0, 3, 6, 20])
+def test_gradient_where_the_number_of_turns_is_known_on_entry_alone(n: int) -> None:
+    def loop(n: Any, x: Any) -> Any:
+        return tf.while_loop(
+            lambda i, y: i < n,
+            lambda i, y: (i + 1, tf.tanh(y * x) + x),
+            (0, x),
+            maximum_iterations=6,
+        )[1]
+
+    check_gradient(loop, np.int32(n), V * 0.5)
+
+
+def test_gradient_of_a_loop_that_stops_by_its_values() -> None:
+    def loop(x: Any) -> Any:
+        return tf.while_loop(
+            lambda y: tf.reduce_sum(y) < 50.0,
+            lambda y: [y * y + 1.5],
+            [x],
+            maximum_iterations=30,
+        )[0]
+
+    check_gradient(loop, np.abs(V))
+
+
+@pytest.mark.parametrize("start", [(7, -2), (1, 1), (0, 3)])
+def test_a_loop_that_counts_bounds_itself(start: tuple[int, int]) -> None:
+    first, step = start
+
+    def loop(x: Any) -> Any:
+        def more(i: Any, y: Any) -> Any:
+            return i > 0 if step < 0 else i <= 9
+
+        return tf.while_loop(
+            more, lambda i, y: (i + step, tf.tanh(y * x) + x), (first, x)
+        )[1]
+
+    check_gradient(loop, np.array([0.9, 1.01, -0.7]))
+
+
+def test_a_loop_without_a_bound_needs_one_for_its_gradient() -> None:
+    def loop(n: Any, x: Any) -> Any:
+        y = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y * y), (0, x))[1]
+        return tf.gradients(y, [x])
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as info:
+        trace(loop, (np.int32(2), np.float32(3)))
+    assert "maximum_iterations" in str(info.value)
+    assert os.path.basename(__file__) in str(info.value)
+
+
+def test_a_loop_whose_gradient_keeps_nothing_needs_no_bound() -> None:
+    def loop(n: Any, x: Any, w: Any) -> Any:
+        return tf.while_loop(
+            lambda i, y: i < n, lambda i, y: (i + 1, y * 2.0 + w), (0, x)
+        )[1]
+
+    found = check_gradient(loop, np.int32(3), V, V)
+    np.testing.assert_array_equal(found[0], np.full(3, 8.0))
+    np.testing.assert_array_equal(found[1], np.full(3, 7.0))
+
+
+def test_gradient_of_a_branch_is_that_of_the_one_that_was_taken() -> None:
+    def choose(x: Any, w: Any) -> Any:
+        return tf.cond(
+            x[0] > 0.0, lambda: tf.exp(x) * w, lambda: tf.tanh(x) + tf.square(w) * x
+        )
+
+    check_gradient(choose, np.array([0.5, 1.0, -2.0]), V)
+    check_gradient(choose, np.array([-0.5, 1.0, -2.0]), V)
+
+
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_gradient_where_a_branch_does_not_use_a_value(index: int) -> None:
+    def choose(i: Any, x: Any, w: Any) -> Any:
+        return tf.switch_case(i, [lambda: x * x, lambda: x * w, lambda: w * w * w])
+
+    check_gradient(choose, np.int32(index), V, V + 1.0)
+
+
+def test_gradient_of_a_branch_in_a_loop_in_a_loop() -> None:
+    def network(x: Any, w: Any, h: Any) -> Any:
+        def body(i: Any, h: Any) -> Any:
+            h = tf.tanh(tf.matmul(h, w) + x[i])
+
+            def inner() -> Any:
+                return tf.while_loop(
+                    lambda j, a: j < 3,
+                    lambda j, a: (j + 1, a * tf.sigmoid(a + w[1])),
+                    (0, h),
+                )[1]
+
+            return i + 1, tf.cond(tf.equal(i % 2, 0), lambda: h * h + w[0, 0], inner)
+
+        return tf.while_loop(lambda i, h: i < 4, body, (0, h))[1]
+
+    check_gradient(network, X, W, rng.standard_normal((2, 3)))
+
+
+def test_second_gradient_of_a_loop() -> None:
+    def slope(x: Any) -> Any:
+        y = tf.while_loop(
+            lambda i, y: i < 3, lambda i, y: (i + 1, tf.tanh(y) * x), (0, x)
+        )[1]
+        return tf.gradients(y, [x])[0]
+
+    check_gradient(slope, V)
+
+
+def test_two_gradients_of_one_loop() -> None:
+    def both(x: Any, w: Any) -> Any:
+        y = tf.while_loop(
+            lambda i, y: i < 3, lambda i, y: (i + 1, tf.tanh(y * w)), (0, x)
+        )[1]
+        return tf.gradients(y, [x])[0] * 2.0, tf.gradients(y, [w])[0] + y
+
+    def once(x: Any, w: Any) -> Any:
+        y = tf.while_loop(
+            lambda i, y: i < 3, lambda i, y: (i + 1, tf.tanh(y * w)), (0, x)
+        )[1]
+        gx, gw = tf.gradients(y, [x, w])
+        return gx * 2.0, gw + y
+
+    for a, b in zip(
+        run(both, V, V, host=True), run(once, V, V, host=True), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_what_a_loop_does_not_depend_on_has_no_gradient() -> None:
+    def loop(x: Any, other: Any) -> Any:
+        y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * y), (0, x))[1]
+        gx, none = tf.gradients(y, [x, other])
+        assert none is None
+        return gx
+
+    assert run(loop, np.float32(1.5), np.float32(2))[0] == pytest.approx(8 * 1.5**7)
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_gradient_of_a_variable_that_a_loop_reads(written: bool) -> None:
+    """Each turn's read counts, whether or not a turn writes the variable."""
+    device = _core.Device()
+    kind = ("float32", ())
+    number = device.variable_add(*kind)
+    device.variable_write(number, kind, np.float32(0.5))
+    resource = (("variable", number, [kind], "w"),)
+    opened = _core.Trace()
+    with opened:
+        x = opened.parameter(kind)
+
+        def body(i: Any, y: Any) -> Any:
+            w = opened.node("variable_read", (), None, resource)
+            if written:
+                opened.node("variable_add", [tf.constant(1.0)], None, resource)
+            return i + 1, y * w
+
+        y = tf.while_loop(lambda i, y: i < 3, body, (0, x))[1]
+        for gradient in opened.gradients([y], [], [x, number]):
+            opened.result(gradient)
+    program = opened.compile(device=device, verify=True)
+    dx, dw = (float(np.asarray(t)) for t in program.run([np.float32(2)]))
+    values = [0.5, 1.5, 2.5] if written else [0.5] * 3
+    product = np.prod(values)
+    assert dx == pytest.approx(product)
+    assert dw == pytest.approx(sum(2 * product / v for v in values))
+    if not written:  # the weight is not kept for each turn
+        assert "variable[0]" in program.text
+        assert "dynamic_update_slice" in program.text
+        assert program.text.count("dynamic_update_slice") == 1
+
+
+def test_a_training_step_in_a_loop_keeps_nothing() -> None:
+    """A tape inside a body differentiates that body alone."""
+    device = _core.Device()
+    kind = ("float32", (3,))
+    number = device.variable_add(*kind)
+    resource = (("variable", number, [kind], "w"),)
+    opened = _core.Trace()
+    with opened:
+        x = opened.parameter(kind)
+
+        def body() -> None:
+            w = opened.node("variable_read", (), None, resource)
+            loss = tf.reduce_sum(tf.square(w - x))
+            (gradient,) = opened.gradients([loss], [], [number])
+            opened.node(
+                "sgd_update", [gradient, tf.constant(0.1)], {"momentum": 0.0}, resource
+            )
+
+        ipu.loops.repeat(5, body)
+    shown = opened.compile(device=device, verify=True).text
+    assert "dynamic" not in shown
