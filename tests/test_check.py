@@ -38,7 +38,7 @@ def test_names_have_lines():
             "import tensorflow.keras.layers as L\nL.CuDNNLSTM(3)",
             "keras.layers.CuDNNLSTM",
         ),
-        ("import tensorflow\ntensorflow.Session()", "Session"),
+        ("import tensorflow\ntensorflow.no_such()", "no_such"),
         ("import tensorflow.estimator", "estimator"),
         (
             "import tensorflow as tf\nl = tf.keras.layers\nl.CuDNNLSTM",
@@ -194,3 +194,21 @@ def test_the_table_of_refusals_names_what_is_there():
         assert callable(getattr(owner, name))
     with pytest.raises(ValueError, match="Found `opt` key"):
         keras.Sequential().set_gradient_accumulation_options(opt=1)
+
+
+def test_programs_of_tensorflow_1_are_told_by_their_names(tmp_path):
+    assert missing("import tensorflow as tf\ntf.Session()\ntf.log(1.0)") == []
+    second = "import tensorflow.compat.v1 as tf\ntf.Session()\n"
+    assert missing(second) == []
+    # a name of TensorFlow 1 alone does not make it so
+    assert missing("import tensorflow as tf\ntf.log(1.0)") == ["tensorflow.log"]
+    asks = "import tensorflow as tf\ntry:\n  tf.Session()\nexcept AttributeError: pass"
+    assert "tensorflow.log" in missing(asks + "\ntf.log(1.0)")
+    # what it imports counts, too
+    helper = "import tensorflow as tf\ndef net():\n  return tf.placeholder('float')\n"
+    (tmp_path / "helper.py").write_text(helper)
+    main = tmp_path / "main.py"
+    main.write_text("import tensorflow as tf\nfrom helper import net\ntf.log(1.0)\n")
+    assert all(use.there for use in _check.check_file(str(main)).uses)
+    (tmp_path / "helper.py").write_text("def net( :")
+    assert not all(use.there for use in _check.check_file(str(main)).uses)

@@ -69,6 +69,31 @@ def test_run_a_module_and_a_folder(tmp_path):
     assert done.returncode == 1 and "absent_package" in done.stderr
 
 
+def test_programs_of_tensorflow_1(tmp_path):
+    """Names of graphs are in `tensorflow` itself, and ops go to a graph at once."""
+    text = """
+    import tensorflow as tf
+    from tensorflow.python.framework import ops
+    x = tf.constant([1.0, 2.0])
+    print(tf.__version__[0], ops.get_default_graph() is x.graph)
+    w = tf.get_variable("w", initializer=3.0)
+    train = tf.train.GradientDescentOptimizer(0.5).minimize(tf.square(w))
+    logits = tf.layers.dense(tf.placeholder(tf.float32, [2, 3]), 4)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(train)
+        print(session.run([tf.log(tf.reduce_max(x, reduction_indices=0)), w]))
+    print(logits.shape, tf.train.AdamOptimizer is tf.compat.v1.train.AdamOptimizer)
+    """
+    done = run(tmp_path, text, "program.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "1 True",
+        "[np.float32(0.6931472), np.float32(0.0)]",
+        "(2, 4) True",
+    ]
+
+
 def test_functions_are_found_after_a_change_of_folder(tmp_path):
     text = """
     import os, tempfile

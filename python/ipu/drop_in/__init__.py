@@ -27,7 +27,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ipu._faces import face
-from ipu.drop_in import _facade
+from ipu.drop_in import _facade, _table
 
 __all__ = ["install", "installed", "uninstall"]
 
@@ -49,11 +49,16 @@ class _Hook:
 _hook = _Hook()
 
 
-def install() -> None:
+def install(first_tensorflow: bool = False) -> None:
     """Serve TensorFlow's and Keras's module names from now on.
 
     Modules of the real packages that have been imported already are set aside; who
     holds one keeps it. A second call changes nothing.
+
+    Args:
+        first_tensorflow: Let ``tensorflow`` itself have the names of TensorFlow 1
+            (``tensorflow.Session``), as it had for programs before TensorFlow 2.
+            Default: False.
 
     Example:
         >>> install()
@@ -66,6 +71,7 @@ def install() -> None:
     with _hook.lock:
         if _hook.finders:
             return
+        _table.serve_first(first_tensorflow)
         roots = _facade.Finder(_ROOTS)
         tools = _facade.Finder(_TOOLS)
         for name in _facade.loaded(roots.roots):
@@ -86,6 +92,7 @@ def uninstall() -> None:
         sys.modules.update(_hook.set_aside)
         _hook.finders = []
         _hook.set_aside = {}
+        _table.serve_first(False)
 
 
 def installed() -> bool:

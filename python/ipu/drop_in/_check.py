@@ -12,19 +12,25 @@ from __future__ import annotations
 import ast
 import os
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ipu import _later, drop_in
 from ipu._missing import MissingModuleError
-from ipu.drop_in import _check_calls, _facade, _guards, _notebooks, _table
+from ipu.drop_in import (
+    _check_calls,
+    _facade,
+    _first_tensorflow,
+    _notebooks,
+)
+from ipu.drop_in._program_names import Call, Finder
 
 __all__ = ["Report", "Use", "check_file", "check_source", "program_files"]
 
-_ROOTS = frozenset({"tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons"})
+# of a program: the number of the cell, the text, what to call it
+_Part = tuple[int | None, str | bytes, str]
 _SKIPPED = frozenset({"__pycache__", "node_modules", "build", "dist"})
-_GUARDS = _guards.IMPORT_ERRORS | _guards.ATTRIBUTE_ERRORS
 
 
 @dataclass
@@ -127,10 +133,11 @@ def check_file(path: str) -> Report:
     """
     if path.endswith(_notebooks.SUFFIX):
         cells = _notebooks.cells_of(path)
-        parts = [(cell.number, cell.source, cell.name) for cell in cells]
-        return Report(path, _uses_in(parts))
+        parts: list[_Part] = [(cell.number, cell.source, cell.name) for cell in cells]
+        return Report(path, _uses_in(parts, os.path.dirname(path)))
     with open(path, "rb") as file:
-        return Report(path, check_source(file.read(), path))
+        parts = [(None, file.read(), path)]
+    return Report(path, _uses_in(parts, os.path.dirname(path)))
 
 
 def check_source(source: str | bytes, path: str = "<source>") -> list[Use]:
@@ -150,24 +157,15 @@ def check_source(source: str | bytes, path: str = "<source>") -> list[Use]:
     return _uses_in([(None, source, path)])
 
 
-class Place(NamedTuple):
-    """A line of a cell of a notebook."""
-
-    cell: int
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.line} of cell {self.cell}"
-
-
-def _uses_in(parts: Iterable[tuple[int | None, str | bytes, str]]) -> list[Use]:
-    """The names of a program in parts: the number of the cell, the text, its name."""
-    finder = _Finder()
-    for cell, source, path in parts:
-        finder.cell = cell
-        finder.visit(ast.parse(source, path))
+def _uses_in(parts: Sequence[_Part], folder: str | None = None) -> list[Use]:
+    """The names of a program in parts; `folder` is where it finds modules."""
+    trees = [(cell, ast.parse(source, path)) for cell, source, path in parts]
+    finder = Finder()
+    for finder.cell, tree in trees:
+        finder.visit(tree)
+    is_first = _first_tensorflow.uses_it([tree for _, tree in trees], folder)
     was_installed = drop_in.installed()
-    drop_in.install()
+    drop_in.install(is_first)
     try:
         uses: dict[str, Use] = {}
         for name, found in finder.found.items():
@@ -191,7 +189,7 @@ def _uses_in(parts: Iterable[tuple[int | None, str | bytes, str]]) -> list[Use]:
     return sorted(uses.values(), key=lambda use: (use.there, use.name))
 
 
-def _refused(call: _Call) -> Iterator[Use]:
+def _refused(call: Call) -> Iterator[Use]:
     """The arguments that a call refuses, as uses that are not there."""
     function = None if call.name is None else _object(call.name)
     if call.name is not None and function is None:
@@ -240,168 +238,3 @@ def _resolve(name: str) -> tuple[str, bool]:
             except ImportError:
                 return path, True
     return name, False
-
-
-@dataclass
-class _Found:
-    line: int | Place
-    guarded: bool
-    imports: bool = False
-
-
-class _Call(NamedTuple):
-    """A call: of a name of TensorFlow's, or of a method of something."""
-
-    name: str | None
-    method: str
-    node: ast.Call
-    found: _Found
-
-
-class _Finder(ast.NodeVisitor):
-    """Walks a program; `scopes` says what names stand for, innermost last.
-
-    A name that stands for nothing of TensorFlow's in a scope is None there.
-    """
-
-    def __init__(self) -> None:
-        self.scopes: list[dict[str, str | None]] = [{}]
-        self.found: dict[str, list[_Found]] = {}
-        self.calls: list[_Call] = []
-        self.cell: int | None = None  # the number of the cell that is read
-        self._guards = 0
-
-    # --- what names stand for
-
-    def _bind(self, name: str, target: str | None) -> None:
-        self.scopes[-1][name] = target
-
-    def _meaning(self, node: ast.AST) -> str | None:
-        """The full name that an expression of names and attributes stands for."""
-        if isinstance(node, ast.Attribute):
-            base = self._meaning(node.value)
-            return None if base is None else f"{base}.{node.attr}"
-        if isinstance(node, ast.Name):
-            for scope in reversed(self.scopes):
-                if node.id in scope:
-                    return scope[node.id]
-        return None
-
-    def _use(self, name: str, node: ast.AST, imports: bool = False) -> None:
-        self.found.setdefault(name, []).append(self._found(node, imports))
-
-    def _found(self, node: ast.AST, imports: bool = False) -> _Found:
-        number = getattr(node, "lineno", 0)
-        line = number if self.cell is None else Place(self.cell, number)
-        return _Found(line, self._guards > 0, imports)
-
-    # --- imports
-
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            root = alias.name.partition(".")[0]
-            ours = root in _ROOTS
-            if ours:
-                self._use(alias.name, node)
-            if alias.asname:
-                self._bind(alias.asname, alias.name if ours else None)
-            else:
-                self._bind(root, root if ours else None)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        ours = node.level == 0 and module.partition(".")[0] in _ROOTS
-        for alias in node.names:
-            if ours and alias.name == "*":
-                self._use(module, node)
-                for name in _star(module):
-                    self._bind(name, f"{module}.{name}")
-                continue
-            full = f"{module}.{alias.name}"
-            if ours:
-                self._use(full, node, imports=True)
-            self._bind(alias.asname or alias.name, full if ours else None)
-
-    # --- uses
-
-    def visit_Name(self, node: ast.Name) -> None:
-        full = self._meaning(node) if isinstance(node.ctx, ast.Load) else None
-        imports = [one for one in self.found.get(full or "", []) if one.imports]
-        # where no import was guarded; who guards an import asks for the name later
-        if full and imports and not all(one.guarded for one in imports):
-            self._use(full, node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        name = self._meaning(node.func)
-        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if name is not None or method:
-            self.calls.append(_Call(name, method, node, self._found(node)))
-        self.generic_visit(node)
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        full = self._meaning(node)
-        if full is None:
-            self.generic_visit(node)
-        else:
-            self._use(full, node)
-
-    def visit_Assign(self, node: ast.Assign) -> None:
-        self.visit(node.value)
-        meaning = self._meaning(node.value)
-        for target in node.targets:
-            if isinstance(target, ast.Name):
-                self._bind(target.id, meaning)
-            else:
-                self.visit(target)
-
-    def visit_Try(self, node: ast.Try) -> None:
-        guards = _guards.catches(node, _GUARDS)
-        self._guards += guards
-        for statement in node.body:
-            self.visit(statement)
-        self._guards -= guards
-        for other in (*node.handlers, *node.orelse, *node.finalbody):
-            self.visit(other)
-
-    def visit_With(self, node: ast.With) -> None:
-        for item in node.items:
-            self.visit(item)
-        guards = _guards.catches(node, _GUARDS)
-        self._guards += guards
-        for statement in node.body:
-            self.visit(statement)
-        self._guards -= guards
-
-    # --- scopes
-
-    def _function(
-        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    ) -> None:
-        arguments = node.args
-        for default in (*arguments.defaults, *arguments.kw_defaults):
-            if default is not None:
-                self.visit(default)
-        if not isinstance(node, ast.Lambda):
-            self._bind(node.name, None)
-            for expression in (*node.decorator_list, node.returns):
-                if expression is not None:
-                    self.visit(expression)
-        every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
-        for one in every:
-            if one.annotation is not None:
-                self.visit(one.annotation)
-        extra = (arguments.vararg, arguments.kwarg)
-        self.scopes.append({one.arg: None for one in (*every, *extra) if one})
-        body = [node.body] if isinstance(node, ast.Lambda) else node.body
-        for statement in body:
-            self.visit(statement)
-        self.scopes.pop()
-
-    visit_FunctionDef = _function
-    visit_AsyncFunctionDef = _function
-    visit_Lambda = _function
-
-
-def _star(module: str) -> list[str]:
-    entry = _table.entry_of(module)
-    return [] if entry is None else _facade.Facade(module, entry).__all__

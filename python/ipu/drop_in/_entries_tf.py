@@ -5,7 +5,15 @@ from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
 
-__all__ = ["GRAPHS", "INITIALIZERS", "RANDOM", "TF", "TRAIN", "V1_NAMES"]
+__all__ = [
+    "FIRST_VERSION",
+    "GRAPHS",
+    "INITIALIZERS",
+    "RANDOM",
+    "TF",
+    "TRAIN",
+    "V1_NAMES",
+]
 
 _INS = "ipu.drop_in.stand_ins"
 _V1 = "ipu.tf.compat.v1"
@@ -60,6 +68,7 @@ V1_NAMES = {
 }
 
 _VERSION = {"__version__": "ipu.tf.version:VERSION"}
+FIRST_VERSION = {"__version__": f"{_INS}.root:FIRST_VERSION"}
 
 TF: dict[str, Entry] = {
     "tensorflow": Entry(

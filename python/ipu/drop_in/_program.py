@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import importlib.machinery
 import importlib.util
@@ -16,7 +17,8 @@ from typing import Any
 
 from ipu import _tracebacks, drop_in
 from ipu._missing import PACKAGE
-from ipu.drop_in import _notebooks
+from ipu.drop_in import _first_tensorflow, _notebooks
+from ipu.tf import _graph_mode
 
 __all__ = ["INTERRUPTED", "run_file", "run_module"]
 
@@ -54,6 +56,7 @@ def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) 
     sys.argv[:] = [path, *arguments]
     sys.path[0] = os.path.dirname(file)
     main = _main_module(__file__=file)
+    texts: list[str | bytes] = [cell.source for cell in cells] or [source]
 
     def run() -> None:
         if is_notebook:
@@ -61,7 +64,7 @@ def run_file(path: str, arguments: Sequence[str], full_traceback: bool = False) 
         else:
             exec(compile(source, file, "exec", dont_inherit=True), main.__dict__)
 
-    return _execute(run, full_traceback)
+    return _execute(run, full_traceback, _is_first(texts, sys.path[0]))
 
 
 def run_module(
@@ -87,6 +90,7 @@ def run_module(
     """
     if argv0 is None:
         sys.path[0] = os.getcwd()
+    # the package that the module is in is imported to find it
     drop_in.install()
     # "__main__" itself is in sys.modules already, without a spec
     spec = (
@@ -110,7 +114,9 @@ def run_module(
         __spec__=spec,
         __cached__=spec.cached,
     )
-    return _execute(lambda: exec(code, main.__dict__), full_traceback)
+    text = loader.get_source(spec.name) or ""
+    is_first = _is_first([text], sys.path[0])
+    return _execute(lambda: exec(code, main.__dict__), full_traceback, is_first)
 
 
 def _spec_of(name: str) -> importlib.machinery.ModuleSpec | None:
@@ -132,8 +138,21 @@ def _main_module(**names: object) -> types.ModuleType:
     return main
 
 
-def _execute(run: Callable[[], None], full_traceback: bool) -> int:
-    drop_in.install()
+def _is_first(texts: Sequence[str | bytes], folder: str) -> bool:
+    """Whether a program is for TensorFlow 1; what is no Python says so when it runs."""
+    try:
+        trees = [ast.parse(text) for text in texts]
+    except (SyntaxError, ValueError):
+        return False
+    return _first_tensorflow.uses_it(trees, folder)
+
+
+def _execute(run: Callable[[], None], full_traceback: bool, is_first: bool) -> int:
+    if is_first:
+        drop_in.uninstall()
+    drop_in.install(is_first)
+    if is_first:
+        _graph_mode.default_to_graphs(True)
     if full_traceback:
         _tracebacks.set_enabled(False)
     try:

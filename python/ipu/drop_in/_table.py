@@ -18,9 +18,9 @@ from ipu.drop_in._entries import Entry
 from ipu.drop_in._entries_ipu import IPU
 from ipu.drop_in._entries_keras import KERAS
 from ipu.drop_in._entries_python import PYTHON
-from ipu.drop_in._entries_tf import TF
+from ipu.drop_in._entries_tf import FIRST_VERSION, TF
 
-__all__ = ["Entry", "below", "canonical", "entry_of"]
+__all__ = ["Entry", "below", "canonical", "entry_of", "serve_first", "serves_first"]
 
 _TABLE: Mapping[str, Entry] = {**TF, **KERAS, **IPU, **PYTHON}
 
@@ -41,12 +41,50 @@ _ALIASES = (
     _Alias("keras.api._v2.keras", "keras"),
     _Alias("keras.api", "keras"),
 )
+# what is below ``tensorflow`` in both versions
+_SHARED = frozenset({"compat", "compiler", "contrib", "core", "keras", "python"})
 _NATIVE = (
     _Alias("tensorflow.python.ipu", "ipu"),
     _Alias("tensorflow.compat.v1", "ipu.tf"),
     _Alias("tensorflow", "ipu.tf"),
     _Alias("keras", "ipu.keras"),
 )
+
+
+class _Version:
+    """Which TensorFlow the name ``tensorflow`` itself stands for."""
+
+    is_first = False
+
+
+def serve_first(is_first: bool) -> None:
+    """Let ``tensorflow`` have the names of TensorFlow 1, or those of TensorFlow 2.
+
+    Modules that have been imported keep what they have.
+    """
+    _Version.is_first = is_first
+    entry_of.cache_clear()
+
+
+def serves_first() -> bool:
+    """Whether ``tensorflow`` has the names of TensorFlow 1.
+
+    Example:
+        >>> serves_first()
+        False
+    """
+    return _Version.is_first
+
+
+def _in_first(path: str) -> Entry | None:
+    """A module as TensorFlow 1 has it; None where both versions have the same."""
+    root, _, rest = path.partition(".")
+    if root != "tensorflow" or rest.partition(".")[0] in _SHARED:
+        return None
+    if rest:
+        return _entry_of(f"tensorflow.compat.v1.{rest}")
+    both, first = _TABLE["tensorflow"], _TABLE["tensorflow.compat.v1"]
+    return Entry(first.sources, {**both.names, **first.names, **FIRST_VERSION})
 
 
 def _replaced(name: str, alias: _Alias) -> str | None:
@@ -107,10 +145,16 @@ def entry_of(name: str) -> Entry | None:
         The entry, or None where there is no such module.
     """
     path = canonical(name)
+    first = _in_first(path) if _Version.is_first else None
+    return _entry_of(path) if first is None else first
+
+
+def _entry_of(path: str) -> Entry | None:
+    """The entry of a canonical path in TensorFlow 2."""
     if path in _TABLE:
         return _TABLE[path]
     if path.startswith("tensorflow.compat.v1."):
-        return entry_of(path.replace(".compat.v1", "", 1))
+        return _entry_of(path.replace(".compat.v1", "", 1))
     module = _native_module(path)
     if module is not None:
         return Entry((module,))

@@ -5,7 +5,15 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["KERAS_VERSION", "executing_eagerly_outside_functions", "get_logger"]
+__all__ = [
+    "FIRST_VERSION",
+    "KERAS_VERSION",
+    "executing_eagerly_outside_functions",
+    "get_logger",
+]
+
+# the last release of TensorFlow 1, which its programs are served as
+FIRST_VERSION = "1.15.5"
 
 # the release of Keras whose names and numbers ``ipu.keras`` has
 KERAS_VERSION = "2.6.0"
