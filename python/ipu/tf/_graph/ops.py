@@ -79,5 +79,7 @@ def _held(graph: Graph, value: Any, name: str | None) -> Any:
     """A fixed value as a tensor of the graph."""
     if isinstance(value, StringTensor) or is_text(value):
         spec = TensorSpec(value.shape, "string")
-        return graph.python("Const", lambda: value, spec, name=name or "Const")
+        made = graph.python("Const", lambda: value, spec, name=name or "Const")
+        made.known = value
+        return made
     return graph.constant(value, name or None)

@@ -61,7 +61,15 @@ def TFRecordDataset(
         DataLossError: When it is read: a record is cut short or a checksum is wrong;
             says which one of which file.
 
-    Source: ``tf.data.TFRecordDataset``. Example: :class:`ipu.tf.io.TFRecordWriter`.
+    Source: ``tf.data.TFRecordDataset``.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mktemp()
+        >>> with tf.io.TFRecordWriter(path) as writer:
+        ...     writer.write(b"a")
+        >>> [bytes(x) for x in TFRecordDataset(path)]
+        [b'a']
     """
     del buffer_size, name
     compression = checked_compression(compression_type)

@@ -46,6 +46,8 @@ def array_of(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
         TypeError: ``value`` is no such thing.
     """
     kind = None if dtype is None else as_dtype(dtype)
+    if getattr(type(value), "_ipu_graph_tensor", False):
+        value = np.asarray(value)  # a constant of the graph
     if kind == string or (kind is None and is_text(value)):
         return np.asarray(StringTensor(value))
     if isinstance(value, (_core.Tensor, np.ndarray)) or kind is None:

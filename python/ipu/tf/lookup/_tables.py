@@ -9,12 +9,16 @@ import numpy as np
 
 from ipu import _core
 from ipu._errors import FailedPreconditionError
+from ipu.tf import _graph_mode
+from ipu.tf._convert import constant, convert_to_tensor
 from ipu.tf._hashes import fingerprint64
 from ipu.tf._host_only import on_host
 from ipu.tf._strings import StringTensor, is_text
 from ipu.tf.dtypes import DType, as_dtype, int64, string
 from ipu.tf.lookup._initializers import array_of
 from ipu.tf.ragged import RaggedTensor
+from ipu.tf.tensor_shape import TensorShape
+from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = ["StaticHashTable", "StaticVocabularyTable", "Table", "tensor_of"]
 
@@ -49,7 +53,7 @@ class Table:
 
     def size(self, name: Any = None) -> Any:
         """The number of entries, int64."""
-        return _core.Tensor(np.int64(len(self._rows)))
+        return constant(np.int64(len(self._rows)))
 
     def lookup(self, keys: Any, name: Any = None) -> Any:
         """The values of keys.
@@ -65,6 +69,13 @@ class Table:
             TypeError: The keys are of another dtype.
             HostOnlyError: A function is being traced.
         """
+        graph = _graph_mode.building()
+        if graph is not None:
+            given = convert_to_tensor(keys)
+            shape: Any = TensorShape(given.shape).concatenate(self._default.shape)
+            known: Any = None if shape.rank is None else shape
+            spec = TensorSpec(known, self._value_dtype)
+            return graph.python("LookupTableFindV2", self.lookup, spec, (given,))
         on_host(f"{self._what}.lookup", keys)
         if isinstance(keys, RaggedTensor):
             return RaggedTensor(self.lookup(keys.values), keys.row_splits)
@@ -215,7 +226,7 @@ class StaticVocabularyTable(Table):
 
     def size(self, name: Any = None) -> Any:
         """The number of entries and buckets, int64."""
-        return _core.Tensor(np.int64(self._known + self._count))
+        return constant(np.int64(self._known + self._count))
 
     def _value_of(self, key: Any) -> Any:
         found = self._rows.get(key)

@@ -356,7 +356,7 @@ def local_variables_initializer() -> Any:
 
 
 def tables_initializer(name: str = "init_all_tables") -> Any:
-    """An operation that does nothing: there are no tables.
+    """An operation that does nothing: tables have their entries from the start.
 
     Args:
         name: A name.

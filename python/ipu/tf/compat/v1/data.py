@@ -14,51 +14,121 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ipu._errors import FailedPreconditionError
 from ipu._faces import face
-from ipu.tf import _graph_mode
+from ipu.tf import _graph_mode, nest
 from ipu.tf import data as _data
+from ipu.tf.compat.v1._datasets import Dataset, PendingDataset, kept
+from ipu.tf.data._generator import declared
 
-__all__ = ["GraphIterator", "make_initializable_iterator", "make_one_shot_iterator"]
+TFRecordDataset = kept(_data.TFRecordDataset)
+TextLineDataset = kept(_data.TextLineDataset)
+FixedLengthRecordDataset = kept(_data.FixedLengthRecordDataset)
+
+__all__ = [
+    "Dataset",
+    "FixedLengthRecordDataset",
+    "Iterator",
+    "TFRecordDataset",
+    "TextLineDataset",
+    "make_initializable_iterator",
+    "make_one_shot_iterator",
+]
 
 
-class GraphIterator:
+class Iterator:
     """A pass over a data set that a session makes.
 
     Args:
-        dataset: The data set.
-        starts: Whether it begins by itself; else :attr:`initializer` is to be run.
+        dataset: The data set; None: each initializer has its own.
+        starts: Whether it begins by itself; else an initializer is to be run.
+        spec: The nest of ``TensorSpec`` of an element; None: that of the data set.
+
+    Source: ``tf.compat.v1.data.Iterator``.
 
     Example:
         >>> from ipu.tf.compat import v1
         >>> with v1.Graph().as_default():
-        ...     iterator = GraphIterator(v1.data.Dataset.range(3), starts=True)
+        ...     iterator = Iterator(v1.data.Dataset.range(3), starts=True)
         ...     iterator.get_next().dtype
         tf.int64
     """
 
-    def __init__(self, dataset: Any, starts: bool) -> None:
-        self._dataset = dataset
-        self._starts = starts
+    def __init__(self, dataset: Any, starts: bool, spec: Any = None) -> None:
+        self._starts = dataset if starts else None
         self._iterator: Any = None
-        graph = _graph_mode.current() or _graph_mode.default()
-        self._graph = graph
-        self._initializer = (
-            None if starts else graph.python("MakeIterator", self._start)
-        )
+        self._spec = dataset.element_spec if spec is None else spec
+        self._graph = _graph_mode.current() or _graph_mode.default()
+        self._initializer = None
+        if not starts and dataset is not None:
+            self._initializer = self.make_initializer(dataset)
 
-    def _start(self) -> None:
-        self._iterator = iter(self._dataset)
+    @staticmethod
+    def from_structure(
+        output_types: Any,
+        output_shapes: Any = None,
+        shared_name: str | None = None,
+        output_classes: Any = None,
+    ) -> Iterator:
+        """An iterator for any data set with such elements.
+
+        Args:
+            output_types: The nest of dtypes of an element.
+            output_shapes: The nest of shapes; None: nothing is known of them.
+            shared_name: Accepted and not used.
+            output_classes: Accepted and not used.
+
+        Example:
+            >>> from ipu.tf.compat import v1
+            >>> with v1.Graph().as_default(), v1.Session() as session:
+            ...     numbers = v1.data.Dataset.range(3)
+            ...     iterator = v1.data.Iterator.from_structure(
+            ...         numbers.output_types, numbers.output_shapes)
+            ...     following = iterator.get_next()
+            ...     session.run(iterator.make_initializer(numbers.skip(2)))
+            ...     print(session.run(following))
+            2
+        """
+        del shared_name, output_classes
+        spec = declared(output_types, output_shapes, None)
+        return Iterator(None, starts=False, spec=spec)
+
+    def make_initializer(self, dataset: Any, name: str | None = None) -> Any:
+        """The operation that begins a pass over a data set.
+
+        Args:
+            dataset: The data set, with elements as the iterator was told.
+            name: A name.
+        """
+        if not isinstance(dataset, PendingDataset):
+
+            def start() -> None:
+                self._iterator = iter(dataset)
+
+            return self._graph.python("MakeIterator", start, name=name)
+        inputs = dataset.inputs
+
+        def start_with(*values: Any) -> None:
+            arrays = [np.asarray(value)[()] for value in values]
+            ids = [id(tensor) for tensor in inputs]
+            made = dataset.made(dict(zip(ids, arrays, strict=True)))
+            self._iterator = iter(made)
+
+        return self._graph.python(
+            "MakeIterator", start_with, None, tuple(inputs), name=name
+        )
 
     def _next(self) -> Any:
         if self._iterator is None:
-            if not self._starts:
+            if self._starts is None:
                 raise FailedPreconditionError(
                     "GetNext() failed because the iterator has not been initialized. "
                     "Ensure that you have run the initializer operation for this "
                     "iterator before getting the next element."
                 )
-            self._start()
+            self._iterator = iter(self._starts)
         return self._iterator.get_next()
 
     @property
@@ -66,7 +136,7 @@ class GraphIterator:
         """The operation that begins a pass.
 
         Raises:
-            ValueError: The iterator begins by itself.
+            ValueError: The iterator has none of its own.
         """
         if self._initializer is None:
             raise ValueError("Iterator does not have an initializer.")
@@ -75,7 +145,17 @@ class GraphIterator:
     @property
     def element_spec(self) -> Any:
         """The nest of ``TensorSpec`` of an element."""
-        return self._dataset.element_spec
+        return self._spec
+
+    @property
+    def output_types(self) -> Any:
+        """The nest of dtypes of an element."""
+        return nest.map_structure(lambda spec: spec.dtype, self._spec)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The nest of shapes of an element."""
+        return nest.map_structure(lambda spec: spec.shape, self._spec)
 
     def get_next(self, name: str | None = None) -> Any:
         """The next element: each run that needs it takes one.
@@ -87,9 +167,7 @@ class GraphIterator:
             A nest of tensors of the graph. A run at the end of the data set raises
             OutOfRangeError.
         """
-        return self._graph.python(
-            "IteratorGetNext", self._next, self._dataset.element_spec, name=name
-        )
+        return self._graph.python("IteratorGetNext", self._next, self._spec, name=name)
 
 
 def make_one_shot_iterator(dataset: Any) -> Any:
@@ -97,6 +175,9 @@ def make_one_shot_iterator(dataset: Any) -> Any:
 
     Args:
         dataset: The data set.
+
+    Raises:
+        ValueError: The data set takes tensors of the graph.
 
     Source: ``tf.compat.v1.data.make_one_shot_iterator``.
 
@@ -107,16 +188,22 @@ def make_one_shot_iterator(dataset: Any) -> Any:
         ...     print(session.run(iterator.get_next()))
         0
     """
+    if isinstance(dataset, PendingDataset):
+        raise ValueError(
+            "A one-shot iterator cannot be made of a data set that takes tensors of "
+            "the graph. Use make_initializable_iterator, and feed them to its "
+            "initializer."
+        )
     if _graph_mode.current() is None:
         return iter(dataset)
-    return GraphIterator(dataset, starts=True)
+    return Iterator(dataset, starts=True)
 
 
 def make_initializable_iterator(dataset: Any, shared_name: str | None = None) -> Any:
     """An iterator that begins a pass when its initializer is run.
 
     Args:
-        dataset: The data set.
+        dataset: The data set; what it takes of the graph is fed to the initializer.
         shared_name: Accepted and not used.
 
     Source: ``tf.compat.v1.data.make_initializable_iterator``.
@@ -131,11 +218,11 @@ def make_initializable_iterator(dataset: Any, shared_name: str | None = None) ->
         0
     """
     del shared_name
-    return GraphIterator(dataset, starts=False)
+    return Iterator(dataset, starts=False)
 
 
 if TYPE_CHECKING:
-    from ipu.tf.data import *  # noqa: F403
+    from ipu.tf.data import *  # type: ignore[assignment]  # noqa: F403
 else:
     _LAZY = {
         name: f"ipu.tf.data:{name}" for name in _data.__all__ if name not in __all__
