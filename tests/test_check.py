@@ -2,6 +2,8 @@
 """`python -m ipu check`: the names of a program, found without running it."""
 
 import os
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -71,7 +73,6 @@ def test_missing_names_are_found(source, name):
         "import tensorflow as tf\ntf = 3\ntf.no_such",
         "from . import tensorflow as tf\ntf.no_such",
         "import tensorflow_probability as tfp\ntfp.no_such",
-        "import tensorflow as tf\ntf.zeros(3).no_such",
     ],
 )
 def test_other_things_are_left_alone(source):
@@ -183,17 +184,200 @@ def test_calls_that_cannot_work_are_found(line, name):
         assert found[0].instead
 
 
-def test_the_table_of_refusals_names_what_is_there():
-    import importlib
+# --- what objects are
 
-    from ipu import _refusals, keras
 
-    for row in _refusals._ROWS:
-        module, _, name = row.call.rpartition(".")
-        owner = importlib.import_module(module) if module else keras.Model
-        assert callable(getattr(owner, name))
-    with pytest.raises(ValueError, match="Found `opt` key"):
-        keras.Sequential().set_gradient_accumulation_options(opt=1)
+OBJECTS = """
+import tensorflow as tf
+from tensorflow import keras
+from tensorflow.python import ipu
+
+{}
+"""
+
+
+def complaints(source):
+    """(name, line) of what cannot work, lines counted from the program's first."""
+    uses = _check.check_source(OBJECTS.format(source))
+    bad = [use for use in uses if use.state in ("missing", "refused")]
+    return [(use.name, [line - 5 for line in use.lines]) for use in bad]
+
+
+@pytest.mark.parametrize(
+    "source, name, line",
+    [
+        ("opt = keras.optimizers.SGD(0.1)\nopt.set_rate(0.2)", "SGD.set_rate", 2),
+        ("a = b = keras.optimizers.SGD(0.1)\nb.set_rate", "SGD.set_rate", 2),
+        ("cfg = ipu.config.IPUConfig()\ncfg.ipu = 1", "IPUConfig.ipu", 2),
+        (
+            "cfg = ipu.config.IPUConfig()\ncfg.ipu_model.versoin = 'ipu2'",
+            "ipu_model.versoin",
+            2,
+        ),
+        (
+            "cfg = ipu.config.IPUConfig()\ncfg.auto_select_ipus = '4'",
+            "IPUConfig.auto_select_ipus",
+            2,
+        ),
+        (
+            "cfg = ipu.config.IPUConfig()\n"
+            "d = cfg.experimental.multi_replica_distribution\nd.process_count = 2",
+            "experimental.multi_replica_distribution.process_count",
+            3,
+        ),
+        (
+            "s = ipu.ipu_strategy.IPUStrategy()\nwith s.scope():\n"
+            "  m = keras.Sequential()\n  m.set_pipelining_options(inputs=3)",
+            "Sequential.set_pipelining_options(inputs=)",
+            4,
+        ),
+        (
+            "with ipu.ipu_strategy.IPUStrategy().scope() as s:\n  s.runn(f)",
+            "IPUStrategyV1.runn",
+            2,
+        ),
+        (
+            "def make():\n  model = keras.Sequential()\n  return model\n"
+            "def main():\n  m = make()\n  m.compil()",
+            "Sequential.compil",
+            6,
+        ),
+        (
+            "class Net(keras.Model):\n  def __init__(self):\n    super().__init__()\n"
+            "    self.dense = keras.layers.Dense(3)\n"
+            "  def call(self, x):\n    return self.dense.wieghts",
+            "Dense.wieghts",
+            6,
+        ),
+        (
+            "class Net(keras.Model):\n  def call(self, x):\n    return self.dens(x)\n"
+            "  def build(self, s):\n    self.dense = keras.layers.Dense(3)",
+            "Net.dens",
+            3,
+        ),
+        (
+            "class Net(keras.Model):\n  pass\nnet = Net()\nnet.summry()",
+            "Net.summry",
+            4,
+        ),
+        (
+            "ds = tf.data.Dataset.range(4)\nds = ds.map(f).batch(2)\nds.shufle(3)",
+            "Dataset.shufle",
+            3,
+        ),
+        (
+            "ds = tf.data.Dataset.range(4).batch(drop_remander=True, batch_size=2)",
+            "Dataset.batch(drop_remander=)",
+            1,
+        ),
+        ("tf.data.Dataset.range(4).batch()", "Dataset.batch(batch_size=)", 1),
+        ("keras.layers.Dense()", "keras.layers.Dense(units=)", 1),
+        ("keras.layers.Dense(3, activaton=1)", "keras.layers.Dense(activaton=)", 1),
+        ("keras.optimizers.SGD(learningrate=1)", "SGD(learningrate=)", 1),
+        ("tf.reduce_sum(x, 1, False, 'a', 3)", "tf.reduce_sum()", 1),
+        (
+            "m = keras.Sequential()\nh = m.fit(x, y)\nh.histori['loss']",
+            "History.histori",
+            3,
+        ),
+        (
+            "q = ipu.ipu_infeed_queue.IPUInfeedQueue(d)\nq.initialiser",
+            "IPUInfeedQueue.initialiser",
+            2,
+        ),
+        ("tf.constant(3).nunpy()", "Tensor.nunpy", 1),
+        ("m = keras.Sequential()\nm.export_for_ipu_serving('a')", "serving()", 2),
+        ("m = keras.Sequential()\nm.save('a', save_format='tf')", "(save_format=)", 2),
+        (
+            "e = ipu.embedding_ops.create_host_embedding('a', [2, 3], tf.float32)\n"
+            "e(3)",
+            "HostEmbedding.()",
+            2,
+        ),
+        ("ipu.layers.LSTM(3, unroll=True)", "ipu.layers.LSTM(unroll=)", 1),
+        ("ipu.layers.GRU(3, activation='relu')", "ipu.layers.GRU(activation=)", 1),
+    ],
+)
+def test_objects_are_followed(source, name, line):
+    found = complaints(source)
+    assert len(found) == 1
+    assert found[0][0].endswith(name) and found[0][1] == [line]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        # two things that a name may be, one of which has it
+        "opt = keras.optimizers.SGD(0.1)\nif x:\n  opt = other()\nopt.set_rate(0.2)",
+        "opt = keras.optimizers.SGD(0.1)\nfor opt in y:\n  opt.set_rate(0.2)",
+        "opt = keras.optimizers.SGD(0.1)\ndef f(opt):\n  opt.set_rate(0.2)",
+        "def f():\n  global m\n  m = other()\nm = keras.Sequential()\nm.go",
+        # what a program gives an object itself
+        "m = keras.Sequential()\nm.best = 3\nprint(m.best)",
+        "m = keras.Sequential()\nsetattr(m, 'best', 3)\nprint(m.best)",
+        "m = keras.Sequential()\nif hasattr(m, 'best'):\n  m.best()",
+        "cfg = ipu.config.IPUConfig()\nif hasattr(cfg, 'ipu'):\n  cfg.ipu = 1",
+        "cfg = ipu.config.IPUConfig()\ntry:\n  cfg.ipu = 1\nexcept ValueError: pass",
+        # subclasses, mixins, classes that answer for themselves
+        "class A(keras.Model):\n  def go(self): return self.step()\n"
+        "class B(A):\n  def step(self): return 1\nB().go()",
+        "class A(Mixin, keras.Model):\n  pass\nA().go()",
+        "class A(keras.Model):\n  def __getattr__(self, n): return 1\nA().go()",
+        "@wrap\nclass A(keras.Model):\n  pass\nA().go()",
+        "@wrap\ndef make():\n  return keras.Sequential()\nmake().go()",
+        "class A(keras.Model):\n  def fit(self, epoch): return 1\nA().fit(epoch=2)",
+        # a subclass that the annotation does not name
+        "m = keras.Model(inputs=i, outputs=o)\nm.input_names",
+        "v = tf.Variable(3.)\nv.initializer",
+        "l = keras.layers.LSTM(3)\nl.units",
+        # arguments nobody knows
+        "keras.layers.Dense(**words)",
+        "keras.layers.Dense(*words)",
+        "keras.layers.Dense(3, input_shape=(3,), name='a', dtype=tf.float16)",
+        "keras.optimizers.SGD(lr=0.1, decay=0.1)",
+        "x = x.y\nx.z",
+        "def f(): return f()\nf().a",
+    ],
+)
+def test_what_may_work_is_left_alone(source):
+    assert complaints(source) == []
+
+
+def test_what_check_says_is_what_the_run_says():
+    program = OBJECTS.format(
+        "cfg = ipu.config.IPUConfig()\ncfg.auto_select_ipu = 1\n"
+        "keras.layers.Dense(3, activaton=1)"
+    )
+    said = {use.instead for use in _check.check_source(program) if use.instead}
+    from ipu import config, keras
+
+    run = set()
+    for call in (
+        lambda: setattr(config.IPUConfig(), "auto_select_ipu", 1),
+        lambda: keras.layers.Dense(3, activaton=1),
+    ):
+        with pytest.raises((AttributeError, TypeError)) as caught:
+            call()
+        run.add(str(caught.value))
+    assert said == run
+
+
+def test_programs_that_run_are_left_alone():
+    root = pathlib.Path(__file__).parents[1]
+    programs = [
+        *(root / "tests" / "programs").glob("*.py"),
+        *(root / "docs" / "examples").glob("*"),
+        *(root / "benchmarks").rglob("*.py"),
+    ]
+    assert len(programs) > 40
+    for path in programs:
+        uses = _check.check_file(str(path)).uses
+        bad = [use for use in uses if use.state in ("missing", "refused")]
+        assert bad == [], path
+    for page in [root / "README.md", *(root / "docs").glob("*.md")]:
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+        uses = _check.check_source("\n".join(blocks))
+        assert [use for use in uses if use.state in ("missing", "refused")] == [], page
 
 
 def test_programs_of_tensorflow_1_are_told_by_their_names(tmp_path):

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ipu._errors import NotFoundError, OutOfRangeError
-from ipu._missing import refuse
+from ipu._refusals import refuse_call
 
 __all__ = [
     "export_dataset_to_file",
@@ -177,7 +177,7 @@ def export_inputs_to_file(
         NotThereYetError: Always.
     """
     del inputs, output_filename, feed_dict
-    refuse("ipu.utils.export_inputs_to_file")
+    refuse_call(f"{__name__}.export_inputs_to_file")
 
 
 def export_variables_from_live_session(
@@ -189,7 +189,7 @@ def export_variables_from_live_session(
         NotThereYetError: Always.
     """
     del session, output_file, gc_metadata
-    refuse("ipu.utils.export_variables_from_live_session")
+    refuse_call(f"{__name__}.export_variables_from_live_session")
 
 
 def import_data_in_live_session(
@@ -201,4 +201,4 @@ def import_data_in_live_session(
         NotThereYetError: Always.
     """
     del session, data_files, output_folder
-    refuse("ipu.utils.import_data_in_live_session")
+    refuse_call(f"{__name__}.import_data_in_live_session")

@@ -9,45 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import keras
+from ipu._refusals import refuse_given
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers.base_layer import InputSpec
 from ipu.keras.layers.recurrent import GRU as _GRU
 from ipu.keras.layers.recurrent import LSTM as _LSTM
 
 __all__ = ["GRU", "LSTM"]
-
-_WITHOUT = (
-    "kernel_regularizer",
-    "recurrent_regularizer",
-    "bias_regularizer",
-    "activity_regularizer",
-    "kernel_constraint",
-    "recurrent_constraint",
-    "bias_constraint",
-)
-
-
-def _check(kind: str, given: dict[str, Any]) -> None:
-    """Refuse what the hardware's op does not have."""
-
-    def refuse(name: str, why: str) -> None:
-        raise ValueError(
-            f"IPU custom {kind} layer does not support {why}. Received: "
-            f"{name}={given[name]!r}. Use keras.layers.{kind}, which does."
-        )
-
-    if given["activation"] not in ("tanh", keras.activations.tanh):
-        refuse("activation", "another `activation` than 'tanh'")
-    gates = ("sigmoid", "hard_sigmoid", keras.activations.sigmoid)
-    if given["recurrent_activation"] not in gates:
-        refuse("recurrent_activation", "another `recurrent_activation` than 'sigmoid'")
-    if not given["use_bias"]:
-        refuse("use_bias", "`use_bias` False")
-    for name in (*_WITHOUT, "recurrent_dropout", "go_backwards", "unroll"):
-        if given[name]:
-            refuse(name, f"`{name}`")
-    if given["implementation"] not in (1, 2):
-        refuse("implementation", "another `implementation` than 1 or 2")
 
 
 class _Restricted:
@@ -165,7 +133,7 @@ class LSTM(_Restricted, _LSTM):
         **kwargs: Any,
     ) -> None:
         given = locals()
-        _check("LSTM", given)
+        refuse_given(f"{__name__}.LSTM", **given)
         super().__init__(
             units,
             use_bias=True,
@@ -276,7 +244,7 @@ class GRU(_Restricted, _GRU):
         **kwargs: Any,
     ) -> None:
         given = locals()
-        _check("GRU", given)
+        refuse_given(f"{__name__}.GRU", **given)
         super().__init__(
             units,
             use_bias=True,

@@ -25,12 +25,12 @@ from ipu._config_enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
-from ipu._errors import UnimplementedError
 from ipu._faces import face
 from ipu._flags import running_on_ipu_model
 from ipu._log import logger
 from ipu._options import AttributeMetadata, Category, Group, Option
 from ipu._poplar_options import check_poplar_options
+from ipu._refusals import refuse_given
 
 __all__ = [
     "AttributeMetadata",
@@ -256,11 +256,8 @@ def _check_distribution(config: IPUConfig) -> None:
             "range [0, process_count). Received: "
             f"process_index = {index}, process_count = {count}."
         )
-    if count > 1:
-        raise UnimplementedError(
-            "Replicas that are distributed over processes are not there yet. "
-            f"Received: process_count = {count}. Set it to 0."
-        )
+    name = "experimental.multi_replica_distribution.process_count"
+    refuse_given("ipu.config.IPUConfig", **{name: count})
 
 
 def _check_tiles(config: IPUConfig) -> None:

@@ -15,6 +15,7 @@ from ipu._errors import (
 )
 from ipu._faces import face
 from ipu._placement import current_ordinal
+from ipu._refusals import refuse_call
 from ipu.tf import _graph_mode, nest
 from ipu.tf._tracing import current_build
 from ipu.tf.data._live import start_feeder
@@ -394,11 +395,7 @@ class IPUIterator:
         Raises:
             NotImplementedError: Always.
         """
-        raise NotImplementedError(
-            "get_next_as_optional is not there for iterators of the device, which "
-            "cannot ask whether the data set has ended. Count the iterations with "
-            "tf.range."
-        )
+        refuse_call(f"{__name__}.IPUIterator.get_next_as_optional")
 
 
 class IPUOwnedIterator(IPUIterator):

@@ -12,6 +12,7 @@ from ipu._ctc_layers import CTCInferenceLayer, CTCPredictionsLayer
 from ipu._effective_transformer import EffectiveTransformer
 from ipu._faces import face
 from ipu._recurrent_layers import GRU, LSTM
+from ipu._refusals import refuse_given
 from ipu.keras.layers import (
     Dropout,
     GroupNorm,
@@ -51,15 +52,6 @@ __all__ = [
     "RecomputationCheckpoint",
     "SerialDense",
 ]
-
-
-def _refuse_truthy(kind: str, arguments: dict[str, Any]) -> None:
-    for name, value in arguments.items():
-        if value:
-            raise NotImplementedError(
-                f"ipu.layers.{kind} does not support `{name}`. Received: {name}="
-                f"{value!r}. Use keras.layers.{kind}, which does."
-            )
 
 
 class Embedding(_Embedding):
@@ -107,7 +99,7 @@ class Embedding(_Embedding):
             "mask_zero": mask_zero,
             "input_length": input_length,
         }
-        _refuse_truthy("Embedding", unsupported)
+        refuse_given(f"{__name__}.Embedding", **unsupported)
         super().__init__(
             input_dim,
             output_dim,
@@ -182,7 +174,7 @@ class LayerNormalization(GroupNormalization):
             "beta_constraint": beta_constraint,
             "gamma_constraint": gamma_constraint,
         }
-        _refuse_truthy("LayerNormalization", unsupported)
+        refuse_given(f"{__name__}.LayerNormalization", **unsupported)
         super().__init__(
             dtype,
             1,

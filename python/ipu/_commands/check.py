@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""List the TensorFlow, IPU and Keras names that programs use, and which are missing.
+"""List the TensorFlow, IPU and Keras names that programs use, and which are missing;
+methods, attributes and options that objects do not have; arguments that are refused.
 
-Nothing is run: the files are read. The exit status is 1 when a name is missing that a
-program uses, and does more than import.
+Nothing is run: the files are read. The exit status is 1 when something is missing that
+a program uses, and does more than import.
 """
 
 from __future__ import annotations

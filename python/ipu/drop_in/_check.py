@@ -4,7 +4,7 @@
 The imports say which names of the program stand for modules of TensorFlow's tree, also
 through plain assignments (``layers = tf.keras.layers``). Every chain of attributes that
 starts at one of them is a use; it is there when the drop-in modules can resolve it.
-What an object does once it has been made is not followed.
+What objects do once they have been made, ``_check_objects`` follows.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from typing import Any
 from ipu import _later, drop_in
 from ipu._missing import MissingModuleError
 from ipu.drop_in import (
-    _check_calls,
+    _check_objects,
     _facade,
     _first_tensorflow,
     _notebooks,
 )
-from ipu.drop_in._program_names import Call, Finder
+from ipu.drop_in._check_scopes import Reader
+from ipu.drop_in._program_names import Finder, place, star
 
 __all__ = ["Report", "Use", "check_file", "check_source", "program_files"]
 
@@ -38,7 +39,8 @@ class Use:
     """One name, or one argument of a call that cannot work.
 
     Attributes:
-        name: The full TensorFlow name; of an argument ``name(argument=)``.
+        name: The full TensorFlow name; of an object's attribute ``Class.name``; of an
+            argument ``name(argument=)``.
         there: Whether ``ipu`` has it.
         guarded: Whether every use is in a ``try`` that expects it to fail.
         unused: Whether a stand-in will do, since the program imports it and no more.
@@ -161,8 +163,11 @@ def _uses_in(parts: Sequence[_Part], folder: str | None = None) -> list[Use]:
     """The names of a program in parts; `folder` is where it finds modules."""
     trees = [(cell, ast.parse(source, path)) for cell, source, path in parts]
     finder = Finder()
-    for finder.cell, tree in trees:
+    reader = Reader(lambda module: {one: f"{module}.{one}" for one in star(module)})
+    for cell, tree in trees:
+        finder.cell = reader.part = cell
         finder.visit(tree)
+        reader.visit(tree)
     is_first = _first_tensorflow.uses_it([tree for _, tree in trees], folder)
     was_installed = drop_in.installed()
     drop_in.install(is_first)
@@ -178,40 +183,16 @@ def _uses_in(parts: Sequence[_Part], folder: str | None = None) -> list[Use]:
                 use.unused &= _facade.stands_in(known)
                 later = _later.lookup(known)
                 use.instead = f"{later.topic} {later.instead}".strip()
-        for call in finder.calls:
-            for use in _refused(call):
-                known_use = uses.setdefault(use.name, use)
-                known_use.lines = sorted({*known_use.lines, *use.lines})
-                known_use.guarded &= use.guarded
+        for one in _check_objects.objections(reader):
+            use = uses.setdefault(one.name, Use(one.name, False, unused=False))
+            line = place(one.touch.node.lineno, one.touch.part)
+            use.lines = sorted({*use.lines, line})
+            use.guarded &= one.touch.guarded
+            use.instead, use.refused = one.why, one.refused
     finally:
         if not was_installed:
             drop_in.uninstall()
     return sorted(uses.values(), key=lambda use: (use.there, use.name))
-
-
-def _refused(call: Call) -> Iterator[Use]:
-    """The arguments that a call refuses, as uses that are not there."""
-    function = None if call.name is None else _object(call.name)
-    if call.name is not None and function is None:
-        return
-    name = call.name or f"...{call.method}"
-    for argument, why in _check_calls.faults(function, call.method, call.node):
-        full = f"{name}({argument}=)"
-        lines = [call.found.line]
-        yield Use(full, False, call.found.guarded, False, lines, why, refused=True)
-
-
-def _object(name: str) -> Any:
-    """What a chain of names stands for, all of it; None where it is not known."""
-    import importlib
-
-    known, missing = _resolve(name)
-    if missing or known != name:
-        return None
-    value: Any = importlib.import_module(name.partition(".")[0])
-    for part in name.split(".")[1:]:
-        value = getattr(value, part, None)
-    return value
 
 
 def _resolve(name: str) -> tuple[str, bool]:

@@ -14,7 +14,13 @@ import importlib
 import linecache
 import types
 
-__all__ = ["ATTRIBUTE_ERRORS", "IMPORT_ERRORS", "catches", "expects_import_error"]
+__all__ = [
+    "ATTRIBUTE_ERRORS",
+    "IMPORT_ERRORS",
+    "GuardVisitor",
+    "catches",
+    "expects_import_error",
+]
 
 IMPORT_ERRORS = frozenset(
     {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
@@ -54,6 +60,36 @@ def catches(statement: ast.stmt, errors: frozenset[str]) -> bool:
             for item in statement.items
         )
     return False
+
+
+class GuardVisitor(ast.NodeVisitor):
+    """Walks a program, and knows whether errors are caught where it is.
+
+    Args:
+        errors: The names under which they are caught.
+    """
+
+    def __init__(self, errors: frozenset[str]) -> None:
+        self._errors = errors
+        self._depth = 0
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether a statement around catches one of the errors."""
+        return self._depth > 0
+
+    def visit_body(self, statement: ast.Try | ast.With | ast.AsyncWith) -> None:
+        """Walk the statements whose errors a statement may catch."""
+        guards = catches(statement, self._errors)
+        self._depth += guards
+        for one in statement.body:
+            self.visit(one)
+        self._depth -= guards
+
+    def visit_Try(self, node: ast.Try) -> None:
+        self.visit_body(node)
+        for other in (*node.handlers, *node.orelse, *node.finalbody):
+            self.visit(other)
 
 
 @functools.lru_cache(maxsize=16)

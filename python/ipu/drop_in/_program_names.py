@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The names of TensorFlow's tree that a program's text uses, and the calls in it."""
+"""The names of TensorFlow's tree that a program's text uses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from ipu.drop_in import _facade, _guards, _table
 
-__all__ = ["Call", "Finder", "Found", "Place"]
+__all__ = ["Finder", "Found", "Place", "place", "star"]
 
-_ROOTS = frozenset({"tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons"})
+_ROOTS = frozenset(
+    {"ipu", "tensorflow", "tensorflow_core", "keras", "ipu_tensorflow_addons"}
+)
 _GUARDS = _guards.IMPORT_ERRORS | _guards.ATTRIBUTE_ERRORS
 
 
@@ -23,6 +25,11 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.line} of cell {self.cell}"
+
+
+def place(line: int, cell: int | None) -> int | Place:
+    """A line of a file, or of a notebook's cell."""
+    return line if cell is None else Place(cell, line)
 
 
 @dataclass
@@ -40,27 +47,17 @@ class Found:
     imports: bool = False
 
 
-class Call(NamedTuple):
-    """A call: of a name of TensorFlow's, or of a method of something."""
-
-    name: str | None
-    method: str
-    node: ast.Call
-    found: Found
-
-
-class Finder(ast.NodeVisitor):
+class Finder(_guards.GuardVisitor):
     """Walks a program; `scopes` says what names stand for, innermost last.
 
     A name that stands for nothing of TensorFlow's in a scope is None there.
     """
 
     def __init__(self) -> None:
+        super().__init__(_GUARDS)
         self.scopes: list[dict[str, str | None]] = [{}]
         self.found: dict[str, list[Found]] = {}
-        self.calls: list[Call] = []
         self.cell: int | None = None  # the number of the cell that is read
-        self._guards = 0
 
     # --- what names stand for
 
@@ -82,9 +79,8 @@ class Finder(ast.NodeVisitor):
         self.found.setdefault(name, []).append(self._found(node, imports))
 
     def _found(self, node: ast.AST, imports: bool = False) -> Found:
-        number = getattr(node, "lineno", 0)
-        line = number if self.cell is None else Place(self.cell, number)
-        return Found(line, self._guards > 0, imports)
+        line = place(getattr(node, "lineno", 0), self.cell)
+        return Found(line, self.is_guarded, imports)
 
     # --- imports
 
@@ -105,7 +101,7 @@ class Finder(ast.NodeVisitor):
         for alias in node.names:
             if ours and alias.name == "*":
                 self._use(module, node)
-                for name in _star(module):
+                for name in star(module):
                     self._bind(name, f"{module}.{name}")
                 continue
             full = f"{module}.{alias.name}"
@@ -121,13 +117,6 @@ class Finder(ast.NodeVisitor):
         # where no import was guarded; who guards an import asks for the name later
         if full and imports and not all(one.guarded for one in imports):
             self._use(full, node)
-
-    def visit_Call(self, node: ast.Call) -> None:
-        name = self._meaning(node.func)
-        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        if name is not None or method:
-            self.calls.append(Call(name, method, node, self._found(node)))
-        self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         full = self._meaning(node)
@@ -145,23 +134,10 @@ class Finder(ast.NodeVisitor):
             else:
                 self.visit(target)
 
-    def visit_Try(self, node: ast.Try) -> None:
-        guards = _guards.catches(node, _GUARDS)
-        self._guards += guards
-        for statement in node.body:
-            self.visit(statement)
-        self._guards -= guards
-        for other in (*node.handlers, *node.orelse, *node.finalbody):
-            self.visit(other)
-
     def visit_With(self, node: ast.With) -> None:
         for item in node.items:
             self.visit(item)
-        guards = _guards.catches(node, _GUARDS)
-        self._guards += guards
-        for statement in node.body:
-            self.visit(statement)
-        self._guards -= guards
+        self.visit_body(node)
 
     # --- scopes
 
@@ -193,6 +169,7 @@ class Finder(ast.NodeVisitor):
     visit_Lambda = _function
 
 
-def _star(module: str) -> list[str]:
+def star(module: str) -> list[str]:
+    """What ``from module import *`` binds."""
     entry = _table.entry_of(module)
     return [] if entry is None else _facade.Facade(module, entry).__all__

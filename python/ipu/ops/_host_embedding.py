@@ -14,6 +14,7 @@ from typing import Any
 from ipu import tf
 from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError
+from ipu._refusals import refuse_call
 from ipu.ops import cross_replica_ops
 from ipu.ops._state import zeros_variable
 from ipu.tf import _graph_mode
@@ -222,10 +223,7 @@ class HostEmbedding:
         Raises:
             NotImplementedError: Always.
         """
-        raise NotImplementedError(
-            "HostEmbedding.__call__ is not supported. Use lookup, in the context that "
-            "HostEmbedding.register gives."
-        )
+        refuse_call(f"{__name__}.HostEmbedding.__call__")
 
     def lookup(self, indices: Any, clip_indices: bool = True) -> Tensor:
         """Rows of the table.

@@ -7,6 +7,7 @@ import inspect
 import operator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from ipu._refusals import refuse_call
 from ipu.drop_in.first_keras import replacement
 from ipu.drop_in.first_keras.models import Sequential, symbols
 from ipu.drop_in.first_keras.restricted import FirstGeneration, checked_count
@@ -286,7 +287,4 @@ def PipelinedModel(*args: Any, **kwargs: Any) -> NoReturn:
         NotImplementedError: Always.
     """
     del args, kwargs
-    raise NotImplementedError(
-        "ipu.keras.PipelinedModel is no more: use ipu.keras.PipelineModel, or "
-        "ipu.keras.SequentialPipelineModel for a stack of layers."
-    )
+    refuse_call(f"{__name__}.PipelinedModel")

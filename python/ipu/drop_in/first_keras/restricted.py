@@ -15,6 +15,7 @@ from typing import Any
 
 from ipu import _strategy_state, tf
 from ipu._placement import current_device, on_host
+from ipu._refusals import refuse_call, rows_of
 from ipu.drop_in.first_keras import runs
 from ipu.drop_in.first_keras.feeds import feed_of
 from ipu.drop_in.first_keras.steps import plan_steps
@@ -29,13 +30,6 @@ from ipu.keras.layers.base_layer import Layer
 from ipu.keras.optimizers import Optimizer
 
 __all__ = ["FirstGeneration", "checked_count"]
-
-# refused wherever they are given, whatever their value
-_UNSUPPORTED = frozenset(
-    "sample_weight_mode weighted_metrics target_tensors distribute run_eagerly "
-    "validation_split validation_data class_weight sample_weight validation_steps "
-    "validation_freq max_queue_size workers use_multiprocessing".split()
-)
 
 
 def checked_count(name: str, value: Any) -> int:
@@ -139,10 +133,7 @@ class FirstGeneration(Functional):
             NotImplementedError: Always.
         """
         del args, kwargs
-        raise NotImplementedError(
-            "IPU keras models do not support the `save` interface. Use "
-            "`save_weights`; callbacks.ModelCheckpoint takes save_weights_only=True."
-        )
+        refuse_call(f"{__name__}.FirstGeneration.save")
 
     def load_weights(self, filepath: str | os.PathLike[str]) -> LoadStatus:
         """Read weights from a file.
@@ -159,7 +150,8 @@ class FirstGeneration(Functional):
     def _refuse_unsupported(
         self, call: str, given: dict[str, Any], allowed: Iterable[str] = ()
     ) -> None:
-        bad = sorted(_UNSUPPORTED & set(given))
+        rows = rows_of(f"{__name__}.FirstGeneration.{call}")
+        bad = sorted({str(row.argument) for row in rows} & set(given))
         if bad:
             raise NotImplementedError(
                 "IPU Keras models do not support these parameters to "

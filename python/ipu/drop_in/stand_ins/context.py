@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ipu import _core
-from ipu._missing import refuse
+from ipu._refusals import refuse_call
 
 __all__ = [
     "Context",
@@ -41,7 +41,7 @@ def graph_mode() -> Any:
     Raises:
         NotThereYetError: Always.
     """
-    refuse("tensorflow.python.eager.context.graph_mode")
+    refuse_call(f"{__name__}.graph_mode")
 
 
 def num_gpus() -> int:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu._refusals import refuse_call
+
 __all__ = [
     "IpuTraceEvent",
     "extract_all_events",
@@ -51,9 +53,7 @@ class IpuTraceEvent:
             NotThereYetError: Always.
         """
         del text
-        from ipu._missing import refuse
-
-        refuse("tensorflow.compiler.plugin.poplar.driver.trace_pb2")
+        refuse_call(f"{__name__}.IpuTraceEvent.FromString")
 
 
 def ipu_event_trace() -> Any:
@@ -73,9 +73,7 @@ def ipu_compile_summary(name: str, op_list: Any, collections: Any = None) -> Non
         NotThereYetError: Always.
     """
     del name, op_list, collections
-    from ipu._missing import refuse
-
-    refuse("tensorflow.python.ipu.ops.summary_ops.ipu_compile_summary")
+    refuse_call(f"{__name__}.ipu_compile_summary")
 
 
 def extract_all_strings_from_event_trace(events: Iterable[Any]) -> str:

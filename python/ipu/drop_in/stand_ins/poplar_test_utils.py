@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from ipu import utils
 from ipu._missing import refuse
+from ipu._refusals import refuse_call
 from ipu.tf._graph.session import Session
 
 __all__ = [
@@ -309,7 +310,7 @@ class ReportHelper:
         Raises:
             NotThereYetError: Always.
         """
-        refuse(f"{_HERE}.ReportHelper.find_report")
+        refuse_call(f"{__name__}.ReportHelper.find_report")
 
     def assert_num_reports(self, expected: int) -> None:
         """Check how many files there are.

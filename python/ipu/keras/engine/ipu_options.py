@@ -13,8 +13,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipu._log import logger
-from ipu._missing import refuse
-from ipu._refusals import refuse_given
+from ipu._refusals import refuse_call, refuse_given
 from ipu._schedules import PipelineSchedule
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras.engine.stage_calls import leaves_of
@@ -229,7 +228,7 @@ class IPUOptions(Stages):
             NotThereYetError: Always: serving comes with a later version.
         """
         del args, kwargs
-        refuse("ipu.serving.export_keras")
+        refuse_call(f"{__name__}.IPUOptions.export_for_ipu_serving")
 
     def _default_execution(self) -> int:
         """``steps_per_execution`` where ``compile`` is not told one."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ipu._missing import refuse
+from ipu._refusals import refuse_given
 from ipu._user_warnings import warn_user
 from ipu.keras import _functions, _serialization, losses, metrics, optimizers
 from ipu.keras._files import keras2, keras3
@@ -51,8 +52,7 @@ def save(
     save_format: str | None,
 ) -> None:
     """Write a model; see ``Model.save``."""
-    if save_format == "tf":
-        refuse("tensorflow.saved_model.save")
+    refuse_given("ipu.keras.engine.model.Model.save", save_format=save_format)
     path, kind = prepare(filepath, True, save_format)
     check_free(path, overwrite)
     model._assert_weights_created()

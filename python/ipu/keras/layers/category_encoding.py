@@ -73,7 +73,7 @@ class CategoryEncoding(PreprocessingLayer):
     ) -> None:
         super().__init__(**{**kwargs, "autocast": False})
         self.output_mode = checked_mode(output_mode, _VECTORS, "CategoryEncoding")
-        refuse_sparse("CategoryEncoding", sparse)
+        refuse_sparse(type(self), sparse)
         if num_tokens is None:
             raise ValueError(
                 "`num_tokens` must be set to use this layer. If the number of tokens "
@@ -173,7 +173,7 @@ class Discretization(PreprocessingLayer):
             )
         modes = ("int", *_VECTORS)
         self.output_mode = checked_mode(output_mode, modes, "Discretization")
-        refuse_sparse("Discretization", sparse)
+        refuse_sparse(type(self), sparse)
         self.num_bins, self.epsilon = num_bins, float(epsilon)
         self.bin_boundaries: list[float] | None = None
         if bin_boundaries is not None:

@@ -41,7 +41,7 @@ class _Buckets(HostLayer):
             )
         self.num_bins = int(num_bins)
         self.output_mode = checked_mode(output_mode, modes, owner)
-        refuse_sparse(owner, sparse)
+        refuse_sparse(type(self), sparse)
 
     def _result(self, bins: np.ndarray[Any, Any]) -> Any:
         if self.output_mode == "int":

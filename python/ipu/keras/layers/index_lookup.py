@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu._refusals import refuse_given
 from ipu.keras._types import Shape
 from ipu.keras.layers._categories import checked_mode, encoded_shape
 from ipu.keras.layers._vocabulary import Vocabulary
@@ -45,7 +46,7 @@ class _Lookup(HostLayer):
         super().__init__(**kwargs)
         owner = type(self).__name__
         mode = checked_mode(output_mode, _MODES, owner)
-        refuse_sparse(owner, sparse)
+        refuse_sparse(type(self), sparse)
         if invert and mode != "int":
             raise ValueError(
                 "`output_mode` must be `'int'` when `invert` is true. "
@@ -181,12 +182,10 @@ class _Lookup(HostLayer):
         return {**super().get_config(), **own}
 
 
-def refuse_sparse(owner: str, sparse: bool) -> None:
+def refuse_sparse(cls: type, sparse: bool) -> None:
     """Raise NotImplementedError for results as sparse tensors."""
-    if sparse:
-        raise NotImplementedError(
-            f"{owner} gives dense tensors. Received: sparse=True. Leave it out."
-        )
+    for base in cls.__mro__:
+        refuse_given(f"{base.__module__}.{base.__qualname__}", sparse=sparse)
 
 
 class StringLookup(_Lookup):

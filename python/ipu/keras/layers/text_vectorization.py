@@ -85,7 +85,7 @@ class TextVectorization(HostLayer):
         mode = checked_mode(
             output_mode, ("int", "multi_hot", "count", "tf_idf"), "TextVectorization"
         )
-        refuse_sparse("TextVectorization", sparse)
+        refuse_sparse(type(self), sparse)
         self.standardize = _named("standardize", standardize, _STANDARDIZE)
         self.split = _named("split", split, _SPLIT)
         self.ngrams = _checked_ngrams(ngrams)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ipu import cross_replica_ops, tf
 from ipu._errors import FailedPreconditionError
+from ipu._refusals import refuse_call
 from ipu._training_loop import Update, accumulate_here
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.keras._types import Tensor
@@ -184,10 +185,7 @@ class MapGradientOptimizer(IpuOptimizer):
         Raises:
             NotImplementedError: Always.
         """
-        raise NotImplementedError(
-            "MapGradientOptimizer has no configuration: its function is no plain data. "
-            "Save the configuration of the optimizer that it wraps."
-        )
+        refuse_call(f"{__name__}.MapGradientOptimizer.get_config")
 
 
 class GradientAccumulationOptimizer(IpuOptimizer):

@@ -13,6 +13,7 @@ import numpy as np
 from ipu import _devices
 from ipu._core import Tensor
 from ipu._errors import InvalidArgumentError
+from ipu._refusals import refuse_given
 from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, nest
 from ipu.tf._graph.graph import Graph
@@ -71,11 +72,7 @@ class Session:
 
     def __init__(self, target: str = "", graph: Any = None, config: Any = None) -> None:
         del config
-        if target:
-            raise NotImplementedError(
-                f"Sessions run in this process. Received: target={target!r}. Leave it "
-                "empty."
-            )
+        refuse_given(f"{__name__}.Session", target=target)
         found = graph if graph is not None else _graph_mode.current()
         if found is None:
             found = _graph_mode.default()

@@ -12,6 +12,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._errors import InvalidArgumentError
+from ipu._refusals import refuse_given
 from ipu.tf._strings import StringTensor
 from ipu.tf.data import _packed, _structure
 from ipu.tf.data._dataset import AUTOTUNE, Dataset
@@ -199,11 +200,9 @@ def make_csv_dataset(
         [1.5, 2.0] [b'x', b'y']
     """
     del num_parallel_reads, sloppy
-    if ignore_errors or encoding.lower().replace("_", "-") != "utf-8":
-        raise NotImplementedError(
-            "Files are read as UTF-8, and errors in them are raised. Received: "
-            f"ignore_errors={ignore_errors}, encoding={encoding!r}."
-        )
+    refuse_given(
+        f"{__name__}.make_csv_dataset", ignore_errors=ignore_errors, encoding=encoding
+    )
     compression = checked_compression(compression_type)
     found = [path.decode() for path in np.asarray(matching_files(file_pattern))]
     if not found:

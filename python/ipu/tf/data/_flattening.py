@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
+from ipu._refusals import refuse_call
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed, _rows
@@ -219,12 +220,8 @@ class Flattening:
 
         Source: ``tf.data.Dataset.ragged_batch``.
         """
-        del kwargs
-        raise NotImplementedError(
-            "Elements hold dense tensors, so there are no ragged batches. Use "
-            f"padded_batch({batch_size!r}, drop_remainder={drop_remainder!r}), which "
-            "fills rows up to the longest one."
-        )
+        del kwargs, batch_size, drop_remainder
+        refuse_call(f"{__name__}.Flattening.ragged_batch")
 
 
 def by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ipu import _core
 from ipu._errors import AlreadyExistsError, NotFoundError
+from ipu._refusals import refuse_given
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _packed, _stored, _structure
@@ -116,7 +117,7 @@ class Storage:
             ([0, 1, 2], [0, 1, 2])
         """
         del name, compression, shard_func
-        _no_reader(reader_func)
+        refuse_given(f"{__name__}.Storage.snapshot", reader_func=reader_func)
         return self.cache(os.path.join(path_of(path), _ROWS))
 
     def save(
@@ -199,9 +200,7 @@ class Storage:
         from ipu.tf.data._dataset import Dataset
 
         del element_spec, compression
-        _no_reader(reader_func)
-        if wait:
-            raise NotImplementedError("load reads what is there. Leave `wait` out.")
+        refuse_given(f"{__name__}.Storage.load", reader_func=reader_func, wait=wait)
         folder = path_of(path)
         try:
             with open(os.path.join(folder, _ABOUT), encoding="utf-8") as file:
@@ -217,14 +216,6 @@ class Storage:
             types, lambda: _stored.read_rows(rows, structure, kind)
         )
         return Dataset(impl.assert_cardinality(int(about["count"])), structure)
-
-
-def _no_reader(reader_func: Any) -> None:
-    if reader_func is not None:
-        raise NotImplementedError(
-            "Elements are read in their order. Leave `reader_func` out, and use "
-            "shuffle() or interleave()."
-        )
 
 
 def _checked_compression(compression: Any) -> str | None:

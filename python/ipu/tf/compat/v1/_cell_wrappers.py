@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._refusals import refuse_given
 from ipu.ops.rnn_ops import LSTMStateTuple
 from ipu.tf import nest
 from ipu.tf.compat.v1._cells import RNNCell
@@ -116,11 +117,9 @@ class DropoutWrapper(RNNCell):
     ) -> None:
         del input_size, dtype
         super().__init__()
-        if variational_recurrent:
-            raise NotImplementedError(
-                "variational_recurrent=True, one choice for all steps, is not there. "
-                "Each step makes its own."
-            )
+        refuse_given(
+            f"{__name__}.DropoutWrapper", variational_recurrent=variational_recurrent
+        )
         self._cell = cell
         self._kept = input_keep_prob, output_keep_prob, state_keep_prob
         self._seed = seed

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,23 @@ def renamed(function: Callable[..., Any], **old: str) -> Callable[..., Any]:
                     kwargs[now] = value
         return function(*args, **kwargs)
 
+    call.__signature__ = _with_older(inspect.signature(function), old)  # type: ignore[attr-defined]
     return call
+
+
+def _with_older(now: inspect.Signature, old: dict[str, str]) -> inspect.Signature:
+    """A signature that has older names as well, for who asks what may be given."""
+    present = list(now.parameters.values())
+    first = min(present.index(now.parameters[name]) for name in set(old.values()))
+    for place, one in enumerate(present):
+        # what follows a parameter with a default has one as well
+        if place >= first and one.default is inspect.Parameter.empty:
+            present[place] = one.replace(default=None)
+    older = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        for name in old
+    ]
+    return now.replace(parameters=[*present, *older])
 
 
 _REDUCING = {"reduction_indices": "axis", "keep_dims": "keepdims"}
