@@ -15,11 +15,12 @@ from ipu import tf
 
 MODULES = ("tf", "bitwise", "image", "linalg", "math", "nn", "random", "raw_ops")
 # the files of the op families; what else `tf` lists is defined elsewhere
-FAMILIES = """_activations _clip _convert _creation _diagonals _distributions
-_elementwise _generator _image_boxes _image_colors _image_measures _image_random
-_image_size _matrix_functions _morphology _nn_losses _non_max_suppression _partitions
-_products _random_ops _rearrange _reductions _segments _selection _shapes _special
-_spectral bitwise dtypes image linalg nn raw_ops tensor_spec variable""".split()
+FAMILIES = """_activations _clip _combined_suppression _convert _creation _diagonals
+_distributions _elementwise _generator _image_boxes _image_colors _image_measures
+_image_random _image_size _matrix_functions _morphology _nn_losses
+_non_max_suppression _partitions _products _random_ops _rearrange _reductions
+_segments _selection _shapes _special _spectral bitwise dtypes image linalg nn raw_ops
+tensor_spec variable""".split()
 
 
 def public() -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Initializer:
-    """A callable ``(shape, dtype)`` that gives the first value of a weight."""
+    """A callable ``(shape, dtype)`` that gives the first value of a weight.
+
+    Example:
+        >>> import math
+        >>> from ipu import tf
+        >>> class Ramp(Initializer):
+        ...     def __call__(self, shape, dtype=None, **kwargs):
+        ...         return tf.reshape(tf.range(float(math.prod(shape))), shape)
+        ...
+        >>> Ramp()((2, 2)).numpy().tolist()
+        [[0.0, 1.0], [2.0, 3.0]]
+    """
 
     def __call__(
         self, shape: Sequence[int], dtype: Any = "float32", **kwargs: Any

@@ -19,7 +19,14 @@ __all__ = ["Loss", "LossFunctionWrapper", "Reduction", "reduce_weighted"]
 
 
 class Reduction:
-    """How the losses of the samples become one number."""
+    """How the losses of the samples become one number.
+
+    Example:
+        >>> from ipu import keras
+        >>> loss = keras.losses.MeanSquaredError(reduction=Reduction.SUM)
+        >>> float(loss([[1.0], [1.0]], [[3.0], [3.0]]))
+        8.0
+    """
 
     AUTO = "auto"
     NONE = "none"
@@ -54,6 +61,14 @@ class Loss:
 
     Raises:
         ValueError: ``reduction`` is no value of ``Reduction``.
+
+    Example:
+        >>> class Hinge(Loss):
+        ...     def call(self, y_true, y_pred):
+        ...         return tf.reduce_mean(tf.nn.relu(1.0 - y_true * y_pred), axis=-1)
+        ...
+        >>> float(Hinge()(tf.constant([[1.0, -1.0]]), tf.constant([[0.5, 0.5]])))
+        1.0
     """
 
     def __init__(self, reduction: str = Reduction.AUTO, name: str | None = None):
@@ -107,6 +122,14 @@ class LossFunctionWrapper(Loss):
         reduction: A value of ``Reduction``.
         name: A name; the function's by default.
         **kwargs: Keyword arguments for ``fn``.
+
+    Example:
+        >>> def distance(y_true, y_pred):
+        ...     return tf.reduce_max(abs(y_true - y_pred), axis=-1)
+        ...
+        >>> loss = LossFunctionWrapper(distance, name="distance")
+        >>> float(loss(tf.constant([[1.0, 5.0]]), tf.constant([[2.0, 2.0]])))
+        3.0
     """
 
     def __init__(

@@ -130,6 +130,11 @@ def binary_crossentropy(
 
     Raises:
         ValueError: The shapes differ.
+
+    Example:
+        >>> loss = binary_crossentropy([[1.0, 0.0]], [[0.5, 0.5]])
+        >>> f"{float(loss[0]):.4f}"
+        '0.6931'
     """
     y_true, y_pred = same_dtype(y_true, y_pred, keep_prediction=True)
     if tuple(y_true.shape) != tuple(y_pred.shape):

@@ -20,6 +20,12 @@ class Progbar:
         interval: Ignored: every update is shown.
         stateful_metrics: Names whose last value is shown instead of an average.
         unit_name: What a step is called.
+
+    Example:
+        >>> bar = Progbar(2, verbose=0)
+        >>> for step in range(2):
+        ...     bar.update(step + 1, [("loss", 0.5)])
+        ...
     """
 
     def __init__(

@@ -134,7 +134,17 @@ def _is_redefinition(old: Any, new: Any) -> bool:
 
 
 def get_registered_name(obj: Any) -> str:
-    """Give the name of a class or function in configurations."""
+    """Give the name of a class or function in configurations.
+
+    Example:
+        >>> from ipu import keras
+        >>> @keras.utils.register_keras_serializable("mine")
+        ... class Box(keras.layers.Layer):
+        ...     pass
+        ...
+        >>> get_registered_name(Box)
+        'mine>Box'
+    """
     try:
         return _names_of[obj]
     except (KeyError, TypeError):
@@ -152,6 +162,15 @@ def get_registered_object(
         name: The name in a configuration.
         custom_objects: A table that is looked at before the global one.
         module_objects: A table that is looked at last.
+
+    Example:
+        >>> from ipu import keras
+        >>> @keras.utils.register_keras_serializable("mine")
+        ... class Lid(keras.layers.Layer):
+        ...     pass
+        ...
+        >>> get_registered_object("mine>Lid") is Lid
+        True
     """
     for table in (custom_objects, _custom, _registered, module_objects):
         if table and name in table:
@@ -259,6 +278,12 @@ def deserialize_keras_object(
 
     Raises:
         ValueError: There is nothing of that name; the nearest is offered.
+
+    Example:
+        >>> from ipu import keras
+        >>> config = {"class_name": "Dense", "config": {"units": 3}}
+        >>> deserialize_keras_object(config, {"Dense": keras.layers.Dense}).units
+        3
     """
     if identifier is None:
         return None

@@ -35,6 +35,11 @@ class VarianceScaling(SeededInitializer):
 
     Raises:
         ValueError: An argument is none of these.
+
+    Example:
+        >>> draw = VarianceScaling(scale=1.0, mode="fan_out", seed=1)
+        >>> f"{draw((300, 100)).numpy().std():.1f}"
+        '0.1'
     """
 
     def __init__(
@@ -112,6 +117,11 @@ class GlorotUniform(_Named):
 
     Args:
         seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> largest = abs(GlorotUniform(seed=1)((100, 500)).numpy()).max()
+        >>> bool(largest <= 0.1)
+        True
     """
 
     fixed = (1.0, "fan_avg", "uniform")
@@ -122,6 +132,10 @@ class GlorotNormal(_Named):
 
     Args:
         seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> f"{GlorotNormal(seed=1)((50, 150)).numpy().std():.1f}"
+        '0.1'
     """
 
     fixed = (1.0, "fan_avg", "truncated_normal")
@@ -132,6 +146,10 @@ class HeUniform(_Named):
 
     Args:
         seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> bool(abs(HeUniform(seed=1)((600, 10)).numpy()).max() <= 0.1)
+        True
     """
 
     fixed = (2.0, "fan_in", "uniform")
@@ -142,6 +160,10 @@ class HeNormal(_Named):
 
     Args:
         seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> f"{HeNormal(seed=1)((200, 300)).numpy().std():.1f}"
+        '0.1'
     """
 
     fixed = (2.0, "fan_in", "truncated_normal")
@@ -152,6 +174,10 @@ class LecunUniform(_Named):
 
     Args:
         seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> bool(abs(LecunUniform(seed=1)((300, 10)).numpy()).max() <= 0.1)
+        True
     """
 
     fixed = (1.0, "fan_in", "uniform")
@@ -162,6 +188,10 @@ class LecunNormal(_Named):
 
     Args:
         seed: An integer for the same values at every call; None draws new ones.
+
+    Example:
+        >>> f"{LecunNormal(seed=1)((100, 300)).numpy().std():.1f}"
+        '0.1'
     """
 
     fixed = (1.0, "fan_in", "truncated_normal")

@@ -62,6 +62,13 @@ def clone_model(
             ``input_tensors``.
 
     Source: ``tf.keras.models.clone_model`` of Keras 2.6.
+
+    Example:
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
+        >>> again = clone_model(model)
+        >>> again.count_params(), again.layers[0] is model.layers[0]
+        (8, False)
     """
     if not isinstance(model, Functional):
         raise ValueError(
@@ -134,6 +141,13 @@ def model_from_config(config: dict[str, Any], custom_objects: Any = None) -> Any
     Raises:
         ValueError: A class is not known.
         TypeError: It is a list; then ``Sequential.from_config`` is meant.
+
+    Example:
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
+        >>> config = {"class_name": "Sequential", "config": model.get_config()}
+        >>> model_from_config(config).count_params()
+        8
     """
     from ipu.keras import layers
 
@@ -174,7 +188,17 @@ def save_model(
     save_format: str | None = None,
     **kwargs: Any,
 ) -> None:
-    """Write a whole model to a file: the same as ``model.save``."""
+    """Write a whole model to a file: the same as ``model.save``.
+
+    Example:
+        >>> import os, tempfile
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.keras")
+        >>> save_model(model, path)
+        >>> load_model(path).count_params()
+        8
+    """
     model.save(filepath, overwrite, include_optimizer, save_format, **kwargs)
 
 
@@ -204,6 +228,15 @@ def load_model(
         FileNotFoundError: There is no such file.
         NotImplementedError: It is a SavedModel of TensorFlow.
         ValueError: It is damaged, or holds weights only.
+
+    Example:
+        >>> import os, tempfile
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
+        >>> path = os.path.join(tempfile.mkdtemp(), "model.keras")
+        >>> model.save(path)
+        >>> load_model(path).output_shape
+        (None, 2)
     """
     del options
     return saving.load(filepath, custom_objects, compile, safe_mode)

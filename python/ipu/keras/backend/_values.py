@@ -461,7 +461,7 @@ def random_bernoulli(
 
     Example:
         >>> x = random_bernoulli((1000,), p=0.25, seed=1).numpy()
-        >>> sorted(set(x.tolist())), bool(200 < x.sum() < 300)
+        >>> sorted(set(x.tolist())), bool(100 < x.sum() < 400)
         ([0.0, 1.0], True)
     """
     drawn = tf.random.uniform(shape, seed=seed) < p
@@ -501,7 +501,8 @@ def random_normal_variable(
 
     Example:
         >>> x = random_normal_variable((100, 100), mean=1.0, scale=2.0, seed=1)
-        >>> f"{x.numpy().mean():.1f}, {x.numpy().std():.1f}"
-        '1.0, 2.0'
+        >>> mean, deviation = x.numpy().mean(), x.numpy().std()
+        >>> bool(0.5 < mean < 1.5), bool(1.5 < deviation < 2.5)
+        (True, True)
     """
     return variable(random_normal(shape, mean, scale, dtype, seed), dtype, name)

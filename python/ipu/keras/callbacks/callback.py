@@ -47,6 +47,21 @@ class Callback:
     each batch.
 
     Source: ``tf.keras.callbacks.Callback`` of Keras 2.6.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> class Count(Callback):
+        ...     def on_epoch_end(self, epoch, logs=None):
+        ...         self.epochs = epoch + 1
+        ...
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> count = Count()
+        >>> x, y = np.ones((8, 3), "float32"), np.ones((8, 1), "float32")
+        >>> history = model.fit(x, y, epochs=4, callbacks=[count], verbose=0)
+        >>> count.epochs
+        4
     """
 
     def __init__(self) -> None:

@@ -39,6 +39,19 @@ class ModelCheckpoint(Callback):
         ValueError: ``save_freq`` is neither, or the path is of another format.
 
     Source: ``tf.keras.callbacks.ModelCheckpoint`` of Keras 2.6.
+
+    Example:
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> folder = tempfile.mkdtemp()
+        >>> save = ModelCheckpoint(os.path.join(folder, "{epoch}.h5"), monitor="loss")
+        >>> x, y = np.ones((8, 3), "float32"), np.ones((8, 1), "float32")
+        >>> history = model.fit(x, y, epochs=2, callbacks=[save], verbose=0)
+        >>> sorted(os.listdir(folder))
+        ['1.h5', '2.h5']
     """
 
     def __init__(

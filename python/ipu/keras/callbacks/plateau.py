@@ -32,6 +32,18 @@ class ReduceLROnPlateau(Callback):
         ValueError: ``factor`` is not less than 1.
 
     Source: ``tf.keras.callbacks.ReduceLROnPlateau`` of Keras 2.6.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> zeros = keras.layers.Dense(1, kernel_initializer="zeros")
+        >>> model = keras.Sequential([zeros])
+        >>> model.compile(keras.optimizers.SGD(1.0), "mse")
+        >>> x, y = np.ones((8, 3), "float32"), np.zeros((8, 1), "float32")
+        >>> slow = ReduceLROnPlateau(monitor="loss", factor=0.5, patience=1)
+        >>> history = model.fit(x, y, epochs=3, callbacks=[slow], verbose=0)
+        >>> float(model.optimizer.learning_rate)
+        0.25
     """
 
     def __init__(

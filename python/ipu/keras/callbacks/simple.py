@@ -23,6 +23,17 @@ class LearningRateScheduler(Callback):
         ValueError: In training, where ``schedule`` gives no float.
 
     Source: ``tf.keras.callbacks.LearningRateScheduler`` of Keras 2.6.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile(keras.optimizers.SGD(1.0), "mse")
+        >>> halve = LearningRateScheduler(lambda epoch, rate: rate / 2)
+        >>> x, y = np.zeros((8, 3), "float32"), np.zeros((8, 1), "float32")
+        >>> history = model.fit(x, y, epochs=3, callbacks=[halve], verbose=0)
+        >>> float(model.optimizer.learning_rate)
+        0.125
     """
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
@@ -71,6 +82,22 @@ class CSVLogger(Callback):
         append: Whether rows are added to an existing file.
 
     Source: ``tf.keras.callbacks.CSVLogger`` of Keras 2.6.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> zeros = keras.layers.Dense(1, kernel_initializer="zeros")
+        >>> model = keras.Sequential([zeros])
+        >>> model.compile("sgd", "mse")
+        >>> path = Path(tempfile.mkdtemp(), "log.csv")
+        >>> x, y = np.ones((8, 3), "float32"), np.zeros((8, 1), "float32")
+        >>> history = model.fit(x, y, epochs=2, callbacks=[CSVLogger(path)], verbose=0)
+        >>> print(path.read_text().strip())
+        epoch,loss
+        0,0.0
+        1,0.0
     """
 
     def __init__(
@@ -133,6 +160,17 @@ class LambdaCallback(Callback):
         **kwargs: Any other hook by its name.
 
     Source: ``tf.keras.callbacks.LambdaCallback`` of Keras 2.6.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse")
+        >>> seen = LambdaCallback(on_epoch_end=lambda epoch, logs: print(epoch, *logs))
+        >>> x, y = np.ones((8, 3), "float32"), np.ones((8, 1), "float32")
+        >>> history = model.fit(x, y, epochs=2, callbacks=[seen], verbose=0)
+        0 loss
+        1 loss
     """
 
     def __init__(

@@ -26,6 +26,16 @@ class EarlyStopping(Callback):
         restore_best_weights: Whether the weights of the best epoch come back.
 
     Source: ``tf.keras.callbacks.EarlyStopping`` of Keras 2.6.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile(keras.optimizers.SGD(0.0), "mse")
+        >>> stop = EarlyStopping(monitor="loss", patience=2)
+        >>> x, y = np.ones((8, 3), "float32"), np.ones((8, 1), "float32")
+        >>> len(model.fit(x, y, epochs=50, callbacks=[stop], verbose=0).epoch)
+        3
     """
 
     def __init__(
@@ -97,7 +107,19 @@ class EarlyStopping(Callback):
 
 
 class TerminateOnNaN(Callback):
-    """Stops as soon as the loss is not a finite number."""
+    """Stops as soon as the loss is not a finite number.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> model = keras.Sequential([keras.layers.Dense(1)])
+        >>> model.compile("sgd", "mse", steps_per_execution=1)
+        >>> x, y = np.ones((8, 3), "float32"), np.full((8, 1), np.nan, "float32")
+        >>> history = model.fit(x, y, epochs=9, callbacks=[TerminateOnNaN()], verbose=0)
+        Batch 0: Invalid loss, terminating training
+        >>> len(history.epoch)
+        1
+    """
 
     def on_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         """Look at the loss."""

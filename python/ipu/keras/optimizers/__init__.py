@@ -101,6 +101,13 @@ def get(identifier: Any) -> Optimizer:
     Raises:
         ValueError: There is no optimizer of that name; the nearest is offered.
         TypeError: It is none of these.
+
+    Example:
+        >>> get("adam").get_config()["beta_1"]
+        0.9
+        >>> sgd = get({"class_name": "SGD", "config": {"momentum": 0.5}})
+        >>> sgd.get_config()["momentum"]
+        0.5
     """
     if isinstance(identifier, Optimizer):
         return identifier
@@ -119,7 +126,12 @@ def get(identifier: Any) -> Optimizer:
 
 
 def serialize(optimizer: Any) -> Any:
-    """Describe a optimizer as plain data: a configuration, a name or None."""
+    """Describe a optimizer as plain data: a configuration, a name or None.
+
+    Example:
+        >>> serialize(SGD(0.5))["class_name"]
+        'SGD'
+    """
     return _serialization.serialize_keras_object(optimizer)
 
 
@@ -132,6 +144,11 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
     Raises:
         ValueError: There is no optimizer of that name.
+
+    Example:
+        >>> config = serialize(SGD(momentum=0.5))
+        >>> deserialize(config).get_config()["momentum"]
+        0.5
     """
     with _serialization.CustomObjectScope(custom_objects or {}):
         return get(config)

@@ -31,6 +31,13 @@ class Adam(Optimizer):
         **kwargs: What ``Optimizer`` takes.
 
     Source: ``tf.keras.optimizers.Adam`` of Keras 2.6.
+
+    Example:
+        >>> from ipu import tf
+        >>> w = tf.Variable([1.0, 1.0])
+        >>> _ = Adam(0.1).apply_gradients([(tf.constant([0.5, -2.0]), w)])
+        >>> [f"{x:.3f}" for x in w.numpy()]
+        ['0.900', '1.100']
     """
 
     def __init__(

@@ -41,6 +41,13 @@ class Adagrad(Optimizer):
         ValueError: ``initial_accumulator_value`` is negative.
 
     Source: ``tf.keras.optimizers.Adagrad`` of Keras 2.6.
+
+    Example:
+        >>> from ipu import tf
+        >>> w = tf.Variable(1.0)
+        >>> _ = Adagrad(0.1, 0.0).apply_gradients([(tf.constant(2.0), w)])
+        >>> f"{float(w):.3f}"
+        '0.900'
     """
 
     def __init__(
@@ -98,6 +105,13 @@ class Adadelta(Optimizer):
         **kwargs: What ``Optimizer`` takes.
 
     Source: ``tf.keras.optimizers.Adadelta`` of Keras 2.6.
+
+    Example:
+        >>> from ipu import tf
+        >>> w = tf.Variable(1.0)
+        >>> _ = Adadelta(1.0).apply_gradients([(tf.constant(2.0), w)])
+        >>> f"{float(w):.4f}"
+        '0.9986'
     """
 
     def __init__(
@@ -187,6 +201,13 @@ class Adamax(_TwoMoments):
         **kwargs: What ``Optimizer`` takes.
 
     Source: ``tf.keras.optimizers.Adamax`` of Keras 2.6.
+
+    Example:
+        >>> from ipu import tf
+        >>> w = tf.Variable(1.0)
+        >>> _ = Adamax(0.1).apply_gradients([(tf.constant(2.0), w)])
+        >>> f"{float(w):.3f}"
+        '0.900'
     """
 
     def __init__(
@@ -237,6 +258,13 @@ class Nadam(_TwoMoments):
         ValueError: The learning rate is a schedule.
 
     Source: ``tf.keras.optimizers.Nadam`` of Keras 2.6.
+
+    Example:
+        >>> from ipu import tf
+        >>> w = tf.Variable(1.0)
+        >>> _ = Nadam(0.1).apply_gradients([(tf.constant(2.0), w)])
+        >>> f"{float(w):.3f}"
+        '0.894'
     """
 
     def __init__(
@@ -324,6 +352,13 @@ class Ftrl(Optimizer):
         ValueError: A number that is out of its range.
 
     Source: ``tf.keras.optimizers.Ftrl`` of Keras 2.6.
+
+    Example:
+        >>> from ipu import tf
+        >>> w = tf.Variable(1.0)
+        >>> _ = Ftrl(0.1).apply_gradients([(tf.constant(2.0), w)])
+        >>> f"{float(w):.4f}"
+        '0.7451'
     """
 
     def __init__(

@@ -60,6 +60,16 @@ class Optimizer(Slots):
         ValueError: A negative rate or clip.
 
     Source: ``tf.keras.optimizers.Optimizer`` of Keras 2.6.
+
+    Example:
+        >>> class SignDescent(Optimizer):
+        ...     def _resource_apply_dense(self, grad, var):
+        ...         var.assign_sub(self.learning_rate * tf.sign(grad))
+        ...
+        >>> w = tf.Variable([1.0, 1.0])
+        >>> _ = SignDescent(0.25).apply_gradients([(tf.constant([9.0, -0.1]), w)])
+        >>> w.numpy().tolist()
+        [0.75, 1.25]
     """
 
     def __init__(

@@ -30,6 +30,13 @@ class RMSprop(Optimizer):
         **kwargs: What ``Optimizer`` takes.
 
     Source: ``tf.keras.optimizers.RMSprop`` of Keras 2.6.
+
+    Example:
+        >>> from ipu import tf
+        >>> w = tf.Variable(1.0)
+        >>> _ = RMSprop(0.1, rho=0.75).apply_gradients([(tf.constant(2.0), w)])
+        >>> f"{float(w):.3f}"
+        '0.800'
     """
 
     def __init__(

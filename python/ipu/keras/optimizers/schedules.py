@@ -32,7 +32,16 @@ __all__ = [
 
 
 class LearningRateSchedule:
-    """Base class: a subclass defines ``__call__(step)``."""
+    """Base class: a subclass defines ``__call__(step)``.
+
+    Example:
+        >>> class Halving(LearningRateSchedule):
+        ...     def __call__(self, step):
+        ...         return 0.5**step
+        ...
+        >>> float(Halving()(3))
+        0.125
+    """
 
     def __call__(self, step: Any) -> Tensor:
         """Give the rate at a step, counted from 0."""
@@ -95,6 +104,11 @@ class InverseTimeDecay(LearningRateSchedule):
         decay_rate: The speed of the decay.
         staircase: Whether ``step / decay_steps`` is rounded down.
         name: Ignored.
+
+    Example:
+        >>> rate = InverseTimeDecay(1.0, decay_steps=10, decay_rate=1.0)
+        >>> [float(rate(step)) for step in (0, 10, 30)]
+        [1.0, 0.5, 0.25]
     """
 
     def __init__(
@@ -129,6 +143,11 @@ class PiecewiseConstantDecay(LearningRateSchedule):
 
     Raises:
         ValueError: The numbers of boundaries and values do not fit.
+
+    Example:
+        >>> rate = PiecewiseConstantDecay([10, 20], [1.0, 0.5, 0.25])
+        >>> [float(rate(step)) for step in (0, 10, 11, 21)]
+        [1.0, 1.0, 0.5, 0.25]
     """
 
     def __init__(
@@ -166,6 +185,11 @@ class PolynomialDecay(LearningRateSchedule):
         power: The exponent, 1 for a line.
         cycle: Whether ``decay_steps`` grows to its next multiple instead.
         name: Ignored.
+
+    Example:
+        >>> rate = PolynomialDecay(1.0, decay_steps=4, end_learning_rate=0.0)
+        >>> [float(rate(step)) for step in (0, 1, 2, 9)]
+        [1.0, 0.75, 0.5, 0.0]
     """
 
     def __init__(
@@ -208,6 +232,11 @@ class CosineDecay(LearningRateSchedule):
         decay_steps: The step at which the end is reached.
         alpha: The end, as a part of the first rate.
         name: Ignored.
+
+    Example:
+        >>> rate = CosineDecay(1.0, decay_steps=100, alpha=0.2)
+        >>> [f"{float(rate(step)):.2f}" for step in (0, 50, 100, 500)]
+        ['1.00', '0.60', '0.20', '0.20']
     """
 
     def __init__(
@@ -304,7 +333,12 @@ _TABLE = {
 
 
 def serialize(learning_rate_schedule: Any) -> Any:
-    """Describe a schedule as plain data: a configuration, a name or None."""
+    """Describe a schedule as plain data: a configuration, a name or None.
+
+    Example:
+        >>> serialize(CosineDecay(1.0, 100))["class_name"]
+        'CosineDecay'
+    """
     return _serialization.serialize_keras_object(learning_rate_schedule)
 
 
@@ -317,6 +351,11 @@ def deserialize(config: Any, custom_objects: Any = None) -> Any:
 
     Raises:
         ValueError: There is no schedule of that name.
+
+    Example:
+        >>> config = serialize(InverseTimeDecay(1.0, 10, 1.0))
+        >>> float(deserialize(config)(10))
+        0.5
     """
     with _serialization.CustomObjectScope(custom_objects or {}):
         if _serialization.is_config(config):
