@@ -13,6 +13,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,19 @@ for name in ("m.keras", "m.h5"):
 model.save_weights(os.path.join(folder, "theirs_m.weights.h5"))
 print(json.dumps(results))
 """
+
+
+def test_what_keras_3_names_otherwise_comes_back(tmp_path: Path) -> None:
+    """``alpha`` is ``negative_slope`` there; 0.3 is what both have by default."""
+    model = keras.Sequential([keras.Input((6,)), layers.LeakyReLU(alpha=0.125)])
+    path = tmp_path / "m.keras"
+    model.save(path)
+    with zipfile.ZipFile(path) as archive:
+        config = json.loads(archive.read("config.json"))
+    leaky = config["config"]["layers"][1]["config"]
+    assert leaky["negative_slope"] == 0.125 and "alpha" not in leaky
+    again = keras.models.load_model(path)
+    np.testing.assert_array_equal(again.predict(X), np.where(X > 0, X, X / 8))
 
 
 @pytest.mark.slow
