@@ -77,7 +77,8 @@ class IpuSide(Side):
             weights = [tf.Variable(w) for w in data.weights]
         optimizers = importlib.import_module("ipu.keras.optimizers")
         optimizer = optimizers.SGD(LEARNING_RATE, momentum=MOMENTUM)
-        optimizer._create_all_weights(weights)
+        if trains:
+            optimizer._create_all_weights(weights)
         infeed = ipu.ipu_infeed_queue.IPUInfeedQueue(self.dataset)
         self.losses = ipu.ipu_outfeed_queue.IPUOutfeedQueue()
 

@@ -7,14 +7,9 @@
 
 #include <string.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define ARENA_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ARENA_ASAN 1
-#endif
-#endif
-#ifdef ARENA_ASAN
+#include "base/sanitizer.h"
+
+#ifdef IPU_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 enum { GAP_BYTES = 16 };
 #else

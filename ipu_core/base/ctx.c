@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
+
 enum { HEAP_ALIGNMENT = 64 };
 
 const char *
@@ -22,22 +24,44 @@ ipu_status_name(ipu_status status)
     return (unsigned)status < IPU_STATUS_COUNT ? names[status] : "unknown status";
 }
 
+static void
+heap_free(void *pointer, size_t bytes)
+{
+    if (ipu_pages_are_for(bytes)) {
+        ipu_pages_resize(pointer, bytes, 0);
+    } else {
+        free(pointer);
+    }
+}
+
 static void *
 heap_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
 {
+    const bool in_pages = ipu_pages_are_for(new_bytes);
     (void)state;
     if (new_bytes == 0) {
-        free(pointer);
+        heap_free(pointer, old_bytes);
         return NULL;
+    }
+    if (in_pages && (pointer == NULL || ipu_pages_are_for(old_bytes))) {
+        return ipu_pages_resize(pointer, old_bytes, new_bytes);
     }
     size_t rounded = (new_bytes + HEAP_ALIGNMENT - 1) & ~(size_t)(HEAP_ALIGNMENT - 1);
     if (rounded < new_bytes) {
         return NULL;
     }
-    void *moved = aligned_alloc(HEAP_ALIGNMENT, rounded);
-    if (moved != NULL && pointer != NULL) {
-        memcpy(moved, pointer, old_bytes < new_bytes ? old_bytes : new_bytes);
-        free(pointer);
+    char *moved = in_pages ? ipu_pages_resize(NULL, 0, new_bytes)
+                           : aligned_alloc(HEAP_ALIGNMENT, rounded);
+    if (moved == NULL) {
+        return NULL;
+    }
+    size_t kept = old_bytes < new_bytes ? old_bytes : new_bytes;
+    if (!in_pages) {
+        memset(moved + kept, 0, new_bytes - kept);
+    }
+    if (pointer != NULL) {
+        memcpy(moved, pointer, kept);
+        heap_free(pointer, old_bytes);
     }
     return moved;
 }
@@ -118,9 +142,6 @@ ipu_resize(ipu_ctx *ctx, void *inout_pointer, size_t old_bytes, size_t new_bytes
         ctx->allocator.resize(ctx->allocator.state, old, old_bytes, new_bytes);
     IPU_FAIL_IF(ctx, memory == NULL && new_bytes != 0, OUT_OF_MEMORY,
                 "out of memory: %zu bytes could not be allocated", new_bytes);
-    if (new_bytes > old_bytes) {
-        memset((char *)memory + old_bytes, 0, new_bytes - old_bytes);
-    }
     memcpy(inout_pointer, &memory, sizeof(memory));
     return IPU_OK;
 }

@@ -13,13 +13,14 @@
 #include "base/status.h"
 
 /* Allocation hooks. `resize` has realloc's contract and is sized: old_bytes is what the
- * caller got before; new_bytes == 0 frees and returns NULL. Alignment is 64 bytes. */
+ * caller got before; new_bytes == 0 frees and returns NULL. What is new is zero.
+ * Alignment is 64 bytes. */
 typedef struct ipu_allocator {
     void *(*resize)(void *state, void *pointer, size_t old_bytes, size_t new_bytes);
     void *state;
 } ipu_allocator;
 
-/* The C library's heap. */
+/* The C library's heap, and for large blocks pages of the system (base/pages.h). */
 ipu_allocator ipu_allocator_default(void);
 
 typedef struct ipu_source {

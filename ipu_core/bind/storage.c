@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/huge.h"
+#include "base/pages.h"
 
 ipu_py_storage *
 ipu_py_storage_new(ipu_py_state *state, size_t bytes)
@@ -32,7 +32,7 @@ ipu_py_storage_new(ipu_py_state *state, size_t bytes)
         PyMem_Free(storage);
         return NULL;
     }
-    ipu_advise_huge(storage->data, whole);
+    ipu_pages_advise_huge(storage->data, whole);
     memset((char *)storage->data + bytes, 0, whole - bytes);
     return storage;
 }

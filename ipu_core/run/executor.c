@@ -146,7 +146,7 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
     executor->workspace_count = wanted;
     for (size_t i = 0; bytes > IPU_SLACK_BYTES && i < wanted; i++) {
         IPU_TRY(ipu_alloc(ctx, bytes, &executor->workspaces[i].memory));
-        ipu_advise_huge(executor->workspaces[i].memory, bytes);
+        ipu_pages_advise_huge(executor->workspaces[i].memory, bytes);
     }
     return IPU_OK;
 }
@@ -486,7 +486,7 @@ place_buffer(ipu_ctx *ctx, ipu__buffer *buffer, void *given, size_t bytes)
         size_t whole = ipu_buffer_round_up(bytes) + IPU_SLACK_BYTES;
         IPU_TRY(ipu_alloc(ctx, whole, &buffer->copy));
         buffer->copy_bytes = whole;
-        ipu_advise_huge(buffer->copy, whole);
+        ipu_pages_advise_huge(buffer->copy, whole);
     }
     buffer->data = buffer->copy;
     return IPU_OK;

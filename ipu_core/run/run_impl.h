@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "base/huge.h"
+#include "base/pages.h"
 #include "base/lock.h"
 #include "program/program.h"
 

@@ -139,8 +139,11 @@ ipu__stream_create(ipu_ctx *ctx, ipu_executor *executor, const ipu__replica *rep
     stream->replica = replica;
     stream->number = number;
     count_operands(stream);
+    if (ipu_pages_are_for(code->memory.slab_bytes)) {
+        ipu_pages_trim(); /* models and compiling leave holes in the heap */
+    }
     IPU_TRY(ipu_alloc(ctx, code->memory.slab_bytes, &stream->slab));
-    ipu_advise_huge(stream->slab, code->memory.slab_bytes);
+    ipu_pages_advise_huge(stream->slab, code->memory.slab_bytes);
     IPU_TRY(ipu_alloc(ctx, code->remote_bytes, &stream->remote));
     IPU_TRY(ipu_alloc(ctx, count * sizeof(size_t), &stream->first_operand));
     IPU_TRY(ipu_alloc(ctx, stream->operand_count * sizeof(void *), &stream->operands));

@@ -172,9 +172,43 @@ test_every_dtype_rule_is_well_formed(void)
     }
 }
 
+/* A block that comes from the heap, goes to pages of its own and back keeps what it held,
+ * and what is new in it is zero: also where a page held something before. */
+static void
+test_large_blocks(void)
+{
+    static const size_t sizes[] = {100,           3 << 20,       (3 << 20) + 9,
+                                   (1 << 20) + 3, (1 << 20) + 9, 9 << 20,
+                                   500,           2 << 20,       1000};
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    unsigned char *block = NULL;
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        const size_t kept = bytes < sizes[i] ? bytes : sizes[i];
+        CHECK(ipu_resize(&ctx, &block, bytes, sizes[i]) == IPU_OK);
+        CHECK((uintptr_t)block % 64 == 0);
+        for (size_t at = 0; at < kept; at++) {
+            CHECK(block[at] == (unsigned char)(at * 7 + i));
+        }
+        for (size_t at = kept; at < sizes[i]; at++) {
+            CHECK(block[at] == 0);
+        }
+        for (size_t at = 0; at < sizes[i]; at++) {
+            block[at] = (unsigned char)(at * 7 + i + 1);
+        }
+        bytes = sizes[i];
+    }
+    ipu_free(&ctx, block, bytes);
+    void *none = NULL;
+    CHECK(ipu_alloc(&ctx, SIZE_MAX - 10, &none) == IPU_STATUS_OUT_OF_MEMORY);
+    CHECK(none == NULL);
+}
+
 int
 main(void)
 {
+    test_large_blocks();
     test_float16();
     test_shapes();
     test_memory();
