@@ -558,3 +558,32 @@ def test_a_layer_without_call_gives_its_inputs() -> None:
 
     with pytest.raises(NotImplementedError, match=r"Unfinished must define call"):
         Unfinished()(tf.ones((1, 2)))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_uniform_initializers_draw_in_pieces_what_one_draw_gives(dtype: str) -> None:
+    shape = (70_001, 2)  # of several pieces, the last one not whole
+    pair = (
+        keras.initializers.GlorotUniform(5),
+        keras.initializers.RandomUniform(0, 2, 5),
+    )
+    for initializer in pair:
+        whole = initializer.values(shape)
+        assert whole.dtype == np.float64
+        got = initializer(shape, dtype).numpy()
+        np.testing.assert_array_equal(got, whole.astype(dtype))
+    one_draw = pair[1].rng().uniform(0, 2, shape)
+    np.testing.assert_array_equal(pair[1].values(shape), one_draw)
+
+
+def test_a_variable_takes_an_array_of_its_kind_and_refuses_others() -> None:
+    variable = tf.Variable(np.zeros((2, 3), np.float32))
+    array = np.arange(6, dtype=np.float32).reshape(3, 2).T
+    variable.assign(array)
+    np.testing.assert_array_equal(variable.numpy(), array)
+    array[:] = 9.0
+    assert variable.numpy()[1, 2] == 5.0
+    variable.assign(np.ones((2, 3)))  # float64 is converted
+    assert variable.numpy().sum() == 6.0
+    with pytest.raises(ValueError, match="Shape mismatch"):
+        variable.assign(np.zeros((3, 2), np.float32))

@@ -6,10 +6,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ipu.keras._initializer_base import (
     Array,
     SeededInitializer,
     truncated_normal_values,
+    uniform_values,
 )
 
 __all__ = [
@@ -71,18 +74,27 @@ class VarianceScaling(SeededInitializer):
         self.distribution = distribution
         self.seed = seed
 
-    def values(self, shape: tuple[int, ...]) -> Array:
-        """Draw."""
+    def _variance(self, shape: tuple[int, ...]) -> float:
         fan_in, fan_out = _fans(shape)
         fan = {
             "fan_in": fan_in,
             "fan_out": fan_out,
             "fan_avg": (fan_in + fan_out) / 2.0,
         }[self.mode]
-        variance = self.scale / max(1.0, fan)
+        return self.scale / max(1.0, fan)
+
+    def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Draw in this dtype."""
+        if self.distribution != "uniform":
+            return super().values_as(shape, dtype)
+        limit = math.sqrt(3.0 * self._variance(shape))
+        return uniform_values(self.rng(), (-limit, limit), shape, dtype)
+
+    def values(self, shape: tuple[int, ...]) -> Array:
+        """Draw."""
         if self.distribution == "uniform":
-            limit = math.sqrt(3.0 * variance)
-            return self.rng().uniform(-limit, limit, shape)
+            return self.values_as(shape, np.dtype(np.float64))
+        variance = self._variance(shape)
         if self.distribution == "untruncated_normal":
             return self.rng().normal(0.0, math.sqrt(variance), shape)
         # what cutting at two standard deviations takes away from the spread

@@ -23,6 +23,7 @@ from ipu.keras._initializer_base import (
     Initializer,
     SeededInitializer,
     truncated_normal_values,
+    uniform_values,
 )
 from ipu.keras._variance_scaling import (
     GlorotNormal,
@@ -136,7 +137,11 @@ class RandomUniform(SeededInitializer):
 
     def values(self, shape: tuple[int, ...]) -> Array:
         """Draw."""
-        return self.rng().uniform(self.minval, self.maxval, shape)
+        return self.values_as(shape, np.dtype(np.float64))
+
+    def values_as(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Draw in this dtype."""
+        return uniform_values(self.rng(), (self.minval, self.maxval), shape, dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Give the ends and the seed."""

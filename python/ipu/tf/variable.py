@@ -250,8 +250,19 @@ class Variable(ScatterMethods, _Operators):
 
     # --- writing ---------------------------------------------------------------------
 
+    def _takes(self, value: Any) -> bool:
+        """Whether the device can copy it as it is: no tensor in between is needed."""
+        return (
+            type(value) is np.ndarray
+            and value.dtype.name == self._type[0]
+            and value.shape == tuple(self._type[1])
+        )
+
     def _write(self, op: str, value: Any) -> None:
         trace = _core.open_trace()
+        if trace is None and op == "variable_assign" and self._takes(value):
+            self._device.variable_write(self._id, self._type, value)
+            return
         if isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__"):
             tensor = Tensor(value)
         else:
