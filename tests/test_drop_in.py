@@ -88,7 +88,7 @@ def load(path):
         ("tensorflow.python.ops.variables.Variable", "tf.Variable"),
         (
             "tensorflow.python.ops.init_ops.zeros_initializer",
-            "keras.initializers.Zeros",
+            "tf.compat.v1.zeros_initializer",
         ),
         ("tensorflow.python.framework.ops.Tensor", "tf.Tensor"),
         ("tensorflow.python.framework.ops.EagerTensor", "tf.Tensor"),

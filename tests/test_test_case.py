@@ -394,6 +394,10 @@ def test_event_traces_are_empty(served):
     assert ipu.utils.extract_compile_reports(events) == []
     assert ipu.utils.extract_execute_reports(events) == []
     assert IpuTraceEvent.COMPILE_END == 1
+    import tensorflow.compat.v1 as first
+
+    with first.Graph().as_default(), first.Session() as session:
+        assert len(session.run(gen_ipu_ops.ipu_event_trace())) == 0
 
 
 def test_absl_is_the_users_own(tmp_path):

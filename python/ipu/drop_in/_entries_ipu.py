@@ -73,6 +73,7 @@ IPU: dict[str, Entry] = {
         ("ipu",),
         {
             # shortcuts that documents use
+            **renamed("ipu.ops.functional_ops", "function=outlined_function"),
             **renamed("ipu.config", "IPUConfig"),
             **renamed("ipu.ipu_strategy", "IPUStrategy IPUStrategyV1"),
             **renamed("ipu.ipu_infeed_queue", "IPUInfeedQueue IPUIterator"),

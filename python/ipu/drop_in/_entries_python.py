@@ -4,7 +4,14 @@
 from __future__ import annotations
 
 from ipu.drop_in._entries import Entry, entry, renamed
-from ipu.drop_in._entries_tf import GRAPHS, INITIALIZERS, RANDOM, TRAIN, V1_NAMES
+from ipu.drop_in._entries_tf import (
+    FIRST_INITIALIZERS,
+    GRAPHS,
+    INITIALIZERS,
+    RANDOM,
+    TRAIN,
+    V1_NAMES,
+)
 
 __all__ = ["PYTHON"]
 
@@ -131,7 +138,7 @@ PYTHON: dict[str, Entry] = {
     f"{_PY}.ops.state_ops": Entry(
         (), renamed("ipu.tf.compat.v1", "assign assign_add assign_sub")
     ),
-    f"{_PY}.ops.init_ops": Entry((), INITIALIZERS),
+    f"{_PY}.ops.init_ops": Entry((), FIRST_INITIALIZERS),
     f"{_PY}.ops.init_ops_v2": Entry(("ipu.keras.initializers",), INITIALIZERS),
     f"{_PY}.ops.random_ops": Entry(("ipu.tf.random",), RANDOM),
     f"{_PY}.ops.stateless_random_ops": entry("ipu.tf.random"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ipu.drop_in._entries import Entry, entry, renamed
 
 __all__ = [
+    "FIRST_INITIALIZERS",
     "FIRST_VERSION",
     "GRAPHS",
     "INITIALIZERS",
@@ -52,9 +53,13 @@ GRAPHS = renamed(
     "assign_sub py_func ConfigProto GPUOptions RunOptions RunMetadata "
     "disable_eager_execution",
 )
+FIRST_INITIALIZERS = renamed(
+    _V1,
+    " ".join([*INITIALIZERS, "uniform_unit_scaling_initializer"]),
+)
 # names of TensorFlow 1 for what TensorFlow 2 calls otherwise
 V1_NAMES = {
-    **INITIALIZERS,
+    **FIRST_INITIALIZERS,
     **RANDOM,
     **renamed(
         "ipu.tf",
@@ -120,10 +125,9 @@ TF: dict[str, Entry] = {
     "tensorflow.compat.v1.layers": entry(f"{_V1}.layers"),
     "tensorflow.compat.v1.initializers": Entry(
         ("ipu.keras.initializers",),
-        renamed(
-            "ipu.keras.initializers",
-            "constant=Constant zeros=Zeros ones=Ones random_uniform=RandomUniform "
-            "random_normal=RandomNormal truncated_normal=TruncatedNormal",
-        ),
+        {
+            name.removesuffix("_initializer"): place
+            for name, place in FIRST_INITIALIZERS.items()
+        },
     ),
 }

@@ -22,36 +22,6 @@ from typing import TYPE_CHECKING
 
 from ipu import tf as _tf
 from ipu._faces import face
-from ipu.keras.initializers import (
-    Constant as constant_initializer,
-)
-from ipu.keras.initializers import (
-    GlorotNormal as glorot_normal_initializer,
-)
-from ipu.keras.initializers import (
-    GlorotUniform as glorot_uniform_initializer,
-)
-from ipu.keras.initializers import (
-    Ones as ones_initializer,
-)
-from ipu.keras.initializers import (
-    Orthogonal as orthogonal_initializer,
-)
-from ipu.keras.initializers import (
-    RandomNormal as random_normal_initializer,
-)
-from ipu.keras.initializers import (
-    RandomUniform as random_uniform_initializer,
-)
-from ipu.keras.initializers import (
-    TruncatedNormal as truncated_normal_initializer,
-)
-from ipu.keras.initializers import (
-    VarianceScaling as variance_scaling_initializer,
-)
-from ipu.keras.initializers import (
-    Zeros as zeros_initializer,
-)
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation as Operation
 from ipu.tf._graph.scopes import AUTO_REUSE, VariableScope
@@ -95,6 +65,19 @@ from ipu.tf.compat.v1._graphs import (
     placeholder_with_default,
     py_func,
     reset_default_graph,
+)
+from ipu.tf.compat.v1._initializers import (
+    constant_initializer,
+    glorot_normal_initializer,
+    glorot_uniform_initializer,
+    ones_initializer,
+    orthogonal_initializer,
+    random_normal_initializer,
+    random_uniform_initializer,
+    truncated_normal_initializer,
+    uniform_unit_scaling_initializer,
+    variance_scaling_initializer,
+    zeros_initializer,
 )
 from ipu.tf.compat.v1._old_arguments import (
     argmax,
@@ -245,6 +228,7 @@ __all__ = [
     "trainable_variables",
     "truncated_normal",
     "truncated_normal_initializer",
+    "uniform_unit_scaling_initializer",
     "variable_scope",
     "variables_initializer",
     "variance_scaling_initializer",
