@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import ipu._core
+from ipu import keras, tf
+from ipu.keras import layers
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "ipu_core"
@@ -141,6 +143,37 @@ def test_any_public_module_can_be_imported_first() -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+
+
+LIGHT = """
+import sys
+import numpy
+before = set(sys.modules)
+from ipu import keras, tf
+keras.Sequential, keras.layers.Dense, tf.data.Dataset
+print(*set(sys.modules) - before)
+"""
+
+
+def test_an_import_leaves_out_what_few_programs_need() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT], capture_output=True, text=True, timeout=60
+    )
+    found = set(done.stdout.split())
+    assert "ipu.keras.layers" in found, done.stderr
+    slow = {"csv", "gzip", "html", "socket", "unittest", "urllib.parse"}
+    slow |= {"ipu.keras._files.keras3", "ipu.keras.preprocessing", "ipu.keras.utils"}
+    slow |= {f"ipu.keras.layers.{name}" for name in layers._LATER}
+    slow |= {f"ipu.tf.{name}" for name in ("image", "io", "linalg", "sparse")}
+    assert not found & slow
+
+
+PACKAGES = [ipu, keras, layers, keras.callbacks, tf, tf.data]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_name_is_found(package: Any) -> None:
+    assert all(hasattr(package, name) for name in package.__all__)
 
 
 # --- examples

@@ -12,6 +12,7 @@ Type checkers do not see these two, so that they find names that are not there.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -50,7 +51,9 @@ def face(
                 return place()
             home, _, attribute = place.partition(":")
             loaded = importlib.import_module(home)
-            return getattr(loaded, attribute) if attribute else loaded
+            value = getattr(loaded, attribute) if attribute else loaded
+            setattr(sys.modules[module], name, value)  # found at once from now on
+            return value
         if name.startswith("_"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if (

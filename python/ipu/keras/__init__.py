@@ -21,20 +21,14 @@ from typing import TYPE_CHECKING
 from ipu._faces import face
 from ipu.keras import (
     activations,
-    backend,
     callbacks,
     constraints,
-    extensions,
     initializers,
     layers,
     losses,
     metrics,
-    mixed_precision,
-    models,
     optimizers,
-    preprocessing,
     regularizers,
-    utils,
 )
 from ipu.keras.engine.ipu_options import ReplicatedMetricReductionMethod
 from ipu.keras.engine.model import Model
@@ -52,7 +46,13 @@ from ipu.keras.engine.stage_assignment import (
 from ipu.keras.layers import Input
 
 if TYPE_CHECKING:
+    from ipu.keras import backend as backend
     from ipu.keras import datasets as datasets
+    from ipu.keras import extensions as extensions
+    from ipu.keras import mixed_precision as mixed_precision
+    from ipu.keras import models as models
+    from ipu.keras import preprocessing as preprocessing
+    from ipu.keras import utils as utils
 
 __all__ = [
     "FunctionalLayerPipelineStageAssignment",
@@ -88,6 +88,7 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    # downloading and unpacking need modules that are slow to import
-    _LAZY = {"datasets": "ipu.keras.datasets"}
+    # modules that models do without, some of which take long to import
+    _LATER = "backend datasets extensions mixed_precision models preprocessing utils"
+    _LAZY = {name: f"ipu.keras.{name}" for name in _LATER.split()}
     __getattr__, __dir__ = face(__name__, __all__, _LAZY)

@@ -188,10 +188,9 @@ from ipu.tf.indexed_slices import IndexedSlices
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
-from ipu.tf import bitwise, linalg, math, nn, raw_ops  # isort: skip
-from ipu.tf.linalg import norm  # isort: skip
+from ipu.tf import bitwise, math, nn  # isort: skip
 from ipu.tf.variable import Variable  # isort: skip
-from ipu.tf import data, image, random  # isort: skip
+from ipu.tf import data, random  # isort: skip
 from ipu.tf import autograph, config, debugging, version  # isort: skip
 from ipu._placement import device  # isort: skip
 from ipu.tf._decorator import function  # isort: skip
@@ -233,14 +232,18 @@ if TYPE_CHECKING:
     from ipu.keras import optimizers as optimizers
     from ipu.tf import compat as compat
     from ipu.tf import distribute as distribute
+    from ipu.tf import image as image
     from ipu.tf import io as io
+    from ipu.tf import linalg as linalg
     from ipu.tf import lookup as lookup
     from ipu.tf import ragged as ragged
+    from ipu.tf import raw_ops as raw_ops
     from ipu.tf import sparse as sparse
     from ipu.tf import strings as strings
     from ipu.tf import summary as summary
     from ipu.tf import test as test
     from ipu.tf import train as train
+    from ipu.tf.linalg import norm as norm
     from ipu.tf.ragged import RaggedTensor as RaggedTensor
 
 __all__ = [
@@ -468,13 +471,17 @@ _LAZY = {
     "compat": "ipu.tf.compat",
     "distribute": "ipu.tf.distribute",
     "initializers": "ipu.keras.initializers",
+    "image": "ipu.tf.image",
     "io": "ipu.tf.io",
+    "linalg": "ipu.tf.linalg",
     "lookup": "ipu.tf.lookup",
     "keras": "ipu.keras",
     "losses": "ipu.keras.losses",
     "metrics": "ipu.keras.metrics",
+    "norm": "ipu.tf.linalg:norm",
     "optimizers": "ipu.keras.optimizers",
     "ragged": "ipu.tf.ragged",
+    "raw_ops": "ipu.tf.raw_ops",
     "sparse": "ipu.tf.sparse",
     "strings": "ipu.tf.strings",
     "summary": "ipu.tf.summary",

@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu._core import Tensor
-from ipu.tf.sparse import SparseTensor
+
+if TYPE_CHECKING:
+    from ipu.tf.sparse import SparseTensor
 
 __all__ = ["ctc_beam_search_decoder", "ctc_greedy_decoder"]
 
 
 def _sparse(labels: list[list[int]]) -> SparseTensor:
+    from ipu.tf.sparse import SparseTensor
+
     places = [(i, j) for i, row in enumerate(labels) for j in range(len(row))]
     values = np.array([label for row in labels for label in row], np.int64)
     longest = max(map(len, labels), default=0)

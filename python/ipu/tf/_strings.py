@@ -7,6 +7,7 @@ works on them is Python, called for each element of a data set.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from ipu.tf._host_only import on_host
 from ipu.tf.dtypes import DType, as_dtype, string
 from ipu.tf.tensor_shape import TensorShape
 
-__all__ = ["StringTensor", "is_text", "text_tensor", "to_bytes"]
+__all__ = ["StringTensor", "is_text", "path_of", "text_tensor", "to_bytes"]
 
 
 _MOST_AXES = 64  # of an array of NumPy
@@ -141,6 +142,11 @@ def to_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
         return bytes(value)
     raise TypeError(f"A string is needed. Received: {value!r}.")
+
+
+def path_of(name: Any) -> str:
+    """A file's name as text."""
+    return os.fsdecode(to_bytes(name))
 
 
 def is_text(value: Any) -> bool:

@@ -175,7 +175,8 @@ def _object(
         return _described("keras.layers", name, _layer(name, described))
     for kind in (prefer, *KINDS) if prefer else KINDS:
         module = importlib.import_module(f"ipu.keras.{kind}")
-        if isinstance(vars(module).get(name), type):
+        found = getattr(module, name) if name in module.__all__ else None
+        if isinstance(found, type):
             return _described(f"keras.{kind}", name, _plain_object(name, described))
     where = f" (layer {layer!r})" if layer else ""
     raise ValueError(

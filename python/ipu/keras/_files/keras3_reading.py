@@ -192,7 +192,8 @@ def _our_object(name: str, config: Mapping[str, Any], path: str) -> dict[str, An
 
 def class_of(name: str) -> Any:
     for kind in ("layers", *KINDS):
-        found = vars(importlib.import_module(f"ipu.keras.{kind}")).get(name)
+        module = importlib.import_module(f"ipu.keras.{kind}")
+        found = getattr(module, name) if name in module.__all__ else None
         if isinstance(found, type):
             return found
     return None

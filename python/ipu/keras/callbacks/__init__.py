@@ -19,7 +19,9 @@ from ipu.keras.callbacks.simple import (
     LearningRateScheduler,
 )
 from ipu.keras.callbacks.stopping import EarlyStopping, TerminateOnNaN
-from ipu.keras.callbacks.tensorboard import TensorBoard
+
+if TYPE_CHECKING:
+    from ipu.keras.callbacks.tensorboard import TensorBoard
 
 __all__ = [
     "BackupAndRestore",
@@ -40,4 +42,5 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+    _LAZY = {"TensorBoard": "ipu.keras.callbacks.tensorboard:TensorBoard"}
+    __getattr__, __dir__ = face(__name__, __all__, _LAZY)

@@ -19,7 +19,6 @@ from ipu._missing import refuse
 from ipu._refusals import refuse_given
 from ipu._user_warnings import warn_user
 from ipu.keras import _functions, _serialization, losses, metrics, optimizers
-from ipu.keras._files import keras2, keras3
 from ipu.keras._files.places import (
     Format,
     check_free,
@@ -64,10 +63,21 @@ def save(
             with open(target, "wb") as file:
                 file.write(_encoded(model, model.weights, training, random))
         elif kind is Format.KERAS_2:
-            keras2.save_model(model, path, target, training, random)
+            _of_keras(kind).save_model(model, path, target, training, random)
         else:
             kept = training if include_optimizer else None
-            keras3.save_model(model, path, target, kept, random)
+            _of_keras(kind).save_model(model, path, target, kept, random)
+
+
+def _of_keras(kind: Format) -> Any:
+    """What reads and writes one of Keras's formats; it takes long to import."""
+    if kind is Format.KERAS_2:
+        from ipu.keras._files import keras2
+
+        return keras2
+    from ipu.keras._files import keras3
+
+    return keras3
 
 
 def check_describable(model: Any) -> None:
@@ -107,10 +117,8 @@ def save_weights(model: Any, filepath: Path, overwrite: bool, save_format: Any) 
     with written_beside(path) as target:
         if kind is Format.OWN:
             weights_file.save(weights, target)
-        elif kind is Format.KERAS_2:
-            keras2.save_weights(model, path, target)
         else:
-            keras3.save_weights(model, path, target)
+            _of_keras(kind).save_weights(model, path, target)
 
 
 def _existing(filepath: Path, what: str) -> tuple[str, Format]:
@@ -126,10 +134,8 @@ def load_weights(model: Any, filepath: Path) -> None:
     path, kind = _existing(filepath, "weights file")
     if kind is Format.OWN:
         weights_file.load(weights, path, model.name)
-    elif kind is Format.KERAS_2:
-        keras2.load_weights(model, path)
     else:
-        keras3.load_weights(model, path)
+        _of_keras(kind).load_weights(model, path)
 
 
 def _training_config(model: Any) -> dict[str, Any] | None:
@@ -242,7 +248,9 @@ def unpickled(content: bytes, classes: dict[str, Any]) -> Any:
 def _reader(kind: Format) -> Callable[[str], tuple[dict[str, Any], Any, Any]]:
     if kind is Format.OWN:
         return _read_own
-    return keras2.read_model if kind is Format.KERAS_2 else keras3.read_model
+    read: Callable[[str], tuple[dict[str, Any], Any, Any]]
+    read = _of_keras(kind).read_model
+    return read
 
 
 def _read_own(path: str) -> tuple[dict[str, Any], Any, Any]:

@@ -19,7 +19,6 @@ from ipu.keras.engine.layer_weights import ordered_first
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.stage_calls import Unit
 from ipu.keras.layers.base_layer import Layer
-from ipu.keras.layers.host_layer import HostLayer
 from ipu.keras.layers.input_layer import Input, InputLayer
 
 __all__ = ["Sequential"]
@@ -207,7 +206,9 @@ class Sequential(Functional):
                 "Received: input_shape=None."
             )
         first = self._stack[0] if self._stack else None
-        takes = first._input_dtype if isinstance(first, HostLayer) else "float32"
+        takes = "float32"
+        if first is not None and first._runs_on_host:
+            takes = first._input_dtype  # type: ignore[attr-defined]
         self._build_for(tuple(input_shape), takes)
 
     def _build_for(self, shape: tuple[int | None, ...], dtype: Any) -> None:

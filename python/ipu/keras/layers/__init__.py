@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ipu._faces import face
 from ipu.keras import _serialization
-from ipu.keras.layers import experimental
 from ipu.keras.layers.advanced_activations import (
     ELU,
     LeakyReLU,
@@ -19,7 +19,6 @@ from ipu.keras.layers.advanced_activations import (
 from ipu.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention
 from ipu.keras.layers.base_layer import InputSpec, Layer
 from ipu.keras.layers.batch_normalization import BatchNormalization
-from ipu.keras.layers.category_encoding import CategoryEncoding, Discretization
 from ipu.keras.layers.convolutional import (
     Conv1D,
     Conv2D,
@@ -27,27 +26,6 @@ from ipu.keras.layers.convolutional import (
     Convolution1D,
     Convolution2D,
     Convolution3D,
-)
-from ipu.keras.layers.convolutional_depthwise import (
-    DepthwiseConv1D,
-    DepthwiseConv2D,
-    SeparableConv1D,
-    SeparableConv2D,
-    SeparableConvolution1D,
-    SeparableConvolution2D,
-)
-from ipu.keras.layers.convolutional_recurrent import (
-    ConvLSTM1D,
-    ConvLSTM2D,
-    ConvLSTM3D,
-)
-from ipu.keras.layers.convolutional_transpose import (
-    Conv1DTranspose,
-    Conv2DTranspose,
-    Conv3DTranspose,
-    Convolution1DTranspose,
-    Convolution2DTranspose,
-    Convolution3DTranspose,
 )
 from ipu.keras.layers.core import (
     Activation,
@@ -57,7 +35,6 @@ from ipu.keras.layers.core import (
     Lambda,
     Reshape,
 )
-from ipu.keras.layers.einsum_dense import EinsumDense
 from ipu.keras.layers.embeddings import Embedding
 from ipu.keras.layers.global_pooling import (
     GlobalAveragePooling1D,
@@ -73,32 +50,7 @@ from ipu.keras.layers.global_pooling import (
     GlobalMaxPooling2D,
     GlobalMaxPooling3D,
 )
-from ipu.keras.layers.group_normalization import (
-    GroupNorm,
-    GroupNormalization,
-    InstanceNorm,
-    InstanceNormalization,
-)
-from ipu.keras.layers.hashing import HashedCrossing, Hashing
-from ipu.keras.layers.image_augmentation import (
-    RandomBrightness,
-    RandomContrast,
-    RandomCrop,
-    RandomFlip,
-    RandomHeight,
-    RandomWidth,
-)
-from ipu.keras.layers.image_movement import (
-    RandomRotation,
-    RandomTranslation,
-    RandomZoom,
-)
-from ipu.keras.layers.index_lookup import IntegerLookup, StringLookup
 from ipu.keras.layers.input_layer import Input, InputLayer
-from ipu.keras.layers.locally_connected import (
-    LocallyConnected1D,
-    LocallyConnected2D,
-)
 from ipu.keras.layers.merge import (
     Add,
     Average,
@@ -141,12 +93,6 @@ from ipu.keras.layers.pooling import (
     MaxPooling2D,
     MaxPooling3D,
 )
-from ipu.keras.layers.preprocessing import (
-    CenterCrop,
-    Normalization,
-    Rescaling,
-    Resizing,
-)
 from ipu.keras.layers.recurrent import GRU, LSTM, SimpleRNN
 from ipu.keras.layers.reshaping import (
     Cropping1D,
@@ -169,9 +115,66 @@ from ipu.keras.layers.rnn_cells import (
     SimpleRNNCell,
     StackedRNNCells,
 )
-from ipu.keras.layers.serial_dense import SerialDense
-from ipu.keras.layers.text_vectorization import TextVectorization
 from ipu.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrapper
+
+if TYPE_CHECKING:
+    from ipu.keras.layers import experimental as experimental
+    from ipu.keras.layers.category_encoding import CategoryEncoding, Discretization
+    from ipu.keras.layers.convolutional_depthwise import (
+        DepthwiseConv1D,
+        DepthwiseConv2D,
+        SeparableConv1D,
+        SeparableConv2D,
+        SeparableConvolution1D,
+        SeparableConvolution2D,
+    )
+    from ipu.keras.layers.convolutional_recurrent import (
+        ConvLSTM1D,
+        ConvLSTM2D,
+        ConvLSTM3D,
+    )
+    from ipu.keras.layers.convolutional_transpose import (
+        Conv1DTranspose,
+        Conv2DTranspose,
+        Conv3DTranspose,
+        Convolution1DTranspose,
+        Convolution2DTranspose,
+        Convolution3DTranspose,
+    )
+    from ipu.keras.layers.einsum_dense import EinsumDense
+    from ipu.keras.layers.group_normalization import (
+        GroupNorm,
+        GroupNormalization,
+        InstanceNorm,
+        InstanceNormalization,
+    )
+    from ipu.keras.layers.hashing import HashedCrossing, Hashing
+    from ipu.keras.layers.image_augmentation import (
+        RandomBrightness,
+        RandomContrast,
+        RandomCrop,
+        RandomFlip,
+        RandomHeight,
+        RandomWidth,
+    )
+    from ipu.keras.layers.image_movement import (
+        RandomRotation,
+        RandomTranslation,
+        RandomZoom,
+    )
+    from ipu.keras.layers.index_lookup import IntegerLookup, StringLookup
+    from ipu.keras.layers.locally_connected import (
+        LocallyConnected1D,
+        LocallyConnected2D,
+    )
+    from ipu.keras.layers.preprocessing import (
+        CenterCrop,
+        Normalization,
+        Rescaling,
+        Resizing,
+    )
+    from ipu.keras.layers.serial_dense import SerialDense
+    from ipu.keras.layers.text_vectorization import TextVectorization
 
 __all__ = [
     "ELU",
@@ -359,8 +362,8 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
     from ipu.keras import models
     from ipu.keras.layers.op_lambda import OpLambda
 
-    own = globals()
-    table = {name: own[name] for name in __all__ if isinstance(own.get(name), type)}
+    own = {name: getattr(sys.modules[__name__], name) for name in __all__}
+    table = {name: value for name, value in own.items() if isinstance(value, type)}
     table |= {"OpLambda": OpLambda, **{n: getattr(models, n) for n in models.CLASSES}}
     return _serialization.make("layer", config, table, custom_objects)
 
@@ -377,7 +380,38 @@ _OF_THE_PORT = (
     "RecomputationCheckpoint",
 )
 
+# layers that few models have, by their modules, which are imported when they are used
+_LATER = {
+    "category_encoding": "CategoryEncoding Discretization",
+    "convolutional_depthwise": (
+        "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D "
+        "SeparableConvolution1D SeparableConvolution2D"
+    ),
+    "convolutional_recurrent": "ConvLSTM1D ConvLSTM2D ConvLSTM3D",
+    "convolutional_transpose": (
+        "Conv1DTranspose Conv2DTranspose Conv3DTranspose Convolution1DTranspose "
+        "Convolution2DTranspose Convolution3DTranspose"
+    ),
+    "einsum_dense": "EinsumDense",
+    "group_normalization": (
+        "GroupNorm GroupNormalization InstanceNorm InstanceNormalization"
+    ),
+    "hashing": "HashedCrossing Hashing",
+    "image_augmentation": (
+        "RandomBrightness RandomContrast RandomCrop RandomFlip RandomHeight RandomWidth"
+    ),
+    "image_movement": "RandomRotation RandomTranslation RandomZoom",
+    "index_lookup": "IntegerLookup StringLookup",
+    "locally_connected": "LocallyConnected1D LocallyConnected2D",
+    "preprocessing": "CenterCrop Normalization Rescaling Resizing",
+    "serial_dense": "SerialDense",
+    "text_vectorization": "TextVectorization",
+}
+
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(
-        __name__, __all__, {name: f"ipu.layers:{name}" for name in _OF_THE_PORT}
-    )
+    _LAZY = {name: f"ipu.layers:{name}" for name in _OF_THE_PORT}
+    for _module, _names in _LATER.items():
+        _place = f"{__name__}.{_module}"
+        _LAZY |= {_name: f"{_place}:{_name}" for _name in _names.split()}
+    _LAZY["experimental"] = f"{__name__}.experimental"
+    __getattr__, __dir__ = face(__name__, __all__, _LAZY)

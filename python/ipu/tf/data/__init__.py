@@ -9,7 +9,6 @@ thread that feeds a device, runs in C without Python, except for the generators 
 from typing import TYPE_CHECKING
 
 from ipu._faces import face
-from ipu.tf.data import experimental
 from ipu.tf.data._dataset import (
     AUTOTUNE,
     INFINITE_CARDINALITY,
@@ -19,11 +18,14 @@ from ipu.tf.data._dataset import (
 from ipu.tf.data._iterator import Iterator, NumpyIterator
 from ipu.tf.data._options import Options
 from ipu.tf.data._packed import DatasetSpec
-from ipu.tf.data._readers import (
-    FixedLengthRecordDataset,
-    TextLineDataset,
-    TFRecordDataset,
-)
+
+if TYPE_CHECKING:
+    from ipu.tf.data import experimental as experimental
+    from ipu.tf.data._readers import (
+        FixedLengthRecordDataset,
+        TextLineDataset,
+        TFRecordDataset,
+    )
 
 __all__ = [
     "AUTOTUNE",
@@ -42,4 +44,8 @@ __all__ = [
 
 
 if not TYPE_CHECKING:
-    __getattr__, __dir__ = face(__name__, __all__)
+    # of files: what reads them takes long to import
+    _READERS = "FixedLengthRecordDataset TFRecordDataset TextLineDataset".split()
+    _LAZY = {name: f"ipu.tf.data._readers:{name}" for name in _READERS}
+    _LAZY["experimental"] = "ipu.tf.data.experimental"
+    __getattr__, __dir__ = face(__name__, __all__, _LAZY)

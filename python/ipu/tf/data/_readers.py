@@ -14,12 +14,11 @@ import numpy as np
 
 from ipu import _core
 from ipu._errors import DataLossError, InvalidArgumentError, NotFoundError
-from ipu.tf._strings import StringTensor
+from ipu.tf._strings import StringTensor, path_of
 from ipu.tf.data import _packed
 from ipu.tf.data._dataset import Dataset
 from ipu.tf.data._flattening import by_turns
 from ipu.tf.dtypes import string
-from ipu.tf.io._files import path_of
 from ipu.tf.io._records import checked_compression, records_of
 from ipu.tf.tensor_spec import TensorSpec
 

@@ -14,8 +14,8 @@ from ipu._errors import AlreadyExistsError, NotFoundError
 from ipu._refusals import refuse_given
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
+from ipu.tf._strings import path_of
 from ipu.tf.data import _packed, _stored, _structure
-from ipu.tf.io._files import path_of
 
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset

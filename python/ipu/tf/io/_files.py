@@ -11,16 +11,11 @@ import numpy as np
 
 from ipu import _core
 from ipu._errors import InvalidArgumentError, NotFoundError
-from ipu.tf._strings import StringTensor, to_bytes
+from ipu.tf._strings import StringTensor, path_of, to_bytes
 from ipu.tf.data import _probing
 from ipu.tf.dtypes import as_dtype
 
 __all__ = ["decode_raw", "matching_files", "path_of", "read_file", "write_file"]
-
-
-def path_of(name: Any) -> str:
-    """A file's name as text."""
-    return os.fsdecode(to_bytes(name))
 
 
 def read_file(filename: Any, name: str | None = None) -> StringTensor:

@@ -19,8 +19,7 @@ from typing import IO, Any
 
 from ipu._errors import DataLossError, NotFoundError
 from ipu.tf._extras import extra
-from ipu.tf._strings import to_bytes
-from ipu.tf.io._files import path_of
+from ipu.tf._strings import path_of, to_bytes
 
 __all__ = ["TFRecordOptions", "TFRecordWriter", "records_of"]
 

@@ -10,9 +10,8 @@ import numpy as np
 
 from ipu import _core
 from ipu._errors import InvalidArgumentError, NotFoundError
-from ipu.tf._strings import StringTensor, is_text
+from ipu.tf._strings import StringTensor, is_text, path_of
 from ipu.tf.dtypes import DType, as_dtype, int64, string
-from ipu.tf.io._files import path_of
 
 __all__ = [
     "Entries",

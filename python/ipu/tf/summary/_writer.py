@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu.tf._extras import extra
-from ipu.tf.io._files import path_of
+from ipu.tf._strings import path_of
 from ipu.tf.io._records import TFRecordWriter
 from ipu.tf.summary import _messages
 
