@@ -35,7 +35,6 @@ class Preparation:
         _compile_arguments: dict[str, Any]
         _tried_steps: set[str]
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
         def _device_step(self, mode: str, class_weight: Any = None) -> Any: ...
         def _flatten_layers(self) -> Iterator[Layer]: ...
         def _has_own_step(self, mode: str) -> bool: ...
@@ -59,8 +58,9 @@ class Preparation:
         x_spec, y_spec, _ = unpack(spec)
         outputs = self._known_outputs()
         if outputs is None:
+            model: Any = self
             outputs = _function.scratch_trace(
-                lambda x: self(expand(x), training=False), [x_spec], may_create=True
+                lambda x: model(expand(x), training=False), [x_spec], may_create=True
             )
             self._form_of_outputs = tf.nest.map_structure(lambda _: 0, outputs)
         if mode == "predict":
