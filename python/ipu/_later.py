@@ -121,7 +121,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     ),
     (_words(r"outside_compilation_scope"), _OUTSIDE),
     (_words(r"\w*feature_column\w* \w*dense_features\w* DenseFeatures"), _COLUMNS),
-    (_words(r"flags keras_parameterized"), _ABSL),
+    (_words(r"keras_parameterized"), _ABSL),
     (_words(r"serving saved_model SavedModel"), _SAVED),
     (
         _words(

@@ -190,6 +190,7 @@ __all__ = [
     "local_variables_initializer",
     "log",
     "losses",
+    "metrics",
     "model_variables",
     "mul",
     "neg",
@@ -238,10 +239,15 @@ __all__ = [
 # what ``ipu.tf`` has besides, and modules that are other than its
 _LAZY = {
     **{name: f"ipu.tf:{name}" for name in _tf.__all__ if name not in __all__},
+    "app": "ipu.tf.compat.v1._app",
     "data": "ipu.tf.compat.v1.data",
+    "flags": "ipu.tf.compat.v1._app:flags",
+    "gfile": "ipu.tf.compat.v1._gfile",
     "initializers": "ipu.keras.initializers",
     "layers": "ipu.tf.compat.v1.layers",
+    "logging": "ipu.tf.compat.v1._logging",
     "losses": "ipu.tf.compat.v1.losses",
+    "metrics": "ipu.tf.compat.v1.metrics",
     "nn": "ipu.tf.compat.v1.nn",
     "summary": "ipu.tf.compat.v1.summary",
     "Summary": "ipu.tf.compat.v1.summary:Summary",
@@ -251,12 +257,17 @@ _LAZY = {
 if TYPE_CHECKING:
     from ipu.keras import initializers as initializers
     from ipu.tf import *  # noqa: F403
+    from ipu.tf.compat.v1 import _app as app  # noqa: F401
+    from ipu.tf.compat.v1 import _gfile as gfile  # noqa: F401
+    from ipu.tf.compat.v1 import _logging as logging  # noqa: F401
     from ipu.tf.compat.v1 import data as data  # type: ignore[no-redef]
     from ipu.tf.compat.v1 import layers as layers
     from ipu.tf.compat.v1 import losses as losses  # type: ignore[no-redef]
+    from ipu.tf.compat.v1 import metrics as metrics  # type: ignore[no-redef]
     from ipu.tf.compat.v1 import nn as nn  # type: ignore[no-redef]
     from ipu.tf.compat.v1 import summary as summary  # type: ignore[no-redef]
     from ipu.tf.compat.v1 import train as train  # type: ignore[no-redef]
+    from ipu.tf.compat.v1._app import flags as flags
     from ipu.tf.compat.v1.summary import Summary as Summary
 else:
     __getattr__, __dir__ = face(__name__, [*__all__, *_LAZY], _LAZY)

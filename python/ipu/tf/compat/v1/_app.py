@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""``tf.compat.v1.app``: run a program's ``main`` after its flags are read."""
+"""``tf.compat.v1.app``: run a program's ``main`` after its flags are read.
+
+Flags are those of absl where that is installed.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-__all__ = ["run"]
+from ipu._faces import face
+
+__all__ = ["flags", "run"]
+
+_OURS = "ipu.tf.compat.v1._flags"
+
+if TYPE_CHECKING:  # found when it is used
+    flags: Any
 
 
 def run(
@@ -25,7 +36,16 @@ def run(
     """
     words = list(sys.argv if argv is None else argv)
     function = main or sys.modules["__main__"].main
-    # A program that defines flags has imported absl; without it there are none.
     if "absl.flags" in sys.modules:
         importlib.import_module("absl.app").run(function, words)
-    sys.exit(function(words))
+    ours = sys.modules.get(_OURS)
+    sys.exit(function(words if ours is None else ours.FLAGS(words)))
+
+
+def _flags() -> Any:
+    is_there = importlib.util.find_spec("absl") is not None
+    return importlib.import_module("absl.flags" if is_there else _OURS)
+
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = face(__name__, __all__, {"flags": _flags})

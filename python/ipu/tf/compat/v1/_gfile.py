@@ -12,8 +12,21 @@ from typing import IO, Any
 from ipu._errors import AlreadyExistsError, NotFoundError
 
 __all__ = [
+    "Copy",
+    "DeleteRecursively",
+    "Exists",
+    "FastGFile",
     "GFile",
+    "Glob",
+    "IsDirectory",
+    "ListDirectory",
+    "MakeDirs",
+    "MkDir",
     "Open",
+    "Remove",
+    "Rename",
+    "Stat",
+    "Walk",
     "copy",
     "exists",
     "glob",
@@ -146,3 +159,9 @@ def rename(src: Any, dst: Any, overwrite: bool = False) -> None:
 def stat(path: Any) -> os.stat_result:
     """What the system knows about a file; its size is ``st_size``."""
     return os.stat(path)
+
+
+FastGFile = GFile
+Copy, Rename, Remove, DeleteRecursively = copy, rename, remove, rmtree
+Exists, IsDirectory, Glob, ListDirectory = exists, isdir, glob, listdir
+MakeDirs, MkDir, Stat, Walk = makedirs, mkdir, stat, walk
