@@ -24,6 +24,13 @@ class SelectionOrder(Enum):
     ``AUTO`` leaves it to the package, ``ZIGZAG`` counts up, ``SNAKE`` swaps the last
     two of each block of four, ``HOOF`` goes up the even positions and down the odd
     ones. It changes the reported hardware ids only, never a result.
+
+    Example:
+        >>> from ipu.config import IPUConfig
+        >>> cfg = IPUConfig()
+        >>> cfg.selection_order = SelectionOrder.SNAKE
+        >>> cfg.selection_order.name
+        'SNAKE'
     """
 
     AUTO = 0
@@ -38,6 +45,13 @@ class DeviceConnectionType(Enum):
     ``ALWAYS``: at configuration. ``ON_DEMAND``: at the first run. ``NEVER``: programs
     compile, running one is an error. ``PRE_COMPILE``: programs compile and results
     are zeros.
+
+    Example:
+        >>> from ipu.config import IPUConfig
+        >>> cfg = IPUConfig()
+        >>> cfg.device_connection.type = DeviceConnectionType.ON_DEMAND
+        >>> cfg.device_connection.type.name
+        'ON_DEMAND'
     """
 
     ALWAYS = 0
@@ -47,7 +61,15 @@ class DeviceConnectionType(Enum):
 
 
 class StochasticRoundingBehaviour(Enum):
-    """How float16 results are rounded."""
+    """How float16 results are rounded.
+
+    Example:
+        >>> from ipu.config import IPUConfig
+        >>> cfg = IPUConfig()
+        >>> cfg.floating_point_behaviour.esr = StochasticRoundingBehaviour.ON
+        >>> cfg.floating_point_behaviour.esr.name
+        'ON'
+    """
 
     OFF = 0
     ON = 1
@@ -71,7 +93,13 @@ class StochasticRoundingBehaviour(Enum):
 
 
 class MergeRemoteBuffersBehaviour(Enum):
-    """Whether remote buffers of the same shape are merged."""
+    """Whether remote buffers of the same shape are merged.
+
+    Example:
+        >>> from ipu.config import IPUConfig
+        >>> IPUConfig().optimizations.merge_remote_buffers.name
+        'IF_BENEFICIAL'
+    """
 
     NO_MERGING = 0
     MERGE = 1
@@ -79,7 +107,13 @@ class MergeRemoteBuffersBehaviour(Enum):
 
 
 class SchedulingAlgorithm(Enum):
-    """How the instructions of a program are ordered."""
+    """How the instructions of a program are ordered.
+
+    Example:
+        >>> from ipu.config import IPUConfig
+        >>> IPUConfig().scheduling.algorithm.name
+        'CHOOSE_BEST'
+    """
 
     CHOOSE_BEST = 0
     CLUSTERING = 1
@@ -89,7 +123,12 @@ class SchedulingAlgorithm(Enum):
 
 
 class ExecutionProfileType(Enum):
-    """What an execution profile counts (first SDK generation)."""
+    """What an execution profile counts (first SDK generation).
+
+    Example:
+        >>> [kind.name for kind in ExecutionProfileType]
+        ['NO_PROFILE', 'DEVICE_PROFILE', 'IPU_PROFILE', 'TILE_PROFILE']
+    """
 
     NO_PROFILE = 0
     DEVICE_PROFILE = 1

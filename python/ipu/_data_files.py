@@ -104,6 +104,15 @@ def export_variables_from_live_model(
 
     Raises:
         ValueError: Two variables have the same name.
+
+    Example:
+        >>> import os, tempfile
+        >>> from ipu import keras, utils
+        >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
+        >>> path = os.path.join(tempfile.mkdtemp(), "weights.bin")
+        >>> utils.export_variables_from_live_model(model, path)
+        >>> os.path.exists(path)
+        True
     """
     del gc_metadata
     arrays: dict[str, Any] = {}
@@ -144,6 +153,18 @@ def import_data_in_live_model(
     Raises:
         NotFoundError: A file does not exist, or has no value for any variable.
         ValueError: A value has another shape than its variable.
+
+    Example:
+        >>> import os, tempfile
+        >>> from ipu import keras, utils
+        >>> model = keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
+        >>> path = os.path.join(tempfile.mkdtemp(), "weights.bin")
+        >>> utils.export_variables_from_live_model(model, path)
+        >>> before = model.get_weights()[0]
+        >>> model.set_weights([0 * w for w in model.get_weights()])
+        >>> utils.import_data_in_live_model(model, path)
+        >>> bool((model.get_weights()[0] == before).all())
+        True
     """
     arrays = _arrays(data_files)
     found = [v for v in model.weights if v.name in arrays]

@@ -218,7 +218,13 @@ def _forget() -> None:
 
 
 def running_on_ipu_model() -> bool:
-    """Whether TF_POPLAR_FLAGS asks for the model of an IPU, as it stands now."""
+    """Whether TF_POPLAR_FLAGS asks for the model of an IPU, as it stands now.
+
+    Example:
+        >>> from ipu import utils
+        >>> utils.running_on_ipu_model()
+        False
+    """
     return "--use_ipu_model" in os.environ.get(ENVIRONMENT_VARIABLE, "")
 
 

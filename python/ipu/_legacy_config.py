@@ -50,6 +50,11 @@ class IpuOptions:
     Attributes:
         config: The options that ``IPUConfig`` has as well.
         profiling: Options of profiling, reports and verification, kept by name.
+
+    Example:
+        >>> from ipu import utils
+        >>> type(utils.create_ipu_config()).__name__
+        'IpuOptions'
     """
 
     def __init__(self) -> None:
@@ -326,6 +331,12 @@ def set_ipu_model_options(
 
     Returns:
         ``opts``.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = set_ipu_model_options(utils.create_ipu_config(), tiles_per_ipu=128)
+        >>> opts.config.ipu_model.tiles_per_ipu
+        128
     """
     opts = checked_options(opts)
     model = opts.config.ipu_model
@@ -354,6 +365,13 @@ def set_ipu_connection_type(
 
     Raises:
         Exception: The type is NEVER and there is no version.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_ipu_connection_type(opts, utils.DeviceConnectionType.ON_DEMAND)
+        >>> opts.config.device_connection.type.name
+        'ON_DEMAND'
     """
     opts = checked_options(opts)
     chosen = connection_type or DeviceConnectionType.ALWAYS
@@ -378,6 +396,13 @@ def set_experimental_multi_replica_distribution_options(
 
     Raises:
         ValueError: ``process_index`` is not in [0, process_count).
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = utils.set_experimental_multi_replica_distribution_options(opts, 2, 1)
+        >>> opts.config.experimental.multi_replica_distribution.process_index
+        1
     """
     opts = checked_options(opts)
     if not 0 <= process_index < process_count:

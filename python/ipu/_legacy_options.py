@@ -62,6 +62,14 @@ def set_floating_point_behaviour_options(
 
     Returns:
         ``opts``.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_floating_point_behaviour_options(opts, oflo=False)
+        >>> traps = opts.config.floating_point_behaviour
+        >>> traps.inv, traps.oflo
+        (True, False)
     """
     opts = checked_options(opts)
     behaviour = opts.config.floating_point_behaviour
@@ -85,6 +93,12 @@ def set_recomputation_options(
 
     Returns:
         ``opts``.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = set_recomputation_options(utils.create_ipu_config())
+        >>> opts.config.allow_recompute
+        True
     """
     del allow_stateful_recompute
     opts = checked_options(opts)
@@ -113,6 +127,13 @@ def set_optimization_options(
 
     Raises:
         ValueError: ``merge_remote_buffers`` is none of True, False, None.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_optimization_options(opts, combine_matmuls=True)
+        >>> opts.config.optimizations.combine_matmuls
+        True
     """
     opts = checked_options(opts)
     if merge_remote_buffers not in (True, False, None):
@@ -138,7 +159,15 @@ def set_optimization_options(
 def set_norm_options(
     opts: IpuOptions, use_stable_statistics: bool = False
 ) -> IpuOptions:
-    """Choose how normalisations compute their variance."""
+    """Choose how normalisations compute their variance.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_norm_options(opts, use_stable_statistics=True)
+        >>> opts.config.norms.use_stable_statistics
+        True
+    """
     opts = checked_options(opts)
     opts.config.norms.use_stable_statistics = bool(use_stable_statistics)
     return opts
@@ -159,6 +188,12 @@ def set_io_tile_options(
 
     Raises:
         ValueError: Ops are to be placed on zero tiles.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = set_io_tile_options(utils.create_ipu_config(), 64, True)
+        >>> opts.config.io_tiles.num_io_tiles
+        64
     """
     opts = checked_options(opts)
     if place_ops_on_io_tiles and num_io_tiles == 0:
@@ -205,7 +240,15 @@ def set_compilation_options(
 def set_convolution_options(
     opts: IpuOptions, convolution_options: Mapping[str, Any] | None = None
 ) -> IpuOptions:
-    """Add string options of convolutions, as :func:`set_compilation_options`."""
+    """Add string options of convolutions, as :func:`set_compilation_options`.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_convolution_options(opts, {"availableMemoryProportion": "0.3"})
+        >>> opts.config.convolutions.poplar_options
+        {'availableMemoryProportion': '0.3'}
+    """
     opts = checked_options(opts)
     added = _dictionary("convolution_options", convolution_options)
     opts.config.convolutions.poplar_options.update(added)
@@ -217,7 +260,15 @@ def set_matmul_options(
     matmul_options: Mapping[str, Any] | None = None,
     clear_pass_type: bool = False,
 ) -> IpuOptions:
-    """Add string options of matrix products, as :func:`set_compilation_options`."""
+    """Add string options of matrix products, as :func:`set_compilation_options`.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_matmul_options(opts, {"availableMemoryProportion": "0.3"})
+        >>> opts.config.matmuls.poplar_options
+        {'availableMemoryProportion': '0.3'}
+    """
     opts = checked_options(opts)
     added = _dictionary("matmul_options", matmul_options)
     opts.config.matmuls.poplar_options.update(added)
@@ -228,7 +279,15 @@ def set_matmul_options(
 def set_pooling_options(
     opts: IpuOptions, pooling_options: Mapping[str, Any] | None = None
 ) -> IpuOptions:
-    """Add string options of pooling, as :func:`set_compilation_options`."""
+    """Add string options of pooling, as :func:`set_compilation_options`.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_pooling_options(opts, {"poolUseIntrospectiveMapping": "false"})
+        >>> opts.config.pooling.poplar_options
+        {'poolUseIntrospectiveMapping': 'false'}
+    """
     opts = checked_options(opts)
     added = _dictionary("pooling_options", pooling_options)
     opts.config.pooling.poplar_options.update(added)
@@ -244,6 +303,13 @@ def set_gcl_options(
 
     Raises:
         TypeError: They are no dictionary.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_gcl_options(opts, gcl_options={"useSynclessCollectives": "true"})
+        >>> opts.config.gcl_poplar_options
+        {'useSynclessCollectives': 'true'}
     """
     opts = checked_options(opts)
     if gcl_options is not None and not isinstance(gcl_options, Mapping):
@@ -269,6 +335,13 @@ def set_report_options(
 
     Raises:
         Exception: They are no dictionaries.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_report_options(opts, graph_options={"showVarStorage": "true"})
+        >>> type(opts).__name__
+        'IpuOptions'
     """
     opts = checked_options(opts)
     graph = _dictionary("report_options", report_options)
@@ -281,7 +354,14 @@ def set_report_options(
 
 
 def set_serialization_options(opts: IpuOptions, output_folder: str = "") -> IpuOptions:
-    """Write compiled programs to a folder; "" does not."""
+    """Write compiled programs to a folder; "" does not.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = set_serialization_options(utils.create_ipu_config(), "programs")
+        >>> opts.config.serialization_output_folder
+        'programs'
+    """
     opts = checked_options(opts)
     opts.config.serialization_output_folder = output_folder
     return opts
@@ -293,6 +373,10 @@ class KeyId:
     Args:
         key: Number of the key.
         start_id: First id.
+
+    Example:
+        >>> KeyId(1, start_id=5).start_id
+        5
     """
 
     def __init__(self, key: int = 0, start_id: int = -1) -> None:
@@ -301,7 +385,13 @@ class KeyId:
 
 
 class VerificationOptions:
-    """Options of trusted computing, one :class:`KeyId` each; kept without effect."""
+    """Options of trusted computing, one :class:`KeyId` each; kept without effect.
+
+    Example:
+        >>> options = VerificationOptions()
+        >>> options.inputs.key
+        0
+    """
 
     def __init__(self) -> None:
         self.inputs = KeyId()
@@ -315,7 +405,13 @@ class VerificationOptions:
 def set_transfer_options(
     opts: IpuOptions, use_verified_transfers: bool = False
 ) -> IpuOptions:
-    """Keep whether transfers are verified; there is nothing to verify here."""
+    """Keep whether transfers are verified; there is nothing to verify here.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_transfer_options(opts, use_verified_transfers=True)
+    """
     opts = checked_options(opts)
     opts.profiling["use_verified_transfers"] = bool(use_verified_transfers)
     return opts
@@ -324,7 +420,13 @@ def set_transfer_options(
 def set_verification_options(
     opts: IpuOptions, verification_options: VerificationOptions
 ) -> IpuOptions:
-    """Keep options of trusted computing; they have no effect."""
+    """Keep options of trusted computing; they have no effect.
+
+    Example:
+        >>> from ipu import utils
+        >>> opts = utils.create_ipu_config()
+        >>> opts = set_verification_options(opts, VerificationOptions())
+    """
     opts = checked_options(opts)
     opts.profiling["verification_options"] = verification_options
     return opts

@@ -72,6 +72,12 @@ class AttributeMetadata:
         deprecated: Whether the option should no longer be used.
         deprecated_msg: What to use instead, or None.
         __doc__: What the option does.
+
+    Example:
+        >>> from ipu.config import IPUConfig
+        >>> about = IPUConfig().get_attribute_metadata("auto_select_ipus")
+        >>> about.name, about.deprecated
+        ('auto_select_ipus', False)
     """
 
     def __init__(self, name: str, option: Option[Any]) -> None:

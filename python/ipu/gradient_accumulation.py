@@ -17,6 +17,10 @@ class GradientAccumulationReductionMethod(Enum):
     in float16 neither overflows as a sum may nor loses small gradients as a mean may.
 
     Source: ``ipu.gradient_accumulation.GradientAccumulationReductionMethod``.
+
+    Example:
+        >>> [method.name for method in GradientAccumulationReductionMethod]
+        ['SUM', 'MEAN', 'RUNNING_MEAN']
     """
 
     SUM = 0

@@ -45,7 +45,12 @@ _FIRST_ORDER = (
 
 
 class IPUOutfeedMode(Enum):
-    """What ``dequeue`` gives: all results since the last one, or the newest."""
+    """What ``dequeue`` gives: all results since the last one, or the newest.
+
+    Example:
+        >>> from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+        >>> queue = IPUOutfeedQueue(outfeed_mode=IPUOutfeedMode.LAST)
+    """
 
     ALL = "all"
     LAST = "get_last"

@@ -120,7 +120,12 @@ __all__ = [
 
 
 class SyntheticDataCategory(Enum):
-    """Kinds of data that the flag ``--use_synthetic_data`` can replace."""
+    """Kinds of data that the flag ``--use_synthetic_data`` can replace.
+
+    Example:
+        >>> [kind.name for kind in SyntheticDataCategory]
+        ['InFeed', 'OutFeed', 'Seed', 'HostEmbedding', 'Parameters']
+    """
 
     InFeed = "infeed"
     OutFeed = "outfeed"

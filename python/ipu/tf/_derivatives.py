@@ -21,7 +21,18 @@ __all__ = [
 
 
 class UnconnectedGradients(Enum):
-    """What a gradient is where the target does not depend on the source."""
+    """What a gradient is where the target does not depend on the source.
+
+    Example:
+        >>> from ipu import tf
+        >>> x, y = tf.Variable(1.0), tf.Variable(2.0)
+        >>> with tf.GradientTape() as tape:
+        ...     loss = 3.0 * x
+        ...
+        >>> zero = UnconnectedGradients.ZERO
+        >>> float(tape.gradient(loss, y, unconnected_gradients=zero))
+        0.0
+    """
 
     NONE = "none"
     ZERO = "zero"

@@ -153,12 +153,28 @@ _TEXT = """Give the {what} of each window{axes}.
     Raises:
         ValueError: An argument does not fit the input.
         InvalidArgumentError: A window is larger than the input.
+
+    Example:
+        >>> x = tf.reshape(tf.range({count}), {sizes})
+        >>> tf.nn.{name}(x, 2, 2, "VALID").numpy().ravel().tolist()
+        {result}
     """
 _FORMATS = {
     None: '``"N...C"`` (the default) or ``"NC..."``.',
     1: '``"NWC"`` (the default) or ``"NCW"``.',
     2: '``"NHWC"`` (the default) or ``"NCHW"``.',
     3: '``"NDHWC"`` (the default) or ``"NCDHW"``.',
+}
+
+
+# of one channel: what each gives for 0.0, 1.0, ...
+_EXAMPLES: dict[tuple[str, int], dict[str, Any]] = {
+    ("max_pool", 1): {"sizes": (1, 4, 1), "count": 4.0, "result": [1.0, 3.0]},
+    ("max_pool", 2): {"sizes": (1, 2, 2, 1), "count": 4.0, "result": [3.0]},
+    ("max_pool", 3): {"sizes": (1, 2, 2, 2, 1), "count": 8.0, "result": [7.0]},
+    ("average_pool", 1): {"sizes": (1, 4, 1), "count": 4.0, "result": [0.5, 2.5]},
+    ("average_pool", 2): {"sizes": (1, 2, 2, 1), "count": 4.0, "result": [1.5]},
+    ("average_pool", 3): {"sizes": (1, 2, 2, 2, 1), "count": 8.0, "result": [3.5]},
 }
 
 
@@ -183,6 +199,8 @@ def _family(row: str, name: str, axes: int | None) -> Callable[..., Tensor]:
         axes="" if axes is None else f", over {axes} of the axes",
         shape=shape,
         formats=_FORMATS[axes],
+        name=name,
+        **_EXAMPLES[row, axes or 2],
     )
     pool.__name__ = pool.__qualname__ = name
     return op(pool)

@@ -85,6 +85,10 @@ def Assert(
 
     Raises:
         InvalidArgumentError: It is false. In a function: when its run has ended.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.Assert(tf.constant(1) > 0, ["must be positive"])
     """
     most = 3 if summarize is None else summarize
     tensor = Tensor(condition)
@@ -121,7 +125,7 @@ def _message(message: Any, default: str) -> str:
 
 
 def _checked(
-    name: str, text: str, holds: Callable[[Any, Any], Tensor]
+    name: str, text: str, shown: str, holds: Callable[[Any, Any], Tensor]
 ) -> Callable[..., None]:
     def check(
         x: Any,
@@ -136,19 +140,28 @@ def _checked(
         Assert(holds(a, b), [told, "x =", a, "y =", b], summarize)
 
     check.__name__ = check.__qualname__ = name
-    check.__doc__ = f"Check ``x {text} y`` element by element, as :func:`Assert`."
+    check.__doc__ = f"""Check ``x {text} y`` element by element, as :func:`Assert`.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.{check.__name__}(tf.constant([3, 2]), {shown})
+    """
     return _graph_mode.kept_for_sessions(check)
 
 
-assert_equal = _checked("assert_equal", "==", lambda a, b: a == b)
-assert_none_equal = _checked("assert_none_equal", "!=", lambda a, b: a != b)
-assert_less = _checked("assert_less", "<", lambda a, b: a < b)
-assert_less_equal = _checked("assert_less_equal", "<=", lambda a, b: a <= b)
-assert_greater = _checked("assert_greater", ">", lambda a, b: a > b)
-assert_greater_equal = _checked("assert_greater_equal", ">=", lambda a, b: a >= b)
+assert_equal = _checked("assert_equal", "==", "[3, 2]", lambda a, b: a == b)
+assert_none_equal = _checked("assert_none_equal", "!=", "[2, 3]", lambda a, b: a != b)
+assert_less = _checked("assert_less", "<", "[4, 3]", lambda a, b: a < b)
+assert_less_equal = _checked("assert_less_equal", "<=", "[3, 3]", lambda a, b: a <= b)
+assert_greater = _checked("assert_greater", ">", "[2, 1]", lambda a, b: a > b)
+assert_greater_equal = _checked(
+    "assert_greater_equal", ">=", "[3, 1]", lambda a, b: a >= b
+)
 
 
-def _sign(name: str, text: str, holds: Callable[[Any], Tensor]) -> Callable[..., None]:
+def _sign(
+    name: str, text: str, shown: str, holds: Callable[[Any], Tensor]
+) -> Callable[..., None]:
     def check(
         x: Any,
         message: Any = None,
@@ -160,14 +173,23 @@ def _sign(name: str, text: str, holds: Callable[[Any], Tensor]) -> Callable[...,
         Assert(holds(tensor), [told, "x =", tensor], summarize)
 
     check.__name__ = check.__qualname__ = name
-    check.__doc__ = f"Check ``x {text}`` element by element, as :func:`Assert`."
+    check.__doc__ = f"""Check ``x {text}`` element by element, as :func:`Assert`.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.{check.__name__}(tf.constant({shown}))
+    """
     return _graph_mode.kept_for_sessions(check)
 
 
-assert_positive = _sign("assert_positive", "> 0", lambda x: x > 0)
-assert_negative = _sign("assert_negative", "< 0", lambda x: x < 0)
-assert_non_negative = _sign("assert_non_negative", ">= 0", lambda x: x >= 0)
-assert_non_positive = _sign("assert_non_positive", "<= 0", lambda x: x <= 0)
+assert_positive = _sign("assert_positive", "> 0", "[0.5, 2.0]", lambda x: x > 0)
+assert_negative = _sign("assert_negative", "< 0", "[-0.5, -2.0]", lambda x: x < 0)
+assert_non_negative = _sign(
+    "assert_non_negative", ">= 0", "[0.0, 2.0]", lambda x: x >= 0
+)
+assert_non_positive = _sign(
+    "assert_non_positive", "<= 0", "[0.0, -2.0]", lambda x: x <= 0
+)
 
 
 @_graph_mode.kept_for_sessions
@@ -190,6 +212,10 @@ def assert_near(
         message: Before the values in the error.
         summarize: How many elements are shown.
         name: Accepted and not used.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.assert_near(tf.constant([1.0]), [1.0000001])
     """
     a, b = Tensor(x), Tensor(y)
     small = 10.0 * float(np.finfo(a.dtype.as_numpy_dtype).eps)
@@ -207,6 +233,11 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
     Raises:
         InvalidArgumentError: One is NaN or infinite. In a function: when its run has
             ended.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(tf.debugging.check_numerics(tf.constant(2.0), "weights"))
+        2.0
     """
     value = Tensor(tensor)
     finite = (value - value) == _creation.zeros_like(value)
@@ -216,7 +247,13 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
 
 @op
 def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
-    """As :func:`check_numerics`."""
+    """As :func:`check_numerics`.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.assert_all_finite([1.0, 2.0], "weights").numpy().tolist()
+        [1.0, 2.0]
+    """
     return check_numerics(x, message)
 
 
@@ -235,6 +272,10 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str = "") -> None:
 
     Raises:
         ValueError: It is another.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.assert_rank(tf.ones((2, 3)), 2)
     """
     if Tensor(x).ndim != int(rank):
         raise _rank_error(x, str(int(rank)), message)
@@ -244,7 +285,12 @@ def assert_rank(x: Any, rank: Any, message: Any = None, name: str = "") -> None:
 def assert_rank_at_least(
     x: Any, rank: Any, message: Any = None, name: str = ""
 ) -> None:
-    """Check that there are at least ``rank`` dimensions."""
+    """Check that there are at least ``rank`` dimensions.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.assert_rank_at_least(tf.ones((2, 3, 4)), 2)
+    """
     if Tensor(x).ndim < int(rank):
         raise _rank_error(x, f"at least {int(rank)}", message)
 
@@ -253,14 +299,25 @@ def assert_rank_at_least(
 def assert_rank_in(
     x: Any, ranks: Sequence[Any], message: Any = None, name: str = ""
 ) -> None:
-    """Check that the number of dimensions is one of ``ranks``."""
+    """Check that the number of dimensions is one of ``ranks``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.assert_rank_in(tf.ones((2, 3)), (2, 4))
+    """
     if Tensor(x).ndim not in [int(r) for r in ranks]:
         raise _rank_error(x, f"in {[int(r) for r in ranks]}", message)
 
 
 @op
 def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> Tensor:
-    """Check that a tensor has no dimensions."""
+    """Check that a tensor has no dimensions.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(tf.debugging.assert_scalar(tf.constant(1.0)))
+        1.0
+    """
     value = Tensor(tensor)
     if value.ndim != 0:
         told = f"Expected scalar shape, saw shape: {tuple(value.shape)}."
@@ -275,6 +332,10 @@ def assert_type(
 
     Raises:
         TypeError: It is another.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.assert_type(tf.constant(1.0), tf.float32)
     """
     value = Tensor(tensor)
     if value.dtype != as_dtype(tf_type):
@@ -283,7 +344,12 @@ def assert_type(
 
 
 def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None:
-    """Check that the dtype is an integer one."""
+    """Check that the dtype is an integer one.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.assert_integer(tf.constant([1, 2]))
+    """
     value = Tensor(x)
     if not value.dtype.is_integer:
         told = f"Expected 'x' to be integer type. Found: {value.dtype!r}"
@@ -293,7 +359,14 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None
 def assert_same_float_dtype(
     tensors: Sequence[Any] | None = None, dtype: Any = None
 ) -> Any:
-    """Check that all dtypes are one floating-point dtype, and give it."""
+    """Check that all dtypes are one floating-point dtype, and give it.
+
+    Example:
+        >>> from ipu import tf
+        >>> a, b = tf.constant(1.0), tf.constant(2.0)
+        >>> tf.debugging.assert_same_float_dtype([a, b]).name
+        'float32'
+    """
     found = [Tensor(t).dtype for t in tensors or []]
     wanted = as_dtype(dtype) if dtype is not None else None
     for one in found:
@@ -307,7 +380,15 @@ def assert_same_float_dtype(
 
 
 def is_numeric_tensor(tensor: Any) -> bool:
-    """Whether it is a tensor of numbers."""
+    """Whether it is a tensor of numbers.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.is_numeric_tensor(tf.constant([1.0]))
+        True
+        >>> tf.debugging.is_numeric_tensor(1.0)
+        False
+    """
     return _is_tensor(tensor) and not tensor.dtype.is_bool
 
 
@@ -330,6 +411,11 @@ def assert_shapes(
 
     Raises:
         ValueError: A shape does not fit.
+
+    Example:
+        >>> from ipu import tf
+        >>> x, y = tf.ones((8, 3)), tf.ones((8,))
+        >>> tf.debugging.assert_shapes([(x, ("batch", 3)), (y, ("batch",))])
     """
     pairs = shapes.items() if hasattr(shapes, "items") else shapes
     sizes: dict[str, int] = {}
@@ -351,6 +437,12 @@ def enable_traceback_filtering() -> None:
     """Let tracebacks show frames of the user's program alone, as they do by default.
 
     Source: ``tf.debugging.enable_traceback_filtering``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.enable_traceback_filtering()
+        >>> tf.debugging.is_traceback_filtering_enabled()
+        True
     """
     _tracebacks.set_enabled(True)
 
@@ -361,6 +453,13 @@ def disable_traceback_filtering() -> None:
     The environment variable ``IPU_TRACEBACK_FILTERING=off`` does it from the start.
 
     Source: ``tf.debugging.disable_traceback_filtering``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.disable_traceback_filtering()
+        >>> tf.debugging.is_traceback_filtering_enabled()
+        False
+        >>> tf.debugging.enable_traceback_filtering()
     """
     _tracebacks.set_enabled(False)
 
@@ -369,6 +468,11 @@ def is_traceback_filtering_enabled() -> bool:
     """Whether the frames of this package are taken out of tracebacks.
 
     Source: ``tf.debugging.is_traceback_filtering_enabled``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.debugging.is_traceback_filtering_enabled()
+        True
     """
     return _tracebacks.is_enabled()
 

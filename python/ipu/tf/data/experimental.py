@@ -58,7 +58,12 @@ _Transformation = Callable[[Dataset], Dataset]
 
 
 class AutoShardPolicy(IntEnum):
-    """How a data set is cut up for several workers; accepted in ``tf.data.Options``."""
+    """How a data set is cut up for several workers; accepted in ``tf.data.Options``.
+
+    Example:
+        >>> [policy.name for policy in AutoShardPolicy]
+        ['OFF', 'AUTO', 'FILE', 'DATA', 'HINT']
+    """
 
     OFF = -1
     AUTO = 0
@@ -107,18 +112,37 @@ def assert_cardinality(expected_cardinality: Any) -> _Transformation:
 
 
 def Counter(start: int = 0, step: int = 1, dtype: Any = None) -> Dataset:
-    """Count for ever; ``tf.data.experimental.Counter``."""
+    """Count for ever; ``tf.data.experimental.Counter``.
+
+    Example:
+        >>> [int(x) for x in Counter(10, 5).take(3)]
+        [10, 15, 20]
+    """
     stop = np.iinfo(np.int64).max if step > 0 else np.iinfo(np.int64).min
     return Dataset.range(start, stop, step, output_type=dtype)
 
 
 def enumerate_dataset(start: int = 0) -> _Transformation:
-    """``Dataset.enumerate`` for ``Dataset.apply``."""
+    """``Dataset.enumerate`` for ``Dataset.apply``.
+
+    Example:
+        >>> from ipu import tf
+        >>> dataset = tf.data.Dataset.from_tensor_slices([8, 9])
+        >>> dataset = dataset.apply(enumerate_dataset(1))
+        >>> [(int(i), int(x)) for i, x in dataset]
+        [(1, 8), (2, 9)]
+    """
     return lambda dataset: dataset.enumerate(start)
 
 
 def get_single_element(dataset: Dataset) -> Any:
-    """``Dataset.get_single_element``."""
+    """``Dataset.get_single_element``.
+
+    Example:
+        >>> from ipu import tf
+        >>> int(get_single_element(tf.data.Dataset.from_tensors(7)))
+        7
+    """
     return dataset.get_single_element()
 
 
@@ -129,7 +153,14 @@ def map_and_batch(
     drop_remainder: bool = False,
     num_parallel_calls: int | None = None,
 ) -> _Transformation:
-    """``map(map_func).batch(batch_size, drop_remainder)`` for ``Dataset.apply``."""
+    """``map(map_func).batch(batch_size, drop_remainder)`` for ``Dataset.apply``.
+
+    Example:
+        >>> from ipu import tf
+        >>> dataset = tf.data.Dataset.range(4).apply(map_and_batch(lambda x: x * x, 2))
+        >>> [x.numpy().tolist() for x in dataset]
+        [[0, 1], [4, 9]]
+    """
     del num_parallel_batches, num_parallel_calls
     return lambda dataset: dataset.map(map_func).batch(batch_size, drop_remainder)
 
@@ -137,17 +168,39 @@ def map_and_batch(
 def shuffle_and_repeat(
     buffer_size: int, count: int | None = None, seed: int | None = None
 ) -> _Transformation:
-    """``shuffle(buffer_size, seed).repeat(count)`` for ``Dataset.apply``."""
+    """``shuffle(buffer_size, seed).repeat(count)`` for ``Dataset.apply``.
+
+    Example:
+        >>> from ipu import tf
+        >>> twice = shuffle_and_repeat(3, count=2, seed=1)
+        >>> dataset = tf.data.Dataset.range(3).apply(twice)
+        >>> sorted(int(x) for x in dataset)
+        [0, 0, 1, 1, 2, 2]
+    """
     return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
 
 
 def take_while(predicate: Callable[..., Any]) -> _Transformation:
-    """``Dataset.take_while`` for ``Dataset.apply``."""
+    """``Dataset.take_while`` for ``Dataset.apply``.
+
+    Example:
+        >>> from ipu import tf
+        >>> dataset = tf.data.Dataset.range(10).apply(take_while(lambda x: x < 3))
+        >>> [int(x) for x in dataset]
+        [0, 1, 2]
+    """
     return lambda dataset: dataset.take_while(predicate)
 
 
 def unbatch() -> _Transformation:
-    """``Dataset.unbatch`` for ``Dataset.apply``."""
+    """``Dataset.unbatch`` for ``Dataset.apply``.
+
+    Example:
+        >>> from ipu import tf
+        >>> dataset = tf.data.Dataset.range(4).batch(2).apply(unbatch())
+        >>> [int(x) for x in dataset]
+        [0, 1, 2, 3]
+    """
     return lambda dataset: dataset.unbatch()
 
 
@@ -157,7 +210,16 @@ def group_by_window(
     window_size: int | None = None,
     window_size_func: Callable[[Any], Any] | None = None,
 ) -> _Transformation:
-    """``Dataset.group_by_window`` for ``Dataset.apply``."""
+    """``Dataset.group_by_window`` for ``Dataset.apply``.
+
+    Example:
+        >>> from ipu import tf
+        >>> batch = lambda key, rows: rows.batch(3)
+        >>> by_parity = group_by_window(lambda x: x % 2, batch, 3)
+        >>> dataset = tf.data.Dataset.range(6).apply(by_parity)
+        >>> [x.numpy().tolist() for x in dataset]
+        [[0, 2, 4], [1, 3, 5]]
+    """
     return lambda dataset: dataset.group_by_window(
         key_func, reduce_func, window_size, window_size_func
     )
