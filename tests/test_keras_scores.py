@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""``F1Score`` and ``R2Score``.
+"""``F1Score``, ``R2Score``, and the ``top_k`` of ``Precision`` and ``Recall``.
 
 The numbers are what Keras 3.15.1 gave for the same arrays, with batches of six samples,
 rounded to five digits.
@@ -84,3 +84,21 @@ def test_what_does_not_fit() -> None:
         keras.metrics.R2Score("mean")
     with pytest.raises(ValueError, match="of one shape"):
         keras.metrics.R2Score().update_state(np.ones(3), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("k", "precision", "recall"),
+    [(1, (0.5, 0.25), (0.25, 0.125)), (2, (0.5, 0.5), (0.5, 0.5)), (3, (2 / 3,), (1,))],
+)
+def test_only_the_best_classes_are_decided_for(
+    k: int, precision: tuple[float, ...], recall: tuple[float, ...]
+) -> None:
+    """Keras 3.15.1's numbers for ``top_k``, plain and, where they differ, weighted."""
+    labels = np.array([[0, 1, 0, 1, 0], [1, 0, 0, 0, 1]], np.float32)
+    outputs = np.array([[0.1, 0.9, 0.8, 0.7, 0.2], [0.3, 0.2, 0.6, 0.1, 0.5]], "f")
+    weights = np.repeat([[1.0], [3.0]], 5, axis=1).astype("f")
+    for kind, expected in (("Precision", precision), ("Recall", recall)):
+        for sample_weight, value in zip((None, weights), expected, strict=False):
+            metric = getattr(keras.metrics, kind)(top_k=k)
+            metric.update_state(labels, outputs, sample_weight)
+            assert float(metric.result()) == pytest.approx(value, rel=1e-6)
