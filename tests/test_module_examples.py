@@ -5,16 +5,26 @@ from __future__ import annotations
 
 import doctest
 import importlib
+from collections.abc import Iterator
 
 import pytest
 
-from ipu import tf
+from ipu import config, tf
 
 MODULES = """
-_config_enums _data_files _flags _legacy_config _legacy_options _options
-gradient_accumulation ipu_outfeed_queue tf._derivatives tf._pooling
-tf.data.experimental tf.debugging utils
+_config_enums _data_files _errors _flags _legacy_config _legacy_options _options
+_strategy_state gradient_accumulation ipu_outfeed_queue ipu_strategy scopes
+tf._derivatives tf._function tf._pooling tf._scopes tf.config tf.custom_gradient
+tf.data._iterator tf.data._packed tf.data.experimental tf.debugging tf.distribute
+tf.functional_ops tf.gradient_tape tf.io._files tf.io._images tf.sparse tf.test utils
 """.split()
+
+
+@pytest.fixture(autouse=True)
+def one_ipu() -> Iterator[None]:
+    config.reset_ipu_configuration()
+    yield
+    config.reset_ipu_configuration()
 
 
 @pytest.mark.parametrize("name", MODULES)

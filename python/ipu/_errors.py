@@ -98,96 +98,194 @@ class OpError(Exception):
 
 
 class CancelledError(OpError):
-    """The operation was stopped before it ended, for example by Ctrl-C."""
+    """The operation was stopped before it ended, for example by Ctrl-C.
+
+    Example:
+        >>> CancelledError("stopped").error_code
+        1
+    """
 
     _code = 1
 
 
 class UnknownError(OpError):
-    """An error of which no more is known than its message."""
+    """An error of which no more is known than its message.
+
+    Example:
+        >>> UnknownError("no more is known").error_code
+        2
+    """
 
     _code = 2
 
 
 class InvalidArgumentError(OpError):
-    """An operation received values that do not fit: a shape, a dtype, a range."""
+    """An operation received values that do not fit: a shape, a dtype, a range.
+
+    Example:
+        >>> from ipu import tf
+        >>> try:
+        ...     tf.matmul(tf.ones((2, 3)), tf.ones((4, 5)))
+        ... except InvalidArgumentError as error:
+        ...     print(error.message.split("[")[0].strip())
+        ...
+        matmul: matrix shapes (2, 3) and (4, 5) do not fit: 3 columns meet 4 rows
+    """
 
     _code = 3
 
 
 class DeadlineExceededError(OpError):
-    """A time limit passed before the operation ended."""
+    """A time limit passed before the operation ended.
+
+    Example:
+        >>> DeadlineExceededError("too late").error_code
+        4
+    """
 
     _code = 4
 
 
 class NotFoundError(OpError):
-    """Something that was asked for, such as a file or an infeed, does not exist."""
+    """Something that was asked for, such as a file or an infeed, does not exist.
+
+    Example:
+        >>> from ipu import tf
+        >>> try:
+        ...     tf.io.read_file("no_such_file")
+        ... except NotFoundError as error:
+        ...     print(type(error).__name__)
+        ...
+        NotFoundError
+    """
 
     _code = 5
 
 
 class AlreadyExistsError(OpError):
-    """Something that was to be created exists already."""
+    """Something that was to be created exists already.
+
+    Example:
+        >>> AlreadyExistsError("it is there").error_code
+        6
+    """
 
     _code = 6
 
 
 class PermissionDeniedError(OpError):
-    """The caller may not do that."""
+    """The caller may not do that.
+
+    Example:
+        >>> PermissionDeniedError("not for you").error_code
+        7
+    """
 
     _code = 7
 
 
 class ResourceExhaustedError(OpError):
-    """A resource ran out, most often memory."""
+    """A resource ran out, most often memory.
+
+    Example:
+        >>> ResourceExhaustedError("no memory").error_code
+        8
+    """
 
     _code = 8
 
 
 class FailedPreconditionError(OpError):
-    """The system is not in the state that the operation needs."""
+    """The system is not in the state that the operation needs.
+
+    Example:
+        >>> FailedPreconditionError("not yet").error_code
+        9
+    """
 
     _code = 9
 
 
 class AbortedError(OpError):
-    """The operation was given up because of something that ran beside it."""
+    """The operation was given up because of something that ran beside it.
+
+    Example:
+        >>> AbortedError("another was faster").error_code
+        10
+    """
 
     _code = 10
 
 
 class OutOfRangeError(OpError):
-    """An iteration went past the valid range: a data set has ended."""
+    """An iteration went past the valid range: a data set has ended.
+
+    Example:
+        >>> from ipu import tf
+        >>> elements = iter(tf.data.Dataset.range(1))
+        >>> int(elements.get_next())
+        0
+        >>> try:
+        ...     elements.get_next()
+        ... except OutOfRangeError:
+        ...     print("that was all")
+        ...
+        that was all
+    """
 
     _code = 11
 
 
 class UnimplementedError(OpError):
-    """The operation is not there, or not for these arguments."""
+    """The operation is not there, or not for these arguments.
+
+    Example:
+        >>> UnimplementedError("not there").error_code
+        12
+    """
 
     _code = 12
 
 
 class InternalError(OpError):
-    """An invariant of the package does not hold; please report it."""
+    """An invariant of the package does not hold; please report it.
+
+    Example:
+        >>> InternalError("a mistake of the package").error_code
+        13
+    """
 
     _code = 13
 
 
 class UnavailableError(OpError):
-    """The resource cannot be had right now."""
+    """The resource cannot be had right now.
+
+    Example:
+        >>> UnavailableError("try again").error_code
+        14
+    """
 
     _code = 14
 
 
 class DataLossError(OpError):
-    """Data is lost or damaged."""
+    """Data is lost or damaged.
+
+    Example:
+        >>> DataLossError("a damaged record").error_code
+        15
+    """
 
     _code = 15
 
 
 class UnauthenticatedError(OpError):
-    """The caller could not be identified."""
+    """The caller could not be identified.
+
+    Example:
+        >>> UnauthenticatedError("who is it?").error_code
+        16
+    """
 
     _code = 16

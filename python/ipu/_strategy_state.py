@@ -14,7 +14,12 @@ __all__ = ["ReduceOp", "depth", "enter", "get_strategy", "has_strategy", "leave"
 
 
 class ReduceOp(Enum):
-    """How values of several replicas become one; ``tf.distribute.ReduceOp``."""
+    """How values of several replicas become one; ``tf.distribute.ReduceOp``.
+
+    Example:
+        >>> [reduction.name for reduction in ReduceOp]
+        ['SUM', 'MEAN']
+    """
 
     SUM = "SUM"
     MEAN = "MEAN"
@@ -34,7 +39,13 @@ def get_strategy() -> IPUStrategyV1 | None:
 
 
 def has_strategy() -> bool:
-    """Whether this thread is inside the scope of a strategy."""
+    """Whether this thread is inside the scope of a strategy.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.distribute.has_strategy()
+        False
+    """
     return bool(_stack.entered)
 
 

@@ -41,6 +41,11 @@ class InputContext:
         num_input_pipelines: How many there are, 1.
         input_pipeline_id: Which one this is, 0.
         num_replicas_in_sync: Replicas as the strategy counts them, 1.
+
+    Example:
+        >>> context = InputContext(num_input_pipelines=2, input_pipeline_id=1)
+        >>> context.input_pipeline_id, context.num_input_pipelines
+        (1, 2)
     """
 
     num_input_pipelines: int = 1
@@ -152,6 +157,12 @@ class Strategy:
     ``tf.distribute.get_strategy`` gives one outside of every scope.
 
     Source: ``tf.distribute.Strategy``.
+
+    Example:
+        >>> with Strategy().scope():
+        ...     print(Strategy().num_replicas_in_sync)
+        ...
+        1
     """
 
     @property

@@ -62,7 +62,15 @@ class _Settings:
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Make every ``tf.function`` call its Python function as it is, op by op."""
+    """Make every ``tf.function`` call its Python function as it is, op by op.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.run_functions_eagerly(True)
+        >>> tf.config.functions_run_eagerly()
+        True
+        >>> tf.config.run_functions_eagerly(False)
+    """
     _Settings.run_eagerly = bool(run_eagerly)
 
 

@@ -79,6 +79,17 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
     Args:
         control_inputs: Operations and tensors, or functions to call first; None forgets
             those around.
+
+    Example:
+        >>> from ipu import tf
+        >>> count = tf.Variable(0)
+        >>> @tf.function
+        ... def counted(x):
+        ...     with tf.control_dependencies([count.assign_add(1)]):
+        ...         return tf.identity(x)
+        ...
+        >>> float(counted(tf.constant(5.0))), int(count)
+        (5.0, 1)
     """
     graph = _graph_mode.building()
     if graph is not None:
@@ -92,7 +103,12 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
 
 
 def no_op(name: str | None = None) -> Any:
-    """An operation that does nothing; None outside of graphs of TensorFlow 1."""
+    """An operation that does nothing; None outside of graphs of TensorFlow 1.
+
+    Example:
+        >>> from ipu import tf
+        >>> done = tf.no_op()
+    """
     graph = _graph_mode.building()
     return None if graph is None else graph.group([], name)
 
@@ -106,6 +122,13 @@ def group(*inputs: Any, **options: Any) -> Any:
 
     Returns:
         The operation; None in functions, where effects are in program order already.
+
+    Example:
+        >>> from ipu import tf
+        >>> x, y = tf.Variable(1.0), tf.Variable(2.0)
+        >>> done = tf.group(x.assign(3.0), y.assign(4.0))
+        >>> float(x), float(y)
+        (3.0, 4.0)
     """
     graph = _graph_mode.building()
     if graph is None:
@@ -116,7 +139,13 @@ def group(*inputs: Any, **options: Any) -> Any:
 def tuple_of(
     tensors: Sequence[Any], control_inputs: Any = None, name: str | None = None
 ) -> list[Any]:
-    """The tensors as a list: ``tf.tuple``."""
+    """The tensors as a list: ``tf.tuple``.
+
+    Example:
+        >>> from ipu import tf
+        >>> [int(x) for x in tf.tuple([tf.constant(1), tf.constant(2)])]
+        [1, 2]
+    """
     graph = _graph_mode.building()
     if graph is not None:
         before = [*(control_inputs or ()), *(t for t in tensors if t is not None)]
@@ -143,7 +172,15 @@ def is_tensor(x: Any) -> bool:
 
 def executing_eagerly() -> bool:
     """Whether ops are computed at once: no function is being traced, nor is there a
-    graph of TensorFlow 1."""
+    graph of TensorFlow 1.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.executing_eagerly()
+        True
+        >>> tf.function(lambda: tf.constant(tf.executing_eagerly()))().numpy().item()
+        False
+    """
     return _core.open_trace() is None and _graph_mode.building() is None
 
 
@@ -199,6 +236,11 @@ def py_function(
 
     Raises:
         NotImplementedError: A function is being traced.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(tf.py_function(lambda x: x + 1.0, [tf.constant(2.0)], tf.float32))
+        3.0
     """
     graph = _graph_mode.building()
     if graph is not None:
@@ -214,7 +256,16 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """As :func:`py_function`, with NumPy arrays."""
+    """As :func:`py_function`, with NumPy arrays.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import tf
+        >>> x = tf.constant([3.0, 1.0, 2.0])
+        >>> found = tf.numpy_function(np.sort, [x], tf.float32)
+        >>> found.numpy().tolist()
+        [1.0, 2.0, 3.0]
+    """
     graph = _graph_mode.building()
     if graph is not None:
         return _called(graph, "PyFunc", numpy_function, func, inp, Tout, name)

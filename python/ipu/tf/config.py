@@ -33,14 +33,26 @@ __all__ = [
 
 
 class PhysicalDevice(NamedTuple):
-    """A device of this computer: ``name`` and ``device_type``."""
+    """A device of this computer: ``name`` and ``device_type``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.list_physical_devices("CPU")[0].device_type
+        'CPU'
+    """
 
     name: str
     device_type: str
 
 
 class LogicalDevice(NamedTuple):
-    """A device that ops can be put on: ``name`` and ``device_type``."""
+    """A device that ops can be put on: ``name`` and ``device_type``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.list_logical_devices("CPU")[0].name
+        '/device:CPU:0'
+    """
 
     name: str
     device_type: str
@@ -59,6 +71,13 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
     Args:
         device_type: "CPU", "IPU", ... or None for all; there is no GPU.
+
+    Example:
+        >>> from ipu import tf
+        >>> [device.name for device in tf.config.list_physical_devices("CPU")]
+        ['/physical_device:CPU:0']
+        >>> tf.config.list_physical_devices("GPU")
+        []
     """
     return [
         PhysicalDevice(f"/physical_device:{name}", kind)
@@ -67,7 +86,13 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The names that ``tf.device`` takes."""
+    """The names that ``tf.device`` takes.
+
+    Example:
+        >>> from ipu import tf
+        >>> [device.name for device in tf.config.list_logical_devices("CPU")]
+        ['/device:CPU:0']
+    """
     return [
         LogicalDevice(f"/device:{name}", kind) for name, kind in _known(device_type)
     ]
@@ -77,15 +102,32 @@ get_visible_devices = list_physical_devices
 
 
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
-    """Accepted, without effect: there is nothing to hide."""
+    """Accepted, without effect: there is nothing to hide.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.set_visible_devices([], "GPU")
+    """
 
 
 def get_logical_device_configuration(device: Any) -> None:
-    """None: devices are not divided."""
+    """None: devices are not divided.
+
+    Example:
+        >>> from ipu import tf
+        >>> cpu = tf.config.list_physical_devices("CPU")[0]
+        >>> tf.config.get_logical_device_configuration(cpu)
+    """
 
 
 def functions_run_eagerly() -> bool:
-    """Whether every ``tf.function`` calls its Python function as it is."""
+    """Whether every ``tf.function`` calls its Python function as it is.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.functions_run_eagerly()
+        False
+    """
     return _Settings.run_eagerly
 
 
@@ -98,17 +140,36 @@ class _Placement:
 
 
 def set_soft_device_placement(enabled: bool) -> None:
-    """Accepted: each op exists wherever it can be put."""
+    """Accepted: each op exists wherever it can be put.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.set_soft_device_placement(False)
+        >>> tf.config.get_soft_device_placement()
+        False
+    """
     _Placement.soft = bool(enabled)
 
 
 def get_soft_device_placement() -> bool:
-    """What was set."""
+    """What was set.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.set_soft_device_placement(True)
+        >>> tf.config.get_soft_device_placement()
+        True
+    """
     return _Placement.soft
 
 
 class optimizer:
-    """``tf.config.optimizer``."""
+    """``tf.config.optimizer``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.optimizer.set_jit(True)
+    """
 
     _jit = ""
 
@@ -133,7 +194,13 @@ class optimizer:
 
 
 class threading:
-    """``tf.config.threading``."""
+    """``tf.config.threading``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.threading.get_intra_op_parallelism_threads() >= 0
+        True
+    """
 
     @staticmethod
     def set_intra_op_parallelism_threads(num_threads: int) -> None:
@@ -157,7 +224,13 @@ class threading:
 
 
 class experimental:
-    """``tf.config.experimental``."""
+    """``tf.config.experimental``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.config.experimental.list_physical_devices("GPU")
+        []
+    """
 
     list_physical_devices = staticmethod(list_physical_devices)
     list_logical_devices = staticmethod(list_logical_devices)

@@ -179,7 +179,18 @@ def _backward(
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
-    """``f`` with the gradient of the identity."""
+    """``f`` with the gradient of the identity.
+
+    Example:
+        >>> from ipu import tf
+        >>> round_through = tf.grad_pass_through(tf.round)
+        >>> x = tf.Variable(1.75)
+        >>> with tf.GradientTape() as tape:
+        ...     y = round_through(x)
+        ...
+        >>> float(y), float(tape.gradient(y, x))
+        (2.0, 1.0)
+    """
 
     def passed(*args: Any, **kwargs: Any) -> Any:
         def gradient(*upstream: Tensor, variables: Any = None) -> Any:

@@ -62,12 +62,23 @@ def get_strategy() -> Any:
     """The strategy whose scope this is, or a default one that changes nothing.
 
     Source: ``tf.distribute.get_strategy``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.distribute.get_strategy().num_replicas_in_sync
+        1
     """
     return _strategy_state.get_strategy() or _default
 
 
 def in_cross_replica_context() -> bool:
-    """Whether this is the scope of a strategy, outside of what it runs."""
+    """Whether this is the scope of a strategy, outside of what it runs.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.distribute.in_cross_replica_context()
+        False
+    """
     return get_replica_context() is None
 
 

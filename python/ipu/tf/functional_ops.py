@@ -215,6 +215,12 @@ def vectorized_map(
 
     Returns:
         As for :func:`map_fn`.
+
+    Example:
+        >>> from ipu import tf
+        >>> rows = tf.constant([[1.0, 2.0], [3.0, 4.0]])
+        >>> tf.vectorized_map(lambda row: tf.reduce_sum(row), rows).numpy().tolist()
+        [3.0, 7.0]
     """
     del fallback_to_while_loop, warn
     return map_fn(fn, elems)

@@ -477,6 +477,16 @@ def gradients(
     Raises:
         RuntimeError: No function is being traced.
         UnimplementedError: An op on the way has no gradient.
+
+    Example:
+        >>> from ipu import tf
+        >>> @tf.function
+        ... def slope(x):
+        ...     (found,) = tf.gradients(x**3, [x])
+        ...     return found
+        ...
+        >>> float(slope(tf.constant(2.0)))
+        12.0
     """
     graph = _graph_mode.building()
     if graph is not None:

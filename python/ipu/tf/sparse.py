@@ -73,6 +73,12 @@ def to_dense(
         TypeError: It is no sparse tensor.
 
     Source: ``tf.sparse.to_dense``.
+
+    Example:
+        >>> from ipu import tf
+        >>> one = tf.sparse.SparseTensor([[0, 1]], [5.0], [1, 3])
+        >>> tf.sparse.to_dense(one).numpy().tolist()
+        [[0.0, 5.0, 0.0]]
     """
     if not isinstance(sp_input, SparseTensor):
         raise TypeError(f"Input must be a SparseTensor. Received: {sp_input!r}.")

@@ -80,7 +80,14 @@ _folder: list[str] = []
 
 
 def get_temp_dir() -> str:
-    """A folder for the tests of this process."""
+    """A folder for the tests of this process.
+
+    Example:
+        >>> import os
+        >>> from ipu import tf
+        >>> os.path.isdir(tf.test.get_temp_dir())
+        True
+    """
     if not _folder:
         _folder.append(tempfile.mkdtemp(prefix="tf-test-"))
     return _folder[0]
@@ -100,7 +107,13 @@ def is_gpu_available(
 
 
 def is_built_with_cuda() -> bool:
-    """Whether GPUs could be used: never."""
+    """Whether GPUs could be used: never.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.test.is_built_with_cuda()
+        False
+    """
     return False
 
 
@@ -108,12 +121,24 @@ is_built_with_gpu_support = is_built_with_rocm = is_built_with_cuda
 
 
 def is_built_with_xla() -> bool:
-    """Whether functions are compiled: always."""
+    """Whether functions are compiled: always.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.test.is_built_with_xla()
+        True
+    """
     return True
 
 
 def gpu_device_name() -> str:
-    """The name of the first GPU: there is none, so it is empty."""
+    """The name of the first GPU: there is none, so it is empty.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.test.gpu_device_name()
+        ''
+    """
     return ""
 
 

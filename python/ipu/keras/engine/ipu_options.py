@@ -26,7 +26,12 @@ __all__ = ["IPUOptions", "ReplicatedMetricReductionMethod"]
 
 
 class ReplicatedMetricReductionMethod(Enum):
-    """How the results of several replicas become the logs."""
+    """How the results of several replicas become the logs.
+
+    Example:
+        >>> [method.name for method in ReplicatedMetricReductionMethod]
+        ['NONE', 'LIST', 'SUM', 'MEAN']
+    """
 
     NONE = 1
     LIST = 2

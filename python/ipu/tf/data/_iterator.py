@@ -21,6 +21,12 @@ class Iterator:
     pass, with :meth:`close`, or with the object.
 
     Source: ``tf.data.Iterator``.
+
+    Example:
+        >>> from ipu import tf
+        >>> elements = iter(tf.data.Dataset.range(3))
+        >>> int(next(elements)), int(elements.get_next())
+        (0, 1)
     """
 
     def __init__(self, impl: Any, structure: Any) -> None:
@@ -60,7 +66,14 @@ class Iterator:
 
 
 class NumpyIterator:
-    """One pass over a data set whose tensors are handed out as NumPy arrays."""
+    """One pass over a data set whose tensors are handed out as NumPy arrays.
+
+    Example:
+        >>> from ipu import tf
+        >>> dataset = tf.data.Dataset.from_tensor_slices([[1, 2], [3, 4]])
+        >>> [row.tolist() for row in dataset.as_numpy_iterator()]
+        [[1, 2], [3, 4]]
+    """
 
     def __init__(self, impl: Any, structure: Any) -> None:
         self._iterator = Iterator(impl, structure)

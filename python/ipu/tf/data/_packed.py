@@ -51,6 +51,12 @@ class DatasetSpec(TensorSpec):
         element_spec: The spec of its elements.
 
     Source: ``tf.data.DatasetSpec``.
+
+    Example:
+        >>> from ipu import tf
+        >>> windows = tf.data.Dataset.range(6).window(2)
+        >>> windows.element_spec.element_spec.dtype.name
+        'int64'
     """
 
     __slots__ = ("element_spec",)

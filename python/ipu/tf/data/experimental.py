@@ -226,7 +226,19 @@ def group_by_window(
 
 
 def bucket_by_sequence_length(*args: Any, **kwargs: Any) -> _Transformation:
-    """``Dataset.bucket_by_sequence_length`` for ``Dataset.apply``."""
+    """``Dataset.bucket_by_sequence_length`` for ``Dataset.apply``.
+
+    Example:
+        >>> from ipu import tf
+        >>> words = tf.data.Dataset.from_generator(
+        ...     lambda: iter([[1], [2, 2, 2], [3]]),
+        ...     output_signature=tf.TensorSpec([None], tf.int32),
+        ... )
+        >>> length = lambda x: tf.shape(x)[0]
+        >>> short_and_long = bucket_by_sequence_length(length, [2], [2, 1])
+        >>> [x.numpy().tolist() for x in words.apply(short_and_long)]
+        [[[2, 2, 2]], [[1], [3]]]
+    """
     return lambda dataset: dataset.bucket_by_sequence_length(*args, **kwargs)
 
 

@@ -49,7 +49,16 @@ def read_file(filename: Any, name: str | None = None) -> StringTensor:
 
 
 def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
-    """Write a string to a file; folders on the way are made. See :func:`read_file`."""
+    """Write a string to a file; folders on the way are made. See :func:`read_file`.
+
+    Example:
+        >>> import os, tempfile
+        >>> from ipu import tf
+        >>> path = os.path.join(tempfile.mkdtemp(), "notes", "first.txt")
+        >>> tf.io.write_file(path, "hello")
+        >>> tf.io.read_file(path).numpy()
+        b'hello'
+    """
     path = path_of(filename)
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, "wb") as file:

@@ -145,6 +145,12 @@ def decode_jpeg(contents: Any, channels: int = 0, *args: Any, **kwargs: Any) -> 
 
     Raises:
         InvalidArgumentError: The contents are no whole picture.
+
+    Example:
+        >>> from ipu import tf
+        >>> image = tf.io.encode_jpeg(tf.zeros((4, 6, 3), tf.uint8))
+        >>> tf.io.decode_jpeg(image).shape
+        (4, 6, 3)
     """
     return _decoded(contents, "decode_jpeg", ("JPEG", "PNG"), channels, uint8)
 
@@ -153,7 +159,14 @@ def decode_jpeg(contents: Any, channels: int = 0, *args: Any, **kwargs: Any) -> 
 def decode_png(
     contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None
 ) -> Any:
-    """Read the pixels of a PNG, or a JPEG; see :func:`decode_image`."""
+    """Read the pixels of a PNG, or a JPEG; see :func:`decode_image`.
+
+    Example:
+        >>> from ipu import tf
+        >>> grey = tf.io.encode_png(tf.zeros((4, 6, 1), tf.uint8))
+        >>> tf.io.decode_png(grey, channels=3).shape
+        (4, 6, 3)
+    """
     return _decoded(contents, "decode_png", ("PNG", "JPEG"), channels, dtype)
 
 
@@ -202,6 +215,12 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> An
         One string.
 
     Source: ``tf.io.encode_png``.
+
+    Example:
+        >>> from ipu import tf
+        >>> red = tf.constant([[[255, 0, 0]]], tf.uint8)
+        >>> tf.io.decode_png(tf.io.encode_png(red)).numpy().tolist()
+        [[[255, 0, 0]]]
     """
     level = {} if compression == -1 else {"compress_level": compression}
     return _encoded(image, "encode_png", format="PNG", **level)
@@ -222,5 +241,11 @@ def encode_jpeg(
 
     Returns:
         One string.
+
+    Example:
+        >>> from ipu import tf
+        >>> image = tf.io.encode_jpeg(tf.zeros((4, 6, 3), tf.uint8))
+        >>> tf.io.decode_image(image).shape
+        (4, 6, 3)
     """
     return _encoded(image, "encode_jpeg", format="JPEG", quality=int(quality))

@@ -34,6 +34,10 @@ class FixedLenFeature(NamedTuple):
         default_value: For examples without the feature; None: they are an error.
 
     Source: ``tf.io.FixedLenFeature``.
+
+    Example:
+        >>> from ipu import tf
+        >>> features = {"age": tf.io.FixedLenFeature([], tf.int64, default_value=-1)}
     """
 
     shape: Any
