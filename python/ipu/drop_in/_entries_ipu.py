@@ -94,6 +94,10 @@ IPU: dict[str, Entry] = {
         for place in ("", "optimizers.")
         for name in _OPTIMIZERS
     },
+    # of SDK 1.0
+    f"{_ROOT}.ipu_optimizer": Entry(
+        (), renamed("ipu.optimizers", "CrossReplicaOptimizer")
+    ),
     f"{_ROOT}.keras.model": Entry(
         (), renamed("ipu.drop_in.first_keras", "Model Sequential")
     ),

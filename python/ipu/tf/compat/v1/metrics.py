@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._faces import face
 from ipu.tf import _graph_mode
-from ipu.tf._graph.variables import GraphVariable
-from ipu.tf.compat.v1._variables import variable_scope
+from ipu.tf.compat.v1._initializers import zeros_initializer
+from ipu.tf.compat.v1._variables import get_variable, variable_scope
 
 __all__ = [
     "accuracy",
@@ -51,11 +51,14 @@ def _sum(name: str) -> Any:
         raise RuntimeError(
             "tf.metrics is for graphs; where ops run at once, use keras.metrics."
         )
-    return GraphVariable(
-        0.0,
+    # by the store of variables, for a compiled function is traced more than once
+    return get_variable(
+        name,
+        [],
+        "float32",
+        zeros_initializer(),
         trainable=False,
         collections=[_LOCAL, _METRIC],
-        name=name,
         use_resource=True,
     )
 
@@ -64,6 +67,29 @@ def _share(part: Any, whole: Any) -> Any:
     """A quotient, or zero where there is nothing."""
     is_some = whole > 0.0
     return tf.where(is_some, part / tf.where(is_some, whole, 1.0), 0.0)
+
+
+def _aligned(labels: Any, predictions: Any) -> tuple[Any, Any]:
+    """Both as tensors, without a last dimension of 1 that only one of them has."""
+    right, found = tf.convert_to_tensor(labels), tf.convert_to_tensor(predictions)
+    if right.shape.rank is None or found.shape.rank is None:
+        return right, found
+    more = right.shape.rank - found.shape.rank
+    if more == 1 and right.shape[-1] == 1:
+        right = tf.squeeze(right, -1)
+    elif more == -1 and found.shape[-1] == 1:
+        found = tf.squeeze(found, -1)
+    if not right.shape.is_compatible_with(found.shape):
+        raise ValueError(
+            f"Shapes {found.shape} and {right.shape} are incompatible: `predictions` "
+            "and `labels` must have the same shape."
+        )
+    return right, found
+
+
+def _difference(labels: Any, predictions: Any) -> Any:
+    right, found = _aligned(labels, predictions)
+    return tf.cast(found, "float32") - tf.cast(right, "float32")
 
 
 def _collect(pair: _Pair, values: Any, updates: Any) -> _Pair:
@@ -90,7 +116,7 @@ def _mean(
         weights: How much each counts, a shape that broadcasts; None: one.
         last: Makes the result of the mean.
     """
-    with variable_scope(name, default):
+    with variable_scope(None, name or default):
         total, count = _sum("total"), _sum("count")
         rows = tf.cast(values, "float32")
         factors = tf.ones_like(rows)
@@ -165,8 +191,8 @@ def accuracy(
         ...     [v.name for v in v1.local_variables()]
         ['accuracy/total:0', 'accuracy/count:0']
     """
-    found = tf.convert_to_tensor(predictions)
-    hits = tf.equal(tf.cast(labels, found.dtype), found)
+    right, found = _aligned(labels, predictions)
+    hits = tf.equal(tf.cast(right, found.dtype), found)
     pair = _mean(name, "accuracy", hits, weights)
     return _collect(pair, metrics_collections, updates_collections)
 
@@ -202,7 +228,7 @@ def mean_squared_error(
         ...     print(session.run(update))
         4.0
     """
-    squares = tf.square(tf.cast(predictions, "float32") - tf.cast(labels, "float32"))
+    squares = tf.square(_difference(labels, predictions))
     pair = _mean(name, "mean_squared_error", squares, weights)
     return _collect(pair, metrics_collections, updates_collections)
 
@@ -238,7 +264,7 @@ def root_mean_squared_error(
         ...     print(session.run(update))
         2.0
     """
-    squares = tf.square(tf.cast(predictions, "float32") - tf.cast(labels, "float32"))
+    squares = tf.square(_difference(labels, predictions))
     pair = _mean(name, "root_mean_squared_error", squares, weights, tf.sqrt)
     return _collect(pair, metrics_collections, updates_collections)
 
@@ -274,7 +300,7 @@ def mean_absolute_error(
         ...     print(session.run(update))
         2.0
     """
-    off = tf.abs(tf.cast(predictions, "float32") - tf.cast(labels, "float32"))
+    off = tf.abs(_difference(labels, predictions))
     pair = _mean(name, "mean_absolute_error", off, weights)
     return _collect(pair, metrics_collections, updates_collections)
 
@@ -349,7 +375,8 @@ def _ratio(
     weights: Any,
     other: tuple[bool, bool],
 ) -> _Pair:
-    with variable_scope(name):
+    labels, predictions = _aligned(labels, predictions)
+    with variable_scope(None, name):
         hits = _counted(labels, predictions, weights, (True, True), "true_positives")
         scope = "false_negatives" if other[0] else "false_positives"
         rest = _counted(labels, predictions, weights, other, scope)
