@@ -45,10 +45,12 @@ tracks_of(const ipu_recording *recording)
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list != NULL && i < recording->count; i++) {
         const ipu_track *track = &recording->tracks[i];
+        /* a thread may have been about to write its first event */
+        const char *events = track->count > 0 ? (const char *)track->events : "";
         PyObject *one =
             Py_BuildValue("(siKKy#)", roles[track->role], (int)track->number,
                           (unsigned long long)track->thread,
-                          (unsigned long long)track->lost, (const char *)track->events,
+                          (unsigned long long)track->lost, events,
                           (Py_ssize_t)(track->count * sizeof(ipu_event)));
         if (one == NULL || PyList_Append(list, one) < 0) {
             Py_CLEAR(list);
