@@ -342,7 +342,7 @@ IPU_INLINE float
 ipu__gelu_grad_f32(float x, float dy)
 {
     float below = (ipu__erf_f32(x * 0.707106781f) + 1.0f) * 0.5f;
-    float density = ipu__exp_f32((x * x) * -0.5f) * 0.398942280f;
+    float density = ipu__exp_negative_f32((x * x) * -0.5f) * 0.398942280f;
     float rise = x * density;
     return dy * (below + rise);
 }

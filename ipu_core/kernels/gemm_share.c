@@ -244,6 +244,14 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
     product.c = call->c != NULL ? call->c + matrix : NULL;
     product.accumulator = call->accumulator != NULL ? call->accumulator + matrix : NULL;
     product.update = call->update;
+    bool is_stored = !ipu__is_at_once(&product);
+    ipu__finish rest = is_stored ? *call->finish : (ipu__finish){0};
+    if (is_stored && !plan->exchanged && product.a_form != IPU_A_LANES) {
+        product.bias = rest.bias;
+        product.relu = rest.activation == IPU_ACTIVATION_RELU;
+        rest.bias = NULL;
+        rest.activation = product.relu ? IPU_ACTIVATION_NONE : rest.activation;
+    }
     if (plan->exchanged) {
         plan->tiles->multiply(&product, part->column, part->column_end, part->row,
                               part->row_end, scratch);
@@ -251,8 +259,8 @@ ipu__own_rectangle(const ipu__own_call *call, int64_t batch, const ipu__rectangl
         plan->tiles->multiply(&product, part->row, part->row_end, part->column,
                               part->column_end, scratch);
     }
-    if (!ipu__is_at_once(&product)) {
-        ipu__finish_rows(call->finish, product.c + part->row * matmul->n + part->column,
+    if (is_stored) {
+        ipu__finish_rows(&rest, product.c + part->row * matmul->n + part->column,
                          matmul->n, part->row_end - part->row,
                          part->column_end - part->column, part->column);
     }

@@ -42,9 +42,8 @@ enum { ALL = 16, SOME = UNROLL };
 enum {
     PANEL = VECTORS * LANES,
     POINTERS = (ROWS + 2) / 3,
-    ROWS_AHEAD = 8,  /* of B, where they are packed */
-    WIDENED = 64,    /* k of float16 at a time, on the way to a transposition */
-    PACKED_ROWS = 64 /* of A^T at a time: what tiles share of them stays in the cache */
+    ROWS_AHEAD = 8,  /* of what is packed */
+    WIDENED = 64     /* k of float16 at a time, on the way to a transposition */
 };
 
 /* How a tile reads A. */
@@ -76,6 +75,8 @@ typedef struct tile_place {
     const float *accumulator; /* or NULL: where c holds this and the sums */
     const ipu__sgd *update;   /* or: these are gradients of the elements at `offset` */
     int64_t offset;
+    const float *bias; /* of the columns; or NULL */
+    bool relu;
 } tile_place;
 
 IPU_INLINE TARGET vector
@@ -142,6 +143,33 @@ fetch_ahead(int rows, const tile_place *place)
             __builtin_prefetch(update->variable + at, 1, 2);
             if (update->velocity != NULL) {
                 __builtin_prefetch(update->velocity + at, 1, 2);
+            }
+        }
+    }
+}
+
+/* Bias and activation, while the sums are in registers. */
+OF_EACH_TILE TARGET void
+finish_sums(int rows, int vectors, bool whole, const tile_place *place,
+            vector sum[ROWS][VECTORS])
+{
+    if (place->bias != NULL) {
+#pragma GCC unroll ALL
+        for (int part = 0; part < vectors; part++) {
+            bool cut = !whole && part == vectors - 1;
+            vector bias = take(cut, place->last, place->bias + part * LANES);
+#pragma GCC unroll ALL
+            for (int i = 0; i < rows; i++) {
+                sum[i][part] = sum[i][part] + bias;
+            }
+        }
+    }
+    if (place->relu) {
+#pragma GCC unroll ALL
+        for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+            for (int part = 0; part < vectors; part++) {
+                sum[i][part] = relu(sum[i][part]);
             }
         }
     }
@@ -219,6 +247,7 @@ tile(int rows, int vectors, bool whole, int reads, bool packs, int64_t k,
     const ipu__sgd *update = place->update;
     if (update == NULL) {
         const float *old = place->accumulator;
+        finish_sums(rows, vectors, whole, place, sum);
 #pragma GCC unroll ALL
         for (int i = 0; i < rows; i++) {
 #pragma GCC unroll ALL
@@ -429,6 +458,8 @@ typedef struct tile_block {
     int64_t row;
     int64_t rows;
     int64_t tiles;
+    int64_t least; /* rows of a tile; so many of the tiles have one more: */
+    int64_t more;
     int64_t k0;
     int64_t k;
     int64_t packed_k0; /* what of A is packed */
@@ -438,33 +469,39 @@ typedef struct tile_block {
     float *stored; /* tiles before they are transposed, or whose sums go on */
 } tile_block;
 
-static int64_t
-tile_row(const tile_block *t, int64_t tile)
+/* Rows of the next tile of a block; `rest` starts at 0. The tiles' shares are as equal as
+ * they can be, without a division for each. */
+IPU_INLINE int64_t
+next_rows(const tile_block *t, int64_t *rest)
 {
-    return ipu__share_of(t->rows, t->tiles, tile);
+    *rest += t->more;
+    bool has_more = *rest >= t->tiles;
+    *rest -= has_more ? t->tiles : 0;
+    return t->least + has_more;
 }
 
-/* Tiles share cache lines of A^T: a few of its rows at a time go to all tiles. */
-TARGET static void
-pack_strips(const tile_block *t, int64_t at)
+/* Row by row of A^T, in the order of memory, and asks for rows further on. Whole vectors
+ * are moved: what is too much is overwritten by the next row, and behind the last one
+ * there is room. Operands have slack. */
+IPU_INLINE TARGET void
+pack_strips(const tile_block *t, int64_t at, bool halves)
 {
     const ipu__product *p = t->p;
-    int64_t strip = ipu__strip_floats(ROWS, p->packed_k);
-    for (int64_t j = 0; j < t->packed_k; j += PACKED_ROWS) {
-        int64_t k = ipu__min(t->packed_k - j, PACKED_ROWS);
-        for (int64_t i = 0; i < t->tiles; i++) {
-            int64_t row = tile_row(t, i);
-            int64_t rows = tile_row(t, i + 1) - row;
-            int64_t from = at + row * p->a_row + j * p->a_col;
-            float *out = t->packed + i * strip + j * ROWS;
-            if (!p->halves) {
-                pack_strip(p, rows, (const float *)p->a + from, k, out);
-                continue;
+    const int64_t strip = ipu__strip_floats(ROWS, p->packed_k);
+    const int64_t ahead = ROWS_AHEAD * p->a_col;
+    for (int64_t j = 0; j < t->packed_k; j++, at += p->a_col) {
+        float *out = t->packed + j * ROWS;
+        int64_t from = at;
+        int64_t rest = 0;
+        for (int64_t i = 0; i < t->tiles; i++, out += strip) {
+            const float *floats = (const float *)p->a + from;
+            const uint16_t *half = (const uint16_t *)p->a + from;
+            for (int64_t l = 0; l < ROWS; l += LANES) {
+                store(out + l, halves ? load_halves(half + l) : load(floats + l));
             }
-            for (int64_t l = 0; l < k; l++) {
-                widen(rows, (const uint16_t *)p->a + from + l * p->a_col,
-                      out + l * ROWS);
-            }
+            __builtin_prefetch(halves ? (const void *)(half + ahead)
+                                      : (const void *)(floats + ahead));
+            from += next_rows(t, &rest);
         }
     }
 }
@@ -476,7 +513,11 @@ pack_a(const tile_block *t)
     int64_t at = t->row * p->a_row + t->packed_k0 * p->a_col;
     int64_t step = ipu__copied_row(p->packed_k);
     if (p->a_form == IPU_A_STRIPS) {
-        pack_strips(t, at);
+        if (p->halves) {
+            pack_strips(t, at, true);
+        } else {
+            pack_strips(t, at, false);
+        }
     } else if (p->a_form == IPU_A_COPIED) {
         for (int64_t i = 0; i < t->rows; i++, at += p->a_row) {
             float *out = t->packed + i * step;
@@ -540,6 +581,8 @@ set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
         place->row = p->c_panel > 0 ? p->c_panel : p->c_row;
         place->accumulator = p->accumulator != NULL ? p->accumulator + at : NULL;
         place->update = p->update;
+        place->bias = is_last && p->bias != NULL ? p->bias + column : NULL;
+        place->relu = is_last && p->relu;
     }
     place->start = NULL;
     if (t->k0 > 0 || p->continued) {
@@ -571,9 +614,9 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     } else if (!in_place) {
         pack_panel(p, columns, b + b_at, t->k, t->panel);
     }
-    for (int64_t i = 0; i < t->tiles; i++) {
-        int64_t row = tile_row(t, i);
-        int64_t rows = tile_row(t, i + 1) - row;
+    int64_t rest = 0;
+    for (int64_t i = 0, row = 0, rows; i < t->tiles; i++, row += rows) {
+        rows = next_rows(t, &rest);
         set_place(t, row, column, &place);
         set_source(t, i, row, &from);
         if (in_place && i == 0) {
@@ -623,6 +666,8 @@ multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
         t.row = row;
         t.rows = ipu__min(row_end - row, p->block * ROWS);
         t.tiles = ipu__ceil_div(t.rows, ROWS);
+        t.least = t.rows / t.tiles;
+        t.more = t.rows % t.tiles;
         t.packed_k0 = 0;
         do {
             t.packed_k = ipu__min(p->k - t.packed_k0, p->packed_k);

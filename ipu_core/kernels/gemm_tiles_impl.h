@@ -61,6 +61,9 @@ typedef struct ipu__product {
     const float *accumulator; /* added to this matrix, into c */
     const ipu__sgd *update;   /* or gradients; c is NULL */
     bool continued; /* sums that are stored start from what C holds, not from 0 */
+    /* What sums that are stored by rows get on their way: */
+    const float *bias; /* of columns; or NULL */
+    bool relu;
     ipu__a_form a_form;
     int64_t chunk; /* of k, at a time; all of it for sums that are stored transposed */
     int64_t packed_k; /* of A, at a time: a chunk, or all of it for sums that are not
