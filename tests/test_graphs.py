@@ -58,6 +58,9 @@ def test_graphs_know_their_operations(graph: Any) -> None:
     assert y.name == "scope/y:0" and again.op.name == "scope/y_1"
     assert graph.get_tensor_by_name("scope/y:0") is y and y.op in x.consumers()
     assert graph.get_operation_by_name("x") is x.op
+    v = tf.get_variable("v", [], initializer=tf.ones_initializer())
+    assert run([graph.get_tensor_by_name("v:0"), "v:0"]) == [1.0, 1.0]
+    assert v.name == "v:0"
     with pytest.raises(KeyError, match="not in the graph"):
         graph.get_operation_by_name("z")
     with pytest.raises(ValueError, match="invalid"):

@@ -246,6 +246,35 @@ def check_graph_training(got):
     assert got["step"] == 10
 
 
+def check_line(got):
+    assert got["costs"] == sorted(got["costs"], reverse=True)
+    assert got["found"] == pytest.approx(got["wanted"], rel=1e-4)
+    assert got["guess"] == pytest.approx(10 * got["found"][0] + got["found"][1], 1e-5)
+
+
+def check_softmax(got):
+    assert got["before"] == pytest.approx(2.302585, rel=1e-5)
+    assert got["after"] < 1.0 and got["share"] > 0.9
+
+
+def check_layers(got):
+    assert got["last"] < 0.5 * got["first"] and got["same"] and got["share"] > 0.8
+    assert got["path"] == "model-12" and got["steps"] == 12
+
+
+def check_steps(got):
+    assert all(b < 0.5 * a for a, b in zip(got["first"], got["last"], strict=True))
+    assert min(got["share"]) > 0.8
+    assert got["names"] == ["deep", "dynamic", "rnn", "static"]
+
+
+def check_summaries(got):
+    assert got["last"] < 0.2 * got["first"] and got["shape"] == [5, 2]
+    # in three summaries and in the graph; the first event says the version
+    assert min(got["found"][:3]) >= 3 and got["found"][3] == 1
+    assert got["rate"] == pytest.approx(0.02 * 0.9**3)
+
+
 CHECKS = {
     "graph_basic": check_graph_basic,
     "graph_sharded": check_graph_sharded,
@@ -254,6 +283,11 @@ CHECKS = {
     "graph_benchmark": check_benchmark,
     "graph_pipeline": check_graph_pipeline,
     "graph_training": check_graph_training,
+    "tf1_layers": check_layers,
+    "tf1_line": check_line,
+    "tf1_softmax": check_softmax,
+    "tf1_steps": check_steps,
+    "tf1_summaries": check_summaries,
     "first_counter": check_counter,
     "second_counter": check_counter,
     "third_counter": check_counter,

@@ -87,7 +87,7 @@ class Graph:
             ) from None
 
     def get_tensor_by_name(self, name: str) -> GraphTensor:
-        """The tensor of a name such as ``"add:0"``.
+        """The tensor of a name such as ``"add:0"``, also that of a variable.
 
         Raises:
             ValueError: The name does not say which result of an operation.
@@ -100,6 +100,10 @@ class Graph:
                 'Tensor. Tensor names must be of the form "<op_name>:<output_index>".'
             )
         found = self._by_name.get(op)
+        if found is None:
+            for variable in self.every_variable:
+                if variable.name == name:
+                    return self.read_of(variable)
         if found is None or int(index) >= len(found.outputs):
             raise KeyError(
                 f"The name {name!r} refers to a Tensor which does not exist. The "
@@ -107,6 +111,15 @@ class Graph:
                 "results."
             )
         tensor: GraphTensor = found.outputs[int(index)]
+        return tensor
+
+    def read_of(self, variable: Any) -> GraphTensor:
+        """The tensor that stands for a variable where it is fetched; made once."""
+        known = self.store.reads.get(id(variable))
+        if known is None:
+            known = self.as_graph_element(variable)
+            self.store.reads[id(variable)] = known
+        tensor: GraphTensor = self.as_graph_element(known)
         return tensor
 
     def as_graph_element(

@@ -242,11 +242,7 @@ class Session:
     def _fetched(self, fetch: Any) -> Any:
         """The element of a fetch; a variable's is made once."""
         if hasattr(fetch, "_as_graph_element"):
-            known = self._graph.store.reads.get(id(fetch))
-            if known is None:
-                known = self._graph.as_graph_element(fetch)
-                self._graph.store.reads[id(fetch)] = known
-            return self._graph.as_graph_element(known)
+            return self._graph.read_of(fetch)
         return self._graph.as_graph_element(fetch)
 
     def _fed(self, key: Any, value: Any) -> tuple[GraphTensor, Tensor]:
