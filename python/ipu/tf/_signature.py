@@ -23,6 +23,9 @@ __all__ = ["difference", "is_tensor_argument", "key_of", "narrow", "objects_in"]
 
 _TENSOR = "tensor"
 _WIDE = ("float64", "int64")
+_WIDE_DTYPES = (np.dtype(np.float64), np.dtype(np.int64))
+# the name of an array's dtype takes NumPy longer than all else here
+_NAMES = {np.dtype(kind): np.dtype(kind).name for kind in "?bBhHiIlLefd"}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -44,6 +47,8 @@ def narrow(value: Any) -> Any:
     kind = type(value)
     if kind is Tensor:
         return _narrow(value) if value.dtype_name in _WIDE else value
+    if kind is np.ndarray:
+        return _narrow(value) if value.dtype in _WIDE_DTYPES else value
     if kind in _PLAIN:
         return value
     if kind is tuple or kind is list:
@@ -77,6 +82,8 @@ def key_of(value: Any) -> Any:
     kind = type(value)
     if kind is Tensor:
         return (_TENSOR, value.dtype_name, value.shape)
+    if kind is np.ndarray:
+        return (_TENSOR, _NAMES.get(value.dtype) or value.dtype.name, value.shape)
     if kind in _PLAIN:
         return (kind, value)
     if kind is list or kind is tuple:

@@ -161,6 +161,8 @@ class TracedProgram(NamedTuple):
     def pack(self, outputs: Sequence[Tensor]) -> Any:
         """The function's result, with the program's outputs in place."""
         leaves = [r.value if r.output < 0 else outputs[r.output] for r in self.results]
+        if type(self.output_structure) is TensorSpec:
+            return leaves[0]
         return nest.pack_sequence_as(self.output_structure, leaves)
 
     def run(self, inputs: Sequence[Any]) -> list[Tensor]:

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ipu._core import Tensor
 from ipu._faces import face
 
 __all__ = [
@@ -20,6 +23,9 @@ __all__ = [
     "map_structure",
     "pack_sequence_as",
 ]
+
+# what leaves mostly are; asking whether they are mappings takes long
+_LEAVES = frozenset({Tensor, np.ndarray, bool, int, float, str, type(None)})
 
 
 def is_nested(structure: Any) -> bool:
@@ -36,6 +42,8 @@ def is_nested(structure: Any) -> bool:
         >>> is_nested((1, 2)), is_nested("ab"), is_nested({})
         (True, False, True)
     """
+    if type(structure) in _LEAVES:
+        return False
     return isinstance(structure, (tuple, list, Mapping))
 
 
@@ -54,6 +62,8 @@ def _sorted_keys(structure: Mapping[Any, Any]) -> list[Any]:
 
 
 def _children(structure: Any) -> Iterator[Any]:
+    if type(structure) in (tuple, list):
+        return iter(structure)
     if isinstance(structure, Mapping):
         return (structure[key] for key in _sorted_keys(structure))
     return iter(structure)

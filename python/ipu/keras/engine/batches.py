@@ -21,7 +21,7 @@ from ipu.keras.engine.host_sources import DatasetSource, HostSource
 from ipu.keras.engine.step_plan import UNKNOWN
 from ipu.tf.dtypes import DEVICE_DTYPES
 
-__all__ = ["Batches", "from_arrays", "from_dataset"]
+__all__ = ["Batches", "common_length", "element_of", "from_arrays", "from_dataset"]
 
 _MANY = 4  # how much larger or smaller a batch_size may be to be worth an advice
 
@@ -94,7 +94,7 @@ def from_arrays(
             the IPU's rules hold.
         TypeError: There are no samples.
     """
-    samples = _common_length(arrays)
+    samples = common_length(arrays)
     if batch_size is None:
         batch_size = math.ceil(samples / steps) if steps else min(32, samples)
     if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
@@ -110,9 +110,7 @@ def from_arrays(
         )
     size = min(size, samples)
     tail = samples % size
-    # inputs alone, unless they are a nest that looks like (x, y)
-    alone = len(arrays) == 1 and not isinstance(arrays[0], (list, tuple))
-    rows = tf.data.Dataset.from_tensor_slices(arrays[0] if alone else arrays)
+    rows = tf.data.Dataset.from_tensor_slices(element_of(arrays))
     filling = rows.take(size - tail)
     if shuffle == "batch":
         full = rows.take(samples - tail).batch(size, drop_remainder=True)
@@ -130,7 +128,19 @@ def from_arrays(
     return Batches(dataset, count, source, count, tail, is_endless=True)
 
 
-def _common_length(arrays: tuple[Nest, ...]) -> int:
+def element_of(arrays: tuple[Nest, ...]) -> Nest:
+    """Inputs alone, unless they are a nest that looks like (x, y); else all parts."""
+    alone = len(arrays) == 1 and not isinstance(arrays[0], (list, tuple))
+    return arrays[0] if alone else arrays
+
+
+def common_length(arrays: tuple[Nest, ...]) -> int:
+    """Find how many samples arrays have.
+
+    Raises:
+        ValueError: Their numbers differ, or there is a scalar.
+        TypeError: There are none.
+    """
     leaves = tf.nest.flatten(arrays)
     for leaf in leaves:
         if leaf.ndim == 0:

@@ -131,6 +131,11 @@ class LossesContainer:
         self.built = True
 
     @property
+    def parts(self) -> list[Any]:
+        """What a program of the losses is traced from."""
+        return [self._losses, self._weights]
+
+    @property
     def metrics(self) -> list[metrics.Metric]:
         """The running means: the total, then one for each of several outputs.
 
@@ -338,6 +343,11 @@ class MetricsContainer:
             )
         taken.add(metric.name)
         self._entries.append((index, metric, is_weighted))
+
+    @property
+    def parts(self) -> list[Any]:
+        """What a program of the metrics is traced from."""
+        return self._entries
 
     @property
     def metrics(self) -> list[metrics.Metric]:

@@ -14,6 +14,8 @@ from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.engine.batches import (
     Batches,
+    common_length,
+    element_of,
     from_arrays,
     from_dataset,
 )
@@ -22,7 +24,14 @@ from ipu.keras.engine.step_plan import UNKNOWN
 from ipu.tf._foreign import array_of
 from ipu.tf.dtypes import DEVICE_DTYPES
 
-__all__ = ["Workers", "as_batches", "is_batched", "split_validation", "unpack"]
+__all__ = [
+    "Workers",
+    "as_batches",
+    "is_batched",
+    "one_batch",
+    "split_validation",
+    "unpack",
+]
 
 
 class Workers(NamedTuple):
@@ -115,17 +124,46 @@ def as_batches(
             return from_dataset(x, steps, call)
         shuffled = order if shuffle else None
         return _from_python(x, shuffled, call, workers or Workers())
+    source = (x, y, sample_weight)
+    arrays = _arrays_of(*source)
+    return from_arrays(arrays, batch_size, shuffle, steps, source, call, order)
+
+
+def one_batch(x: Any, y: Any = None, sample_weight: Any = None) -> Nest:
+    """Make an element of whatever the user gave as one batch.
+
+    Args:
+        x: Arrays or tensors, also lists and dicts of them.
+        y: Targets.
+        sample_weight: A weight for each sample.
+
+    Returns:
+        Arrays of device dtypes, in the form of an element of ``as_batches``.
+
+    Raises:
+        ValueError: They are no arrays, or of different lengths.
+        TypeError: There are no samples, or a dtype that no device has.
+    """
+    if is_batched(x):
+        raise ValueError(
+            "One batch is expected, but there are several. Received: "
+            f"{type(x).__name__}. Give arrays, or use fit, evaluate or predict."
+        )
+    arrays = _arrays_of(x, y, sample_weight)
+    common_length(arrays)
+    return element_of(arrays)
+
+
+def _arrays_of(x: Any, y: Any, sample_weight: Any) -> tuple[Nest, ...]:
     parts = [x] if y is None else [x, y]
     if sample_weight is not None:
         if y is None:
             raise ValueError("`sample_weight` needs targets. Received: y=None.")
         parts.append(sample_weight)
-    arrays = tuple(
+    return tuple(
         _as_arrays(part, name)
         for part, name in zip(parts, ("x", "y", "sample_weight"), strict=False)
     )
-    source = (x, y, sample_weight)
-    return from_arrays(arrays, batch_size, shuffle, steps, source, call, order)
 
 
 def _from_python(

@@ -18,7 +18,6 @@ from typing import Any
 from ipu._placement import current_device, on_host
 from ipu.keras import losses, metrics
 from ipu.keras._backend_state import state
-from ipu.keras.engine import compile_utils
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 
@@ -26,15 +25,8 @@ __all__ = ["KeptPrograms", "Lease", "state_of"]
 
 _MOST = 8
 
-_PLAIN = (bool, int, float, str, type(None))
-_PARTS = (
-    Optimizer,
-    LearningRateSchedule,
-    losses.Loss,
-    metrics.Metric,
-    compile_utils.LossesContainer,
-    compile_utils.MetricsContainer,
-)
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+_PARTS = (Optimizer, LearningRateSchedule, losses.Loss, metrics.Metric)
 _DEPTH = 4
 # of optimizers: the rate is a variable, slots are made in a trace
 _NOT_TRACED = frozenset({"_rate", "_slot_order", "_slot_owners"})
@@ -103,11 +95,14 @@ def state_of(model: Any, mode: str) -> tuple[Hashable, ...]:
         The mode, and something that differs where another program may be needed.
     """
     layers = [(la._last_change, la._trainable) for la in model._flatten_layers()]
-    compiled = (model.optimizer, model.compiled_loss, model.compiled_metrics)
+    compiled: list[Any] = []
+    if mode != "predict":
+        compiled = [model.optimizer, *model.compiled_loss.parts]
+        compiled += model.compiled_metrics.parts
     return (
         mode,
         tuple(layers),
-        None if mode == "predict" else tuple(_values_of(part) for part in compiled),
+        _values_of(compiled),
         (state.epsilon, state.floatx, state.image_data_format),
         weakref.ref(current_device()),
         on_host(),
@@ -117,14 +112,21 @@ def state_of(model: Any, mode: str) -> tuple[Hashable, ...]:
 def _values_of(value: Any, depth: int = _DEPTH) -> Hashable:
     """The numbers and names in an optimizer, a loss or a metric that a trace reads;
     None where there is nothing to compare."""
-    if isinstance(value, _PLAIN):
-        return value
-    if depth > 0 and isinstance(value, _PARTS):
+    if depth == 0:
+        return None
+    if isinstance(value, _PARTS):
         value = vars(value)
-    if depth > 0 and isinstance(value, dict):
-        found = [(key, _values_of(one, depth - 1)) for key, one in value.items()]
-        # temporary attributes are None, or not there
-        return tuple((k, v) for k, v in found if v is not None and k not in _NOT_TRACED)
-    if depth > 0 and isinstance(value, (list, tuple)):
-        return tuple(_values_of(item, depth - 1) for item in value)
+    if isinstance(value, dict):
+        found = []
+        for key, one in value.items():
+            if type(one) not in _PLAIN:
+                one = _values_of(one, depth - 1)
+            if one is not None and key not in _NOT_TRACED:  # None: a temporary one
+                found.append((key, one))
+        return tuple(found)
+    if isinstance(value, (list, tuple)):
+        return tuple(
+            item if type(item) in _PLAIN else _values_of(item, depth - 1)
+            for item in value
+        )
     return id(value) if callable(value) else None

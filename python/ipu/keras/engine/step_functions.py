@@ -18,12 +18,11 @@ from ipu._tracebacks import boundaries
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine.captured_gradients import capturing, wants_captured
 from ipu.keras.engine.class_weights import bytes_of, with_class_weight
-from ipu.keras.engine.data_adapter import as_batches, unpack
+from ipu.keras.engine.data_adapter import one_batch, unpack
 from ipu.keras.engine.kept_programs import KeptPrograms, Lease
 from ipu.keras.engine.shaped_programs import ShapedPrograms
 from ipu.tf import _function
 from ipu.tf.autograph import convert_call
-from ipu.tf.data import Iterator as DataIterator
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -356,18 +355,16 @@ class StepFunctions:
     ) -> Any:
         with self._scope():
             parts = (self._fed(parts[0]), *parts[1:])
-            leaf = tf.nest.flatten(parts[0])[0]
-            size = len(leaf) if np.ndim(leaf) else 1
-            dataset = as_batches(*parts, batch_size=size).dataset
-            element = next(DataIterator(dataset._impl, dataset.element_spec))
+            element = one_batch(*parts)
             step = self._device_step(mode, class_weight)
             if mode == "train":
                 self._data_order.resume()
             if self.run_eagerly:
-                return step(element)
+                return step(tf.nest.map_structure(tf.convert_to_tensor, element))
             lease = Lease(self, mode, "batch", bytes_of(class_weight))
             if lease.programs is None:
-                self._prepare(mode, dataset.element_spec)
+                spec = tf.nest.map_structure(tf.TensorSpec.from_tensor, element)
+                self._prepare(mode, spec)
                 lease.hold(self, mode, ShapedPrograms())
             lease.programs.use(step)
             results = lease.programs(element)
