@@ -32,10 +32,19 @@ def test_names_have_lines():
 @pytest.mark.parametrize(
     "source, name",
     [
-        ("import tensorflow as tf\ntf.nn.ctc_loss(x, k, 1, 'a')", "nn.ctc_loss"),
-        ("from tensorflow import nn\nnn.ctc_loss()", "nn.ctc_loss"),
-        ("from tensorflow.nn import ctc_loss", "nn.ctc_loss"),
-        ("from tensorflow.nn import ctc_loss as c", "nn.ctc_loss"),
+        (
+            "import tensorflow as tf\ntf.nn.weighted_hinge(x, k, 1, 'a')",
+            "nn.weighted_hinge",
+        ),
+        (
+            "from tensorflow import nn\nnn.weighted_hinge()",
+            "nn.weighted_hinge",
+        ),
+        ("from tensorflow.nn import weighted_hinge", "nn.weighted_hinge"),
+        (
+            "from tensorflow.nn import weighted_hinge as c",
+            "nn.weighted_hinge",
+        ),
         (
             "import tensorflow.keras.layers as L\nL.CuDNNLSTM(3)",
             "keras.layers.CuDNNLSTM",

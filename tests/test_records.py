@@ -251,11 +251,6 @@ def test_examples_that_do_not_fit() -> None:
         io.parse_single_example([text], SPECS)
     with pytest.raises(wrong, match="length 3 that is not a multiple of 2"):
         io.decode_raw(b"abc", tf.int16)
-    sparse = Dataset.from_tensors(text)
-    with pytest.raises(TypeError, match=r"Use tf\.sparse\.to_dense"):
-        sparse.map(
-            lambda x: io.parse_single_example(x, {"n": io.VarLenFeature("string")})
-        )
 
 
 @pytest.mark.parametrize(

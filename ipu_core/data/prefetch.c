@@ -29,7 +29,7 @@ typedef struct prefetch_slot {
 } prefetch_slot;
 
 typedef struct read_ahead {
-    ipu_ctx ctx; /* the thread's until `ended`, then the consumer's */
+    ipu_ctx ctx; /* the consumer's while `failed` or `ended`, else the thread's */
     ipu_dataset *dataset;
     ipu__passes *passes; /* that the input's iterators take their numbers from */
     ipu_iterator *input; /* the thread's, once it runs */
@@ -41,6 +41,7 @@ typedef struct read_ahead {
     size_t slot_count;
     size_t head;
     size_t count; /* slots in use, from head on */
+    bool failed;  /* ctx holds the error of the element behind these */
     bool ended;
 } read_ahead;
 
@@ -119,6 +120,20 @@ read_on_locked(read_ahead *ahead)
     return status == IPU_OK && !end;
 }
 
+/* Leaves an error to the consumer, and waits for it to go on behind it. False: there is
+ * none, or it never will. */
+static bool
+hand_over_error_locked(read_ahead *ahead)
+{
+    ahead->failed = ahead->ctx.status != IPU_OK && !ipu_ctx_is_cancelled(&ahead->ctx);
+    bool is_error = ahead->failed;
+    pthread_cond_broadcast(&ahead->changed);
+    while (ahead->failed && !ipu_ctx_is_cancelled(&ahead->ctx)) {
+        ipu_lock_wait(&ahead->lock, &ahead->changed);
+    }
+    return is_error && !ahead->failed;
+}
+
 static void
 run_read_ahead(void *state)
 {
@@ -126,7 +141,7 @@ run_read_ahead(void *state)
     ipu_event_name_thread(IPU_ROLE_READER, 0);
     ahead->ctx.cancel = ipu_service_cancel();
     ipu_lock_take(&ahead->lock);
-    while (read_on_locked(ahead)) {
+    while (read_on_locked(ahead) || hand_over_error_locked(ahead)) {
         pthread_cond_broadcast(&ahead->changed);
     }
     ahead->ended = true;
@@ -195,7 +210,7 @@ prefetch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         pthread_cond_broadcast(&ahead->changed);
     }
     bool goes_on = true;
-    while (ahead->count == 0 && !ahead->ended && goes_on) {
+    while (ahead->count == 0 && !ahead->failed && !ahead->ended && goes_on) {
         goes_on = ipu_ctx_wait(ctx, &ahead->lock, &ahead->changed);
     }
     it->holds_slot = ahead->count > 0;
@@ -206,14 +221,18 @@ prefetch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         out->types = stable ? iterator->dataset->types : slot->store.types;
         out->parts = stable ? slot->views : (const void *const *)slot->store.parts;
     }
+    ipu_status status = IPU_OK;
+    bool is_consumers = ahead->failed || ahead->ended;
+    if (!it->holds_slot && is_consumers && ahead->ctx.status != IPU_OK) {
+        status = ipu__error_forward(ctx, &ahead->ctx);
+        ipu_ctx_clear(&ahead->ctx);
+        ahead->failed = false;
+        pthread_cond_broadcast(&ahead->changed);
+    }
     ipu_lock_drop(&ahead->lock);
+    IPU_TRY(status);
     IPU_FAIL_IF(ctx, !it->holds_slot && !out->end, CANCELLED,
                 "interrupted while waiting for the next element");
-    if (out->end && ahead->ctx.status != IPU_OK) {
-        ipu_status status = ipu__error_forward(ctx, &ahead->ctx);
-        ipu_ctx_clear(&ahead->ctx);
-        return status;
-    }
     return IPU_OK;
 }
 

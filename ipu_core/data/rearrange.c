@@ -390,10 +390,15 @@ typedef struct counting_iterator {
     int64_t given;
 } counting_iterator;
 
-/* After an element was asked for. */
+/* After an element was asked for. One that failed is one of those that there are: who
+ * leaves errors out goes on behind it. */
 static ipu_status
-check_count(ipu_ctx *ctx, counting_iterator *it, bool end)
+check_count(ipu_ctx *ctx, counting_iterator *it, ipu_status status, bool end)
 {
+    if (status != IPU_OK) {
+        it->given++;
+        return status;
+    }
     int64_t expected = it->base.dataset->cardinality;
     IPU_FAIL_IF(ctx, end && expected == IPU_CARDINALITY_INFINITE, FAILED_PRECONDITION,
                 "Input dataset was expected to contain an infinite number of elements "
@@ -414,16 +419,16 @@ check_count(ipu_ctx *ctx, counting_iterator *it, bool end)
 static ipu_status
 counting_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
-    IPU_TRY(ipu__iterator_next(ctx, iterator->input, out));
-    return check_count(ctx, (counting_iterator *)iterator, out->end);
+    ipu_status status = ipu__iterator_next(ctx, iterator->input, out);
+    return check_count(ctx, (counting_iterator *)iterator, status, out->end);
 }
 
 static ipu_status
 counting_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
               void *const *buffers, bool *end)
 {
-    IPU_TRY(ipu__iterator_fill(ctx, iterator->input, types, buffers, end));
-    return check_count(ctx, (counting_iterator *)iterator, *end);
+    ipu_status status = ipu__iterator_fill(ctx, iterator->input, types, buffers, end);
+    return check_count(ctx, (counting_iterator *)iterator, status, *end);
 }
 
 static const ipu__iterator_ops counting_iterator_ops = {

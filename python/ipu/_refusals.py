@@ -221,12 +221,6 @@ _ROWS = (
         "ipu.keras.SequentialPipelineModel for a stack of layers.",
     ),
     Refusal(
-        "ipu.tf.data._flattening.Flattening.ragged_batch",
-        None,
-        "Elements hold dense tensors, so there are no ragged batches. Use "
-        "padded_batch, which fills rows up to the longest one.",
-    ),
-    Refusal(
         "ipu.ops._host_embedding.HostEmbedding.__call__",
         None,
         "HostEmbedding.__call__ is not supported. Use lookup, in the context that "

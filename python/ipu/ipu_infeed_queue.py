@@ -17,6 +17,7 @@ from ipu._faces import face
 from ipu._placement import current_ordinal
 from ipu._refusals import refuse_call
 from ipu.tf import _graph_mode, nest
+from ipu.tf._composite_specs import CompositeSpec
 from ipu.tf._tracing import current_build
 from ipu.tf.data._live import start_feeder
 from ipu.tf.dtypes import DEVICE_DTYPES
@@ -446,6 +447,12 @@ def _checked_depth(depth: Any) -> int:
 
 
 def _known_type(index: int, spec: Any) -> _Type:
+    if isinstance(spec, CompositeSpec):
+        raise FailedPreconditionError(
+            f"Unsupported tensor on index {index} of feed operation: {spec!r}. Ragged "
+            "and sparse tensors stay on the host. Map the data set with to_tensor() or "
+            "tf.sparse.to_dense."
+        )
     if spec.dtype == "string":
         raise FailedPreconditionError(
             f"Unsupported datatype string on index {index} of feed operation: strings "

@@ -188,6 +188,7 @@ from ipu.tf.indexed_slices import IndexedSlices
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
 
+from ipu.tf._composite_specs import RaggedTensorSpec, SparseTensorSpec  # isort: skip
 from ipu.tf import bitwise, math, nn  # isort: skip
 from ipu.tf.variable import Variable  # isort: skip
 from ipu.tf import data, random  # isort: skip
@@ -253,6 +254,8 @@ __all__ = [
     "IndexedSlices",
     "Module",
     "RaggedTensor",
+    "RaggedTensorSpec",
+    "SparseTensorSpec",
     "Tensor",
     "TensorArray",
     "TensorShape",

@@ -11,11 +11,15 @@ from typing import Any
 
 from ipu import _core
 
-__all__ = ["HostOnlyError", "on_host"]
+__all__ = ["HostOnlyError", "NoShapeError", "on_host"]
 
 
 class HostOnlyError(NotImplementedError):
     """A traced function calls something that works on the host alone."""
+
+
+class NoShapeError(HostOnlyError, ValueError):
+    """A tensor of a traced function has a shape that only a run can tell."""
 
 
 def on_host(what: str, *values: Any) -> None:

@@ -14,7 +14,14 @@ from ipu.tf._host_only import on_host
 from ipu.tf._strings import StringTensor
 from ipu.tf.ragged import RaggedTensor
 
-__all__ = ["unicode_decode", "unicode_encode", "unicode_split", "unicode_transcode"]
+__all__ = [
+    "unicode_decode",
+    "unicode_decode_with_offsets",
+    "unicode_encode",
+    "unicode_split",
+    "unicode_split_with_offsets",
+    "unicode_transcode",
+]
 
 _REPLACEMENT = 0xFFFD
 _CODECS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
@@ -87,6 +94,93 @@ def unicode_split(
         return objects([character.encode(codec) for character in whole])
 
     return cut(characters, input)
+
+
+def _offsets(input: Any, codec: str, errors: str) -> Any:
+    """Where each character of each string begins, in bytes."""
+
+    def starts(text: bytes) -> np.ndarray[Any, Any]:
+        import codecs
+
+        # one byte at a time says which of them a character is made of
+        decoder = codecs.getincrementaldecoder(codec)(errors)
+        found: list[int] = []
+        begin = 0
+        for end in range(1, len(text) + 1):
+            made = decoder.decode(text[end - 1 : end])
+            waiting = len(decoder.getstate()[0])
+            # a byte that ends a wrong character may be one of its own
+            found += [begin, end - 1][: len(made)]
+            if made or not waiting:
+                begin = end - waiting
+        found += [begin] * len(decoder.decode(b"", True))
+        return np.array(found, np.int64)
+
+    return cut(starts, input)
+
+
+def unicode_split_with_offsets(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = _REPLACEMENT,
+    name: Any = None,
+) -> Any:
+    """The characters of each string, and the bytes at which they begin.
+
+    Args:
+        input: Strings.
+        input_encoding: As for :func:`unicode_split`.
+        errors: As for :func:`unicode_split`.
+        replacement_char: As for :func:`unicode_split`.
+        name: Ignored.
+
+    Returns:
+        What :func:`unicode_split` gives, and int64 offsets of the same shape.
+
+    Source: ``tf.strings.unicode_split_with_offsets``.
+
+    Example:
+        >>> characters, offsets = unicode_split_with_offsets("ñb", "UTF-8")
+        >>> offsets.numpy().tolist()
+        [0, 2]
+    """
+    parts = unicode_split(input, input_encoding, errors, replacement_char)
+    return parts, _offsets(input, _codec(input_encoding), errors)
+
+
+def unicode_decode_with_offsets(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = _REPLACEMENT,
+    replace_control_characters: bool = False,
+    name: Any = None,
+) -> Any:
+    """The code points of each string, and the bytes at which they begin.
+
+    Args:
+        input: Strings.
+        input_encoding: As for :func:`unicode_split`.
+        errors: As for :func:`unicode_split`.
+        replacement_char: As for :func:`unicode_split`.
+        replace_control_characters: As for :func:`unicode_decode`.
+        name: Ignored.
+
+    Returns:
+        What :func:`unicode_decode` gives, and int64 offsets of the same shape.
+
+    Source: ``tf.strings.unicode_decode_with_offsets``.
+
+    Example:
+        >>> points, offsets = unicode_decode_with_offsets(["añb", "c"], "UTF-8")
+        >>> points.to_list(), offsets.to_list()
+        ([[97, 241, 98], [99]], [[0, 1, 3], [0]])
+    """
+    points = unicode_decode(
+        input, input_encoding, errors, replacement_char, replace_control_characters
+    )
+    return points, _offsets(input, _codec(input_encoding), errors)
 
 
 def unicode_decode(

@@ -30,6 +30,7 @@ from ipu.tf._convolutions import (
     separable_conv2d,
 )
 from ipu.tf._ctc_decoders import ctc_beam_search_decoder, ctc_greedy_decoder
+from ipu.tf._ctc_losses import ctc_loss
 from ipu.tf._dispatch import op
 from ipu.tf._elementwise import relu, sigmoid, softplus, tanh
 from ipu.tf._morphology import dilation2d, erosion2d
@@ -97,6 +98,7 @@ __all__ = [
     "crelu",
     "ctc_beam_search_decoder",
     "ctc_greedy_decoder",
+    "ctc_loss",
     "depth_to_space",
     "depthwise_conv2d",
     "dilation2d",

@@ -16,7 +16,7 @@ from ipu.tf.data import _probing
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
-__all__ = ["RaggedTensor", "constant"]
+__all__ = ["RaggedTensor", "constant", "stacked"]
 
 
 class RaggedTensor:
@@ -65,6 +65,57 @@ class RaggedTensor:
             [[1], [2, 3]]
         """
         return cls(values, np.concatenate([[0], np.cumsum(np.asarray(row_lengths))]))
+
+    @classmethod
+    def from_tensor(
+        cls,
+        tensor: Any,
+        lengths: Any = None,
+        padding: Any = None,
+        ragged_rank: int = 1,
+        name: Any = None,
+    ) -> RaggedTensor:
+        """The rows of a dense tensor.
+
+        Args:
+            tensor: Of more than ``ragged_rank`` axes.
+            lengths: How much of each row there is, a vector; None for all.
+            padding: What is left out at the ends of rows; None: nothing is.
+            ragged_rank: How many axes have no size of their own afterwards.
+            name: Ignored.
+
+        Raises:
+            ValueError: Both ``lengths`` and ``padding``, or too few axes.
+
+        Source: ``tf.RaggedTensor.from_tensor``.
+
+        Example:
+            >>> RaggedTensor.from_tensor([[1, 0], [2, 3]], padding=0).to_list()
+            [[1], [2, 3]]
+        """
+        if lengths is not None and padding is not None:
+            raise ValueError("Specify argument `lengths` or `padding`, but not both.")
+        whole = np.asarray(StringTensor(tensor) if is_text(tensor) else tensor)
+        if not 0 < ragged_rank < whole.ndim:
+            raise ValueError(
+                f"ragged_rank must be from 1 to {whole.ndim - 1}, one less than the "
+                f"number of axes. Received: ragged_rank={ragged_rank}."
+            )
+        sizes = whole.shape
+        if lengths is None and padding is None:
+            flat = whole.reshape(-1, *sizes[ragged_rank + 1 :])
+            made: Any = StringTensor(flat) if is_text(flat) else _core.Tensor(flat)
+            for axis in range(ragged_rank, 0, -1):
+                rows = int(np.prod(sizes[:axis]))
+                made = cls(made, np.arange(rows + 1) * sizes[axis])
+            return made  # type: ignore[no-any-return]
+        if ragged_rank > 1:
+            raise ValueError("`lengths` and `padding` are for ragged_rank=1.")
+        if lengths is None:
+            kept = (whole != padding).reshape(*sizes[:2], -1).any(axis=2)
+            lengths = [max(np.flatnonzero(row), default=-1) + 1 for row in kept]
+        counts = [int(n) for n in np.asarray(lengths)]
+        return stacked([row[:n] for row, n in zip(whole, counts, strict=True)])  # type: ignore[no-any-return]
 
     # --- what it is -------------------------------------------------------------------
 
@@ -137,7 +188,7 @@ class RaggedTensor:
             first, *rest = index
             return self[first][tuple(rest) if len(rest) > 1 else rest[0]]
         if isinstance(index, slice):
-            return _stacked([self[row] for row in range(*index.indices(len(self)))])
+            return stacked([self[row] for row in range(*index.indices(len(self)))])
         row = range(len(self))[int(index)]
         return self._values[int(self._splits[row]) : int(self._splits[row + 1])]
 
@@ -198,12 +249,17 @@ def _fill(whole: np.ndarray[Any, Any], rows: RaggedTensor) -> None:
             into[: len(values)] = values
 
 
-def _stacked(rows: Sequence[Any]) -> Any:
-    """Rows, dense or ragged, as a ragged tensor."""
+def stacked(rows: Sequence[Any]) -> Any:
+    """Rows, dense or ragged, as a ragged tensor.
+
+    Example:
+        >>> stacked([[1, 2], [3]]).to_list()
+        [[1, 2], [3]]
+    """
     lengths = [len(row) for row in rows]
     if any(isinstance(row, RaggedTensor) for row in rows):
         return RaggedTensor.from_row_lengths(
-            _stacked([one for row in rows for one in row]), lengths
+            stacked([one for row in rows for one in row]), lengths
         )
     parts = [np.asarray(row) for row in rows]
     values = np.concatenate(parts) if parts else np.zeros(0, np.float32)

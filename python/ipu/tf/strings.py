@@ -32,8 +32,10 @@ from ipu.tf._string_parts import (
 from ipu.tf._strings import StringTensor, is_text
 from ipu.tf._unicode import (
     unicode_decode,
+    unicode_decode_with_offsets,
     unicode_encode,
     unicode_split,
+    unicode_split_with_offsets,
     unicode_transcode,
 )
 from ipu.tf.dtypes import as_dtype, float32
@@ -59,8 +61,10 @@ __all__ = [
     "to_hash_bucket_strong",
     "to_number",
     "unicode_decode",
+    "unicode_decode_with_offsets",
     "unicode_encode",
     "unicode_split",
+    "unicode_split_with_offsets",
     "unicode_transcode",
     "upper",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import _convert, _elementwise
+from ipu.tf._host_only import NoShapeError
 from ipu.tf.variable import Variable
 
 __all__ = [
@@ -94,7 +95,7 @@ class RangeItems(Items):
         return result
 
     def _no_tensor(self, *_: Any) -> Any:
-        raise ValueError(
+        raise NoShapeError(
             "tf.range of a length that is only known on the device has no shape; it "
             "can only be iterated over. Every shape of a program must be known."
         )

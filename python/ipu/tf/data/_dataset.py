@@ -15,6 +15,7 @@ from ipu.tf import nest
 from ipu.tf._html import dataset_html
 from ipu.tf.data import _generator, _rows, _structure
 from ipu.tf.data._flattening import Flattening
+from ipu.tf.data._forgiving import Forgiving
 from ipu.tf.data._iterator import Iterator, NumpyIterator
 from ipu.tf.data._mixtures import Mixtures
 from ipu.tf.data._scans import Scans
@@ -32,7 +33,14 @@ UNKNOWN_CARDINALITY = -2
 
 @boundaries()
 class Dataset(
-    Transformations, Selections, Flattening, Windows, Mixtures, Scans, Storage
+    Transformations,
+    Selections,
+    Flattening,
+    Windows,
+    Mixtures,
+    Scans,
+    Forgiving,
+    Storage,
 ):
     """A stream of elements, each a tensor or a nest of tensors.
 

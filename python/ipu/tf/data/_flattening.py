@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._refusals import refuse_call
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
+from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
 from ipu.tf.data import _live, _packed, _rows
 from ipu.tf.data._transformations import integer
 from ipu.tf.tensor_spec import TensorSpec
@@ -194,6 +194,12 @@ class Flattening:
                 f"`batch_size` must be at least 1. Received: batch_size={batch_size!r}."
             )
         specs = nest.flatten(self._structure)
+        for number, spec in enumerate(specs):
+            if isinstance(spec, CompositeSpec) and _packed.is_packed(spec):
+                raise TypeError(
+                    f"padded_batch: component {number} is {spec!r}. Batch it with "
+                    "batch(), and map the batches with to_tensor()."
+                )
         shapes = _rows.padded_shapes(padded_shapes, specs, self._structure)
         values = _rows.padding_values(padding_values, specs, self._structure)
         first = size if drop_remainder else None
@@ -211,17 +217,98 @@ class Flattening:
         return Dataset(impl, nest.pack_sequence_as(self._structure, made))
 
     def ragged_batch(
-        self, batch_size: int, drop_remainder: bool = False, **kwargs: Any
+        self,
+        batch_size: int,
+        drop_remainder: bool = False,
+        row_splits_dtype: Any = None,
+        name: str | None = None,
     ) -> Dataset:
-        """Refuse: elements hold dense tensors.
+        """Join consecutive elements, whose sizes may differ, to ragged tensors.
+
+        Args:
+            batch_size: Elements in a batch, at least 1.
+            drop_remainder: Whether a last batch of fewer elements is dropped.
+            row_splits_dtype: Accepted; splits are int64.
+            name: Ignored.
+
+        Returns:
+            A data set whose elements are :class:`tf.RaggedTensor` where sizes are not
+            known, and dense tensors where they are.
 
         Raises:
-            NotImplementedError: Always; the text says what to use instead.
+            InvalidArgumentError: ``batch_size`` is less than 1.
+            TypeError: ``batch_size`` is not an integer.
 
         Source: ``tf.data.Dataset.ragged_batch``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> rows = tf.data.Dataset.range(4).map(tf.range)
+            >>> [batch.to_list() for batch in rows.ragged_batch(2)]
+            [[[], [0]], [[0, 1], [0, 1, 2]]]
         """
-        del kwargs, batch_size, drop_remainder
-        refuse_call(f"{__name__}.Flattening.ragged_batch")
+        from ipu.tf.data._dataset import Dataset
+
+        del name, row_splits_dtype
+        kinds = nest.map_structure(_ragged_spec, self._structure)
+        size, drop = integer(batch_size, "batch_size"), bool(drop_remainder)
+        return Dataset(*_rows.batched(self._impl, self._structure, size, drop, kinds))
+
+    def sparse_batch(
+        self, batch_size: int, row_shape: Any, name: str | None = None
+    ) -> Dataset:
+        """Join consecutive tensors to sparse ones.
+
+        Args:
+            batch_size: Elements in a batch, at least 1.
+            row_shape: What no element is larger than; None for a size that is the
+                largest one of the batch.
+            name: Ignored.
+
+        Returns:
+            A data set of ``tf.sparse.SparseTensor``, which hold all numbers of the
+            elements.
+
+        Raises:
+            DataLossError: When an element is read: it is larger than ``row_shape``.
+            InvalidArgumentError: ``batch_size`` is less than 1.
+            TypeError: Elements are no dense tensors.
+
+        Source: ``tf.data.Dataset.sparse_batch``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> rows = tf.data.Dataset.range(3).map(tf.range)
+            >>> for batch in rows.sparse_batch(3, [4]):
+            ...     print(tf.sparse.to_dense(batch, -1).numpy().tolist())
+            [[-1, -1, -1, -1], [0, -1, -1, -1], [0, 1, -1, -1]]
+        """
+        from ipu.tf.data._dataset import Dataset
+
+        del name
+        spec, size = self._structure, integer(batch_size, "batch_size")
+        if nest.is_nested(spec) or _packed.has_composite(spec):
+            raise TypeError(
+                "sparse_batch takes elements that are one dense tensor. Received a "
+                f"data set of {spec!r}."
+            )
+        shape = tuple(row_shape)
+        made = SparseTensorSpec((None, *shape), spec.dtype)
+
+        def stack(column: Sequence[Any], index: int) -> Any:
+            del index
+            return _rows.sparse_rows(column, shape)
+
+        impl = _rows.stacked_batches(self._impl, [spec], [made], size, False, stack)
+        return Dataset(impl, made)
+
+
+def _ragged_spec(spec: Any) -> Any:
+    """The spec of a leaf for batches that are ragged where a size is not known."""
+    if isinstance(spec, (CompositeSpec, _packed.DatasetSpec)):
+        return spec
+    varying = [axis for axis, size in enumerate(spec.shape or ()) if size is None]
+    return RaggedTensorSpec(spec.shape, spec.dtype, varying[-1]) if varying else spec
 
 
 def by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu.tf import nest
+from ipu.tf._composite_specs import CompositeSpec
 from ipu.tf._strings import StringTensor
 from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import as_dtype
@@ -91,11 +92,28 @@ def starter(
         for value in generator(*args):
             leaves = _structure.match(structure, value)
             yield tuple(
-                _text(leaf, one) if _packed.is_packed(one) else _convert(leaf, *spec)
+                _packed_leaf(leaf, one)
+                if _packed.is_packed(one)
+                else _convert(leaf, *spec)
                 for leaf, spec, one in zip(leaves, specs, declared, strict=True)
             )
 
     return start
+
+
+def _packed_leaf(value: Any, spec: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(spec, CompositeSpec) or not hasattr(value, "dtype"):
+        return _text(value, spec)
+    made = _packed.spec_of_value(value)
+    is_same = type(made) is type(spec) and spec.is_compatible_with(made)
+    if not is_same or getattr(made, "ragged_rank", 0) != getattr(
+        spec, "ragged_rank", 0
+    ):
+        raise TypeError(
+            f"`generator` yielded an element of {made!r} where one of {spec!r} was "
+            "expected."
+        )
+    return _packed.pack(spec, value)
 
 
 def _text(value: Any, spec: Any) -> np.ndarray[Any, Any]:

@@ -8,6 +8,7 @@ in whatever thread the data set is read.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu.tf import nest
+from ipu.tf._composite_specs import RaggedTensorSpec, SparseTensorSpec
 from ipu.tf._strings import is_text, text_tensor
 from ipu.tf.data import _packed, _probing, _structure
 from ipu.tf.data._parallel import in_order
@@ -32,10 +34,14 @@ class HostFunction:
         what: The transformation, for messages.
         function: Gets an element; a tuple is unpacked.
         seed: Of its random ops.
+        peeks: How many further elements say which sizes of its results vary.
     """
 
-    def __init__(self, what: str, function: Callable[..., Any], seed: int) -> None:
+    def __init__(
+        self, what: str, function: Callable[..., Any], seed: int, peeks: int = 0
+    ) -> None:
         self._what, self._function, self._seed = what, function, seed
+        self._peeks = peeks
 
     def __call__(self, number: int, element: Any) -> Any:
         """What the function gives for element ``number``."""
@@ -60,27 +66,24 @@ class HostFunction:
             )
         if isinstance(value, Dataset):
             return value
-        if hasattr(value, "row_splits"):
-            raise TypeError(
-                f"Elements hold dense tensors. The function of {self._what} returned "
-                f"{value!r}. Use its to_tensor(), or map before batch()."
-            )
-        if isinstance(value, tf.sparse.SparseTensor):
-            raise TypeError(
-                f"Elements hold dense tensors. The function of {self._what} returned "
-                f"{value!r}. Use tf.sparse.to_dense."
-            )
+        if _is_composite(value):
+            return value
         return text_tensor(value) if is_text(value) else tf.convert_to_tensor(value)
 
     def structure(self, impl: Any, structure: Any) -> Any:
         """The spec of results: of the first element's, None for sizes that vary."""
-        first = next(_packed.elements(impl, structure), None)
+        elements = _packed.elements(impl, structure)
+        first = next(elements, None)
         if first is None:
             raise ValueError(
                 f"{self._what} cannot tell what its function gives, as there is no "
                 "element to call it with."
             )
         made = nest.map_structure(_packed.spec_of_value, self.nest_of(0, first))
+        for number, element in enumerate(itertools.islice(elements, self._peeks), 1):
+            more = self.nest_of(number, element)
+            specs = nest.map_structure(_packed.spec_of_value, more)
+            made = nest.map_structure(lambda a, b: _open(a, b, set()), made, specs)
         with _probing.others() as sizes:
             try:
                 other = self.nest_of(0, _grown(structure, first))
@@ -91,12 +94,20 @@ class HostFunction:
         return nest.map_structure(lambda a, b: _open(a, b, set()), made, specs)
 
 
+def _is_composite(value: Any) -> bool:
+    return hasattr(value, "row_splits") or hasattr(value, "dense_shape")
+
+
 def _grown(structure: Any, element: Any) -> Any:
     """An element whose sizes that are not known are one larger."""
     grown = []
     for spec, leaf in zip(nest.flatten(structure), nest.flatten(element), strict=True):
         axes = [axis for axis, size in enumerate(spec.shape or ()) if size is None]
-        if axes:
+        if _is_composite(leaf):
+            if axes[:1] == [0] and hasattr(leaf, "row_splits"):
+                splits = np.asarray(leaf.row_splits)
+                leaf = tf.RaggedTensor(leaf.values, [*splits, splits[-1]])
+        elif axes:
             leaf = _probing.varying(np.asarray(leaf), *axes)
             leaf = text_tensor(leaf) if is_text(leaf) else tf.convert_to_tensor(leaf)
         grown.append(leaf)
@@ -114,7 +125,10 @@ def _open(spec: Any, other: Any, sizes: set[int]) -> Any:
         a if a == b and a not in sizes else None
         for a, b in zip(spec.shape, second, strict=True)
     ]
-    return tf.TensorSpec(shape, spec.dtype)
+    if isinstance(spec, RaggedTensorSpec):
+        return RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank)
+    kind = SparseTensorSpec if isinstance(spec, SparseTensorSpec) else tf.TensorSpec
+    return kind(shape, spec.dtype)
 
 
 def mapped(
@@ -147,22 +161,34 @@ def mapped(
 
 def selected(impl: Any, structure: Any, predicate: HostFunction, ends: bool) -> Any:
     """The core's data set of the elements that the predicate keeps."""
-    unpacked = _packed.unpacker(structure)
     types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
+    return _core.Dataset.generator(
+        types, lambda: _Selected(impl, structure, predicate, ends)
+    )
 
-    def start() -> Iterator[_Arrays]:
+
+class _Selected(Iterator[_Arrays]):
+    """The rows that a predicate keeps. No generator: one would end with an error."""
+
+    def __init__(
+        self, impl: Any, structure: Any, predicate: HostFunction, ends: bool
+    ) -> None:
         from ipu.tf.data import _live
 
-        for number, tensors in enumerate(_live.start_iterator(impl)):
-            verdict = np.asarray(predicate(number, unpacked(tensors)))
+        self._numbered = enumerate(_live.start_iterator(impl))
+        self._unpacked = _packed.unpacker(structure)
+        self._predicate, self._ends = predicate, ends
+
+    def __next__(self) -> _Arrays:
+        for number, tensors in self._numbered:
+            verdict = np.asarray(self._predicate(number, self._unpacked(tensors)))
             if verdict.shape != () or verdict.dtype != np.bool_:
                 raise ValueError(
                     "`predicate` return type must be convertible to a scalar boolean "
                     f"tensor. Received: {verdict!r}."
                 )
             if verdict:
-                yield tuple(tensor.numpy() for tensor in tensors)
-            elif ends:
-                return
-
-    return _core.Dataset.generator(types, start)
+                return tuple(tensor.numpy() for tensor in tensors)
+            if self._ends:
+                break
+        raise StopIteration

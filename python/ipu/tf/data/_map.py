@@ -79,6 +79,8 @@ class Mapped:
                 "map_func must return tensors, or tuples or dicts of them. "
                 "Received: None. Is there a `return` statement?"
             )
+        if hasattr(value, "row_splits") or hasattr(value, "dense_shape"):
+            raise HostOnlyError("map_func gives a ragged or sparse tensor.")
         if is_text(value):
             raise HostOnlyError("map_func gives strings, which are on the host alone.")
         return tf.convert_to_tensor(value)

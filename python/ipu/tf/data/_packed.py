@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Leaves of elements that are no tensors of numbers: strings, and data sets.
+"""Leaves of elements that are no dense tensors of numbers: strings, ragged and sparse
+tensors, and data sets.
 
 The core moves them as vectors of bytes, of any length: one string as it is, anything
 else pickled. So whatever hands elements on runs in C; whatever looks into them is
@@ -16,6 +17,7 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu.tf import nest
+from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
 from ipu.tf._strings import StringTensor, is_text
 from ipu.tf.data import _live
 from ipu.tf.dtypes import string
@@ -28,6 +30,7 @@ __all__ = [
     "CORE",
     "DatasetSpec",
     "elements",
+    "has_composite",
     "has_packed",
     "is_packed",
     "of_rows",
@@ -37,6 +40,7 @@ __all__ = [
     "packed_rows",
     "spec_of_value",
     "unpack",
+    "unpack_array",
     "unpacker",
 ]
 
@@ -78,7 +82,14 @@ class DatasetSpec(TensorSpec):
 
 def is_packed(spec: Any) -> bool:
     """Whether the leaf of this spec is packed."""
-    return bool(spec.dtype == string)
+    if isinstance(spec, RaggedTensorSpec) and not spec.ragged_rank:
+        return bool(spec.dtype == string)
+    return isinstance(spec, CompositeSpec) or bool(spec.dtype == string)
+
+
+def has_composite(structure: Any) -> bool:
+    """Whether batches of some leaf are ragged or sparse."""
+    return any(isinstance(spec, CompositeSpec) for spec in nest.flatten(structure))
 
 
 def has_packed(structure: Any) -> bool:
@@ -92,6 +103,8 @@ def pack(spec: Any, value: Any) -> np.ndarray[Any, Any]:
         return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
     if isinstance(spec, DatasetSpec):
         return pack_rows(list(packed_rows(value._impl)))
+    if hasattr(value, "row_splits") or hasattr(value, "dense_shape"):
+        data = pickle.dumps(_parts(value), pickle.HIGHEST_PROTOCOL)
     elif spec.shape == ():
         data = bytes(StringTensor(value))
     else:
@@ -101,12 +114,31 @@ def pack(spec: Any, value: Any) -> np.ndarray[Any, Any]:
 
 def unpack(spec: Any, tensor: Any) -> Any:
     """The leaf that the core's tensor stands for."""
-    if not is_packed(spec):
-        return tensor
-    data = tensor.numpy().tobytes()
+    return unpack_array(spec, tensor.numpy()) if is_packed(spec) else tensor
+
+
+def unpack_array(spec: Any, array: np.ndarray[Any, Any]) -> Any:
+    """The packed leaf that the core's array stands for."""
+    data = array.tobytes()
     if isinstance(spec, DatasetSpec):
         return of_rows(pickle.loads(data), spec.element_spec)
+    if isinstance(spec, SparseTensorSpec):
+        return tf.sparse.SparseTensor(*pickle.loads(data))
+    if isinstance(spec, RaggedTensorSpec) and spec.ragged_rank:
+        made, *all_splits = pickle.loads(data)
+        for splits in all_splits:
+            made = tf.RaggedTensor(made, splits)
+        return made
     return StringTensor(data if spec.shape == () else pickle.loads(data))
+
+
+def _parts(value: Any) -> list[np.ndarray[Any, Any]]:
+    """The tensors of a ragged one, the innermost values first, or of a sparse one."""
+    if hasattr(value, "dense_shape"):
+        return [np.asarray(p) for p in (value.indices, value.values, value.dense_shape)]
+    if hasattr(value, "row_splits"):
+        return [*_parts(value.values), np.asarray(value.row_splits)]
+    return [np.asarray(value)]
 
 
 def pack_rows(rows: list[_Arrays]) -> np.ndarray[Any, Any]:
@@ -157,6 +189,10 @@ def spec_of_value(value: Any) -> Any:
 
     if isinstance(value, Dataset):
         return DatasetSpec(value._structure)
+    if hasattr(value, "row_splits"):
+        return RaggedTensorSpec(value.shape, value.dtype, value.ragged_rank)
+    if hasattr(value, "dense_shape"):
+        return SparseTensorSpec(value.shape, value.dtype)
     if is_text(value):
         return TensorSpec(StringTensor(value).shape, string)
     tensor = tf.convert_to_tensor(value)

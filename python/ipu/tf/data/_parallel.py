@@ -61,60 +61,78 @@ def in_order(
         calls: How many calls run at once; AUTOTUNE for one by processor, where the
             first call shows that they are long enough.
     """
-    numbered = enumerate(elements)
-    if calls == _AUTOTUNE:
-        for number, element in numbered:
-            begin = time.perf_counter()
-            first = function(number, element)
-            is_long = time.perf_counter() - begin > _WORTH_A_THREAD
-            calls = len(os.sched_getaffinity(0)) if is_long else 1
-            yield first
-            break
-    if calls == 1:
-        yield from (function(*one) for one in numbered)
-    elif calls > 1:
-        yield from _ahead(function, numbered, calls)
+    return _InOrder(function, elements, calls)
 
 
-def _ahead(
-    function: Callable[[int, Any], T], numbered: Iterator[tuple[int, Any]], calls: int
-) -> Iterator[T]:
-    """The same with calls in threads, one for each that may run ahead."""
-    owner = os.getpid()
-    from concurrent.futures import ThreadPoolExecutor  # slow to import
+class _InOrder(Iterator[T]):
+    """See :func:`in_order`. No generator: one would end with its first error."""
 
-    pool = ThreadPoolExecutor(calls, thread_name_prefix="ipu-map")
-    waiting: deque[tuple[Future[T], int, Any]] = deque()
+    def __init__(
+        self, function: Callable[[int, Any], T], elements: Iterable[Any], calls: int
+    ) -> None:
+        self._function, self._calls = function, calls
+        self._numbered = enumerate(elements)
+        self._owner = os.getpid()
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: deque[tuple[Future[T], int, Any]] = deque()
+        self._failed: Exception | None = None  # of the elements, behind those waiting
 
-    def result() -> T:
-        future, number, element = waiting.popleft()
-        # in a child made by fork the threads are gone
-        if os.getpid() == owner:
-            return future.result()
-        return function(number, element)
-
-    try:
-        failed: Exception | None = None
-        while failed is None:
+    def __next__(self) -> T:
+        if self._calls == _AUTOTUNE:
+            return self._measured()
+        if self._calls == 1:
+            return self._function(*next(self._numbered))
+        while self._failed is None and len(self._waiting) <= self._calls:
             try:
-                number, element = next(numbered)
+                number, element = next(self._numbered)
             except StopIteration:
                 break
             except Exception as error:
-                failed = error
+                self._failed = error
                 break
-            waiting.append((_begun(pool, function, number, element), number, element))
-            if len(waiting) > calls:
-                yield result()
-        while waiting:
-            yield result()
-        if failed is not None:
-            raise failed
-    finally:
-        if os.getpid() == owner:
-            for future, _, _ in waiting:
+            begun = _begun(self._threads(), self._function, number, element)
+            self._waiting.append((begun, number, element))
+        if self._waiting:
+            return self._result()
+        if self._failed is None:
+            raise StopIteration
+        failed, self._failed = self._failed, None
+        raise failed
+
+    def _measured(self) -> T:
+        """The result of the first call, whose time says how many run at once."""
+        number, element = next(self._numbered)
+        self._calls = 1
+        begin = time.perf_counter()
+        first = self._function(number, element)
+        if time.perf_counter() - begin > _WORTH_A_THREAD:
+            self._calls = len(os.sched_getaffinity(0))
+        return first
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # slow to import
+
+            self._pool = ThreadPoolExecutor(self._calls, thread_name_prefix="ipu-map")
+        return self._pool
+
+    def _result(self) -> T:
+        future, number, element = self._waiting.popleft()
+        # in a child made by fork the threads are gone
+        if os.getpid() == self._owner:
+            return future.result()
+        return self._function(number, element)
+
+    def close(self) -> None:
+        """Begin no further call, and wait for those that run."""
+        if self._pool is not None and os.getpid() == self._owner:
+            for future, _, _ in self._waiting:
                 future.cancel()
-            pool.shutdown()
+            self._pool.shutdown()
+            self._pool = None
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def _begun(

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import InvalidArgumentError
+from ipu._errors import DataLossError, InvalidArgumentError
 from ipu.tf import nest
+from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
 from ipu.tf._strings import StringTensor, is_text
 from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import string
@@ -23,6 +24,8 @@ __all__ = [
     "padded",
     "padded_shapes",
     "padding_values",
+    "ragged_of",
+    "sparse_rows",
     "stacked_batches",
     "text_slices",
     "text_tensors",
@@ -81,29 +84,50 @@ def _unpacked(spec: Any, column: tuple[Any, ...]) -> Sequence[Any]:
             "A batch of data sets cannot be made. Turn each into tensors first: "
             ".flat_map(lambda window: window.batch(size))."
         )
+    if isinstance(spec, CompositeSpec) and not _is_row(spec):
+        return [_packed.unpack_array(spec, array) for array in column]
     if spec.shape == ():
         return [np.array(array.tobytes(), object) for array in column]
     return [pickle.loads(array.tobytes()) for array in column]
 
 
-def batched(impl: Any, structure: Any, size: int, drop: bool) -> tuple[Any, Any]:
-    """``batch`` of elements with packed leaves: the core's data set, its structure."""
+def _is_row(spec: Any) -> bool:
+    """Whether a leaf of a composite spec is a tensor whose batches are ragged."""
+    return isinstance(spec, RaggedTensorSpec) and not spec.ragged_rank
+
+
+def batched(
+    impl: Any, structure: Any, size: int, drop: bool, kinds: Any = None
+) -> tuple[Any, Any]:
+    """``batch`` of elements with packed leaves: the core's data set, its structure.
+
+    Args:
+        impl: The core's data set of rows.
+        structure: Of the rows.
+        size: Rows in a batch.
+        drop: Whether a last batch of fewer rows is dropped.
+        kinds: What rows are taken for; None: for what they are.
+    """
     if size < 1:
         raise InvalidArgumentError(
             f"batch: batch_size must be greater than zero, not {size}"
         )
     specs = nest.flatten(structure)
-    made = [_grown(spec, size if drop else None) for spec in specs]
+    taken = specs if kinds is None else nest.flatten(kinds)
+    made = [_grown(spec, size if drop else None) for spec in taken]
 
     def stack(column: Sequence[Any], index: int) -> Any:
-        shapes = {array.shape for array in column}
+        if isinstance(made[index], RaggedTensorSpec):
+            return ragged_of(column, taken[index].ragged_rank)
+        shapes = {tuple(array.shape) for array in column}
         if len(shapes) > 1:
             raise InvalidArgumentError(
                 f"batch: component {index} has elements of the shapes "
                 f"{' and '.join(map(str, sorted(shapes)))}; all elements of a batch "
                 "must have the same shape. Use padded_batch."
             )
-        return np.stack(column)
+        sparse = isinstance(made[index], SparseTensorSpec)
+        return _sparse_of(column) if sparse else np.stack(column)
 
     dataset = stacked_batches(impl, specs, made, size, drop, stack)
     return dataset, nest.pack_sequence_as(structure, made)
@@ -112,7 +136,70 @@ def batched(impl: Any, structure: Any, size: int, drop: bool) -> tuple[Any, Any]
 def _grown(spec: Any, size: int | None) -> Any:
     if isinstance(spec, _packed.DatasetSpec):
         _unpacked(spec, ())
-    return TensorSpec(None if spec.shape is None else (size, *spec.shape), spec.dtype)
+    shape = None if spec.shape is None else (size, *spec.shape)
+    if isinstance(spec, RaggedTensorSpec):
+        return RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank + 1)
+    kind = SparseTensorSpec if isinstance(spec, SparseTensorSpec) else TensorSpec
+    return kind(shape, spec.dtype)
+
+
+def ragged_of(rows: Sequence[Any], ragged_rank: int) -> Any:
+    """A ragged tensor of rows, which are dense or ragged.
+
+    Args:
+        rows: The rows.
+        ragged_rank: Of each.
+    """
+    from ipu.tf.ragged import RaggedTensor, stacked
+
+    if ragged_rank:
+        rows = [
+            row
+            if isinstance(row, RaggedTensor)
+            else RaggedTensor.from_tensor(row, ragged_rank=ragged_rank)
+            for row in rows
+        ]
+    return stacked(rows)
+
+
+def _sparse_of(rows: Sequence[Any]) -> Any:
+    """Sparse tensors of one shape as one."""
+    from ipu.tf.sparse import SparseTensor
+
+    places = [np.asarray(row.indices) for row in rows]
+    numbers = [np.full((len(one), 1), n) for n, one in enumerate(places)]
+    values = np.concatenate([np.asarray(row.values) for row in rows])
+    joined = np.concatenate([np.hstack(p) for p in zip(numbers, places, strict=True)])
+    return SparseTensor(joined, values, (len(rows), *rows[0].shape))
+
+
+def sparse_rows(rows: Sequence[Any], shape: tuple[int | None, ...]) -> Any:
+    """A sparse tensor of dense rows, each in the corner of ``shape``.
+
+    Raises:
+        DataLossError: A row is larger.
+    """
+    from ipu.tf.sparse import SparseTensor
+
+    for row in rows:
+        fits = np.ndim(row) == len(shape) and all(
+            most is None or have <= most
+            for have, most in zip(np.shape(row), shape, strict=True)
+        )
+        if not fits:
+            raise DataLossError(
+                f"sparse_batch: an element has shape {np.shape(row)}, which does not "
+                f"fit into row_shape={list(shape)}."
+            )
+    sizes = [
+        max(np.shape(row)[axis] for row in rows) if most is None else most
+        for axis, most in enumerate(shape)
+    ]
+    places = [
+        (n, *at) for n, row in enumerate(rows) for at in np.ndindex(np.shape(row))
+    ]
+    values = np.concatenate([np.ravel(row) for row in rows])
+    return SparseTensor(places, values, (len(rows), *sizes))
 
 
 def unbatched(impl: Any, structure: Any) -> tuple[Any, Any]:
@@ -123,7 +210,12 @@ def unbatched(impl: Any, structure: Any) -> tuple[Any, Any]:
             raise ValueError(
                 f"unbatch: component {number} is a scalar, which has no first axis"
             )
-    made = [TensorSpec(spec.shape and spec.shape[1:], spec.dtype) for spec in specs]
+        if isinstance(spec, SparseTensorSpec):
+            raise TypeError(
+                f"unbatch: component {number} is a sparse tensor. Map it with "
+                "tf.sparse.to_dense first."
+            )
+    made = list(map(_row_spec, specs))
     types = tuple(_structure.core_spec(spec) for spec in made)
 
     def start() -> Iterator[_Arrays]:
@@ -138,6 +230,14 @@ def unbatched(impl: Any, structure: Any) -> tuple[Any, Any]:
                 yield tuple(map(_packed.pack, made, row))
 
     return _core.Dataset.generator(types, start), nest.pack_sequence_as(structure, made)
+
+
+def _row_spec(spec: Any) -> Any:
+    """The spec of a leaf's rows."""
+    shape = spec.shape and spec.shape[1:]
+    if isinstance(spec, RaggedTensorSpec) and spec.ragged_rank:
+        return RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank - 1)
+    return TensorSpec(shape, spec.dtype)
 
 
 # --- padding --------------------------------------------------------------------------
@@ -251,11 +351,9 @@ def _leaves(tensors: Any, what: str) -> Any:
 
 
 def _spec(leaf: Any, rows: bool) -> Any:
-    if _is_ragged(leaf) and (not rows or leaf.ragged_rank > 1):
-        raise TypeError(
-            "Elements hold dense tensors: a ragged tensor can be cut into its rows, "
-            f"where those are dense. Received: {leaf!r}. Use to_tensor()."
-        )
+    if _is_ragged(leaf):
+        whole = _packed.spec_of_value(leaf)
+        return _row_spec(whole) if rows else whole
     shape = leaf.shape[1:] if rows else leaf.shape
     is_string = leaf.dtype == string
     return TensorSpec(shape, string if is_string else leaf.dtype.name)

@@ -24,6 +24,7 @@ import numpy as np
 
 from ipu._errors import DataLossError, NotFoundError
 from ipu.tf import nest
+from ipu.tf._composite_specs import CompositeSpec
 from ipu.tf._strings import StringTensor
 from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import string
@@ -62,6 +63,12 @@ def described(structure: Any) -> Any:
         raise TypeError(
             "Elements that are data sets cannot be stored. Turn each into tensors "
             f"first, with flat_map. Received: {structure!r}."
+        )
+    if isinstance(structure, CompositeSpec) and _packed.is_packed(structure):
+        raise TypeError(
+            "Elements that are ragged or sparse tensors cannot be stored. Turn each "
+            "into dense tensors first, with to_tensor() or tf.sparse.to_dense. "
+            f"Received: {structure!r}."
         )
     shape = None if structure.shape is None else list(structure.shape)
     return {"dtype": structure.dtype.name, "shape": shape}

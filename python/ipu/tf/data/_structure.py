@@ -16,7 +16,7 @@ import numpy as np
 from ipu import tf
 from ipu.tf import _graph_mode, nest
 from ipu.tf.data import _packed
-from ipu.tf.dtypes import as_dtype, string
+from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
@@ -141,7 +141,7 @@ def spec_of(core: CoreSpec) -> TensorSpec:
 
 def core_spec(spec: Any) -> CoreSpec:
     """Turn a TensorSpec into the core's (dtype name, shape or None)."""
-    if spec.dtype == string:
+    if _packed.is_packed(spec):
         return _packed.CORE
     return as_dtype(spec.dtype).name, spec.shape
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ipu import tf
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
-from ipu.tf._host_only import HostOnlyError
+from ipu.tf._host_only import HostOnlyError, NoShapeError
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
 from ipu.tf.data._map import Mapped
@@ -18,6 +18,7 @@ from ipu.tf.data._parallel import calls_of
 
 __all__ = ["Transformations", "integer"]
 
+_PEEKS = 8  # elements that say which sizes vary, where values say them
 _Self = TypeVar("_Self", bound="Transformations")
 
 
@@ -153,7 +154,8 @@ class Transformations:
         """
         del num_parallel_calls, deterministic, name
         size = integer(batch_size, "batch_size")
-        if _packed.has_packed(self._structure):
+        packed = _packed.has_packed(self._structure)
+        if packed or _packed.has_composite(self._structure):
             batched = _rows.batched(self._impl, self._structure, size, drop_remainder)
             return type(self)(*batched)
         impl = self._impl.batch(size, bool(drop_remainder))
@@ -215,17 +217,22 @@ class Transformations:
         if not callable(map_func):
             raise TypeError(f"map_func must be callable. Received: {map_func!r}.")
         if _packed.has_packed(self._structure):
-            return self._map_by_python(map_func, calls)
+            peeks = _PEEKS if _packed.has_composite(self._structure) else 0
+            return self._map_by_python(map_func, calls, peeks)
         try:
             mapped = Mapped(map_func, self._structure, self._example, self._peek)
+        except NoShapeError:
+            return self._map_by_python(map_func, calls, _PEEKS)
         except HostOnlyError:
             return self._map_by_python(map_func, calls)
         specs = tuple(_structure.core_spec(s) for s in nest.flatten(mapped.structure))
         impl = self._impl.map(specs, mapped.compile, _seeds.for_map())
         return type(self)(impl, mapped.structure, mapped.example)
 
-    def _map_by_python(self: _Self, function: Callable[..., Any], calls: int) -> _Self:
-        called = HostFunction("map", function, _seeds.for_map())
+    def _map_by_python(
+        self: _Self, function: Callable[..., Any], calls: int, peeks: int = 0
+    ) -> _Self:
+        called = HostFunction("map", function, _seeds.for_map(), peeks)
         made = _host_map.mapped(self._impl, self._structure, called, calls)
         return type(self)(*made)
 

@@ -20,6 +20,7 @@ from ipu.tf.data._dataset import (
     UNKNOWN_CARDINALITY,
     Dataset,
 )
+from ipu.tf.data._forgiving import Reducer
 
 __all__ = [
     "AUTOTUNE",
@@ -29,15 +30,20 @@ __all__ = [
     "Counter",
     "CsvDataset",
     "RandomDataset",
+    "Reducer",
     "assert_cardinality",
     "bucket_by_sequence_length",
     "cardinality",
     "choose_from_datasets",
     "copy_to_device",
+    "dense_to_ragged_batch",
+    "dense_to_sparse_batch",
     "enumerate_dataset",
     "from_list",
     "get_single_element",
+    "group_by_reducer",
     "group_by_window",
+    "ignore_errors",
     "load",
     "make_csv_dataset",
     "map_and_batch",
@@ -202,6 +208,57 @@ def unbatch() -> _Transformation:
         [0, 1, 2, 3]
     """
     return lambda dataset: dataset.unbatch()
+
+
+def dense_to_ragged_batch(
+    batch_size: int, drop_remainder: bool = False, row_splits_dtype: Any = None
+) -> _Transformation:
+    """``Dataset.ragged_batch`` for ``Dataset.apply``.
+
+    Example:
+        >>> rows = Dataset.range(3).map(lambda n: tf.range(n))
+        >>> [b.to_list() for b in rows.apply(dense_to_ragged_batch(2))]
+        [[[], [0]], [[0, 1]]]
+    """
+    return lambda dataset: dataset.ragged_batch(
+        batch_size, drop_remainder, row_splits_dtype
+    )
+
+
+def dense_to_sparse_batch(batch_size: int, row_shape: Any) -> _Transformation:
+    """``Dataset.sparse_batch`` for ``Dataset.apply``.
+
+    Example:
+        >>> rows = Dataset.range(3).map(lambda n: tf.range(n))
+        >>> [b.shape.as_list() for b in rows.apply(dense_to_sparse_batch(2, [4]))]
+        [[2, 4], [1, 4]]
+    """
+    return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
+
+
+def ignore_errors(log_warning: bool = False) -> _Transformation:
+    """``Dataset.ignore_errors`` for ``Dataset.apply``.
+
+    Example:
+        >>> numbers = Dataset.from_tensor_slices(["1", "one"])
+        >>> numbers = numbers.map(tf.strings.to_number).apply(ignore_errors())
+        >>> [float(x) for x in numbers]
+        [1.0]
+    """
+    return lambda dataset: dataset.ignore_errors(log_warning)
+
+
+def group_by_reducer(key_func: Callable[..., Any], reducer: Reducer) -> _Transformation:
+    """Make one element of all elements of a key, for ``Dataset.apply``.
+
+    Example:
+        >>> import numpy as np
+        >>> count = Reducer(lambda key: np.int64(0), lambda s, x: s + 1, lambda s: s)
+        >>> counts = Dataset.range(5).apply(group_by_reducer(lambda x: x % 2, count))
+        >>> [int(x) for x in counts]
+        [3, 2]
+    """
+    return lambda dataset: dataset.group_by_reducer(key_func, reducer)
 
 
 def group_by_window(

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Methods of ``Dataset`` that leave errors out, or join the elements of a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu import _core, tf
+from ipu._log import logger
+from ipu._tracebacks import boundaries
+from ipu.tf import nest
+from ipu.tf.data import _live, _packed, _structure
+from ipu.tf.data._host_map import HostFunction
+
+if TYPE_CHECKING:
+    from ipu.tf.data._dataset import Dataset
+
+__all__ = ["Forgiving", "Reducer"]
+
+_Arrays = tuple["np.ndarray[Any, Any]", ...]
+_MOST_FAILURES = 1000  # one after the other, where nobody knows how many there are
+
+
+class Reducer:
+    """How the elements of one key become one element.
+
+    Args:
+        init_func: Gets a key, an int64 scalar; gives the state of no element.
+        reduce_func: Gets a state and an element; gives the next state.
+        finalize_func: Gets the last state; gives the element.
+
+    Source: ``tf.data.experimental.Reducer``.
+
+    Example:
+        >>> import numpy as np
+        >>> total = Reducer(lambda key: np.int64(0), lambda s, x: s + x, lambda s: s)
+        >>> sums = tf.data.Dataset.range(6).group_by_reducer(lambda x: x % 2, total)
+        >>> [int(x) for x in sums]
+        [6, 9]
+    """
+
+    def __init__(
+        self,
+        init_func: Callable[[Any], Any],
+        reduce_func: Callable[[Any, Any], Any],
+        finalize_func: Callable[..., Any],
+    ) -> None:
+        for name, function in (
+            ("init_func", init_func),
+            ("reduce_func", reduce_func),
+            ("finalize_func", finalize_func),
+        ):
+            if not callable(function):
+                raise TypeError(f"`{name}` must be callable. Received: {function!r}.")
+        self.init_func = init_func
+        self.reduce_func = reduce_func
+        self.finalize_func = finalize_func
+
+
+@boundaries()
+class Forgiving:
+    """Mixed into :class:`Dataset`."""
+
+    if TYPE_CHECKING:
+        _impl: Any
+        _structure: Any
+
+        def _then(self, impl: Any) -> Dataset: ...
+
+    def ignore_errors(
+        self, log_warning: bool = False, name: str | None = None
+    ) -> Dataset:
+        """Leave out the elements that fail when they are read.
+
+        A function that fails in :meth:`map` or :meth:`filter` fails for its element
+        alone; a generator that fails has no further ones.
+
+        Args:
+            log_warning: Whether each error is written to the log.
+            name: Ignored.
+
+        Returns:
+            A data set of unknown cardinality.
+
+        Raises:
+            OpError: When an element is read: 1000 in a row fail.
+
+        Source: ``tf.data.Dataset.ignore_errors``.
+
+        Example:
+            >>> import ipu.tf as tf
+            >>> numbers = tf.data.Dataset.from_tensor_slices(["1", "one", "3"])
+            >>> [float(x) for x in numbers.map(tf.strings.to_number).ignore_errors()]
+            [1.0, 3.0]
+        """
+        del name
+        impl = self._impl
+        types = tuple(
+            _structure.core_spec(spec) for spec in nest.flatten(self._structure)
+        )
+        return self._then(
+            _core.Dataset.generator(types, lambda: _readable(impl, log_warning))
+        )
+
+    def group_by_reducer(
+        self,
+        key_func: Callable[..., Any],
+        reducer: Reducer,
+        name: str | None = None,
+    ) -> Dataset:
+        """Make one element of all elements of a key.
+
+        Args:
+            key_func: Gets an element, gives its key, an integer.
+            reducer: A ``tf.data.experimental.Reducer``.
+            name: Ignored.
+
+        Returns:
+            A data set of unknown cardinality, in the order of the keys.
+
+        Raises:
+            TypeError: ``key_func`` or ``reducer`` is none.
+            ValueError: There is no element to learn the structure from; or, when an
+                element is read, a key is no integer.
+
+        Source: ``tf.data.experimental.group_by_reducer``. Example: :class:`Reducer`.
+        """
+        from ipu.tf.data._dataset import Dataset
+
+        del name
+        if not callable(key_func):
+            raise TypeError(f"`key_func` must be callable. Received: {key_func!r}.")
+        if not isinstance(reducer, Reducer):
+            raise TypeError(
+                "`reducer` must be a tf.data.experimental.Reducer. "
+                f"Received: {reducer!r}."
+            )
+        impl, structure = self._impl, self._structure
+        key_of = HostFunction("group_by_reducer", key_func, 0)
+        step = HostFunction("group_by_reducer", reducer.reduce_func, 0)
+        last = HostFunction("group_by_reducer", reducer.finalize_func, 0)
+
+        def started(key: int) -> Any:
+            first = reducer.init_func(_core.Tensor(np.int64(key)))
+            return _structure.map_leaves(tf.convert_to_tensor, first)
+
+        def key(number: int, element: Any) -> int:
+            found = np.asarray(key_of(number, element))
+            if found.shape != () or found.dtype.kind not in "iu":
+                raise ValueError(
+                    "`key_func` must return a scalar integer tensor. "
+                    f"Received: {found!r}."
+                )
+            return int(found)
+
+        def results(elements: Iterator[Any]) -> Iterator[Any]:
+            states: dict[int, Any] = {}
+            for number, element in enumerate(elements):
+                place = key(number, element)
+                old = states[place] if place in states else started(place)
+                states[place] = step.nest_of(number, (old, element))
+            for place in sorted(states):
+                yield last.nest_of(0, states[place])
+
+        sample = next(_packed.elements(impl, structure), None)
+        if sample is None:
+            raise ValueError(
+                "group_by_reducer cannot tell what its functions give, as there is no "
+                "element to call them with."
+            )
+        made = nest.map_structure(_packed.spec_of_value, next(results(iter([sample]))))
+        specs = nest.flatten(made)
+
+        def start() -> Iterator[_Arrays]:
+            for element in results(_packed.elements(impl, structure)):
+                yield tuple(map(_packed.pack, specs, nest.flatten(element)))
+
+        types = tuple(_structure.core_spec(spec) for spec in specs)
+        return Dataset(_core.Dataset.generator(types, start), made)
+
+
+def _readable(impl: Any, log_warning: bool) -> Iterator[_Arrays]:
+    """The rows of a data set that can be read."""
+    elements = _live.start_iterator(impl)
+    failures = 0
+    while True:
+        try:
+            row = next(elements)
+        except StopIteration:
+            return
+        except Exception as error:
+            failures += 1
+            if failures == _MOST_FAILURES:
+                raise
+            if log_warning:
+                logger.warning("ignore_errors leaves out an element: %s", error)
+            continue
+        failures = 0
+        yield tuple(tensor.numpy() for tensor in row)
