@@ -18,6 +18,26 @@ from ipu.tf import _function, _graph_mode
 from ipu.tf._graph.frame import is_symbol
 from ipu.tf._graph.record import add_traced
 from ipu.tf._operation import Operation
+from ipu.tf.compat.v1._hooks import (
+    CheckpointSaverHook,
+    FeedFnHook,
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    StepCounterHook,
+    StopAtStepHook,
+    SummarySaverHook,
+)
+from ipu.tf.compat.v1._monitored import (
+    Coordinator,
+    MonitoredTrainingSession,
+    Scaffold,
+    start_queue_runners,
+)
 from ipu.tf.compat.v1._saver import Saver, latest_checkpoint
 from ipu.tf.compat.v1._steps import (
     create_global_step,
@@ -29,17 +49,33 @@ from ipu.tf.compat.v1._steps import (
 
 __all__ = [
     "AdamOptimizer",
+    "CheckpointSaverHook",
+    "Coordinator",
+    "FeedFnHook",
     "GradientDescentOptimizer",
+    "LoggingTensorHook",
     "MomentumOptimizer",
+    "MonitoredTrainingSession",
+    "NanLossDuringTrainingError",
+    "NanTensorHook",
     "Optimizer",
     "RMSPropOptimizer",
     "Saver",
+    "Scaffold",
+    "SessionRunArgs",
+    "SessionRunContext",
+    "SessionRunHook",
+    "SessionRunValues",
+    "StepCounterHook",
+    "StopAtStepHook",
+    "SummarySaverHook",
     "create_global_step",
     "exponential_decay",
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
     "latest_checkpoint",
+    "start_queue_runners",
 ]
 
 
