@@ -393,7 +393,7 @@ class CheckpointSaverHook(SessionRunHook):
         del listeners
         self._path = os.path.join(os.fspath(checkpoint_dir), checkpoint_basename)
         self._timer = _Timer(save_steps, save_secs)
-        self._saver = saver or getattr(scaffold, "saver", None)
+        self._saver: Any = saver or getattr(scaffold, "saver", None)
         self._saved = -1
 
     def begin(self) -> None:
