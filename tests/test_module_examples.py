@@ -13,10 +13,12 @@ from ipu import config, tf
 
 MODULES = """
 _config_enums _data_files _errors _flags _legacy_config _legacy_options _options
-_strategy_state gradient_accumulation ipu_outfeed_queue ipu_strategy scopes
-tf._derivatives tf._function tf._pooling tf._scopes tf.config tf.custom_gradient
-tf.data._iterator tf.data._packed tf.data.experimental tf.debugging tf.distribute
-tf.functional_ops tf.gradient_tape tf.io._files tf.io._images tf.sparse tf.test utils
+_strategy_state _threads gradient_accumulation ipu_outfeed_queue ipu_strategy
+ops._pipeline_options scopes tf._derivatives tf._function tf._pooling tf._scopes
+tf.autograph tf.autograph._calls tf.autograph.experimental tf.config
+tf.custom_gradient tf.data._iterator tf.data._packed tf.data.experimental tf.debugging
+tf.distribute tf.functional_ops tf.gradient_tape tf.io._files tf.io._images
+tf.io._parsing tf.io._records tf.sparse tf.test utils
 """.split()
 
 

@@ -30,5 +30,10 @@ def set_num_threads(threads: int) -> None:
 
 
 def num_threads() -> int:
-    """Return how many threads programs use."""
+    """Return how many threads programs use.
+
+    Example:
+        >>> num_threads() >= 1
+        True
+    """
     return _core.num_threads()

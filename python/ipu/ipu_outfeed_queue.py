@@ -358,6 +358,17 @@ class ScopedIPUOutfeedQueue(IPUOutfeedQueue):
         RuntimeError: It is made inside a function that is being traced.
 
     Source: ``ipu.ipu_outfeed_queue.ScopedIPUOutfeedQueue``.
+
+    Example:
+        >>> from ipu import loops, tf
+        >>> queue = ScopedIPUOutfeedQueue()
+        >>> @tf.function
+        ... def program():
+        ...     loops.repeat(3, lambda: queue.enqueue(tf.constant(2.0)), [])
+        ...
+        >>> program()
+        >>> queue.dequeue().numpy().tolist()
+        [2.0, 2.0, 2.0]
     """
 
     def __init__(
@@ -390,6 +401,18 @@ class IPUOutfeedQueueIterator:
         ValueError: Nothing enqueues to the queue.
 
     Source: ``ipu.ipu_outfeed_queue.IPUOutfeedQueueIterator``; ``wait`` is an addition.
+
+    Example:
+        >>> from ipu import loops, tf
+        >>> from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+        >>> queue = IPUOutfeedQueue()
+        >>> @tf.function
+        ... def program():
+        ...     loops.repeat(3, lambda: queue.enqueue(tf.constant(2.0)), [])
+        ...
+        >>> program()
+        >>> [float(x) for x in queue]
+        [2.0, 2.0, 2.0]
     """
 
     def __init__(self, outfeed_queue: IPUOutfeedQueue, wait: bool = False) -> None:

@@ -53,6 +53,15 @@ def load_img(
         ImportError: The extra ``images`` is not installed.
 
     Source: ``tf.keras.utils.load_img``.
+
+    Example:
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> path = os.path.join(tempfile.mkdtemp(), "black.png")
+        >>> keras.preprocessing.image.save_img(path, np.zeros((4, 6, 3), "float32"))
+        >>> keras.preprocessing.image.load_img(path, target_size=(8, 8)).size
+        (8, 8)
     """
     module = pillow("load_img")
     color_mode = "grayscale" if grayscale else color_mode
@@ -200,6 +209,13 @@ def array_to_img(
         ImportError: The extra ``images`` is not installed.
 
     Source: ``tf.keras.utils.array_to_img``.
+
+    Example:
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> array_to_img = keras.preprocessing.image.array_to_img
+        >>> array_to_img(np.zeros((4, 6, 3), "float32")).size
+        (6, 4)
     """
     module = pillow("array_to_img")
     array = np.array(x, dtype or state.floatx)
@@ -244,6 +260,15 @@ def save_img(
         **kwargs: For Pillow's ``save``.
 
     Source: ``tf.keras.utils.save_img``.
+
+    Example:
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from ipu import keras
+        >>> path = os.path.join(tempfile.mkdtemp(), "black.png")
+        >>> keras.preprocessing.image.save_img(path, np.zeros((4, 6, 3), "float32"))
+        >>> keras.preprocessing.image.load_img(path).size
+        (6, 4)
     """
     image = array_to_img(x, data_format, scale)
     if image.mode == "RGBA" and str(file_format or path).lower().endswith(

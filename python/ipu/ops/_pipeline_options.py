@@ -24,6 +24,10 @@ class RecomputationMode(Enum):
     all that the backward pass needs before it. ``RecomputeAndBackpropagateInterleaved``
     keeps the stage's checkpoints as well (:func:`recomputation_checkpoint`), and
     computes from one to the next when the backward pass comes there.
+
+    Example:
+        >>> [mode.name for mode in RecomputationMode]
+        ['Auto', 'RecomputeThenBackpropagate', 'RecomputeAndBackpropagateInterleaved']
     """
 
     Auto = 0

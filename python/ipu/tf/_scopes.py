@@ -37,6 +37,14 @@ class name_scope:
 
     Raises:
         ValueError: It is not a string.
+
+    Example:
+        >>> from ipu import tf
+        >>> with tf.name_scope("encoder"):
+        ...     y = tf.constant(1.0) + 1.0
+        ...
+        >>> float(y)
+        2.0
     """
 
     def __init__(

@@ -147,6 +147,12 @@ def test_src_dir_path(relative_path: str) -> str:
 
     Args:
         relative_path: What is looked for.
+
+    Example:
+        >>> import os
+        >>> from ipu import tf
+        >>> os.path.basename(tf.test.test_src_dir_path("data"))
+        'data'
     """
     import os
 

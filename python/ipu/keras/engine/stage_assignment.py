@@ -121,6 +121,16 @@ class SequentialLayerPipelineStageAssignment(LayerAssignment):
         pipeline_stage: Its stage, None for none yet; may be set later.
 
     Source: the IPU extensions of Keras, SDK 2.2 to 3.4.
+
+    Example:
+        >>> from ipu import keras
+        >>> Dense = keras.layers.Dense
+        >>> model = keras.Sequential([Dense(4, input_shape=(3,)), Dense(2)])
+        >>> first, second = model.get_pipeline_stage_assignment()
+        >>> first.pipeline_stage, second.pipeline_stage = 0, 1
+        >>> model.set_pipeline_stage_assignment([first, second])
+        >>> model.get_pipeline_stage_assignment()[1].pipeline_stage
+        1
     """
 
 
@@ -168,6 +178,18 @@ class FunctionalLayerPipelineStageAssignment(ModelLayerPipelineStageAssignment):
         pipeline_stage: Its stage, None for none yet; may be set later.
 
     Source: the IPU extensions of Keras, SDK 2.2 to 3.4.
+
+    Example:
+        >>> from ipu import keras
+        >>> x = keras.Input((3,))
+        >>> model = keras.Model(x, keras.layers.Dense(2)(keras.layers.Dense(4)(x)))
+        >>> stages = model.get_pipeline_stage_assignment()
+        >>> for i, stage in enumerate(stages):
+        ...     stage.pipeline_stage = i
+        ...
+        >>> model.set_pipeline_stage_assignment(stages)
+        >>> [one.pipeline_stage for one in model.get_pipeline_stage_assignment()]
+        [0, 1]
     """
 
 

@@ -203,6 +203,11 @@ def get(identifier: Any) -> Any:
     Raises:
         ValueError: There is no metric of that name; the nearest is offered.
         TypeError: It is none of these.
+
+    Example:
+        >>> from ipu import keras
+        >>> keras.metrics.get("mse")([[1.0]], [[3.0]]).numpy().tolist()
+        [4.0]
     """
     if isinstance(identifier, str):
         found = find(identifier)

@@ -66,17 +66,39 @@ def to_code(
 
 
 def tf_convert(function: Callable[..., Any], ctx: Any = None) -> Callable[..., Any]:
-    """``function`` as a traced function calls it: converted where it is the user's."""
+    """``function`` as a traced function calls it: converted where it is the user's.
+
+    Example:
+        >>> from ipu import tf
+        >>> def half(x):
+        ...     if x > 1:
+        ...         x = x / 2
+        ...     return x
+        ...
+        >>> float(tf.autograph.tf_convert(half)(tf.constant(4.0)))
+        2.0
+    """
     made: Callable[..., Any] = convert_call(function)
     return made
 
 
 def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
-    """Accepted, without effect: :func:`to_code` shows what the conversion did."""
+    """Accepted, without effect: :func:`to_code` shows what the conversion did.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.autograph.set_verbosity(0)
+    """
 
 
 def trace(*args: Any) -> None:
-    """Print values while the function is traced."""
+    """Print values while the function is traced.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.autograph.trace("x is", 5)
+        x is 5
+    """
     print(*args)
 
 

@@ -105,7 +105,13 @@ def vars_of(kind: type) -> dict[str, Any]:
 
 
 def convert_call(function: Any) -> Any:
-    """``function``, converted where it is the user's Python code."""
+    """``function``, converted where it is the user's Python code.
+
+    Example:
+        >>> from ipu import tf
+        >>> convert_call(abs)(-3)
+        3
+    """
     if isinstance(function, types.FunctionType):
         if not _is_users(function):
             return function

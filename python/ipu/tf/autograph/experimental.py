@@ -13,7 +13,12 @@ __all__ = ["Feature", "do_not_convert", "set_loop_options"]
 
 
 class Feature(Enum):
-    """Names of optional conversions; accepted, without effect."""
+    """Names of optional conversions; accepted, without effect.
+
+    Example:
+        >>> [feature.name for feature in Feature][:3]
+        ['ALL', 'AUTO_CONTROL_DEPS', 'ASSERT_STATEMENTS']
+    """
 
     ALL = "ALL"
     AUTO_CONTROL_DEPS = "AUTO_CONTROL_DEPS"

@@ -55,6 +55,11 @@ class FixedLenSequenceFeature(NamedTuple):
         default_value: What shorter rows of a batch are filled with; None: 0 or "".
 
     Source: ``tf.io.FixedLenSequenceFeature``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.io.FixedLenSequenceFeature([2], tf.float32, allow_missing=True).shape
+        [2]
     """
 
     shape: Any
@@ -72,6 +77,11 @@ class VarLenFeature(NamedTuple):
         dtype: float32, int64 or string.
 
     Source: ``tf.io.VarLenFeature``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.io.VarLenFeature(tf.int64).dtype.name
+        'int64'
     """
 
     dtype: Any
@@ -149,6 +159,16 @@ def parse_example(
         InvalidArgumentError: As for :func:`parse_single_example`.
 
     Source: ``tf.io.parse_example``.
+
+    Example:
+        >>> from ipu import tf
+        >>> feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[7]))
+        >>> features = tf.train.Features(feature={"age": feature})
+        >>> example = tf.train.Example(features=features)
+        >>> wanted = {"age": tf.io.FixedLenFeature([], tf.int64)}
+        >>> found = tf.io.parse_example([example.SerializeToString()], wanted)
+        >>> found["age"].numpy().tolist()
+        [7]
     """
     texts = np.asarray(StringTensor(serialized))
     if texts.ndim == 0:

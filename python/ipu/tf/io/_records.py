@@ -146,6 +146,11 @@ class TFRecordOptions:
         **kwargs: Buffer sizes and window bits: accepted and not used.
 
     Source: ``tf.io.TFRecordOptions``.
+
+    Example:
+        >>> from ipu import tf
+        >>> tf.io.TFRecordOptions(compression_type="GZIP").compression_type
+        'GZIP'
     """
 
     def __init__(
