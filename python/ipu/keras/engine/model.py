@@ -16,6 +16,7 @@ from ipu.keras.engine.layer_weights import unique
 from ipu.keras.engine.pipeline_stage import count_entries
 from ipu.keras.engine.stage_calls import ModelGraph
 from ipu.keras.engine.stage_trace import open_batch, traced_graph
+from ipu.keras.engine.text_calls import TextCalls, text_specs
 from ipu.keras.engine.trainer import Trainer
 from ipu.keras.layers._layer_calls import map_shapes
 from ipu.keras.layers.base_layer import Layer
@@ -137,11 +138,31 @@ class Model(Trainer):
         )
 
     def _concrete_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        calls = self._text_calls
+        if calls is not None and args and calls.has_run(args[0]):
+            given = args[1] if len(args) > 1 else kwargs.get("training")
+            training = self._default_training(None) if given is None else given
+            return calls(args[0], training)
         before = count_entries()
         result = super()._concrete_call(args, kwargs)
         if count_entries() != before:
             self._enters_stages = True
         return result
+
+    # --- texts ------------------------------------------------------------------------
+
+    _text_calls: TextCalls | None = None
+
+    def _fed(self, data: Any) -> Any:
+        specs = text_specs(data)
+        if specs is None:
+            return data
+        calls = self._text_calls
+        if calls is None or not calls.fits(self, specs):
+            with self._scope():
+                calls = TextCalls(self, specs)
+            self.__dict__["_text_calls"] = calls  # no attribute that `call` reads
+        return calls.host._fed(data)
 
     def _stage_graph(self, training: bool | None = None) -> ModelGraph:
         """The calls in ``call``, which is run on symbolic values once for each mode."""

@@ -2,8 +2,9 @@
 """Layers that work on the host: of words, and of tables.
 
 Devices have no strings. Such a layer works on eager tensors, in the function of a
-``Dataset.map``, and as one of the first layers of a model: ``fit``, ``evaluate`` and
-``predict`` then run it on the data before they reach the device.
+``Dataset.map``, and as one of the first layers of a model, also in the ``call`` of a
+subclass: ``fit``, ``evaluate`` and ``predict`` then run it on the data before they
+reach the device.
 """
 
 from __future__ import annotations
