@@ -18,6 +18,8 @@ from ipu.tf._host_only import HostOnlyError
 layers = keras.layers
 TEXTS = ["The cat sat. The CAT!", "dogs & cats; the end", "", "a b-c d's the"]
 
+LAYERS = {name: getattr(layers, name) for name in layers.__all__}
+
 
 def adapted(layer: Any, data: Any) -> Any:
     layer.adapt(data)
@@ -141,7 +143,7 @@ LOOK_UP = "StringLookup(vocabulary=['a', 'b', 'c']"
     ],
 )
 def test_values(call: str, expected: Any) -> None:
-    names = {"adapted": adapted, "TEXTS": TEXTS, "np": np, **vars(layers)}
+    names = {"adapted": adapted, "TEXTS": TEXTS, "np": np, **LAYERS}
     made = eval(call, names)
     assert plain(made) == expected
 
@@ -215,7 +217,7 @@ def test_weights_of_words() -> None:
 )
 def test_mistakes(call: str, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        eval(call, vars(layers))
+        eval(call, dict(LAYERS))
 
 
 def test_boundaries_from_data() -> None:

@@ -52,7 +52,8 @@ def face(
             home, _, attribute = place.partition(":")
             loaded = importlib.import_module(home)
             value = getattr(loaded, attribute) if attribute else loaded
-            setattr(sys.modules[module], name, value)  # found at once from now on
+            if name in known:
+                setattr(sys.modules[module], name, value)  # found at once from now on
             return value
         if name.startswith("_"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
