@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ipu._arguments import checked_list
 from ipu.tf._convert import Tensor, apply, like
 from ipu.tf._dispatch import op
 from ipu.tf._reductions import reduce_sum
@@ -70,7 +71,7 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
         >>> float(tf.linalg.global_norm([[3.0], None, [4.0]]))
         5.0
     """
-    tensors = [Tensor(t) for t in t_list if t is not None]
+    tensors = [Tensor(t) for t in checked_list("t_list", t_list) if t is not None]
     if not tensors:
         raise ValueError("global_norm needs at least one tensor.")
     total = reduce_sum(apply("square", (tensors[0],)))

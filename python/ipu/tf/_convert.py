@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, _strategy_state
+from ipu._arguments import checked_list
 from ipu.tf import _strings
 from ipu.tf._dispatch import graph_op, op
 from ipu.tf.dtypes import DType, as_dtype
@@ -219,7 +220,7 @@ def sizes_of(shape: Any) -> list[int]:
         return [int(size) for size in known_value(shape, "A shape")]
     return [
         size if isinstance(size, int) else int(known_value(size, "A size"))
-        for size in shape
+        for size in checked_list("shape", shape)
     ]
 
 

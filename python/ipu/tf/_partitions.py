@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu._arguments import checked_list
 from ipu.tf._clip import clip_by_value
 from ipu.tf._convert import Tensor, apply, axis_of, cast, known_value, like
 from ipu.tf._dispatch import op
@@ -92,8 +93,11 @@ def dynamic_stitch(
         >>> tf.dynamic_stitch([[0, 2], [1]], [[5, 7], [6]]).numpy().tolist()
         [5, 6, 7]
     """
-    places = [np.asarray(known_value(Tensor(i), "indices")) for i in indices]
-    parts = [Tensor(d) for d in data]
+    places = [
+        np.asarray(known_value(Tensor(i), "indices"))
+        for i in checked_list("indices", indices)
+    ]
+    parts = [Tensor(d) for d in checked_list("data", data)]
     if not parts or len(parts) != len(places):
         raise ValueError(
             f"dynamic_stitch takes as many indices as data, at least one of each. "

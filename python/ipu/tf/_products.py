@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu._arguments import checked_text
 from ipu.tf._convert import Tensor, apply, axis_of, cast, known_value, pair
 from ipu.tf._dispatch import op
 
@@ -193,7 +194,7 @@ def _contract(
 
 def _terms(equation: str, tensors: list[Tensor]) -> tuple[list[str], str]:
     """A string of letters for each operand and for the result, dots replaced."""
-    text = equation.replace(" ", "")
+    text = checked_text("equation", equation).replace(" ", "")
     match = re.fullmatch(r"([A-Za-z.,]*)(->[A-Za-z.]*)?", text)
     inputs = match.group(1).split(",") if match else []
     if match is None or len(inputs) != len(tensors):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu import _core
+from ipu._arguments import checked_function, checked_list
 from ipu._core import Tensor
 from ipu.tf import _graph_mode, nest
 from ipu.tf._convert import convert_to_tensor
@@ -164,7 +165,8 @@ def tuple_of(
                 else graph.record(convert_to_tensor, (t,), {}, "tuple")
                 for t in tensors
             ]
-    return [None if t is None else convert_to_tensor(t) for t in tensors]
+    given = checked_list("tensors", tensors)
+    return [None if t is None else convert_to_tensor(t) for t in given]
 
 
 def is_tensor(x: Any) -> bool:
@@ -254,7 +256,9 @@ def py_function(
     if graph is not None:
         return _called(graph, "EagerPyFunc", py_function, func, inp, Tout, name)
     _no_python("tf.py_function")
-    return _typed(func(*[convert_to_tensor(x) for x in inp]), Tout)
+    function = checked_function("func", func)
+    values = [convert_to_tensor(x) for x in checked_list("inp", inp)]
+    return _typed(function(*values), Tout)
 
 
 def numpy_function(
@@ -278,5 +282,6 @@ def numpy_function(
     if graph is not None:
         return _called(graph, "PyFunc", numpy_function, func, inp, Tout, name)
     _no_python("tf.numpy_function")
-    arrays = [convert_to_tensor(x).numpy() for x in inp]
-    return _typed(func(*arrays), Tout)
+    function = checked_function("func", func)
+    arrays = [convert_to_tensor(x).numpy() for x in checked_list("inp", inp)]
+    return _typed(function(*arrays), Tout)

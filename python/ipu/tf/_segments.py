@@ -125,6 +125,11 @@ def _sorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
                 f"tf.math.unsorted_segment_{kind}, which takes num_segments."
             )
         numbers = np.asarray(ids)
+        if numbers.ndim != 1:
+            raise ValueError(
+                "`segment_ids` must be a vector, with a number for each row. Received "
+                f"a shape of {numbers.shape}."
+            )
         if np.any(numbers[1:] < numbers[:-1]):
             raise ValueError("segment ids are not increasing")
         count = int(numbers[-1]) + 1 if numbers.size else 0

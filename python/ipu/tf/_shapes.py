@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu._arguments import checked_list
 from ipu.tf._convert import (
     Tensor,
     apply,
@@ -69,7 +70,7 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
         (1, 2)
     """
     value = Tensor(x)
-    wanted = None if shape is None else tuple(shape)
+    wanted = None if shape is None else tuple(checked_list("shape", shape))
     if wanted is not None and (
         len(wanted) != value.ndim
         or any(w not in (None, s) for w, s in zip(wanted, value.shape, strict=True))
@@ -177,6 +178,7 @@ def concat(values: Any, axis: int, name: str = "concat") -> Tensor:
     """
     if isinstance(values, Tensor):
         values = unstack(values)
+    checked_list("values", values)
     first = next((Tensor(v) for v in values if hasattr(v, "dtype")), None)
     tensors = [Tensor(v) if first is None else like(v, first) for v in values]
     index = axis_of(known_value(axis, "axis"), tensors[0].ndim) if tensors else 0
@@ -191,7 +193,11 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
         >>> tf.stack([[1, 2], [3, 4]], axis=1).numpy().tolist()
         [[1, 3], [2, 4]]
     """
-    items = unstack(values) if isinstance(values, Tensor) else list(values)
+    items = (
+        unstack(values)
+        if isinstance(values, Tensor)
+        else list(checked_list("values", values))
+    )
     first = next((Tensor(v) for v in items if hasattr(v, "dtype")), None)
     tensors = [Tensor(v) if first is None else like(v, first) for v in items]
     for tensor in tensors[1:]:
@@ -353,7 +359,7 @@ def shape_n(
         >>> [s.numpy().tolist() for s in tf.shape_n([[1, 2], [[3]]])]
         [[2], [1, 1]]
     """
-    return [shape(item, out_type) for item in input]
+    return [shape(item, out_type) for item in checked_list("input", input)]
 
 
 @op

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ipu._arguments import checked_text
 from ipu.tf._scopes import name_scope
 from ipu.tf.variable import Variable
 
@@ -40,7 +41,7 @@ class Module:
     def __init__(self, name: str | None = None) -> None:
         if name is None:
             name = _snake_case(type(self).__name__)
-        elif not name.isidentifier():
+        elif not checked_text("name", name).isidentifier():
             raise ValueError(
                 f"{name!r} is not a valid module name. Module names must be valid "
                 "Python identifiers (e.g. a valid class name)."

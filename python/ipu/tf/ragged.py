@@ -16,7 +16,7 @@ from ipu.tf.data import _probing
 from ipu.tf.dtypes import DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
-__all__ = ["RaggedTensor", "constant", "stacked"]
+__all__ = ["RaggedTensor", "constant"]
 
 
 class RaggedTensor:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
+from ipu._arguments import checked_text
 from ipu._errors import InvalidArgumentError
 from ipu._faces import face
 from ipu.tf import _hashes
@@ -156,7 +157,7 @@ def format(
     ):
         values = inputs
     on_host("tf.strings.format", *values)
-    parts = template.split(placeholder)
+    parts = checked_text("template", template).split(placeholder)
     if len(parts) != len(values) + 1:
         raise ValueError(
             f"{len(parts) - 1} placeholder(s) in template does not match "

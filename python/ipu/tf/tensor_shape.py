@@ -150,7 +150,12 @@ class TensorShape(tuple[Any, ...]):
     def __getitem__(self, key: slice) -> TensorShape: ...
     def __getitem__(self, key: Any) -> Any:
         self._require_rank("an index")
-        found = super().__getitem__(key)
+        try:
+            found = super().__getitem__(key)
+        except IndexError:
+            raise IndexError(
+                f"The shape {self} has {len(self)} axes, and none of number {key}."
+            ) from None
         return TensorShape(found) if isinstance(key, slice) else found
 
     def __add__(self, other: Any) -> TensorShape:

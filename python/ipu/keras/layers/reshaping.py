@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._arguments import checked_list
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.layers.base_layer import InputSpec, Layer
@@ -47,7 +48,7 @@ class Permute(Layer):
 
     def __init__(self, dims: Sequence[int], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dims = tuple(dims)
+        self.dims = tuple(checked_list("dims", dims))
         if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
             raise ValueError(
                 "Invalid permutation `dims` for Permute Layer: it must hold each of 1 "
@@ -157,7 +158,7 @@ class _Spatial(Layer):
         rank = self._rank
         if isinstance(value, int):
             return ((value, value),) * rank
-        items = list(value)
+        items = list(checked_list(name, value))
         if rank == 1 and len(items) == 2 and all(isinstance(i, int) for i in items):
             return ((items[0], items[1]),)
         pairs = [(i, i) if isinstance(i, int) else tuple(i) for i in items]
@@ -169,7 +170,11 @@ class _Spatial(Layer):
         return tuple((int(before), int(after)) for before, after in pairs)
 
     def _sizes(self, name: str, value: Any) -> tuple[int, ...]:
-        sizes = (value,) * self._rank if isinstance(value, int) else tuple(value)
+        sizes = (
+            (value,) * self._rank
+            if isinstance(value, int)
+            else tuple(checked_list(name, value))
+        )
         if len(sizes) != self._rank:
             raise ValueError(
                 f"`{name}` of {type(self).__name__} must be an integer or have "
