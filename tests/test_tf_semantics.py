@@ -229,8 +229,8 @@ def test_operators_on_bits(traced: bool) -> None:
 def test_errors_of_ranges_and_truth() -> None:
     with pytest.raises(ValueError, match="a step that is not 0"):
         tf.range(0, 10, 0)
-    with pytest.raises(ValueError, match="num > 0"):
-        tf.linspace(0.0, 1.0, 0)
+    with pytest.raises(ValueError, match="num >= 0"):
+        tf.linspace(0.0, 1.0, -1)
     with pytest.raises(ValueError, match="one element"):
         bool(tf.constant([1, 2]))
     with pytest.raises(TypeError, match="one element"):
