@@ -16,6 +16,7 @@ from simulated_ipus import attach
 import ipu
 from ipu import _seed, keras, tf
 from ipu._placement import current_device
+from ipu.tf.compat import v1
 
 PAGE = Path(__file__).parent.parent / "docs" / "differences.md"
 X = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
@@ -202,10 +203,15 @@ def _(tmp_path: Path) -> None:
     assert ipu.ipu_strategy.IPUStrategyV1 is ipu.ipu_strategy.IPUStrategy
 
 
-@row("sharding")
+@row("automatic sharding")
 def _(tmp_path: Path) -> None:
-    with pytest.raises(AttributeError, match="sharded over several IPUs"):
-        _ = ipu.autoshard.automatic_sharding(2, None, None)
+    with v1.Graph().as_default():
+        x = v1.placeholder("float32", [4])
+        with ipu.scopes.ipu_scope("/device:IPU:0"):
+            first = v1.tanh(x)
+            second = v1.exp(first)
+        ipu.autoshard.automatic_sharding(2, x, second)
+    assert [ipu.sharding.get_sharding(one) for one in (first, second)] == [[0], [1]]
 
 
 @row("several machines")

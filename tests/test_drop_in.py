@@ -257,9 +257,9 @@ def raised(source):
             "Several processes",
         ),
         (
-            "from tensorflow.python.ipu import sharding\nsharding.get_sharding",
-            "tensorflow.python.ipu.sharding.get_sharding",
-            "sharded",
+            "from tensorflow.python.ipu import autoshard_cnn",
+            "tensorflow.python.ipu.autoshard_cnn",
+            "ipu_shard",
         ),
         (
             "from tensorflow.python.ipu.ipu_pipeline_estimator import IPUEstimator",

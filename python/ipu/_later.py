@@ -52,8 +52,8 @@ _REPLICAS = Later(
     "Set auto_select_ipus = 1.",
 )
 _SHARDING = Later(
-    "How programs are sharded over several IPUs can be said, but not asked yet.",
-    "Use ipu.scopes.ipu_shard, or leave the sharding out.",
+    "Sharding by kinds of nets is not there.",
+    "Use ipu.scopes.ipu_shard, or ipu.autoshard.automatic_sharding.",
 )
 _ESTIMATOR = Later(
     "Estimators come with a later version.", "Use keras.Model and its fit()."
@@ -109,7 +109,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _REPLICAS,
     ),
     (
-        _words(r"sharding autoshard autoshard_cnn automatic_sharding"),
+        _words(r"sharding autoshard autoshard_cnn"),
         _SHARDING,
     ),
     (
