@@ -7,59 +7,34 @@
  * first. Gradient functions of the user's are called on the way, with the trace open at
  * the block that their nodes belong to. One thread traces one function. */
 #define NO_IMPORT_ARRAY
-#include "bind/bind.h"
-
-#include "autodiff/autodiff.h"
-
-typedef IPU_ARRAY(ipu_value) value_array;
-typedef IPU_ARRAY(uint32_t) index_array;
+#include "bind/gradient_request.h"
 
 typedef struct request {
     ipu_py_state *state;
     PyObject *object; /* the trace, borrowed */
     PyObject *custom; /* function(index, gradients), or None; borrowed */
     ipu_trace *trace;
-    ipu_ctx ctx;
-    value_array ys;
-    value_array grads;
-    value_array xs;
-    value_array watched;
-    value_array out;
-    index_array x_ends; /* behind the last of `xs` that belongs to an x */
-    index_array spans;
+    ipu_py_gradient_request asked; /* its places: behind the last of `xs` of an x */
     bool has_scope;
 } request;
-
-static void
-release(request *r)
-{
-    IPU_ARRAY_FREE(&r->ctx, &r->ys);
-    IPU_ARRAY_FREE(&r->ctx, &r->grads);
-    IPU_ARRAY_FREE(&r->ctx, &r->xs);
-    IPU_ARRAY_FREE(&r->ctx, &r->watched);
-    IPU_ARRAY_FREE(&r->ctx, &r->out);
-    IPU_ARRAY_FREE(&r->ctx, &r->x_ends);
-    IPU_ARRAY_FREE(&r->ctx, &r->spans);
-}
 
 static int
 failed(request *r)
 {
-    ipu_py_raise(r->state, &r->ctx);
-    return -1;
+    return ipu_py_gradient_request_failed(r->state, &r->asked);
 }
 
 static int
-push(request *r, value_array *array, ipu_value value)
+push(request *r, ipu_py_values *array, ipu_value value)
 {
-    return IPU_ARRAY_PUSH(&r->ctx, array, value) == IPU_OK ? 0 : failed(r);
+    return IPU_ARRAY_PUSH(&r->asked.ctx, array, value) == IPU_OK ? 0 : failed(r);
 }
 
 static bool
 in_spans(const request *r, uint32_t node)
 {
-    for (size_t i = 0; i + 1 < r->spans.count; i += 2) {
-        if (node >= r->spans.items[i] && node < r->spans.items[i + 1]) {
+    for (size_t i = 0; i + 1 < r->asked.spans.count; i += 2) {
+        if (node >= r->asked.spans.items[i] && node < r->asked.spans.items[i + 1]) {
             return true;
         }
     }
@@ -68,7 +43,7 @@ in_spans(const request *r, uint32_t node)
 
 /* The reads of a variable that count. */
 static int
-push_reads(request *r, long long id, value_array *array)
+push_reads(request *r, long long id, ipu_py_values *array)
 {
     const ipu_graph *graph = r->trace->graph;
     for (uint32_t n = 0; n < graph->nodes.count; n++) {
@@ -88,7 +63,7 @@ push_reads(request *r, long long id, value_array *array)
 
 /* Appends what an entry stands for: nothing for None, where that may be. */
 static int
-push_item(request *r, PyObject *item, bool none_is_value, value_array *array)
+push_item(request *r, PyObject *item, bool none_is_value, ipu_py_values *array)
 {
     if (item == Py_None) {
         return none_is_value ? push(r, array, IPU_NO_VALUE) : 0;
@@ -104,34 +79,15 @@ push_item(request *r, PyObject *item, bool none_is_value, value_array *array)
 }
 
 static int
-push_all(request *r, PyObject *list, bool none_is_value, value_array *array,
-         index_array *ends)
+push_all(request *r, PyObject *list, bool none_is_value, ipu_py_values *array,
+         ipu_py_indices *ends)
 {
     PyObject *items = PySequence_Tuple(list);
     int result = items == NULL ? -1 : 0;
     for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
         result = push_item(r, PyTuple_GET_ITEM(items, i), none_is_value, array);
         if (result == 0 && ends != NULL &&
-            IPU_ARRAY_PUSH(&r->ctx, ends, (uint32_t)array->count) != IPU_OK) {
-            result = failed(r);
-        }
-    }
-    Py_XDECREF(items);
-    return result;
-}
-
-static int
-push_spans(request *r, PyObject *list)
-{
-    PyObject *items = PySequence_Tuple(list);
-    int result = items == NULL ? -1 : 0;
-    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
-        unsigned begin;
-        unsigned end;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(items, i), "II:span", &begin, &end)) {
-            result = -1;
-        } else if (IPU_ARRAY_PUSH(&r->ctx, &r->spans, begin) != IPU_OK ||
-                   IPU_ARRAY_PUSH(&r->ctx, &r->spans, end) != IPU_OK) {
+            IPU_ARRAY_PUSH(&r->asked.ctx, ends, (uint32_t)array->count) != IPU_OK) {
             result = failed(r);
         }
     }
@@ -153,8 +109,9 @@ sum_gradients(request *r, const ipu_value *values, uint32_t count, ipu_value *ou
             continue;
         }
         ipu_value terms[2] = {*out, values[i - 1]};
-        IPU_TRY(ipu_graph_emit(&r->ctx, r->trace->graph, ipu_trace_block(r->trace),
-                               IPU_NO_NODE, IPU_OP_ID_ADD, terms, 2, NULL, 0, out));
+        IPU_TRY(ipu_graph_emit(&r->asked.ctx, r->trace->graph,
+                               ipu_trace_block(r->trace), IPU_NO_NODE, IPU_OP_ID_ADD,
+                               terms, 2, NULL, 0, out));
     }
     return IPU_OK;
 }
@@ -219,37 +176,24 @@ call_custom(ipu_ctx *ctx, void *state, const ipu_custom_gradient *call)
 static int
 differentiate(request *r)
 {
-    ipu_gradient_scope scope = {.spans = r->spans.items,
-                                .span_count = (uint32_t)(r->spans.count / 2),
-                                .watched = r->watched.items,
-                                .watched_count = (uint32_t)r->watched.count,
-                                .custom = r->custom == Py_None ? NULL : call_custom,
+    ipu_gradient_scope scope = {.custom = r->custom == Py_None ? NULL : call_custom,
                                 .custom_state = r};
-    if (r->grads.count != 0 && r->grads.count != r->ys.count) {
-        PyErr_Format(PyExc_ValueError, "grad_ys has %zu entries for %zu ys",
-                     r->grads.count, r->ys.count);
-        return -1;
-    }
-    if (IPU_ARRAY_RESERVE(&r->ctx, &r->out, r->xs.count + 1) != IPU_OK ||
-        ipu_gradients_within(&r->ctx, r->trace->graph, ipu_trace_block(r->trace),
-                             r->ys.items, r->grads.count == 0 ? NULL : r->grads.items,
-                             (uint32_t)r->ys.count, r->xs.items, (uint32_t)r->xs.count,
-                             r->has_scope ? &scope : NULL, r->out.items) != IPU_OK) {
-        return failed(r);
-    }
-    return 0;
+    return ipu_py_gradient_request_run(r->state, &r->asked, r->trace->graph,
+                                       ipu_trace_block(r->trace),
+                                       r->has_scope ? &scope : NULL);
 }
 
 static PyObject *
 results(request *r)
 {
-    PyObject *list = PyList_New((Py_ssize_t)r->x_ends.count);
+    const ipu_py_indices *ends = &r->asked.places;
+    PyObject *list = PyList_New((Py_ssize_t)ends->count);
     uint32_t begin = 0;
-    for (size_t i = 0; list != NULL && i < r->x_ends.count; i++) {
+    for (size_t i = 0; list != NULL && i < ends->count; i++) {
+        const ipu_value *of_reads = r->asked.out.items + begin;
         ipu_value sum;
         PyObject *item = NULL;
-        if (sum_gradients(r, r->out.items + begin, r->x_ends.items[i] - begin, &sum) !=
-            IPU_OK) {
+        if (sum_gradients(r, of_reads, ends->items[i] - begin, &sum) != IPU_OK) {
             failed(r);
         } else if (sum.index == IPU_NO_INDEX) {
             item = Py_NewRef(Py_None);
@@ -261,7 +205,7 @@ results(request *r)
             break;
         }
         PyList_SET_ITEM(list, (Py_ssize_t)i, item);
-        begin = r->x_ends.items[i];
+        begin = ends->items[i];
     }
     return list;
 }
@@ -284,17 +228,19 @@ ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
                  .object = self,
                  .custom = custom,
                  .trace = ipu_py_trace_of(self),
-                 .ctx = ipu_py_ctx(),
+                 .asked = {.ctx = ipu_py_ctx()},
                  .has_scope = spans != Py_None};
+    ipu_py_gradient_request *asked = &r.asked;
     PyObject *result = NULL;
-    if ((spans == Py_None || push_spans(&r, spans) == 0) &&
-        push_all(&r, ys, false, &r.ys, NULL) == 0 &&
-        push_all(&r, grads, true, &r.grads, NULL) == 0 &&
-        push_all(&r, xs, false, &r.xs, &r.x_ends) == 0 &&
-        (watched == Py_None || push_all(&r, watched, false, &r.watched, NULL) == 0) &&
+    if ((!r.has_scope || ipu_py_gradient_request_spans(r.state, asked, spans) == 0) &&
+        push_all(&r, ys, false, &asked->ys, NULL) == 0 &&
+        push_all(&r, grads, true, &asked->grads, NULL) == 0 &&
+        push_all(&r, xs, false, &asked->xs, &asked->places) == 0 &&
+        (watched == Py_None ||
+         push_all(&r, watched, false, &asked->watched, NULL) == 0) &&
         differentiate(&r) == 0) {
         result = results(&r);
     }
-    release(&r);
+    ipu_py_gradient_request_free(asked);
     return result;
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "autodiff/autodiff.h"
+#include "bind/gradient_request.h"
 
 static PyObject *
 constant_tensor(ipu_py_state *state, const ipu_py_recorder *self,
@@ -116,44 +116,11 @@ compute(ipu_py_state *state, ipu_py_recorder *self, uint32_t first,
     return result;
 }
 
-typedef IPU_ARRAY(ipu_value) value_array;
-typedef IPU_ARRAY(uint32_t) index_array;
-
-typedef struct request {
-    ipu_ctx ctx;
-    value_array ys;
-    value_array grads;
-    value_array xs;
-    value_array watched;
-    value_array out;
-    index_array kept; /* of each x its place among those that are known, or none */
-    index_array spans;
-} request;
-
-static void
-release(request *r)
-{
-    IPU_ARRAY_FREE(&r->ctx, &r->ys);
-    IPU_ARRAY_FREE(&r->ctx, &r->grads);
-    IPU_ARRAY_FREE(&r->ctx, &r->xs);
-    IPU_ARRAY_FREE(&r->ctx, &r->watched);
-    IPU_ARRAY_FREE(&r->ctx, &r->out);
-    IPU_ARRAY_FREE(&r->ctx, &r->kept);
-    IPU_ARRAY_FREE(&r->ctx, &r->spans);
-}
-
-static int
-failed(ipu_py_state *state, const request *r)
-{
-    ipu_py_raise(state, &r->ctx);
-    return -1;
-}
-
 /* An eager tensor as a value. None is IPU_NO_VALUE; so is a tensor that the recorder
  * does not know, unless `all` are taken up. */
 static int
-tensor_value(ipu_py_state *state, ipu_py_recorder *self, request *r, PyObject *item,
-             bool all, ipu_value *out)
+tensor_value(ipu_py_state *state, ipu_py_recorder *self, ipu_py_gradient_request *r,
+             PyObject *item, bool all, ipu_value *out)
 {
     *out = IPU_NO_VALUE;
     if (item == Py_None) {
@@ -169,13 +136,13 @@ tensor_value(ipu_py_state *state, ipu_py_recorder *self, request *r, PyObject *i
     }
     return ipu_py_recorder_take(&r->ctx, self, (ipu_py_tensor *)item, out) == IPU_OK
                ? 0
-               : failed(state, r);
+               : ipu_py_gradient_request_failed(state, r);
 }
 
 /* The values of a list's tensors, and of None; what is not known is taken up. */
 static int
-push_all(ipu_py_state *state, ipu_py_recorder *self, request *r, PyObject *list,
-         value_array *out)
+push_all(ipu_py_state *state, ipu_py_recorder *self, ipu_py_gradient_request *r,
+         PyObject *list, ipu_py_values *out)
 {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
         ipu_value value;
@@ -183,7 +150,7 @@ push_all(ipu_py_state *state, ipu_py_recorder *self, request *r, PyObject *list,
             return -1;
         }
         if (IPU_ARRAY_PUSH(&r->ctx, out, value) != IPU_OK) {
-            return failed(state, r);
+            return ipu_py_gradient_request_failed(state, r);
         }
     }
     return 0;
@@ -191,8 +158,8 @@ push_all(ipu_py_state *state, ipu_py_recorder *self, request *r, PyObject *list,
 
 /* The values of a list's tensors that the recorder knows; where each went, if asked. */
 static int
-push_known(ipu_py_state *state, ipu_py_recorder *self, request *r, PyObject *list,
-           value_array *out, index_array *kept)
+push_known(ipu_py_state *state, ipu_py_recorder *self, ipu_py_gradient_request *r,
+           PyObject *list, ipu_py_values *out, ipu_py_indices *kept)
 {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
         ipu_value value;
@@ -203,35 +170,18 @@ push_known(ipu_py_state *state, ipu_py_recorder *self, request *r, PyObject *lis
         uint32_t place = known ? (uint32_t)out->count : IPU_NO_INDEX;
         if ((kept != NULL && IPU_ARRAY_PUSH(&r->ctx, kept, place) != IPU_OK) ||
             (known && IPU_ARRAY_PUSH(&r->ctx, out, value) != IPU_OK)) {
-            return failed(state, r);
-        }
-    }
-    return 0;
-}
-
-static int
-push_spans(ipu_py_state *state, request *r, PyObject *list)
-{
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        unsigned begin;
-        unsigned end;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "II", &begin, &end)) {
-            return -1;
-        }
-        if (IPU_ARRAY_PUSH(&r->ctx, &r->spans, begin) != IPU_OK ||
-            IPU_ARRAY_PUSH(&r->ctx, &r->spans, end) != IPU_OK) {
-            return failed(state, r);
+            return ipu_py_gradient_request_failed(state, r);
         }
     }
     return 0;
 }
 
 static PyObject *
-results_list(ipu_py_recorder *self, const request *r)
+results_list(ipu_py_recorder *self, const ipu_py_gradient_request *r)
 {
-    PyObject *list = PyList_New((Py_ssize_t)r->kept.count);
-    for (size_t i = 0; list != NULL && i < r->kept.count; i++) {
-        uint32_t place = r->kept.items[i];
+    PyObject *list = PyList_New((Py_ssize_t)r->places.count);
+    for (size_t i = 0; list != NULL && i < r->places.count; i++) {
+        uint32_t place = r->places.items[i];
         ipu_value value = place == IPU_NO_INDEX ? IPU_NO_VALUE : r->out.items[place];
         PyObject *item = value.index == IPU_NO_INDEX
                              ? Py_None
@@ -242,28 +192,16 @@ results_list(ipu_py_recorder *self, const request *r)
 }
 
 static PyObject *
-gradients(ipu_py_state *state, ipu_py_recorder *self, request *r)
+gradients(ipu_py_state *state, ipu_py_recorder *self, ipu_py_gradient_request *r)
 {
-    if (r->grads.count != 0 && r->grads.count != r->ys.count) {
-        PyErr_SetString(PyExc_ValueError, "one gradient for each of ys is needed");
+    ipu_gradient_scope scope = {0};
+    ipu_block root = {0};
+    uint32_t first = (uint32_t)self->graph->nodes.count;
+    if (ipu_py_gradient_request_run(state, r, self->graph, root, &scope) < 0 ||
+        compute(state, self, first, r->out.items, (uint32_t)r->xs.count) < 0) {
         return NULL;
     }
-    ipu_gradient_scope scope = {.spans = r->spans.items,
-                                .span_count = (uint32_t)(r->spans.count / 2),
-                                .watched = r->watched.items,
-                                .watched_count = (uint32_t)r->watched.count};
-    uint32_t x_count = (uint32_t)r->xs.count;
-    uint32_t first = (uint32_t)self->graph->nodes.count;
-    if (IPU_ARRAY_RESERVE(&r->ctx, &r->out, x_count + 1) != IPU_OK ||
-        ipu_gradients_within(&r->ctx, self->graph, (ipu_block){0}, r->ys.items,
-                             r->grads.count == 0 ? NULL : r->grads.items,
-                             (uint32_t)r->ys.count, r->xs.items, x_count, &scope,
-                             r->out.items) != IPU_OK) {
-        return ipu_py_raise(state, &r->ctx);
-    }
-    return compute(state, self, first, r->out.items, x_count) < 0
-               ? NULL
-               : results_list(self, r);
+    return results_list(self, r);
 }
 
 PyObject *
@@ -281,15 +219,15 @@ ipu_py_recorder_gradients(PyObject *object, PyObject *args)
                           &PyList_Type, &spans)) {
         return NULL;
     }
-    request r = {.ctx = ipu_py_ctx()};
+    ipu_py_gradient_request r = {.ctx = ipu_py_ctx()};
     PyObject *result = NULL;
     if (push_all(state, self, &r, ys, &r.ys) == 0 &&
         push_all(state, self, &r, grads, &r.grads) == 0 &&
-        push_known(state, self, &r, xs, &r.xs, &r.kept) == 0 &&
+        push_known(state, self, &r, xs, &r.xs, &r.places) == 0 &&
         push_known(state, self, &r, watched, &r.watched, NULL) == 0 &&
-        push_spans(state, &r, spans) == 0) {
+        ipu_py_gradient_request_spans(state, &r, spans) == 0) {
         result = gradients(state, self, &r);
     }
-    release(&r);
+    ipu_py_gradient_request_free(&r);
     return result;
 }

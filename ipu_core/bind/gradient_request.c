@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#define NO_IMPORT_ARRAY
+#include "bind/gradient_request.h"
+
+void
+ipu_py_gradient_request_free(ipu_py_gradient_request *request)
+{
+    IPU_ARRAY_FREE(&request->ctx, &request->ys);
+    IPU_ARRAY_FREE(&request->ctx, &request->grads);
+    IPU_ARRAY_FREE(&request->ctx, &request->xs);
+    IPU_ARRAY_FREE(&request->ctx, &request->watched);
+    IPU_ARRAY_FREE(&request->ctx, &request->spans);
+    IPU_ARRAY_FREE(&request->ctx, &request->places);
+    IPU_ARRAY_FREE(&request->ctx, &request->out);
+}
+
+int
+ipu_py_gradient_request_failed(ipu_py_state *state,
+                               const ipu_py_gradient_request *request)
+{
+    ipu_py_raise(state, &request->ctx);
+    return -1;
+}
+
+int
+ipu_py_gradient_request_spans(ipu_py_state *state, ipu_py_gradient_request *request,
+                              PyObject *pairs)
+{
+    PyObject *items = PySequence_Tuple(pairs);
+    int result = items == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
+        unsigned begin;
+        unsigned end;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(items, i), "II:span", &begin, &end)) {
+            result = -1;
+        } else if (IPU_ARRAY_PUSH(&request->ctx, &request->spans, begin) != IPU_OK ||
+                   IPU_ARRAY_PUSH(&request->ctx, &request->spans, end) != IPU_OK) {
+            result = ipu_py_gradient_request_failed(state, request);
+        }
+    }
+    Py_XDECREF(items);
+    return result;
+}
+
+int
+ipu_py_gradient_request_run(ipu_py_state *state, ipu_py_gradient_request *request,
+                            ipu_graph *graph, ipu_block block,
+                            ipu_gradient_scope *scope)
+{
+    if (request->grads.count != 0 && request->grads.count != request->ys.count) {
+        PyErr_Format(PyExc_ValueError, "%zu gradients were given for %zu targets",
+                     request->grads.count, request->ys.count);
+        return -1;
+    }
+    if (scope != NULL) {
+        scope->spans = request->spans.items;
+        scope->span_count = (uint32_t)(request->spans.count / 2);
+        scope->watched = request->watched.items;
+        scope->watched_count = (uint32_t)request->watched.count;
+    }
+    uint32_t x_count = (uint32_t)request->xs.count;
+    const ipu_value *grads = request->grads.count == 0 ? NULL : request->grads.items;
+    if (IPU_ARRAY_RESERVE(&request->ctx, &request->out, x_count + 1) != IPU_OK ||
+        ipu_gradients_within(&request->ctx, graph, block, request->ys.items, grads,
+                             (uint32_t)request->ys.count, request->xs.items, x_count,
+                             scope, request->out.items) != IPU_OK) {
+        return ipu_py_gradient_request_failed(state, request);
+    }
+    return 0;
+}
