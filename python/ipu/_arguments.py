@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["checked_function", "checked_list", "checked_text"]
+__all__ = [
+    "checked_function",
+    "checked_list",
+    "checked_tensor",
+    "checked_text",
+    "checked_variable",
+]
 
 
 def _error(name: str, what: str, value: Any) -> TypeError:
@@ -60,4 +66,38 @@ def checked_function(name: str, value: Any) -> Any:
     """
     if not callable(value):
         raise _error(name, "a function", value)
+    return value
+
+
+def checked_tensor(name: str, value: Any) -> Any:
+    """An argument with a shape and a dtype: a tensor, a variable or an array.
+
+    Raises:
+        TypeError: It has none.
+
+    Example:
+        >>> from ipu import tf
+        >>> checked_tensor("x", tf.zeros((2, 3))).shape
+        (2, 3)
+    """
+    if isinstance(value, type) or not (
+        hasattr(value, "shape") and hasattr(value, "dtype")
+    ):
+        raise _error(name, "a tensor", value)
+    return value
+
+
+def checked_variable(name: str, value: Any) -> Any:
+    """An argument that can be assigned to.
+
+    Raises:
+        TypeError: It cannot.
+
+    Example:
+        >>> from ipu import tf
+        >>> float(checked_variable("x", tf.Variable(1.0)).assign(2.0))
+        2.0
+    """
+    if isinstance(value, type) or not hasattr(value, "assign"):
+        raise _error(name, "a variable", value)
     return value

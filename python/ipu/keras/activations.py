@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
+from ipu._arguments import checked_tensor
 from ipu._faces import face
 from ipu.keras import _serialization
 from ipu.keras._types import Tensor
@@ -139,7 +140,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
         >>> softmax(tf.constant([[1.0, 1.0]])).numpy().tolist()
         [[0.5, 0.5]]
     """
-    rank = len(x.shape)
+    rank = len(checked_tensor("x", x).shape)
     if rank < 2:
         raise ValueError(
             f"Cannot apply softmax to a tensor that is 1D. Received input: {x}. "

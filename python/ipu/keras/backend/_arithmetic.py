@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._arguments import checked_tensor
 
 __all__ = [
     "abs",
@@ -284,6 +285,7 @@ def dot(x: Any, y: Any) -> Any:
         >>> dot(tf.ones((2, 3, 4)), tf.ones((5, 4, 6))).shape
         (2, 3, 5, 6)
     """
+    checked_tensor("x", x), checked_tensor("y", y)
     axes = [[len(x.shape) - 1], [len(y.shape) - 2 if len(y.shape) > 1 else 0]]
     return tf.matmul(x, y) if len(x.shape) == 2 else tf.tensordot(x, y, axes)
 
@@ -308,7 +310,7 @@ def batch_dot(x: Any, y: Any, axes: Any = None) -> Any:
         >>> batch_dot(tf.ones((32, 20, 3)), tf.ones((32, 30, 20)), axes=(1, 2)).shape
         (32, 3, 30)
     """
-    ranks = len(x.shape), len(y.shape)
+    ranks = tuple(len(checked_tensor(*p).shape) for p in (("x", x), ("y", y)))
     if ranks[0] < 2 or ranks[1] < 2:
         raise ValueError(
             "batch_dot takes tensors with a batch and at least one other axis. "
@@ -352,7 +354,7 @@ def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
         >>> switch(tf.constant([True, False]), tf.ones((2, 1)), tf.zeros((2, 1))).shape
         (2, 1)
     """
-    if len(condition.shape) == 0:
+    if len(checked_tensor("condition", condition).shape) == 0:
         return tf.cond(
             condition,
             then_expression if callable(then_expression) else lambda: then_expression,

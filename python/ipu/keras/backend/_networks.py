@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._arguments import checked_tensor
 from ipu.keras import activations
 from ipu.keras.backend._settings import epsilon, is_channels_first
 
@@ -365,7 +366,8 @@ def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Any:
         >>> bias_add(tf.zeros((1, 2, 3)), tf.constant([1.0, 2.0, 3.0])).numpy().tolist()
         [[[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]]
     """
-    sizes, rank = tuple(bias.shape), len(x.shape) - 1
+    sizes = tuple(checked_tensor("bias", bias).shape)
+    rank = len(checked_tensor("x", x).shape) - 1
     if len(sizes) not in (1, rank):
         raise ValueError(
             f"bias_add takes a bias of 1 or {rank} axes. Received shape: {sizes}."
@@ -410,7 +412,7 @@ def batch_normalization(
         >>> y.numpy().tolist()
         [[-1.0, -1.0], [1.0, 1.0]]
     """
-    rank = len(x.shape)
+    rank = len(checked_tensor("x", x).shape)
     sizes = [1] * rank
     sizes[axis] = x.shape[axis]
 

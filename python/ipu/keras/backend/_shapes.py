@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._arguments import checked_tensor
 from ipu.keras.backend._settings import is_channels_first
 
 __all__ = [
@@ -94,7 +95,7 @@ def batch_flatten(x: Any) -> Any:
         (2, 12)
     """
     rest = 1
-    for size in x.shape[1:]:
+    for size in checked_tensor("x", x).shape[1:]:
         rest *= size
     return tf.reshape(x, (-1, rest))
 
@@ -170,7 +171,7 @@ def repeat(x: Any, n: int) -> Any:
         >>> repeat(tf.constant([[1, 2]]), 3).numpy().tolist()
         [[[1, 2], [1, 2], [1, 2]]]
     """
-    if len(x.shape) != 2:
+    if len(checked_tensor("x", x).shape) != 2:
         raise ValueError(
             f"repeat takes [batch, features]. Received a shape of {tuple(x.shape)}."
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu._arguments import checked_list, checked_tensor, checked_variable
 from ipu._core import Tensor
 from ipu.keras._backend_state import state
 from ipu.tf._tracing import in_trace, init_scope
@@ -159,7 +160,11 @@ def placeholder(
         raise ValueError("A placeholder here is dense: leave sparse and ragged False.")
     if shape is None and ndim is None:
         raise ValueError("placeholder takes a shape or ndim. Received neither.")
-    sizes = tuple(shape) if shape is not None else (None,) * (ndim or 0)
+    sizes = (
+        tuple(checked_list("shape", shape))
+        if shape is not None
+        else (None,) * (ndim or 0)
+    )
     return Input(batch_shape=sizes, dtype=_kind(dtype), name=name)
 
 
@@ -173,7 +178,7 @@ def int_shape(x: Any) -> tuple[int | None, ...] | None:
         >>> int_shape(placeholder((None, 5)))
         (None, 5)
     """
-    return tuple(x.shape)
+    return tuple(checked_tensor("x", x).shape)
 
 
 def ndim(x: Any) -> int:
@@ -183,7 +188,7 @@ def ndim(x: Any) -> int:
         >>> ndim(tf.ones((2, 3, 4)))
         3
     """
-    return len(x.shape)
+    return len(checked_tensor("x", x).shape)
 
 
 def dtype(x: Any) -> str:
@@ -193,7 +198,7 @@ def dtype(x: Any) -> str:
         >>> dtype(tf.constant([1, 2]))
         'int32'
     """
-    return str(x.dtype.name)
+    return str(checked_tensor("x", x).dtype.name)
 
 
 def count_params(x: Any) -> int:
@@ -203,7 +208,7 @@ def count_params(x: Any) -> int:
         >>> count_params(zeros((2, 3)))
         6
     """
-    return int(np.prod(x.shape, dtype=np.int64))
+    return int(np.prod(checked_tensor("x", x).shape, dtype=np.int64))
 
 
 def is_sparse(tensor: Any) -> bool:
@@ -261,7 +266,7 @@ def batch_get_value(tensors: Sequence[Any]) -> list[Any]:
         >>> [float(v) for v in batch_get_value([variable(1.0), variable(2.0)])]
         [1.0, 2.0]
     """
-    return [get_value(tensor) for tensor in tensors]
+    return [get_value(tensor) for tensor in checked_list("tensors", tensors)]
 
 
 def set_value(x: Any, value: Any) -> None:
@@ -273,7 +278,7 @@ def set_value(x: Any, value: Any) -> None:
         >>> get_value(x).tolist()
         [3.0, 4.0]
     """
-    x.assign(np.asarray(value, dtype=x.dtype.as_numpy_dtype))
+    checked_variable("x", x).assign(np.asarray(value, dtype=x.dtype.as_numpy_dtype))
 
 
 def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
@@ -285,7 +290,7 @@ def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
         >>> float(x), float(y)
         (3.0, 4.0)
     """
-    for x, value in tuples:
+    for x, value in checked_list("tuples", tuples):
         set_value(x, value)
 
 
@@ -297,7 +302,7 @@ def update(x: Any, new_x: Any) -> Any:
         >>> float(update(x, 5.0)), float(x)
         (5.0, 5.0)
     """
-    return x.assign(new_x)
+    return checked_variable("x", x).assign(new_x)
 
 
 def update_add(x: Any, increment: Any) -> Any:
@@ -308,7 +313,7 @@ def update_add(x: Any, increment: Any) -> Any:
         >>> get_value(update_add(x, [10.0, 10.0])).tolist()
         [11.0, 12.0]
     """
-    return x.assign_add(increment)
+    return checked_variable("x", x).assign_add(increment)
 
 
 def update_sub(x: Any, decrement: Any) -> Any:
@@ -319,7 +324,7 @@ def update_sub(x: Any, decrement: Any) -> Any:
         >>> float(update_sub(x, 2.0))
         3.0
     """
-    return x.assign_sub(decrement)
+    return checked_variable("x", x).assign_sub(decrement)
 
 
 def moving_average_update(x: Any, value: Any, momentum: Any) -> Any:
@@ -330,6 +335,7 @@ def moving_average_update(x: Any, value: Any, momentum: Any) -> Any:
         >>> float(moving_average_update(average, 20.0, momentum=0.75))
         12.5
     """
+    checked_variable("x", x)
     momentum = tf.cast(momentum, x.dtype)
     value = tf.cast(value, x.dtype)
     return x.assign(x * momentum + value * (1 - momentum))

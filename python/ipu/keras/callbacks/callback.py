@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from ipu._arguments import checked_list
+
 __all__ = ["Callback", "CallbackList", "looks"]
 
 Logs = dict[str, Any]
@@ -155,7 +157,7 @@ class CallbackList:
     def __init__(
         self, callbacks: Sequence[Any], model: Any, params: Mapping[str, Any]
     ) -> None:
-        self.callbacks = list(callbacks)
+        self.callbacks = list(checked_list("callbacks", callbacks))
         self.params = dict(params)
         self._found: dict[str, list[Callable[..., Any]]] = {}
         self._looking: dict[str, list[tuple[Callable[[Any], int | None], Any]]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from ipu._arguments import checked_text
 from ipu._user_warnings import warn_user
 
 __all__ = ["Monitor"]
@@ -24,7 +25,7 @@ class Monitor:
             warn_user(f"mode {mode!r} is unknown, falling back to 'auto'.")
             mode = "auto"
         if mode == "auto":
-            is_high = "acc" in name or name.endswith("auc")
+            is_high = "acc" in checked_text("monitor", name) or name.endswith("auc")
             mode = "max" if is_high or name.startswith("fmeasure") else "min"
         self.name = name
         self.sign = 1.0 if mode == "max" else -1.0
