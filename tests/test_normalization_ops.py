@@ -125,6 +125,19 @@ def test_refusals(keywords: dict[str, int], message: str) -> None:
         normalization_ops.group_norm(X, **keywords)  # type: ignore[arg-type]
 
 
+def test_both_orders_of_arguments() -> None:
+    x = np.random.RandomState(0).normal(size=(2, 3, 4)).astype(np.float32)
+    wanted = ipu.normalization_ops.group_norm(x, 2, -1, center=False, scale=False)
+    for order in ((False, False), ([-3, -2], False, False), ((1,), False, False)):
+        found = ipu.normalization_ops.group_norm(x, 2, -1, *order)
+        np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+    for name in ("layer_norm", "instance_norm"):
+        function = getattr(ipu.normalization_ops, name)
+        one = function(x, -1, False, False)
+        other = function(x, -1, [1], False, False)
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
 def test_a_small_epsilon_warns() -> None:
     with pytest.warns(UserWarning, match="epsilon=1e-06 is small for float16"):
         normalization_ops.layer_norm(np.float16(X), -1, False, False, 1e-6)

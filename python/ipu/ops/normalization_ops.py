@@ -7,8 +7,9 @@ of TensorFlow 1. ``keras.layers`` has the same as layers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ipu import tf
 from ipu._core import Tensor
@@ -17,6 +18,8 @@ from ipu._user_warnings import warn_user
 from ipu.tf._normalizations import normalize_groups
 
 __all__ = ["group_norm", "instance_norm", "layer_norm"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _SMALLEST_EPSILON = 1.53e-5  # of float16; the default of SDK 2 and later
 
@@ -96,6 +99,29 @@ def _normalized(
     return normalize_groups(x, axis, groups, strided, gamma, beta, float(epsilon))
 
 
+def _in_either_order(position: int) -> Callable[[_Function], _Function]:
+    """Let a function take ``reduction_axes`` in front of ``center``, as SDK 1 had it.
+
+    The two are told apart by what is given: axes are no bool.
+
+    Args:
+        position: The place of ``center``.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(args) > position and not isinstance(args[position], bool):
+                kwargs["reduction_axes"] = args[position]
+                args = (*args[:position], *args[position + 1 :])
+            return function(*args, **kwargs)
+
+        return cast(_Function, call)
+
+    return decorate
+
+
+@_in_either_order(3)
 def group_norm(
     inputs: Any,
     groups: int = 2,
@@ -130,7 +156,8 @@ def group_norm(
         scope: The variable scope; None: ``GroupNorm``, made unique.
         strided_channel_grouping: Whether channel ``c`` is in group ``c % groups``; else
             groups are neighbouring channels.
-        reduction_axes: Accepted and not used, as in SDK 1.
+        reduction_axes: Accepted and not used, as in SDK 1, which had it in front of
+            ``center``: a call that gives axes there is understood.
 
     Returns:
         A tensor of the shape and dtype of ``inputs``.
@@ -163,6 +190,7 @@ def group_norm(
     )
 
 
+@_in_either_order(2)
 def layer_norm(
     inputs: Any,
     channels_axis: int = -1,
@@ -208,6 +236,7 @@ def layer_norm(
     )
 
 
+@_in_either_order(2)
 def instance_norm(
     inputs: Any,
     channels_axis: int = -1,
