@@ -294,3 +294,28 @@ def test_the_share_that_is_dropped_can_be_fed() -> None:
         for one in session.run([y, z], {x: ones, kept: 0.25}):
             assert set(np.unique(one)) == {0.0, 4.0}
             assert 0.2 < np.mean(one != 0.0) < 0.3
+
+
+def test_rates_that_follow_the_step() -> None:
+    step = tf.placeholder(tf.int32, [])
+    rates = [
+        tf.train.inverse_time_decay(1.0, step, 10, 0.5),
+        tf.train.inverse_time_decay(1.0, step, 10, 0.5, staircase=True),
+        tf.train.polynomial_decay(1.0, step, 10, 0.1, 2.0),
+        tf.train.polynomial_decay(1.0, step, 10, 0.1, cycle=True),
+        tf.train.piecewise_constant(step, [10, 20], [1.0, 0.5, 0.25]),
+    ]
+    with tf.Session() as session:
+        for now in (0, 5, 10, 15, 21):
+            cycle = 10 * max(1, int(np.ceil(now / 10)))
+            wanted = [
+                1 / (1 + 0.05 * now),
+                1 / (1 + 0.5 * (now // 10)),
+                0.9 * (1 - min(now, 10) / 10) ** 2 + 0.1,
+                0.9 * (1 - now / cycle) + 0.1,
+                1.0 if now <= 10 else 0.5 if now <= 20 else 0.25,
+            ]
+            found = session.run(rates, {step: now})
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    with pytest.raises(ValueError, match="1 less than the length of values"):
+        tf.train.piecewise_constant(step, [1], [1.0])

@@ -146,6 +146,11 @@ def test_savers(tmp_path: Any) -> None:
         paths = [saver.save(session, str(tmp_path / "m"), step) for step in range(3)]
     assert saver.last_checkpoints == paths[1:]
     assert tf.train.latest_checkpoint(str(tmp_path)) == paths[-1]
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert state.model_checkpoint_path == paths[-1]
+    assert state.all_model_checkpoint_paths == paths[1:]
+    assert tf.train.checkpoint_exists(paths[1])
+    assert not tf.train.checkpoint_exists(paths[0])
     with tf.Session() as session:
         saver.restore(session, paths[-1])
         assert session.run(v).tolist() == [1.0, 1.0]

@@ -6,14 +6,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ipu._errors import NotFoundError
 from ipu.tf import _graph_mode
 
-__all__ = ["Saver", "latest_checkpoint"]
+__all__ = [
+    "CheckpointState",
+    "Saver",
+    "checkpoint_exists",
+    "get_checkpoint_state",
+    "latest_checkpoint",
+]
 
 _SUFFIX = ".safetensors"
 _INDEX = "checkpoint"
@@ -154,3 +160,60 @@ def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -
     if not index.exists():
         return None
     return str(Path(checkpoint_dir) / index.read_text(encoding="utf-8").strip())
+
+
+class CheckpointState(NamedTuple):
+    """The files that a saver keeps in a folder.
+
+    Attributes:
+        model_checkpoint_path: The last one.
+        all_model_checkpoint_paths: All, the last one last.
+
+    Example:
+        >>> CheckpointState("a", ["a"]).model_checkpoint_path
+        'a'
+    """
+
+    model_checkpoint_path: str
+    all_model_checkpoint_paths: list[str]
+
+
+def get_checkpoint_state(
+    checkpoint_dir: str, latest_filename: str | None = None
+) -> CheckpointState | None:
+    """The files that savers have written to a folder, or None.
+
+    Args:
+        checkpoint_dir: The folder.
+        latest_filename: As for :func:`latest_checkpoint`.
+
+    Source: ``tf.compat.v1.train.get_checkpoint_state``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> print(v1.train.get_checkpoint_state("/no/such/folder"))
+        None
+    """
+    last = latest_checkpoint(checkpoint_dir, latest_filename)
+    if last is None:
+        return None
+    files = Path(checkpoint_dir).glob(f"*{_SUFFIX}")
+    by_age = sorted(files, key=lambda file: file.stat().st_mtime_ns)
+    paths = [str(file).removesuffix(_SUFFIX) for file in by_age]
+    return CheckpointState(last, [*(one for one in paths if one != last), last])
+
+
+def checkpoint_exists(checkpoint_prefix: str) -> bool:
+    """Whether a saver has written a path.
+
+    Args:
+        checkpoint_prefix: What :meth:`Saver.save` gave.
+
+    Source: ``tf.compat.v1.train.checkpoint_exists``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> v1.train.checkpoint_exists("/no/such/file")
+        False
+    """
+    return Path(os.fspath(checkpoint_prefix) + _SUFFIX).exists()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ __all__ = [
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
+    "inverse_time_decay",
+    "piecewise_constant",
+    "piecewise_constant_decay",
+    "polynomial_decay",
 ]
 
 
@@ -152,3 +157,110 @@ def exponential_decay(
     if staircase:
         steps = tf.floor(steps)
     return tf.multiply(learning_rate, tf.pow(float(decay_rate), steps))
+
+
+def inverse_time_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    decay_rate: Any,
+    staircase: bool = False,
+    name: str | None = None,
+) -> Any:
+    """A rate that decays: ``learning_rate / (1 + decay_rate * step / decay_steps)``.
+
+    Args:
+        learning_rate: The rate at the start.
+        global_step: The step, a tensor or variable.
+        decay_steps: The steps that count as one.
+        decay_rate: How fast it decays.
+        staircase: Whether the quotient is cut to whole numbers.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.train.inverse_time_decay``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> round(float(v1.train.inverse_time_decay(1.0, 20, 10, 0.5)), 6)
+        0.5
+    """
+    del name
+    steps = tf.cast(global_step, "float32") / float(decay_steps)
+    if staircase:
+        steps = tf.floor(steps)
+    return tf.divide(learning_rate, 1.0 + float(decay_rate) * steps)
+
+
+def polynomial_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    end_learning_rate: float = 0.0001,
+    power: float = 1.0,
+    cycle: bool = False,
+    name: str | None = None,
+) -> Any:
+    """A rate that goes to another one, and stays there.
+
+    Args:
+        learning_rate: The rate at the start.
+        global_step: The step, a tensor or variable.
+        decay_steps: The steps on the way.
+        end_learning_rate: The rate at the end.
+        power: Of the way that is left.
+        cycle: Whether it begins again, over more steps each time.
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.train.polynomial_decay``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> round(float(v1.train.polynomial_decay(1.0, 5, 10, 0.0)), 6)
+        0.5
+    """
+    del name
+    step: Any = tf.cast(global_step, "float32")
+    whole: Any = float(decay_steps)
+    if cycle:
+        whole = whole * tf.maximum(tf.math.ceil(step / whole), 1.0)
+    else:
+        step = tf.minimum(step, whole)
+    left = tf.pow(1.0 - step / whole, power)
+    return (learning_rate - end_learning_rate) * left + end_learning_rate
+
+
+def piecewise_constant(
+    x: Any, boundaries: Sequence[Any], values: Sequence[float], name: str | None = None
+) -> Any:
+    """A rate for each part of the steps.
+
+    Args:
+        x: The step, a tensor or variable.
+        boundaries: The last step of each part but the last one.
+        values: The rates, one more than boundaries.
+        name: Accepted and not used.
+
+    Raises:
+        ValueError: There are more or fewer.
+
+    Source: ``tf.compat.v1.train.piecewise_constant``.
+
+    Example:
+        >>> from ipu.tf.compat import v1
+        >>> float(v1.train.piecewise_constant(11, [10, 20], [1.0, 0.5, 0.25]))
+        0.5
+    """
+    del name
+    if len(values) != len(boundaries) + 1:
+        raise ValueError(
+            "The length of boundaries should be 1 less than the length of values. "
+            f"Received: {len(boundaries)} and {len(values)}."
+        )
+    step = tf.cast(x, "float32")
+    rate: Any = tf.constant(float(values[0]))
+    for border, value in zip(boundaries, values[1:], strict=True):
+        rate = tf.where(step > float(border), float(value), rate)
+    return rate
+
+
+piecewise_constant_decay = piecewise_constant

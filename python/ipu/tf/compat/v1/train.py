@@ -38,13 +38,22 @@ from ipu.tf.compat.v1._monitored import (
     Scaffold,
     start_queue_runners,
 )
-from ipu.tf.compat.v1._saver import Saver, latest_checkpoint
+from ipu.tf.compat.v1._saver import (
+    Saver,
+    checkpoint_exists,
+    get_checkpoint_state,
+    latest_checkpoint,
+)
 from ipu.tf.compat.v1._steps import (
     create_global_step,
     exponential_decay,
     get_global_step,
     get_or_create_global_step,
     global_step,
+    inverse_time_decay,
+    piecewise_constant,
+    piecewise_constant_decay,
+    polynomial_decay,
 )
 
 __all__ = [
@@ -69,12 +78,18 @@ __all__ = [
     "StepCounterHook",
     "StopAtStepHook",
     "SummarySaverHook",
+    "checkpoint_exists",
     "create_global_step",
     "exponential_decay",
+    "get_checkpoint_state",
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
+    "inverse_time_decay",
     "latest_checkpoint",
+    "piecewise_constant",
+    "piecewise_constant_decay",
+    "polynomial_decay",
     "start_queue_runners",
 ]
 
