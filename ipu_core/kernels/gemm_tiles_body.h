@@ -43,6 +43,7 @@ enum {
     PANEL = VECTORS * LANES,
     POINTERS = (ROWS + 2) / 3,
     ROWS_AHEAD = 8,  /* of what is packed */
+    FETCHED_K = 256, /* of a tile's rows of A: more would wait for each other */
     WIDENED = 64     /* k of float16 at a time, on the way to a transposition */
 };
 
@@ -460,6 +461,7 @@ typedef struct tile_block {
     int64_t tiles;
     int64_t least; /* rows of a tile; so many of the tiles have one more: */
     int64_t more;
+    int64_t first_column; /* of all */
     int64_t k0;
     int64_t k;
     int64_t packed_k0; /* what of A is packed */
@@ -591,6 +593,17 @@ set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
     }
 }
 
+/* Asks for the rows of A behind those of a tile of `rows` rows. */
+IPU_INLINE void
+fetch_next_rows(const tile_source *from, int64_t rows, int64_t k)
+{
+    for (int64_t i = rows; i < 2 * rows; i++) {
+        for (int64_t j = 0; j < k; j += 16) {
+            __builtin_prefetch(from->a + i * from->a_step + j);
+        }
+    }
+}
+
 /* The block by the panel of `columns` columns at `column`. */
 TARGET static void
 multiply_panel(const tile_block *t, int64_t column, int64_t columns)
@@ -614,11 +627,17 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     } else if (!in_place) {
         pack_panel(p, columns, b + b_at, t->k, t->panel);
     }
+    /* the first panel's tiles are the first ones to read the rows of A */
+    bool reads_first = column == t->first_column && p->a_form == IPU_A_ROWS &&
+                       reads == ROWS_OF_A && t->k <= FETCHED_K;
     int64_t rest = 0;
     for (int64_t i = 0, row = 0, rows; i < t->tiles; i++, row += rows) {
         rows = next_rows(t, &rest);
         set_place(t, row, column, &place);
         set_source(t, i, row, &from);
+        if (reads_first && i + 1 < t->tiles) {
+            fetch_next_rows(&from, rows, t->k);
+        }
         if (in_place && i == 0) {
             from.b = b + b_at;
             from.b_row = p->b_row;
@@ -668,6 +687,7 @@ multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
         t.tiles = ipu__ceil_div(t.rows, ROWS);
         t.least = t.rows / t.tiles;
         t.more = t.rows % t.tiles;
+        t.first_column = column;
         t.packed_k0 = 0;
         do {
             t.packed_k = ipu__min(p->k - t.packed_k0, p->packed_k);
