@@ -259,7 +259,7 @@ def test_probes_find_nothing(imported, written, source, before):
         ("from keras.layers import dense", "Did you mean 'Dense'"),
         ("from tensorflow import reduce_summ", "Did you mean 'reduce_sum'"),
         ("from tensorflow.python.framework import dtyps", "Did you mean 'dtypes'"),
-        ("import tensorflow.estimator", "tensorflow.estimator is not in ipu yet"),
+        ("import tensorflow.lite", "tensorflow.lite is not in ipu"),
         ("from tensorflow.pythn.ops import nn", "tensorflow.pythn is not in ipu"),
         ("from keras.nonsense import Dense", "keras.nonsense is not in ipu"),
     ],
@@ -307,7 +307,7 @@ def test_check_lists_what_is_imported_and_not_used():
     source = """
 from keras.layers import Dense, CuDNNLSTM, CuDNNGRU, Desne
 from tensorflow.python.framework import some_module
-import tensorflow.estimator
+import tensorflow.lite
 CuDNNGRU(3)
 try:
     from keras.layers import ConvLSTMCell
@@ -328,7 +328,7 @@ for CuDNNGRU in (): pass
         "keras.layers.ConvLSTMCell": "guarded",
         "keras.layers.ConvGRUCell": "guarded",
         "tensorflow.python.framework.some_module": "unused",
-        "tensorflow.estimator": "missing",
+        "tensorflow.lite": "missing",
     }
     uses = {use.name: use for use in _check.check_source(source)}
     assert uses["keras.layers.CuDNNGRU"].lines == [2, 5]

@@ -237,7 +237,7 @@ def test_losses_and_layers() -> None:
     y = tf.layers.max_pooling2d(y, 2, 2)
     y = tf.layers.batch_normalization(y, training=True)
     logits = tf.layers.dense(tf.layers.flatten(y), 3)
-    loss = tf.losses.sparse_softmax_cross_entropy([0, 2], logits)
+    loss = tf.losses.sparse_softmax_cross_entropy([[0], [2]], logits)
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
     with tf.control_dependencies(updates):
         train = tf.train.AdamOptimizer(0.01).minimize(loss)

@@ -56,7 +56,9 @@ _SHARDING = Later(
     "Use ipu.scopes.ipu_shard, or ipu.autoshard.automatic_sharding.",
 )
 _ESTIMATOR = Later(
-    "Estimators come with a later version.", "Use keras.Model and its fit()."
+    "Of estimators there are ipu_estimator.IPUEstimator, IPUPipelineEstimator and what "
+    "their functions need.",
+    "Or use keras.Model and its fit().",
 )
 _SAVED = Later(
     "Saved models and serving come with a later version.",

@@ -6,7 +6,10 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from ipu.tf import _graph_mode
 
 __all__ = [
     "counts",
@@ -22,6 +25,8 @@ __all__ = [
 T = TypeVar("T")
 
 _uids = threading.local()
+# names begin again in every graph, so that the next one finds the variables of a file
+_of_graphs: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
 
 
 def snake_case(name: str) -> str:
@@ -66,26 +71,37 @@ def next_uid(stem: str) -> int:
     Args:
         stem: What the automatic names of a kind begin with.
     """
-    counters: dict[str, int] | None = getattr(_uids, "counters", None)
-    if counters is None:
-        counters = _uids.counters = {}
+    counters = _counters()
     counters[stem] = counters.get(stem, 0) + 1
     return counters[stem]
 
 
 def counts() -> dict[str, int]:
-    """How often each stem has been asked for in this thread."""
-    return dict(getattr(_uids, "counters", None) or {})
+    """How often each stem has been asked for in this thread, or this graph."""
+    return dict(_counters())
 
 
 def set_counts(counters: dict[str, int]) -> None:
     """Go back to what :func:`counts` gave."""
-    _uids.counters = dict(counters)
+    here = _counters()
+    here.clear()
+    here.update(counters)
 
 
 def reset_uids() -> None:
     """Start automatic names again from ``dense`` (``backend.clear_session``)."""
-    _uids.counters = {}
+    _counters().clear()
+
+
+def _counters() -> dict[str, int]:
+    """The counts of this thread, or of the graph of TensorFlow 1 that ops go to."""
+    graph = _graph_mode.current() if _graph_mode.has_graph() else None
+    if graph is not None:
+        return _of_graphs.setdefault(graph, {})
+    counters: dict[str, int] | None = getattr(_uids, "counters", None)
+    if counters is None:
+        counters = _uids.counters = {}
+    return counters
 
 
 def nearest(

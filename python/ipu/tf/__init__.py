@@ -233,6 +233,7 @@ if TYPE_CHECKING:
     from ipu.keras import optimizers as optimizers
     from ipu.tf import compat as compat
     from ipu.tf import distribute as distribute
+    from ipu.tf import estimator as estimator
     from ipu.tf import image as image
     from ipu.tf import io as io
     from ipu.tf import linalg as linalg
@@ -316,6 +317,7 @@ __all__ = [
     "ensure_shape",
     "equal",
     "errors",
+    "estimator",
     "executing_eagerly",
     "exp",
     "expand_dims",
@@ -473,6 +475,7 @@ _LAZY = {
     "RaggedTensor": "ipu.tf.ragged:RaggedTensor",
     "compat": "ipu.tf.compat",
     "distribute": "ipu.tf.distribute",
+    "estimator": "ipu.tf.estimator",
     "initializers": "ipu.keras.initializers",
     "image": "ipu.tf.image",
     "io": "ipu.tf.io",

@@ -256,7 +256,7 @@ def sparse_softmax_cross_entropy(
     """The mean cross-entropy of classes by their numbers.
 
     Args:
-        labels: ``(batch,)``, integers.
+        labels: ``(batch,)`` or ``(batch, 1)``, integers.
         logits: ``(batch, classes)``.
         weights: A number, or a tensor that broadcasts to ``(batch,)``.
         scope: Accepted and not used.
@@ -270,8 +270,12 @@ def sparse_softmax_cross_entropy(
         0.6931
     """
     del scope, unused
+    classes, given = tf.convert_to_tensor(labels), tf.convert_to_tensor(logits)
+    if classes.shape.rank == given.shape.rank and classes.shape.rank:
+        # data sets of pictures have a column of classes
+        classes = tf.squeeze(classes, [-1])
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=labels, logits=tf.convert_to_tensor(logits)
+        labels=classes, logits=given
     )
     return _weighted(losses, weights, loss_collection)
 

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""What estimators are made of: programs, hooks, metrics, arguments of functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ipu.tf.compat import v1 as tf
+from ipu.tf.compat.v1.metrics import mean
+
+__all__ = [
+    "HostMetrics",
+    "Program",
+    "RunContext",
+    "called",
+    "check_steps",
+    "features_and_labels",
+    "named",
+    "newest",
+    "takes",
+]
+
+
+class Program(NamedTuple):
+    """What a session runs: first, in each round, and to take what the device gave."""
+
+    initializer: Any
+    run: Any
+    taken: Any
+
+
+class RunContext:
+    """What hooks get.
+
+    Attributes:
+        session: The session.
+        stop_requested: Whether a hook has asked to end.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.stop_requested = False
+
+    def request_stop(self) -> None:
+        """End after this round."""
+        self.stop_requested = True
+
+
+class HostMetrics:
+    """Metrics that a function makes on the host of what the device gives."""
+
+    def __init__(self, function: Callable[..., Any], taken: Mapping[str, Any]) -> None:
+        # a row of a round is what one batch gave
+        self._inputs = {
+            name: tf.placeholder(tensor.dtype, tensor.shape[1:])
+            for name, tensor in taken.items()
+        }
+        self._pairs = {
+            name: pair if isinstance(pair, tuple) else mean(pair)
+            for name, pair in function(*self._inputs.values()).items()
+        }
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What the metrics are called."""
+        return frozenset(self._pairs)
+
+    def __call__(self, session: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
+        found = {}
+        for i in range(len(next(iter(rows.values())))):
+            feed = {self._inputs[name]: value[i] for name, value in rows.items()}
+            updates = {name: pair[1] for name, pair in self._pairs.items()}
+            found = session.run(updates, feed)
+        return found
+
+
+def newest(session: Any, rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics that the device has counted: of several replicas the mean."""
+    del session
+    return {name: np.mean(value[-1]) for name, value in rows.items()}
+
+
+def named(tensors: Any) -> dict[str, Any]:
+    """Tensors by name, in their order."""
+    if isinstance(tensors, Mapping):
+        return dict(tensors)
+    return {f"metric_{i:03}": tensor for i, tensor in enumerate(tensors)}
+
+
+def features_and_labels(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, Any]:
+    """An element of the data set as the model function gets it."""
+    if not args:
+        return kwargs, None
+    if kwargs or len(args) > 2:
+        raise ValueError(
+            "An element of the data set must be `features` or `(features, labels)`. "
+            f"Received: {len(args) + len(kwargs)} parts."
+        )
+    return args[0], args[1] if len(args) == 2 else None
+
+
+def takes(function: Callable[..., Any], name: str) -> bool:
+    parameters = inspect.signature(function).parameters
+    return name in parameters or any(
+        one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()
+    )
+
+
+def called(function: Callable[..., Any], offered: Mapping[str, Any], *args: Any) -> Any:
+    """A function of the user's with those keywords that it takes."""
+    parameters = inspect.signature(function).parameters
+    given = {name: value for name, value in offered.items() if name in parameters}
+    return function(*args, **given)
+
+
+def check_steps(size: int, **counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is None:
+            continue
+        if count < 1 or count % size:
+            raise ValueError(
+                f"{name} must be a positive multiple of the iterations_per_loop "
+                f"{size} of the IPURunConfig. Received: {name}={count}."
+            )

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: MIT
+"""``ipu.ipu_estimator`` and ``ipu_pipeline_estimator``; NumPy is the oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu
+from ipu.ipu_estimator import IPUEstimator, IPUEstimatorSpec
+from ipu.ipu_pipeline_estimator import IPUPipelineEstimator, IPUPipelineEstimatorSpec
+from ipu.ipu_run_config import IPURunConfig, RunConfig
+from ipu.tf.compat import v1 as tf
+from ipu.tf.estimator import EstimatorSpec, ModeKeys
+
+X = np.array([[1.0, 2.0], [3.0, 1.0], [0.0, 1.0], [2.0, 2.0]], np.float32)
+Y = np.array([0.5, -1.0, 2.0, 1.0], np.float32)
+RATE = 0.05
+
+
+@pytest.fixture(autouse=True)
+def unconfigured() -> Iterator[None]:
+    ipu.config.reset_ipu_configuration()
+    yield
+    ipu.config.reset_ipu_configuration()
+
+
+def run_config(loop: int, count: int = 1, **options: Any) -> RunConfig:
+    device = ipu.config.IPUConfig()
+    device.auto_select_ipus = count
+    return RunConfig(IPURunConfig(loop, device, **options))
+
+
+def batches() -> Any:
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y))
+    return dataset.repeat().batch(2, drop_remainder=True)
+
+
+def predicted(features: Any) -> Any:
+    w = tf.get_variable("w", [2], initializer=tf.constant_initializer(0.5))
+    return tf.reduce_sum(features * w, axis=1)
+
+
+def model(features: Any, labels: Any, mode: str, params: dict[str, float]) -> Any:
+    found = predicted(features)
+    if mode == ModeKeys.PREDICT:
+        return EstimatorSpec(mode, predictions={"y": found})
+    loss = tf.reduce_mean(tf.square(found - labels))
+    if mode == ModeKeys.EVAL:
+        pair = tf.metrics.mean_absolute_error(labels, found)
+        return EstimatorSpec(mode, loss=loss, eval_metric_ops={"off": pair})
+    optimizer = tf.train.GradientDescentOptimizer(params["rate"])
+    return EstimatorSpec(mode, loss=loss, train_op=optimizer.minimize(loss))
+
+
+def trained(steps: int, w: Any = (0.5, 0.5)) -> np.ndarray[Any, Any]:
+    """What gradient descent over the batches gives."""
+    w = np.array(w, np.float32)
+    for i in range(steps):
+        rows = slice(2 * (i % 2), 2 * (i % 2) + 2)
+        w = w - RATE * (X[rows].T @ (X[rows] @ w - Y[rows]))
+    return w
+
+
+def test_train_evaluate_predict(tmp_path: Path) -> None:
+    folder = str(tmp_path / "new" / "folder")
+    made = IPUEstimator(model, folder, run_config(2), {"rate": RATE})
+    assert made.train(batches, steps=4) is made
+    np.testing.assert_allclose(made.get_variable_value("w"), trained(4), rtol=1e-5)
+    assert made.get_variable_names() == ["global_step", "w"]
+    # goes on from the checkpoint, also in another estimator; max_steps counts all
+    made = IPUEstimator(model, folder, run_config(2), {"rate": RATE})
+    made.train(batches, max_steps=6).train(batches, max_steps=6)
+    w = trained(6)
+    np.testing.assert_allclose(made.get_variable_value("w"), w, rtol=1e-5)
+    off = X @ w - Y
+    found = made.evaluate(batches, steps=2)
+    assert found["global_step"] == 6
+    np.testing.assert_allclose(found["loss"], np.mean(off**2), rtol=1e-5)
+    np.testing.assert_allclose(found["off"], np.mean(np.abs(off)), rtol=1e-5)
+
+    def once() -> Any:
+        return tf.data.Dataset.from_tensor_slices(X).batch(2, drop_remainder=True)
+
+    rows = list(made.predict(once))
+    np.testing.assert_allclose([row["y"] for row in rows], X @ w, rtol=1e-5)
+    given = list(made.predict(once, ["y"], yield_single_examples=False))
+    assert [batch["y"].shape for batch in given] == [(2,), (2,)]
+
+
+def test_metrics_of_the_host(tmp_path: Path) -> None:
+    def host(features: Any, labels: Any, mode: str) -> Any:
+        found = predicted(features)
+        loss = tf.reduce_mean(tf.square(found - labels))
+        if mode == ModeKeys.TRAIN:
+            return IPUEstimatorSpec(mode, loss=loss, train_op=tf.identity(loss))
+        metrics = (
+            lambda a, b: {"off": tf.metrics.mean(tf.abs(a - b))},
+            [found, labels],
+        )
+        return IPUEstimatorSpec(mode, loss=loss, eval_metrics=metrics)
+
+    made = IPUEstimator(host, str(tmp_path), run_config(1))
+    found = made.train(batches, steps=1).evaluate(batches, steps=2)
+    off = np.mean(np.abs(X.sum(1) / 2 - Y))
+    np.testing.assert_allclose(found["off"], off, rtol=1e-5)
+
+
+def test_hooks_and_functions_that_take_more(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    class Hook:
+        def begin(self) -> None:
+            told.append("begin")
+
+        def after_create_session(self, session: Any, coord: Any) -> None:
+            told.append("session")
+
+        def before_run(self, run_context: Any) -> None:
+            told.append("before")
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            told.append("after")
+            run_context.request_stop()
+
+        def end(self, session: Any) -> None:
+            told.append("end")
+
+    def given(mode: str, params: dict[str, Any], config: Any) -> Any:
+        told.append(f"{mode} {params['batch_size']} {config.keep_checkpoint_max}")
+        return batches()
+
+    made = IPUEstimator(
+        model, str(tmp_path), run_config(2), {"rate": RATE}, train_batch_size=2
+    )
+    made.train(given, [Hook()], steps=8)
+    assert told == ["train 2 5", "begin", "session", "before", "after", "end"]
+    assert made.get_variable_value("global_step") == 2
+
+
+def test_replicas(tmp_path: Path) -> None:
+    def replicated(features: Any, labels: Any, mode: str) -> Any:
+        loss = tf.reduce_mean(tf.square(predicted(features) - labels))
+        optimizer = ipu.optimizers.CrossReplicaOptimizer(
+            tf.train.GradientDescentOptimizer(RATE)
+        )
+        return EstimatorSpec(mode, loss=loss, train_op=optimizer.minimize(loss))
+
+    made = IPUEstimator(replicated, str(tmp_path), run_config(1, 2, num_replicas=2))
+    made.train(batches, steps=1)
+    w = 0.5 - RATE * X.T @ (X.sum(1) / 2 - Y) / 2
+    np.testing.assert_allclose(made.get_variable_value("w"), w, rtol=1e-5)
+
+
+def test_layers_have_the_same_names_in_every_graph(tmp_path: Path) -> None:
+    def layered(features: Any, labels: Any, mode: str) -> Any:
+        hidden = ipu.keras.layers.Dense(2, "relu")(features)
+        found = ipu.keras.layers.Dense(1)(hidden)[:, 0]
+        loss = tf.reduce_mean(tf.square(found - labels))
+        train = tf.train.GradientDescentOptimizer(RATE).minimize(loss)
+        return EstimatorSpec(mode, loss=loss, train_op=train)
+
+    made = IPUEstimator(layered, str(tmp_path), run_config(2))
+    found = made.train(batches, steps=2).evaluate(batches, steps=2)
+    assert found["global_step"] == 2
+    names = [f"dense{n}/{part}" for n in ("", "_1") for part in ("bias", "kernel")]
+    assert made.get_variable_names() == [*names, "global_step"]
+
+
+def test_pipelines(tmp_path: Path) -> None:
+    def pipeline(mode: str, params: dict[str, float]) -> Any:
+        def first(features: Any, labels: Any) -> Any:
+            return predicted(features), labels
+
+        def second(found: Any, labels: Any) -> Any:
+            loss = tf.reduce_mean(tf.square(found - labels))
+            return loss if mode == ModeKeys.TRAIN else (loss, found, labels)
+
+        def optimizer(loss: Any) -> Any:
+            made = tf.train.GradientDescentOptimizer(params["rate"])
+            return ipu.pipelining_ops.OptimizerFunctionOutput(made, loss)
+
+        def metrics(loss: Any, found: Any, labels: Any) -> dict[str, Any]:
+            off = tf.metrics.mean_absolute_error(labels, found)
+            return {"loss": loss, "off": off}
+
+        return IPUPipelineEstimatorSpec(
+            mode,
+            [first, second],
+            gradient_accumulation_count=4,
+            optimizer_function=optimizer,
+            eval_metrics_fn=metrics,
+        )
+
+    config = run_config(8, 2, num_shards=2)
+    made = IPUPipelineEstimator(pipeline, str(tmp_path), config, {"rate": RATE})
+    made.train(batches, steps=8)
+    w = np.full(2, 0.5, np.float32)
+    for _ in range(2):
+        # four batches, each example twice, gradients of means of two added up
+        w = w - RATE * 2 * X.T @ (X @ w - Y)
+    np.testing.assert_allclose(made.get_variable_value("w"), w, rtol=1e-5)
+    found = made.evaluate(batches, steps=8)
+    np.testing.assert_allclose(found["loss"], np.mean((X @ w - Y) ** 2), rtol=1e-5)
+    np.testing.assert_allclose(found["off"], np.mean(np.abs(X @ w - Y)), rtol=1e-5)
+    with pytest.raises(NotImplementedError, match="predict is not there"):
+        next(made.predict(batches))
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    made = IPUEstimator(model, str(tmp_path), run_config(2), {"rate": RATE})
+    with pytest.raises(ValueError, match="both steps and max_steps"):
+        made.train(batches, steps=2, max_steps=2)
+    with pytest.raises(ValueError, match="multiple of the iterations_per_loop 2"):
+        made.train(batches, steps=3)
+    with pytest.raises(ValueError, match="Could not find trained model"):
+        made.evaluate(batches, steps=2)
+    with pytest.raises(ValueError, match="needs `steps`"):
+        made.evaluate(batches)
+    with pytest.raises(ValueError, match="should return an EstimatorSpec"):
+        IPUEstimator(lambda features: None, config=run_config(1)).train(
+            batches, steps=1
+        )
+    with pytest.raises(ValueError, match="must be provided with type"):
+        IPUEstimator(model, config={})
+    with pytest.raises(ValueError, match="iterations_per_loop must be positive"):
+        IPURunConfig(0)
+    with pytest.raises(NotImplementedError, match="train_distribute"):
+        RunConfig(train_distribute=object())
+    with pytest.raises(NotImplementedError, match="host_call"):
+        IPUEstimatorSpec(ModeKeys.EVAL, loss=1.0, host_call=(abs, []))
+    with pytest.raises(ValueError, match="Missing train_op"):
+        EstimatorSpec(ModeKeys.TRAIN, loss=1.0)
+    with pytest.raises(ValueError, match="needs `gradient_accumulation_count`"):
+        IPUPipelineEstimatorSpec(ModeKeys.PREDICT, [abs])
