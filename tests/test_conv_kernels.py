@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from op_cases import harness
 from op_cases.convolutions import Geometry, conv_cases, fused_cases
-from op_cases.model import Array, Case, Graph
+from op_cases.model import Array, Case, Graph, ints
 
 import ipu
 from ipu import _core
@@ -209,6 +209,92 @@ def test_factor_shift_and_sum_are_fused_into_convolutions(
             for threads in (1, 3):
                 ipu.set_num_threads(threads)
                 harness.same_bits(harness.run(text, values), base, f"{name}, {threads}")
+
+
+MASKED = (
+    *CHAINED,
+    Geometry((9, 8), (3, 3), 6, 150, padding=(1, 1, 1, 1)),  # sums that go on
+    Geometry((9, 8), (3, 3), 6, 5, first=True),
+)
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("g", MASKED, ids=lambda g: g.label())
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_the_gradient_of_a_relu_is_fused_into_that_of_a_convolution(
+    dtype: str, g: Geometry, again: bool
+) -> None:
+    """In place where nothing else reads the relu's result."""
+    graph = Graph(dtype == "float64")
+    shapes = [g.x(), g.y(), g.w()]
+    names = [graph.param((dtype, s)) for s in shapes]
+    kind = (dtype, g.x())
+    relu = graph.one("relu", names[:1], kind)
+    attrs = ", ".join(filter(None, (g.attrs(), f"shape={ints(g.x())}")))
+    out = graph.one("conv_grad_input", names[1:], kind, attrs)
+    out = graph.one("relu_grad", [relu, out], kind)
+    text = graph.finish([out, relu] if again else [out])
+    rng = np.random.default_rng(3)
+    values = [np.asarray(rng.normal(size=s), dtype) for s in shapes]
+    values[0].flat[:3] = [np.nan, np.inf, -np.inf]
+    base = harness.run(text, values, fuse=False)
+    fused = dtype == "float32" and not g.first
+    text_of_program = _core.graph_compile(text).text
+    assert ("fused_conv_grad_input" in text_of_program) == fused
+    for name in CLASSES:
+        os.environ["IPU_CPU_CLASS"] = name
+        if _core.cpu_class() == name:
+            for threads in (1, 3):
+                ipu.set_num_threads(threads)
+                harness.same_bits(harness.run(text, values), base, f"{name}, {threads}")
+
+
+POOLED = (
+    # sizes, window, strides, padding: windows apart, that meet, with padding
+    ((8, 6), (2, 2), (2, 2), (0, 0, 0, 0)),
+    ((9, 8), (3, 3), (2, 2), (1, 1, 1, 1)),
+    ((7, 7), (3, 2), (1, 1), (0, 0, 0, 1)),
+)
+
+
+@pytest.mark.parametrize(("sizes", "window", "strides", "padding"), POOLED)
+def test_the_gradient_of_a_relu_goes_in_front_of_that_of_a_pooling(
+    sizes: tuple[int, int],
+    window: tuple[int, int],
+    strides: tuple[int, int],
+    padding: tuple[int, int, int, int],
+) -> None:
+    graph = Graph(False)
+    x = (2, *sizes, 9)
+    y = (
+        2,
+        *(
+            (size + padding[2 * i] + padding[2 * i + 1] - window[i]) // strides[i] + 1
+            for i, size in enumerate(sizes)
+        ),
+        9,
+    )
+    shapes = [x, y]
+    names = [graph.param(("float32", s)) for s in shapes]
+    relu = graph.one("relu", names[:1], ("float32", x))
+    attrs = f"window={ints(window)}, strides={ints(strides)}, padding={ints(padding)}"
+    best = graph.one("max_pool", [relu], ("float32", y), attrs)
+    out = graph.one("max_pool_grad", [relu, best, names[1]], ("float32", x), attrs)
+    out = graph.one("relu_grad", [relu, out], ("float32", x))
+    text = graph.finish([out])
+    rng = np.random.default_rng(4)
+    values = [rng.normal(size=s).astype(np.float32) for s in shapes]
+    values[0].flat[:40:3] = 0.0
+    values[0].flat[50:80:7] = np.nan
+    values[0][1, :3] = -1.0
+    values[1].flat[:30:4] = -0.0
+    base = harness.run(text, values, fuse=False)
+    lines = _core.graph_compile(text).text.splitlines()
+    order = [line for line in lines if "_grad" in line]
+    assert "relu_grad" in order[0] and "max_pool_grad" in order[1]
+    for threads in (1, 3):
+        ipu.set_num_threads(threads)
+        harness.same_bits(harness.run(text, values), base, f"{threads} threads")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

@@ -202,6 +202,12 @@ conv_grad_input(const ipu_cost_call *call)
 }
 
 static ipu_cost
+fused_conv_grad_input(const ipu_cost_call *call)
+{
+    return convolution(call, &call->inputs[1], &call->inputs[2]);
+}
+
+static ipu_cost
 conv_grad_filter(const ipu_cost_call *call)
 {
     return convolution(call, &call->inputs[1], &call->outputs[0]);
@@ -430,6 +436,7 @@ COST(fused_matmul, product)
 COST(matmul_accumulate, product_and_sum)
 COST(conv, conv)
 COST(conv_grad_input, conv_grad_input)
+COST(fused_conv_grad_input, fused_conv_grad_input)
 COST(conv_grad_filter, conv_grad_filter)
 COST(fused_conv, conv)
 COST(sum, reduction)

@@ -183,6 +183,20 @@ ipu_infer_conv_grad_input(ipu_infer_call *call)
 }
 
 ipu_status
+ipu_infer_fused_conv_grad_input(ipu_infer_call *call)
+{
+    const ipu_type *like = &call->inputs[0];
+    ipu_shape x;
+    IPU_TRY(check_dtypes(call));
+    IPU_TRY(shape_attr(call, &x));
+    IPU_FAIL_IF(call->ctx, !ipu_shape_equal(&x, &like->shape), INVALID_ARGUMENT,
+                "operand 0 has another shape than the result");
+    IPU_TRY(gradient(call, &x, &call->inputs[2].shape, &call->inputs[1].shape));
+    call->outputs[0] = *like;
+    return IPU_OK;
+}
+
+ipu_status
 ipu_infer_conv_grad_filter(ipu_infer_call *call)
 {
     ipu_shape w;

@@ -23,11 +23,20 @@ ipu__conv_shapes_of(const ipu_kernel_spec *spec)
     switch (spec->op) {
     case IPU_OP_ID_CONV_GRAD_INPUT:
         return (ipu__conv_shapes){.x = c, .w = b, .y = a};
+    case IPU_OP_ID_FUSED_CONV_GRAD_INPUT:
+        return (ipu__conv_shapes){.x = c, .w = &spec->inputs[2].shape, .y = b};
     case IPU_OP_ID_CONV_GRAD_FILTER:
         return (ipu__conv_shapes){.x = a, .w = c, .y = b};
     default:
         return (ipu__conv_shapes){.x = a, .w = b, .y = c};
     }
+}
+
+/* The operand of conv and conv_grad_input that windows slide over; filters follow it. */
+static inline uint32_t
+ipu__conv_source_operand(const ipu_kernel_spec *spec)
+{
+    return spec->op == IPU_OP_ID_FUSED_CONV_GRAD_INPUT ? 1 : 0;
 }
 
 /* What fused_conv does with input `input`, 2 or more. */

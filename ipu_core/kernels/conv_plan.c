@@ -76,7 +76,8 @@ ipu__conv_geometry_of(const ipu__preparation *p, ipu__conv_geometry *out)
 {
     const ipu_kernel_spec *spec = p->spec;
     ipu__conv_shapes shapes = ipu__conv_shapes_of(spec);
-    const bool turned = spec->op == IPU_OP_ID_CONV_GRAD_INPUT;
+    const bool turned = spec->op == IPU_OP_ID_CONV_GRAD_INPUT ||
+                        spec->op == IPU_OP_ID_FUSED_CONV_GRAD_INPUT;
     *out = (ipu__conv_geometry){.cpu = p->cpu, .tiles = tiles_of(p->cpu)};
     ipu_convolution *c = &out->c;
     ipu_convolution_of(spec->attrs, shapes.x, shapes.w, c);

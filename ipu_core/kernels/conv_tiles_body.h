@@ -7,8 +7,6 @@
  * chain of multiply-adds in the order of the segments. */
 #include "kernels/conv_tiles_impl.h"
 
-enum { CHUNK_ROWS = 1024 }; /* of a panel, that stay in the second-level cache */
-
 /* Rows of results, in registers: the vectors of row i belong to columns [column, ...) of
  * the pixel at to[i]. */
 OF_EACH_TILE TARGET void
@@ -50,6 +48,18 @@ finish_tile(int rows, int vectors, bool cut, edge last, const ipu__conv_finish *
 #pragma GCC unroll ALL
             for (int part = 0; part < vectors; part++) {
                 sum[i][part] = sum[i][part] + y[part];
+            }
+        }
+    }
+    if (f->relu_grad != NULL) {
+        const float *y = f->relu_grad + column;
+#pragma GCC unroll ALL
+        for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+            for (int part = 0; part < vectors; part++) {
+                sum[i][part] = where_positive(take(cut && part == vectors - 1, last,
+                                                   y + to[i] + part * LANES),
+                                              sum[i][part]);
             }
         }
     }
@@ -234,7 +244,7 @@ conv_windows(const ipu__windows *w)
 {
     const int64_t tiles = ipu__ceil_div(w->pixels, ROWS);
     const int64_t depth = w->segments * w->length;
-    int64_t chunk = w->length > CHUNK_ROWS ? 1 : CHUNK_ROWS / ipu__max(w->length, 1);
+    const int64_t chunk = ipu__conv_segments_at_once(w->length);
     window_tile t = {.length = w->length};
     int64_t s = 0;
     do { /* once also where there are no segments */

@@ -5,6 +5,7 @@
  *   conv.c          which kernel serves a convolution; its call
  *   conv_windows.c  results by windows over a source: conv and conv_grad_input
  *   conv_filter.c   conv_grad_filter
+ *   conv_wide.c     all of float64
  *   conv_source.c   bands of a tensor, copied with zeros around
  *   conv_plan.c     lines, taps, bands: what follows from the geometry
  *   conv_tiles_body.h, included by gemm_avx512.c, gemm_avx2.c, ...
@@ -24,8 +25,22 @@ typedef struct ipu__conv_finish {
         const float *values; /* of the first column; or of the result's first element */
     } steps[IPU_CONV_MOST_STEPS];
     int32_t count;
-    bool relu; /* behind the steps */
+    bool relu;               /* behind the steps */
+    const float *relu_grad;  /* like the result's first element, where a relu was above 0,
+                                or NULL; may be the result itself */
 } ipu__conv_finish;
+
+enum { IPU_CONV_CHUNK_ROWS = 1024 }; /* of a panel, that stay in the second-level cache */
+
+/* How many segments of the source tiles go through before they leave their sums in the
+ * result, and go on from there. */
+static inline int64_t
+ipu__conv_segments_at_once(int64_t length)
+{
+    return length > IPU_CONV_CHUNK_ROWS
+               ? 1
+               : IPU_CONV_CHUNK_ROWS / ipu__max(length, 1);
+}
 
 /* Results [pixel][column], each a chain over segments of the source: of the pixel at
  * at[i] in the source, floats [at[i] + offsets[s], ... + length) for each segment s. They

@@ -11,9 +11,9 @@
  *      are on is copied, with zeros around it; where there is no padding and channels
  *      come last, it is read in place.
  *   3. Tiles make the band's results and finish them in registers: bias, factor and
- *      shift, what is added, relu. What cannot be done there is done while they are in
- *      the cache: other activations, rounding to float16 and the steps behind it, the
- *      channels' place.
+ *      shift, what is added, relu, a relu's gradient. What cannot be done there is done
+ *      while they are in the cache: other activations, rounding to float16 and the steps
+ *      behind it, the channels' place.
  *
  * Where each channel has filters of its own there is nothing to share: vectors go over
  * the channels. Bands follow from the shape, and an element is one chain whatever band
@@ -173,6 +173,7 @@ typedef struct windows_call {
     const void *source;
     void *result;
     const void *const *operands; /* of the steps */
+    const float *relu; /* whose gradient follows, or NULL */
     const float *panels;
 } windows_call;
 
@@ -256,6 +257,7 @@ finish_of(const windows_call *call, int64_t column, int64_t element)
         finish.steps[k].values =
             (const float *)call->operands[k] + (whole ? element : column);
     }
+    finish.relu_grad = call->relu == NULL || !plan->direct ? NULL : call->relu + element;
     finish.count = plan->step_count;
     finish.relu = plan->activation == IPU_ACTIVATION_RELU;
     return finish;
@@ -289,6 +291,18 @@ finish_halves(const windows_call *call, const float *results, int64_t start,
     }
 }
 
+/* Where a relu was above 0 the results, else 0; it may lie where they go. */
+static void
+finish_relu_grad(const windows_call *call, const float *results, int64_t first,
+                 int64_t count)
+{
+    float *to = (float *)call->result + first;
+    const float *y = call->relu + first;
+    for (int64_t i = 0; i < count; i++) {
+        to[i] = y[i] > 0.0f ? results[i] : 0.0f;
+    }
+}
+
 /* A band's results [pixel][channel] to where they belong. */
 static void
 deliver(const windows_call *call, const ipu__band *band, float *results,
@@ -302,6 +316,10 @@ deliver(const windows_call *call, const ipu__band *band, float *results,
     const int64_t channels = y->channels;
     const int64_t places = y->sizes[0] * y->sizes[1] * y->sizes[2];
     const ipu__vector_f32 *vector = ipu__vector_f32_of(plan->g.cpu);
+    if (call->relu != NULL && !plan->direct) {
+        finish_relu_grad(call, results, start * channels, pixels * channels);
+        return;
+    }
     if (halves && !y->channels_first) {
         finish_halves(call, results, start, pixels);
         return;
@@ -402,11 +420,20 @@ static windows_call
 call_of(const ipu_kernel_call *call, const float *panels)
 {
     const windows_plan *plan = call->spec->prepared;
+    const uint32_t first = ipu__conv_source_operand(call->spec);
     return (windows_call){.plan = plan,
-                          .source = call->inputs[0],
+                          .source = call->inputs[first],
                           .result = call->outputs[0],
                           .operands = call->inputs + 2,
+                          .relu = first > 0 ? call->inputs[0] : NULL,
                           .panels = panels};
+}
+
+static float *
+pack_operand(const ipu_kernel_call *call)
+{
+    const uint32_t filters = ipu__conv_source_operand(call->spec) + 1;
+    return pack(call->spec->prepared, call->inputs[filters], call->workspace);
 }
 
 typedef struct windows_job {
@@ -437,7 +464,7 @@ static ipu_status
 run_windows(const ipu_kernel_call *call)
 {
     const windows_plan *plan = call->spec->prepared;
-    float *panels = pack(plan, call->inputs[1], call->workspace);
+    float *panels = pack_operand(call);
     windows_job job = {.call = call_of(call, panels),
                        .scratch = panels + plan->panels,
                        .planes = plan->g.source.images * plan->g.lines[0].results};
@@ -451,7 +478,7 @@ run_images(const ipu_kernel_call *call, int64_t begin, int64_t end)
 {
     const windows_plan *plan = call->spec->prepared;
     const int64_t depth = plan->g.lines[0].results;
-    float *panels = pack(plan, call->inputs[1], call->workspace);
+    float *panels = pack_operand(call);
     windows_call whole = call_of(call, panels);
     int64_t bands = ipu__band_count(&plan->g, (end - begin) * depth);
     for (int64_t i = 0; i < bands; i++) {
@@ -541,6 +568,19 @@ reads_in_place(const windows_plan *plan)
     return inside;
 }
 
+/* Whether tiles leave unfinished sums in the result and go on from them: what finishes
+ * them must lie elsewhere then. */
+static bool
+goes_on(const windows_plan *plan)
+{
+    bool goes_on = false;
+    for (int64_t i = 0; !plan->depthwise && i < plan->phase_count; i++) {
+        const phase *ph = &plan->phases[i];
+        goes_on = goes_on || ph->segments > ipu__conv_segments_at_once(ph->length);
+    }
+    return goes_on;
+}
+
 static void
 prepare_finish(const ipu__preparation *p, windows_plan *plan)
 {
@@ -597,13 +637,14 @@ prepare_scratch(windows_plan *plan)
 static void
 offer_images(ipu_kernel_spec *spec, const windows_plan *plan)
 {
+    const uint32_t source = ipu__conv_source_operand(spec);
     enum { LEAST_FLOPS = 1 << 22 };
     const ipu__conv_geometry *g = &plan->g;
     int64_t images = g->source.images;
     int64_t pixels = g->result.sizes[0] * g->result.sizes[1] * g->result.sizes[2];
     int64_t flops = 2 * plan->group_panels * g->c.groups *
                     ipu__max(pixels / plan->phase_count, 1);
-    uint64_t inputs = 1;
+    uint64_t inputs = source > 0 ? 3 : 1; /* a relu's result is cut alike */
     for (int32_t k = 0; k < plan->step_count; k++) {
         inputs |= plan->steps[k] == IPU_CONV_ADD ? UINT64_C(4) << k : 0;
     }
@@ -641,9 +682,9 @@ ipu__conv_windows_prepare(const ipu__preparation *p)
     plan->pitch = plan->in_place ? ipu__images_pitch(g)
                                  : ipu__band_pitch(g, plan->depthwise ? c->filters
                                                                       : plan->inner);
-    plan->direct =
-        g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first;
     IPU_TRY(prepare_phases(p, plan));
+    plan->direct = g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first &&
+                   (spec->op != IPU_OP_ID_FUSED_CONV_GRAD_INPUT || !goes_on(plan));
     prepare_finish(p, plan);
     prepare_scratch(plan);
     int64_t planes = g->source.images * g->lines[0].results;

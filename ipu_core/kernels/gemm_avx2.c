@@ -73,6 +73,12 @@ multiply_add(vector x, vector y, vector sum)
 }
 
 IPU_INLINE TARGET vector
+where_positive(vector y, vector x)
+{
+    return _mm256_and_ps(_mm256_cmp_ps(y, _mm256_setzero_ps(), _CMP_GT_OQ), x);
+}
+
+IPU_INLINE TARGET vector
 relu(vector x)
 {
     return _mm256_max_ps(_mm256_setzero_ps(), x);

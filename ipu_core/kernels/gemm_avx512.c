@@ -73,6 +73,13 @@ multiply_add(vector x, vector y, vector sum)
 }
 
 IPU_INLINE TARGET vector
+where_positive(vector y, vector x)
+{
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(y, _mm512_setzero_ps(), _CMP_GT_OQ),
+                               x);
+}
+
+IPU_INLINE TARGET vector
 relu(vector x)
 {
     return _mm512_max_ps(_mm512_setzero_ps(), x);

@@ -80,6 +80,12 @@ multiply_add(vector x, vector y, vector sum)
 }
 
 IPU_INLINE vector
+where_positive(vector y, vector x)
+{
+    return vbslq_f32(vcgtq_f32(y, zero()), x, zero());
+}
+
+IPU_INLINE vector
 relu(vector x)
 {
     return vbslq_f32(vcltq_f32(x, zero()), zero(), x);

@@ -151,6 +151,15 @@ multiply_add(vector x, vector y, vector sum)
 #endif
 
 IPU_INLINE vector
+where_positive(vector y, vector x)
+{
+    for (int i = 0; i < LANES; i++) {
+        x[i] = y[i] > 0.0f ? x[i] : 0.0f;
+    }
+    return x;
+}
+
+IPU_INLINE vector
 relu(vector x)
 {
     for (int i = 0; i < LANES; i++) {

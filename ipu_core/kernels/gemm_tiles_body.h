@@ -11,6 +11,7 @@
  *   load_halves                  LANES float16, widened
  *   zero, multiply_add(x, y, s)  x * y + s, rounded once
  *   relu(x)                      0 where x is less, else x; so NaN and -0 stay
+ *   where_positive(y, x)         x where y is above 0, else 0
  *   transpose(in, in_row, out, out_row)
  *                                BLOCK x BLOCK floats
  *   UNROLL                       how many k are multiplied in a turn of the loop

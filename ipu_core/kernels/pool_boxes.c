@@ -9,6 +9,8 @@
 
 #define LARGER(a, b) ((a) > (b) ? (a) : ((a) == (a) ? (b) : (a))) /* NaN if one is */
 #define PLUS(a, b) ((a) + (b))
+/* Whether an element is not the maximum y of its window; of vectors, too. */
+#define IS_NOT(x, y) (((x) != (y)) & ((x) == (x)))
 
 /* `statement` for each position of the box, innermost axis last. */
 #define POSITIONS(box, statement) \
@@ -73,8 +75,8 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
         ROUNDS(vectors, most[v] = AT(const floats, y, v)) \
         BACKWARDS(box, { \
             ints number = (ints){0} + k; \
-            ROUNDS(vectors, ints less = AT(const floats, x + at, v) < most[v]; \
-                   found[v] = (less & found[v]) | (~less & number)) \
+            ROUNDS(vectors, ints other = IS_NOT(AT(const floats, x + at, v), most[v]); \
+                   found[v] = (other & found[v]) | (~other & number)) \
         }) \
         ROUNDS(vectors, AT(ints, place, v) = found[v]) \
     }
@@ -83,7 +85,7 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
                                              const float *y, const ipu__pool_box *box) \
     { \
         int32_t found = -1; \
-        BACKWARDS(box, { found = x[at] < *y ? found : k; }) \
+        BACKWARDS(box, { found = IS_NOT(x[at], *y) ? found : k; }) \
         *place = found; \
     }
 /* What is left of dy is 0 behind the first hit. No sum is -0, so adding 0 changes none.
@@ -105,15 +107,17 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
                 float *to = dx + row; \
                 if (!GETS(&box)) { \
                     for (int64_t w = 0; w < box.counts[2]; w++, from += box.steps[2]) { \
-                        ROUNDS(vectors, left[v] &= AT(const floats, from, v) < most[v]) \
+                        ROUNDS(vectors, \
+                               left[v] &= IS_NOT(AT(const floats, from, v), most[v])) \
                     } \
                     continue; \
                 } \
                 for (int64_t w = 0; w < box.counts[2]; \
                      w++, from += box.steps[2], to += box.steps[2]) { \
-                    ROUNDS(vectors, ints less = AT(const floats, from, v) < most[v]; \
-                           AT(floats, to, v) += (floats)(~less & left[v]); \
-                           left[v] &= less) \
+                    ROUNDS(vectors, \
+                           ints other = IS_NOT(AT(const floats, from, v), most[v]); \
+                           AT(floats, to, v) += (floats)(~other & left[v]); \
+                           left[v] &= other) \
                 } \
             } \
         } \
@@ -124,7 +128,7 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
                                                 const ipu__pool_box *box) \
     { \
         POSITIONS(box, { \
-            if (!(x[at] < *y)) { \
+            if (!IS_NOT(x[at], *y)) { \
                 if (GETS(box)) { \
                     dx[at] += *dy; \
                 } \
@@ -142,9 +146,10 @@ typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
         EACH(lanes, left[l] = 0.0f + dy[l]) \
         POSITIONS(box, { \
             for (int32_t l = 0; l < (lanes); l++) { \
-                float less = x[at + l] < y[l] ? left[l] : 0.0f; \
-                dx[at + l] = x[at + l] < y[l] ? 0.0f : left[l]; \
-                left[l] = less; \
+                const bool is_not = IS_NOT(x[at + l], y[l]); \
+                const float rest = is_not ? left[l] : 0.0f; \
+                dx[at + l] = is_not ? 0.0f : left[l]; \
+                left[l] = rest; \
             } \
         }) \
     }

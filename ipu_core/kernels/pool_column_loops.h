@@ -58,7 +58,7 @@ COLUMNS_NAME(mark)(int32_t *place, int32_t k, const float *x, int64_t x_step,
                    const float *y, int64_t y_step, int64_t columns, int64_t n)
 {
     COLUMNS((place += n, x += x_step, y += y_step),
-            place[j] = ((place[j] < 0) & !(x[j] < y[j])) ? k : place[j])
+            place[j] = (place[j] < 0) & ((x[j] == y[j]) | (x[j] != x[j])) ? k : place[j])
 }
 
 COLUMNS_TARGET static void

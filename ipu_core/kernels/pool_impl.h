@@ -48,7 +48,7 @@ typedef struct ipu__pool_columns {
                    int64_t columns, int64_t n);
     void (*share)(float *dx, int64_t dx_step, const float *dy, int64_t dy_step,
                   float rows, const float *counts, int64_t columns, int64_t n);
-    /* place = k where it is negative and x is not less than y */
+    /* place = k where it is negative and x is y, or NaN */
     void (*mark)(int32_t *place, int32_t k, const float *x, int64_t x_step,
                  const float *y, int64_t y_step, int64_t columns, int64_t n);
     /* where place is k: y = v; dx += dy */
@@ -82,15 +82,15 @@ typedef struct ipu__pool_boxes {
                 const ipu__pool_box *box, int64_t columns, int64_t n);
     void (*mean)(float *y, int64_t y_step, const float *x, int64_t x_step,
                  const ipu__pool_box *box, int64_t columns, int64_t n);
-    /* place = the number of the first element that is not less than y */
+    /* place = the number of the first element that is y, or NaN */
     void (*mark)(int32_t *place, const float *x, int64_t x_step, const float *y,
                  int64_t y_step, const ipu__pool_box *box, int64_t columns, int64_t n);
-    /* dx += dy at the first element that is not less than y, if that gets something */
+    /* dx += dy at the first element that is y, or NaN, if that gets something */
     void (*scatter)(float *dx, const float *x, int64_t x_step, const float *y,
                     const float *dy, int64_t y_step, const ipu__pool_box *box,
                     int64_t columns, int64_t n);
-    /* to the elements of windows that do not meet: dy at the first that is not less
-     * than y, else 0 */
+    /* to the elements of windows that do not meet: dy at the first that is y, or NaN,
+     * else 0 */
     void (*place)(float *dx, const float *x, int64_t x_step, const float *y,
                   const float *dy, int64_t y_step, const ipu__pool_box *box,
                   int64_t columns, int64_t n);

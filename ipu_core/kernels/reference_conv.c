@@ -111,14 +111,17 @@ typedef struct operands {
     int64_t positions;
     const void *first;
     const void *second;
+    const void *relu; /* whose gradient follows, or NULL */
 } operands;
 
 static operands
 operands_of(const ipu_kernel_call *call)
 {
+    const uint32_t first = ipu__conv_source_operand(call->spec);
     operands o = {.dtype = call->spec->outputs[0].dtype,
-                  .first = call->inputs[0],
-                  .second = call->inputs[1]};
+                  .first = call->inputs[first],
+                  .second = call->inputs[first + 1],
+                  .relu = first > 0 ? call->inputs[0] : NULL};
     ipu__conv_shapes shapes = ipu__conv_shapes_of(call->spec);
     ipu_convolution_of(call->spec->attrs, shapes.x, shapes.w, &o.c);
     o.x = layout_of(&o.c, shapes.x);
@@ -220,8 +223,11 @@ each_element(const ipu_kernel_call *call, const operands *o, const layout *l,
         int64_t at = offset_at(l, o->c.spatial, i / places, place);
         for (int64_t channel = 0; channel < channels; channel++) {
             ipu__scalar value = make(o, i / places, place, channel);
-            ipu__scalar_store(o->dtype, call->outputs[0], channel_at(at, l, channel),
-                              value);
+            const int64_t to = channel_at(at, l, channel);
+            if (o->relu != NULL && !(ipu__scalar_load(o->dtype, o->relu, to).f > 0.0)) {
+                value.f = 0.0;
+            }
+            ipu__scalar_store(o->dtype, call->outputs[0], to, value);
         }
     }
 }
@@ -240,6 +246,12 @@ ipu_reference_conv_grad_input(const ipu_kernel_call *call)
     operands o = operands_of(call);
     each_element(call, &o, &o.x, o.c.depth * o.c.groups, backward);
     return IPU_OK;
+}
+
+ipu_status
+ipu_reference_fused_conv_grad_input(const ipu_kernel_call *call)
+{
+    return ipu_reference_conv_grad_input(call);
 }
 
 ipu_status

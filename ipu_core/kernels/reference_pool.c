@@ -119,7 +119,7 @@ walk_next(walk *w)
     return w->base + offset * w->pool->channels;
 }
 
-/* The first element of the window that is not less than its maximum, or -1 in an empty
+/* The first element of the window that is its maximum, or NaN, or -1 in an empty
  * window. */
 static int64_t
 place_of_maximum(const ipu__pool *pool, int64_t y, ipu_dtype dtype, const void *x,
@@ -130,10 +130,16 @@ place_of_maximum(const ipu__pool *pool, int64_t y, ipu_dtype dtype, const void *
     walk_start(&w, pool, y);
     for (int64_t k = 0; k < w.count; k++) {
         int64_t at = walk_next(&w);
-        ipu__scalar operands[3] = {ipu__scalar_load(dtype, x, at), most, {.i = 0}};
-        ipu__scalar less;
-        (void)ipu__scalar_apply(IPU_OP_ID_LESS, dtype, IPU_DTYPE_BOOL, operands, &less);
-        if (less.u == 0) {
+        const ipu__scalar element = ipu__scalar_load(dtype, x, at);
+        const ipu__scalar beside_most[3] = {element, most, {.i = 0}};
+        const ipu__scalar beside_itself[3] = {element, element, {.i = 0}};
+        ipu__scalar is_most;
+        ipu__scalar is_nan;
+        (void)ipu__scalar_apply(IPU_OP_ID_EQUAL, dtype, IPU_DTYPE_BOOL, beside_most,
+                                &is_most);
+        (void)ipu__scalar_apply(IPU_OP_ID_NOT_EQUAL, dtype, IPU_DTYPE_BOOL,
+                                beside_itself, &is_nan);
+        if (is_most.u != 0 || is_nan.u != 0) {
             return at;
         }
     }

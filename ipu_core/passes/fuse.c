@@ -4,16 +4,20 @@
  * one after the other: products take up what follows them (fuse_products.c), updates
  * join (fuse_updates.c), element-wise nodes become trees (fuse_trees.c). They make
  *
- *   fused_matmul       matmul, + a bias of the last axis, then relu, tanh or sigmoid
- *                      (the last two may each be missing, not both)
- *   fused_conv         conv, then up to four of: + a bias of the last axis, * a factor
- * of it, + a tensor of the result's shape; then relu, tanh or sigmoid matmul_sgd_update
- * matmul as the gradient of sgd_update matmul_accumulate  matmul added to what a loop
- * carries gather_sgd_update  gather_grad as the gradient of sgd_update: no zeros are
- * made, and rows that no index names cost nothing fused_update       updates of
- * variables, with what they alone need fused_elementwise  a tree of element-wise nodes
- * of one shape as a micro-program (base/op.h); a value goes into it if nothing outside
- * the tree uses it
+ *   fused_matmul            matmul, + a bias of the last axis, then relu, tanh or sigmoid
+ *                           (the last two may each be missing, not both)
+ *   fused_conv              conv, then up to four of: + a bias of the last axis, * a
+ *                           factor of it, + a tensor of the result's shape; then relu,
+ *                           tanh or sigmoid
+ *   fused_conv_grad_input   conv_grad_input, then relu_grad (fuse_relu_grad.c)
+ *   matmul_sgd_update       matmul as the gradient of sgd_update
+ *   matmul_accumulate       matmul added to what a loop carries
+ *   gather_sgd_update       gather_grad as the gradient of sgd_update: no zeros are
+ *                           made, and rows that no index names cost nothing
+ *   fused_update            updates of variables, with what they alone need
+ *   fused_elementwise       a tree of element-wise nodes of one shape as a micro-program
+ *                           (base/op.h); a value goes into it if nothing outside the
+ *                           tree uses it
  *
  * The fused node stands where the last of its nodes stood. In between there may be no
  * write of a variable and no read of the infeed, since the memory planner lets values

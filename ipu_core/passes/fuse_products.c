@@ -196,9 +196,8 @@ is_bias(const ipu__fuser *f, ipu_value bias, const ipu_node_data *node)
            type->shape.dims[0] == product->shape.dims[product->shape.rank - 1];
 }
 
-/* A fused node takes the place of `old`: same users, same segment. */
-static ipu_status
-take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
+ipu_status
+ipu__fuse_take_place(ipu__rewriter *r, ipu_value old, ipu_value fused)
 {
     ipu__fuser *f = r->state;
     ipu_node old_node = ipu_value_of(r->graph, old)->producer;
@@ -353,7 +352,7 @@ visit_step(ipu__rewriter *r, ipu_node id, bool *keep)
     IPU_TRY(ipu_graph_emit(r->ctx, r->graph, node->block, id, IPU_OP_ID_FUSED_CONV,
                            inputs, before + 1, attrs, count, &fused));
     *keep = false;
-    return take_place(r, replaced, fused);
+    return ipu__fuse_take_place(r, replaced, fused);
 }
 
 ipu_status
@@ -362,6 +361,9 @@ ipu__fuse_visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
     const ipu_node_data *node = ipu_node_of(r->graph, id);
     if (node->op == IPU_OP_ID_SGD_UPDATE) {
         return visit_update(r, id, keep);
+    }
+    if (node->op == IPU_OP_ID_RELU_GRAD) {
+        return ipu__fuse_visit_relu_grad(r, id, keep);
     }
     IPU_TRY(visit_step(r, id, keep));
     if (!*keep) {
@@ -400,5 +402,5 @@ ipu__fuse_visit_product(ipu__rewriter *r, ipu_node id, bool *keep)
                                &fused));
     }
     *keep = false;
-    return take_place(r, old, fused);
+    return ipu__fuse_take_place(r, old, fused);
 }

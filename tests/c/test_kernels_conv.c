@@ -82,6 +82,13 @@ trial_of(const geometry *g, ipu_dtype dtype, ipu_op op, bool more)
         trial.inputs[1] = w;
         trial.outputs[0] = x;
         break;
+    case IPU_OP_ID_FUSED_CONV_GRAD_INPUT:
+        trial.inputs[0] = x;
+        trial.inputs[1] = y;
+        trial.inputs[2] = w;
+        trial.input_count = 3;
+        trial.outputs[0] = x;
+        break;
     case IPU_OP_ID_CONV_GRAD_FILTER:
         trial.inputs[0] = x;
         trial.inputs[1] = y;
@@ -120,11 +127,13 @@ static void
 test_convolutions(void)
 {
     static const ipu_op ops[] = {IPU_OP_ID_CONV, IPU_OP_ID_FUSED_CONV,
-                                 IPU_OP_ID_CONV_GRAD_INPUT, IPU_OP_ID_CONV_GRAD_FILTER};
-    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16};
+                                 IPU_OP_ID_CONV_GRAD_INPUT, IPU_OP_ID_CONV_GRAD_FILTER,
+                                 IPU_OP_ID_FUSED_CONV_GRAD_INPUT};
+    static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
+                                       IPU_DTYPE_FLOAT64};
     for (size_t g = 0; g < sizeof geometries / sizeof geometries[0]; g++) {
-        for (size_t op = 0; op < 4; op++) {
-            for (size_t dtype = 0; dtype < 2; dtype++) {
+        for (size_t op = 0; op < sizeof ops / sizeof ops[0]; op++) {
+            for (size_t dtype = 0; dtype < 3; dtype++) {
                 trial_of(&geometries[g], dtypes[dtype], ops[op], g % 2 == 0);
             }
         }

@@ -230,6 +230,24 @@ def stepped_cases(g: Geometry, dtype: str) -> Iterator[Case]:
     )
 
 
+def masked_cases(g: Geometry, dtype: str) -> Iterator[Case]:
+    """The gradient of the input where a relu was above 0."""
+    base = next(c for c in conv_cases(g, dtype) if c.op == "conv_grad_input")
+
+    def oracle(relu: Array, y: Array, w: Array) -> Array:
+        return np.where(relu > 0, g.grad_input(y, w), 0.0)
+
+    yield case(
+        "fused_conv_grad_input",
+        g.label(),
+        [In(g.x(), dtype, of_kind(-1.0, 1.0)(dtype)), *base.inputs],
+        oracle,
+        attrs=base.attrs,
+        ulps=base.ulps,
+        bound=lambda _, y, w: g.grad_input(y, w),
+    )
+
+
 SMALL = (
     Geometry((5,), (3,)),
     Geometry((4, 5), (2, 3), padding=(1, 0, 1, 1), strides=(2, 1)),
@@ -272,12 +290,15 @@ def cases() -> Iterator[Case]:
         for g in SMALL:
             yield from conv_cases(g, dtype, smooth=True, twice=True)
             yield from fused_cases(g, dtype)
+            yield from masked_cases(g, dtype)
             yield from stepped_cases(g, dtype)
     for g in MORE:
         yield from conv_cases(g, "float32", smooth=True, twice=True)
     for g in LARGE:
         yield from conv_cases(g, "float32")
         yield from conv_cases(replace(g, batch=1), "float16")
+        yield from conv_cases(replace(g, batch=1), "float64")
         if not g.first:
             yield from fused_cases(g, "float32")
+            yield from masked_cases(g, "float32")
             yield from stepped_cases(g, "float32")

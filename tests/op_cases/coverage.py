@@ -14,7 +14,7 @@ OF_FLOATS = """
 acos acosh asin asinh atan atan2 atanh average_pool average_pool_grad bessel_i0e
 bessel_i1e ceil conv
 conv_grad_filter conv_grad_input cos cosh cross_entropy digamma div dropout
-erf erfc erfinv exp expm1 fused_conv floor fused_elementwise
+erf erfc erfinv exp expm1 fused_conv fused_conv_grad_input floor fused_elementwise
 gelu gelu_grad igamma igamma_slope igammac is_finite is_inf is_nan
 lgamma log log1p log_softmax matmul_accumulate max_pool_grad mean
 ndtri normalize normalize_grad polygamma random_binomial random_gamma random_normal
