@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu import _core
+from ipu import _core, tf
 
 Array = np.ndarray[Any, Any]
 MOST_ULPS = 4.0
@@ -404,3 +404,19 @@ def test_an_error_of_five_units_is_caught() -> None:
     off = (x.view(np.int32) + 5).view(np.float32)
     with pytest.raises(AssertionError, match="units in the last place"):
         check("abs", off, x.astype(np.float64), x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_neighbours_of_numbers(dtype):
+    inf, nan, least = np.inf, np.nan, np.finfo(dtype).smallest_subnormal
+    largest = np.finfo(dtype).max
+    x = [1.0, 0.0, -1.0, inf, nan, 1.0, -0.0, 3.0, least, -least, largest]
+    y = [2.0, -1.0, 0.0, 0.0, 1.0, nan, 0.0, 3.0, -1.0, 1.0, inf]
+    x, y = np.array(x, dtype), np.array(y, dtype)
+    found = tf.math.nextafter(x, y).numpy()
+    assert found.dtype == dtype
+    assert np.array_equal(found, np.nextafter(x, y), equal_nan=True)
+    signs = np.signbit(np.nextafter(x, y)) == np.signbit(found)
+    assert signs[~np.isnan(found)].all()
+    with pytest.raises(TypeError, match="float32 or float64"):
+        tf.math.nextafter([1], [2])

@@ -22,6 +22,7 @@ __all__ = [
     "cumulative_logsumexp",
     "erfcinv",
     "lbeta",
+    "nextafter",
 ]
 
 
@@ -167,3 +168,42 @@ def _add(a: Tensor, b: Tensor) -> Any:
 
     gap = apply("select", (same, like(0, a), smaller - larger))
     return larger + apply("log1p", (apply("exp", (gap,)),)), gradient
+
+
+@op
+def nextafter(x1: Any, x2: Any, name: str | None = None) -> Tensor:
+    """The number next to each element of ``x1`` on the way to that of ``x2``.
+
+    Args:
+        x1: float32; float64 on the host.
+        x2: Of the same dtype; the shapes broadcast.
+        name: Accepted and not used.
+
+    Raises:
+        TypeError: Another dtype.
+
+    Source: ``tf.math.nextafter``.
+
+    Example:
+        >>> tf.math.nextafter([1.0, 0.0], 2.0).numpy().tolist()
+        [1.0000001192092896, 1.401298464324817e-45]
+    """
+    from ipu import tf
+
+    start, goal = Tensor(x1), like(x2, Tensor(x1))
+    kinds = {"float32": "int32", "float64": "int64"}
+    if start.dtype_name not in kinds:
+        raise TypeError(
+            f"nextafter takes float32 or float64. Received: x1 of {start.dtype_name}."
+        )
+    kind = kinds[start.dtype_name]
+    start, goal = start + tf.zeros_like(goal), goal + tf.zeros_like(start)
+    # the bits of floats of one sign are in the order of their sizes
+    bits = tf.bitcast(start, kind)
+    away = (goal > start) == (start > 0)
+    step = tf.where(away, tf.ones_like(bits), -tf.ones_like(bits))
+    moved = tf.bitcast(bits + step, start.dtype)
+    least = tf.bitcast(tf.ones_like(bits), start.dtype)
+    moved = tf.where(start == 0, tf.where(goal > 0, least, -least), moved)
+    either = tf.where(start == goal, goal, moved)
+    return tf.where(tf.math.is_nan(start + goal), start + goal, either)

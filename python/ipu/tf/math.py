@@ -135,6 +135,7 @@ from ipu.tf._special import (
     cumulative_logsumexp,
     erfcinv,
     lbeta,
+    nextafter,
 )
 from ipu.tf.nn import l2_normalize
 
@@ -211,6 +212,7 @@ __all__ = [
     "multiply_no_nan",
     "ndtri",
     "negative",
+    "nextafter",
     "not_equal",
     "polygamma",
     "polyval",
