@@ -237,14 +237,17 @@ def test_connection_on_demand(caplog):
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
-    [(NEVER, errors.FailedPreconditionError), (PRE_COMPILE, errors.UnimplementedError)],
+    ("kind", "error", "words"),
+    [
+        (NEVER, errors.InvalidArgumentError, "configured for compilation only"),
+        (PRE_COMPILE, errors.UnimplementedError, "PRE_COMPILE"),
+    ],
 )
-def test_connections_that_do_not_run(kind, error):
+def test_connections_that_do_not_run(kind, error, words):
     cfg = with_option("device_connection.type", kind)
     cfg.device_connection.version = "ipu2"
     cfg.configure_ipu_system()
-    with pytest.raises(error, match=kind.name), _devices.get_device(0).running():
+    with pytest.raises(error, match=words), _devices.get_device(0).running():
         pass
 
 

@@ -33,6 +33,7 @@ from ipu._device_ids import (
 from ipu._errors import (
     FailedPreconditionError,
     InternalError,
+    InvalidArgumentError,
     UnimplementedError,
 )
 from ipu._flags import flags, max_ipus
@@ -183,13 +184,15 @@ class Device:
         """Hold the device while a program runs: attaches it, and a reset waits.
 
         Raises:
-            FailedPreconditionError: The connection type is NEVER.
+            InvalidArgumentError: The connection type is NEVER.
             UnimplementedError: The connection type is PRE_COMPILE.
         """
         if self.connection is DeviceConnectionType.NEVER:
-            raise FailedPreconditionError(
-                f"Cannot run a program on {self.name}: device_connection.type is "
-                "NEVER, which compiles only. Use ALWAYS or ON_DEMAND to run."
+            # programs look for these words, which are the port's
+            raise InvalidArgumentError(
+                f"Cannot run a program on {self.name}, which is configured for "
+                "compilation only: device_connection.type is NEVER. Use ALWAYS or "
+                "ON_DEMAND to run."
             )
         if self.connection is DeviceConnectionType.PRE_COMPILE:
             raise UnimplementedError(
