@@ -53,8 +53,9 @@ def test_methods_of_data_sets_make_iterators() -> None:
         with pytest.raises(errors.OutOfRangeError):
             session.run(following)
     assert IPUInfeedQueue(dataset.unbatch().repeat())
-    constant = tf.data.Dataset.from_tensor_slices(tf.constant([1, 2]))
-    assert isinstance(constant, tf.data.Dataset)
+    for fixed in (tf.constant([1, 2]), tf.zeros([2]) + 1.0):
+        made = tf.data.Dataset.from_tensor_slices(fixed)
+        assert isinstance(made, tf.data.Dataset)
 
 
 def test_one_iterator_for_several_data_sets() -> None:

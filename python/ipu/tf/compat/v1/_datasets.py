@@ -16,7 +16,7 @@ import numpy as np
 
 from ipu.tf import _graph_mode, nest
 from ipu.tf import data as _data
-from ipu.tf._graph.frame import is_symbol, symbols_in
+from ipu.tf._graph.frame import constant_value, is_symbol, symbols_in
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = ["Dataset", "PendingDataset", "kept"]
@@ -191,9 +191,10 @@ def _fixed_or_pending(
     """The data set where all tensors are constants, else the call."""
     leaves = nest.flatten((args, kwargs))
     symbols = [leaf for leaf in leaves if is_symbol(leaf)]
-    values = {id(leaf): leaf.known for leaf in symbols}
+    values = {id(leaf): constant_value(leaf) for leaf in symbols}
     pending = PendingDataset(function, args, kwargs)
-    if None in values.values() or any(isinstance(x, PendingDataset) for x in leaves):
+    is_open = any(value is None for value in values.values())
+    if is_open or any(isinstance(x, PendingDataset) for x in leaves):
         return pending
     return _as_old(pending.made(values))
 
