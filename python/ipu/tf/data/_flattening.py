@@ -243,7 +243,7 @@ class Flattening:
 
         Example:
             >>> import ipu.tf as tf
-            >>> rows = tf.data.Dataset.range(4).map(tf.range)
+            >>> rows = tf.data.Dataset.range(4).map(lambda n: tf.range(n))
             >>> [batch.to_list() for batch in rows.ragged_batch(2)]
             [[[], [0]], [[0, 1], [0, 1, 2]]]
         """
@@ -278,7 +278,7 @@ class Flattening:
 
         Example:
             >>> import ipu.tf as tf
-            >>> rows = tf.data.Dataset.range(3).map(tf.range)
+            >>> rows = tf.data.Dataset.range(3).map(lambda n: tf.range(n))
             >>> for batch in rows.sparse_batch(3, [4]):
             ...     print(tf.sparse.to_dense(batch, -1).numpy().tolist())
             [[-1, -1, -1, -1], [0, -1, -1, -1], [0, 1, -1, -1]]
