@@ -28,6 +28,7 @@ INNER = {
     "ipu": {"load_ipython_extension", "unload_ipython_extension"},
     "ipu.keras.metrics": {"find", "resolve"},
     "ipu.tf.linalg": {"SignAndLogDet"},
+    "ipu.tf.ragged": {"stacked"},
 }
 
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from session_runs import run
 
+from ipu import ipu_compiler, loops, scopes
 from ipu.ipu_infeed_queue import IPUInfeedQueue
+from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.tf import data as new_data
 from ipu.tf import errors
 from ipu.tf.compat import v1 as tf
@@ -39,6 +41,29 @@ def test_a_data_set_of_what_is_fed() -> None:
             assert session.run(total) == 6.0 * size_now
         with pytest.raises(errors.InvalidArgumentError, match="must feed a value"):
             session.run(iterator.initializer)
+
+
+def test_a_queue_of_what_is_fed() -> None:
+    x = tf.placeholder(tf.float32, [None, 2])
+    rows = tf.data.Dataset.from_tensor_slices(x)
+    with pytest.raises(ValueError, match="drop_remainder"):
+        IPUInfeedQueue(rows.batch(3))
+    queue = IPUInfeedQueue(rows.batch(3, drop_remainder=True).repeat())
+    out = IPUOutfeedQueue()
+    with scopes.ipu_scope("/device:IPU:0"):
+        loop = ipu_compiler.compile(
+            lambda: loops.repeat(2, lambda x: out.enqueue(tf.reduce_sum(x)), [], queue)
+        )
+    dequeue, begin, end = out.dequeue(), queue.initializer, queue.deleter
+    with tf.Session() as session:
+        with pytest.raises(errors.InvalidArgumentError, match="must feed a value"):
+            session.run(begin)
+        for start in (0.0, 100.0):
+            session.run(begin, {x: start + np.arange(12).reshape(6, 2)})
+            session.run(loop)
+            sums = [start * 6 + 15, start * 6 + 51]
+            assert session.run(dequeue).tolist() == sums
+            session.run(end)
 
 
 def test_methods_of_data_sets_make_iterators() -> None:

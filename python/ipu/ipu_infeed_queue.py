@@ -55,7 +55,9 @@ class IPUInfeedQueue:
     `deleter` and then `initializer` starts another pass over the data.
 
     Args:
-        dataset: The elements; every size must be known (``drop_remainder=True``).
+        dataset: The elements; every size must be known (``drop_remainder=True``). In a
+            graph of TensorFlow 1 it may be made of placeholders, which are then fed
+            where ``initializer`` is run.
         device_ordinal: Which device; None is the current strategy's, else number 0.
         prefetch_depth: How many elements are made that no program has asked for yet,
             from 1 to 255; None is 3.
@@ -103,7 +105,9 @@ class IPUInfeedQueue:
         given = _feed_arguments.named(
             "IPUInfeedQueue", args, kwargs, _ORDER, _FIRST_ORDER
         )
-        if not hasattr(dataset, "element_spec") or not hasattr(dataset, "_impl"):
+        self._is_fed = _is_of_placeholders(dataset)
+        is_dataset = hasattr(dataset, "element_spec") and hasattr(dataset, "_impl")
+        if not is_dataset and not self._is_fed:
             raise TypeError(
                 "An IPUInfeedQueue takes a tf.data.Dataset. "
                 f"Received: dataset={dataset!r}."
@@ -195,16 +199,19 @@ class IPUInfeedQueue:
                 "Keep the operation: init = queue.initializer; session.run(init)."
             )
         self._is_initializer_taken = True
-        return graph.python("IPUCreateDatasetIterator", self._start)
+        inputs = self._dataset.inputs if self._is_fed else ()
+        name = "IPUCreateDatasetIterator"
+        return graph.python(name, self._start, args=tuple(inputs))
 
-    def _start(self) -> None:
+    def _start(self, *fed: Any) -> None:
         queue = self._made()
         if self._feeder is not None:
             raise AlreadyExistsError(
                 f"Infeed with id='{queue.id}' already exists: it has been initialized. "
                 "Read `deleter` first to start another pass over the data set."
             )
-        self._feeder = start_feeder(self._dataset._impl, queue)
+        dataset = self._dataset.fed(*fed) if self._is_fed else self._dataset
+        self._feeder = start_feeder(dataset._impl, queue)
 
     @property
     def deleter(self) -> Any:
@@ -444,6 +451,15 @@ def _checked_depth(depth: Any) -> int:
             f"{_DEFAULT_DEPTH}. Received: prefetch_depth={depth!r}."
         )
     return depth
+
+
+def _is_of_placeholders(dataset: Any) -> bool:
+    """Whether it is a data set of TensorFlow 1 that a run of the initializer feeds."""
+    if not _graph_mode.has_graph():
+        return False
+    from ipu.tf.compat.v1._datasets import PendingDataset
+
+    return isinstance(dataset, PendingDataset)
 
 
 def _known_type(index: int, spec: Any) -> _Type:

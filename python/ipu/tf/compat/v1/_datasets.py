@@ -109,6 +109,16 @@ class PendingDataset(_Iterators):
                 **{key: nest.map_structure(value_of, kwargs[key]) for key in kwargs},
             )
 
+    def fed(self, *values: Any) -> Any:
+        """The data set of what a run feeds.
+
+        Args:
+            *values: A tensor for each of :attr:`inputs`.
+        """
+        arrays = [np.asarray(value)[()] for value in values]
+        ids = [id(tensor) for tensor in self.inputs]
+        return self.made(dict(zip(ids, arrays, strict=True)))
+
     @property
     def element_spec(self) -> Any:
         """The nest of ``TensorSpec`` of an element, as far as it is known.

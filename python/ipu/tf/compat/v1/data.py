@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ipu._errors import FailedPreconditionError
 from ipu._faces import face
 from ipu.tf import _graph_mode, nest
@@ -108,16 +106,12 @@ class Iterator:
                 self._iterator = iter(dataset)
 
             return self._graph.python("MakeIterator", start, name=name)
-        inputs = dataset.inputs
 
         def start_with(*values: Any) -> None:
-            arrays = [np.asarray(value)[()] for value in values]
-            ids = [id(tensor) for tensor in inputs]
-            made = dataset.made(dict(zip(ids, arrays, strict=True)))
-            self._iterator = iter(made)
+            self._iterator = iter(dataset.fed(*values))
 
         return self._graph.python(
-            "MakeIterator", start_with, None, tuple(inputs), name=name
+            "MakeIterator", start_with, None, tuple(dataset.inputs), name=name
         )
 
     def _next(self) -> Any:

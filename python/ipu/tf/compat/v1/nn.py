@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ipu._faces import face
+from ipu.tf import matmul
 from ipu.tf import nn as _nn
 from ipu.tf.compat.v1 import rnn_cell
 from ipu.tf.compat.v1._cross_entropy import (
@@ -46,6 +47,7 @@ __all__ = [
     "log_softmax",
     "max_pool",
     "moments",
+    "relu_layer",
     "rnn_cell",
     "sigmoid_cross_entropy_with_logits",
     "softmax",
@@ -54,6 +56,7 @@ __all__ = [
     "sparse_softmax_cross_entropy_with_logits",
     "static_bidirectional_rnn",
     "static_rnn",
+    "xw_plus_b",
 ]
 
 
@@ -165,3 +168,34 @@ if TYPE_CHECKING:
 else:
     _LAZY = {name: f"ipu.tf.nn:{name}" for name in _nn.__all__ if name not in __all__}
     __getattr__, __dir__ = face(__name__, [*__all__, *_LAZY], _LAZY)
+
+
+def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
+    """``x @ weights + biases``.
+
+    Args:
+        x: A matrix [batch, in].
+        weights: A matrix [in, out].
+        biases: A vector [out].
+        name: Accepted and not used.
+
+    Source: ``tf.compat.v1.nn.xw_plus_b``.
+
+    Example:
+        >>> xw_plus_b([[1.0, 2.0]], [[3.0], [4.0]], [5.0]).numpy().tolist()
+        [[16.0]]
+    """
+    del name
+    return _nn.bias_add(matmul(x, weights), biases)
+
+
+def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Any:
+    """``relu(x @ weights + biases)``; arguments as in :func:`xw_plus_b`.
+
+    Source: ``tf.compat.v1.nn.relu_layer``.
+
+    Example:
+        >>> relu_layer([[1.0]], [[2.0, -2.0]], [0.5, 0.5]).numpy().tolist()
+        [[2.5, 0.0]]
+    """
+    return _nn.relu(xw_plus_b(x, weights, biases, name))
