@@ -46,6 +46,46 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "got an unexpected keyword argument 'axes'. Did you mean 'axis'?",
     ),
     (
+        lambda: keras.utils.plot_model(3),
+        TypeError,
+        "`model` must be a keras.Model. Received: model=3.",
+    ),
+    (
+        lambda: keras.Sequential([keras.layers.Dense]),
+        TypeError,
+        "Write Dense(...), with its arguments.",
+    ),
+    (
+        lambda: keras.optimizers.Adam("fast"),
+        TypeError,
+        "must be a number or a LearningRateSchedule. Received: learning_rate='fast'.",
+    ),
+    (
+        lambda: tf.random.Generator(3),
+        TypeError,
+        "Write tf.random.Generator.from_seed(seed)",
+    ),
+    (
+        lambda: tf.random.Generator(state=[1.5]),
+        ValueError,
+        "`state` must be two integers. Received: state=[1.5].",
+    ),
+    (
+        lambda: tf.linalg.cross([1.0, 2.0], [3.0, 4.0]),
+        ValueError,
+        "takes vectors of three elements in the last axis",
+    ),
+    (
+        lambda: tf.eye("a"),
+        TypeError,
+        "num_rows must be an integer. Received: 'a'.",
+    ),
+    (
+        lambda: tf.eye(2.5),
+        TypeError,
+        "num_rows must be an integer. Received: 2.5.",
+    ),
+    (
         lambda: made().evaluate(X, Y, batchsize=3),
         TypeError,
         "Did you mean 'batch_size'?",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ipu import tf
 from ipu._core import Tensor
 from ipu._faces import face
-from ipu.tf._convert import known_value
+from ipu.tf._convert import known_count
 from ipu.tf._dispatch import op
 
 __all__ = ["segment_sum", "serialized_matmul"]
@@ -123,7 +123,7 @@ def segment_sum(
                 "segment_ids must be in rising order. Received: "
                 f"{known.tolist()}. tf.math.unsorted_segment_sum takes any order."
             )
-    count = int(known_value(num_segments, "num_segments"))
+    count = known_count(num_segments, "num_segments")
     return tf.math.unsorted_segment_sum(rows, ids, count)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu.tf._clip import clip_by_value
-from ipu.tf._convert import Tensor, apply, cast, known_value, like
+from ipu.tf._convert import Tensor, apply, cast, known_count, like
 from ipu.tf._dispatch import op
 from ipu.tf._non_max_suppression import check_share, choose_boxes
 from ipu.tf._rearrange import pad
@@ -71,8 +71,8 @@ def combined_non_max_suppression(
     """
     places = Tensor(boxes)
     points = like(scores, places)
-    each = int(known_value(max_output_size_per_class, "max_output_size_per_class"))
-    total = int(known_value(max_total_size, "max_total_size"))
+    each = known_count(max_output_size_per_class, "max_output_size_per_class")
+    total = known_count(max_total_size, "max_total_size")
     fits = places.ndim == 4 and points.ndim == 3 and places.shape[3] == 4
     if (
         not fits
@@ -107,7 +107,7 @@ def combined_non_max_suppression(
     ranked = reshape(
         apply("select", (found.valid, found.scores, never)), [batch, classes * each]
     )
-    limit = classes * int(known_value(max_output_size_per_class, "a size"))
+    limit = classes * known_count(max_output_size_per_class, "a size")
     count = min(total, limit) if pad_per_class else total
     best, which = top_k(ranked, min(count, classes * each))
     valid = best > never

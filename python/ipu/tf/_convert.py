@@ -30,6 +30,7 @@ __all__ = [
     "convert_to_tensor",
     "dtype_of",
     "is_plain",
+    "known_count",
     "known_value",
     "like",
     "on_device",
@@ -206,6 +207,21 @@ def known_value(value: Any, what: str) -> Any:
     return np.asarray(value)
 
 
+def known_count(value: Any, what: str) -> int:
+    """A whole number that has to be known when a function is traced.
+
+    Raises:
+        TypeError: It is none, or is computed by the function that is being traced.
+    """
+    number = known_value(value, what)
+    is_whole = number.dtype.kind in "iub" or (
+        number.dtype.kind == "f" and bool(np.all(number == np.floor(number)))
+    )
+    if number.size != 1 or not is_whole:
+        raise TypeError(f"{what} must be an integer. Received: {value!r}.")
+    return int(number.reshape(()))
+
+
 def on_device() -> bool:
     """Whether a function is traced for a device, where 64-bit types do not exist."""
     trace = _core.open_trace()
@@ -215,11 +231,11 @@ def on_device() -> bool:
 def sizes_of(shape: Any) -> list[int]:
     """A shape as ints: from a sequence, a tensor of known value, or one number."""
     if isinstance(shape, int) or getattr(shape, "shape", None) == ():
-        return [int(known_value(shape, "A size"))]
+        return [known_count(shape, "A size")]
     if isinstance(shape, Tensor):
         return [int(size) for size in known_value(shape, "A shape")]
     return [
-        size if isinstance(size, int) else int(known_value(size, "A size"))
+        size if isinstance(size, int) else known_count(size, "A size")
         for size in checked_list("shape", shape)
     ]
 

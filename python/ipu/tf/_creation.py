@@ -11,6 +11,7 @@ import numpy as np
 from ipu.tf._convert import (
     Tensor,
     apply,
+    known_count,
     known_value,
     like,
     sizes_of,
@@ -96,8 +97,8 @@ def eye(
         >>> tf.eye(2).numpy().tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    rows = int(known_value(num_rows, "num_rows"))
-    columns = rows if num_columns is None else int(known_value(num_columns, "columns"))
+    rows = known_count(num_rows, "num_rows")
+    columns = rows if num_columns is None else known_count(num_columns, "columns")
     matrix = Tensor(np.eye(rows, columns, dtype=as_dtype(dtype).as_numpy_dtype))
     if batch_shape is None:
         return matrix
@@ -164,7 +165,7 @@ def linspace(
     last = like(stop, first)
     if first.dtype.is_integer:  # they divide in floating point
         first, last = first / 1, last / 1
-    count = int(known_value(num, "num"))
+    count = known_count(num, "num")
     if count < 0:
         raise ValueError(f"tf.linspace needs num >= 0. Received: num={count}.")
     at = axis if axis >= 0 else axis + first.ndim + 1
@@ -223,7 +224,7 @@ def one_hot(
         "one_hot",
         (Tensor(indices),),
         {
-            "depth": int(known_value(depth, "depth")),
+            "depth": known_count(depth, "depth"),
             "axis": -1 if axis is None else axis,
             "on_value": on,
             "off_value": off,
@@ -253,7 +254,7 @@ def sequence_mask(
     if maxlen is None:
         maxlen = known_value(values, "sequence_mask needs maxlen: the longest length")
         maxlen = maxlen.max(initial=0)
-    count = int(known_value(maxlen, "maxlen"))
+    count = known_count(maxlen, "maxlen")
     places = Tensor(np.arange(count), values.dtype_name)
     column = apply("reshape", (values,), {"shape": [*values.shape, 1]})
     mask = apply("less", (places, column))

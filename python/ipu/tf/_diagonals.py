@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu.tf._convert import Tensor, apply, known_value, like
+from ipu.tf._convert import Tensor, apply, known_count, like
 from ipu.tf._dispatch import op
 from ipu.tf._reductions import reduce_sum
 from ipu.tf._shapes import transpose
@@ -223,8 +223,8 @@ def band_part(
     """
     value = matrices(input, "band_part")
     rows, columns = value.shape[-2:]
-    lower = int(known_value(num_lower, "num_lower"))
-    upper = int(known_value(num_upper, "num_upper"))
+    lower = known_count(num_lower, "num_lower")
+    upper = known_count(num_upper, "num_upper")
     below = np.arange(rows)[:, None] - np.arange(columns)
     inside = np.ones((rows, columns), dtype=bool)
     if lower >= 0:

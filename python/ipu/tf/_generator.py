@@ -32,16 +32,38 @@ class Generator:
     advances; so a generator works inside of functions and loops, too, and two with the
     same state give the same numbers.
 
+    Args:
+        copy_from: A generator whose state it begins with.
+        state: Or the state itself: two integers of 32 bits.
+        alg: Accepted and not used: there is one algorithm.
+
+    Raises:
+        TypeError: ``copy_from`` is no generator.
+        ValueError: ``state`` has not two integers.
+
     Example:
         >>> a, b = (tf.random.Generator.from_seed(7) for _ in range(2))
         >>> bool(tf.reduce_all(a.normal((3,)) == b.normal((3,))))
         True
     """
 
-    def __init__(self, state: Any) -> None:
-        self._state = Variable(
-            np.asarray(state, dtype=np.int32), trainable=False, name="StateVar"
-        )
+    def __init__(
+        self, copy_from: Any = None, state: Any = None, alg: Any = None
+    ) -> None:
+        if copy_from is not None:
+            if not isinstance(copy_from, Generator):
+                raise TypeError(
+                    "`copy_from` must be a tf.random.Generator. Received: "
+                    f"copy_from={copy_from!r}. Write "
+                    "tf.random.Generator.from_seed(seed) for one of a seed."
+                )
+            state = copy_from.state
+        first = np.asarray(state)
+        if first.shape != (2,) or first.dtype.kind not in "iu":
+            raise ValueError(
+                f"`state` must be two integers. Received: state={state!r}."
+            )
+        self._state = Variable(first.astype(np.int32), trainable=False, name="StateVar")
 
     @classmethod
     def from_seed(cls, seed: int, alg: Any = None) -> Generator:
@@ -55,12 +77,13 @@ class Generator:
             >>> tf.random.Generator.from_seed(1).uniform((2,)).shape
             (2,)
         """
-        return cls(_first_state(seed))
+        return cls(state=_first_state(seed))
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = None) -> Generator:
         """A generator that differs from one run of the program to the next."""
-        return cls(np.random.default_rng().integers(0, 2**31, 2, dtype=np.int32))
+        words = np.random.default_rng().integers(0, 2**31, 2, dtype=np.int32)
+        return cls(state=words)
 
     @property
     def state(self) -> Variable:
@@ -91,7 +114,7 @@ class Generator:
     def split(self, count: int = 1) -> list[Generator]:
         """New generators, whose streams do not meet."""
         seeds = self.make_seeds(count).numpy()
-        return [Generator(seeds[:, i]) for i in range(count)]
+        return [Generator(state=seeds[:, i]) for i in range(count)]
 
     def uniform(
         self,

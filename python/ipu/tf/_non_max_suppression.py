@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu.tf._convert import Tensor, apply, cast, known_value, like
+from ipu.tf._convert import Tensor, apply, cast, known_count, like
 from ipu.tf._dispatch import op
 from ipu.tf._shapes import reshape
 from ipu.tf.control_flow import while_loop
@@ -163,7 +163,7 @@ def _one_image(
 ) -> tuple[Tensor, Tensor]:
     places = Tensor(boxes)
     points = like(scores, places)
-    count = int(known_value(max_output_size, "max_output_size"))
+    count = known_count(max_output_size, "max_output_size")
     _check(places, points, count)
     check_share(iou_threshold)
     _known(what, places, points)
@@ -319,7 +319,7 @@ def non_max_suppression_padded(
     """
     places = Tensor(boxes)
     points = like(scores, places)
-    count = int(known_value(max_output_size, "max_output_size"))
+    count = known_count(max_output_size, "max_output_size")
     _check(places, points, count)
     check_share(iou_threshold)
     lead, n = list(places.shape[:-2]), places.shape[-2]
@@ -376,7 +376,7 @@ def non_max_suppression_overlaps(
     """
     shared = Tensor(overlaps)
     points = like(scores, shared)
-    count = int(known_value(max_output_size, "max_output_size"))
+    count = known_count(max_output_size, "max_output_size")
     if points.ndim != 1 or shared.shape != points.shape * 2:
         raise ValueError(
             "overlaps must be [boxes, boxes] with as many scores. Received shapes "

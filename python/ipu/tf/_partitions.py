@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu._arguments import checked_list
 from ipu.tf._clip import clip_by_value
-from ipu.tf._convert import Tensor, apply, axis_of, cast, known_value, like
+from ipu.tf._convert import Tensor, apply, axis_of, cast, known_count, known_value, like
 from ipu.tf._dispatch import op
 from ipu.tf._shapes import concat, reshape, stack, transpose
 from ipu.tf.dtypes import as_dtype, int32
@@ -192,7 +192,7 @@ def histogram_fixed_width_bins(
         array([0, 1, 4], dtype=int32)
     """
     value = Tensor(values)
-    count = int(known_value(nbins, "nbins"))
+    count = known_count(nbins, "nbins")
     if count < 1:
         raise ValueError(f"nbins should be a positive number. Received: {count}.")
     if not value.dtype.is_floating:
@@ -221,7 +221,7 @@ def histogram_fixed_width(
     flat = reshape(bins, [-1])
     kind = as_dtype(dtype).name
     ones = apply("broadcast", (Tensor(1, kind),), {"shape": flat.shape})
-    attrs = {"shape": [int(known_value(nbins, "nbins"))], "axis": 0}
+    attrs = {"shape": [known_count(nbins, "nbins")], "axis": 0}
     return apply("gather_grad", (flat, ones), attrs)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu.tf._convert import Tensor, apply, cast, known_value, like
+from ipu.tf._convert import Tensor, apply, cast, known_count, known_value, like
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import as_dtype, int32
 
@@ -64,7 +64,7 @@ def _unsorted(kind: str, text: str, result: str) -> Callable[..., Tensor]:
     def function(
         data: Any, segment_ids: Any, num_segments: Any, name: str = ""
     ) -> Tensor:
-        count = int(known_value(num_segments, "num_segments"))
+        count = known_count(num_segments, "num_segments")
         return _FAMILIES[kind](Tensor(data), segment_ids, count)
 
     name = f"unsorted_segment_{kind}"
@@ -106,7 +106,7 @@ def unsorted_segment_sqrt_n(
         [4.0]
     """
     values, ids = Tensor(data), Tensor(segment_ids)
-    count = int(known_value(num_segments, "num_segments"))
+    count = known_count(num_segments, "num_segments")
     ones = apply("broadcast", (like(1, values),), {"shape": ids.shape})
     sizes = apply("maximum", (_sums(ones, ids, count), like(1, values)))
     shape = [count] + [1] * (values.ndim - ids.ndim)
@@ -244,7 +244,7 @@ def confusion_matrix(
     if num_classes is None:
         both = [known_value(t, "num_classes (or the labels)") for t in (rows, columns)]
         num_classes = max(int(a.max(initial=-1)) for a in both) + 1
-    count = int(known_value(num_classes, "num_classes"))
+    count = known_count(num_classes, "num_classes")
     points = [apply("reshape", (t,), {"shape": [*t.shape, 1]}) for t in (rows, columns)]
     indices = apply("concat", points, {"axis": 1})
     kind = as_dtype(dtype).name

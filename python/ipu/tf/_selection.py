@@ -13,7 +13,7 @@ from ipu.tf._convert import (
     apply,
     axis_of,
     cast,
-    known_value,
+    known_count,
     like,
     on_device,
     pair,
@@ -309,7 +309,7 @@ def top_k(
         >>> values.numpy().tolist(), indices.numpy().tolist()
         ([9, 5], [1, 2])
     """
-    count = int(known_value(k, "k"))
+    count = known_count(k, "k")
     values, places = _core.apply("top_k", (Tensor(input),), {"depth": count})
     return TopK(values, cast(places, index_type))
 
@@ -334,7 +334,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str = "") -> Tensor:
     better = apply("cast", (apply("less", (own, scores)),), {"dtype": "int32"})
     count = apply("sum", (better,), {"axes": [1], "keep_dims": False})
     valid = apply("is_finite", (apply("reshape", (own,), {"shape": count.shape}),))
-    return apply("logical_and", (count < int(known_value(k, "k")), valid))
+    return apply("logical_and", (count < known_count(k, "k"), valid))
 
 
 def _ordered(values: Any, axis: int, direction: str) -> tuple[Tensor, Tensor]:

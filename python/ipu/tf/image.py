@@ -13,7 +13,7 @@ from ipu.tf import _shapes
 from ipu.tf._combined_suppression import (
     combined_non_max_suppression,
 )
-from ipu.tf._convert import Tensor, apply, known_value, like
+from ipu.tf._convert import Tensor, apply, known_count, like
 from ipu.tf._dispatch import op
 from ipu.tf._image_boxes import crop_and_resize, draw_bounding_boxes
 from ipu.tf._image_colors import (
@@ -199,7 +199,7 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
     axis = height_axis(value)
     order = list(range(value.ndim))
     order[axis], order[axis + 1] = order[axis + 1], order[axis]
-    turns = int(known_value(k, "k")) % 4
+    turns = known_count(k, "k") % 4
     if turns == 2:
         return reverse(value, [-3, -2])
     if turns == 1:
@@ -266,7 +266,7 @@ def adjust_jpeg_quality(
 
     value = Tensor(image)
     plain = convert_image_dtype(value, uint8, saturate=True)
-    quality = int(known_value(jpeg_quality, "jpeg_quality"))
+    quality = known_count(jpeg_quality, "jpeg_quality")
     file = io.encode_jpeg(plain, quality=quality)
     again = io.decode_jpeg(file, channels=value.shape[-1])
     return convert_image_dtype(again, value.dtype, saturate=True)

@@ -177,11 +177,19 @@ def normalize(
 def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
     """The cross product of vectors of three elements in the last axis.
 
+    Raises:
+        ValueError: There are not three.
+
     Example:
         >>> tf.linalg.cross([1.0, 0.0, 0.0], [0.0, 1.0, 0.0]).numpy().tolist()
         [0.0, 0.0, 1.0]
     """
     x, y = Tensor(a), Tensor(b)
+    if x.shape[-1:] != (3,) or y.shape[-1:] != (3,):
+        raise ValueError(
+            "tf.linalg.cross takes vectors of three elements in the last axis. "
+            f"Received: shapes {x.shape} and {y.shape}."
+        )
     one, two = Tensor([1, 2, 0]), Tensor([2, 0, 1])
 
     def pick(t: Tensor, places: Tensor) -> Tensor:

@@ -128,6 +128,7 @@ def model_to_dot(
         The drawing; ``to_string()`` has it in Graphviz's language.
 
     Raises:
+        TypeError: ``model`` is no model.
         ValueError: The model is not built, or an argument is none of these.
 
     Source: ``tf.keras.utils.model_to_dot`` of Keras 2.6.
@@ -139,6 +140,8 @@ def model_to_dot(
         True
     """
     del subgraph
+    if not hasattr(model, "layers"):
+        raise TypeError(f"`model` must be a keras.Model. Received: model={model!r}.")
     shown = Shown(
         show_shapes,
         show_dtype,
@@ -182,6 +185,7 @@ def plot_model(
 
     Raises:
         ImportError: The format needs matplotlib, which is not installed.
+        TypeError: ``model`` is no model.
         ValueError: The model is not built, or an argument is none of these.
 
     Source: ``tf.keras.utils.plot_model`` of Keras 2.6, whose default is ``model.png``.

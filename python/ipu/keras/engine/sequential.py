@@ -94,9 +94,12 @@ class Sequential(Functional):
         if isinstance(layer, KerasTensor):
             layer = layer._keras_history.layer
         if not isinstance(layer, Layer):
+            hint = ""
+            if isinstance(layer, type):
+                hint = f" Write {layer.__name__}(...), with its arguments."
             raise TypeError(
                 "The added layer must be an instance of class Layer. "
-                f"Received: layer={layer!r} of type {type(layer).__name__}."
+                f"Received: layer={layer!r} of type {type(layer).__name__}.{hint}"
             )
         if any(layer.name == other.name for other in self._stack):
             raise ValueError(

@@ -146,7 +146,13 @@ class Optimizer(Slots):
             return
         if callable(value) and not isinstance(value, tf.Variable):
             value = value()
-        number = float(value.numpy()) if hasattr(value, "numpy") else float(value)
+        try:
+            number = float(value.numpy()) if hasattr(value, "numpy") else float(value)
+        except (TypeError, ValueError):
+            raise TypeError(
+                "`learning_rate` must be a number or a LearningRateSchedule. Received: "
+                f"learning_rate={value!r}."
+            ) from None
         if number < 0:
             raise ValueError(
                 f"Expected learning_rate >= 0. Received: learning_rate={number}."
