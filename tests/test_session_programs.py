@@ -79,12 +79,13 @@ def test_flags_without_absl(capsys: Any) -> None:
 
 
 def test_the_main_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tf.app.flags is tf.flags and callable(tf.flags.DEFINE_integer)
+    # as where no program has asked for absl's
     monkeypatch.delitem(_app.sys.modules, "absl.flags", raising=False)
     seen: list[Any] = []
     with pytest.raises(SystemExit):
         tf.app.run(seen.append, ["p", "rest"])
     assert seen == [["p", "rest"]]
-    assert tf.app.flags is tf.flags and callable(tf.flags.DEFINE_integer)
 
 
 def test_logging_and_files(tmp_path: Path, caplog: Any) -> None:

@@ -349,6 +349,39 @@ _ROWS = (
         "`embeddings_metadata`. Received: embeddings_freq={value}.",
     ),
     *(
+        Refusal(call, argument, why, _is_other)
+        for call, argument, why in (
+            (
+                "ipu.ipu_estimator.IPUEstimatorSpec",
+                "host_call",
+                "IPUEstimatorSpec(host_call=...): host code in the middle of a device "
+                "program is not there. Update the variables with train_op.",
+            ),
+            (
+                "ipu.ipu_estimator.IPUEstimator",
+                "warm_start_from",
+                "warm_start_from is not there. Copy the checkpoint into model_dir.",
+            ),
+            (
+                "ipu.tf.estimator.RunConfig",
+                "train_distribute",
+                "RunConfig(train_distribute=...): several processes are not there. "
+                "Leave it out; num_replicas of IPURunConfig replicates here.",
+            ),
+        )
+    ),
+    Refusal(
+        "ipu.ipu_run_config.RunConfig",
+        "master",
+        "Estimators run in this process. Received: master={value}. Leave it out.",
+    ),
+    Refusal(
+        "ipu.ipu_pipeline_estimator.IPUPipelineEstimator.predict",
+        None,
+        "IPUPipelineEstimator.predict is not there. Use IPUEstimator, or keras.Model "
+        "with pipeline stages.",
+    ),
+    *(
         Refusal(
             "ipu.keras.layers.batch_normalization.BatchNormalization",
             name,

@@ -32,6 +32,7 @@ from ipu._estimator_parts import (
     takes,
 )
 from ipu._faces import face
+from ipu._refusals import refuse_given
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_run_config import IPURunConfig, RunConfig
@@ -66,11 +67,7 @@ class IPUEstimatorSpec(EstimatorSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.host_call is not None:
-            raise NotImplementedError(
-                "IPUEstimatorSpec(host_call=...): host code in the middle of a device "
-                "program is not there. Update the variables with train_op."
-            )
+        refuse_given(f"{__name__}.IPUEstimatorSpec", host_call=self.host_call)
 
 
 # of predictions that are one tensor
@@ -128,10 +125,7 @@ class IPUEstimator:
                 "`ipu.ipu_run_config.RunConfig`. Received: "
                 f"config={type(config).__name__}."
             )
-        if warm_start_from is not None:
-            raise NotImplementedError(
-                "warm_start_from is not there. Copy the checkpoint into model_dir."
-            )
+        refuse_given(f"{__name__}.IPUEstimator", warm_start_from=warm_start_from)
         self._model_fn = model_fn
         self._config = config or RunConfig()
         self._params = dict(params or {})

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipu._estimator_parts import HostMetrics, Program, called
 from ipu._faces import face
+from ipu._refusals import refuse_call
 from ipu.ipu_estimator import IPUEstimator
 from ipu.ops import pipelining_ops
 from ipu.tf.estimator import ModeKeys
@@ -118,11 +119,13 @@ class IPUPipelineEstimator(IPUEstimator):
         program = program._replace(taken={**taken, "loss": taken["result_000"]})
         return program, metrics
 
-    def _prediction(self, input_fn: Callable[..., Any]) -> Program:
-        raise NotImplementedError(
-            "IPUPipelineEstimator.predict is not there. Use IPUEstimator, or "
-            "keras.Model with pipeline stages."
-        )
+    def predict(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Pipelines of estimators do not predict.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        refuse_call(f"{__name__}.IPUPipelineEstimator.predict")
 
     def _pipeline_spec(self, mode: str) -> Any:
         offered = {"mode": mode, "params": self._params, "config": self._config}

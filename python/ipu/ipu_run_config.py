@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ipu._faces import face
+from ipu._refusals import refuse_given
 from ipu.tf import estimator
 
 __all__ = ["IPURunConfig", "RunConfig"]
@@ -79,11 +80,7 @@ class RunConfig(estimator.RunConfig):
         master: str | None = None,
         **options: Any,
     ) -> None:
-        if master:
-            raise NotImplementedError(
-                f"Estimators run in this process. Received: master={master!r}. Leave "
-                "it out."
-            )
+        refuse_given(f"{__name__}.RunConfig", master=master)
         super().__init__(**options)
         self.ipu_run_config = ipu_run_config or IPURunConfig()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ipu._faces import face
+from ipu._refusals import refuse_given
 
 __all__ = ["EstimatorSpec", "ModeKeys", "RunConfig"]
 
@@ -106,11 +107,8 @@ class RunConfig:
     train_distribute: Any = field(default=None)
 
     def __post_init__(self) -> None:
-        if self.train_distribute is not None:
-            raise NotImplementedError(
-                "RunConfig(train_distribute=...): several processes are not there. "
-                "Leave it out; num_replicas of IPURunConfig replicates on this machine."
-            )
+        distribute = self.train_distribute
+        refuse_given(f"{__name__}.RunConfig", train_distribute=distribute)
 
 
 if not TYPE_CHECKING:
