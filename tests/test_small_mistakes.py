@@ -68,7 +68,17 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: tf.random.Generator(state=[1.5]),
         ValueError,
-        "`state` must be two integers. Received: state=[1.5].",
+        "`state` must be two integers of 32 bits. Received: state=[1.5].",
+    ),
+    (
+        lambda: tf.random.Generator(state=[2**40, 0]),
+        ValueError,
+        "`state` must be two integers of 32 bits. Received: state=[1099511627776, 0].",
+    ),
+    (
+        lambda: tf.eye(float("inf")),
+        TypeError,
+        "num_rows must be an integer. Received: inf.",
     ),
     (
         lambda: tf.linalg.cross([1.0, 2.0], [3.0, 4.0]),
@@ -251,6 +261,11 @@ def test_the_answer_names_the_mistake(
     with pytest.raises(error) as caught:
         mistake()
     assert text in str(caught.value)
+
+
+def test_self_is_no_argument_that_is_offered() -> None:
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'sel'$"):
+        made().fit(X, Y, sel=3)  # type: ignore[call-arg]
 
 
 def test_a_type_error_of_the_program_s_own_is_left_alone() -> None:

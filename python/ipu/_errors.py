@@ -67,13 +67,12 @@ class OpError(Exception):
         super().__init__(message)
         self._node_def = node_def
         self._op = op
-        self._message = message
         self._error_code = self._code if error_code is None else error_code
 
     @property
     def message(self) -> str:
         """The text of the error, a string."""
-        return self._message
+        return str(self.args[0])
 
     @property
     def op(self) -> Any:
@@ -91,10 +90,10 @@ class OpError(Exception):
         return self._error_code
 
     def __str__(self) -> str:
-        return self._message
+        return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._node_def, self._op, self._message, self._error_code)
+        return type(self), (self._node_def, self._op, self.message, self._error_code)
 
 
 class CancelledError(OpError):

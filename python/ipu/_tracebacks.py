@@ -137,7 +137,8 @@ def explain_arguments(
         import difflib
         import inspect
 
-        known = [*inspect.signature(function).parameters]
+        parameters = inspect.signature(function).parameters
+        known = [name for name in parameters if name != "self"]
         near = difflib.get_close_matches(parts[1].strip("'"), known, 1)
         if near:
             text += f". Did you mean {near[0]!r}?"

@@ -214,12 +214,10 @@ def known_count(value: Any, what: str) -> int:
         TypeError: It is none, or is computed by the function that is being traced.
     """
     number = known_value(value, what)
-    is_whole = number.dtype.kind in "iub" or (
-        number.dtype.kind == "f" and bool(np.all(number == np.floor(number)))
-    )
-    if number.size != 1 or not is_whole:
+    is_number = number.size == 1 and number.dtype.kind in "iubf"
+    if not is_number or not float(number.item()).is_integer():
         raise TypeError(f"{what} must be an integer. Received: {value!r}.")
-    return int(number.reshape(()))
+    return int(number.item())
 
 
 def on_device() -> bool:

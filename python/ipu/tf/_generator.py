@@ -39,7 +39,7 @@ class Generator:
 
     Raises:
         TypeError: ``copy_from`` is no generator.
-        ValueError: ``state`` has not two integers.
+        ValueError: ``state`` is not two integers of 32 bits.
 
     Example:
         >>> a, b = (tf.random.Generator.from_seed(7) for _ in range(2))
@@ -59,9 +59,10 @@ class Generator:
                 )
             state = copy_from.state
         first = np.asarray(state)
-        if first.shape != (2,) or first.dtype.kind not in "iu":
+        is_pair = first.shape == (2,) and first.dtype.kind in "iu"
+        if not is_pair or min(first) < -(2**31) or max(first) >= 2**32:
             raise ValueError(
-                f"`state` must be two integers. Received: state={state!r}."
+                f"`state` must be two integers of 32 bits. Received: state={state!r}."
             )
         self._state = Variable(first.astype(np.int32), trainable=False, name="StateVar")
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ipu._core import Tensor
-from ipu._errors import OpError
 from ipu.tf import nest
 from ipu.tf._tracing import scratch_trace
 from ipu.tf.tensor_spec import TensorSpec
@@ -149,5 +148,3 @@ def _hide_probe(error: Exception, probe: int) -> None:
         return
     text = re.sub(rf"(?<![\w.:]){probe}(?![\w.])", "None", error.args[0])
     error.args = (text,)
-    if isinstance(error, OpError):
-        error._message = text

@@ -258,8 +258,6 @@ def _name_loss(error: Exception, loss: losses.Loss, target: Any, output: Any) ->
         f"{shapes[0]}, y_pred of shape {shapes[1]}.\n\n{error.args[0]}"
     )
     error.args = (text,)
-    if isinstance(error, tf.errors.OpError):
-        error._message = text
 
 
 def _as_loss(given: Any) -> losses.Loss | None:

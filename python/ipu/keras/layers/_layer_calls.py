@@ -71,7 +71,5 @@ def name_layer(error: Exception, layer: Layer) -> None:
         f"(type {type(layer).__name__}).\n\n{error.args[0]}"
     )
     error.args = (text,)
-    if isinstance(error, tf.errors.OpError):
-        error._message = text
     with contextlib.suppress(AttributeError):
         error._ipu_layer_named = True  # type: ignore[attr-defined]
