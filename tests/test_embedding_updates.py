@@ -82,3 +82,17 @@ def test_an_index_outside_leaves_the_table_as_it_was() -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = 5"):
         step(tf.constant([1, 5]), tf.ones((2, 2)))
     np.testing.assert_array_equal(table.numpy(), np.ones((5, 2), "f4"))
+
+
+def test_rows_are_those_of_each_table_however_many_there_are() -> None:
+    tables = [tf.Variable(np.ones((3, 1), "f")) for _ in range(20)]
+    sgd = SGD(1.0, momentum=0.5)
+    for ids in ([0], [1]):
+        with tf.GradientTape() as tape:
+            total = tf.add_n(
+                [tf.reduce_sum(tf.nn.embedding_lookup(t, ids)) for t in tables]
+            )
+        gradients = tape.gradient(total, tables)
+        sgd.apply_gradients(zip(gradients, tables, strict=True))
+    for table in tables:  # the velocity of a row that is not looked up does not move it
+        np.testing.assert_array_equal(table.numpy(), [[0.0], [0.0], [1.0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
@@ -118,6 +119,68 @@ def test_softmax_then_from_logits_uses_the_logits_and_warns() -> None:
             value = kind()(labels, keras.activations.softmax(big))
         # exact although the probabilities have rounded to 0
         np.testing.assert_allclose(float(value), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_logits_are_those_of_the_head_whatever_comes_after_it(eagerly: bool) -> None:
+    class Gated(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = keras.layers.Dense(2, "softmax", kernel_initializer="identity")
+
+        def call(self, x):
+            y = self.head(x)
+            for _ in range(600):
+                x = keras.activations.sigmoid(x)
+            return y
+
+    model = Gated()
+    sgd, loss = keras.optimizers.SGD(1.0), keras.losses.CategoricalCrossentropy()
+    model.compile(sgd, loss, run_eagerly=eagerly)
+    x, y = np.array([[100.0, -100.0]], "f"), np.array([[0.0, 1.0]], "f")
+    assert model.train_on_batch(x, y) == 200.0
+    np.testing.assert_array_equal(model.head.bias.numpy(), [-1.0, 1.0])
+
+
+def test_logits_of_many_heads() -> None:
+    x = keras.Input((2,))
+    heads = [keras.layers.Softmax()(x) for _ in range(20)]
+    model = keras.Model(x, heads)
+    model.compile(loss=keras.losses.CategoricalCrossentropy(from_logits=True))
+    y = np.array([[0.0, 1.0]], "f")
+    with pytest.warns(UserWarning, match="from_logits=True"):
+        losses = model.evaluate(np.array([[100.0, 0.0]], "f"), [y] * 20, verbose=0)
+    assert losses == [2000.0] + [100.0] * 20
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_a_mask_is_that_of_its_tensor_whatever_comes_after_it(eagerly: bool) -> None:
+    class Masked(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.masking = keras.layers.Masking()
+            self.mean = keras.layers.GlobalAveragePooling1D()
+
+        def call(self, x):
+            first = self.masking(x)
+            for _ in range(600):
+                self.masking(x)
+            return self.mean(first)
+
+    model = Masked()
+    model.compile(loss="mse", run_eagerly=eagerly)
+    x = np.array([[[2.0], [0.0], [4.0]]], "f")
+    np.testing.assert_array_equal(model.predict(x, verbose=0), [[3.0]])
+
+
+def test_what_a_tensor_came_from_dies_with_it() -> None:
+    kept = keras.activations.sigmoid(tf.constant([0.5]))
+    for _ in range(100_000):  # of a chain as well: taken apart without recursion
+        kept = keras.activations.sigmoid(kept)
+    logits = kept._notes["logits"][0]
+    before = sys.getrefcount(logits)
+    del kept
+    assert sys.getrefcount(logits) < before
 
 
 def test_loss_errors() -> None:

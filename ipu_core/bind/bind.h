@@ -173,7 +173,7 @@ typedef struct ipu_py_tensor {
     ipu_py_storage *storage; /* NULL: symbolic */
     PyObject *trace;         /* of a symbolic tensor; strong */
     ipu_value value;
-    PyObject *part_of; /* of a part of a variable: (variable, index); else NULL */
+    PyObject *notes; /* a dict of what Python notes of the tensor; NULL: nothing */
 } ipu_py_tensor;
 
 bool ipu_py_is_tensor(ipu_py_state *state, PyObject *object);

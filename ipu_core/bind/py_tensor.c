@@ -28,7 +28,7 @@ tensor_alloc(ipu_py_state *state, const ipu_type *type)
         tensor->storage = NULL;
         tensor->trace = NULL;
         tensor->value = IPU_NO_VALUE;
-        tensor->part_of = NULL;
+        tensor->notes = NULL;
     }
     return tensor;
 }
@@ -133,7 +133,7 @@ tensor_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(((ipu_py_tensor *)self)->trace);
-    Py_VISIT(((ipu_py_tensor *)self)->part_of);
+    Py_VISIT(((ipu_py_tensor *)self)->notes);
     return 0;
 }
 
@@ -141,7 +141,7 @@ static int
 tensor_clear(PyObject *self)
 {
     Py_CLEAR(((ipu_py_tensor *)self)->trace);
-    Py_CLEAR(((ipu_py_tensor *)self)->part_of);
+    Py_CLEAR(((ipu_py_tensor *)self)->notes);
     return 0;
 }
 
@@ -446,7 +446,9 @@ tensor_get_device(PyObject *self, void *Py_UNUSED(closure))
 static PyObject *
 tensor_get_assign(PyObject *self, void *name)
 {
-    if (((ipu_py_tensor *)self)->part_of == NULL) {
+    PyObject *notes = ((ipu_py_tensor *)self)->notes;
+    /* borrowed, and alone asked whether it is there */
+    if (notes == NULL || PyDict_GetItemString(notes, "part_of") == NULL) {
         PyErr_Format(PyExc_AttributeError,
                      "a tensor has no '%s': it cannot change. Use tf.Variable, or "
                      "tf.tensor_scatter_nd_update",
@@ -461,17 +463,20 @@ tensor_get_assign(PyObject *self, void *name)
 }
 
 static PyObject *
-tensor_get_part_of(PyObject *self, void *Py_UNUSED(closure))
+tensor_get_notes(PyObject *self, void *Py_UNUSED(closure))
 {
-    PyObject *part_of = ((ipu_py_tensor *)self)->part_of;
-    return Py_NewRef(part_of == NULL ? Py_None : part_of);
+    PyObject *notes = ((ipu_py_tensor *)self)->notes;
+    return Py_NewRef(notes == NULL ? Py_None : notes);
 }
 
 static int
-tensor_set_part_of(PyObject *self, PyObject *part_of, void *Py_UNUSED(closure))
+tensor_set_notes(PyObject *self, PyObject *notes, void *Py_UNUSED(closure))
 {
-    Py_XINCREF(part_of);
-    Py_XSETREF(((ipu_py_tensor *)self)->part_of, part_of);
+    if (notes == NULL || !PyDict_Check(notes)) {
+        PyErr_SetString(PyExc_TypeError, "the notes of a tensor are a dict");
+        return -1;
+    }
+    Py_XSETREF(((ipu_py_tensor *)self)->notes, Py_NewRef(notes));
     if (!PyObject_GC_IsTracked(self)) {
         PyObject_GC_Track(self);
     }
@@ -549,8 +554,8 @@ static PyGetSetDef tensor_getset[] = {
      "assign_add"},
     {"assign_sub", tensor_get_assign, NULL,
      "Of a part of a variable: subtracts from it.", "assign_sub"},
-    {"_part_of", tensor_get_part_of, tensor_set_part_of,
-     "The (variable, index) that it is a part of; None: none.", NULL},
+    {"_notes", tensor_get_notes, tensor_set_notes,
+     "What is noted of it, by name (ipu.tf._notes); None: nothing.", NULL},
     {"ndim", tensor_get_ndim, NULL, "The number of dimensions.", NULL},
     {"is_symbolic", tensor_get_symbolic, NULL,
      "True for a value of a function that is being traced.", NULL},

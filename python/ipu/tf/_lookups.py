@@ -9,28 +9,16 @@ tensors; for one that came from lookups alone it is noted which rows they took.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ipu import _core, _strategy_state
 from ipu._core import Tensor, apply
-from ipu.tf import _tapes
+from ipu.tf._notes import note, noted
 from ipu.tf._tracing import current_build
 from ipu.tf.variable import Variable
 
 __all__ = ["look_up", "note_rows", "taken_rows", "with_rows"]
-
-_RECENT = 8  # gradients of eager tapes that are kept until an optimizer takes them
-
-
-class _Eager(threading.local):
-    def __init__(self) -> None:
-        # by the gradient's id; a tensor cannot be referenced weakly
-        self.recent: dict[int, tuple[Tensor, list[Tensor]]] = {}
-
-
-_eager = _Eager()
 
 
 def look_up(table: Variable, ids: Tensor) -> Tensor:
@@ -47,11 +35,7 @@ def look_up(table: Variable, ids: Tensor) -> Tensor:
         InvalidArgumentError: A number is not one of a row.
     """
     read = table.value()
-    if read.is_symbolic:
-        current_build().lookups.ids[id(read)] = ids
-    else:
-        for tape in _tapes.active():
-            tape._take_lookup(read, ids)
+    note(read, "looked_up", ids)
     return apply("gather", (read, ids), {"axis": 0, "batch_dims": 0})
 
 
@@ -69,15 +53,14 @@ def with_rows(
     """
     if not any(isinstance(x, Variable) for x in xs):
         return walk(xs)
-    trace, lookups = _core.open_trace(), current_build().lookups
+    trace, known = _core.open_trace(), current_build().reads
     assert trace is not None
-    reads = [
-        lookups.reads.get(x._id, []) if isinstance(x, Variable) else [] for x in xs
-    ]
+    reads = [known.get(x._id, []) if isinstance(x, Variable) else [] for x in xs]
     # a read inside of a loop or branch can be no source: its variable is left alone
     wanted = [
         each
-        if any(id(r) in lookups.ids for r in each) and all(map(trace.sees, each))
+        if any(noted(r, "looked_up") is not None for r in each)
+        and all(map(trace.sees, each))
         else []
         for each in reads
     ]
@@ -86,23 +69,28 @@ def with_rows(
     found = walk([*xs, *(read for each in wanted for read in each)])
     parts = iter(found[len(xs) :])
     for gradient, each in zip(found, wanted, strict=False):
-        # by a read that is no lookup every row has a gradient
-        taken = [
-            lookups.ids.get(id(read))
-            for read, part in zip(each, [next(parts) for _ in each], strict=True)
-            if part is not None
-        ]
-        if gradient is not None and taken and None not in taken:
-            lookups.rows[id(gradient)] = (gradient, taken)
+        note_rows(gradient, each, [next(parts) for _ in each])
     return found[: len(xs)]
 
 
-def note_rows(gradient: Tensor, taken: list[Tensor]) -> None:
-    """Note the rows of a gradient that an eager tape gave."""
-    recent: dict[int, tuple[Tensor, list[Tensor]]] = _eager.recent
-    recent[id(gradient)] = (gradient, taken)
-    if len(recent) > _RECENT:
-        del recent[next(iter(recent))]
+def note_rows(
+    gradient: Tensor | None, reads: Sequence[Tensor], parts: Sequence[Tensor | None]
+) -> None:
+    """Note the rows of a variable's gradient, where it has values for some alone.
+
+    Args:
+        gradient: The gradient.
+        reads: The reads of the variable.
+        parts: The gradients of those, whose sum it is.
+    """
+    taken = [
+        noted(read, "looked_up")
+        for read, part in zip(reads, parts, strict=True)
+        if part is not None
+    ]
+    # by a read that is no lookup every row has a gradient
+    if gradient is not None and taken and None not in taken:
+        note(gradient, "rows", taken)
 
 
 def taken_rows(gradient: Any, rows: int) -> Tensor | None:
@@ -118,17 +106,12 @@ def taken_rows(gradient: Any, rows: int) -> Tensor | None:
     """
     if _strategy_state.has_strategy():
         return None
+    found = noted(gradient, "rows")
     trace = _core.open_trace()
-    if trace is None:
-        found = _eager.recent.pop(id(gradient), None)
-    else:
-        found = current_build().lookups.rows.get(id(gradient))
-        if found is not None and not all(map(trace.sees, found[1])):
-            return None
-    if found is None:
+    if found is None or (trace is not None and not all(map(trace.sees, found))):
         return None
     taken = None
-    for ids in found[1]:
+    for ids in found:
         count = math.prod(ids.shape)
         points = apply("reshape", (ids,), {"shape": [count, 1]})
         ones = Tensor([1.0] * count)

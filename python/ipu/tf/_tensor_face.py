@@ -13,6 +13,7 @@ import numpy as np
 
 from ipu import _core
 from ipu.tf._html import values_html
+from ipu.tf._notes import noted
 from ipu.tf._reference import Reference
 
 __all__ = [
@@ -109,7 +110,7 @@ def tensor_assign_method(tensor: _core.Tensor, name: str) -> Callable[..., Any]:
         A function of a value that writes it into that part of the variable, and gives
         the variable.
     """
-    variable, key = tensor._part_of
+    variable, key = noted(tensor, "part_of")
 
     def method(value: Any, *_: Any, **__: Any) -> Any:
         return variable._assign_part(key, name, value)

@@ -42,15 +42,6 @@ class _Result(NamedTuple):
     value: Any
 
 
-class Lookups:
-    """Reads of variables in a trace, and what is looked up there; see ``_lookups``."""
-
-    def __init__(self) -> None:
-        self.reads: dict[int, list[Tensor]] = {}  # by the number of the variable
-        self.ids: dict[int, Tensor] = {}  # by the read's id
-        self.rows: dict[int, tuple[Tensor, list[Any]]] = {}  # by the gradient's id
-
-
 class Build:
     """What is collected while one function is traced.
 
@@ -67,7 +58,7 @@ class Build:
         after: Called after each run, also one that failed, in order. What one raises
             is raised, unless the run has failed.
         variables: Those that the function created; weak.
-        lookups: Reads of variables, while the function is traced.
+        reads: Reads of variables, by their number, while the function is traced.
         checks: Called with the number of replicas of the compiled program.
     """
 
@@ -87,7 +78,7 @@ class Build:
         self.before: list[Callable[[], None]] = []
         self.after: list[Callable[[], None]] = []
         self.variables: list[weakref.ref[Any]] = []
-        self.lookups = Lookups()
+        self.reads: dict[int, list[Tensor]] = {}
         self.checks: list[Callable[[int], None]] = []
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 
@@ -257,7 +248,7 @@ def _trace(
                 then(trace, actual, tensors)
     finally:
         _stack.builds.pop()
-        build.lookups = Lookups()  # its tensors hold the trace
+        build.reads = {}  # its tensors hold the trace
     return trace, structure, results, specs
 
 

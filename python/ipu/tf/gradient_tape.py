@@ -75,7 +75,6 @@ class GradientTape(Jacobians):
         self._watched: dict[int, Tensor] = {}
         self._variables: dict[int, Variable] = {}
         self._reads: dict[int, list[Tensor]] = {}  # eager ones, by variable
-        self._lookups: dict[int, Tensor] = {}  # of rows, by the read
 
     @classmethod
     def _of_all(cls, trace: _core.Trace, sources: Sequence[Any]) -> GradientTape:
@@ -152,10 +151,6 @@ class GradientTape(Jacobians):
             assert isinstance(self._record, _core.Recorder)
             self._record.watch(tensor)
             self._reads.setdefault(id(variable), []).append(tensor)
-
-    def _take_lookup(self, read: Tensor, ids: Tensor) -> None:
-        """What was read of a variable is used for these rows alone."""
-        self._lookups[id(read)] = ids
 
     def _takes(self, variable: Variable) -> bool:
         """Whether it watches a variable that is read, now or from now on."""
@@ -429,21 +424,15 @@ class GradientTape(Jacobians):
         )
         results: list[Tensor | None] = []
         at = 0
-        for count in counts:
+        for x, count in zip(xs, counts, strict=True):
             parts = [next(found) for _ in range(count)]
             total: Tensor | None = None
             for part in reversed(parts):
                 total = sum_of(total, part)
             results.append(total)
-            taken = [
-                self._lookups.get(id(read))
-                for read, part in zip(flat[at : at + count], parts, strict=True)
-                if part is not None
-            ]
+            if isinstance(x, Variable):
+                _lookups.note_rows(total, flat[at : at + count], parts)
             at += count
-            rows = [ids for ids in taken if ids is not None]
-            if total is not None and len(rows) == len(taken):
-                _lookups.note_rows(total, rows)
         return results
 
 

@@ -18,6 +18,7 @@ from ipu._placement import current_device
 from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, _tapes
 from ipu.tf._html import values_html
+from ipu.tf._notes import note
 from ipu.tf._reference import Reference
 from ipu.tf._scatter_methods import ScatterMethods
 from ipu.tf._tracing import current_build, in_trace, init_scope
@@ -191,7 +192,7 @@ class Variable(ScatterMethods, _Operators):
             read = self._device.variable_read(self._id, self._type)
         else:
             read = trace.node("variable_read", (), None, (self._resource,))
-            current_build().lookups.reads.setdefault(self._id, []).append(read)
+            current_build().reads.setdefault(self._id, []).append(read)
         if _tapes.active():
             _tapes.variable_was_read(self, read)
         return read
@@ -225,7 +226,7 @@ class Variable(ScatterMethods, _Operators):
 
     def __getitem__(self, key: Any) -> Tensor:
         part = self.value()[key]
-        part._part_of = (self, key)
+        note(part, "part_of", (self, key))
         return part
 
     def _assign_part(self, key: Any, name: str, value: Any) -> Variable:

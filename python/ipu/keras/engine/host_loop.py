@@ -17,8 +17,6 @@ import numpy as np
 from ipu import tf
 from ipu.keras._types import Nest
 from ipu.keras.engine.host_sources import HostSource, Pass
-from ipu.keras.engine.logits import forget_logits
-from ipu.keras.engine.masks import forget_masks
 from ipu.keras.engine.shaped_programs import ShapedPrograms
 
 __all__ = ["HostLoop"]
@@ -69,15 +67,7 @@ class HostLoop:
             programs.use(step)
             self._function = programs
             return
-
-        def run(element: Nest) -> Nest:
-            try:
-                return step(element)
-            finally:
-                forget_logits()
-                forget_masks()
-
-        self._function = run
+        self._function = step
 
     def start(self) -> None:
         """Start to read."""

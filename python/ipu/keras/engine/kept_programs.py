@@ -20,6 +20,7 @@ from ipu.keras import losses, metrics
 from ipu.keras._backend_state import state
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.schedules import LearningRateSchedule
+from ipu.tf._reference import Reference
 
 __all__ = ["KeptPrograms", "Lease", "state_of"]
 
@@ -129,4 +130,4 @@ def _values_of(value: Any, depth: int = _DEPTH) -> Hashable:
             item if type(item) in _PLAIN else _values_of(item, depth - 1)
             for item in value
         )
-    return id(value) if callable(value) else None
+    return Reference(value) if callable(value) else None

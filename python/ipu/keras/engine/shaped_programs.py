@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ipu.keras._types import Nest
-from ipu.keras.engine.logits import forget_logits
-from ipu.keras.engine.masks import forget_masks
 from ipu.tf import _function
 
 __all__ = ["ShapedPrograms"]
@@ -55,11 +53,7 @@ class ShapedPrograms:
     def trace(self, element: Nest) -> Nest:
         """Trace the step."""
         assert self._step is not None
-        try:
-            return self._step(element)
-        finally:
-            forget_logits()
-            forget_masks()
+        return self._step(element)
 
     def let_go(self) -> None:
         """Let go of the step, and of the programs where there are many shapes."""

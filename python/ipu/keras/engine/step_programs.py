@@ -18,8 +18,6 @@ from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.keras._types import Nest
 from ipu.keras.engine.device_steps import Steps
-from ipu.keras.engine.logits import forget_logits
-from ipu.keras.engine.masks import forget_masks
 from ipu.keras.engine.pace import Pace
 from ipu.tf import _function
 
@@ -102,11 +100,7 @@ class StepProgram:
     def trace(self, count: Any) -> None:
         """Trace so many steps."""
         assert self._steps is not None
-        try:
-            self._steps.build(count, self._infeed, self.outfeed, self._rows)
-        finally:
-            forget_logits()
-            forget_masks()
+        self._steps.build(count, self._infeed, self.outfeed, self._rows)
         self._arrange = self._steps.arrangement()
 
     def recorded(self) -> list[Any]:

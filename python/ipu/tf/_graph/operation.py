@@ -162,6 +162,7 @@ class GraphTensor:
 
     __array_ufunc__ = None
     _ipu_graph_tensor = True
+    _notes: dict[str, Any] | None = None
 
     def __init__(
         self,

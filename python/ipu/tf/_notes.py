@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+"""Notes what a tensor came from, on the tensor itself: they live and die with it.
+
+| name | what it says |
+|---|---|
+| ``"part_of"`` | the variable and the index that the tensor was read by |
+| ``"looked_up"`` | of a read of a variable: the rows that are taken of it |
+| ``"rows"`` | of a gradient: the rows that it has values for |
+| ``"logits"`` | of an activation: what it was computed from, and which one it is |
+| ``"mask"`` | which time steps count |
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+__all__ = ["note", "noted"]
+
+
+def note(tensor: Any, name: str, what: Any) -> None:
+    """Note something of a tensor; what was noted by that name before is replaced.
+
+    Args:
+        tensor: Of known value, of a trace or of a graph. Other objects that have no
+            room for notes, such as NumPy arrays, are left as they are.
+        name: One of the names above.
+        what: Anything. It must not hold the tensor.
+    """
+    notes = noted_all(tensor)
+    if notes is not None:
+        notes[name] = what
+        return
+    with contextlib.suppress(AttributeError):
+        tensor._notes = {name: what}
+
+
+def noted(tensor: Any, name: str) -> Any:
+    """Give what was noted of a tensor by a name; None where nothing was.
+
+    Args:
+        tensor: Anything.
+        name: One of the names above.
+    """
+    notes = noted_all(tensor)
+    return None if notes is None else notes.get(name)
+
+
+def noted_all(tensor: Any) -> dict[str, Any] | None:
+    """Give all notes of a tensor by name; None where there are none."""
+    notes: dict[str, Any] | None = getattr(tensor, "_notes", None)
+    return notes
