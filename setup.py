@@ -3,6 +3,8 @@
 Environment
     IPU_BLIS_ROOT   where BLIS is, in place of the usual places: a folder that has
                     ``libblis.a`` and ``blis.h``, itself or in ``lib`` and ``include``.
+    IPU_LAPACK_ROOT where LAPACK is: a folder that has ``liblapack.a``, itself or in
+                    ``lib``.
     IPU_SANITIZE    ``address``, ``undefined``, ``thread``, or several with commas.
     IPU_DEBUG       ``1``: asserts on, no optimisation.
 """
@@ -30,6 +32,13 @@ BLIS was not found{where}. On Debian or Ubuntu install it with
 
 or set IPU_BLIS_ROOT to a folder that holds libblis.a and blis.h.
 {refused}"""
+NO_LAPACK = """
+LAPACK was not found{where}. On Debian or Ubuntu install it with
+
+    apt-get install liblapack-dev
+
+or set IPU_LAPACK_ROOT to a folder that holds liblapack.a.
+{refused}"""
 NO_COMPILER = """
 The C compiler {compiler!r} was not found. On Debian or Ubuntu install one with
 
@@ -37,7 +46,7 @@ The C compiler {compiler!r} was not found. On Debian or Ubuntu install one with
 
 or set CC to the one to use.
 """
-PROBE = r"""
+BLIS_PROBE = r"""
 #include <stdio.h>
 #include "blis.h"
 int main(void)
@@ -49,6 +58,21 @@ int main(void)
     (void)context;
     printf("%s", bli_info_get_version_str());
     return !(c[0] == 19 && c[1] == 22 && c[2] == 43 && c[3] == 50);
+}
+"""
+LAPACK_PROBE = r"""
+#include <math.h>
+#include "kernels/lapack.h"
+int main(void)
+{
+    double a[4] = {1, 2, 3, 4}, x[2] = {7, 10}, diagonal[4] = {2, 0, 0, 3};
+    double values[2], work[64];
+    int n = 2, one = 1, room = 64, pivots[2], integers[64], info;
+    dgetrf_(&n, &n, a, &n, pivots, &info);
+    dgetrs_("N", &n, &one, a, &n, pivots, x, &n, &info, 1);
+    dsyevd_("V", "U", &n, diagonal, &n, values, work, &room, integers, &room, &info, 1,
+            1);
+    return !(fabs(x[0] - 1) + fabs(x[1] - 2) + fabs(values[0] - 2) < 1e-9);
 }
 """
 # what gives the context of an architecture: up to BLIS 1, and from BLIS 2 on
@@ -98,31 +122,26 @@ def blis_candidates() -> list[tuple[Path, Path]]:
     return [p for p in pairs if p[0].is_file() and (p[1] / "blis.h").is_file()]
 
 
-def probe(library: Path, include: Path, lookup: str) -> str:
-    """The version of a BLIS that links and multiplies correctly.
+def probe(text: str, arguments: list[str], wrong: str) -> str:
+    """What a program prints that is built from its text and some libraries.
 
     Raises:
-        DoesNotBuild: It does not link, or has no such lookup.
-        RuntimeError: It computes something else.
+        DoesNotBuild: It does not build.
+        RuntimeError: It computes something else, which `wrong` says.
     """
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "probe.c"), Path(folder, "probe")
-        source.write_text(PROBE)
-        built = run(
-            [
-                *compiler(),
-                *(f"-DIPU_BLIS_LOOKUP={lookup}", f"-I{include}"),
-                "-Werror=implicit-function-declaration",
-                *(str(source), str(library), "-lm", "-lpthread", "-o", str(program)),
-            ]
-        )
+        source.write_text(text)
+        strict = "-Werror=implicit-function-declaration"
+        command = [*compiler(), strict, str(source), *arguments]
+        built = run([*command, "-lm", "-lpthread", "-o", str(program)])
         if built.returncode != 0:
             lines = [line for line in built.stderr.splitlines() if "error:" in line]
             lines += built.stderr.splitlines()[-1:]
             raise DoesNotBuild(f"a program with it does not build: {lines[0]}")
         ran = run([str(program)])
         if ran.returncode != 0:
-            raise RuntimeError("it does not multiply two matrices correctly")
+            raise RuntimeError(wrong)
         return ran.stdout
 
 
@@ -132,8 +151,11 @@ def find_blis() -> Blis:
     for library, include in blis_candidates():
         reason = ""
         for lookup in LOOKUPS:
+            asked = [f"-DIPU_BLIS_LOOKUP={lookup}", f"-I{include}", str(library)]
             try:
-                version = probe(library, include, lookup)
+                version = probe(
+                    BLIS_PROBE, asked, "it does not multiply two matrices correctly"
+                )
             except DoesNotBuild as error:
                 reason = reason or str(error)
             except RuntimeError as error:
@@ -146,6 +168,34 @@ def find_blis() -> Blis:
     root = os.environ.get("IPU_BLIS_ROOT")
     where = f" in IPU_BLIS_ROOT={root}" if root else ""
     raise SystemExit(NO_BLIS.format(where=where, refused="".join(refused)))
+
+
+def lapack_candidates() -> list[Path]:
+    """Libraries to try, best first."""
+    root = os.environ.get("IPU_LAPACK_ROOT")
+    triplet = run([*compiler(), "-print-multiarch"]).stdout.strip()
+    usual = [Path("/usr/lib", triplet, "lapack"), Path("/usr/lib", triplet)]
+    usual += [Path("/usr/lib64"), Path("/usr/lib"), Path("/usr/local/lib")]
+    folders = [Path(root), Path(root, "lib")] if root else usual
+    return [f / "liblapack.a" for f in folders if (f / "liblapack.a").is_file()]
+
+
+def find_lapack(blis: Blis) -> Path:
+    """The first LAPACK that links with this BLIS and solves two equations."""
+    refused = []
+    support = [f"-I{CORE}", str(CORE / "kernels" / "lapack.c")]
+    for library in lapack_candidates():
+        asked = [*support, str(library), str(blis.library)]
+        try:
+            probe(LAPACK_PROBE, asked, "it does not solve two equations correctly")
+        except RuntimeError as error:
+            refused.append(f"{library} is there, but {error}\n")
+        else:
+            print(f"LAPACK at {library}")
+            return library
+    root = os.environ.get("IPU_LAPACK_ROOT")
+    where = f" in IPU_LAPACK_ROOT={root}" if root else ""
+    raise SystemExit(NO_LAPACK.format(where=where, refused="".join(refused)))
 
 
 def sanitizers() -> list[str]:
@@ -191,7 +241,7 @@ class BuildExt(build_ext):
         ext.extra_compile_args = [*flags(), "-isystem", str(blis.include)]
         if blis.lookup != LOOKUPS[0]:
             ext.extra_compile_args.append(f"-DIPU_BLIS_LOOKUP={blis.lookup}")
-        ext.extra_objects = [str(blis.library)]
+        ext.extra_objects = [str(find_lapack(blis)), str(blis.library)]
         temporary = Path(self.build_temp)
         temporary.mkdir(parents=True, exist_ok=True)
         exports = temporary / "exports.map"

@@ -48,7 +48,7 @@ def run(
     )
 
 
-# --- BLIS -----------------------------------------------------------------------------
+# --- BLIS and LAPACK ------------------------------------------------------------------
 
 FAKE_HEADER = """
 #define BLIS_NO_TRANSPOSE 0
@@ -131,6 +131,26 @@ def test_a_blis_that_computes_nonsense_is_refused(
         setup.find_blis()
 
 
+@pytest.mark.compiles
+def test_lapack_is_looked_for_as_blis_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    blis = setup.find_blis()
+    usual = setup.find_lapack(blis)
+    monkeypatch.setenv("IPU_LAPACK_ROOT", str(usual.parent))
+    assert setup.find_lapack(blis) == usual
+    monkeypatch.setenv("IPU_LAPACK_ROOT", str(tmp_path))
+    with pytest.raises(SystemExit) as stop:
+        setup.find_lapack(blis)
+    text = str(stop.value)
+    assert f"LAPACK was not found in IPU_LAPACK_ROOT={tmp_path}" in text
+    assert "apt-get install liblapack-dev" in text
+    (tmp_path / "liblapack.a").write_bytes(b"no archive")
+    with pytest.raises(SystemExit, match="is there, but a program with it does not"):
+        setup.find_lapack(blis)
+
+
 def test_wrong_settings_of_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPU_SANITIZE", "adress")
     with pytest.raises(SystemExit, match="IPU_SANITIZE=adress: expected one of addr"):
@@ -157,6 +177,9 @@ def small_tree(tmp_path: Path) -> Path:
     """A project of two C files, one of which includes a header."""
     tree = tmp_path / "tree"
     (tree / "ipu_core" / "room").mkdir(parents=True)
+    (tree / "ipu_core" / "kernels").mkdir()
+    for name in ("lapack.h", "lapack.c"):  # the build tries them with LAPACK
+        shutil.copy(ROOT / "ipu_core" / "kernels" / name, tree / "ipu_core" / "kernels")
     (tree / "python" / "ipu").mkdir(parents=True)
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
@@ -172,7 +195,9 @@ def build(tree: Path, **settings: str) -> dict[str, int]:
     command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
     done = run(command, tree, **settings)
     assert done.returncode == 0, done.stdout + done.stderr
-    return {path.stem: path.stat().st_mtime_ns for path in tree.glob("build/**/*.o")}
+    return {
+        path.stem: path.stat().st_mtime_ns for path in tree.glob("build/**/room/*.o")
+    }
 
 
 @pytest.mark.compiles

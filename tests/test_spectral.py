@@ -175,3 +175,75 @@ def test_diagonals_of_tensors() -> None:
     got = tf.linalg.tensor_diag(x)
     np.testing.assert_array_equal(got.numpy(), wanted)
     np.testing.assert_array_equal(tf.linalg.tensor_diag_part(got).numpy(), x)
+
+
+def scaled(s: float) -> Any:
+    return np.array([[s, 2 * s], [s, -s]])
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-170, 1.0, 1e150])
+def test_the_size_of_elements_loses_no_digits(size: float) -> None:
+    a = scaled(size)
+    q, r = (np.asarray(t) for t in L.qr(a))
+    orthonormal(q)
+    np.testing.assert_allclose(q @ r, a, rtol=1e-14)
+    s, u, v = (np.asarray(t) for t in L.svd(a))
+    np.testing.assert_allclose(s, np.linalg.svd(scaled(1.0))[1] * size, rtol=1e-14)
+    np.testing.assert_allclose((u * s) @ v.T, a, rtol=1e-13)
+    e, w = (np.asarray(t) for t in L.eigh(a @ scaled(1.0).T))
+    np.testing.assert_allclose((w * e) @ w.T, a @ scaled(1.0).T, rtol=1e-13)
+    np.testing.assert_allclose(L.solve(a, a), np.eye(2), atol=1e-14)
+    np.testing.assert_allclose(L.cholesky(np.eye(2) * size) ** 2, np.eye(2) * size)
+
+
+def test_eigenvalues_of_very_different_size() -> None:
+    a = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1e-170], [0.0, 1e-170, 0.0]])
+    e, w = (np.asarray(t) for t in L.eigh(a))
+    np.testing.assert_array_equal(e, np.linalg.eigvalsh(a))
+    orthonormal(w)
+
+
+def test_all_numbers_of_rows_from_none_to_past_lapack_s_blocks() -> None:
+    """LAPACK takes whole blocks of 32 and 64 columns by other routines."""
+    for n in (0, 1, 2, 31, 32, 33, 65, 130):
+        a = RNG.normal(size=(n, n))
+        sign, log = np.linalg.slogdet(a)
+        np.testing.assert_allclose(L.det(a), np.linalg.det(a), rtol=1e-9)
+        np.testing.assert_allclose(L.slogdet(a), (sign, log), rtol=1e-9)
+        b = RNG.normal(size=(n, 3))
+        for adjoint in (False, True):
+            want = np.linalg.solve(a.T if adjoint else a, b)
+            np.testing.assert_allclose(L.solve(a, b, adjoint), want, rtol=1e-7)
+            for lower in (False, True):
+                half = np.tril(a) if lower else np.triu(a)
+                half = half * 0.1 + np.eye(n)
+                want = np.linalg.solve(half.T if adjoint else half, b)
+                # the other triangle is not read
+                other = half + np.where(half == 0, np.nan, 0.0) * (1 - np.eye(n))
+                got = L.triangular_solve(other, b, lower, adjoint)
+                np.testing.assert_allclose(got, want, rtol=1e-7)
+        lu, p = (np.asarray(t) for t in L.lu(a))
+        product = (np.tril(lu, -1) + np.eye(n)) @ np.triu(lu)
+        np.testing.assert_allclose(product, a[p], atol=1e-10)
+        square = a @ a.T + np.eye(n)
+        np.testing.assert_allclose(
+            L.cholesky(square), np.linalg.cholesky(square), rtol=1e-7, atol=1e-12
+        )
+        np.testing.assert_allclose(L.eigvalsh(square), np.linalg.eigvalsh(square))
+        for m in (n, n // 2, 2 * n + 1):
+            wide = RNG.normal(size=(n, m))
+            q, r = (np.asarray(t) for t in L.qr(wide))
+            np.testing.assert_allclose(q @ r, wide, atol=1e-12)
+            assert (np.tril(r, -1) == 0).all()
+            s, u, v = (np.asarray(t) for t in L.svd(wide))
+            np.testing.assert_allclose((u * s) @ v.T, wide, atol=1e-12)
+
+
+def test_what_is_not_finite() -> None:
+    bad = np.array([[1.0, np.nan], [0.0, 1.0]])
+    assert all(np.isnan(t).all() for t in L.svd(bad))
+    assert np.isnan(L.qr(bad).r).any() and np.isnan(L.det(bad))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not finite"):
+        L.eigh(np.full((2, 2), np.inf))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not positive definite"):
+        L.cholesky(bad.T)

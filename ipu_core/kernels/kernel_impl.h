@@ -328,16 +328,14 @@ ipu_status ipu__points_check(const ipu_kernel_call *call, const ipu__points *p,
  */
 ipu_op ipu__scatter_step(const ipu_kernel_spec *spec);
 
-/* --- workspace of reference kernels (reference_linear.c) -----------------------------
- */
+/* --- workspace of reference kernels ------------------------------------------------ */
 
-/* 0 for all but linear algebra, gradients of sequences and attention. */
-size_t ipu__reference_workspace(const ipu_kernel_spec *spec);
+/* linear.c */
+size_t ipu__linear_workspace(const ipu_kernel_spec *spec);
 /* reference_attention.c */
 size_t ipu__attention_reference_bytes(const ipu_kernel_spec *spec);
 /* reference_recurrent.c */
 size_t ipu__sequence_reference_bytes(const ipu_kernel_spec *spec);
-size_t ipu__spectral_reference_bytes(const ipu_kernel_spec *spec);
 
 /* --- SGD (reference_update.c, update_fast.c) --------------------------------------- */
 

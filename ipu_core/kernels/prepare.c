@@ -22,6 +22,31 @@ static const kernel_row rows[IPU_OP_ID_COUNT] = {
 #undef IPU_OP
 };
 
+static size_t
+reference_workspace(const ipu_kernel_spec *spec)
+{
+    switch (spec->op) {
+    case IPU_OP_ID_CHOLESKY:
+    case IPU_OP_ID_TRIANGULAR_SOLVE:
+    case IPU_OP_ID_SOLVE:
+    case IPU_OP_ID_DET:
+    case IPU_OP_ID_SLOGDET:
+    case IPU_OP_ID_QR:
+    case IPU_OP_ID_EIGH:
+    case IPU_OP_ID_SVD:
+    case IPU_OP_ID_LU:
+        return ipu__linear_workspace(spec);
+    case IPU_OP_ID_LSTM_GRAD:
+    case IPU_OP_ID_GRU_GRAD:
+        return ipu__sequence_reference_bytes(spec);
+    case IPU_OP_ID_ATTENTION:
+    case IPU_OP_ID_ATTENTION_GRAD:
+        return ipu__attention_reference_bytes(spec);
+    default:
+        return 0;
+    }
+}
+
 /* Every instruction of a micro-program must be an element-wise op that takes the dtypes
  * of its operands, all of which come before it. */
 static ipu_status
@@ -114,7 +139,7 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
     }
     spec->run = NULL;
     spec->kernel_name = "reference";
-    spec->workspace_bytes = ipu__reference_workspace(spec);
+    spec->workspace_bytes = reference_workspace(spec);
     spec->rows = (ipu_kernel_rows){0};
     spec->prepared = NULL;
     if (variant != IPU_KERNEL_REFERENCE) {
