@@ -95,6 +95,23 @@ def test_python_files_are_not_too_long() -> None:
         assert len(path.read_text().splitlines()) <= 520, path
 
 
+def test_the_root_holds_nothing_else() -> None:
+    """A test or an example that writes where it stands leaves its files here."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git tree")
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    names = {name.split("/")[0] for name in listed if (ROOT / name).exists()}
+    known = set("LICENSE README.md pyproject.toml setup.py".split())
+    known |= set("benchmarks docs ipu_core python tests".split())
+    assert sorted(n for n in names - known if not n.startswith(".")) == []
+
+
 def test_only_the_init_function_is_exported() -> None:
     table = subprocess.run(
         ["nm", "-D", "--defined-only", ipu._core.__file__],
