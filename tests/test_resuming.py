@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from resumable import DATA, X, Y, data_set, model_of, state_of, train
+from simulated_ipus import attach
 
 import ipu
 from ipu import _core, _seed, keras, tf
@@ -321,3 +323,152 @@ def test_a_backup_has_all_optimizers(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="power"):
         run(backup, Stop(2))
     assert_same(expected, run(backup))
+
+
+# --- every optimizer, every format ----------------------------------------------------
+
+optimizers = keras.optimizers
+schedules = optimizers.schedules
+
+
+def falling() -> Any:
+    return schedules.ExponentialDecay(0.05, 2, 0.5)
+
+
+def adamw() -> Any:
+    made = optimizers.AdamW(falling(), 0.1)
+    made.exclude_from_weight_decay(var_names=["bias"])
+    return made
+
+
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "sgd": lambda: optimizers.SGD(0.05),
+    "sgd_exponential": lambda: optimizers.SGD(falling()),
+    "sgd_piecewise": lambda: optimizers.SGD(
+        schedules.PiecewiseConstantDecay([2, 4], [0.1, 0.05, 0.01])
+    ),
+    "sgd_polynomial": lambda: optimizers.SGD(schedules.PolynomialDecay(0.1, 7)),
+    "sgd_inverse": lambda: optimizers.SGD(schedules.InverseTimeDecay(0.1, 2, 0.5)),
+    "sgd_cosine": lambda: optimizers.SGD(schedules.CosineDecay(0.1, 8)),
+    "sgd_decay": lambda: optimizers.SGD(0.05, decay=0.1),
+    "sgd_momentum": lambda: optimizers.SGD(0.05, 0.9, clipvalue=0.01),
+    "sgd_nesterov": lambda: optimizers.SGD(falling(), 0.9, True, clipnorm=0.1),
+    "sgd_clipped": lambda: optimizers.SGD(0.05, global_clipnorm=0.1, decay=0.1),
+    "adam": lambda: optimizers.Adam(0.05, 0.8, 0.9, 0.1),
+    "adam_decay": lambda: optimizers.Adam(0.05, decay=0.1),
+    "adam_amsgrad": lambda: optimizers.Adam(falling(), amsgrad=True),
+    "adamw": adamw,
+    "adagrad": lambda: optimizers.Adagrad(0.05, decay=0.1),
+    "adadelta": lambda: optimizers.Adadelta(falling()),
+    "adamax": lambda: optimizers.Adamax(falling(), clipnorm=0.1),
+    "nadam": lambda: optimizers.Nadam(0.05),
+    "nadam_decay": lambda: optimizers.Nadam(0.05, decay=0.1, schedule_decay=0.1),
+    "ftrl": lambda: optimizers.Ftrl(
+        falling(), l1_regularization_strength=0.01, beta=0.1
+    ),
+    "rmsprop": lambda: optimizers.RMSprop(0.05),
+    "rmsprop_momentum": lambda: optimizers.RMSprop(falling(), momentum=0.9),
+    "rmsprop_centered": lambda: optimizers.RMSprop(
+        0.05, momentum=0.5, centered=True, decay=0.1
+    ),
+    "scaled_adam": lambda: optimizers.LossScaleOptimizer(
+        optimizers.Adam(falling()), initial_scale=64.0, dynamic_growth_steps=3
+    ),
+    "scaled_sgd": lambda: optimizers.LossScaleOptimizer(
+        optimizers.SGD(falling()), initial_scale=64.0, dynamic_growth_steps=3
+    ),
+    "scaled_nadam": lambda: optimizers.LossScaleOptimizer(
+        optimizers.Nadam(0.05, decay=0.1), initial_scale=64.0
+    ),
+    "scaled_once": lambda: optimizers.LossScaleOptimizer(
+        optimizers.SGD(falling()), dynamic=False, initial_scale=64.0
+    ),
+    "als": lambda: optimizers.ALSOptimizer(
+        optimizers.SGD(falling()), update_frequency=4, initial_loss_scaling_factor=4
+    ),
+    "als_adam": lambda: optimizers.ALSOptimizer(optimizers.Adam(0.05)),
+    "sgd_ipu": lambda: optimizers.SGDIpuOptimizer(falling()),
+    "sgd_ipu_momentum": lambda: optimizers.SGDIpuOptimizer(
+        0.05, 0.9, True, momentum_accum_dtype="float16"
+    ),
+    "adam_ipu": lambda: optimizers.AdamIpuOptimizer(falling(), m_dtype="float16"),
+    "adam_ipu_amsgrad": lambda: optimizers.AdamIpuOptimizer(
+        0.05, amsgrad=True, debiasing=False, decay=0.1
+    ),
+    "lamb": lambda: optimizers.LAMBIpuOptimizer(
+        falling(), weight_decay_rate=0.01, exclude_from_weight_decay=["bias"]
+    ),
+    "mean_sgd": lambda: optimizers.CrossReplicaOptimizer(optimizers.SGD(falling())),
+    "mean_nadam": lambda: optimizers.CrossReplicaOptimizer(optimizers.Nadam(0.05)),
+}
+FORMATS = [".safetensors", ".keras", ".h5"]
+
+
+def small_model(optimizer: Any) -> Any:
+    tf.random.set_seed(3)
+    hidden = keras.layers.Dense(3, "tanh", input_shape=(6,))
+    model = keras.Sequential([hidden, keras.layers.Dense(2)])
+    model.compile(optimizer, "mse")
+    return model
+
+
+def epochs(model: Any, count: int) -> Any:
+    model.fit(X[:16], Y[:16], 4, epochs=count, verbose=0, shuffle=False)
+    return model
+
+
+def goes_on(model: Any, folder: Path) -> None:
+    """Each copy of a model, trained on, is the model trained on."""
+    copies: list[Any] = [pickle.loads(pickle.dumps(model))]
+    for suffix in FORMATS:
+        model.save(folder / f"m{suffix}")
+        copies.append(keras.models.load_model(folder / f"m{suffix}"))
+    expected = state_of(epochs(model, 2))
+    for one in copies:
+        assert_same(expected, state_of(epochs(one, 2)))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("steps", [0, 1])
+def test_every_optimizer_goes_on(name: str, steps: int, tmp_path: Path) -> None:
+    model = small_model(OPTIMIZERS[name]())
+    goes_on(epochs(model, steps), tmp_path)
+    copy = optimizers.deserialize(optimizers.serialize(model.optimizer))
+    other = keras.models.clone_model(model)
+    other.set_weights(model.get_weights())
+    other.compile(copy, "mse")
+    copy._create_all_weights(other.trainable_variables)
+    copy.set_weights(model.optimizer.get_weights())
+    assert_same(state_of(epochs(model, 1)), state_of(epochs(other, 1)))
+
+
+@pytest.mark.parametrize("name", ["sgd_exponential", "nadam", "scaled_sgd", "als_adam"])
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.usefixtures("one_ipu")
+def test_accumulated_updates_go_on(name: str, staged: bool, tmp_path: Path) -> None:
+    attach(2 if staged else 1)
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = small_model(OPTIMIZERS[name]())
+        if staged:
+            model.set_pipeline_stage_assignment([0, 1])
+            model.set_pipelining_options(gradient_accumulation_steps_per_replica=4)
+        else:
+            model.set_gradient_accumulation_options(
+                gradient_accumulation_steps_per_replica=2
+            )
+        model.compile(model.optimizer, "mse", steps_per_execution=4)
+        goes_on(epochs(model, 2), tmp_path)
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    mapped = optimizers.MapGradientOptimizer(optimizers.SGD(0.1), lambda g, v: g)
+    with_functions = optimizers.SGD(0.1, gradient_transformers=[lambda pairs: pairs])
+    for optimizer in (mapped, with_functions):
+        model = epochs(small_model(optimizer), 1)
+        for suffix in FORMATS:
+            with pytest.warns(UserWarning, match="saved without what `compile`"):
+                model.save(tmp_path / f"m{suffix}")
+            other = keras.models.load_model(tmp_path / f"m{suffix}")
+            assert_same(model.get_weights(), other.get_weights())
+            assert getattr(other, "optimizer", None) is None

@@ -220,9 +220,8 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
     def restore(model: Any) -> None:
         if is_keras_3:
             keras3.restore_optimizer(model, state, path)
-        elif len(state) > 1:  # else it was never trained
-            model.optimizer._create_all_weights(model.trainable_variables)
-            model.optimizer.set_weights(state)
+        elif state:
+            model.optimizer._resume(state, model.trainable_variables)
         model._data_order = Order(random)
 
     return config, training, restore

@@ -3,6 +3,10 @@
 
 An archive is a zip of ``metadata.json``, ``config.json`` and ``model.weights.h5``;
 layers of words may have theirs in ``assets/.../vocabulary.txt``.
+
+Ours have more, of which Keras takes no notice: options for the IPU; what ``compile``
+was told, whether or not Keras 3 has a form for it; the optimizer's variables that
+Keras 3 does not have; and the state of random numbers.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +36,9 @@ __all__ = [
 
 _WEIGHTS = "model.weights.h5"
 _OPTIMIZER = "optimizer/vars/"
-_RANDOM = "ipu_random_state.json"  # Keras takes no notice
+_MORE_OF_OPTIMIZER = "ipu_optimizer/"
+_RANDOM = "ipu_random_state.json"
+_OWN = "ipu.json"
 _VERSION = "3.15.1"  # of the Keras whose files these are
 
 
@@ -69,7 +76,8 @@ def load_weights(model: Any, path: str) -> None:
 
 def _is_beside(key: str) -> bool:
     """Whether a variable is none of a layer: an optimizer's, or a seed's."""
-    return key.startswith(_OPTIMIZER) or "seed_generator/" in key
+    of_optimizer = key.startswith((_OPTIMIZER, _MORE_OF_OPTIMIZER))
+    return of_optimizer or "seed_generator/" in key
 
 
 def _opened(path: str) -> Any:
@@ -131,21 +139,31 @@ def save_model(
     weights = io.BytesIO()
     with h5py(path).File(weights, "w") as file:
         _write_weights(model, file)
-        if config["compile_config"] is not None and model.optimizer._slots:
-            group = file.create_group(_OPTIMIZER)
-            variables = tree.optimizer_variables(
-                model.optimizer, model.trainable_variables
-            )
-            for number, variable in enumerate(variables):
-                group.create_dataset(str(number), data=variable.numpy())
+        if training is not None:
+            _write_optimizer(model, file, config["compile_config"] is not None)
     import zipfile  # slow to import
 
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr("metadata.json", json.dumps(metadata))
         archive.writestr("config.json", json.dumps(config))
         archive.writestr(_WEIGHTS, weights.getvalue())
+        own = {"options": model._options_config(), "training": training}
+        archive.writestr(_OWN, json.dumps(own))
         if random is not None:
             archive.writestr(_RANDOM, random)
+
+
+def _write_optimizer(model: Any, file: Any, is_known: bool) -> None:
+    """Write the optimizer's variables: those that Keras 3 knows in its place."""
+    optimizer = model.optimizer
+    known = []
+    if is_known:
+        known = tree.optimizer_variables(optimizer, model.trainable_variables)
+    more = tree.left_out(optimizer.weights, known)
+    for place, variables in ((_OPTIMIZER, known), (_MORE_OF_OPTIMIZER, more)):
+        group = file.create_group(place)
+        for number, variable in enumerate(variables):
+            group.create_dataset(str(number), data=variable.numpy())
 
 
 def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
@@ -161,26 +179,33 @@ def read_model(path: str) -> tuple[dict[str, Any], Any, Any]:
         with zipfile.ZipFile(path) as archive:
             config = json.loads(archive.read("config.json"))
             _add_vocabularies(config.get("config") or {}, "assets/layers", archive)
-            random = None
-            if _RANDOM in archive.namelist():
-                random = archive.read(_RANDOM).decode()
+            random, told = (
+                archive.read(name).decode() if name in archive.namelist() else None
+                for name in (_RANDOM, _OWN)
+            )
+            own = {} if told is None else json.loads(told)
     except (KeyError, OSError, ValueError, zipfile.BadZipFile) as error:
         raise _damaged(path, error) from None
     state_of_random = None if random is None else parsed(random, path)
-    told = config.get("compile_config")
     arrays = _arrays(path, _opened(path))
-    state = [key for key in arrays if key.startswith(_OPTIMIZER)]
-    ordered = [arrays[f"{_OPTIMIZER}{n}"] for n in range(len(state))]
+    known, more = (_numbered(arrays, at) for at in (_OPTIMIZER, _MORE_OF_OPTIMIZER))
 
     def restore(model: Any) -> None:
-        restore_optimizer(model, ordered, path)
+        restore_optimizer(model, known, path, more)
         model._data_order = Order(state_of_random)
 
-    return (
-        keras3_reading.model_from(config, path),
-        keras3_reading.training_from(told, path),
-        restore,
-    )
+    described = keras3_reading.model_from(config, path)
+    described["config"] |= own.get("options") or {}
+    training = own.get("training")
+    if training is None:
+        training = keras3_reading.training_from(config.get("compile_config"), path)
+    return described, training, restore
+
+
+def _numbered(arrays: dict[str, Array], place: str) -> list[Array]:
+    """The arrays of a list of variables."""
+    count = sum(key.startswith(place) for key in arrays)
+    return [arrays[f"{place}{n}"] for n in range(count)]
 
 
 def _add_vocabularies(config: Any, path: str, archive: Any) -> None:
@@ -208,20 +233,31 @@ def _add_vocabularies(config: Any, path: str, archive: Any) -> None:
                 arguments["vocabulary"] = text.removesuffix("\n").split("\n")
 
 
-def restore_optimizer(model: Any, state: list[Array], path: str) -> None:
+def restore_optimizer(
+    model: Any, known: list[Array], path: str, more: Sequence[Array] = ()
+) -> None:
     """Set the optimizer of a compiled model.
 
     Args:
         model: The model.
-        state: The variables of an optimizer of Keras 3, in order.
+        known: The variables of an optimizer of Keras 3, in order.
         path: The file, for the warning where they do not fit.
+        more: Those that Keras 3 does not have.
     """
-    if len(state) <= 2:
-        return  # the step and the rate: it was never trained
     optimizer = model.optimizer
     trained = model.trainable_variables
-    optimizer._create_all_weights(trained)
-    variables = tree.optimizer_variables(optimizer, trained)
+
+    def made() -> list[Any]:
+        variables = tree.optimizer_variables(optimizer, trained) if known else []
+        return [*variables, *tree.left_out(optimizer.weights, variables)]
+
+    state = [*known, *more]
+    if not state:
+        return
+    variables = made()
+    if len(state) > len(variables):  # it was trained
+        optimizer._create_all_weights(trained)
+        variables = made()
     if [array.shape for array in state] != [tuple(v.shape) for v in variables]:
         warn_user(
             f"The state of the optimizer in {path!r} is not that of a "

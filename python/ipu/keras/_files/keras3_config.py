@@ -12,7 +12,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ipu._user_warnings import warn_user
 from ipu.keras import _serialization
 from ipu.keras._files import keras3_ops
 from ipu.keras._files.keras3_reading import KINDS, MODELS, class_of
@@ -45,12 +44,27 @@ _LAYERS = frozenset(
 _OURS: dict[str, tuple[Any, ...] | None] = {
     "activity_regularizer": (None,),  # where Keras has it, it is kept
     "batch_input_shape": None,
-    "decay": (0.0,),
     "implementation": None,
     "input_length": None,
     "serialization_factor": None,
     "time_major": (False,),
 }
+
+
+_OUR_OPTIONS: dict[str, tuple[Any, ...] | None] = {
+    "decay": (0.0,),
+    "exclude_from_weight_decay": (),
+    "gradient_transformers": (),
+    "schedule_decay": (0.004,),
+}
+# Keras 3 has none of these, or another one under this name
+_OUR_OPTIMIZERS = frozenset(
+    """
+    ALSGradientAccumulationOptimizer ALSOptimizer AdamIpuOptimizer CrossReplicaOptimizer
+    GradientAccumulationOptimizer IpuOptimizer LAMBIpuOptimizer LossScaleOptimizer
+    MapGradientOptimizer SGDIpuOptimizer
+    """.split()
+)
 
 
 def _slice(config: list[Any]) -> dict[str, Any]:
@@ -90,7 +104,7 @@ def of_model(model: Any) -> dict[str, Any]:
 
 def of_training(told: dict[str, Any] | None) -> dict[str, Any] | None:
     """Describe what ``compile`` was told; None where Keras 3 has no word for it."""
-    if told is None:
+    if told is None or told["optimizer"]["class_name"] in _OUR_OPTIMIZERS:
         return None
     try:
         return {
@@ -103,11 +117,7 @@ def of_training(told: dict[str, Any] | None) -> dict[str, Any] | None:
             "steps_per_execution": told["steps_per_execution"] or 1,
             "jit_compile": False,
         }
-    except ValueError as error:
-        warn_user(
-            f"The model is saved without what `compile` was told: {error} Compile it "
-            "again after loading."
-        )
+    except ValueError:
         return None
 
 
@@ -194,7 +204,9 @@ def _described(module: str, name: str, config: Any) -> dict[str, Any]:
 
 
 def _plain_object(name: str, config: dict[str, Any]) -> dict[str, Any]:
-    kept = _without(name, config, {"decay": _OURS["decay"]})
+    kept = _without(name, config, _OUR_OPTIONS)
+    if kept.get("name") is None:  # of a schedule, which has its own there
+        kept.pop("name", None)
     if kept.get("reduction") == "auto":
         kept["reduction"] = "sum_over_batch_size"
     return {key: _value(item, {}) for key, item in kept.items()}

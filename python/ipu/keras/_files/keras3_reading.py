@@ -72,10 +72,13 @@ _THEIRS: dict[str, tuple[Any, ...] | None] = {
     "class_id": (None,),
     "sparse_y_true": (True,),
     "sparse_y_pred": (True,),
-    "clipnorm": (None,),
-    "clipvalue": (None,),
-    "global_clipnorm": (None,),
 }
+# what optimizers take by **kwargs
+_OF_OPTIMIZERS = frozenset(
+    """
+    clipnorm clipvalue decay exclude_from_weight_decay global_clipnorm schedule_decay
+    """.split()
+)
 
 
 def model_from(config: dict[str, Any], path: str) -> dict[str, Any]:
@@ -97,7 +100,11 @@ def training_from(told: Any, path: str) -> dict[str, Any] | None:
     if told is None or "optimizer" not in told:
         return None
     kept = ("optimizer", "loss", "metrics", "weighted_metrics", "loss_weights")
-    return {key: _ours(told.get(key), path) for key in kept}
+    made = {key: _ours(told.get(key), path) for key in kept}
+    steps = told.get("steps_per_execution")
+    if isinstance(steps, int) and steps > 1:
+        made["steps_per_execution"] = steps
+    return made
 
 
 def _ours(value: Any, path: str) -> Any:
@@ -212,5 +219,5 @@ def _parameters(kind: type) -> set[str]:
         if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
             break
     if any(base.__name__ == "Optimizer" for base in kind.__mro__):
-        found |= {"clipnorm", "clipvalue", "global_clipnorm"}
+        found |= _OF_OPTIMIZERS
     return found

@@ -15,7 +15,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import _names
 
-__all__ = ["groups_of", "optimizer_variables", "variables_of"]
+__all__ = ["groups_of", "left_out", "optimizer_variables", "variables_of"]
 
 # layers that are one here and several there: by the variables' names, the attributes
 _PARTS = {
@@ -26,6 +26,8 @@ _PARTS = {
         "attention_output": "output_dense",
     }
 }
+# slots that Keras 3 has after those of all weights before
+_LATER_SLOTS = {"momentum": 1, "vhat": 1, "mg": 2}
 _SKIPPED = frozenset(
     {
         "_compile_arguments",
@@ -63,16 +65,31 @@ def variables_of(model: Any) -> dict[str, Any]:
 
 
 def optimizer_variables(optimizer: Any, trained: Iterable[Any]) -> list[Any]:
-    """An optimizer's variables in the order of Keras 3: weight by weight.
+    """An optimizer's variables in the order of Keras 3.
+
+    Step and rate come first, then slots, weight by weight, and last what belongs to no
+    weight. Where Keras 3 keeps a schedule there is no rate.
 
     Args:
         optimizer: The optimizer, with its slots.
         trained: The weights that it changes.
     """
-    variables = [optimizer.iterations, optimizer.learning_rate]
-    for weight in trained:
-        variables += optimizer._slots.get(id(weight), {}).values()
+    slots = [
+        (name, slot)
+        for weight in trained
+        for name, slot in optimizer._slots.get(id(weight), {}).items()
+    ]
+    slots.sort(key=lambda item: _LATER_SLOTS.get(item[0], 0))
+    of_weights = [slot for _, slot in slots]
+    others = left_out(optimizer._slot_order, of_weights)
+    variables = [optimizer.iterations, optimizer.learning_rate, *of_weights, *others]
     return [one for one in variables if isinstance(one, tf.Variable)]
+
+
+def left_out(variables: Iterable[Any], listed: Iterable[Any]) -> list[Any]:
+    """Those variables that are not listed; variables compare their elements."""
+    known = {id(one) for one in listed}
+    return [one for one in variables if id(one) not in known]
 
 
 def _walk(

@@ -95,9 +95,7 @@ class BackupAndRestore(Callback):
         for optimizer, (count, rate) in zip(
             _optimizers_of(self.model), told, strict=True
         ):
-            if count > len(optimizer.weights):  # no step has been traced yet
-                optimizer._create_all_weights(self.model.trainable_variables)
-            optimizer.set_weights(state[:count])
+            optimizer._resume(state[:count], self.model.trainable_variables)
             del state[:count]
             if rate is not None:
                 optimizer.learning_rate = rate

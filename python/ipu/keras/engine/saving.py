@@ -143,17 +143,17 @@ def _training_config(model: Any) -> dict[str, Any] | None:
     given = getattr(model, "_compile_arguments", None)
     if given is None:
         return None
-    plain = {
-        **given,
-        "optimizer": optimizers.serialize(model.optimizer),
-        "loss": _map(losses.serialize, given["loss"]),
-        "metrics": _map(metrics.serialize, given["metrics"]),
-        "weighted_metrics": _map(metrics.serialize, given["weighted_metrics"]),
-    }
     try:
+        plain = {
+            **given,
+            "optimizer": optimizers.serialize(model.optimizer),
+            "loss": _map(losses.serialize, given["loss"]),
+            "metrics": _map(metrics.serialize, given["metrics"]),
+            "weighted_metrics": _map(metrics.serialize, given["weighted_metrics"]),
+        }
         told: dict[str, Any] = json.loads(json.dumps(plain))
         return told
-    except TypeError as error:
+    except (NotImplementedError, TypeError) as error:
         warn_user(
             f"The model is saved without what `compile` was told: {error}. Compile it "
             "again after loading."
@@ -265,9 +265,7 @@ def _read_own(path: str) -> tuple[dict[str, Any], Any, Any]:
 
     def restore(model: Any) -> None:
         if state:
-            if len(state) > 1:  # else it was never trained
-                model.optimizer._create_all_weights(model.trainable_variables)
-            model.optimizer.set_weights(state)
+            model.optimizer._resume(state, model.trainable_variables)
         model._data_order = Order(random or None)
 
     training = json.loads(about.get("training_config", "null"))

@@ -140,3 +140,15 @@ class Slots:
             )
         for variable, array in zip(variables, arrays, strict=True):
             variable.assign(array.astype(variable.dtype.as_numpy_dtype, copy=False))
+
+    def _resume(self, state: Sequence[Any], trained: Sequence[Any]) -> None:
+        """Set the step number and all slots to those of an equal optimizer.
+
+        Args:
+            state: What its ``get_weights`` gave; the step number alone where it made no
+                slot.
+            trained: The weights that it changes.
+        """
+        if len(state) > len(self.weights):
+            self._create_all_weights(trained)
+        self.set_weights(state)

@@ -116,4 +116,17 @@ class AdamW(Adam):
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal optimizer."""
-        return {**super().get_config(), "weight_decay": self._weight_decay}
+        config = {**super().get_config(), "weight_decay": self._weight_decay}
+        kept = [f"^{re.escape(str(one.name))}$" for one in self._kept]
+        if kept or self._kept_names:
+            config["exclude_from_weight_decay"] = [*self._kept_names, *kept]
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Make one from what ``get_config`` gave."""
+        config = dict(config)
+        kept = config.pop("exclude_from_weight_decay", None)
+        made: Any = super().from_config(config)
+        made.exclude_from_weight_decay(var_names=kept)
+        return made

@@ -252,7 +252,7 @@ class Nadam(_TwoMoments):
         epsilon: Keeps the division finite.
         name: A name.
         **kwargs: What ``Optimizer`` takes, and ``schedule_decay``, which takes the
-            place of 0.004.
+            place of 0.004. ``decay`` has no effect, as in Keras.
 
     Raises:
         ValueError: The learning rate is a schedule.
@@ -282,6 +282,7 @@ class Nadam(_TwoMoments):
                 f"learning rate. Received: learning_rate={learning_rate!r}."
             )
         self._schedule_decay = float(kwargs.pop("schedule_decay", 0.004))
+        kwargs.pop("decay", None)
         self._product: Any = None  # of the momenta so far
         super().__init__(learning_rate, beta_1, beta_2, epsilon, name, **kwargs)
 
@@ -328,6 +329,10 @@ class Nadam(_TwoMoments):
         correction = tf.cast(1.0 - tf.pow(self.beta_2, step), kind)
         spread = tf.sqrt(second / correction) + self.epsilon
         return var.assign_sub(self._decayed_lr(kind) * mean / spread)
+
+    def get_config(self) -> dict[str, Any]:
+        """Give the arguments that make an equal optimizer."""
+        return {**super().get_config(), "schedule_decay": self._schedule_decay}
 
 
 class Ftrl(Optimizer):

@@ -476,6 +476,8 @@ class Optimizer(Slots):
                 config[key] = getattr(self, key)
         if self._decay:
             config["decay"] = self._decay
+        if self.gradient_transformers:
+            config["gradient_transformers"] = list(self.gradient_transformers)
         return config
 
     @classmethod
