@@ -161,10 +161,6 @@ HEAD = "import tensorflow as tf\nfrom tensorflow.python import ipu\n"
 @pytest.mark.parametrize(
     "line, name",
     [
-        ("tf.gradients(y, x, stop_gradients=[z])", "gradients(stop_gradients=)"),
-        ("tf.gradients(y, x, stop_gradients=z)", None),
-        ("tf.gradients(y, x, stop_gradients=None)", None),
-        ("tf.gradients(y, x, stop_gradients=[1])", "gradients(stop_gradients=)"),
         ("tf.reduce_sum(x, axes=1)", "reduce_sum(axes=)"),
         ("tf.reduce_sum(x, axis=1)", None),
         ("m.set_gradient_accumulation_options(opt=o)", "opt=)"),

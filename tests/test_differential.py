@@ -25,9 +25,10 @@ import compare  # noqa: E402
 import expressions  # noqa: E402
 import known  # noqa: E402
 import programs  # noqa: E402
+import session_programs  # noqa: E402
 
 TABLE = HERE.parent.parent / "docs" / "differences.md"
-NAMES = [*expressions.lines(), *programs.cases()]
+NAMES = [*expressions.lines(), *programs.cases(), *session_programs.sources()]
 AREAS = sorted({name.split(":")[0] for name in NAMES})
 # rows that `compare` applies to all cases
 RULES = {"eager-exceptions"}

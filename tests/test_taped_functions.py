@@ -210,3 +210,14 @@ def test_jacobians_and_watched_variables() -> None:
         y = function(tf.constant([3.0, 4.0]))
     assert tape.watched_variables() == ()
     assert tape.gradient(y, v) is None
+
+
+@pytest.mark.parametrize("stops, slope", [((), 109.0), (("y",), 1.0), (("x",), 109.0)])
+def test_stop_gradients_of_a_function(stops: tuple[str, ...], slope: float) -> None:
+    @tf.function
+    def derivative(x):
+        y = x * x
+        constants = [{"x": x, "y": y}[name] for name in stops]
+        return tf.gradients(x + y * y, x, stop_gradients=constants)[0]
+
+    assert float(derivative(tf.constant(3.0))) == slope

@@ -65,6 +65,18 @@ ipu__walk_saw(const ipu__walk *w, ipu_node node)
     return false;
 }
 
+bool
+ipu__walk_stops(const ipu__walk *w, ipu_node node)
+{
+    for (uint32_t i = 0; w->scope != NULL && i < w->scope->stop_count; i++) {
+        ipu_node producer = ipu_value_of(w->graph, w->scope->stops[i])->producer;
+        if (ipu_is_node(producer) && producer.index == node.index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool
 is_zeros(const ipu_graph *graph, ipu_value value)
 {
@@ -207,6 +219,9 @@ differentiate_node(ipu__walk *w, ipu_node id)
 {
     /* A copy: the rule's nodes move the array. */
     const ipu_node_data node = *ipu_node_of(w->graph, id);
+    if (ipu__walk_stops(w, id)) {
+        return IPU_OK;
+    }
     if (node.op == IPU_OP_ID_CUSTOM_GRADIENT && w->scope != NULL &&
         w->scope->custom != NULL) {
         return ipu__walk_custom(w, id);

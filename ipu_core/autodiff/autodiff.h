@@ -42,6 +42,8 @@ typedef struct ipu_gradient_scope {
     uint32_t span_count;   /* nodes in no span are constants */
     const ipu_value *watched; /* an x that depends on none of them has no gradient */
     uint32_t watched_count;
+    const ipu_value *stops; /* constants, unless they are xs themselves */
+    uint32_t stop_count;
     ipu_custom_gradient_fn *custom; /* NULL: CUSTOM_GRADIENT is an error */
     void *custom_state;
 } ipu_gradient_scope;

@@ -158,6 +158,9 @@ static ipu_status
 follow(marker *m, const use *use)
 {
     const ipu_node_data *node = ipu_node_of(m->w->graph, use->node);
+    if (ipu__walk_stops(m->w, use->node)) {
+        return IPU_OK;
+    }
     if (ipu_node_holds_blocks(node)) {
         return follow_into_blocks(m, node, use);
     }
@@ -179,7 +182,8 @@ follow_around(marker *m, ipu_value value)
     const ipu_value_data *data = ipu_value_of(m->w->graph, value);
     ipu_node owner = ipu_block_of(m->w->graph, data->block)->owner;
     if (ipu_is_node(data->producer) || !ipu_is_node(owner) ||
-        !ipu_node_is_loop(ipu_node_of(m->w->graph, owner))) {
+        !ipu_node_is_loop(ipu_node_of(m->w->graph, owner)) ||
+        ipu__walk_stops(m->w, owner)) {
         return IPU_OK;
     }
     return mark(m, ipu_node_output(ipu_node_of(m->w->graph, owner), data->position));

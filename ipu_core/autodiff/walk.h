@@ -54,6 +54,8 @@ ipu_status ipu__walk_accumulate(ipu__walk *w, ipu_node like, ipu_value value,
 ipu_status ipu__walk_back(ipu__walk *w, ipu_node last);
 /* Whether the tape saw the node; what it did not see is a constant. */
 bool ipu__walk_saw(const ipu__walk *w, ipu_node node);
+/* Whether an output of the node is one of the scope's stops. */
+bool ipu__walk_stops(const ipu__walk *w, ipu_node node);
 /* A CUSTOM_GRADIENT node. (custom.c) */
 ipu_status ipu__walk_custom(ipu__walk *w, ipu_node node);
 /* Zeros of this type, in w->block. */

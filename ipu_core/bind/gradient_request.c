@@ -9,6 +9,7 @@ ipu_py_gradient_request_free(ipu_py_gradient_request *request)
     IPU_ARRAY_FREE(&request->ctx, &request->grads);
     IPU_ARRAY_FREE(&request->ctx, &request->xs);
     IPU_ARRAY_FREE(&request->ctx, &request->watched);
+    IPU_ARRAY_FREE(&request->ctx, &request->stops);
     IPU_ARRAY_FREE(&request->ctx, &request->spans);
     IPU_ARRAY_FREE(&request->ctx, &request->places);
     IPU_ARRAY_FREE(&request->ctx, &request->out);
@@ -57,6 +58,8 @@ ipu_py_gradient_request_run(ipu_py_state *state, ipu_py_gradient_request *reques
         scope->span_count = (uint32_t)(request->spans.count / 2);
         scope->watched = request->watched.items;
         scope->watched_count = (uint32_t)request->watched.count;
+        scope->stops = request->stops.items;
+        scope->stop_count = (uint32_t)request->stops.count;
     }
     uint32_t x_count = (uint32_t)request->xs.count;
     const ipu_value *grads = request->grads.count == 0 ? NULL : request->grads.items;

@@ -17,6 +17,7 @@ typedef struct ipu_py_gradient_request {
     ipu_py_values grads; /* one for each of `ys`, or none at all */
     ipu_py_values xs;
     ipu_py_values watched;
+    ipu_py_values stops;
     ipu_py_indices spans; /* pairs, as in ipu_gradient_scope */
     ipu_py_indices places; /* where the call's x have theirs among `xs` */
     ipu_py_values out;     /* the gradient of each of `xs` */
@@ -30,7 +31,7 @@ int ipu_py_gradient_request_failed(ipu_py_state *state,
 /* Appends pairs (begin, end) of node numbers. */
 int ipu_py_gradient_request_spans(ipu_py_state *state, ipu_py_gradient_request *request,
                                   PyObject *pairs);
-/* Fills `out`. The scope gets spans and watched values here; NULL is everything. */
+/* Fills `out`. The scope gets spans, watched values and stops here; NULL is everything. */
 int ipu_py_gradient_request_run(ipu_py_state *state, ipu_py_gradient_request *request,
                                 ipu_graph *graph, ipu_block block,
                                 ipu_gradient_scope *scope);

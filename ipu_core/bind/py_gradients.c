@@ -213,15 +213,18 @@ results(request *r)
 PyObject *
 ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"ys", "grad_ys", "xs", "spans", "watched", "custom", NULL};
+    static char *names[] = {"ys", "grad_ys", "xs", "spans", "watched",
+                            "custom", "stops", NULL};
     PyObject *ys;
     PyObject *grads;
     PyObject *xs;
     PyObject *spans = Py_None;
     PyObject *watched = Py_None;
     PyObject *custom = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOO:gradients", names, &ys,
-                                     &grads, &xs, &spans, &watched, &custom)) {
+    PyObject *stops = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|OOOO:gradients", names, &ys,
+                                     &grads, &xs, &spans, &watched, &custom,
+                                     &stops)) {
         return NULL;
     }
     request r = {.state = ipu_py_state_of_type(Py_TYPE(self)),
@@ -238,6 +241,8 @@ ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
         push_all(&r, xs, false, &asked->xs, &asked->places) == 0 &&
         (watched == Py_None ||
          push_all(&r, watched, false, &asked->watched, NULL) == 0) &&
+        (stops == Py_None ||
+         push_all(&r, stops, false, &asked->stops, NULL) == 0) &&
         differentiate(&r) == 0) {
         result = results(&r);
     }

@@ -437,14 +437,14 @@ static PyMethodDef trace_methods[] = {
      "were thrown away do not count."},
     {"gradients", (PyCFunction)(void (*)(void))ipu_py_trace_gradients,
      METH_VARARGS | METH_KEYWORDS,
-     "gradients(ys, grad_ys, xs, spans=None, watched=None, custom=None)\n--\n\nThe "
-     "derivatives of "
+     "gradients(ys, grad_ys, xs, spans=None, watched=None, custom=None, "
+     "stops=None)\n--\n\nThe derivatives of "
      "sum(ys * grad_ys); each x a tensor, or the id of a variable: of all its reads. "
      "With `spans`, (begin, end) pairs of node numbers, the other nodes are constants, "
      "and an x that depends on nothing of `watched` has no gradient. With spans, "
      "custom(index, gradients) is called for each call of a function with a gradient "
-     "of "
-     "its own."},
+     "of its own, and tensors and variables of `stops` are constants unless they are "
+     "among xs."},
     {"evaluate", ipu_py_trace_evaluate, METH_VARARGS,
      "evaluate(tensor, device)\n--\n\nThe value of a tensor of this trace that "
      "depends on nothing which is known only when the program runs."},

@@ -132,6 +132,7 @@ class Trace:
         spans: Sequence[tuple[int, int]] | None = None,
         watched: Sequence[Any] | None = None,
         custom: Callable[[int, list[Tensor]], Sequence[Any]] | None = None,
+        stops: Sequence[Any] | None = None,
     ) -> list[Tensor | None]: ...
     def evaluate(self, tensor: Tensor, device: Device | None) -> Tensor: ...
     def split(

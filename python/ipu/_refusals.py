@@ -336,13 +336,6 @@ _ROWS = (
         UnimplementedError,
     ),
     Refusal(
-        "ipu.tf.gradient_tape.gradients",
-        "stop_gradients",
-        "tf.gradients(stop_gradients=...) is not there. Apply tf.stop_gradient to "
-        "these tensors where they are used.",
-        _is_other,
-    ),
-    Refusal(
         "ipu.keras.callbacks.tensorboard.TensorBoard",
         "embeddings_freq",
         "Embeddings are not written for TensorBoard. Leave out `embeddings_freq` and "
@@ -405,8 +398,9 @@ def rows_of(call: str) -> list[Refusal]:
         call: As :attr:`Refusal.call`.
 
     Example:
-        >>> [row.argument for row in rows_of("ipu.tf.gradient_tape.gradients")]
-        ['stop_gradients']
+        >>> name = "ipu.keras.callbacks.tensorboard.TensorBoard"
+        >>> "embeddings_freq" in [row.argument for row in rows_of(name)]
+        True
     """
     return _BY_CALL.get(call, [])
 
@@ -419,7 +413,7 @@ def refuse_given(call: str, /, **arguments: Any) -> None:
         **arguments: Those that may be refused.
 
     Example:
-        >>> refuse_given("ipu.tf.gradient_tape.gradients", stop_gradients=None)
+        >>> refuse_given("ipu.tf._graph.session.Session", target="")
     """
     for row in rows_of(call):
         if row.argument in arguments and row.refuses(arguments[row.argument]):

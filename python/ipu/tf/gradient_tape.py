@@ -20,7 +20,6 @@ from typing import Any, overload
 from ipu import _core
 from ipu._core import Tensor
 from ipu._log import logger
-from ipu._refusals import refuse_given
 from ipu._tracebacks import boundaries
 from ipu.tf import _creation, _graph_mode, _lookups, _tapes, nest
 from ipu.tf._border import Border, borders_of
@@ -73,15 +72,20 @@ class GradientTape(Jacobians):
         self._spans: list[tuple[int, int]] = []
         self._begin: int | None = None
         self._watched: dict[int, Tensor] = {}
+        self._stops: list[Any] = []
         self._variables: dict[int, Variable] = {}
         self._reads: dict[int, list[Tensor]] = {}  # eager ones, by variable
 
     @classmethod
-    def _of_all(cls, trace: _core.Trace, sources: Sequence[Any]) -> GradientTape:
-        """A tape that has seen the whole function, and watched its sources."""
+    def _of_all(
+        cls, trace: _core.Trace, sources: Sequence[Any], stops: Sequence[Any] = ()
+    ) -> GradientTape:
+        """A tape that has seen the whole function, and watched its sources; `stops` are
+        constants for it."""
         tape = cls(persistent=True)
         tape._record = trace
         tape._spans = [(0, trace.node_count)]
+        tape._stops = [getattr(one, "_id", one) for one in stops]
         for x in sources:
             if isinstance(x, Variable):
                 tape._variables[id(x)] = x
@@ -408,6 +412,7 @@ class GradientTape(Jacobians):
                 spans,
                 [*watched, *variables],
                 lambda index, grads: calls[index].backward(grads),
+                self._stops,
             )
         assert self._record is not None
         reads = [t for each in self._reads.values() for t in each]
@@ -456,7 +461,8 @@ def gradients(
         name: Accepted and not used.
         gate_gradients: Accepted and not used.
         aggregation_method: Accepted and not used.
-        stop_gradients: Not there; use ``tf.stop_gradient``.
+        stop_gradients: A tensor or variable, or a list of them, that are constants
+            here unless they are among ``xs``.
         unconnected_gradients: As for :meth:`GradientTape.gradient`.
 
     Returns:
@@ -473,18 +479,19 @@ def gradients(
         >>> float(slope(tf.constant(2.0)))
         12.0
     """
+    stops = [] if stop_gradients is None else stop_gradients
+    stops = list(stops) if isinstance(stops, (list, tuple)) else [stops]
     graph = _graph_mode.building()
     if graph is not None:
-        return graph.gradients_of(ys, xs, grad_ys, unconnected_gradients)
+        return graph.gradients_of(ys, xs, grad_ys, stops, unconnected_gradients)
     trace = _core.open_trace()
     if trace is None:
         raise RuntimeError(
             "tf.gradients is not supported when eager execution is enabled. Use "
             "tf.GradientTape instead."
         )
-    refuse_given(f"{__name__}.gradients", stop_gradients=stop_gradients)
     sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
-    tape = GradientTape._of_all(trace, sources)
+    tape = GradientTape._of_all(trace, sources, stops)
     targets = list(ys) if isinstance(ys, (list, tuple)) else [ys]
     weights = grad_ys
     if grad_ys is not None and not isinstance(grad_ys, (list, tuple)):

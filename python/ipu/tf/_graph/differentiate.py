@@ -41,28 +41,35 @@ def ancestors(targets: Sequence[GraphOperation]) -> list[GraphOperation]:
 
 
 def gradients(
-    graph: Graph, ys: Sequence[Any], xs: Sequence[Any], grad_ys: Sequence[Any] | None
+    graph: Graph,
+    ys: Sequence[Any],
+    xs: Sequence[Any],
+    grad_ys: Sequence[Any] | None,
+    stops: Sequence[Any],
 ) -> list[Any]:
     """Add derivatives; see :meth:`Graph.gradients`.
 
     Returns:
         For each of ``xs`` a tensor, or None where ``ys`` do not depend on it.
     """
-    for y in ys:
-        graph.as_graph_element(y, allow_operation=False)
+    ys = [graph.as_graph_element(y, allow_operation=False) for y in ys]
     weights = list(grad_ys) if grad_ys is not None else None
 
-    def derive(ys: Any, xs: Any, weights: Any) -> Any:
-        return traced_gradients(list(ys), list(xs), weights)
+    def derive(ys: Any, xs: Any, stops: Any, weights: Any) -> Any:
+        given = [frame.fed(x) for x in xs]  # in the place of variables
+        xs = [x if one is None else one for x, one in zip(xs, given, strict=True)]
+        return traced_gradients(list(ys), list(xs), weights, stop_gradients=list(stops))
 
     path = _path(ys, xs)
     places = [op.place for op in path if op.place.kind == "IPU"]
     place = places[0] if places else Place("CPU")
-    op = graph.add("gradients", derive, (list(ys), list(xs), weights), place=place)
+    op = graph.add(
+        "gradients", derive, (ys, list(xs), list(stops), weights), place=place
+    )
     op.path = frozenset(path)
     before = ancestors([t.op for t in op.inputs])
     if any(t.shape.rank is None for one in before for t in one.outputs):
-        results = _connected(op, ys, xs, path)
+        results = _connected(op, ys, xs, stops, path)
     else:
         results = _infer(op, before)
     count = 0
@@ -79,7 +86,12 @@ def gradients(
 
 
 def gradients_of(
-    graph: Graph, ys: Any, xs: Any, grad_ys: Any, unconnected_gradients: Any
+    graph: Graph,
+    ys: Any,
+    xs: Any,
+    grad_ys: Any,
+    stops: Sequence[Any],
+    unconnected_gradients: Any,
 ) -> list[Any]:
     """Derivatives of what ``tf.gradients`` is given."""
     targets, sources = _listed(ys), _listed(xs)
@@ -89,7 +101,7 @@ def gradients_of(
             f"grad_ys must have one entry for each of the {len(targets)} ys. "
             f"Received: {len(weights)}."
         )
-    found = gradients(graph, targets, sources, weights)
+    found = gradients(graph, targets, sources, weights, stops)
     if unconnected_of(unconnected_gradients) is UnconnectedGradients.NONE:
         return found
     return [
@@ -120,6 +132,7 @@ def _connected(
     op: GraphOperation,
     ys: Sequence[Any],
     xs: Sequence[Any],
+    stops: Sequence[Any],
     path: Sequence[GraphOperation],
 ) -> list[Any]:
     """The same where shapes are not known: what a float path leads to has a derivative.
@@ -130,15 +143,18 @@ def _connected(
         op.variables.update(one.variables)
     reached = {id(y) for y in ys}
     variables: set[int] = set()
+    cut = {stop.op for stop in stops if isinstance(stop, GraphTensor)}
     for one in reversed(path):
+        if one in cut:
+            continue
         if any(id(t) in reached for t in one.outputs) and one.type not in _CUTS:
             reached |= {id(t) for t in one.inputs if t.dtype.is_floating}
             variables |= set(one.variables)
     found = [x if id(x) in reached | variables else None for x in xs]
     function = op.function
 
-    def derive(ys: Any, xs: Any, weights: Any) -> Any:
-        results = zip(function(ys, xs, weights), xs, found, strict=True)
+    def derive(ys: Any, xs: Any, stops: Any, weights: Any) -> Any:
+        results = zip(function(ys, xs, stops, weights), xs, found, strict=True)
         return [
             zeros_like(x) if result is None and wanted is not None else result
             for result, x, wanted in results
@@ -163,7 +179,7 @@ def _infer(op: GraphOperation, before: list[GraphOperation]) -> list[Any]:
             for one in traced:
                 one.execute(here)
             # ones as weights: the sizes of others are known when they are fed
-            sources = here.real(op.args[:2])
+            sources = here.real(op.args[:3])
             result = op.function(*sources, None)
         op.variables.update(here.needed)
         return result

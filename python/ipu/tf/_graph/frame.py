@@ -21,6 +21,7 @@ __all__ = [
     "captured",
     "constant_value",
     "creations",
+    "fed",
     "innermost",
     "is_symbol",
     "symbols_in",
@@ -56,21 +57,23 @@ class Frame:
         values: By the tensor's id.
         needed: Variables that were used before they were assigned, by id.
         assigned: Variables that were assigned, by id.
+        fed: Values that are read in the place of variables, by the variable's id.
     """
 
     def __init__(self, missing: Callable[[GraphTensor], Any] | None = None) -> None:
         self.values: dict[int, Any] = {}
         self.needed: dict[int, GraphVariable] = {}
         self.assigned: dict[int, GraphVariable] = {}
+        self.fed: dict[int, Any] = {}
         self._missing = missing
 
     def value_of(self, tensor: GraphTensor) -> Any:
         """The value of a tensor."""
         found = self.values.get(id(tensor))
-        if found is None:
-            found = tensor.known
         if found is None and self._missing is not None:
             found = self._missing(tensor)
+        if found is None:
+            found = tensor.known
         if found is None:
             raise ValueError(
                 f"{tensor!r} has no value where it is used. A function can use tensors "
@@ -110,6 +113,12 @@ class Frame:
 def innermost() -> Frame | None:
     """The frame of the operations that are being traced, or None."""
     return _stack.frames[-1] if _stack.frames else None
+
+
+def fed(variable: Any) -> Any:
+    """The value that is read in the place of a variable, or None."""
+    frame = innermost()
+    return None if frame is None else frame.fed.get(id(variable))
 
 
 def captured(tensor: GraphTensor) -> Any:

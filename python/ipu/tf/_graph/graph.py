@@ -404,16 +404,28 @@ class Graph:
         return op
 
     def gradients(
-        self, ys: Sequence[Any], xs: Sequence[Any], grad_ys: Sequence[Any] | None = None
+        self,
+        ys: Sequence[Any],
+        xs: Sequence[Any],
+        grad_ys: Sequence[Any] | None = None,
+        stops: Sequence[Any] = (),
     ) -> list[Any]:
-        """Add the derivatives of the sum of ``ys`` with respect to each of ``xs``."""
-        return differentiate.gradients(self, ys, xs, grad_ys)
+        """Add the derivatives of the sum of ``ys`` with respect to each of ``xs``, where
+        ``stops`` are constants."""
+        return differentiate.gradients(self, ys, xs, grad_ys, stops)
 
     def gradients_of(
-        self, ys: Any, xs: Any, grad_ys: Any, unconnected_gradients: Any
+        self,
+        ys: Any,
+        xs: Any,
+        grad_ys: Any,
+        stops: Sequence[Any],
+        unconnected_gradients: Any,
     ) -> list[Any]:
         """The same for what ``tf.gradients`` is given."""
-        return differentiate.gradients_of(self, ys, xs, grad_ys, unconnected_gradients)
+        return differentiate.gradients_of(
+            self, ys, xs, grad_ys, stops, unconnected_gradients
+        )
 
 
 def _as_tensor(leaf: Any) -> Any:

@@ -28,14 +28,52 @@ __all__ = ["Plan"]
 _DEVICE_DTYPES = {"int64": np.int32, "float64": np.float32}
 
 
-def needed(
-    targets: Sequence[GraphOperation], fed: Mapping[int, Any]
-) -> list[GraphOperation]:
+class Fed:
+    """What a run is given.
+
+    Args:
+        tensors: The tensors.
+        constants: Values by the tensor's id that programs are made for: sizes, and
+            integers that were known, since shapes may depend on them.
+        variables: Tensors that stand for variables, by the variable's id.
+    """
+
+    def __init__(
+        self,
+        tensors: Sequence[GraphTensor] = (),
+        constants: Mapping[int, Tensor] | None = None,
+        variables: Mapping[int, GraphTensor] | None = None,
+    ) -> None:
+        self.tensors = {id(tensor): tensor for tensor in tensors}
+        self.constants = dict(constants or {})
+        self.variables = dict(variables or {})
+        self._unknown: set[int] = set()  # what was known depends on what is given
+        known = {key for key, t in self.tensors.items() if t.known is not None}
+        if known:
+            for op in next(iter(self.tensors.values())).graph.get_operations():
+                if any(id(t) in known for t in op.inputs):
+                    known.update(id(t) for t in op.outputs)
+            self._unknown = known
+
+    def computes(self, tensor: GraphTensor) -> bool:
+        """Whether a run that needs a tensor computes it."""
+        if id(tensor) in self.tensors:
+            return False
+        return tensor.known is None or id(tensor) in self._unknown
+
+    def enters(self, tensor: GraphTensor, inside: set[GraphOperation]) -> bool:
+        """Whether a tensor comes to a program of certain operations from outside."""
+        if id(tensor) in self.tensors:
+            return id(tensor) not in self.constants
+        return self.computes(tensor) and tensor.op not in inside
+
+
+def needed(targets: Sequence[GraphOperation], fed: Fed) -> list[GraphOperation]:
     """The operations that others need, in the order in which they were added.
 
     Args:
         targets: Operations that are to run.
-        fed: Tensors whose values are given, by id.
+        fed: What the run is given.
     """
     found: set[GraphOperation] = set()
     waiting = list(targets)
@@ -45,12 +83,8 @@ def needed(
             continue
         found.add(op)
         waiting.extend(op.control_inputs)
-        waiting.extend(t.op for t in op.inputs if _is_computed(t, fed))
+        waiting.extend(t.op for t in op.inputs if fed.computes(t))
     return sorted(found, key=lambda op: op.index)
-
-
-def _is_computed(tensor: GraphTensor, fed: Mapping[int, Any]) -> bool:
-    return id(tensor) not in fed and tensor.known is None
 
 
 class _Program(NamedTuple):
@@ -75,6 +109,7 @@ class _Step:
         ops: The operations, in order.
         inputs: The tensors that come from other steps.
         outputs: The tensors that other steps, or the fetches, take.
+        fed: What the run is given.
     """
 
     def __init__(
@@ -83,10 +118,14 @@ class _Step:
         ops: list[GraphOperation],
         inputs: list[GraphTensor],
         outputs: list[GraphTensor],
+        fed: Fed,
     ) -> None:
         self.place = place
         self.ops = ops
-        self.inputs = inputs
+        used = {key for op in ops for key in op.variables}
+        self._variables = {k: t for k, t in fed.variables.items() if k in used}
+        self._constants = fed.constants
+        self.inputs = list(dict.fromkeys([*inputs, *self._variables.values()]))
         self.outputs = outputs
         self._programs: dict[Any, _Program] = {}
 
@@ -133,6 +172,10 @@ class _Step:
             here.values = {
                 id(tensor): value
                 for tensor, value in zip(self.inputs, tensors, strict=True)
+            }
+            here.values.update(self._constants)
+            here.fed = {
+                key: here.values[id(tensor)] for key, tensor in self._variables.items()
             }
             with here.entered():
                 for op in self.ops:
@@ -183,17 +226,15 @@ class Plan:
 
     Args:
         targets: The operations and tensors to be computed.
-        fed: The tensors whose values are given, by id.
+        fed: What the run is given.
     """
 
     def __init__(
-        self,
-        targets: Sequence[GraphOperation | GraphTensor],
-        fed: Mapping[int, GraphTensor],
+        self, targets: Sequence[GraphOperation | GraphTensor], fed: Fed
     ) -> None:
         self._fed = fed
         wanted = [t for t in targets if isinstance(t, GraphTensor)]
-        wanted = [t for t in wanted if _is_computed(t, fed)]
+        wanted = [t for t in wanted if fed.computes(t)]
         ops = [t for t in targets if isinstance(t, GraphOperation)]
         self._ops = needed([*ops, *(t.op for t in wanted)], fed)
         for op in self._ops:
@@ -203,6 +244,7 @@ class Plan:
         self._places = self._placed()
         self._levels = self._leveled()
         self.steps = self._cut(wanted)
+        self.is_of_values = bool(fed.constants)
 
     def run(self, values: dict[int, Any]) -> None:
         """Run the steps.
@@ -243,7 +285,7 @@ class Plan:
         return found
 
     def _direct(self, op: GraphOperation) -> list[GraphOperation]:
-        taken = [t.op for t in op.inputs if _is_computed(t, self._fed)]
+        taken = [t.op for t in op.inputs if self._fed.computes(t)]
         return [*taken, *op.control_inputs]
 
     def _leveled(self) -> dict[GraphOperation, int]:
@@ -290,14 +332,7 @@ class Plan:
         produced = {key: set(ops) for key, ops in groups.items()}
         for key in sorted(groups, key=lambda key: (key[0], key[1], key[2], key[3])):
             ops = self._with_free(groups[key])
-            inside = set(ops)
-            inputs = [
-                t
-                for op in ops
-                for t in op.inputs
-                if t.op not in inside or id(t) in self._fed
-                if t.known is None or id(t) in self._fed
-            ]
+            inputs = self._entering(ops)
             taken = [
                 t
                 for other, members in groups.items()
@@ -310,8 +345,9 @@ class Plan:
                 _Step(
                     key[2],
                     ops,
-                    list(dict.fromkeys(inputs)),
-                    [t for t in dict.fromkeys(outputs) if id(t) not in self._fed],
+                    inputs,
+                    [t for t in dict.fromkeys(outputs) if self._fed.computes(t)],
+                    self._fed,
                 )
             )
         free = [t for t in wanted if self._places[t.op].kind == "ANY"]
@@ -319,26 +355,23 @@ class Plan:
             steps.append(self._free_step(free))
         return steps
 
+    def _entering(self, ops: Sequence[GraphOperation]) -> list[GraphTensor]:
+        """What a program of these operations takes."""
+        inside = set(ops)
+        return [t for op in ops for t in op.inputs if self._fed.enters(t, inside)]
+
     def _with_free(self, ops: list[GraphOperation]) -> list[GraphOperation]:
         """Operations, and those that cost nothing and that they need."""
         found = set(ops)
-        waiting = [t for op in ops for t in op.inputs if _is_computed(t, self._fed)]
+        waiting = [t for op in ops for t in op.inputs if self._fed.computes(t)]
         while waiting:
             op = waiting.pop().op
             if op not in found and self._places[op].kind == "ANY":
                 found.add(op)
-                waiting.extend(t for t in op.inputs if _is_computed(t, self._fed))
+                waiting.extend(t for t in op.inputs if self._fed.computes(t))
         return sorted(found, key=lambda op: op.index)
 
     def _free_step(self, wanted: list[GraphTensor]) -> _Step:
         """Sizes that are fetched themselves."""
         ops = self._with_free([t.op for t in wanted])
-        inside = set(ops)
-        inputs = [
-            t
-            for op in ops
-            for t in op.inputs
-            if (t.op not in inside or id(t) in self._fed)
-            if t.known is None or id(t) in self._fed
-        ]
-        return _Step(Place("CPU"), ops, list(dict.fromkeys(inputs)), wanted)
+        return _Step(Place("CPU"), ops, self._entering(ops), wanted, self._fed)

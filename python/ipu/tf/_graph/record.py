@@ -229,6 +229,8 @@ class _Trials:
             def missing(tensor: GraphTensor) -> Any:
                 nonlocal opened
                 self._seen.captured.append(tensor)
+                if tensor.known is not None:
+                    return tensor.known
                 symbol = _symbol(tensor, shape_of)
                 if symbol.trials:
                     opened = True

@@ -18,7 +18,8 @@ from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, nest
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
-from ipu.tf._graph.plan import Plan
+from ipu.tf._graph.plan import Fed, Plan
+from ipu.tf._graph.variables import GraphVariable
 from ipu.tf._strings import StringTensor
 from ipu.tf.variable import Variable
 
@@ -30,6 +31,7 @@ __all__ = [
     "unfed",
 ]
 
+_PLANS_OF_VALUES = 64  # that are kept; each is for the integers that it was made for
 # as TensorFlow writes dtypes in messages
 _DTYPES = {"float32": "float", "float64": "double", "float16": "half"}
 
@@ -175,12 +177,19 @@ class Session:
                 "calling run()."
             )
         targets = [self._target(leaf) for leaf in nest.flatten(fetches)]
-        fed = [self._fed(key, value) for key, value in (feed_dict or {}).items()]
+        feeds = dict(feed_dict or {})
+        fed = [self._fed(key, value) for key, value in feeds.items()]
         values: dict[int, Any] = {id(tensor): value for tensor, value in fed}
-        plan = self._plan(targets, fed)
+        variables = {
+            id(key): tensor
+            for key, (tensor, _) in zip(feeds, fed, strict=True)
+            if isinstance(key, GraphVariable) and not key.is_resource
+        }
+        plan = self._plan(targets, fed, variables)
         with self._graph.turns.of(self, self._bring_values):
             plan.run(values)
-        results = [self._result(target, values) for target in targets]
+        given = {id(tensor) for tensor, _ in fed}
+        results = [self._result(target, values, given) for target in targets]
         return nest.pack_sequence_as(fetches, results)
 
     def make_callable(
@@ -209,14 +218,27 @@ class Session:
 
         return call
 
-    def _plan(self, targets: list[Any], fed: list[tuple[GraphTensor, Tensor]]) -> Plan:
-        shapes = [(id(tensor), _type_of(value)) for tensor, value in fed]
-        key = (tuple(map(id, targets)), tuple(sorted(shapes, key=lambda s: s[0])))
+    def _plan(
+        self,
+        targets: list[Any],
+        fed: list[tuple[GraphTensor, Tensor]],
+        variables: dict[int, GraphTensor],
+    ) -> Plan:
+        constants = {id(t): value for t, value in fed if _may_be_size(t)}
+        shapes = [(id(t), _type_of(value, id(t) in constants)) for t, value in fed]
+        key = (
+            tuple(map(id, targets)),
+            tuple(sorted(shapes, key=lambda s: s[0])),
+            tuple(sorted(variables)),
+        )
         with self._lock:
-            plan = self._plans.get(key)
+            plan = self._plans.pop(key, None)
             if plan is None:
-                plan = Plan(targets, {id(tensor): tensor for tensor, _ in fed})
-                self._plans[key] = plan
+                plan = Plan(targets, Fed([t for t, _ in fed], constants, variables))
+                of_values = [k for k, p in self._plans.items() if p.is_of_values]
+                if plan.is_of_values and len(of_values) >= _PLANS_OF_VALUES:
+                    del self._plans[of_values[0]]
+            self._plans[key] = plan  # the last one used comes last
             return plan
 
     def _target(self, fetch: Any) -> Any:
@@ -247,7 +269,7 @@ class Session:
 
     def _fed(self, key: Any, value: Any) -> tuple[GraphTensor, Tensor]:
         try:
-            tensor = self._graph.as_graph_element(key, allow_operation=False)
+            tensor = self._element_of_feed(key)
         except (TypeError, ValueError, KeyError) as error:
             text = error.args[0] if error.args else error
             raise TypeError(
@@ -270,7 +292,14 @@ class Session:
             )
         return tensor, Tensor(array)
 
-    def _result(self, target: Any, values: dict[int, Any]) -> Any:
+    def _element_of_feed(self, key: Any) -> GraphTensor:
+        """The tensor that a feed is for; a variable's is the one that is fetched."""
+        if hasattr(key, "_as_graph_element"):
+            return self._graph.read_of(key)
+        tensor: GraphTensor = self._graph.as_graph_element(key, allow_operation=False)
+        return tensor
+
+    def _result(self, target: Any, values: dict[int, Any], given: set[int]) -> Any:
         if isinstance(target, GraphOperation):
             return None
         value = values.get(id(target))
@@ -278,6 +307,9 @@ class Session:
             value = target.known
         made = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
         wanted = target.dtype.name
+        if id(target) in given:
+            # what was fed comes back as an array
+            return np.asarray(made, dtype=object if wanted == "string" else None)
         if wanted == "string":
             return made[()] if getattr(made, "shape", None) == () else made
         made = np.asarray(made)
@@ -366,12 +398,35 @@ def unfed(tensor: GraphTensor) -> InvalidArgumentError:
     )
 
 
-def _type_of(value: Any) -> Any:
-    return getattr(value, "dtype_name", "string"), tuple(value.shape)
+def _may_be_size(tensor: GraphTensor) -> bool:
+    """Whether shapes may depend on a fed tensor: a size, or integers of the program."""
+    is_known = tensor.known is not None or tensor.is_size
+    return is_known and tensor.dtype.is_integer
+
+
+def _type_of(value: Any, is_constant: bool) -> Any:
+    kind = getattr(value, "dtype_name", "string"), tuple(value.shape)
+    return (*kind, value.numpy().tobytes()) if is_constant else kind
 
 
 def _text(value: Any) -> Any:
     return StringTensor(np.asarray(value, dtype=object))
+
+
+def _check_range(tensor: GraphTensor, array: np.ndarray[Any, Any]) -> None:
+    """Refuse integers that the tensor cannot hold."""
+    dtype = tensor.dtype
+    if not dtype.is_integer or array.dtype.kind not in "iuO" or not array.size:
+        return
+    if np.can_cast(array.dtype, dtype.as_numpy_dtype):
+        return
+    least, most = array.min(), array.max()
+    if least < dtype.min or most > dtype.max:
+        raise TypeError(
+            f"The value {least if least < dtype.min else most} of a feed does not fit "
+            f"into the tensor {tensor.name} of dtype {dtype.name}, which holds "
+            f"{dtype.min} to {dtype.max}."
+        )
 
 
 def _array(tensor: GraphTensor, value: Any) -> np.ndarray[Any, Any]:
@@ -380,6 +435,7 @@ def _array(tensor: GraphTensor, value: Any) -> np.ndarray[Any, Any]:
     kind = tensor.dtype.as_numpy_dtype
     try:
         array = np.asarray(value)
+        _check_range(tensor, array)
         if array.dtype.kind == "f" and not tensor.dtype.is_floating:
             is_python = not hasattr(value, "dtype")
             if is_python:

@@ -210,6 +210,10 @@ class GraphVariable(Variable):
             return ("variable", self._id, [self._type], self.name)
         return Variable._resource.fget(self)  # type: ignore[attr-defined]
 
+    def __ipu_tensor__(self) -> Any:
+        fed = frame.fed(self)
+        return super().__ipu_tensor__() if fed is None else fed
+
     def value(self) -> Any:
         """Its value: a tensor of the graph, or a read in the function being traced."""
         graph = _graph_mode.building()

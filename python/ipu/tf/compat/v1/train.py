@@ -3,13 +3,16 @@
 
 The optimizers also serve code of TensorFlow 2:
 ``model.compile(GradientDescentOptimizer(0.1))``. Their numbers are those of Keras's,
-but for ``RMSPropOptimizer``, which starts its mean at one and divides otherwise.
+but for two: ``MomentumOptimizer`` keeps gradients where Keras keeps steps, and
+``RMSPropOptimizer`` starts its mean at one and divides otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ipu import tf
 from ipu._faces import face
@@ -121,6 +124,14 @@ class Optimizer(optimizers.Optimizer):
     def __init__(self, use_locking: bool = False, name: str = "Optimizer") -> None:
         del use_locking
         optimizers.Optimizer.__init__(self, name=name)
+
+    def get_name(self) -> str:
+        """Its name."""
+        return self._name
+
+    def get_slot_names(self) -> list[str]:
+        """Give the names of the slots, sorted."""
+        return sorted(super().get_slot_names())
 
     @property
     def learning_rate(self) -> Any:
@@ -384,9 +395,13 @@ class GradientDescentOptimizer(Optimizer, optimizers.SGD):
 class MomentumOptimizer(Optimizer, optimizers.SGD):
     """Gradient descent with momentum.
 
+    ``a = momentum a + g; w -= rate a``; in Nesterov's form
+    ``w -= rate g + rate momentum a``. The slot ``a`` is free of the rate, so that a
+    changed rate holds for what was gathered before as well.
+
     Args:
         learning_rate: The rate.
-        momentum: In [0, 1].
+        momentum: In [0, 1], a number; in a graph also a tensor.
         use_locking: Accepted without effect.
         name: A name.
         use_nesterov: Whether Nesterov's form is used.
@@ -407,13 +422,37 @@ class MomentumOptimizer(Optimizer, optimizers.SGD):
     def __init__(
         self,
         learning_rate: Any,
-        momentum: float,
+        momentum: Any,
         use_locking: bool = False,
         name: str = "Momentum",
         use_nesterov: bool = False,
     ) -> None:
         del use_locking
-        optimizers.SGD.__init__(self, learning_rate, momentum, use_nesterov, name=name)
+        momentum = momentum() if callable(momentum) else momentum
+        is_number = isinstance(momentum, (int, float, np.number))
+        number = float(momentum) if is_number else 0.0
+        optimizers.SGD.__init__(self, learning_rate, number, use_nesterov, name=name)
+        if not is_number:
+            self._momentum = momentum
+
+    def _create_slots(self, var_list: Sequence[Any]) -> None:
+        for var in var_list:
+            self.add_slot(var, "momentum")
+
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        return self._with_slots(var)
+
+    def _resource_apply_dense(
+        self, grad: Any, var: Any, apply_state: Any = None
+    ) -> Any:
+        rate = tf.cast(self._current_rate, grad.dtype)
+        kept: Any = tf.cast(tf.convert_to_tensor(self._momentum), grad.dtype)
+        slot = self.get_slot(var, "momentum")
+        gathered = kept * slot.value() + grad
+        slot.assign(gathered)
+        if self.nesterov:
+            return var.assign_sub(rate * grad + rate * (kept * gathered))
+        return var.assign_sub(rate * gathered)
 
 
 class AdamOptimizer(Optimizer, optimizers.Adam):
@@ -504,6 +543,9 @@ class RMSPropOptimizer(Optimizer, optimizers.RMSprop):
             self.add_slot(var, "momentum")
             if self.centered:
                 self.add_slot(var, "mg")
+
+    def _changed_by_rows(self, var: Any) -> list[Any]:
+        return self._with_slots(var)
 
     def _resource_apply_dense(
         self, grad: Any, var: Any, apply_state: Any = None
