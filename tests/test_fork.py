@@ -147,3 +147,53 @@ print("done")
 """,
     )
     assert out == "done\n"
+
+
+def test_nothing_of_a_run_of_several_streams_is_left_in_the_child(
+    tmp_path: Path,
+) -> None:
+    """At the fork replica 0 has enqueued, and the others are in the middle of a loop,
+    each with a workspace."""
+    out = _run(
+        tmp_path,
+        CHILD
+        + """
+from ipu import loops, replication_ops
+from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+
+ipu.set_num_threads(8)
+config = ipu.config.IPUConfig()
+config.auto_select_ipus = 8
+config.configure_ipu_system()
+out, total = IPUOutfeedQueue(), tf.Variable(0.0)
+zeros = np.zeros((128, 128), np.float32)
+
+@tf.function(jit_compile=True)
+def run(turns, x, first):
+    def body():
+        index = replication_ops.replication_index()
+        total.assign_add(1.0)
+        y = tf.while_loop(
+            lambda i, y: i < turns * index, lambda i, y: (i + 1, y @ y), (0, x))[1]
+        out.enqueue(tf.cast(index, tf.float32) + first + y[0, 0] + total)
+    loops.repeat(3, body)
+
+run(0, zeros, 0.0)
+out.dequeue()
+thread = threading.Thread(target=lambda: run(1 << 30, zeros, 0.0), daemon=True)
+thread.start()
+time.sleep(0.2)
+
+def check():
+    before = float(total)
+    run(0, zeros, 10.0)
+    rows = [[before + 10.0 + i + r for r in range(8)] for i in (1, 2, 3)]
+    assert out.dequeue().numpy().tolist() == rows
+
+in_child(check)
+in_child(check)
+print("done", flush=True)
+os._exit(0)
+""",
+    )
+    assert out == "done\n"

@@ -86,25 +86,107 @@ def test_one_replica_has_no_axis() -> None:
     np.testing.assert_array_equal(out.dequeue(), [0, 1])
 
 
-def test_data_that_end_between_the_replicas() -> None:
-    attach(2)
-    queue, out = fed(numbers(5)), IPUOutfeedQueue()
-    total = tf.Variable(0.0)
+def _broken(count: int) -> Any:
+    """``count`` elements, then one that cannot be made."""
+
+    def check(x: Any) -> Any:
+        return tf.debugging.check_numerics(tf.where(x < count, x, np.nan), "broken")
+
+    return numbers(count + 4).map(check)
+
+
+# elements, their data set, and what the run that misses some fails with
+ENDS: dict[str, tuple[Callable[[int], Any], type[Exception]]] = {
+    "end": (numbers, errors.OutOfRangeError),
+    "error": (_broken, errors.InvalidArgumentError),
+    "errors ignored": (
+        lambda count: _broken(count).ignore_errors(),
+        errors.OutOfRangeError,
+    ),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("replicas", [2, 4])
+def test_a_turn_that_the_data_do_not_fill_is_begun_by_no_replica(
+    replicas: int, depth: int, end: str
+) -> None:
+    attach(replicas)
+    make, error = ENDS[end]
+    queue = IPUInfeedQueue(make(2 * replicas + 1), prefetch_depth=depth)
+    out, total = IPUOutfeedQueue(), tf.Variable(0.0)
 
     def body(x: Any) -> None:
-        out.enqueue(x)
-        total.assign_add(x)
+        total.assign_add(1.0)
+        out.enqueue(total + 100.0 * x)
 
-    run = compiled(lambda: loops.repeat(3, body, [], queue))
-    with pytest.raises(errors.OutOfRangeError, match="out of range"):
+    run = compiled(lambda n: loops.repeat(n, body, [], queue))
+    rows = np.arange(2 * replicas, dtype=np.float32).reshape(2, replicas)
+    for first in (0, 2):  # the second pass finds replicas alike
+        _ = queue.initializer
+        run(1)
+        with pytest.raises(error):
+            run(2)
+        assert float(total) == first + 2.0
+        expected = 100.0 * rows + first + [[1.0], [2.0]]
+        np.testing.assert_array_equal(out.dequeue(), expected)
+        with pytest.raises(Exception, match="NaN|out of range"):
+            run(1)
+        assert float(total) == first + 2.0
+        _ = queue.deleter
+
+
+def test_a_pipeline_that_the_data_do_not_fill_updates_nothing() -> None:
+    attach(4)
+    queue, out = IPUInfeedQueue(numbers(13)), IPUOutfeedQueue()
+    with IPUStrategy().scope():
+        w = tf.Variable(1.0)
+
+    def optimize(loss: Any) -> OptimizerFunctionOutput:
+        return OptimizerFunctionOutput(keras.optimizers.SGD(0.125), loss, variables=[w])
+
+    @compiled
+    def run() -> Any:
+        return pipeline(
+            [lambda x: x * w, lambda y: y + 0.0],
+            gradient_accumulation_count=4,
+            infeed_queue=queue,
+            outfeed_queue=out,
+            optimizer_function=optimize,
+        )
+
+    for start in (1.0, -2.5):  # 0 + ... + 7 = 28
+        _ = queue.initializer
         run()
-    np.testing.assert_array_equal(out.dequeue(), [[0, 1], [2, 3]])
-    assert float(total) == 6.0  # of the third step replica 0 did what it could
-    _ = queue.deleter
-    _ = queue.initializer
-    two = compiled(lambda: loops.repeat(2, lambda x: out.enqueue(x), [], queue))
-    two()
-    np.testing.assert_array_equal(out.dequeue(), [[0, 1], [2, 3]])
+        assert float(w) == start - 0.125 * 28.0
+        with pytest.raises(errors.OutOfRangeError):
+            run()
+        assert float(w) == start - 0.125 * 28.0
+        _ = queue.deleter
+        [rows] = out.dequeue()
+        np.testing.assert_array_equal(
+            rows.numpy()[:4], start * np.arange(8.0).reshape(4, 2)
+        )
+
+
+def test_replicas_are_alike_after_a_step_that_failed() -> None:
+    attach(2)
+    total, out = tf.Variable(0.0), IPUOutfeedQueue()
+
+    def body(divisor: Any) -> None:
+        total.assign_add(1.0)
+        # replica 1 fails, while replica 0 ends its step
+        one = 1 // tf.where(replication_ops.replication_index() == 1, divisor, 1)
+        total.assign_add(tf.cast(one, "float32"))
+        out.enqueue(total)
+
+    run = compiled(lambda d: loops.repeat(1, lambda: body(d)))
+    with pytest.raises(errors.InvalidArgumentError):
+        run(tf.constant(0))
+    before = float(total)
+    run(tf.constant(1))
+    np.testing.assert_array_equal(out.dequeue()[-1], [before + 2.0, before + 2.0])
 
 
 def test_an_infeed_has_one_replication_factor() -> None:

@@ -10,10 +10,11 @@
  * next boundary, so that hosts which poll cannot stop a program.
  *
  * A variable has a block for each replica that was ever bound to it, 64-byte aligned
- * and with the slack that kernels may read behind a matrix. Blocks never move. Variables
- * begin at different places of a page, since those whose elements share a place disturb
- * each other in the cache when one update goes through both. Removing a variable never
- * waits: while a step is on its way the memory is kept on a list until the next boundary.
+ * and with the slack that kernels may read behind a matrix. Blocks never move.
+ * Variables begin at different places of a page, since those whose elements share a
+ * place disturb each other in the cache when one update goes through both. Removing a
+ * variable never waits: while a step is on its way the memory is kept on a list until
+ * the next boundary.
  *
  * A variable lies by rows, or in panels (kernels/kernel.h) where the last program that
  * used it wanted it so, and stays in them when that ends, stops or fails. Hosts know
@@ -95,6 +96,10 @@ forget_threads(void *owner)
     device->arrived = 0;
     device->served = 0;
     atomic_store(&device->waiting, 0);
+    device->last_runner = IPU__NO_RUNNER; /* copies may differ */
+    for (size_t i = 0; i < device->queues.count; i++) {
+        device->queues.items[i].is_held = false;
+    }
 }
 
 ipu_status

@@ -525,6 +525,27 @@ give_out(ipu_executor *executor, void *const *outputs)
     }
 }
 
+bool
+ipu__executor_has_written(const ipu_executor *executor)
+{
+    bool found = false;
+    for (size_t i = 0; i < executor->stream_count; i++) {
+        found |= executor->streams[i].has_written;
+    }
+    return found;
+}
+
+/* The run has failed. In the middle of a step some replicas may have written what
+ * others have not: the next run begins with the copies of replica 0. */
+static void
+forget_copies(ipu_executor *executor)
+{
+    if (executor->replica_count > 1 && executor->device != NULL &&
+        ipu__executor_has_written(executor)) {
+        (void)ipu__device_is_changed(executor->device, IPU__NO_RUNNER);
+    }
+}
+
 /* With the device: from here on the resources stay where they are. */
 static ipu_status
 run_owned(ipu_ctx *ctx, ipu_executor *executor)
@@ -550,7 +571,10 @@ run_owned(ipu_ctx *ctx, ipu_executor *executor)
         advance_step(executor); /* no loop of steps, or none that took a turn */
         end_events(executor);
     }
-    for (size_t i = 0; executor->is_bound && i < streams; i++) {
+    if (status != IPU_OK) {
+        forget_copies(executor);
+    }
+    for (size_t i = 0; i < streams; i++) {
         ipu__stream_release(&executor->streams[i]);
     }
     settle_queues(executor);

@@ -117,8 +117,8 @@ typedef struct ipu__buffer {
     bool is_used;     /* by some instruction */
     bool needs_slack; /* some kernel may read past its end */
     bool has_slack;   /* in the next run */
-    void *data;     /* in this run: the caller's memory, or a copy */
-    char *copy;     /* made where it is needed first */
+    void *data;       /* in this run: the caller's memory, or a copy */
+    char *copy;       /* made where it is needed first */
     size_t copy_bytes;
 } ipu__buffer;
 
@@ -248,6 +248,8 @@ bool ipu__meeting_is_over(const ipu__stream *stream,
  * variables, the cancel flag is looked at. */
 ipu_status ipu__executor_end_step(ipu_ctx *ctx, ipu_executor *executor);
 void ipu__free_buffers(ipu_ctx *ctx, ipu__buffer *buffers, uint32_t count);
+/* Whether a stream has written a variable since the step began. */
+bool ipu__executor_has_written(const ipu_executor *executor);
 /* Where something was removed from the device: what this program needs may be gone. */
 ipu_status ipu__executor_rebind(ipu_ctx *ctx, ipu_executor *executor);
 

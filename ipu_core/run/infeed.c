@@ -4,21 +4,23 @@
  *
  * `published` counts the elements made, `taken` those the device has asked for. The
  * device holds elements that it took until it releases them, in any order, up to
- * `holds` at a time in all replicas together; there are depth + holds slots. So while
- * fewer than `depth` elements are published and not taken, a slot is free, and what is
- * read ahead is `depth` elements, never more.
+ * `holds` at a time in all replicas together; there are ahead + holds slots. So while
+ * fewer than `ahead` elements are published and not taken, a slot is free. What is read
+ * ahead is `depth` elements, never more but where a round has more.
  *
  * `order` is a ring of slot numbers. Element n lies in slot order[n]; the device
  * appends each slot that it gives back (`freed` counts them, and those that were free
  * at the beginning), so an element's slot is known before the element is made.
  *
  * Replica r takes the elements r, r + R, ..., `next` says which follows; the replicas
- * need not be as far as each other. Of what is published and not taken there are at
- * most `depth` elements, for one replica at worst, so that the oldest one is less than
- * R * depth elements old; the ring is as long as that and the free slots. Several
- * replicas lock the device's side. Where a run ends between two of them, `next` goes to
- * the same turn for all, and the elements in between are dropped: those that are there
- * at once, the others, up to `skip`, when they have come.
+ * need not be as far as each other. A round is the R elements of a turn. A replica
+ * takes its element of a round when the whole round is there, so no replica begins a
+ * round that the data do not fill. To that end at least R elements are read ahead. Of
+ * what is published and not taken there are at most `ahead` elements, for one replica
+ * at worst, so that the oldest one is less than R * ahead elements old; the ring is as
+ * long as that and the free slots. Several replicas lock the device's side. Where a run
+ * ends between two of them, `next` goes to the same turn for all, and the elements in
+ * between are dropped.
  *
  * Counters only grow and each is written by one side, so the fast path takes no lock:
  * a side that finds what it needs goes on, else it spins for a moment and then sleeps
@@ -66,8 +68,7 @@ struct ipu_infeed {
     uint64_t *next;       /* per replica: the number of its next element */
     uint64_t freed;
     uint32_t held;
-    uint64_t dropped; /* the first element that may have to be dropped yet */
-    uint64_t skip;    /* and the end of those */
+    _Atomic uint32_t ahead; /* elements that may be read ahead */
 
     _Alignas(64) _Atomic uint64_t published; /* the producer's */
     _Alignas(64) _Atomic uint64_t taken;     /* the device's */
@@ -96,7 +97,26 @@ init_conds(ipu_infeed *queue)
     ipu_cond_init(&queue->to_device);
 }
 
-/* A forked child has no producer: the elements that are there come, then an error. */
+/* As if nothing had ever been made or taken. */
+static void
+empty(ipu_infeed *queue)
+{
+    atomic_store(&queue->published, 0);
+    atomic_store(&queue->taken, 0);
+    for (uint32_t i = 0; i < queue->slot_count; i++) {
+        queue->order[i] = i;
+    }
+    queue->freed = queue->slot_count;
+    queue->held = 0;
+    queue->replicas = 0;
+    atomic_store(&queue->ahead, queue->depth);
+    atomic_store(&queue->is_taken, false);
+    atomic_store(&queue->is_lent, false);
+    atomic_store(&queue->is_running, false);
+    atomic_store(&queue->is_withdrawing, false);
+}
+
+/* A forked child has no producer, and what a run of the parent was taking is torn. */
 static void
 forget_threads(void *owner)
 {
@@ -105,34 +125,36 @@ forget_threads(void *owner)
     atomic_store(&queue->producer_sleeps, false);
     atomic_store(&queue->device_sleeps, false);
     queue->listener = (ipu_listener){0};
-    atomic_store(&queue->is_lent, false);
-    atomic_store(&queue->is_running, false);
-    atomic_store(&queue->is_withdrawing, false);
-    if (!atomic_load(&queue->is_ended)) {
-        ipu_infeed_end(queue, IPU_STATUS_FAILED_PRECONDITION,
-                       "the thread that feeds this infeed is not in this process: it "
-                       "was forked. Initialize the infeed_queue again in the child");
-    }
+    empty(queue);
+    ipu_infeed_end(queue, IPU_STATUS_FAILED_PRECONDITION,
+                   "the thread that feeds this infeed is not in this process: it was "
+                   "forked. Initialize the infeed_queue again in the child");
+}
+
+static size_t
+most_ahead(const ipu_infeed *queue)
+{
+    return queue->depth > queue->most_replicas ? queue->depth : queue->most_replicas;
+}
+
+static size_t
+most_slots(const ipu_infeed *queue)
+{
+    return most_ahead(queue) + (size_t)queue->most_replicas * IPU_MAX_HOLDS;
 }
 
 /* Slots that there can be, beside the first depth + 1. */
 static size_t
 later_slots(const ipu_infeed *queue)
 {
-    return (size_t)queue->most_replicas * IPU_MAX_HOLDS - 1;
-}
-
-static size_t
-most_slots(const ipu_infeed *queue)
-{
-    return (size_t)queue->depth + 1 + later_slots(queue);
+    return most_slots(queue) - queue->depth - 1;
 }
 
 /* The length of the ring of slot numbers. */
 static uint64_t
 capacity_of(const ipu_infeed *queue)
 {
-    return (uint64_t)queue->depth * queue->most_replicas + most_slots(queue);
+    return (uint64_t)most_ahead(queue) * queue->most_replicas + most_slots(queue);
 }
 
 /* Lays out a slot; its number goes to the end of the ring. */
@@ -193,6 +215,7 @@ ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_count,
     IPU_TRY(ipu_alloc(ctx, sizeof(*queue), &queue));
     queue->type_count = type_count;
     queue->depth = (uint32_t)depth;
+    atomic_store(&queue->ahead, queue->depth);
     queue->most_replicas = (uint32_t)replicas;
     queue->allocator = ctx->allocator;
     ipu_lock_init(&queue->lock, forget_threads, queue);
@@ -254,6 +277,12 @@ ipu_infeed_ready(const ipu_infeed *queue)
     return (uint32_t)(atomic_load(&queue->published) - taken);
 }
 
+bool
+ipu_infeed_is_full(const ipu_infeed *queue)
+{
+    return ipu_infeed_ready(queue) >= atomic_load(&queue->ahead);
+}
+
 /* --- producer -------------------------------------------------------------------- */
 
 static bool
@@ -267,7 +296,7 @@ is_over(const ipu_infeed *queue)
 static bool
 may_produce(const ipu_infeed *queue)
 {
-    bool has_room = ipu_infeed_ready(queue) < queue->depth;
+    bool has_room = !ipu_infeed_is_full(queue);
     bool is_others = atomic_load(&queue->is_taken) ||
                      (atomic_load(&queue->is_lent) && atomic_load(&queue->is_running));
     return (has_room && !is_others) || is_over(queue);
@@ -331,7 +360,7 @@ ipu_infeed_acquire(ipu_ctx *ctx, ipu_infeed *queue, void *const **slot)
         IPU_FAIL_IF(ctx, is_over(queue), CANCELLED, "the infeed is closed");
         if (take_work(queue)) {
             /* the device may have filled the last slot in between */
-            if (ipu_infeed_ready(queue) < queue->depth) {
+            if (!ipu_infeed_is_full(queue)) {
                 *slot = next_slot(queue);
                 return IPU_OK;
             }
@@ -430,19 +459,7 @@ void
 ipu_infeed_reopen(ipu_infeed *queue)
 {
     ipu_lock_take(&queue->lock);
-    atomic_store(&queue->published, 0);
-    atomic_store(&queue->taken, 0);
-    for (uint32_t i = 0; i < queue->slot_count; i++) {
-        queue->order[i] = i;
-    }
-    queue->freed = queue->slot_count;
-    queue->held = 0;
-    queue->replicas = 0;
-    queue->dropped = 0;
-    queue->skip = 0;
-    atomic_store(&queue->is_taken, false);
-    atomic_store(&queue->is_lent, false);
-    atomic_store(&queue->is_running, false);
+    empty(queue);
     atomic_store(&queue->is_ended, false);
     atomic_store(&queue->is_closed, false);
     ipu_lock_drop(&queue->lock);
@@ -484,25 +501,24 @@ give_back(ipu_infeed *queue, uint32_t slot)
     queue->order[queue->freed++ % capacity_of(queue)] = slot;
 }
 
-/* An element is the device's: how many are published and not taken changes. */
+/* An element is the device's: how many are published and not taken changes. Of several
+ * replicas all may wait for the rest of a round while much of the ring is full. */
 static void
 note_taken(ipu_infeed *queue, uint64_t published)
 {
     uint64_t taken = atomic_fetch_add(&queue->taken, 1) + 1;
-    if (published - taken <= queue->depth / 2 && !atomic_load(&queue->is_lent)) {
+    bool is_time =
+        queue->replicas > 1 || published - taken <= atomic_load(&queue->ahead) / 2;
+    if (is_time && !atomic_load(&queue->is_lent)) {
         wake_producer(queue);
     }
 }
 
-/* What nobody will take has come. */
-static void
-drop_skipped(ipu_infeed *queue)
+/* The end of the round of the replica's next element. */
+static uint64_t
+round_end(const ipu_infeed *queue, uint32_t replica)
 {
-    uint64_t published = atomic_load(&queue->published);
-    while (queue->dropped < queue->skip && queue->dropped < published) {
-        give_back(queue, slot_of(queue, queue->dropped++));
-        note_taken(queue, published);
-    }
+    return queue->next[replica] - replica + queue->replicas;
 }
 
 /* Whether the device may make an element. */
@@ -512,15 +528,14 @@ can_make(const ipu_infeed *queue)
     return atomic_load(&queue->is_lent) && !atomic_load(&queue->is_taken);
 }
 
-/* The replica may go on: its element is there, or will not come, or it can make it. */
+/* The replica may go on: its round is there, or will not come, or it can make it. */
 static bool
 has_element(ipu_infeed *queue, uint32_t replica)
 {
     lock_device(queue);
-    drop_skipped(queue);
-    uint64_t number = queue->next[replica];
+    uint64_t end = round_end(queue, replica);
     unlock_device(queue);
-    return is_over(queue) || atomic_load(&queue->published) > number || can_make(queue);
+    return is_over(queue) || atomic_load(&queue->published) >= end || can_make(queue);
 }
 
 bool
@@ -531,12 +546,6 @@ ipu_infeed_has_element(ipu_infeed *queue, uint32_t replica)
     }
     atomic_store(&queue->device_sleeps, true); /* whoever publishes now will tell */
     return has_element(queue, replica);
-}
-
-bool
-ipu_infeed_is_full(const ipu_infeed *queue)
-{
-    return ipu_infeed_ready(queue) >= queue->depth;
 }
 
 bool
@@ -575,6 +584,15 @@ end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t published)
     if (queue->end_status != IPU_OK) {
         return ipu_ctx_fail(ctx, queue->end_status, "%s", queue->end_message);
     }
+    uint64_t left = published % queue->replicas;
+    IPU_FAIL_IF(ctx, left > 0, OUT_OF_RANGE,
+                "Infeed dataset iterator out of range. Are you trying to dequeue more "
+                "elements than are in the dataset? %" PRIu32
+                " replicas take one each in a turn, so the last %" PRIu64
+                " of its %" PRIu64
+                " elements make no turn. Let their number be a multiple, or repeat() "
+                "the data set",
+                queue->replicas, left, published);
     IPU_FAIL(ctx, OUT_OF_RANGE,
              "Infeed dataset iterator out of range. Are you trying to dequeue more "
              "elements than are in the dataset? It had %" PRIu64
@@ -583,18 +601,24 @@ end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t published)
              published);
 }
 
-/* Memory for `holds` elements beside those that are read ahead. */
+/* Memory for `ahead` elements that are read ahead and `holds` others. */
 static ipu_status
-allow_holds(ipu_ctx *ctx, ipu_infeed *queue, uint32_t holds)
+allow_slots(ipu_ctx *ctx, ipu_infeed *queue, uint32_t ahead, uint32_t holds)
 {
     ipu_ctx own;
     ipu_ctx_init(&own, queue->allocator);
-    while (queue->slot_count < queue->depth + holds) {
+    while (queue->slot_count < ahead + holds) {
         char **memory = &queue->later[queue->slot_count - queue->depth - 1];
         IPU_FAIL_IF(ctx, ipu_alloc(&own, queue->slot_bytes, memory) != IPU_OK,
                     OUT_OF_MEMORY, "%s", own.message);
         ipu_pages_advise_huge(*memory, queue->slot_bytes);
+        ipu_lock_take(&queue->lock); /* a fork() sees it whole */
         add_slot(queue, *memory);
+        ipu_lock_drop(&queue->lock);
+    }
+    if (ahead > atomic_load(&queue->ahead)) {
+        atomic_store(&queue->ahead, ahead);
+        wake_producer(queue);
     }
     return IPU_OK;
 }
@@ -618,7 +642,8 @@ ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas, uint32_t ho
             queue->next[r] = r;
         }
     }
-    IPU_TRY(allow_holds(ctx, queue, replicas * holds));
+    uint32_t ahead = replicas > queue->depth ? replicas : queue->depth;
+    IPU_TRY(allow_slots(ctx, queue, ahead, replicas * holds));
     atomic_store(&queue->is_running, true);
     return IPU_OK;
 }
@@ -626,25 +651,17 @@ ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas, uint32_t ho
 void
 ipu_infeed_finish(ipu_infeed *queue)
 {
-    uint64_t turn = 0; /* the first that no replica has begun */
+    uint64_t begin = 0; /* of the first round that no replica has begun */
     for (uint32_t r = 0; r < queue->replicas; r++) {
-        uint64_t own = queue->next[r] / queue->replicas;
-        turn = own > turn ? own : turn;
+        uint64_t own = queue->next[r] - r;
+        begin = own > begin ? own : begin;
     }
-    uint64_t end = turn * queue->replicas;
-    drop_skipped(queue);
     uint64_t published = atomic_load(&queue->published);
     for (uint32_t r = 0; r < queue->replicas; r++) {
-        for (; queue->next[r] < end; queue->next[r] += queue->replicas) {
-            if (queue->next[r] < published) {
-                give_back(queue, slot_of(queue, queue->next[r]));
-                note_taken(queue, published);
-            }
+        for (; queue->next[r] < begin; queue->next[r] += queue->replicas) {
+            give_back(queue, slot_of(queue, queue->next[r]));
+            note_taken(queue, published);
         }
-    }
-    if (end > queue->skip) { /* then all up to the old one had come */
-        queue->dropped = published;
-        queue->skip = end;
     }
     atomic_store(&queue->is_running, false);
     if (atomic_load(&queue->is_lent)) {
@@ -660,13 +677,12 @@ ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replica,
     IPU_FAIL_IF(ctx, atomic_load(&queue->is_closed), CANCELLED,
                 "the infeed was closed while a program was reading it");
     lock_device(queue);
-    drop_skipped(queue);
     /* The end is set after the last element is published: look at it first. */
     bool is_ended = atomic_load(&queue->is_ended);
     uint64_t published = atomic_load(&queue->published);
     uint64_t number = queue->next[replica];
-    bool is_there = published > number;
-    bool is_too_many = queue->depth + queue->held >= queue->slot_count;
+    bool is_there = published >= round_end(queue, replica);
+    bool is_too_many = atomic_load(&queue->ahead) + queue->held >= queue->slot_count;
     if (is_there && !is_too_many) {
         queue->held++;
         queue->next[replica] += queue->replicas;
@@ -690,8 +706,7 @@ ipu_infeed_make(ipu_infeed *queue, ipu_pool *pool)
     if (!can_make(queue) || !take_work(queue)) {
         return false;
     }
-    if (is_over(queue) || !atomic_load(&queue->is_lent) ||
-        ipu_infeed_ready(queue) >= queue->depth) {
+    if (is_over(queue) || !atomic_load(&queue->is_lent) || ipu_infeed_is_full(queue)) {
         leave_work(queue);
     } else {
         queue->maker.make(queue->maker.state, pool, next_slot(queue));

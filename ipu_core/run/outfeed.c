@@ -503,7 +503,7 @@ drop_first_locked(ipu_outfeed *queue)
     }
 }
 
-/* Elements that not all replicas have enqueued are no elements. */
+/* Elements of an earlier run that not all replicas have enqueued are no elements. */
 static void
 drop_incomplete_locked(ipu_outfeed *queue)
 {
@@ -532,7 +532,6 @@ change_replicas_locked(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
     free_ring(&queue->own, queue);
     ipu_ctx_clear(&queue->own);
     ipu_status status = make_ring(&queue->own, queue, replicas);
-    drop_incomplete_locked(queue);
     IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY, "%s", queue->own.message);
     return IPU_OK;
 }
@@ -545,6 +544,7 @@ ipu_outfeed_begin(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
     if (replicas != queue->replicas) {
         status = change_replicas_locked(ctx, queue, replicas);
     }
+    drop_incomplete_locked(queue);
     ipu_lock_drop(&queue->lock);
     return status;
 }
@@ -562,7 +562,6 @@ void
 ipu_outfeed_flush(ipu_outfeed *queue)
 {
     ipu_lock_take(&queue->lock);
-    drop_incomplete_locked(queue);
     (void)drain_locked(queue); /* ipu_outfeed_take reports a failure */
     queue->ends++;
     pthread_cond_broadcast(&queue->to_readers);
@@ -651,7 +650,6 @@ void
 ipu_outfeed_reset(ipu_outfeed *queue)
 {
     ipu_lock_take(&queue->lock);
-    drop_incomplete_locked(queue);
     atomic_store(&queue->drained, atomic_load(&queue->enqueued));
     atomic_store(&queue->has_failed, false);
     while (queue->first != NULL) {

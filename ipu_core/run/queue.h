@@ -4,10 +4,12 @@
  *
  * Infeed: a bounded ring of slots, each with one aligned buffer (and slack) per
  * component. One producer thread fills, the device consumes; a full ring pushes back:
- * at most `depth` elements are made that the device has not asked for. The device uses
+ * at most `depth` elements are made that the device has not asked for (R, where a
+ * program of R replicas has more). The device uses
  * a slot in place until it releases the element, and may hold several. Of a program
  * with R replicas replica r takes the elements r, r + R, r + 2 R, ..., in whatever
- * order the replicas come. A producer may lend its work: while a program runs, the
+ * order the replicas come; it takes none where the data end before all of them have
+ * theirs. A producer may lend its work: while a program runs, the
  * device then makes an element itself where it finds none, with the threads that wait
  * for it anyway, and the producer sleeps.
  *
@@ -95,8 +97,8 @@ ipu_status ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas,
 /* Device: it has ended, and holds nothing. Elements are gone that some replicas have
  * taken the like of and others have not. */
 void ipu_infeed_finish(ipu_infeed *queue);
-/* Device: the replica's next element; none (and IPU_OK) where it is not there yet.
- * OUT_OF_RANGE at the end of the data. */
+/* Device: the replica's next element; none (and IPU_OK) where it, or another replica's
+ * of the same turn, is not there yet. OUT_OF_RANGE at the end of the data. */
 ipu_status ipu_infeed_take(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replica,
                            ipu_infeed_element *out);
 /* Device: makes an element where that is lent and nobody is at it; whether it is worth

@@ -206,23 +206,13 @@ end_step_locked(schedule *s)
     }
 }
 
-/* Whether a stream has written a variable since the step began. */
-static bool
-has_written(const schedule *s)
-{
-    bool found = false;
-    for (uint32_t i = 0; i < s->count; i++) {
-        found |= s->executor->streams[i].has_written;
-    }
-    return found;
-}
-
 /* The streams wait for a host thread: it may need the variables. */
 static void
 pause_locked(schedule *s)
 {
     s->waits_since = s->waits_since == 0 ? ipu_now_ns() : s->waits_since;
-    if (!has_written(s) && !s->is_paused && s->executor->device != NULL) {
+    if (!s->is_paused && s->executor->device != NULL &&
+        !ipu__executor_has_written(s->executor)) {
         s->is_paused = true;
         ipu__device_pause(s->executor->device);
     }
@@ -304,7 +294,8 @@ look_for_cancel(void *state)
     schedule *s = state;
     ipu_lock_take(s->lock);
     if (s->waits_since != 0 && !atomic_load(&s->is_over) && find_ready_locked(s) < 0 &&
-        ipu__stops_here(s->executor->cancel, !has_written(s), &s->cancelled_ns)) {
+        ipu__stops_here(s->executor->cancel, !ipu__executor_has_written(s->executor),
+                        &s->cancelled_ns)) {
         (void)ipu_ctx_fail(s->ctx, IPU_STATUS_INTERRUPTED,
                            "interrupted while waiting for the infeed's next element");
         finish_locked(s);
@@ -367,6 +358,9 @@ ipu__schedule_run(ipu_ctx *ctx, ipu_executor *executor)
         ipu_ctx_init(&executor->contexts[i], ctx->allocator);
     }
     listen_to_queues(executor, (ipu_listener){hear, executor});
+    for (size_t i = 0; i < executor->workspace_count; i++) {
+        executor->workspaces[i].is_taken = false;
+    }
     ipu_work_source source = {work, is_over, &s};
     ipu_pool_serve(executor->pool, &source, look_for_cancel);
     listen_to_queues(executor, (ipu_listener){0});

@@ -271,6 +271,11 @@ ipu__stream_reset(ipu__stream *stream)
                                              ? stream->replica->outputs[use->index].data
                                              : executor->inputs[use->index].data;
     }
+    for (uint32_t r = 0; r < executor->program->resources.count; r++) {
+        for (uint32_t h = 0; h < executor->holds[r]; h++) {
+            stream->elements[(size_t)r * IPU_MAX_HOLDS + h] = (ipu_infeed_element){0};
+        }
+    }
     stream->at = stream->code->entry;
     stream->depth = 0;
     stream->has_forked = false;

@@ -229,8 +229,11 @@ test_infeed_of_another_factor(ipu_ctx *ctx)
     CHECK(!ipu_infeed_is_full(infeed));
     feeding f = {infeed, 2, true};
     feed(&f);
-    CHECK(ipu_infeed_is_full(infeed)); /* of elements for replicas 0 and 1 */
-    CHECK(ipu_infeed_has_element(infeed, 1) && !ipu_infeed_has_element(infeed, 2));
+    /* half a round, which fills the depth: no replica begins it */
+    CHECK(!ipu_infeed_is_full(infeed) && !ipu_infeed_has_element(infeed, 0));
+    feed(&f);
+    CHECK(ipu_infeed_is_full(infeed));
+    CHECK(ipu_infeed_has_element(infeed, 0) && ipu_infeed_has_element(infeed, 3));
     ipu_infeed_free(ctx, infeed);
 }
 
@@ -303,6 +306,33 @@ test_outfeed_of_replicas(ipu_ctx *ctx)
             ipu_outfeed_free(ctx, outfeed);
         }
     }
+}
+
+/* Of a run that nobody ended, as in a forked child, nothing is left. */
+static void
+test_outfeed_begins_anew(ipu_ctx *ctx)
+{
+    ipu_outfeed *outfeed;
+    CHECK_OK(ctx,
+             ipu_outfeed_create(ctx, &scalar_i, 1, IPU_OUTFEED_ALL, 2, &outfeed));
+    for (int32_t run = 0; run < 3; run++) {
+        CHECK_OK(ctx, ipu_outfeed_begin(ctx, outfeed, 2));
+        for (uint32_t r = 0; r < 2; r++) {
+            int32_t value = 10 * run + (int32_t)r;
+            const void *tensors[1] = {&value};
+            bool done;
+            if (run != 1 || r == 0) { /* the second run stops in a round */
+                CHECK_OK(ctx, ipu_outfeed_enqueue(ctx, outfeed, r, tensors, &done));
+                CHECK(done);
+            }
+        }
+    }
+    int32_t out[4];
+    void *all[1] = {out};
+    int64_t taken;
+    CHECK_OK(ctx, ipu_outfeed_take(ctx, outfeed, 2, 2, all, &taken));
+    CHECK(taken == 2 && out[0] == 0 && out[1] == 1 && out[2] == 20 && out[3] == 21);
+    ipu_outfeed_free(ctx, outfeed);
 }
 
 static void
@@ -719,6 +749,7 @@ main(void)
     test_infeed_uneven_end(&ctx);
     test_infeed_of_another_factor(&ctx);
     test_outfeed_of_replicas(&ctx);
+    test_outfeed_begins_anew(&ctx);
     test_outfeed_of_another_factor(&ctx);
     test_programs(&ctx);
     test_nothing_to_replicate(&ctx);
