@@ -440,7 +440,7 @@ class Follower:
         wanted = self.factor * by
         if 1 <= wanted < s["most"]:
             self.before, self.factor = self.factor, wanted
-        self.counts, self.steps = np.zeros(2), 0
+        self.counts, self.steps = np.zeros(2), 1
 
 
 @pytest.mark.parametrize(
@@ -492,6 +492,30 @@ def test_automatic_scaling_follows_the_rules(settings: dict[str, Any]) -> None:
 
 
 P = [0.5, 0.4, 0.05, 0.05]
+
+
+@pytest.mark.parametrize(
+    "frequency, changed", [(1, [1, 2, 3, 4, 5]), (3, [4, 7, 10]), (4, [5, 9, 13])]
+)
+def test_the_factor_changes_once_in_a_period(
+    frequency: int, changed: list[int]
+) -> None:
+    opt = optimizers.ALSOptimizer(optimizers.SGD(0.0), update_frequency=frequency)
+    v = tf.Variable(np.ones(2, np.float16))
+    opt._create_all_weights([v])
+
+    @tf.function(jit_compile=True)
+    def step() -> None:
+        opt.apply_gradients([(tf.ones(2, tf.float16), v)])
+
+    found, before = [], 1.0
+    for number in range(1, changed[-1] + 1):
+        step()
+        factor = float(opt.loss_scaling_factor)
+        if factor != before:
+            found.append(number)
+        before = factor
+    assert found == changed
 
 
 def test_captured_gradients_count() -> None:
@@ -564,7 +588,7 @@ def test_automatic_scaling_in_a_float16_model() -> None:
     model = fitted(
         optimizers.ALSOptimizerSGD(0.05, update_frequency=2), dense(dtype="float16")
     )
-    assert float(model.optimizer.loss_scaling_factor) == 2.0**5
+    assert float(model.optimizer.loss_scaling_factor) == 2.0**7
     assert int(model.optimizer.iterations) == 16
 
 

@@ -24,6 +24,7 @@ from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedMode, IPUOutfeedQueue
 from ipu.ipu_strategy import IPUStrategy
 from ipu.ops.pipelining_ops import OptimizerFunctionOutput, PipelineSchedule, pipeline
+from ipu.optimizers import map_gradient_optimizer
 from ipu.tf import errors
 
 THREADS = (1, 2, 3, 8)
@@ -131,7 +132,7 @@ def test_a_turn_that_the_data_do_not_fill_is_begun_by_no_replica(
         assert float(total) == first + 2.0
         expected = 100.0 * rows + first + [[1.0], [2.0]]
         np.testing.assert_array_equal(out.dequeue(), expected)
-        with pytest.raises(Exception, match="NaN|out of range"):
+        with pytest.raises(Exception, match=r"NaN|out of range"):
             run(1)
         assert float(total) == first + 2.0
         _ = queue.deleter
@@ -305,33 +306,102 @@ def test_the_strategy_reduces_in_device_code() -> None:
 # --- training -------------------------------------------------------------------------
 
 
-def test_what_optimizers_get_of_several_replicas() -> None:
-    """Gradients 12 and 4: CrossReplicaOptimizer passes 8, Keras in a strategy 16."""
+def _sgd() -> Any:
+    return keras.optimizers.SGD(1.0)
 
-    def change(opt: Any, in_strategy: bool) -> float:
-        attach(2)
-        queue = fed(tf.data.Dataset.from_tensor_slices(np.array([12.0, 4.0], "f4")))
-        strategy = IPUStrategy()
-        with strategy.scope():
-            v = tf.Variable(0.0)
 
-            def body(x: Any) -> None:
-                opt.apply_gradients([(x, v)])
+def _same(gradient: Any, variable: Any) -> Any:
+    return gradient
 
-            run = compiled(lambda: loops.repeat(1, body, [], queue))
-            strategy.run(run) if in_strategy else None
-        if not in_strategy:
+
+def _mean(opt: Any) -> Any:
+    return optimizers.CrossReplicaOptimizer(opt)
+
+
+# In both turns replica 0 has a gradient of 12, and replica 1 one of 4. What reduces
+# nothing by itself takes the sum, as the wrapped optimizer does; CrossReplicaOptimizer
+# takes the mean.
+CHANGES: dict[str, tuple[Callable[[], Any], float]] = {
+    "plain": (_sgd, 32),
+    "of version 1": (lambda: tf.compat.v1.train.GradientDescentOptimizer(1.0), 32),
+    "wrapped": (lambda: optimizers.IpuOptimizer(_sgd()), 32),
+    "mapped": (lambda: optimizers.MapGradientOptimizer(_sgd(), _same), 32),
+    "mapped last": (
+        lambda: map_gradient_optimizer._MapGradientOptimizerInvertedChaining(
+            _sgd(), _same
+        ),
+        32,
+    ),
+    "sharded": (lambda: optimizers.ShardedOptimizer(_sgd()), 32),
+    "first form": (lambda: optimizers.GradientAccumulationOptimizer(_sgd(), 2), 32),
+    "accumulated": (lambda: optimizers.GradientAccumulationOptimizerV2(_sgd(), 2), 32),
+    "accumulated, mapped": (
+        lambda: optimizers.GradientAccumulationOptimizerV2(
+            optimizers.MapGradientOptimizer(_sgd(), _same), 2
+        ),
+        32,
+    ),
+    "scaled": (lambda: keras.mixed_precision.LossScaleOptimizer(_sgd(), False, 1), 32),
+    "mean": (lambda: _mean(_sgd()), 16),
+    "mean of mapped": (
+        lambda: _mean(optimizers.MapGradientOptimizer(_sgd(), _same)),
+        16,
+    ),
+    "mapped mean": (lambda: optimizers.MapGradientOptimizer(_mean(_sgd()), _same), 16),
+    "mean, then accumulated": (
+        lambda: _mean(optimizers.GradientAccumulationOptimizerV2(_sgd(), 2)),
+        16,
+    ),
+    "accumulated, then mean": (
+        lambda: optimizers.CrossReplicaGradientAccumulationOptimizerV2(_sgd(), 2),
+        16,
+    ),
+    "first form, then mean": (
+        lambda: optimizers.CrossReplicaGradientAccumulationOptimizer(_sgd(), 2),
+        16,
+    ),
+    "Keras, mapped": (
+        lambda: keras.optimizers.MapGradientOptimizer(_sgd(), _same),
+        32,
+    ),
+    "Keras, accumulated": (
+        lambda: keras.optimizers.GradientAccumulationOptimizer(_sgd(), 2),
+        32,
+    ),
+    "Keras, mean": (lambda: keras.optimizers.CrossReplicaOptimizer(_sgd()), 16),
+    "Keras, accumulated mean": (
+        lambda: keras.optimizers.GradientAccumulationOptimizer(
+            keras.optimizers.CrossReplicaOptimizer(_sgd()), 2
+        ),
+        16,
+    ),
+}
+
+
+@pytest.mark.parametrize("in_strategy", [False, True])
+@pytest.mark.parametrize("case", CHANGES)
+def test_what_optimizers_get_of_several_replicas(case: str, in_strategy: bool) -> None:
+    make, change = CHANGES[case]
+    attach(2)
+    elements = np.array([12.0, 4.0] * 4, "f4")
+    queue = fed(tf.data.Dataset.from_tensor_slices(elements))
+    strategy, out = IPUStrategy(), IPUOutfeedQueue()
+    with strategy.scope():
+        v, opt = tf.Variable(0.0), make()
+
+        def body(x: Any) -> None:
+            out.enqueue(v)
+            opt.apply_gradients([(x, v)])
+
+        run = compiled(lambda: loops.repeat(2, body, [], queue))
+    for _ in range(2):
+        if in_strategy:
+            strategy.run(run)
+        else:
             run()
-        return -float(v)
-
-    def sgd() -> Any:
-        return keras.optimizers.SGD(1.0)
-
-    assert change(optimizers.CrossReplicaOptimizer(sgd()), False) == 8
-    assert change(optimizers.CrossReplicaOptimizer(sgd()), True) == 8
-    assert change(sgd(), True) == 16
-    mean = optimizers.CrossReplicaGradientAccumulationOptimizerV2
-    assert change(mean(sgd(), 1), False) == 8
+    assert float(v) == -2 * change
+    # as the second run found the variable in each replica
+    np.testing.assert_array_equal(out.dequeue()[2], [-change, -change])
 
 
 BATCH = 4

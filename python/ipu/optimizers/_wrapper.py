@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ipu.keras.optimizers._aggregation import aggregated
 from ipu.tf import _graph_mode
 from ipu.tf._scopes import group
 
@@ -19,7 +18,7 @@ class IpuOptimizer:
     """An optimizer around another one, which it hands everything on to.
 
     A subclass changes what ``compute_gradients`` gives or what ``apply_gradients`` is
-    given. The wrapped one does not reduce gradients over replicas by itself then.
+    given. Gradients are reduced over replicas as the wrapped one does by itself.
 
     Args:
         opt: The optimizer: one of ``ipu.keras.optimizers``, of TensorFlow 1, or
@@ -100,8 +99,7 @@ class IpuOptimizer:
 
     def _apply(self, pairs: Sequence[Pair], global_step: Any) -> Any:
         """The wrapped optimizer's update, and the count of updates."""
-        with aggregated():
-            result = self._opt.apply_gradients(pairs)
+        result = self._opt.apply_gradients(pairs)
         if global_step is not None:
             counted = global_step.assign_add(1)
             if _graph_mode.building() is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu._faces import face
+from ipu.keras.optimizers._aggregation import aggregated
 from ipu.ops.cross_replica_ops import cross_replica_mean
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 
@@ -43,7 +44,8 @@ class CrossReplicaOptimizer(IpuOptimizer):
             (None if gradient is None else cross_replica_mean(gradient), variable)
             for gradient, variable in pairs
         ]
-        return super()._apply(means, global_step)
+        with aggregated():
+            return super()._apply(means, global_step)
 
 
 if not TYPE_CHECKING:

@@ -17,6 +17,7 @@ from ipu._faces import face
 from ipu._training_loop import Update, accumulate_here
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.keras.optimizers import SGD
+from ipu.keras.optimizers._aggregation import aggregated, is_aggregated
 from ipu.optimizers._wrapper import IpuOptimizer, Pair
 from ipu.optimizers.cross_replica_optimizer import CrossReplicaOptimizer
 from ipu.tf._tracing import current_build
@@ -54,9 +55,12 @@ class _Accumulating(IpuOptimizer):
         self._num_mini_batches = num_mini_batches
 
     def _apply(self, pairs: Sequence[Pair], global_step: Any) -> Any:
+        reduced = is_aggregated()
+
         def update(accumulated: Sequence[Pair]) -> None:
             without = [pair for pair in pairs if pair[0] is None]
-            IpuOptimizer._apply(self, [*accumulated, *without], global_step)
+            with aggregated(reduced):
+                IpuOptimizer._apply(self, [*accumulated, *without], global_step)
 
         return accumulate_here(
             Update(self._num_mini_batches, pairs, self._method, self._dtype, update)

@@ -19,10 +19,14 @@ _state = _State()
 
 
 @contextmanager
-def aggregated() -> Iterator[None]:
-    """Say that who applies gradients inside does with the replicas' what it wants."""
+def aggregated(is_done: bool = True) -> Iterator[None]:
+    """Say that gradients inside are reduced over the replicas already.
+
+    Args:
+        is_done: Whether they are.
+    """
     before = _state.is_done
-    _state.is_done = True
+    _state.is_done = is_done
     try:
         yield
     finally:

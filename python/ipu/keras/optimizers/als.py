@@ -179,7 +179,7 @@ class ALSOptimizer(ScalingOptimizer):
 
     @property
     def update_counter(self) -> Tensor:
-        """How many steps there were since the last adjustment."""
+        """How many steps there were since the last adjustment, and with that one."""
         value: Tensor = self._counter().value()
         return value
 
@@ -280,7 +280,7 @@ class ALSOptimizer(ScalingOptimizer):
         self._previous().assign(tf.where(is_new, factor, self._previous().value()))
         self._scale().assign(tf.where(is_new, wanted, factor))
         self._counts().assign(tf.where(is_due, tf.zeros_like(counts), counts))
-        self._counter().assign(tf.where(is_due, 0, steps + 1))
+        self._counter().assign(tf.where(is_due, 1, steps + 1))
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal optimizer."""

@@ -304,10 +304,7 @@ class GradientAccumulationOptimizer(IpuOptimizer):
         reduces = self._is_first
 
         def update(accumulated: Any) -> None:
-            if reduces:
-                apply(accumulated)
-                return
-            with aggregated():
+            with aggregated(not reduces):
                 apply(accumulated)
 
         accumulate_here(
