@@ -49,17 +49,109 @@ def test_queues_that_are_older_than_the_configuration():
         ipu.utils.get_ipu_config()
 
     run = reader(infeed, outfeed)
-    for folder in ("", "/nowhere", ""):
+    for ipus in ([1, 1], 1, [1, 1, 1]):
         config = ipu.config.IPUConfig()
-        config.auto_select_ipus = 1
-        config.serialization_output_folder = folder
+        config.auto_select_ipus = ipus
         config.configure_ipu_system()
-        # queues and programs go with their devices, and start over on the new ones
-        with pytest.raises(tf.errors.FailedPreconditionError, match="initializer"):
-            run(np.int32(2))
-        start(infeed)
+        start(infeed)  # from the beginning, on the new device
         run(np.int32(2))
         np.testing.assert_array_equal(outfeed.dequeue()[0], [0, 1])
+
+
+def _configure(ipus):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = ipus
+    config.configure_ipu_system()
+
+
+def _slowly(count):
+    for i in range(count):
+        time.sleep(0.002)
+        yield np.int32(i)
+
+
+@pytest.mark.parametrize("kind", ["map", "memory", "generator"])
+@pytest.mark.parametrize(
+    ("before", "after", "want"),
+    [
+        (1, [1, 1], [0, 1, 2, 3, 4, 5]),
+        ([1, 1], 1, [0, 1, 2, 3, 4, 5]),
+        (1, 2, [0, 1, 2, 3, 5, 7]),  # of two replicas the first one's are read
+        (2, 1, [0, 2, 4, 6, 7, 8]),
+        (2, 4, [0, 2, 4, 6, 10, 14]),
+        (8, 1, [0, 8, 16, 24, 25, 26]),  # more is read ahead than its depth
+    ],
+)
+def test_an_iterator_goes_on_after_a_new_configuration(kind, before, after, want):
+    whole = {
+        "map": lambda: counting(30),
+        "memory": lambda: tf.data.Dataset.from_tensor_slices(
+            np.arange(30, dtype=np.int32)
+        ),
+        "generator": lambda: tf.data.Dataset.from_generator(
+            lambda: _slowly(30), output_signature=tf.TensorSpec((), tf.int32)
+        ),
+    }[kind]()
+    _configure(before)
+    strategy = IPUStrategy()
+    with strategy.scope():
+        elements = iter(whole)
+
+    @tf.function
+    def step(elements):
+        return next(elements)
+
+    got = [strategy.run(step, (elements,)) for _ in range(3)]
+    _configure(after)
+    got += [strategy.run(step, (elements,)) for _ in range(3)]
+    assert [int(np.ravel(one)[0]) for one in got] == want
+    _configure(1)
+
+
+def test_the_end_of_an_iterator_that_moved():
+    _configure([1, 1])
+    strategy = IPUStrategy()
+    with strategy.scope():
+        elements = iter(counting(4))
+    step = tf.function(lambda: next(elements))
+    assert [int(strategy.run(step)) for _ in range(2)] == [0, 1]
+    _configure(1)
+    assert [int(strategy.run(step)) for _ in range(2)] == [2, 3]
+    for ipus in (1, [1, 1], 1):
+        _configure(ipus)
+        with pytest.raises(tf.errors.OutOfRangeError, match="It had 4 elements"):
+            strategy.run(step)
+
+
+def test_a_failing_data_set_that_moved():
+    def failing():
+        yield np.int32(1)
+        raise KeyError("broken on purpose")
+
+    _configure([1, 1])
+    strategy = IPUStrategy()
+    with strategy.scope():
+        elements = iter(
+            tf.data.Dataset.from_generator(
+                failing, output_signature=tf.TensorSpec((), tf.int32)
+            )
+        )
+    step = tf.function(lambda: next(elements))
+    assert int(strategy.run(step)) == 1
+    _configure(1)
+    with pytest.raises(Exception, match="broken on purpose"):
+        strategy.run(step)
+
+
+def test_results_that_wait_in_an_outfeed_move_with_it():
+    _configure([1, 1])
+    infeed, outfeed = IPUInfeedQueue(counting(8)), IPUOutfeedQueue()
+    run = reader(infeed, outfeed)
+    start(infeed)
+    run(np.int32(2))
+    _configure(1)
+    run(np.int32(3))
+    np.testing.assert_array_equal(outfeed.dequeue()[0], [0, 1, 2, 3, 4])
 
 
 def test_a_device_that_is_not_there():

@@ -17,6 +17,7 @@ import pytest
 from simulated_ipus import attach
 
 from ipu import keras, tf
+from ipu.config import IPUConfig
 from ipu.ipu_strategy import IPUStrategy
 from ipu.keras import layers
 from ipu.keras.engine import kept_programs
@@ -390,11 +391,25 @@ def test_a_strategy_that_is_entered_again(traces: Traces) -> None:
 
 
 def test_devices_that_are_configured_again() -> None:
-    model = made()
-    fit(model)
-    attach(1)
-    with pytest.raises(tf.errors.FailedPreconditionError, match="Make the model again"):
+    """A model goes on to the bits that it would have had; its random numbers, too."""
+    results = []
+    for ipus in (None, [1, 1]):
+        attach(1)
+        tf.random.set_seed(3)
+        model = keras.Sequential(
+            [layers.Dense(8, input_shape=(4,)), layers.Dropout(0.5), layers.Dense(1)]
+        )
+        model.compile("adam", "mse")
         fit(model)
+        if ipus is not None:
+            config = IPUConfig()
+            config.auto_select_ipus = ipus
+            config.configure_ipu_system()
+        fit(model)
+        results.append(model.get_weights())
+    for first, second in zip(*results, strict=True):
+        np.testing.assert_array_equal(first, second)
+    attach(1)
 
 
 def test_a_cleared_session(traces: Traces) -> None:

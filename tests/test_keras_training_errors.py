@@ -151,20 +151,34 @@ def test_no_training_inside_of_functions(method) -> None:
         function()
 
 
-def test_a_model_of_an_earlier_configuration_is_refused() -> None:
-    model = classifier(1)
+def test_a_model_of_another_device_is_refused() -> None:
     config = ipu.config.IPUConfig()
     config.auto_select_ipus = [1, 1]
     config.configure_ipu_system()
     try:
+        with ipu.ipu_strategy.IPUStrategy("/device:IPU:1").scope():
+            model = classifier(1)
+            model.predict(np.ones((4, 6), np.float32), batch_size=4)
+        model._strategy = None
         again = "Make the model again"
         with pytest.raises(tf.errors.FailedPreconditionError, match=again):
             model.fit(batches(), verbose=0)
-        classifier(1).fit(batches(), verbose=0)
     finally:
         config = ipu.config.IPUConfig()
         config.auto_select_ipus = 1
         config.configure_ipu_system()
+    model.fit(batches(), verbose=0)  # its device is gone: it follows
+
+
+def test_devices_are_not_replaced_during_fit() -> None:
+    class Replaces(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+            ipu.config.reset_ipu_configuration()
+
+    model = classifier(1)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="callback of fit"):
+        model.fit(batches(), verbose=0, callbacks=[Replaces()])
+    model.fit(batches(), verbose=0)
 
 
 def test_shape_errors_name_layer_and_line() -> None:

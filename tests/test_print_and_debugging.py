@@ -92,3 +92,14 @@ def test_assertions_of_each_run() -> None:
 def _fails(x):
     assert isinstance(x, str), "python"
     return x
+
+
+def test_replicas_print_each_their_own(capfd, two_ipus):
+    @tf.function
+    def f(x):
+        tf.print("x is", x)
+        return x
+
+    f(tf.constant(2.0))
+    f(tf.constant(3.0))
+    assert capfd.readouterr().err.splitlines()[-4:] == ["x is 2"] * 2 + ["x is 3"] * 2

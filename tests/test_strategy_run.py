@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 import numpy as np
 import pytest
@@ -230,34 +231,108 @@ def test_distribute():
         )
 
 
-def test_a_variable_of_an_earlier_configuration_is_refused():
-    """Its number may be another variable's on the new device."""
+def test_variables_move_to_new_devices():
+    """Their numbers may be other variables' on the new device."""
 
-    def configured():
+    def configured(ipus):
         made = config.IPUConfig()
-        made.auto_select_ipus = 1
+        made.auto_select_ipus = ipus
         made.configure_ipu_system()
         return IPUStrategy()
 
+    config.reset_ipu_configuration()
+    outside = tf.Variable(5.0)  # on the device that is there without a configuration
+
     @tf.function
     def read(x):
-        return x * old
+        return x * old + outside
 
     @tf.function
     def add(x):
         return old.assign_add(x)
 
-    config.reset_ipu_configuration()
-    strategy = configured()
+    strategy = configured(1)
     with strategy.scope():
         old = tf.Variable(2.0)
-    assert float(strategy.run(read, (3.0,))) == 6.0
-    assert float(strategy.run(add, (1.0,))) == 3.0
-    config.reset_ipu_configuration()
-    strategy = configured()
-    with strategy.scope():
-        new = tf.Variable(100.0)
-    for function in (read, add):
-        with pytest.raises(tf.errors.FailedPreconditionError, match="another device"):
-            strategy.run(function, (3.0,))
-    assert float(new.numpy()) == 100.0 and float(old.numpy()) == 3.0
+    x = tf.constant(3.0)
+    known = read.get_concrete_function(x)
+    assert float(strategy.run(read, (x,))) == 11.0
+    assert float(strategy.run(add, (x,))) == 5.0
+    value = 5.0
+    for ipus in (2, [1, 1], 4, None, 1):
+        if ipus is None:  # the default device
+            config.reset_ipu_configuration()
+            strategy = IPUStrategy()
+        else:
+            strategy = configured(ipus)
+        with strategy.scope():
+            new = tf.Variable([100.0, 1.0])
+        with tf.GradientTape() as tape:
+            y = old * outside
+        assert float(tape.gradient(y, old)) == 5.0
+        old.assign_add(1.0)
+        value += 1.0
+        assert float(known(x)) == 3.0 * value + 5.0
+        assert float(strategy.run(read, (x,))) == 3.0 * value + 5.0
+        with tf.GradientTape() as tape:
+            y = read(x)
+        assert float(tape.gradient(y, old)) == 3.0
+        assert float(strategy.run(add, (x,))) == value + 3.0
+        value += 3.0
+        assert float(old.numpy()) == value
+        assert new.numpy().tolist() == [100.0, 1.0]
+    configured(1)
+
+
+def test_a_variable_of_another_device_is_refused():
+    made = config.IPUConfig()
+    made.auto_select_ipus = [1, 1]
+    made.configure_ipu_system()
+    with IPUStrategy("/device:IPU:1").scope():
+        other = tf.Variable(2.0)
+    function = tf.function(lambda: other + 1.0)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="is on /device:IPU:1"):
+        IPUStrategy().run(function)
+    made.auto_select_ipus = 1
+    made.configure_ipu_system()
+    assert float(IPUStrategy().run(function)) == 3.0
+
+
+def test_runs_of_another_thread_while_devices_are_replaced():
+    """Each is on one device or the next; no update is lost, no program is torn."""
+
+    def configured(ipus):
+        made = config.IPUConfig()
+        made.auto_select_ipus = ipus
+        made.configure_ipu_system()
+
+    configured(1)
+    v = tf.Variable(0)
+    host = tf.Variable(0)
+
+    @tf.function
+    def step():
+        return v.assign_add(1)
+
+    failures = []
+
+    def work():
+        try:
+            for _ in range(200):
+                step()
+                host.assign_add(1)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    read = tf.function(lambda: host + 0)
+    for i in range(12):
+        configured([1] * (1 + i % 2))
+        read()
+        host.numpy()
+    thread.join(60)
+    assert not failures, failures
+    assert int(v) == 200
+    assert int(host) == 200
+    configured(1)

@@ -127,16 +127,13 @@ variable_add(PyObject *self, PyObject *args)
     return PyLong_FromLongLong(id);
 }
 
-/* Reads into a new tensor: its memory is fresh, so nothing else writes to it. */
+/* Into a new tensor: its memory is fresh, so nothing else writes to it. A negative
+ * `replica` takes the variable off the device. */
 static PyObject *
-variable_read(PyObject *self, PyObject *args)
+read_variable(PyObject *self, int64_t id, PyObject *type_object, int replica)
 {
-    long long id;
-    int replica = 0;
-    PyObject *type_object;
     ipu_type type;
-    if (!PyArg_ParseTuple(args, "LO|i:variable_read", &id, &type_object, &replica) ||
-        ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
+    if (ipu_py_parse_type_tuple(type_object, false, &type) < 0) {
         return NULL;
     }
     ipu_py_tensor *tensor = ipu_py_tensor_new(state_of(self), &type);
@@ -144,17 +141,48 @@ variable_read(PyObject *self, PyObject *args)
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
+    ipu_device *device = ipu_py_device_of(self);
+    void *data = ipu_py_tensor_data(tensor);
+    size_t bytes = ipu_type_bytes(&type);
     ipu_status status;
     Py_BEGIN_ALLOW_THREADS
-    status =
-        ipu_device_variable_read(&ctx, ipu_py_device_of(self), id, replica,
-                                 ipu_py_tensor_data(tensor), ipu_type_bytes(&type));
+    status = replica < 0
+                 ? ipu_device_variable_take(&ctx, device, id, data, bytes)
+                 : ipu_device_variable_read(&ctx, device, id, replica, data, bytes);
     Py_END_ALLOW_THREADS
     if (status != IPU_OK) {
         Py_DECREF(tensor);
         return ipu_py_raise(state_of(self), &ctx);
     }
     return (PyObject *)tensor;
+}
+
+static PyObject *
+variable_read(PyObject *self, PyObject *args)
+{
+    long long id;
+    int replica = 0;
+    PyObject *type;
+    if (!PyArg_ParseTuple(args, "LO|i:variable_read", &id, &type, &replica)) {
+        return NULL;
+    }
+    if (replica < 0) {
+        PyErr_Format(PyExc_ValueError, "replica must not be negative, but got %d",
+                     replica);
+        return NULL;
+    }
+    return read_variable(self, id, type, replica);
+}
+
+static PyObject *
+variable_take(PyObject *self, PyObject *args)
+{
+    long long id;
+    PyObject *type;
+    if (!PyArg_ParseTuple(args, "LO:variable_take", &id, &type)) {
+        return NULL;
+    }
+    return read_variable(self, id, type, -1);
 }
 
 static PyObject *
@@ -269,6 +297,8 @@ static PyMethodDef device_methods[] = {
      "variable_add(dtype, shape)\n--\n\nA new zeroed variable; returns its id."},
     {"variable_read", variable_read, METH_VARARGS,
      "variable_read(id, type, replica=0)\n--\n\nThe variable's value as a tensor."},
+    {"variable_take", variable_take, METH_VARARGS,
+     "variable_take(id, type)\n--\n\nIts value as a tensor; frees the variable."},
     {"variable_write", variable_write, METH_VARARGS,
      "variable_write(id, type, value)\n--\n\nSets the variable in every replica."},
     {"variable_remove", variable_remove, METH_O,

@@ -88,6 +88,40 @@ feeder_stop(PyObject *self, PyObject *args, PyObject *keywords)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(move_doc, "move(infeed)\n--\n\nGoes on with another infeed, of the same "
+                       "types and depth, that has all that the first one holds.");
+static PyObject *
+feeder_move(PyObject *object, PyObject *infeed)
+{
+    py_feeder *self = (py_feeder *)object;
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(object));
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_py_patience patience;
+    ipu_feeder *feeder = self->feeder;
+    if (!PyObject_TypeCheck(infeed, state->infeed_type)) {
+        return PyErr_Format(PyExc_TypeError, "expected an Infeed, but got %R", infeed);
+    }
+    if (feeder == NULL) {
+        Py_RETURN_NONE;
+    }
+    ipu_infeed *queue = ipu_py_infeed_of(infeed);
+    ipu_status status;
+    ipu_py_patience_begin(&patience, &ctx);
+    self->feeder = NULL; /* nobody stops it meanwhile */
+    Py_BEGIN_ALLOW_THREADS
+    status = ipu_feeder_move(&ctx, feeder, queue);
+    Py_END_ALLOW_THREADS
+    self->feeder = feeder;
+    if (ipu_py_patience_end(&patience) < 0) {
+        return NULL;
+    }
+    if (status != IPU_OK) {
+        return ipu_py_raise(state, &ctx);
+    }
+    Py_SETREF(self->infeed, Py_NewRef(infeed));
+    Py_RETURN_NONE;
+}
+
 static int
 feeder_traverse(PyObject *object, visitproc visit, void *arg)
 {
@@ -125,6 +159,7 @@ feeder_dealloc(PyObject *object)
 static PyMethodDef methods[] = {
     {"stop", (PyCFunction)(void (*)(void))feeder_stop, METH_VARARGS | METH_KEYWORDS,
      stop_doc},
+    {"move", feeder_move, METH_O, move_doc},
     {NULL, NULL, 0, NULL},
 };
 

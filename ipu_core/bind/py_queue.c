@@ -59,14 +59,16 @@ queue_alloc(PyTypeObject *cls, PyObject *device)
 static PyObject *
 infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"device", "types", "depth", NULL};
+    static char *names[] = {"device", "types", "depth", "after", NULL};
+    ipu_py_state *state = ipu_py_state_of_type(cls);
+    PyObject *after = NULL;
     PyObject *device;
     PyObject *list;
     int depth = 3;
     ipu_type types[MAX_COMPONENTS];
     uint32_t count;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|i:Infeed", names, &device, &list,
-                                     &depth) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|iO!:Infeed", names, &device, &list,
+                                     &depth, state->infeed_type, &after) ||
         parse_types(list, types, &count) < 0) {
         return NULL;
     }
@@ -75,9 +77,13 @@ infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_infeed_create(&ctx, types, count, depth,
-                          ipu_device_ipus(ipu_py_device_of(device)),
-                          &self->infeed) != IPU_OK ||
+    int32_t replicas = ipu_device_ipus(ipu_py_device_of(device));
+    uint32_t ahead = after == NULL ? 0 : ipu_infeed_ahead(ipu_py_infeed_of(after));
+    if (ahead > (uint32_t)depth && (int32_t)ahead > replicas) {
+        replicas = (int32_t)ahead;
+    }
+    if (ipu_infeed_create(&ctx, types, count, depth, replicas, &self->infeed) !=
+            IPU_OK ||
         ipu_device_infeed_add(&ctx, ipu_py_device_of(device), self->infeed,
                               &self->id) != IPU_OK) {
         Py_DECREF(self);
@@ -128,6 +134,27 @@ unregister(ipu_ctx *ctx, py_queue *self)
     IPU_TRY(ipu_device_queue_remove(ctx, ipu_py_device_of(self->device), self->id));
     self->id = 0;
     return IPU_OK;
+}
+
+/* From its device to another one, with all that is there. */
+static PyObject *
+outfeed_move(PyObject *object, PyObject *device)
+{
+    py_queue *self = (py_queue *)object;
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(object));
+    ipu_ctx ctx = ipu_py_ctx();
+    int64_t id;
+    if (!PyObject_TypeCheck(device, state->device_type)) {
+        return PyErr_Format(PyExc_TypeError, "expected a Device, but got %R", device);
+    }
+    if (unregister(&ctx, self) != IPU_OK ||
+        ipu_device_outfeed_add(&ctx, ipu_py_device_of(device), self->outfeed, &id) !=
+            IPU_OK) {
+        return ipu_py_raise(state, &ctx);
+    }
+    Py_SETREF(self->device, Py_NewRef(device));
+    self->id = id;
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -437,6 +464,8 @@ static PyMethodDef outfeed_methods[] = {
     {"delete", queue_delete, METH_NOARGS, "delete()\n--\n\nDrops what is there."},
     {"close", queue_close, METH_NOARGS,
      "close()\n--\n\nEnds everyone who waits on it."},
+    {"move", outfeed_move, METH_O,
+     "move(device)\n--\n\nTakes it to another device."},
     {"wait", outfeed_wait, METH_VARARGS,
      "wait(at_least=1, timeout=-1.0, ends=2**64 - 1)\n--\n\nWaits (seconds; negative: "
      "for ever) until so many elements are there, or until its `ends` differ; returns "
@@ -451,7 +480,8 @@ static PyMethodDef outfeed_methods[] = {
 
 static PyType_Slot infeed_slots[] = {
     {Py_tp_doc,
-     "Infeed(device, types, depth=3)\n--\n\nA ring from the host to a device."},
+     "Infeed(device, types, depth=3, after=None)\n--\n\nA ring from the host to a "
+     "device. It has room for what `after` holds."},
     {Py_tp_new, infeed_new},
     {Py_tp_dealloc, queue_dealloc},
     {Py_tp_traverse, queue_traverse},

@@ -152,5 +152,7 @@ ipu_status ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queu
 /* Closes the queue and waits for the thread to leave. A thread that is in a generator
  * is left behind: after a moment, or with `cancel` when that is set. */
 void ipu_feeder_stop(ipu_feeder *feeder, ipu_cancel *cancel);
+/* Goes on with a new queue: ipu_infeed_pass_on. The old one is not used any more. */
+ipu_status ipu_feeder_move(ipu_ctx *ctx, ipu_feeder *feeder, ipu_infeed *to);
 
 #endif

@@ -18,6 +18,8 @@
 #include "data/dataset_impl.h"
 
 #include <inttypes.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #include "base/event.h"
 #include "base/service.h"
@@ -26,8 +28,8 @@
 struct ipu_feeder {
     ipu_ctx ctx; /* the thread's */
     ipu_iterator *iterator;
-    ipu_infeed *queue;
-    const ipu_type *types;
+    ipu_infeed *_Atomic queue;
+    ipu_infeed *_Atomic used; /* the thread's; NULL: it uses none any more */
     ipu_service *service; /* the owner's */
     bool lends;
 };
@@ -37,11 +39,14 @@ static void
 make(void *state, ipu_pool *pool, void *const *slot)
 {
     ipu_feeder *feeder = state;
+    ipu_infeed *queue = atomic_load(&feeder->used);
+    const ipu_type *types;
     bool end = false;
+    ipu_infeed_types(queue, &types);
     uint64_t begin_ns = ipu_event_begin(IPU_EVENT_FILL);
     feeder->ctx.pool = pool;
     ipu_status status =
-        ipu__iterator_fill(&feeder->ctx, feeder->iterator, feeder->types, slot, &end);
+        ipu__iterator_fill(&feeder->ctx, feeder->iterator, types, slot, &end);
     feeder->ctx.pool = NULL;
     if (begin_ns != 0) {
         ipu_event_note(IPU_EVENT_FILL, 0, begin_ns, ipu_now_ns(), 0, 0);
@@ -50,15 +55,15 @@ make(void *state, ipu_pool *pool, void *const *slot)
         return;
     }
     if (status == IPU_OK && !end) {
-        ipu_infeed_publish(feeder->queue);
+        ipu_infeed_publish(queue);
     } else {
-        ipu_infeed_end(feeder->queue, status, feeder->ctx.message);
+        ipu_infeed_end(queue, status, feeder->ctx.message);
     }
 }
 
 /* Until the queue has ended or is closed. */
 static void
-feed(ipu_feeder *feeder)
+feed(ipu_feeder *feeder, ipu_infeed *queue)
 {
     const ipu_infeed_maker maker = {make, feeder};
     void *const *slot;
@@ -66,7 +71,7 @@ feed(ipu_feeder *feeder)
     ipu_ctx_init(&own, feeder->ctx.allocator);
     for (uint64_t made = 0; !ipu_service_is_left_behind(); made++) {
         uint64_t begin_ns = ipu_event_begin(IPU_EVENT_ROOM);
-        if (ipu_infeed_acquire(&own, feeder->queue, &slot) != IPU_OK) {
+        if (ipu_infeed_acquire(&own, queue, &slot) != IPU_OK) {
             return;
         }
         if (begin_ns != 0) {
@@ -74,7 +79,7 @@ feed(ipu_feeder *feeder)
         }
         make(feeder, NULL, slot);
         if (made == 0 && feeder->lends) {
-            ipu_infeed_lend(feeder->queue, &maker);
+            ipu_infeed_lend(queue, &maker);
         }
     }
 }
@@ -85,13 +90,20 @@ run_feeder(void *state)
     ipu_feeder *feeder = state;
     ipu_event_name_thread(IPU_ROLE_FEEDER, 0);
     feeder->ctx.cancel = ipu_service_cancel();
-    feed(feeder);
+    ipu_infeed *queue;
+    do {
+        queue = atomic_load(&feeder->queue);
+        atomic_store(&feeder->used, queue);
+        feed(feeder, queue);
+    } while (!ipu_service_is_left_behind() && !ipu_infeed_has_ended(queue) &&
+             queue != atomic_load(&feeder->queue));
     if (!ipu_service_is_left_behind()) {
-        ipu_infeed_withdraw(feeder->queue);
-        if (!ipu_infeed_has_ended(feeder->queue)) {
-            ipu_infeed_end(feeder->queue, IPU_STATUS_CANCELLED, "the infeed is closed");
+        ipu_infeed_withdraw(queue);
+        if (!ipu_infeed_has_ended(queue)) {
+            ipu_infeed_end(queue, IPU_STATUS_CANCELLED, "the infeed is closed");
         }
     }
+    atomic_store(&feeder->used, NULL);
     ipu_iterator_free(
         feeder->iterator); /* here, where waiting for its threads is right */
     feeder->iterator = NULL;
@@ -151,7 +163,6 @@ ipu_feeder_start(ipu_ctx *ctx, ipu_dataset *dataset, ipu_infeed *queue,
     IPU_TRY(ipu_alloc(ctx, sizeof(*feeder), &feeder));
     ipu_ctx_init(&feeder->ctx, ctx->allocator);
     feeder->queue = queue;
-    feeder->types = types;
     feeder->lends = shares_cores && dataset->is_quick;
     ipu_status status = ipu_iterator_create(ctx, dataset, &feeder->iterator);
     if (status == IPU_OK) {
@@ -175,4 +186,20 @@ ipu_feeder_stop(ipu_feeder *feeder, ipu_cancel *cancel)
     if (feeder != NULL) {
         ipu_service_stop(feeder->service, cancel);
     }
+}
+
+ipu_status
+ipu_feeder_move(ipu_ctx *ctx, ipu_feeder *feeder, ipu_infeed *to)
+{
+    ipu_infeed *from = atomic_load(&feeder->queue);
+    atomic_store(&feeder->queue, to);
+    ipu_status status = ipu_infeed_pass_on(ctx, from, to);
+    if (status != IPU_OK) {
+        atomic_store(&feeder->queue, from);
+        return status;
+    }
+    while (atomic_load(&feeder->used) == from) { /* it has been woken */
+        sched_yield();
+    }
+    return IPU_OK;
 }

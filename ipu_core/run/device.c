@@ -380,6 +380,20 @@ ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device, const ipu_type *type,
     return IPU_OK;
 }
 
+static void
+remove_locked(ipu_device *device, variable *v)
+{
+    atomic_fetch_add(&device->generation, 1);
+    atomic_fetch_sub(&device->variable_bytes, v->block_bytes * v->copy_count);
+    device->removed.items[device->removed.count++] = *v;
+    size_t at = (size_t)(v - device->variables.items);
+    device->variables.count--;
+    memmove(v, v + 1, (device->variables.count - at) * sizeof(*v));
+    if (!device->in_step) {
+        free_removed_locked(device);
+    }
+}
+
 void
 ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
 {
@@ -387,15 +401,7 @@ ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id)
     ipu_lock_take(&device->lock);
     variable *v = find_variable_locked(device, id);
     if (v != NULL) {
-        atomic_fetch_add(&device->generation, 1);
-        atomic_fetch_sub(&device->variable_bytes, v->block_bytes * v->copy_count);
-        device->removed.items[device->removed.count++] = *v;
-        size_t at = (size_t)(v - device->variables.items);
-        device->variables.count--;
-        memmove(v, v + 1, (device->variables.count - at) * sizeof(*v));
-        if (!device->in_step) {
-            free_removed_locked(device);
-        }
+        remove_locked(device, v);
     }
     ipu_lock_drop(&device->lock);
 }
@@ -504,6 +510,23 @@ ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
     ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
     for (uint32_t i = 0; status == IPU_OK && bytes > 0 && i < v->copy_count; i++) {
         write_rows(v, &v->copies[i], data);
+    }
+    leave_host(device);
+    return status;
+}
+
+ipu_status
+ipu_device_variable_take(ipu_ctx *ctx, ipu_device *device, int64_t id, void *out,
+                         size_t bytes)
+{
+    variable *v;
+    enter_host(device);
+    ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
+    if (status == IPU_OK) {
+        if (bytes > 0) {
+            read_rows(v, &v->copies[0], out);
+        }
+        remove_locked(device, v);
     }
     leave_host(device);
     return status;

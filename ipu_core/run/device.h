@@ -34,6 +34,9 @@ ipu_status ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id
                                     int32_t replica, void *out, size_t bytes);
 ipu_status ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                      const void *data, size_t bytes);
+/* Copies it out and removes it, at one step boundary: no write is lost in between. */
+ipu_status ipu_device_variable_take(ipu_ctx *ctx, ipu_device *device, int64_t id,
+                                    void *out, size_t bytes);
 
 /* Queues. The device does not own them: a queue is removed before it is freed. Ids are
  * given by the device and never used again. */

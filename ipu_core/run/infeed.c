@@ -68,6 +68,7 @@ struct ipu_infeed {
     uint64_t *next;       /* per replica: the number of its next element */
     uint64_t freed;
     uint32_t held;
+    uint64_t before;        /* taken from queues that this one goes on with */
     _Atomic uint32_t ahead; /* elements that may be read ahead */
 
     _Alignas(64) _Atomic uint64_t published; /* the producer's */
@@ -109,6 +110,7 @@ empty(ipu_infeed *queue)
     queue->freed = queue->slot_count;
     queue->held = 0;
     queue->replicas = 0;
+    queue->before = 0;
     atomic_store(&queue->ahead, queue->depth);
     atomic_store(&queue->is_taken, false);
     atomic_store(&queue->is_lent, false);
@@ -268,6 +270,12 @@ static void *const *
 buffers_of(const ipu_infeed *queue, uint32_t slot)
 {
     return &queue->slots[(size_t)slot * queue->type_count];
+}
+
+uint32_t
+ipu_infeed_ahead(const ipu_infeed *queue)
+{
+    return atomic_load(&queue->ahead);
 }
 
 uint32_t
@@ -598,7 +606,7 @@ end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t published)
              "elements than are in the dataset? It had %" PRIu64
              " elements, and all have been taken; repeat() the data set, or delete the "
              "infeed and initialize it again for another pass",
-             published);
+             queue->before + published);
 }
 
 /* Memory for `ahead` elements that are read ahead and `holds` others. */
@@ -642,7 +650,8 @@ ipu_infeed_begin(ipu_ctx *ctx, ipu_infeed *queue, uint32_t replicas, uint32_t ho
             queue->next[r] = r;
         }
     }
-    uint32_t ahead = replicas > queue->depth ? replicas : queue->depth;
+    uint32_t ahead = atomic_load(&queue->ahead);
+    ahead = replicas > ahead ? replicas : ahead;
     IPU_TRY(allow_slots(ctx, queue, ahead, replicas * holds));
     atomic_store(&queue->is_running, true);
     return IPU_OK;
@@ -724,4 +733,56 @@ ipu_infeed_release(ipu_infeed *queue, ipu_infeed_element *element)
         unlock_device(queue);
         *element = (ipu_infeed_element){0};
     }
+}
+
+/* --- a move to another device ---------------------------------------------------- */
+
+/* Nobody makes elements from here on. */
+static ipu_status
+stop_making(ipu_ctx *ctx, ipu_infeed *queue)
+{
+    bool is_cancelled = false;
+    atomic_store(&queue->is_withdrawing, true);
+    while (!take_work(queue) && !is_cancelled) {
+        ipu_lock_take(&queue->lock);
+        if (!is_free(queue)) {
+            ipu_lock_wait_for(&queue->lock, &queue->to_producer, IPU__CANCEL_POLL_NS);
+        }
+        ipu_lock_drop(&queue->lock);
+        is_cancelled = ipu_ctx_is_cancelled(ctx);
+    }
+    atomic_store(&queue->is_withdrawing, false);
+    IPU_FAIL_IF(ctx, is_cancelled, INTERRUPTED,
+                "interrupted while an infeed moved to another device");
+    return IPU_OK;
+}
+
+ipu_status
+ipu_infeed_pass_on(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed *to)
+{
+    void *const *slot;
+    IPU_TRY(stop_making(ctx, queue));
+    uint64_t end = atomic_load(&queue->published);
+    uint64_t begin = end - ipu_infeed_ready(queue);
+    ipu_infeed_reopen(to);
+    to->before = queue->before + begin;
+    ipu_status status = allow_slots(ctx, to, (uint32_t)(end - begin), 0);
+    for (uint64_t n = begin; status == IPU_OK && n < end; n++) {
+        status = ipu_infeed_acquire(ctx, to, &slot); /* at once: there is room */
+        if (status != IPU_OK) {
+            break;
+        }
+        for (uint32_t i = 0; i < queue->type_count; i++) {
+            memcpy(slot[i], buffers_of(queue, slot_of(queue, n))[i],
+                   ipu_type_bytes(&queue->types[i]));
+        }
+        ipu_infeed_publish(to);
+    }
+    if (status == IPU_OK && atomic_load(&queue->is_ended)) {
+        ipu_infeed_end(to, queue->end_status, queue->end_message);
+    }
+    ipu_infeed_close(status == IPU_OK ? queue : to);
+    leave_work(queue);
+    wake_producer(queue);
+    return status;
 }

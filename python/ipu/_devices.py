@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +97,8 @@ class Device:
         hardware_ids: The single IPU that serves each device number.
         connection: When it is attached.
         options: All options in effect, or None without a configuration.
+        is_retired: Whether it has been replaced or reset: what it has moves to the
+            device that has its number then.
     """
 
     def __init__(self, ordinal: int, members: list[int], layout: Layout) -> None:
@@ -112,14 +114,15 @@ class Device:
         self._group = group_id(members, max_ipus())
         self._attached = False
         self._core: _core.Device | None = None
-        self._idle = threading.Condition()
-        self._runners: list[int] = []
-        self._runs: set[object] = set()  # one token for each program that runs
+        self.is_retired = False
+        # one token for each run, and for each who has several, with its thread
+        self._runs: dict[object, int] = {}
+        self._holds: dict[object, int] = {}
 
     @property
     def core(self) -> _core.Device:
         """The core's side of the device, with its variables; made when first asked."""
-        with self._idle:
+        with _runs.changed:
             if self._core is None:
                 from ipu import _core
 
@@ -163,7 +166,7 @@ class Device:
 
     def attach(self) -> None:
         """Attach the device and log that; nothing where it is attached already."""
-        with self._idle:
+        with _runs.changed:
             if self._attached:
                 return
             self._attached = True
@@ -200,33 +203,30 @@ class Device:
                 "PRE_COMPILE is not there yet. Use ALWAYS or ON_DEMAND to run."
             )
         self.attach()
-        thread = threading.get_ident()
-        run = object()
-        with self._idle:
-            self._runners.append(thread)
-            self._runs.add(run)
+        with self._noted(self._runs):
+            yield
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the device from one run to the next: a reset waits."""
+        return self._noted(self._holds)
+
+    @contextmanager
+    def _noted(self, where: dict[object, int]) -> Iterator[None]:
+        token = object()
+        with _runs.changed:
+            where[token] = threading.get_ident()
         try:
             yield
         finally:
-            with self._idle:
-                self._runners.remove(thread)
-                self._runs.discard(run)
-                self._idle.notify_all()
+            with _runs.changed:
+                where.pop(token, None)  # a fork forgets it
+                _runs.changed.notify_all()
 
     def wait_for_runs(self) -> None:
         """Wait for the end of the programs that are running now, not of later ones."""
-        with self._idle:
+        with _runs.changed:
             now = set(self._runs)
-            self._idle.wait_for(lambda: not (now & self._runs))
-
-    def _wait_until_idle(self) -> None:
-        with self._idle:
-            if threading.get_ident() in self._runners:
-                raise FailedPreconditionError(
-                    f"{self.name} cannot be reset from inside a program that runs on "
-                    "it. Reset after the run has returned."
-                )
-            self._idle.wait_for(lambda: not self._runners)
+            _runs.changed.wait_for(lambda: not (now & self._runs.keys()))
 
     def __repr__(self) -> str:
         ids = list(self.hardware_ids)
@@ -251,14 +251,24 @@ class _Registry:
 _registry = _Registry()
 
 
+class _Runs:
+    """Guards what devices know of the programs that run, and tells of changes."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+
+
+_runs = _Runs()
+
+
 def _renew_locks_after_fork() -> None:
     """A lock that another thread held at the fork would never be freed again."""
     _registry.lock = threading.RLock()
     now = _registry.now
+    _runs.changed = threading.Condition()
     for device in now.devices if now else ():
-        device._idle = threading.Condition()
-        device._runners.clear()
         device._runs.clear()
+        device._holds.clear()
 
 
 os.register_at_fork(after_in_child=_renew_locks_after_fork)
@@ -312,6 +322,9 @@ def configure(layout: Layout, reset_configuration: bool = True) -> None:
                 "reset and replaced by the new one.",
             )
             reset()
+            for before, device in zip(now.devices, made.devices, strict=False):
+                if before._core is not None:  # its random numbers go on
+                    device.core.set_random(*before._core.random)
         _install(made)
         _registry.is_given = True
 
@@ -322,9 +335,29 @@ def reset() -> None:
         now = _registry.now
         if now is None:
             return
-        for device in now.devices:
-            device._wait_until_idle()
+        _retire(now.devices)
         _registry.now = None
+
+
+def _retire(devices: tuple[Device, ...]) -> None:
+    """Wait until no program runs, and have later ones find that these are replaced."""
+    thread = threading.get_ident()
+    with _runs.changed:
+        for device in devices:
+            if thread in (*device._runs.values(), *device._holds.values()):
+                raise FailedPreconditionError(
+                    f"{device.name} cannot be reset from inside a program that runs on "
+                    "it, nor from a callback of fit. Reset after the run has returned."
+                )
+        _runs.changed.wait_for(lambda: not any(d._runs or d._holds for d in devices))
+        for device in devices:
+            device.is_retired = True
+
+
+def await_configuration() -> None:
+    """Wait until nobody is about to replace the devices."""
+    with _registry.lock:
+        pass
 
 
 def is_configured() -> bool:

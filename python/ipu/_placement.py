@@ -18,6 +18,7 @@ __all__ = [
     "current_shard",
     "device",
     "graph_ordinal",
+    "held_device",
     "ipu_scope",
     "is_inside_ipu_scope",
     "is_placed",
@@ -192,5 +193,18 @@ def current_device() -> _devices.Device:
         known = _stack.provisional[-1]
         if ordinal not in known:
             known[ordinal] = _devices.Device(ordinal, [0], _devices.Layout())
+            known[ordinal].is_retired = True
         return known[ordinal]
     return _devices.get_device(ordinal)
+
+
+@contextlib.contextmanager
+def held_device() -> Iterator[None]:
+    """Keep :func:`current_device` from being replaced between runs of programs."""
+    while True:
+        device = current_device()
+        with device.held():
+            if not device.is_retired:
+                yield
+                return
+        _devices.await_configuration()

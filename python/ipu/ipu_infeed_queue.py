@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from ipu import _core, _devices, _feed_arguments
@@ -42,7 +44,7 @@ _Type = tuple[str, tuple[int, ...]]
 class _InfeedSpec:
     """An infeed as programs know it: what is left of a queue without its data set."""
 
-    queue: _core.Infeed
+    source: IPUInfeedQueue
     types: list[_Type]
 
 
@@ -117,6 +119,7 @@ class IPUInfeedQueue:
             raise ValueError(f"data_to_prefetch must be at least 1. Received: {ahead}.")
         self._depth = _checked_depth(given.get("prefetch_depth"))
         ordinal = _feed_arguments.checked_ordinal(given.get("device_ordinal"))
+        self._source: IPUInfeedQueue | None = None
         self._dataset = dataset
         self._structure = dataset.element_spec
         specs = nest.flatten(self._structure)
@@ -126,6 +129,7 @@ class IPUInfeedQueue:
         self._device: _devices.Device | None = None
         self._queue: _core.Infeed | None = None
         self._feeder: Any = None
+        self._making = threading.Lock()
         self._ever_dequeued = False
         self._is_initializer_taken = False
 
@@ -136,32 +140,41 @@ class IPUInfeedQueue:
         queue._dataset = None
         queue._structure = structure
         queue._types = spec.types
-        queue._queue = spec.queue
+        queue._source = spec.source
+        queue._queue = None
         queue._feeder = None
         queue._ever_dequeued = False
         return queue
 
     def _spec(self) -> _InfeedSpec:
-        return _InfeedSpec(self._made(), self._types)
+        self._made()
+        return _InfeedSpec(self._source or self, self._types)
 
     def _made(self) -> _core.Infeed:
-        """The core's queue, made when first needed, and anew on a new device.
+        """The core's queue, made when first needed. Where the devices are configured
+        anew, it goes on on the new one.
 
         Raises:
             FailedPreconditionError: A dtype that no device has.
             InternalError: There is no device of the queue's number.
             InvalidArgumentError: A component without elements.
         """
-        if self._queue is not None and self._dataset is None:
+        if self._source is not None:
+            self._queue = self._source._made()
             return self._queue
         device = _devices.get_device(self._ordinal)
-        if self._queue is None or device is not self._device:
-            for index, (dtype, shape) in enumerate(self._types):
-                _check_on_device(index, dtype, shape)
-            self._end_feeder()
-            self._queue = _core.Infeed(device.core, self._types, self._depth)
-            self._device = device
-        return self._queue
+        with self._making:
+            if self._queue is None or device is not self._device:
+                for index, (dtype, shape) in enumerate(self._types):
+                    _check_on_device(index, dtype, shape)
+                make = partial(_core.Infeed, device.core, self._types, self._depth)
+                if self._feeder is None:
+                    queue = make()
+                else:
+                    queue = make(after=self._queue)
+                    self._feeder.move(queue)
+                self._queue, self._device = queue, device
+            return self._queue
 
     def _end_feeder(self) -> None:
         if self._feeder is not None:
@@ -204,6 +217,8 @@ class IPUInfeedQueue:
         return graph.python(name, self._start, args=tuple(inputs))
 
     def _start(self, *fed: Any) -> None:
+        if self._device is not None and self._device.is_retired:
+            self._end_feeder()  # on the new devices it may be started again
         queue = self._made()
         if self._feeder is not None:
             raise AlreadyExistsError(

@@ -199,11 +199,10 @@ class IPUOutfeedQueue:
             self._graph = _graph_mode.current()
             return
         device = _devices.get_device(self._ordinal)
-        if (
-            self._queue is None
-            or device is not self._device
-            or (not self._is_alive() and types != self._types)
-        ):
+        if self._queue is not None and device is not self._device:
+            self._queue.move(device.core)  # with the results that nobody has taken
+            self._device = device
+        if self._queue is None or (not self._is_alive() and types != self._types):
             self._queue = self._make(types, device)
             self._device = device
             self._deleted_at = -1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ipu import _devices
@@ -33,12 +34,14 @@ class ConcreteFunction:
         traced: TracedProgram,
         specs: tuple[Any, Any],
         device: _devices.Device | None,
+        again: Callable[[_devices.Device], TracedProgram],
     ) -> None:
         self.name = name
         self.structured_input_signature = specs
         self.structured_outputs = traced.output_structure
         self._traced = traced
         self._device = device
+        self._again = again
         self._inputs = [s for s in nest.flatten(specs) if isinstance(s, TensorSpec)]
 
     @property
@@ -74,5 +77,11 @@ class ConcreteFunction:
         ]
         if self._device is None:
             return self._traced.pack(self._traced.run(inputs))
-        with self._device.running():
-            return self._traced.pack(self._traced.run(inputs))
+        while True:
+            traced, device = self._traced, self._device
+            with device.running():
+                if not device.is_retired:
+                    return traced.pack(traced.run(inputs))
+            _devices.await_configuration()
+            device = _devices.get_device(device.ordinal)
+            self._traced, self._device = self._again(device), device

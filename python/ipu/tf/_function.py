@@ -14,6 +14,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from ipu import _devices
@@ -314,25 +315,30 @@ class DeviceFunction(Generic[P, R]):
             return result
         if not (self._specs or on_host()):
             given, named = narrow(given), narrow(named)
-        entry, device = self._find(given, named, recorder)
         inputs = [
             leaf for leaf in nest.flatten((given, named)) if is_tensor_argument(leaf)
         ]
+        while True:
+            entry, device = self._find(given, named, recorder)
+            with nullcontext() if device is None else device.running():
+                if device is None or not device.is_retired or self._device is not None:
+                    result = self._run(entry, given, named, inputs, recorder)
+                    return result
+            _devices.await_configuration()  # another thread replaced the device
+
+    def _run(
+        self,
+        entry: _Entry,
+        given: tuple[Any, ...],
+        named: dict[str, Any],
+        inputs: list[Any],
+        recorder: Any,
+    ) -> Any:
         if entry.taped is not None:
-            inline = entry.taped.is_better_inline
-            result = (
-                self._inline(given, named)
-                if inline
-                else entry.taped.call(recorder, inputs)
-            )
-            return result
-        if device is None:
-            outputs = entry.traced.run(inputs)
-        else:
-            with device.running():
-                outputs = entry.traced.run(inputs)
-        result = entry.traced.pack(outputs)
-        return result
+            if entry.taped.is_better_inline:
+                return self._inline(given, named)
+            return entry.taped.call(recorder, inputs)
+        return entry.traced.pack(entry.traced.run(inputs))
 
     def _inline(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the body as a part of what is being traced."""
@@ -407,7 +413,7 @@ class DeviceFunction(Generic[P, R]):
             self._label(),
             runs=True,
             may_create=not self._has_created,
-            device=device.core,
+            device=device,
         )
         call = self._callable()
 
@@ -465,7 +471,14 @@ class DeviceFunction(Generic[P, R]):
             parts = [f"{name} changed from {a} to {b}" for name, a, b in fewest]
             if nearest.place != place:
                 parts.append(f"it runs on {place} instead of {nearest.place}")
-            text = "; ".join(parts) or "the number of its arguments changed"
+            if not parts:
+                is_longer = nearest.keys.keys() != keys.keys()
+                parts.append(
+                    "the number of its arguments changed"
+                    if is_longer
+                    else "the devices were configured anew"
+                )
+            text = "; ".join(parts)
         self._history.append(text)
         if len(self._history) == _MANY_TRACES + 1:
             warn_user(
@@ -492,4 +505,13 @@ class DeviceFunction(Generic[P, R]):
         args, kwargs = self._arguments(args, kwargs)
         entry, device = self._find(args, kwargs)
         specs = nest.map_structure(spec_of, (args, kwargs))
-        return ConcreteFunction(self._name, entry.traced, specs, device)
+
+        def again(device: _devices.Device) -> TracedProgram:
+            """The same for the device that came in place of its own."""
+            return self._like(self.python_function)._on(device, *specs)
+
+        return ConcreteFunction(self._name, entry.traced, specs, device, again)
+
+    def _on(self, device: _devices.Device, args: Any, kwargs: Any) -> TracedProgram:
+        self._device, self._has_created = device, True
+        return self._find(args, kwargs)[0].traced

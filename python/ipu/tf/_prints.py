@@ -38,6 +38,8 @@ class _Place:
         parts = [part.numpy() for part in taken or []]
         if not parts:
             return []
+        if parts[0].ndim == 2:  # [elements, replicas]: each replica tells its own
+            parts = [part.reshape(-1, *part.shape[2:]) for part in parts]
         return [
             (int(number), self.told, [part[i] for part in parts[1:]])
             for i, number in enumerate(parts[0])
@@ -103,5 +105,5 @@ def tell_host(what: str, values: Sequence[Any], told: _Told) -> None:
         )
     speaker = build.notes.get(_Speaker)
     if speaker is None:
-        speaker = build.notes[_Speaker] = _Speaker(build, build.device)
+        speaker = build.notes[_Speaker] = _Speaker(build, build.device.core)
     speaker.tell(trace, [_convert.convert_to_tensor(v) for v in values], told)

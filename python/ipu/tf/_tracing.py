@@ -67,7 +67,7 @@ class Build:
         name: str,
         runs: bool,
         may_create: bool = False,
-        device: _core.Device | None = None,
+        device: _devices.Device | None = None,
         is_scratch: bool = False,
     ) -> None:
         self.name = name

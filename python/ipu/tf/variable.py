@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from ipu import _core
 from ipu._core import Tensor
 from ipu._devices import Device
-from ipu._errors import FailedPreconditionError
+from ipu._errors import FailedPreconditionError, NotFoundError
 from ipu._placement import current_device
 from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, _tapes
@@ -31,6 +33,28 @@ else:
     _Operators = object
 
 __all__ = ["Variable"]
+
+
+R = TypeVar("R")
+
+
+class _Home(NamedTuple):
+    """Where a variable is; one value, so that other threads see no half of a move."""
+
+    device: Device
+    core: _core.Device
+    number: int
+
+
+class _Moves:
+    """One variable moves at a time: several traces may ask for the same one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_moves = _Moves()
+os.register_at_fork(after_in_child=_moves.__init__)  # type: ignore[misc]
 
 
 @boundaries("__init__", "assign", "assign_add", "assign_sub")
@@ -142,19 +166,66 @@ class Variable(ScatterMethods, _Operators):
         self._place(current_device(), first)
 
     def _place(self, device: Device, value: Any) -> None:
-        self._device = device.core
-        self.device = device.full_name
-        self._id = self._device.variable_add(*self._type)
-        self._finalizer = weakref.finalize(self, _remove, self._device, self._id)
-        self._device.variable_write(self._id, self._type, value)
+        core = device.core
+        number = core.variable_add(*self._type)
+        finalizer = weakref.finalize(self, _remove, core, number)
+        core.variable_write(number, self._type, value)
+        self._home = _Home(device, core, number)
+        self._finalizer = finalizer
 
     def _move_to(self, device: Device) -> None:
         """Keep the value on another device; compiled functions do not follow."""
-        value = self._device.variable_read(self._id, self._type)
-        self._finalizer()
-        self._place(device, value)
+        with _moves.lock:
+            home = self._home
+            if home.core is device.core:
+                return
+            value = home.core.variable_take(home.number, self._type)
+            before = self._finalizer
+            try:
+                self._place(device, value)
+            except BaseException:
+                self._place(home.device, value)
+                raise
+            finally:
+                before.detach()
+
+    def _follow(self, device: Device) -> bool:
+        """Whether it is on the device, where it goes if its own is replaced."""
+        if self._home.core is not device.core and self._home.device.is_retired:
+            self._move_to(device)
+        return self._home.core is device.core
+
+    def _at_home(self, do: Callable[[_Home], R]) -> R:
+        """What `do` gives; anew where another thread moves the variable meanwhile."""
+        while True:
+            home = self._home
+            try:
+                return do(home)
+            except NotFoundError:
+                with _moves.lock:
+                    if self._home is home:
+                        raise
+
+    def _now(self) -> Tensor:
+        return self._at_home(lambda h: h.core.variable_read(h.number, self._type))
+
+    def _put(self, value: Any) -> None:
+        self._at_home(lambda h: h.core.variable_write(h.number, self._type, value))
+
+    @property
+    def _device(self) -> _core.Device:
+        return self._home.core
+
+    @property
+    def _id(self) -> int:
+        return self._home.number
 
     # --- what it is -----------------------------------------------------------------
+
+    @property
+    def device(self) -> str:
+        """The name of the device that holds it."""
+        return self._home.device.full_name
 
     @property
     def dtype(self) -> DType:
@@ -174,12 +245,11 @@ class Variable(ScatterMethods, _Operators):
     def _resource(self) -> tuple[str, int, list[tuple[str, tuple[int, ...]]], str]:
         """How the open trace names it; its number means nothing on other devices."""
         device = current_build().device
-        if device is not None and device is not self._device:
+        if not self._follow(device or current_device()) and device is not None:
             raise FailedPreconditionError(
-                f"Variable '{self.name}' is on another device than the function that "
-                "uses it: it was made before the last configuration, or in the scope "
-                "of another device. Make it, or its model, again after "
-                "configure_ipu_system() and in the scope that runs the function."
+                f"Variable '{self.name}' is on {self._home.device.name}, and the "
+                f"function that uses it runs on {device.name}. Make it, or its model, "
+                "in the scope that runs the function."
             )
         return ("variable", self._id, [self._type], self.name)
 
@@ -189,7 +259,7 @@ class Variable(ScatterMethods, _Operators):
         trace = _core.open_trace()
         read: Tensor
         if trace is None:
-            read = self._device.variable_read(self._id, self._type)
+            read = self._now()
         else:
             read = trace.node("variable_read", (), None, (self._resource,))
             current_build().reads.setdefault(self._id, []).append(read)
@@ -207,7 +277,7 @@ class Variable(ScatterMethods, _Operators):
 
     def numpy(self) -> Any:
         """The value as a NumPy array (a copy of the device's memory)."""
-        return self._device.variable_read(self._id, self._type).numpy()
+        return self._now().numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self.numpy(), dtype=dtype)
@@ -262,7 +332,7 @@ class Variable(ScatterMethods, _Operators):
     def _write(self, op: str, value: Any) -> None:
         trace = _core.open_trace()
         if trace is None and op == "variable_assign" and self._takes(value):
-            self._device.variable_write(self._id, self._type, value)
+            self._put(value)
             return
         if isinstance(value, Tensor) or hasattr(value, "__ipu_tensor__"):
             tensor = Tensor(value)
@@ -282,11 +352,9 @@ class Variable(ScatterMethods, _Operators):
         if trace is not None:
             trace.node(op, (tensor,), None, (self._resource,))
         elif op == "variable_add":
-            self._device.variable_write(
-                self._id, self._type, _core.apply("add", (self.value(), tensor))
-            )
+            self._put(_core.apply("add", (self.value(), tensor)))
         else:
-            self._device.variable_write(self._id, self._type, tensor)
+            self._put(tensor)
 
     def assign(self, value: Any, *_: Any, **__: Any) -> Variable:
         """Set the value, which must have the variable's shape and dtype.

@@ -100,15 +100,19 @@ class Preparation:
         return owned
 
     def _check_device(self) -> None:
-        """Refuse variables that the current device does not have."""
-        device = current_device().core
+        """Take the variables along where the devices were configured anew.
+
+        Raises:
+            FailedPreconditionError: One is on another device.
+        """
+        device = current_device()
         for variable in self._made_variables():
-            if variable._device is not device:
+            if not variable._follow(device):
                 raise tf.errors.FailedPreconditionError(
-                    f"Model {self.name!r} has variables on another device than the one "
-                    "that it is to run on, or was made or compiled before the last "
-                    f"configure_ipu_system(). Received: variable {variable.name!r}. "
-                    "Make the model again, in the scope of its strategy."
+                    f"Model {self.name!r} is to run on {device.name} and has variables "
+                    f"on another device. Received: variable {variable.name!r} on "
+                    f"{variable.device}. Make the model again, in the scope of its "
+                    "strategy."
                 )
 
     def _names_of(self, outputs: Nest) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, _strategy_state
-from ipu._placement import current_device
+from ipu._placement import current_device, held_device
 from ipu._tracebacks import boundaries
 from ipu.keras import _names, optimizers
 from ipu.keras import metrics as metrics_module
@@ -294,7 +294,7 @@ class Trainer(Preparation, StepFunctions, IPUOptions, Layer):
             parts, validation_data = split_validation(parts, validation_split)
         resumed = max(finished_epochs(self, callbacks) - initial_epoch, 0)
         initial_epoch += resumed
-        with self._scope(), self._trainable_as_compiled():
+        with self._scope(), held_device(), self._trainable_as_compiled():
             epochs_run = max(epochs - initial_epoch, 1)
             batches = as_batches(
                 *parts,
@@ -380,7 +380,7 @@ class Trainer(Preparation, StepFunctions, IPUOptions, Layer):
         del use_multiprocessing
         reading = Workers(max_queue_size, workers)
         self._assert_compiled()
-        with self._scope():
+        with self._scope(), held_device():
             call = "evaluate" if self._is_strict("test") else None
             x = self._fed(x)
             batches = as_batches(
@@ -428,7 +428,7 @@ class Trainer(Preparation, StepFunctions, IPUOptions, Layer):
         """
         del use_multiprocessing
         reading = Workers(max_queue_size, workers)
-        with self._scope():
+        with self._scope(), held_device():
             call = "predict" if self._is_strict("predict") else None
             x = self._fed(x)
             batches = as_batches(

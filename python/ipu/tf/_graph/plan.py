@@ -182,7 +182,7 @@ class _Step:
                     _execute(op, here)
                 return [here.value_of(tensor) for tensor in self.outputs]
 
-        build = Build(self._name(), runs=True, may_create=True, device=device.core)
+        build = Build(self._name(), runs=True, may_create=True, device=device)
         traced = trace_program(body, specs, host=on_host, device=device, build=build)
         return _Program(
             traced, list(here.needed.values()), list(here.assigned.values())

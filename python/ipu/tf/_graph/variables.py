@@ -17,7 +17,7 @@ from ipu.tf._graph import frame
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
-from ipu.tf.variable import Variable
+from ipu.tf.variable import Variable, _Home
 
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
@@ -82,8 +82,9 @@ class GraphVariable(Variable):
         self.name = f"{full}:0"
         self._scope_place = graph.here()
         self._set_first(initial_value, dtype, shape, full)
-        self._device = None  # type: ignore[assignment]
-        self._id = len(graph.every_variable)
+        # nowhere so far; the number tells it from others in traces that find shapes
+        nowhere: Any = None
+        self._home = _Home(nowhere, nowhere, len(graph.every_variable))
         graph.every_variable.append(self)
         self.initialized = False
         # whether it has its first value in every session from the start
@@ -137,7 +138,7 @@ class GraphVariable(Variable):
     def _set(self, array: Any) -> None:
         if tuple(array.shape) != tuple(self.shape):
             array = np.broadcast_to(array, tuple(self.shape))
-        self._device.variable_write(self._id, self._type, Tensor(np.array(array)))
+        self._put(Tensor(np.array(array)))
         self.initialized = True
 
     # --- its place --------------------------------------------------------------------
