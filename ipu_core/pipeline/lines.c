@@ -53,13 +53,12 @@ is_alone_in_turn(const ipu_schedule_request *request, uint32_t ipus, uint32_t *s
     return true;
 }
 
-ipu_status
-ipu__lines_overlap(ipu_ctx *ctx, ipu_schedule_id id,
-                   const ipu_schedule_request *request, ipu__schedule_size size,
-                   uint32_t *out)
+static ipu_status
+find_overlap(ipu_ctx *ctx, const ipu__schedule_row *row,
+             const ipu_schedule_request *request, ipu__schedule_size size, uint32_t *out)
 {
     *out = 1;
-    if (id != IPU_SCHEDULE_INTERLEAVED_ONE_FORWARD_ONE_BACKWARD) {
+    if (!row->deals_stages) {
         return IPU_OK;
     }
     uint32_t ipus = size.ipus;
@@ -101,17 +100,18 @@ line_of_ipu(const ipu_schedule *schedule, uint32_t ipu)
 }
 
 static line
-line_of_stage(ipu_schedule_id id, const ipu_schedule *schedule, uint32_t stage)
+line_of_stage(const ipu__schedule_row *row, const ipu_schedule *schedule,
+              uint32_t stage)
 {
     uint32_t positions = schedule->position_count;
     uint32_t position = schedule->positions[stage];
-    bool is_split = id == IPU_SCHEDULE_ZERO_BUBBLE;
+    bool is_split = row->splits_backward;
     return (line){.ipu = schedule->ipus[stage],
                   .first_stage = stage,
                   .stages = 1,
                   .group = 1,
                   .total = schedule->micro_batches,
-                  .warm = id == IPU_SCHEDULE_GPIPE ? UINT32_MAX : positions - position,
+                  .warm = row->warms_up_whole ? UINT32_MAX : positions - position,
                   .lag = is_split ? position : 0,
                   .held = is_split ? positions : UINT32_MAX};
 }
@@ -305,27 +305,29 @@ sort_stages(const uint32_t *keys, uint32_t count, uint32_t key_count, uint32_t *
 }
 
 static void
-make_lines(ipu_schedule_id id, work *work, const uint32_t *by_ipu)
+make_lines(const ipu__schedule_row *row, work *work, const uint32_t *by_ipu)
 {
     ipu_schedule *schedule = work->schedule;
-    bool takes_turns = id == IPU_SCHEDULE_INTERLEAVED_ONE_FORWARD_ONE_BACKWARD &&
-                       schedule->stage_count > schedule->ipu_count;
+    bool takes_turns =
+        row->deals_stages && schedule->stage_count > schedule->ipu_count;
     work->line_count = takes_turns ? schedule->ipu_count : schedule->stage_count;
     for (uint32_t i = 0; i < work->line_count; i++) {
         work->lines[i] = takes_turns ? line_of_ipu(schedule, i)
-                                     : line_of_stage(id, schedule, by_ipu[i]);
+                                     : line_of_stage(row, schedule, by_ipu[i]);
     }
     for (uint32_t i = 0; takes_turns && i <= schedule->ipu_count; i++) {
         work->line_of_ipu[i] = i;
     }
 }
 
-ipu_status
-ipu__lines_build(ipu_ctx *ctx, ipu_schedule_id id, ipu_schedule *schedule)
+static ipu_status
+build(ipu_ctx *ctx, const ipu__schedule_row *row, const ipu_schedule_request *request,
+      ipu_schedule *schedule)
 {
+    (void)request;
     uint32_t stages = schedule->stage_count;
     uint32_t ipus = schedule->ipu_count;
-    work work = {.schedule = schedule, .is_split = id == IPU_SCHEDULE_ZERO_BUBBLE};
+    work work = {.schedule = schedule, .is_split = row->splits_backward};
     /* by_ipu, members, member_of, and the counts of each stage; line_of_ipu */
     size_t numbers = 6 * ((size_t)stages + 1) + ipus + 1;
     uint32_t *room = NULL;
@@ -343,7 +345,7 @@ ipu__lines_build(ipu_ctx *ctx, ipu_schedule_id id, ipu_schedule *schedule)
     sort_stages(schedule->ipus, stages, ipus, by_ipu, work.line_of_ipu);
     sort_stages(schedule->positions, stages, schedule->position_count, work.members,
                 work.member_of);
-    make_lines(id, &work, by_ipu);
+    make_lines(row, &work, by_ipu);
     schedule->is_one_at_a_time = true;
     run_lines(ctx, &work);
 done:
@@ -352,3 +354,5 @@ done:
     ipu_free(ctx, room, numbers * sizeof(uint32_t));
     return ctx->status;
 }
+
+const ipu__schedule_builder ipu__lines = {find_overlap, build};

@@ -61,11 +61,12 @@ choose_offsets(uint32_t passes, const bool *is_conflict, uint32_t *offsets)
 
 /* offsets has room for `passes`. */
 static ipu_status
-find_offsets(ipu_ctx *ctx, ipu_schedule_id id, const ipu_schedule_request *request,
-             uint32_t passes, uint32_t *offsets, uint32_t *count)
+find_offsets(ipu_ctx *ctx, const ipu__schedule_row *row,
+             const ipu_schedule_request *request, uint32_t passes, uint32_t *offsets,
+             uint32_t *count)
 {
-    if (id != IPU_SCHEDULE_INTERLEAVED) {
-        *count = id == IPU_SCHEDULE_GROUPED ? passes : 1;
+    if (row->departs != IPU__DEPARTS_WHERE_FREE) {
+        *count = row->departs == IPU__DEPARTS_ALWAYS ? passes : 1;
         for (uint32_t i = 0; i < *count; i++) {
             offsets[i] = i;
         }
@@ -81,15 +82,14 @@ find_offsets(ipu_ctx *ctx, ipu_schedule_id id, const ipu_schedule_request *reque
     return status;
 }
 
-ipu_status
-ipu__rotation_overlap(ipu_ctx *ctx, ipu_schedule_id id,
-                      const ipu_schedule_request *request, ipu__schedule_size size,
-                      uint32_t *out)
+static ipu_status
+find_overlap(ipu_ctx *ctx, const ipu__schedule_row *row,
+             const ipu_schedule_request *request, ipu__schedule_size size, uint32_t *out)
 {
     uint32_t passes = ipu__schedule_passes(size.positions, request->is_training);
     uint32_t *offsets = NULL;
     IPU_TRY(ipu_alloc(ctx, passes * sizeof(uint32_t), &offsets));
-    ipu_status status = find_offsets(ctx, id, request, passes, offsets, out);
+    ipu_status status = find_offsets(ctx, row, request, passes, offsets, out);
     ipu_free(ctx, offsets, passes * sizeof(uint32_t));
     return status;
 }
@@ -179,24 +179,9 @@ fill_list(ipu_ctx *ctx, ipu_schedule *schedule, uint32_t ipu, const uint32_t *of
     return IPU_OK;
 }
 
-/* Grouped: a forward and a backward share a time step, and both hold a micro-batch. */
-static uint32_t
-stash_depth(ipu_schedule_id id, const ipu_schedule *schedule, uint32_t position)
-{
-    uint32_t behind = schedule->position_count - 1 - position;
-    switch (id) {
-    case IPU_SCHEDULE_GROUPED:
-        return 2 * behind + 2;
-    case IPU_SCHEDULE_INTERLEAVED:
-        return behind + 1;
-    default:
-        return 1;
-    }
-}
-
-ipu_status
-ipu__rotation_build(ipu_ctx *ctx, ipu_schedule_id id,
-                    const ipu_schedule_request *request, ipu_schedule *schedule)
+static ipu_status
+build(ipu_ctx *ctx, const ipu__schedule_row *row, const ipu_schedule_request *request,
+      ipu_schedule *schedule)
 {
     uint32_t passes =
         ipu__schedule_passes(schedule->position_count, schedule->is_training);
@@ -204,14 +189,15 @@ ipu__rotation_build(ipu_ctx *ctx, ipu_schedule_id id,
     uint32_t *offsets = NULL;
     turn_list turns = {0};
     IPU_TRY(ipu_alloc(ctx, passes * sizeof(uint32_t), &offsets));
-    if (find_offsets(ctx, id, request, passes, offsets, &overlap) != IPU_OK) {
+    if (find_offsets(ctx, row, request, passes, offsets, &overlap) != IPU_OK) {
         goto done;
     }
     uint32_t last = schedule->micro_batches - 1;
-    schedule->is_one_at_a_time = id != IPU_SCHEDULE_GROUPED;
+    schedule->is_one_at_a_time = row->departs != IPU__DEPARTS_ALWAYS;
     schedule->time_steps = last / overlap * passes + offsets[last % overlap] + passes;
     for (uint32_t s = 0; schedule->is_training && s < schedule->stage_count; s++) {
-        schedule->stash_depths[s] = stash_depth(id, schedule, schedule->positions[s]);
+        uint32_t after = schedule->position_count - 1 - schedule->positions[s];
+        schedule->stash_depths[s] = row->stash_base + row->stash_slope * after;
     }
     for (uint32_t ipu = 0; ipu < schedule->ipu_count; ipu++) {
         if (fill_list(ctx, schedule, ipu, offsets, overlap, &turns) != IPU_OK) {
@@ -223,3 +209,5 @@ done:
     ipu_free(ctx, offsets, passes * sizeof(uint32_t));
     return ctx->status;
 }
+
+const ipu__schedule_builder ipu__rotation = {find_overlap, build};

@@ -33,16 +33,6 @@ typedef enum ipu_action_kind {
 char ipu_action_letter(ipu_action_kind kind);
 bool ipu_action_of_letter(char letter, ipu_action_kind *out);
 
-/* X(ID, "name") */
-#define IPU_SCHEDULE_LIST(X) \
-    X(GROUPED, "Grouped") \
-    X(INTERLEAVED, "Interleaved") \
-    X(SEQUENTIAL, "Sequential") \
-    X(GPIPE, "GPipe") \
-    X(ONE_FORWARD_ONE_BACKWARD, "1F1B") \
-    X(INTERLEAVED_ONE_FORWARD_ONE_BACKWARD, "Interleaved1F1B") \
-    X(ZERO_BUBBLE, "ZeroBubble")
-
 typedef struct ipu_action {
     ipu_action_kind kind;
     uint32_t stage;
@@ -53,7 +43,7 @@ typedef struct ipu_action {
 typedef IPU_ARRAY(ipu_action) ipu_action_list;
 
 typedef struct ipu_schedule_request {
-    const char *name; /* one of IPU_SCHEDULE_LIST */
+    const char *name; /* one of the rows of timetable.c */
     uint32_t stage_count;
     const uint32_t *ipus;      /* per stage: its IPU, 0, 1, ... */
     const uint32_t *positions; /* per stage: its place in the pipeline; concurrent

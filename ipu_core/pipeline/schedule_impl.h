@@ -6,13 +6,6 @@
 
 #include "pipeline/schedule.h"
 
-typedef enum ipu_schedule_id {
-#define X(id, name) IPU_SCHEDULE_##id,
-    IPU_SCHEDULE_LIST(X)
-#undef X
-        IPU_SCHEDULE_ID_COUNT
-} ipu_schedule_id;
-
 /* A schedule without actions: copies, counts, room for lists. */
 ipu_status ipu__schedule_new(ipu_ctx *ctx, const ipu_schedule_request *request,
                              ipu_schedule **out);
@@ -37,19 +30,43 @@ typedef struct ipu__schedule_size {
     uint32_t ipus;
 } ipu__schedule_size;
 
-/* Grouped, Interleaved and Sequential (rotation.c): a micro-batch makes one pass in
- * each time step and never waits. */
-ipu_status ipu__rotation_overlap(ipu_ctx *ctx, ipu_schedule_id id,
-                                 const ipu_schedule_request *request,
-                                 ipu__schedule_size size, uint32_t *out);
-ipu_status ipu__rotation_build(ipu_ctx *ctx, ipu_schedule_id id,
-                               const ipu_schedule_request *request,
-                               ipu_schedule *schedule);
+typedef struct ipu__schedule_row ipu__schedule_row;
 
-/* The others (lines.c): stages work through sequences of their own as data comes. */
-ipu_status ipu__lines_overlap(ipu_ctx *ctx, ipu_schedule_id id,
-                              const ipu_schedule_request *request,
-                              ipu__schedule_size size, uint32_t *out);
-ipu_status ipu__lines_build(ipu_ctx *ctx, ipu_schedule_id id, ipu_schedule *schedule);
+/* The two ways to fill lists. `overlap` says how many micro-batches go through the
+ * pipeline together: the number of a step's is a multiple of that. */
+typedef struct ipu__schedule_builder {
+    ipu_status (*overlap)(ipu_ctx *ctx, const ipu__schedule_row *row,
+                          const ipu_schedule_request *request, ipu__schedule_size size,
+                          uint32_t *out);
+    ipu_status (*build)(ipu_ctx *ctx, const ipu__schedule_row *row,
+                        const ipu_schedule_request *request, ipu_schedule *schedule);
+} ipu__schedule_builder;
+
+/* rotation.c: a micro-batch makes one pass in each time step and never waits. */
+extern const ipu__schedule_builder ipu__rotation;
+/* lines.c: stages work through sequences of their own as data comes. */
+extern const ipu__schedule_builder ipu__lines;
+
+/* The time steps of a round, one for each pass, in which micro-batches set out. */
+typedef enum ipu__departures {
+    IPU__DEPARTS_ALONE,
+    IPU__DEPARTS_WHERE_FREE, /* where an IPU does one thing in a time step */
+    IPU__DEPARTS_ALWAYS
+} ipu__departures;
+
+/* All that is particular to a schedule (the table is in timetable.c). */
+struct ipu__schedule_row {
+    const char *name;
+    const ipu__schedule_builder *builder;
+    /* of rotations; a stage keeps base + slope * (positions after it) micro-batches */
+    ipu__departures departs;
+    uint32_t stash_base;
+    uint32_t stash_slope;
+    bool takes_any_count; /* where input and output overlap with it */
+    /* of lines */
+    bool warms_up_whole;  /* all forwards come before the first backward */
+    bool splits_backward; /* into that of inputs and that of weights */
+    bool deals_stages;    /* several stages of an IPU take turns */
+};
 
 #endif

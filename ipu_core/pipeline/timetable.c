@@ -6,26 +6,35 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {
-#define X(id, name) name,
-    IPU_SCHEDULE_LIST(X)
-#undef X
+/* Adding a schedule is adding a row, and a builder where neither of the two serves.
+ * Grouped: a forward and a backward share a time step, and both hold a micro-batch. */
+static const ipu__schedule_row rows[] = {
+    {"Grouped", &ipu__rotation, .departs = IPU__DEPARTS_ALWAYS, .stash_slope = 2,
+     .stash_base = 2, .takes_any_count = true},
+    {"Interleaved", &ipu__rotation, .departs = IPU__DEPARTS_WHERE_FREE,
+     .stash_slope = 1, .stash_base = 1},
+    {"Sequential", &ipu__rotation, .departs = IPU__DEPARTS_ALONE, .stash_base = 1},
+    {"GPipe", &ipu__lines, .warms_up_whole = true},
+    {"1F1B", &ipu__lines, .deals_stages = false},
+    {"Interleaved1F1B", &ipu__lines, .deals_stages = true},
+    {"ZeroBubble", &ipu__lines, .splits_backward = true},
 };
 
 static ipu_status
-find_name(ipu_ctx *ctx, const char *name, ipu_schedule_id *out)
+find_row(ipu_ctx *ctx, const char *name, const ipu__schedule_row **out)
 {
-    for (uint32_t i = 0; i < IPU_SCHEDULE_ID_COUNT; i++) {
-        if (strcmp(names[i], name) == 0) {
-            *out = (ipu_schedule_id)i;
+    char known[160] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strcmp(rows[i].name, name) == 0) {
+            *out = &rows[i];
             return IPU_OK;
         }
+        used += (size_t)snprintf(known + used, sizeof(known) - used, " '%s'",
+                                 rows[i].name);
     }
-#define X(id, name) " '" name "'"
-    IPU_FAIL(ctx, VALUE,
-             "there is no pipelining schedule '%s'; there are" IPU_SCHEDULE_LIST(X),
-             name);
-#undef X
+    IPU_FAIL(ctx, VALUE, "there is no pipelining schedule '%s'; there are%s", name,
+             known);
 }
 
 /* Checks what does not depend on the schedule. */
@@ -66,37 +75,28 @@ measure_request(ipu_ctx *ctx, const ipu_schedule_request *request,
 }
 
 static ipu_status
-find_overlap(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule_id *id,
-             uint32_t *out)
+find_overlap(ipu_ctx *ctx, const ipu_schedule_request *request,
+             const ipu__schedule_row **row, uint32_t *out)
 {
     ipu__schedule_size size = {0, 0};
-    IPU_TRY(find_name(ctx, request->name, id));
+    IPU_TRY(find_row(ctx, request->name, row));
     IPU_TRY(measure_request(ctx, request, &size));
-    if (*id <= IPU_SCHEDULE_SEQUENTIAL) {
-        return ipu__rotation_overlap(ctx, *id, request, size, out);
-    }
-    return ipu__lines_overlap(ctx, *id, request, size, out);
+    return (*row)->builder->overlap(ctx, *row, request, size, out);
 }
 
 ipu_status
 ipu_schedule_overlap(ipu_ctx *ctx, const ipu_schedule_request *request, uint32_t *out)
 {
-    ipu_schedule_id id;
-    return find_overlap(ctx, request, &id, out);
-}
-
-static bool
-takes_any_count(const ipu_schedule_request *request, ipu_schedule_id id)
-{
-    return request->overlaps_io && id == IPU_SCHEDULE_GROUPED;
+    const ipu__schedule_row *row;
+    return find_overlap(ctx, request, &row, out);
 }
 
 static ipu_status
-check_count(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule_id id,
-            uint32_t overlap)
+check_count(ipu_ctx *ctx, const ipu_schedule_request *request,
+            const ipu__schedule_row *row, uint32_t overlap)
 {
     uint32_t count = request->micro_batches;
-    bool is_any = takes_any_count(request, id);
+    bool is_any = request->overlaps_io && row->takes_any_count;
     uint32_t least = is_any ? overlap + 2 : overlap;
     if (count >= least && (is_any || count % overlap == 0)) {
         return IPU_OK;
@@ -124,10 +124,10 @@ check_count(ipu_ctx *ctx, const ipu_schedule_request *request, ipu_schedule_id i
 ipu_status
 ipu_schedule_check_count(ipu_ctx *ctx, const ipu_schedule_request *request)
 {
-    ipu_schedule_id id;
+    const ipu__schedule_row *row;
     uint32_t overlap;
-    IPU_TRY(find_overlap(ctx, request, &id, &overlap));
-    return check_count(ctx, request, id, overlap);
+    IPU_TRY(find_overlap(ctx, request, &row, &overlap));
+    return check_count(ctx, request, row, overlap);
 }
 
 ipu_status
@@ -210,18 +210,12 @@ reserve_lists(ipu_ctx *ctx, ipu_schedule *schedule, uint32_t per_micro_batch)
 }
 
 static ipu_status
-build(ipu_ctx *ctx, ipu_schedule_id id, const ipu_schedule_request *request,
+build(ipu_ctx *ctx, const ipu__schedule_row *row, const ipu_schedule_request *request,
       ipu_schedule *schedule)
 {
-    uint32_t per_micro_batch = !request->is_training            ? 1
-                               : id == IPU_SCHEDULE_ZERO_BUBBLE ? 3
-                                                                : 2;
-    IPU_TRY(reserve_lists(ctx, schedule, per_micro_batch));
-    if (id <= IPU_SCHEDULE_SEQUENTIAL) {
-        IPU_TRY(ipu__rotation_build(ctx, id, request, schedule));
-    } else {
-        IPU_TRY(ipu__lines_build(ctx, id, schedule));
-    }
+    uint32_t backwards = row->splits_backward ? 2 : 1;
+    IPU_TRY(reserve_lists(ctx, schedule, request->is_training ? 1 + backwards : 1));
+    IPU_TRY(row->builder->build(ctx, row, request, schedule));
     return ipu_schedule_check(ctx, schedule);
 }
 
@@ -229,14 +223,14 @@ ipu_status
 ipu_schedule_create(ipu_ctx *ctx, const ipu_schedule_request *request,
                     ipu_schedule **out)
 {
-    ipu_schedule_id id;
+    const ipu__schedule_row *row;
     uint32_t overlap;
     *out = NULL;
-    IPU_TRY(find_overlap(ctx, request, &id, &overlap));
-    IPU_TRY(check_count(ctx, request, id, overlap));
+    IPU_TRY(find_overlap(ctx, request, &row, &overlap));
+    IPU_TRY(check_count(ctx, request, row, overlap));
     ipu_schedule *schedule;
     IPU_TRY(ipu__schedule_new(ctx, request, &schedule));
-    if (build(ctx, id, request, schedule) != IPU_OK) {
+    if (build(ctx, row, request, schedule) != IPU_OK) {
         ipu_schedule_free(ctx, schedule);
         return ctx->status;
     }

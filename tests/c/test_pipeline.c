@@ -11,11 +11,8 @@
 
 enum { MOST_STAGES = 16 };
 
-static const char *const names[] = {
-#define X(id, name) name,
-    IPU_SCHEDULE_LIST(X)
-#undef X
-};
+static const char *const names[] = {"Grouped", "Interleaved", "Sequential", "GPipe",
+                                    "1F1B",    "Interleaved1F1B", "ZeroBubble"};
 enum { NAME_COUNT = sizeof(names) / sizeof(names[0]) };
 
 static const uint32_t own_ipus[MOST_STAGES] = {0, 1, 2,  3,  4,  5,  6,  7,
