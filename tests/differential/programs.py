@@ -9,6 +9,7 @@ from typing import Any
 import data_programs
 import function_programs
 import keras_programs
+import mask_programs
 import tape_programs
 import training_programs
 
@@ -20,5 +21,6 @@ def cases() -> dict[str, Callable[[Any], Any]]:
         **tape_programs.tapes(),
         **data_programs.data(),
         **keras_programs.cases(),
+        **mask_programs.cases(),
         **training_programs.cases(),
     }

@@ -15,6 +15,7 @@ from ipu.keras.engine.host_part import HostPart, fed, find_host_part, host_value
 from ipu.keras.engine.input_spec import InputSpec
 from ipu.keras.engine.keras_tensor import KerasTensor, Node
 from ipu.keras.engine.layer_weights import ordered_first
+from ipu.keras.engine.masks import mask_of, set_mask
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.stage_calls import ModelGraph
 from ipu.keras.engine.stages import Stages
@@ -191,14 +192,14 @@ class Functional(Model):
             inputs: Tensors in the form of the model's inputs; a dict by input name, or
                 a flat list, is understood as well.
             training: Taken by layers through the call context.
-            mask: Ignored.
+            mask: The masks of the inputs, in their form; None for those that they have.
             **kwargs: Ignored.
 
         Returns:
             Tensors in the form of the model's outputs.
         """
-        del training, mask, kwargs
-        values, nodes = self._begin(inputs)
+        del training, kwargs
+        values, nodes = self._begin(inputs, mask)
         for node in nodes:
             if id(node.outputs) in values and node.is_input:
                 continue
@@ -212,7 +213,16 @@ class Functional(Model):
             lambda symbol: values[id(symbol)], self._nested_outputs
         )
 
-    def _begin(self, inputs: Nest) -> tuple[dict[int, Any], list[Node]]:
+    def _hand_mask_on(self, *_: Any) -> None:
+        """Do nothing: the layers have marked the results."""
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give the masks of the outputs, or None; the model is called for that."""
+        return tf.nest.map_structure(mask_of, self.call(inputs, mask=mask))
+
+    def _begin(
+        self, inputs: Nest, mask: Nest = None
+    ) -> tuple[dict[int, Any], list[Node]]:
         """Known values, by ``id`` of their symbols, and the calls to run."""
         part = self._host_part
         values: dict[int, Any] = {}
@@ -220,8 +230,16 @@ class Functional(Model):
             for name, symbol in part.symbols.items():
                 values[id(symbol)] = conform_to_symbol(symbol, inputs[name], self.name)
             return values, self._device_nodes(part)
-        for symbol, tensor in zip(self.inputs, self._flat_inputs(inputs), strict=True):
-            values[id(symbol)] = conform_to_symbol(symbol, tensor, self.name)
+        flat = self._flat_inputs(inputs)
+        given = [None] * len(flat) if mask is None else tf.nest.flatten(mask)
+        for symbol, tensor, own in zip(self.inputs, flat, given, strict=True):
+            value = conform_to_symbol(symbol, tensor, self.name)
+            before = mask_of(tensor)
+            if own is not None and own is not before:
+                value = tf.identity(value)  # the caller's tensor stays as it is
+            if own is not None or before is not None:
+                set_mask(value, before if own is None else own)
+            values[id(symbol)] = value
         if part is None:
             return values, self._graph.nodes
         part.run(values)

@@ -9,6 +9,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras._types import Nest
 from ipu.keras.engine.keras_tensor import KerasTensor
+from ipu.keras.engine.masks import mask_of, set_mask
 from ipu.tf import _inference
 
 __all__ = ["infer_outputs"]
@@ -35,16 +36,26 @@ def infer_outputs(
     symbols = [leaf for leaf in leaves if isinstance(leaf, KerasTensor)]
 
     def call(values: list[Any]) -> Any:
+        values, given = values[: len(symbols)], iter(values[len(symbols) :])
+        for one, value in zip(symbols, values, strict=True):
+            if one.mask is not None:
+                set_mask(value, next(given))
         supply = iter(values)
         real_args, real_kwargs = tf.nest.pack_sequence_as(
             (args, kwargs),
             [next(supply) if isinstance(x, KerasTensor) else x for x in leaves],
         )
-        return function(*real_args, **real_kwargs)
+        results = function(*real_args, **real_kwargs)
+        return results, [mask_of(result) for result in tf.nest.flatten(results)]
 
     def symbol(found: Any) -> KerasTensor:
         made = KerasTensor(found.shape, found.dtype, name)
         made.trials = found.trials
         return made
 
-    return tf.nest.map_structure(symbol, _inference.infer(call, symbols))
+    masks_of_symbols = [one.mask for one in symbols if one.mask is not None]
+    found, masks = _inference.infer(call, [*symbols, *masks_of_symbols])
+    results = tf.nest.map_structure(symbol, found)
+    for result, mask in zip(tf.nest.flatten(results), masks, strict=True):
+        result.mask = None if mask is None else symbol(mask)
+    return results

@@ -57,6 +57,7 @@ class KerasTensor(_Operators):
         name: The name of the layer that made it.
         trials: The values that it had while shapes were found (``infer.py``), where it
             is made of sizes alone; else empty.
+        mask: A symbolic value for its mask; None where every step counts.
     """
 
     _keras_history: KerasHistory
@@ -66,6 +67,7 @@ class KerasTensor(_Operators):
         self.dtype = tf.as_dtype(dtype)
         self.name = name
         self.trials: tuple[Any, ...] = ()
+        self.mask: KerasTensor | None = None
 
     @property
     def node(self) -> Node:

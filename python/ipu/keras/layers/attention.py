@@ -13,6 +13,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Nest, Tensor
+from ipu.keras.engine.masks import mask_of
 from ipu.keras.layers.base_layer import Layer
 from ipu.tf._attention import attention, serves
 
@@ -28,9 +29,26 @@ def _masked(scores: Tensor, mask: Any) -> Tensor:
 
 
 def _causal_mask(queries: int, keys: int) -> Tensor:
-    """True where a query may see a key: at its own step and before."""
-    rows = tf.expand_dims(tf.range(queries), 1)
-    return tf.greater_equal(rows, tf.expand_dims(tf.range(keys), 0))
+    """True where a query may see a key, at its own step and before, for any sample."""
+    rows = tf.reshape(tf.range(queries), (1, queries, 1))
+    return tf.greater_equal(rows, tf.range(keys))
+
+
+def _of_keys(tensor: Any) -> Tensor | None:
+    """The mask of keys or values, for all queries."""
+    mask = None if tensor is None else mask_of(tensor)
+    return None if mask is None else tf.expand_dims(mask, 1)
+
+
+def _joined(*masks: Any) -> Any:
+    """True where all masks are, ``(batch, queries, keys)`` each or broadcast to it."""
+    given = [tf.cast(mask, "bool") for mask in masks if mask is not None]
+    if not given:
+        return None
+    joined = given[0]
+    for mask in given[1:]:
+        joined = tf.logical_and(joined, mask)
+    return joined
 
 
 class _DotAttention(Layer):
@@ -51,6 +69,7 @@ class _DotAttention(Layer):
         mask: Any = None,
         training: Any = None,
         return_attention_scores: bool = False,
+        use_causal_mask: bool = False,
         *args: Any,
         **kwargs: Any,
     ) -> Nest:
@@ -62,6 +81,7 @@ class _DotAttention(Layer):
             mask: ``[query_mask, value_mask]``, either None, true for what counts.
             training: Whether weights are dropped out.
             return_attention_scores: Whether the weights are given too.
+            use_causal_mask: Whether a query sees no later step, as with ``causal``.
             *args: Ignored.
             **kwargs: Ignored.
 
@@ -82,29 +102,37 @@ class _DotAttention(Layer):
         dropout = self.dropout if training else 0.0
         weights = None
         result = None
+        causal = self.causal or use_causal_mask
         if not return_attention_scores:
-            result = self._attend(query, value, key, value_mask, dropout)
+            result = self._attend(query, value, key, value_mask, causal, dropout)
         if result is None:
-            weights = self._weights(query, key, value_mask, dropout)
+            weights = self._weights(query, key, value_mask, causal, dropout)
             result = tf.matmul(weights, value)
         if query_mask is not None:
             result = result * tf.expand_dims(tf.cast(query_mask, result.dtype), -1)
         return (result, weights) if return_attention_scores else result
 
     def _attend(
-        self, query: Tensor, value: Tensor, key: Tensor, mask: Any, dropout: float
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor,
+        mask: Any,
+        causal: bool,
+        dropout: float,
     ) -> Any:
         """Give the result without weights in between, or None where that is no op."""
         return None
 
-    def _weights(self, query: Tensor, key: Tensor, mask: Any, dropout: float) -> Tensor:
+    def _weights(
+        self, query: Tensor, key: Tensor, mask: Any, causal: bool, dropout: float
+    ) -> Tensor:
         scores = self._scores(query, key)
-        if mask is not None:
-            scores = _masked(scores, tf.expand_dims(mask, 1))
-        if self.causal:
-            allowed = _causal_mask(scores.shape[1], scores.shape[2])
-            scores = _masked(scores, tf.expand_dims(allowed, 0))
-        weights = tf.nn.softmax(scores)
+        allowed = _joined(
+            None if mask is None else tf.expand_dims(mask, 1),
+            _causal_mask(scores.shape[1], scores.shape[2]) if causal else None,
+        )
+        weights = tf.nn.softmax(_masked(scores, allowed))
         return tf.nn.dropout(weights, dropout) if dropout > 0 else weights
 
     def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
@@ -148,7 +176,13 @@ class Attention(_DotAttention):
         return scores if self.scale is None else scores * self.scale
 
     def _attend(
-        self, query: Tensor, value: Tensor, key: Tensor, mask: Any, dropout: float
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor,
+        mask: Any,
+        causal: bool,
+        dropout: float,
     ) -> Any:
         """As one op, of one head."""
         if len(query.shape) != 3 or not serves(query, mask):
@@ -158,7 +192,7 @@ class Attention(_DotAttention):
         q, k, v = (tf.expand_dims(x, 1) for x in (query, key, value))
         if mask is not None:
             mask = tf.reshape(mask, (*mask.shape[:1], 1, 1, *mask.shape[1:]))
-        result = attention(q, k, v, mask=mask, causal=self.causal, dropout=dropout)
+        result = attention(q, k, v, mask=mask, causal=causal, dropout=dropout)
         return tf.squeeze(result, 1)
 
     def get_config(self) -> dict[str, Any]:
@@ -329,10 +363,15 @@ class MultiHeadAttention(Layer):
         attention_mask: Any = None,
         return_attention_scores: bool = False,
         training: Any = None,
+        use_causal_mask: bool = False,
+        mask: Any = None,
         *args: Any,
         **kwargs: Any,
     ) -> Nest:
         """Attend.
+
+        The masks of query, value and key, where they have any, count as well as
+        ``attention_mask``.
 
         Args:
             query: Shape ``(batch, queries, features)``.
@@ -342,6 +381,8 @@ class MultiHeadAttention(Layer):
                 a key.
             return_attention_scores: Whether the weights are given too.
             training: Whether weights are dropped out.
+            use_causal_mask: Whether a query sees no later step.
+            mask: The query's mask; None for the one that it has.
             *args: Ignored.
             **kwargs: Ignored.
 
@@ -349,6 +390,15 @@ class MultiHeadAttention(Layer):
             A tensor of shape ``(batch, queries, output_shape)``, and the weights
             ``(batch, heads, queries, keys)`` where they are asked for.
         """
+        attention_mask = _joined(
+            attention_mask,
+            None if mask is None else tf.expand_dims(mask, 2),
+            *(_of_keys(each) for each in (value, key)),
+            _causal_mask(query.shape[1], value.shape[1]) if use_causal_mask else None,
+        )
+        if attention_mask is not None:
+            shape = (*query.shape[:2], value.shape[1])
+            attention_mask = tf.broadcast_to(attention_mask, shape)
         value = self._cast(tf.convert_to_tensor(value))
         key = None if key is None else self._cast(tf.convert_to_tensor(key))
         q = self._heads("query", query) * (1.0 / math.sqrt(self.key_dim))

@@ -178,11 +178,20 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
             mask: Their masks, or None. A mask is true where a step counts.
 
         Returns:
-            The mask of the result: here that of the input, where the layer sets
-            ``supports_masking``, else None.
+            The mask of the result: here that of the input.
+
+        Raises:
+            TypeError: There is a mask, and the layer does not set ``supports_masking``.
         """
         del inputs
-        return mask if self.supports_masking else None
+        is_given = any(one is not None for one in tf.nest.flatten(mask))
+        if is_given and not self.supports_masking:
+            raise TypeError(
+                f"Layer {self.name} does not support masking, but was passed a mask: "
+                f"{mask!r}. Set `supports_masking = True` where its results have the "
+                "time steps of its inputs, or define `compute_mask`."
+            )
+        return mask
 
     def get_config(self) -> dict[str, Any]:
         """Give the arguments that make an equal layer."""

@@ -21,7 +21,7 @@ from ipu.keras import (
 )
 from ipu.keras._backend_state import state
 from ipu.keras._types import Nest, Tensor
-from ipu.keras.engine.signature import training_parameter
+from ipu.keras.engine.signature import takes_mask, training_parameter
 from ipu.keras.layers.base_layer import InputSpec, Layer
 
 __all__ = ["Activation", "Dense", "Dropout", "Flatten", "Lambda", "Reshape"]
@@ -335,8 +335,8 @@ class Lambda(Layer):
     """Calls a function of the user's as a layer.
 
     Args:
-        function: Takes the inputs, then ``arguments``; ``training`` is given where it
-            is a parameter of the function.
+        function: Takes the inputs, then ``arguments``; ``training`` and ``mask``, the
+            inputs' mask, are given where they are parameters of the function.
         output_shape: Ignored: shapes are found by tracing.
         mask: The mask of the result, or a function that makes it of the inputs and
             their mask; None for no mask.
@@ -370,12 +370,20 @@ class Lambda(Layer):
         self.arguments = dict(arguments or {})
         self.supports_masking = True
         self._takes_training = training_parameter(function).exists
+        self._function_takes_mask = takes_mask(function)
 
     def call(
-        self, inputs: Nest, training: Any = None, *args: Any, **kwargs: Any
+        self,
+        inputs: Nest,
+        mask: Any = None,
+        training: Any = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> Nest:
         """Call the function."""
         arguments = dict(self.arguments)
+        if self._function_takes_mask:
+            arguments["mask"] = mask
         if self._takes_training:
             arguments["training"] = training
         return self.function(inputs, **arguments)

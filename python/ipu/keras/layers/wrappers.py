@@ -11,6 +11,7 @@ from typing import Any
 from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._types import Nest
+from ipu.keras.engine import masks
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.rnn import RNN
 
@@ -99,17 +100,70 @@ class TimeDistributed(Wrapper):
         super().build((input_shape[0], *tuple(input_shape)[2:]))
 
     def call(
-        self, inputs: Nest, training: Any = None, *args: Any, **kwargs: Any
+        self,
+        inputs: Nest,
+        training: Any = None,
+        mask: Any = None,
+        *args: Any,
+        **kwargs: Any,
     ) -> Nest:
-        """Apply the layer to all steps."""
-        batch, steps = tuple(inputs.shape)[:2]
-        flat = tf.reshape(inputs, (batch * steps, *tuple(inputs.shape)[2:]))
-        results = self.layer(flat, training=training)
+        """Apply the layer to all steps.
+
+        Args:
+            inputs: Shape ``(batch, steps, ...)``.
+            training: Handed to the layer.
+            mask: Shape ``(batch, steps, ...)``. The layer is given what it says beyond
+                the steps, and the results are marked with the layer's masks.
+            *args: Not used.
+            **kwargs: Not used.
+        """
+        steps = inputs.shape[1]
+        flat = _folded(inputs)
+        within = self._mask_within(mask)
+        if within is not None:
+            masks.set_mask(flat, within)
 
         def unfold(tensor: Any) -> Any:
-            return tf.reshape(tensor, (batch, steps, *tuple(tensor.shape)[1:]))
+            result = _unfolded(tensor, steps)
+            made = self._mask_around(masks.mask_of(tensor), mask, steps)
+            if made is not None:
+                masks.set_mask(result, made)
+            return result
 
-        return tf.nest.map_structure(unfold, results)
+        return tf.nest.map_structure(unfold, self.layer(flat, training=training))
+
+    def _hand_mask_on(self, *_: Any) -> None:
+        """Do nothing: ``call`` has marked the results."""
+
+    def compute_mask(self, inputs: Nest, mask: Nest = None) -> Nest:
+        """Give the layer's masks, or where it makes none, which steps have any part
+        that counts."""
+        made = self.layer.compute_mask(_folded(inputs), self._mask_within(mask))
+        return self._mask_around(made, mask, inputs.shape[1])
+
+    @staticmethod
+    def _mask_within(mask: Any) -> Any:
+        """What a mask says of the parts of a step, with the steps as samples."""
+        return None if mask is None or len(mask.shape) < 3 else _folded(mask)
+
+    @staticmethod
+    def _mask_around(made: Any, mask: Any, steps: Any) -> Any:
+        if made is not None:
+            return _unfolded(made, steps)
+        if mask is None or len(mask.shape) < 3:
+            return mask
+        return tf.reduce_any(mask, list(range(2, len(mask.shape))))
+
+
+def _folded(tensor: Any) -> Any:
+    """With the steps as samples of one batch."""
+    batch, steps, *rest = tensor.shape
+    return tf.reshape(tensor, (batch * steps, *rest))
+
+
+def _unfolded(tensor: Any, steps: int) -> Any:
+    samples, *rest = tensor.shape
+    return tf.reshape(tensor, (samples // steps if steps else 0, steps, *rest))
 
 
 _MERGES = ("sum", "mul", "ave", "concat", None)
