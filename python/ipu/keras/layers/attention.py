@@ -396,8 +396,8 @@ class MultiHeadAttention(Layer):
             *(_of_keys(each) for each in (value, key)),
             _causal_mask(query.shape[1], value.shape[1]) if use_causal_mask else None,
         )
-        if attention_mask is not None:
-            shape = (*query.shape[:2], value.shape[1])
+        if attention_mask is not None and attention_mask.shape[-1] == 1:
+            shape = (*attention_mask.shape[:2], value.shape[1])
             attention_mask = tf.broadcast_to(attention_mask, shape)
         value = self._cast(tf.convert_to_tensor(value))
         key = None if key is None else self._cast(tf.convert_to_tensor(key))
