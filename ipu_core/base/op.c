@@ -4,7 +4,7 @@
  * and by text. The preprocessor makes the rows, so that the table cannot drift from the
  * enum. Parsing is a linear search: it serves the text form and the door of Python's
  * `apply`, which caches what it found. Constant data, any thread. */
-#include "base/op.h"
+#include "base/update_code.h"
 
 #include <string.h>
 
@@ -27,11 +27,65 @@ ipu_op_info_of(ipu_op op)
 }
 
 bool
-ipu_op_can_fail(ipu_op op, ipu_dtype dtype)
+ipu_op_divides_integers(ipu_op op, ipu_dtype dtype)
 {
-    return !ipu_dtype_is_float(dtype) &&
-           (op == IPU_OP_ID_FLOOR_DIV || op == IPU_OP_ID_FLOOR_MOD ||
-            op == IPU_OP_ID_POW);
+    return (infos[op].flags & IPU_OP_FAILS) != 0 && !ipu_dtype_is_float(dtype);
+}
+
+static bool
+has_failing_step(ipu_attrs attrs)
+{
+    uint32_t words;
+    const int64_t *code = ipu_attrs_ints(attrs, IPU_ATTR_CODE, &words);
+    for (uint32_t at = 0; at < words; at += IPU_FUSED_WORDS) {
+        if (ipu_op_divides_integers((ipu_op)code[at], (ipu_dtype)code[at + 1])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+has_rows(ipu_attrs attrs)
+{
+    uint32_t words;
+    const int64_t *code = ipu_attrs_ints(attrs, IPU_ATTR_CODE, &words);
+    ipu_update_part part = {0};
+    while (ipu_update_next(code, words, &part)) {
+        for (uint32_t k = 0; k < part.inputs; k++) {
+            if (ipu_update_is_rows(&part, k)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool
+ipu_op_can_fail(ipu_op op, ipu_attrs attrs, const ipu_type *operand,
+                const ipu_type *result)
+{
+    uint32_t flags = infos[op].flags;
+    if ((flags & IPU_OP_FAILS) == 0) {
+        return false;
+    }
+    if ((flags & IPU_OP_ELEMENTWISE) != 0) {
+        return ipu_shape_elements(&result->shape) > 0 &&
+               (op == IPU_OP_ID_FUSED_ELEMENTWISE
+                    ? has_failing_step(attrs)
+                    : ipu_op_divides_integers(op, result->dtype));
+    }
+    switch (op) {
+    case IPU_OP_ID_ARGMIN:
+    case IPU_OP_ID_ARGMAX:
+        return ipu_shape_elements(&operand->shape) == 0;
+    case IPU_OP_ID_ALL_REDUCE:
+        return ipu_attrs_int(attrs, IPU_ATTR_GROUP_SIZE, 0) > 0;
+    case IPU_OP_ID_FUSED_UPDATE:
+        return has_rows(attrs);
+    default:
+        return true;
+    }
 }
 
 bool

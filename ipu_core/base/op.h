@@ -5,7 +5,7 @@
 #ifndef IPU_BASE_OP_H
 #define IPU_BASE_OP_H
 
-#include "base/shape.h"
+#include "base/attrs.h"
 
 typedef enum ipu_op {
 #define IPU_OP(name, text, min_in, max_in, outputs, dtypes, flags) IPU_OP_ID_##name,
@@ -26,7 +26,8 @@ enum ipu_op_flag {
     IPU_OP_VIEW = 1 << 8,
     IPU_OP_IN_PLACE = 1 << 9,
     IPU_OP_OPAQUE = 1 << 10,
-    IPU_OP_COLLECTIVE = 1 << 11
+    IPU_OP_COLLECTIVE = 1 << 11,
+    IPU_OP_FAILS = 1 << 12
 };
 
 typedef struct ipu_op_info {
@@ -39,9 +40,14 @@ typedef struct ipu_op_info {
 } ipu_op_info;
 
 const ipu_op_info *ipu_op_info_of(ipu_op op);
-/* Whether an element-wise op with a result of this dtype can fail: integers are divided
- * by zero, or raised to a negative power. */
-bool ipu_op_can_fail(ipu_op op, ipu_dtype dtype);
+/* Whether an op can fail by what its operands hold: an index that is out of range, a
+ * division of integers by zero. The types are those of its first operand and its first
+ * result, NULL where it has none. What fails for every operand, or for want of memory,
+ * does not count. */
+bool ipu_op_can_fail(ipu_op op, ipu_attrs attrs, const ipu_type *operand,
+                     const ipu_type *result);
+/* The same of an element-wise op that gives this dtype. */
+bool ipu_op_divides_integers(ipu_op op, ipu_dtype dtype);
 /* Whether floating-point results are computed, and not only moved, compared, chosen or
  * drawn: whether they are rounded. */
 bool ipu_op_rounds(ipu_op op);

@@ -109,7 +109,7 @@ check_instruction(const ipu_update_part *part, uint32_t s, ipu_type *types)
     const ipu_op_info *info = ipu_op_info_of((ipu_op)word[0]);
     if ((info->flags & IPU_OP_ELEMENTWISE) == 0 ||
         word[0] == IPU_OP_ID_FUSED_ELEMENTWISE ||
-        ipu_op_can_fail((ipu_op)word[0], (ipu_dtype)word[1])) {
+        ipu_op_divides_integers((ipu_op)word[0], (ipu_dtype)word[1])) {
         return false;
     }
     for (int32_t k = 0; k < 3; k++) {

@@ -344,5 +344,7 @@ ipu_kernel_guard(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
     spec->prepared = own;
     spec->workspace_bytes += own->own_bytes;
     spec->rows = (ipu_kernel_rows){0};
+    spec->can_fail |= behaviour->traps_invalid || behaviour->traps_division ||
+                      behaviour->traps_overflow;
     return IPU_OK;
 }

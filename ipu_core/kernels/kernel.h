@@ -97,6 +97,9 @@ typedef struct ipu_kernel_spec {
     size_t workspace_bytes;  /* for one call, shared by its threads; may be 0 */
     ipu_kernel_rows rows;
     const void *prepared; /* the kernel's own: strides, cut, functions, ... */
+    bool can_fail;        /* ipu_op_can_fail, or what it makes is looked at */
+    /* filled by who knows the program: it fails only where one in front of it has. */
+    bool fails_later;
 } ipu_kernel_spec;
 
 struct ipu_kernel_call {

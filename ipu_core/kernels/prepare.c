@@ -142,6 +142,9 @@ ipu_kernel_prepare(ipu_ctx *ctx, ipu_arena *arena, ipu_kernel_spec *spec,
     spec->workspace_bytes = reference_workspace(spec);
     spec->rows = (ipu_kernel_rows){0};
     spec->prepared = NULL;
+    spec->can_fail = ipu_op_can_fail(
+        spec->op, spec->attrs, spec->input_count > 0 ? &spec->inputs[0] : NULL,
+        spec->output_count > 0 ? &spec->outputs[0] : NULL);
     if (variant != IPU_KERNEL_REFERENCE) {
         ipu__preparation preparation = {ctx, arena, spec, cpu, variant};
         IPU_TRY(row->choose(&preparation));

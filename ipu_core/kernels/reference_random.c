@@ -206,7 +206,9 @@ ipu__random_range(const ipu_kernel_call *call, uint64_t *least, uint64_t *span)
     ipu__scalar first = ipu__scalar_load(dtype, call->inputs[0], 0);
     ipu__scalar end = ipu__scalar_load(dtype, call->inputs[1], 0);
     bool is_signed = ipu_dtype_kind(dtype) == 'i';
-    IPU_FAIL_IF(call->ctx, is_signed ? end.i <= first.i : end.u <= first.u,
+    bool is_empty = is_signed ? end.i <= first.i : end.u <= first.u;
+    IPU_FAIL_IF(call->ctx,
+                is_empty && ipu_shape_elements(&call->spec->outputs[0].shape) > 0,
                 INVALID_ARGUMENT, "Need minval < maxval, got %lld >= %lld",
                 (long long)first.i, (long long)end.i);
     *least = first.u;

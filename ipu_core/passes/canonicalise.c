@@ -139,7 +139,8 @@ order_operands(const ipu_graph *graph, ipu_node_data *node)
 static ipu_status settle(ipu__rewriter *r, ipu_node id, ipu_value *out);
 
 /* Takes broadcasts off the inputs. Where the result's shape needs them, the op works on
- * the small shape and its result is broadcast. */
+ * the small shape and its result is broadcast: not to no elements, where it would work
+ * on one that nobody asked for, and might fail. */
 static ipu_status
 strip_broadcasts(ipu__rewriter *r, ipu_node id, ipu_value *out)
 {
@@ -164,6 +165,9 @@ strip_broadcasts(ipu__rewriter *r, ipu_node id, ipu_value *out)
     ipu_shape result = type_of(r->graph, ipu_node_output(node, 0))->shape;
     if (ipu_shape_equal(&shape, &result)) {
         memcpy(node->inputs, inputs, node->input_count * sizeof(ipu_value));
+        return IPU_OK;
+    }
+    if (ipu_shape_elements(&result) == 0) {
         return IPU_OK;
     }
     ipu_value small;

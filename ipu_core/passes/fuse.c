@@ -22,7 +22,8 @@
  * The fused node stands where the last of its nodes stood. In between there may be no
  * write of a variable and no read of the infeed, since the memory planner lets values
  * alias both until then; so a block is cut into segments by such nodes, and what is
- * fused lies in one segment. Whatever the gradient needs has a use of its own, hence
+ * fused lies in one segment. What can fail (graph/failures.h) is not moved past what is
+ * enqueued or can fail, either. Whatever the gradient needs has a use of its own, hence
  * stays. One thread per graph. */
 #include "passes/fuse_impl.h"
 #include "passes/passes.h"
@@ -50,13 +51,16 @@ note_block(ipu__fuser *f, ipu_block id)
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             note_block(f, ipu_node_block(node, k));
         }
+        bool fails = ipu__fuse_fails(f, node_id);
         f->segment += cuts_segment(node) ? 1 : 0;
+        f->order += fails || (ipu_node_flags(node) & IPU_OP_WRITES) != 0 ? 1 : 0;
         f->stretch += (ipu_node_flags(node) & IPU_OP_BLOCK) != 0 ||
                               node->op == IPU_OP_ID_INFEED_DEQUEUE
                           ? 1
                           : 0;
         f->notes.items[node_id.index] = (ipu__node_note){.segment = f->segment,
                                                          .stretch = f->stretch,
+                                                         .order = f->order,
                                                          .position = f->position++,
                                                          .root = IPU_NO_NODE,
                                                          .next = IPU_NO_NODE};
@@ -88,6 +92,7 @@ take_notes(ipu__fuser *f)
         f->notes.items[f->notes.count++] =
             (ipu__node_note){.root = IPU_NO_NODE, .next = IPU_NO_NODE};
     }
+    IPU_TRY(ipu_failures_find(f->ctx, f->graph, &f->failures));
     note_block(f, (ipu_block){0});
     return IPU_OK;
 }
@@ -98,8 +103,13 @@ ipu__fuse_may_join(const ipu__fuser *f, ipu_node first, ipu_node last)
 {
     const ipu_node_data *a = ipu_node_of(f->graph, first);
     const ipu_node_data *b = ipu_node_of(f->graph, last);
-    return a->block.index == b->block.index &&
-           f->notes.items[first.index].segment == f->notes.items[last.index].segment &&
+    const ipu__node_note *from = &f->notes.items[first.index];
+    const ipu__node_note *to = &f->notes.items[last.index];
+    if (ipu__fuse_fails(f, first) &&
+        from->order + (ipu__fuse_fails(f, last) ? 1 : 0) != to->order) {
+        return false;
+    }
+    return a->block.index == b->block.index && from->segment == to->segment &&
            ipu_placement_equal(a->placement, b->placement);
 }
 
@@ -131,6 +141,7 @@ ipu_pass_fuse(ipu_ctx *ctx, ipu_graph *graph)
         ipu__fuse_plan_trees(&f);
         status = ipu__rewrite(&trees);
     }
+    ipu_failures_free(ctx, &f.failures);
     IPU_ARRAY_FREE(ctx, &f.uses);
     IPU_ARRAY_FREE(ctx, &f.tree_uses);
     IPU_ARRAY_FREE(ctx, &f.notes);

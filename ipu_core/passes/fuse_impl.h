@@ -7,11 +7,13 @@
 #ifndef IPU_PASSES_FUSE_IMPL_H
 #define IPU_PASSES_FUSE_IMPL_H
 
+#include "graph/failures.h"
 #include "passes/rewrite.h"
 
 typedef struct ipu__node_note {
     uint32_t segment;  /* unique over all blocks */
     uint32_t stretch;  /* the same, cut by loops and reads of the infeed alone */
+    uint32_t order;    /* the same, cut by what can fail, or is seen outside, as well */
     uint32_t position; /* in program order, over all blocks */
     ipu_node root;     /* the tree that it is part of */
     ipu_node next;     /* an earlier node of that tree */
@@ -24,7 +26,9 @@ typedef struct ipu__fuser {
     IPU_ARRAY(ipu__node_note) notes; /* by node */
     uint32_t segment;
     uint32_t stretch;
+    uint32_t order;
     uint32_t position;
+    ipu_failures failures;
     IPU_ARRAY(uint32_t) tree_uses; /* by value, in the tree that is being grown */
 } ipu__fuser;
 
@@ -38,6 +42,14 @@ ipu_status ipu__fuse_take_place(ipu__rewriter *r, ipu_value old, ipu_value fused
 ipu__visit_fn ipu__fuse_visit_relu_grad;
 /* Joins updates of variables; takes no notes. */
 ipu_status ipu__fuse_updates(ipu_ctx *ctx, ipu_graph *graph);
+/* Whether a node can fail by itself, and so must not be moved past a write. None that
+ * this pass has made so far can. */
+static inline bool
+ipu__fuse_fails(const ipu__fuser *f, ipu_node node)
+{
+    return node.index < f->failures.items.count &&
+           ipu_failures_of(&f->failures, node) == IPU_FAILS_FIRST;
+}
 /* Says in the notes which tree each element-wise node is part of. */
 void ipu__fuse_plan_trees(ipu__fuser *f);
 /* Makes the trees that were planned: the state of the rewriter is the fuser. */

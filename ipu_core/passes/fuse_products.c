@@ -21,7 +21,8 @@ is_variable(const ipu__fuser *f, ipu_value value)
 }
 
 /* The node of this op, of two inputs, that makes `value` for `user` alone and may be
- * computed where that is: past the writes of other variables, if it reads none. */
+ * computed where that is: past the writes of other variables, if it reads none and
+ * cannot fail. */
 static const ipu_node_data *
 find_late(const ipu__fuser *f, ipu_value value, ipu_node user, ipu_op op)
 {
@@ -33,7 +34,8 @@ find_late(const ipu__fuser *f, ipu_value value, ipu_node user, ipu_op op)
     ipu_node id = ipu_value_of(f->graph, value)->producer;
     if (node->block.index != ipu_node_of(f->graph, user)->block.index ||
         f->notes.items[id.index].stretch != f->notes.items[user.index].stretch ||
-        is_variable(f, node->inputs[0]) || is_variable(f, node->inputs[1])) {
+        is_variable(f, node->inputs[0]) || is_variable(f, node->inputs[1]) ||
+        (ipu__fuse_fails(f, id) && !ipu__fuse_may_join(f, id, user))) {
         return NULL;
     }
     return node;

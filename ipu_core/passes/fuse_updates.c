@@ -7,8 +7,8 @@
  * An update is an assignment, an addition, or a step of SGD or Adam. Updates of a block
  * that follow each other are a group, and become one node where the last of them stood.
  * So those before move past what stands in between. A group ends in front of a node
- * that uses a variable which the group has written, that holds blocks, or that does so
- * much that it would keep the gradient of a large variable waiting.
+ * that can fail, that uses a variable which the group has written, that holds blocks, or
+ * that does so much that it would keep the gradient of a large variable waiting.
  *
  * An element-wise node of a variable's shape becomes part of the update where nothing
  * but updates uses its result; updates that share such a node are one part of the
@@ -85,9 +85,10 @@ meets_group(const planner *p, const ipu_node_data *node)
 }
 
 static bool
-ends_group(const planner *p, const group *g, const ipu_node_data *node)
+ends_group(const planner *p, const group *g, ipu_node id, const ipu_node_data *node)
 {
-    if (ipu_node_holds_blocks(node) || meets_group(p, node)) {
+    if (ipu_failures_of(&p->failures, id) == IPU_FAILS_FIRST ||
+        ipu_node_holds_blocks(node) || meets_group(p, node)) {
         return true;
     }
     if (is_update(node->op)) {
@@ -181,7 +182,7 @@ find_groups(planner *p, ipu_block id)
          n = ipu_node_next(p->graph, n)) {
         const ipu_node_data *node = ipu_node_of(p->graph, n);
         const group *g = open_group(p);
-        if (g != NULL && ends_group(p, g, node)) {
+        if (g != NULL && ends_group(p, g, n, node)) {
             close_group(p);
         }
         for (uint32_t k = 0; k < node->input_count; k++) {
@@ -274,7 +275,8 @@ can_join(const planner *p, const group *g, const ipu_node_data *node)
            &p->groups.items[p->updates.items[note->update].group] == g &&
            are_operands_plain(p, node) &&
            ipu_placement_equal(node->placement, g->placement) &&
-           !ipu_op_can_fail(node->op, ipu_value_of(p->graph, value)->type.dtype);
+           !ipu_op_divides_integers(node->op,
+                                    ipu_value_of(p->graph, value)->type.dtype);
 }
 
 ipu_node
@@ -413,6 +415,7 @@ fuse(planner *p)
     ipu__rewriter rewriter = {
         .ctx = p->ctx, .graph = p->graph, .visit = visit, .state = p};
     IPU_TRY(start(p));
+    IPU_TRY(ipu_failures_find(p->ctx, p->graph, &p->failures));
     IPU_TRY(find_groups(p, (ipu_block){0}));
     for (size_t i = 0; i < p->groups.count; i++) {
         IPU_TRY(plan_group(p, &p->groups.items[i]));
@@ -425,6 +428,7 @@ ipu__fuse_updates(ipu_ctx *ctx, ipu_graph *graph)
 {
     planner p = {.ctx = ctx, .graph = graph};
     ipu_status status = fuse(&p);
+    ipu_failures_free(ctx, &p.failures);
     IPU_ARRAY_FREE(ctx, &p.updates);
     IPU_ARRAY_FREE(ctx, &p.groups);
     IPU_ARRAY_FREE(ctx, &p.nodes);

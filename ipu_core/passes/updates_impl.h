@@ -7,6 +7,7 @@
 
 #include "base/update_code.h"
 #include "graph/effects.h"
+#include "graph/failures.h"
 
 typedef struct update {
     ipu_node node;
@@ -74,6 +75,7 @@ typedef struct planner {
     IPU_ARRAY(node_note) nodes;
     IPU_ARRAY(value_note) values;
     IPU_ARRAY(variable_note) variables;
+    ipu_failures failures;
     IPU_ARRAY(source) sources;
     IPU_ARRAY(int64_t) words;
     ipu_node before; /* where the last group of the block that is walked ends */

@@ -29,38 +29,14 @@ typedef struct finder {
     ipu_id_map numbers; /* of places, plus 1 */
     IPU_ARRAY(place_state) places;
     IPU_ARRAY(place_read) reads;
-    uint32_t last_failing; /* plus 1 */
+    uint32_t last_failing;      /* plus 1 */
+    IPU_ARRAY(uint32_t) writes; /* of variables, since then */
 } finder;
 
-/* Whether an element-wise kernel can. */
-static bool
-has_partial_step(const ipu_kernel_spec *spec)
-{
-    uint32_t words;
-    const int64_t *code = ipu_attrs_ints(spec->attrs, IPU_ATTR_CODE, &words);
-    bool found = ipu_op_can_fail(spec->op, spec->outputs[0].dtype);
-    for (uint32_t at = 0; at < words && !found; at += IPU_FUSED_WORDS) {
-        found = ipu_op_can_fail((ipu_op)code[at], (ipu_dtype)code[at + 1]);
-    }
-    return found;
-}
-
-/* Indices and labels can be out of range; floats cannot. */
 bool
 ipu__may_fail(const ipu_kernel_spec *spec)
 {
-    bool is_elementwise = (ipu_op_info_of(spec->op)->flags & IPU_OP_ELEMENTWISE) != 0;
-    if (spec->op == IPU_OP_ID_VARIABLE_ADD || spec->op == IPU_OP_ID_VARIABLE_ASSIGN ||
-        (is_elementwise && !has_partial_step(spec))) {
-        return false;
-    }
-    for (uint32_t i = 0; i < spec->input_count; i++) {
-        ipu_dtype dtype = spec->inputs[i].dtype;
-        if (!ipu_dtype_is_float(dtype) && dtype != IPU_DTYPE_BOOL) {
-            return true;
-        }
-    }
-    return false;
+    return spec->can_fail && !spec->fails_later;
 }
 
 static ipu_status
@@ -156,18 +132,24 @@ note_output(finder *f, uint32_t item, uint32_t output)
 }
 
 /* What fails comes before all that is written behind it, so that a variable is not
- * changed by a step which the one without regions would not have come to. */
+ * changed by a step which the one without regions would not have come to; and after all
+ * that is written in front of it. */
 static ipu_status
 note_failure(finder *f, uint32_t item)
 {
     const ipu_kernel_spec *spec = ipu__spec_of(f->d, item);
     bool writes = (ipu_op_info_of(spec->op)->flags & IPU_OP_WRITES) != 0;
-    bool may_fail = ipu__may_fail(spec);
-    if (f->last_failing != NONE && (writes || may_fail)) {
+    if (f->last_failing != NONE && (writes || spec->can_fail)) {
         IPU_TRY(add_link(f, f->last_failing - 1, item, !writes));
     }
-    f->last_failing = may_fail ? item + 1 : f->last_failing;
-    return IPU_OK;
+    if (ipu__may_fail(spec)) {
+        while (f->writes.count > 0) {
+            uint32_t written = f->writes.items[--f->writes.count];
+            IPU_TRY(add_link(f, written, item, false));
+        }
+        f->last_failing = item + 1;
+    }
+    return writes ? IPU_ARRAY_PUSH(f->ctx, &f->writes, item) : IPU_OK;
 }
 
 static ipu_status
@@ -195,5 +177,6 @@ ipu__find_dependence(ipu_ctx *ctx, ipu__dependence *d)
     ipu_id_map_free(ctx, &f.numbers);
     IPU_ARRAY_FREE(ctx, &f.places);
     IPU_ARRAY_FREE(ctx, &f.reads);
+    IPU_ARRAY_FREE(ctx, &f.writes);
     return status;
 }

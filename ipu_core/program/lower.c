@@ -453,6 +453,7 @@ lower_kernel(lowering *l, ipu_node id, const ipu_node_data *node)
                                l->options->cpu));
     IPU_TRY(ipu_kernel_guard(l->ctx, &l->program->arena, &spec,
                              &l->options->behaviour));
+    spec.fails_later = ipu_failures_of(&l->failures, id) == IPU_FAILS_AFTER;
     IPU_TRY(IPU_ARRAY_PUSH(l->ctx, &l->program->specs, spec));
     instruction.cost =
         ipu_cost_of(node->op, &(ipu_cost_call){spec.attrs, inputs, spec.input_count,
@@ -637,6 +638,7 @@ lower(lowering *l)
     ipu__lower_enter_stream(l, 0);
     l->program->micro_batches = 1;
     l->program->is_host = graph->host;
+    IPU_TRY(ipu_failures_find(l->ctx, graph, &l->failures));
     IPU_TRY(ipu__lower_find_uses(l));
     IPU_TRY(ipu__lower_find_panels(l));
     IPU_TRY(lower_main(l));
@@ -673,6 +675,7 @@ ipu_program_create(ipu_ctx *ctx, const ipu_graph *graph,
     ipu_free(ctx, l.in_panels, graph->values.count + graph->resources.count);
     ipu_free(ctx, l.resource_map, graph->resources.count * sizeof(*l.resource_map));
     ipu_free(ctx, l.last_write, graph->resources.count * sizeof(*l.last_write));
+    ipu_failures_free(ctx, &l.failures);
     IPU_ARRAY_FREE(ctx, &l.writes);
     ipu_id_map_free(ctx, &l.constants_by_hash);
     ipu_id_map_free(ctx, &l.input_counts);

@@ -10,6 +10,7 @@
 
 #include "graph/block_op.h"
 #include "graph/effects.h"
+#include "graph/failures.h"
 #include "program/program.h"
 
 enum { IPU__NO_BUFFER = -1 };
@@ -61,6 +62,7 @@ typedef struct lowering {
     int32_t *end;       /* per node: the time of its last block's end; else as begin */
     int32_t *block_end; /* per block: the time at which its results are used */
     uint32_t *resource_map;
+    ipu_failures failures;
     int32_t clock;
     IPU_ARRAY(resource_write) writes;
     uint32_t *last_write; /* per resource: in writes, plus 1; 0: none */
