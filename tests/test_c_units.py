@@ -1,5 +1,5 @@
-"""Builds and runs the C unit tests: plain here, under sanitizers in the tiers that say
-so."""
+"""Builds and runs the C unit tests under sanitizers, in the slow tier without, too: what
+optimised code does is what all other tests run."""
 
 from __future__ import annotations
 
@@ -117,7 +117,9 @@ def _core(flavour: str, factory: pytest.TempPathFactory) -> list[str]:
     return _built[flavour]
 
 
-@pytest.mark.parametrize("flavour", sorted(FLAVOURS))
+@pytest.mark.parametrize(
+    "flavour", ["sanitized", "threads", pytest.param("plain", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 def test_c_unit(
     program: Path, flavour: str, tmp_path_factory: pytest.TempPathFactory

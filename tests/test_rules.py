@@ -1,4 +1,4 @@
-"""Rules of the code base as tests: layers, exports, file sizes, names."""
+"""Rules of the code base as tests: layers, exports, names, what lies where."""
 
 from __future__ import annotations
 
@@ -56,10 +56,9 @@ def test_file_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("path", C_FILES, ids=lambda p: str(p.relative_to(CORE)))
-def test_c_file_has_a_licence_line_and_is_not_too_long(path: Path) -> None:
+def test_c_file_has_a_licence_line_and_is_not_too_wide(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert "SPDX-License-Identifier: MIT" in lines[0]
-    assert len(lines) <= 800
     too_wide = [i for i, line in enumerate(lines, 1) if len(line) > 90]
     assert not too_wide, f"lines {too_wide[:5]}"
 
@@ -88,11 +87,6 @@ def test_no_file_ends_the_process() -> None:
     for path in C_FILES:
         for word in re.findall(r"\b(abort|exit|longjmp|setjmp)\s*\(", path.read_text()):
             raise AssertionError(f"{path} calls {word}")
-
-
-def test_python_files_are_not_too_long() -> None:
-    for path in (ROOT / "python").glob("**/*.py"):
-        assert len(path.read_text().splitlines()) <= 520, path
 
 
 def test_the_root_holds_nothing_else() -> None:
