@@ -170,6 +170,70 @@ def test_concurrent_stages_are_fed_by_the_infeed(schedule: PipelineSchedule) -> 
     assert [float(u), float(v)] == [2.0 - 18.0, 3.0 - 18.0]
 
 
+PLAIN = [s for s in PipelineSchedule if s.name != "InterleavedOneForwardOneBackward"]
+
+
+@pytest.mark.parametrize("schedule", PLAIN, ids=lambda schedule: schedule.name)
+def test_concurrent_stages_in_the_last_position(schedule: PipelineSchedule) -> None:
+    attach(4)
+    last = [lambda x: x * 2.0, lambda x: (x, x + 1.0), lambda x: {"a": -x}]
+    first = [lambda x: x * 10.0]
+    devices = {"device_mapping": [0, [1, 2, 3]], "pipeline_schedule": schedule}
+    for repeat in (1, 3):
+        got = run([*first, last], 2, repeat_count=repeat, **devices)
+        x = 10.0 * np.arange(1.0, 2.0 * repeat + 1)
+        want = [2.0 * x, x, x + 1.0, -x]
+        np.testing.assert_array_equal([one.numpy() for one in got], want)
+    sums = run([*first, last], 2, accumulate_outfeed=True, **devices)
+    assert [one.numpy().tolist() for one in sums] == [[60.0], [30.0], [32.0], [-30.0]]
+
+
+@pytest.mark.parametrize("schedule", PLAIN, ids=lambda schedule: schedule.name)
+@pytest.mark.parametrize("kind", ["keras", "tf1", "recomputed"])
+def test_concurrent_stages_in_the_last_position_train(
+    schedule: PipelineSchedule, kind: str
+) -> None:
+    attach(4, allow_recompute=kind == "recomputed")
+    u, v, w = tf.Variable(2.0), tf.Variable(3.0), tf.Variable(1.0)
+    trained: dict[str, Any] = {"variables": [u, v, w]}
+    opt: Any = keras.optimizers.SGD(0.01)
+    if kind == "tf1":
+        opt, trained = GradientDescentOptimizer(0.01), {}
+    stages = [lambda x: x * w, [lambda h: h * u, lambda h: tf.sin(h) * v]]
+    got = run(
+        stages,
+        8,
+        repeat_count=2,
+        device_mapping=[0, [1, 2]],
+        pipeline_schedule=schedule,
+        optimizer_function=lambda a, b: OptimizerFunctionOutput(opt, a * b, **trained),
+    )
+    a, b, c = 2.0, 3.0, 1.0
+    firsts, seconds = [], []
+    for begin in (1.0, 9.0):
+        x = np.arange(begin, begin + 8.0)
+        h = x * c
+        firsts += list(h * a)
+        seconds += list(np.sin(h) * b)
+        back = a * b * (np.sin(h) + h * np.cos(h))
+        steps = [(h * np.sin(h) * b).sum(), (h * a * np.sin(h)).sum(), (x * back).sum()]
+        a, b, c = (old - 0.01 * s for old, s in zip((a, b, c), steps, strict=True))
+    np.testing.assert_allclose(got[0].numpy(), firsts, rtol=1e-4)
+    np.testing.assert_allclose(got[1].numpy(), seconds, rtol=1e-3)
+    np.testing.assert_allclose([float(u), float(v), float(w)], [a, b, c], rtol=1e-4)
+
+
+def test_concurrent_stages_alone() -> None:
+    attach(4)
+    got = run(
+        [[lambda x: x, lambda x: -x], [lambda a, b: a - b, lambda a, b: a * b]],
+        4,
+        device_mapping=[[0, 1], [2, 3]],
+    )
+    assert got[0].numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
+    assert got[1].numpy().tolist() == [-1.0, -4.0, -9.0, -16.0]
+
+
 def test_concurrent_stages_do_not_see_each_other() -> None:
     attach(4)
     seen: list[Any] = []

@@ -27,14 +27,16 @@ find_times(const ipu_schedule *schedule, ipu_routine routine, bool is_by_order,
     }
 }
 
-/* Whether the reader may wait for the writer in one time step: forward passes side by
- * side, the later one for the earlier. No waiting in a circle comes from it, as nothing
- * leads back to the earlier one within the step. */
+/* Whether the reader may wait for the writer in one time step: stages side by side,
+ * forwards the later one for the earlier, backwards the other way round. No waiting in
+ * a circle comes from it, as every list has the passes of a step in the same order. */
 static bool
 is_beside(const ipu_schedule *schedule, ipu_routine writer, ipu_routine reader)
 {
-    return writer.kind == IPU_ACTION_FORWARD && reader.kind == IPU_ACTION_FORWARD &&
-           writer.stage < reader.stage &&
+    bool is_forward = writer.kind == IPU_ACTION_FORWARD;
+    bool is_in_order =
+        is_forward ? writer.stage < reader.stage : writer.stage > reader.stage;
+    return writer.kind == reader.kind && is_in_order &&
            schedule->positions[writer.stage] == schedule->positions[reader.stage];
 }
 

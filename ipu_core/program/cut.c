@@ -4,7 +4,9 @@
  * routine that it belongs to, and what crosses from one routine to another. Nothing of
  * the graph is changed.
  *
- * A node that nobody placed belongs where it is used first. Where a backward stage is
+ * A node that nobody placed belongs where it is used first. One with the number that
+ * follows the last stage's is what is done with the results of all stages that share the
+ * last position: it runs in the last of them. Where a backward stage is
  * in two parts, its input part is what another stage waits for, with all that this
  * needs. Constants belong nowhere, and variables that are read where they lie do not
  * cross. */
@@ -67,10 +69,23 @@ routine_of_unplaced(const ipu__pipe *p, const ipu_node_data *node)
     return found;
 }
 
+static bool
+is_after_all_stages(const ipu__pipe *p, const ipu_node_data *node)
+{
+    return node->placement.stage == (int32_t)p->stage_count;
+}
+
+static uint32_t
+stage_of(const ipu__pipe *p, const ipu_node_data *node)
+{
+    return is_after_all_stages(p, node) ? p->stage_count - 1
+                                        : (uint32_t)node->placement.stage;
+}
+
 static int32_t
 routine_of_placed(const ipu__pipe *p, const ipu_node_data *node)
 {
-    uint32_t stage = (uint32_t)node->placement.stage;
+    uint32_t stage = stage_of(p, node);
     return (int32_t)(node->placement.phase == IPU_PHASE_FORWARD
                          ? ipu__forward_routine(stage)
                          : ipu__backward_routine(p, stage, p->is_split));
@@ -129,7 +144,7 @@ ipu__pipe_place_nodes(ipu__pipe *p)
          n = ipu_node_of(graph, n)->previous) {
         const ipu_node_data *node = ipu_node_of(graph, n);
         bool is_placed = node->placement.stage >= 0 &&
-                         (uint32_t)node->placement.stage < p->stage_count;
+                         (uint32_t)node->placement.stage <= p->stage_count;
         p->l->ctx->source = node->source;
         IPU_FAIL_IF(p->l->ctx,
                     is_placed && node->placement.phase != IPU_PHASE_FORWARD &&
@@ -179,8 +194,8 @@ check_variables_of(ipu__pipe *p, ipu_node user, ipu_node id, owner *owners)
             "%" PRIu32 ": an input can only be used by pipeline stages on the same "
             "IPU. Map the stages that share it to one IPU with device_mapping",
             resource->kind == IPU_RESOURCE_VARIABLE ? "the variable" : "the queue",
-            resource->name == NULL ? "" : resource->name, (int)first->placement.stage,
-            p->l->program->streams.items[known->stream].ipu, (int)node->placement.stage,
+            resource->name == NULL ? "" : resource->name, (int)stage_of(p, first),
+            p->l->program->streams.items[known->stream].ipu, (int)stage_of(p, node),
             p->l->program->streams.items[stream].ipu);
         p->l->ctx->source = (ipu_source){0};
     }
@@ -292,7 +307,8 @@ check_beside(const ipu__pipe *p, int32_t from, int32_t to, ipu_node user,
     bool is_beside = writer.kind == IPU_ACTION_FORWARD && reader.kind == writer.kind &&
                      p->routines[from].stream != p->routines[to].stream &&
                      positions[writer.stage] == positions[reader.stage];
-    if (!is_beside || producer->op == IPU_OP_ID_INFEED_DEQUEUE) {
+    if (!is_beside || producer->op == IPU_OP_ID_INFEED_DEQUEUE ||
+        is_after_all_stages(p, ipu_node_of(p->l->graph, user))) {
         return IPU_OK;
     }
     p->l->ctx->source = ipu_node_of(p->l->graph, user)->source;

@@ -167,8 +167,13 @@ class TracedPipeline:
             if variable.dtype.size * math.prod(variable.shape) >= least:
                 self._trace.move_to_remote(variable._id)
 
+    def _is_concurrent(self) -> bool:
+        """Whether several stages share the last position."""
+        return sum(stage.position == self._last for stage in self._stages) > 1
+
     def _last_stage(self) -> int:
-        return next(i for i, s in enumerate(self._stages) if s.position == self._last)
+        """Where the last results are used: after all stages if several make them."""
+        return len(self._stages) - (0 if self._is_concurrent() else 1)
 
     def _forward(self) -> tuple[list[Tensor], Any]:
         """The results of the last stage: flat, and as it returned them."""
@@ -191,8 +196,7 @@ class TracedPipeline:
                     results.extend(_tensors_of(stage, structure))
             args = tuple(results)
             keywords = {}
-        is_concurrent = sum(s.position == self._last for s in self._stages) > 1
-        return results, results if is_concurrent else structure
+        return results, results if self._is_concurrent() else structure
 
     # --- the outfeed -----------------------------------------------------------------
 
