@@ -31,7 +31,8 @@ int ipu_py_gradient_request_failed(ipu_py_state *state,
 /* Appends pairs (begin, end) of node numbers. */
 int ipu_py_gradient_request_spans(ipu_py_state *state, ipu_py_gradient_request *request,
                                   PyObject *pairs);
-/* Fills `out`. The scope gets spans, watched values and stops here; NULL is everything. */
+/* Fills `out`. The scope gets spans, watched values and stops here; NULL is
+ * everything. */
 int ipu_py_gradient_request_run(ipu_py_state *state, ipu_py_gradient_request *request,
                                 ipu_graph *graph, ipu_block block,
                                 ipu_gradient_scope *scope);

@@ -81,7 +81,8 @@ void ipu_infeed_reopen(ipu_infeed *queue);
 /* How many elements are read ahead. */
 uint32_t ipu_infeed_ahead(const ipu_infeed *queue);
 /* Hands what is there, and how it ended, to a new queue of the same types, for as many
- * replicas as this one reads ahead at least, and closes this one. Waits for an element that is being made; no run may be at it.
+ * replicas as this one reads ahead at least, and closes this one. Waits for an element
+ * that is being made; no run may be at it.
  * INTERRUPTED where ctx->cancel is set by then. */
 ipu_status ipu_infeed_pass_on(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed *to);
 
