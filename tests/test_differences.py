@@ -33,6 +33,7 @@ ELSEWHERE = {
     "a `lambda` of a `Lambda` layer in a file": "test_saved_calls.py",
     "the loss of steps of which a mask leaves some out": "test_keras_more_layers.py",
     "the same program, run again": "test_same_bits.py",
+    "metrics of a pipeline with `accumulate_outfeed`": "test_keras_pipelines.py",
     "accumulated gradients and a pipeline": "test_keras_pipelines.py",
     "programs replicated over several IPUs": "test_keras_replicas.py",
     "profiling": "test_profile.py",

@@ -15,6 +15,7 @@ from ipu.gradient_accumulation import GradientAccumulationReductionMethod
 from ipu.ops._pipeline_arguments import Stage, check_call
 from ipu.ops._pipeline_options import OptimizerFunctionOutput, is_optimizer_v2
 from ipu.tf import nest
+from ipu.tf._notes import noted
 from ipu.tf._operation import Operation
 from ipu.tf._tracing import current_build
 
@@ -248,14 +249,23 @@ class TracedPipeline:
     def _accumulated(
         self, batches: MicroBatches, values: Sequence[Tensor]
     ) -> list[int]:
+        """Sums over the micro-batches; of what is running the last one."""
         total, dtype = (
             GradientAccumulationReductionMethod.SUM,
             self._options.outfeed_dtype,
         )
         return [
-            batches.add(value, total, accumulator_dtype(dtype, value))
+            self._carried_last(batches, value)
+            if noted(value, "running")
+            else batches.add(value, total, accumulator_dtype(dtype, value))
             for value in values
         ]
+
+    def _carried_last(self, batches: MicroBatches, value: Tensor) -> int:
+        """Have a value of the last micro-batch at the end."""
+        with at_stage(self._trace, self._trace.stage_of(value)):
+            kind = (value.dtype.name, tuple(value.shape))
+            return batches.carry(kind, _always(tf.identity(value)))
 
     # --- the way back ----------------------------------------------------------------
 
@@ -297,9 +307,7 @@ class TracedPipeline:
             if self._options.accumulate_captured:
                 numbers.append(batches.add(value, total, value.dtype.name))
                 continue
-            with at_stage(self._trace, self._trace.stage_of(value)):
-                kind = (value.dtype.name, tuple(value.shape))
-                numbers.append(batches.carry(kind, _always(tf.identity(value))))
+            numbers.append(self._carried_last(batches, value))
         return numbers, structure
 
 

@@ -8,6 +8,7 @@
 | ``"rows"`` | of a gradient: the rows that it has values for |
 | ``"logits"`` | of an activation: what it was computed from, and which one it is |
 | ``"mask"`` | which time steps count |
+| ``"running"`` | that it says something of all micro-batches so far |
 """
 
 from __future__ import annotations

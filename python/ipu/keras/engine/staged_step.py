@@ -29,6 +29,7 @@ from ipu.keras.engine.stage_calls import (
     flatten,
 )
 from ipu.keras.engine.step_functions import expand
+from ipu.tf._notes import note
 
 __all__ = ["StagedStep"]
 
@@ -71,7 +72,7 @@ class StagedStep:
         mode: ``"train"``, ``"test"`` or ``"predict"``.
         element_of: Gives an element of the data for the arguments of stage 0.
         class_weight: A weight for each class, in training.
-        parts: What results are divided by, for sums of so many to be means.
+        parts: What the loss of a step is divided by, for sums of so many to be means.
 
     Attributes:
         functions: A function for each stage. In training the last gives a scalar to
@@ -311,12 +312,17 @@ class StagedStep:
             for metric in model.metrics
         }
         self._names = list(logs)
+        results = [tf.identity(result) for result in logs.values()]
+        for result in results:  # of all steps of an epoch so far
+            note(result, "running", True)
         if self._mode == "test":
-            return self._divided(list(logs.values()))
+            return results
         model._assert_has_loss()
         mean = tf.reduce_mean(loss) if loss.shape else loss
         objective = tf.reduce_sum(loss) if loss.shape else loss
-        return [objective, *self._divided([mean, *logs.values()])]
+        if self._parts > 1:
+            mean = tf.cast(mean, "float32") / float(self._parts)
+        return [objective, mean, *results]
 
     def _with_leaves(self, data: list[Tensor]) -> tuple[Nest, Nest]:
         """Targets and weights, with the tensors of this stage."""
@@ -325,11 +331,6 @@ class StagedStep:
             lambda leaf: None if leaf is None else next(leaves), self._targets
         )
         return y, weight
-
-    def _divided(self, results: list[Tensor]) -> list[Tensor]:
-        if self._parts == 1:
-            return results
-        return [tf.cast(r, "float32") / float(self._parts) for r in results]
 
     # --- results ----------------------------------------------------------------------
 
