@@ -215,6 +215,35 @@ def test_numbers_of_calls_that_do_not_do(calls: Any) -> None:
         tf.data.Dataset.range(3).map(lambda x: x, num_parallel_calls=calls)
 
 
+@pytest.mark.parametrize("most", [0, 2])
+def test_calls_go_on_where_no_thread_can_be_started(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, started = threading.Thread.start, [0]
+
+    def refuse(thread: threading.Thread) -> None:
+        started[0] += 1
+        if started[0] > most:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    made: list[int] = []
+
+    def square(number: int, x: int) -> int:
+        made.append(number)
+        if number == 5:
+            raise KeyError("five")
+        return x * x
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    results = in_order(square, range(12), 4)
+    assert [next(results) for _ in range(5)] == [0, 1, 4, 9, 16]
+    with pytest.raises(KeyError, match="five"):
+        next(results)
+    assert list(results) == [x * x for x in range(6, 12)]
+    assert sorted(made) == list(range(12))  # each was made once
+
+
 def test_no_file_descriptor_or_thread_is_left_behind() -> None:
     data = words(6).map(lambda word: word, num_parallel_calls=3)
     list(data)

@@ -83,6 +83,26 @@ def test_comments_of_the_core_name_what_exists() -> None:
             assert name in names or name.endswith("_"), f"{where} names {name}"
 
 
+LOCKS = re.compile(
+    r"\bthreading\.(Lock|RLock|Condition|Event|Semaphore|BoundedSemaphore|Barrier)\("
+    r"|\bfrom threading import|\bqueue\.\w*Queue\(|\bcached_property\b"
+)
+
+
+def test_locks_of_the_package_are_made_in_one_place() -> None:
+    """There a forked child makes them anew."""
+    package = ROOT / "python" / "ipu"
+    found = {
+        str(path.relative_to(package))
+        for path in package.glob("**/*.py")
+        if any(
+            LOCKS.search(line) and ">>>" not in line
+            for line in path.read_text().splitlines()
+        )
+    }
+    assert found == {"_locks.py"}
+
+
 def test_no_file_ends_the_process() -> None:
     for path in C_FILES:
         for word in re.findall(r"\b(abort|exit|longjmp|setjmp)\s*\(", path.read_text()):

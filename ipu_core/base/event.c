@@ -7,10 +7,10 @@
  * copy, look at `head` again, and drop what may have been overwritten meanwhile. The
  * words of an event are atomic, so that a torn one is dropped and harms nothing.
  *
- * The lock protects the list of rings, their memory, and who records. A ring outlives
- * its thread until the next recording starts; memory comes from the heap, since rings
- * outlive every context, too. In a forked child nothing is recorded, and the rings of
- * the parent's threads are forgotten.
+ * The lock protects the list of rings, their memory, and who records. A ring with
+ * events of the last recording outlives its thread until the next one starts; memory
+ * comes from the heap, since rings outlive every context, too. In a forked child
+ * nothing is recorded, and the rings of the parent's threads are gone.
  *
  * A thread's ring hangs on a key, as a _Thread_local of an extension module can be gone
  * when a detached thread still looks at it (see service.c). */
@@ -59,11 +59,43 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 
 static void
+free_ring(ring *r)
+{
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, ipu_allocator_default());
+    ipu_free(&ctx, (void *)r->words, r->capacity * sizeof(ipu_event));
+    ipu_free(&ctx, r, sizeof(*r));
+}
+
+static bool
+is_of_this_recording(const ring *r)
+{
+    return r->words != NULL &&
+           atomic_load(&r->generation) == atomic_load(&recorder.generation);
+}
+
+/* Frees the rings of threads that are gone; with `all` also those with events. */
+static void
+free_left_locked(bool all)
+{
+    for (ring **link = &recorder.rings; *link != NULL;) {
+        ring *r = *link;
+        if (r->has_left && (all || !is_of_this_recording(r))) {
+            *link = r->next;
+            free_ring(r);
+        } else {
+            link = &r->next;
+        }
+    }
+}
+
+static void
 leave(void *value)
 {
     ring *r = value;
     ipu_lock_take(&recorder.lock);
     r->has_left = true;
+    free_left_locked(false);
     ipu_lock_drop(&recorder.lock);
 }
 
@@ -78,6 +110,7 @@ forget_others(void *owner)
     for (ring *r = recorder.rings; r != NULL; r = r->next) {
         r->has_left = r != own;
     }
+    free_left_locked(true);
 }
 
 static void
@@ -96,15 +129,6 @@ set_mask_locked(void)
 }
 
 /* --- rings ------------------------------------------------------------------------ */
-
-static void
-free_ring(ring *r)
-{
-    ipu_ctx ctx;
-    ipu_ctx_init(&ctx, ipu_allocator_default());
-    ipu_free(&ctx, (void *)r->words, r->capacity * sizeof(ipu_event));
-    ipu_free(&ctx, r, sizeof(*r));
-}
 
 /* The calling thread's; NULL where there is no memory for one. */
 static ring *
@@ -224,15 +248,7 @@ ipu_event_new_id(void)
 static void
 begin_locked(size_t capacity)
 {
-    for (ring **link = &recorder.rings; *link != NULL;) {
-        ring *r = *link;
-        if (r->has_left) {
-            *link = r->next;
-            free_ring(r);
-        } else {
-            link = &r->next;
-        }
-    }
+    free_left_locked(true);
     recorder.capacity = capacity;
     atomic_fetch_add(&recorder.generation, 1);
 }
@@ -347,13 +363,6 @@ measure_clock_ns(void)
         (void)ipu_now_ns();
     }
     return (ipu_now_ns() - start) / CLOCK_TRIALS;
-}
-
-static bool
-is_of_this_recording(const ring *r)
-{
-    return r->words != NULL &&
-           atomic_load(&r->generation) == atomic_load(&recorder.generation);
 }
 
 static ipu_status

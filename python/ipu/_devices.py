@@ -10,8 +10,8 @@ its variables can be read.
 from __future__ import annotations
 
 import logging
-import os
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -37,6 +37,7 @@ from ipu._errors import (
     UnimplementedError,
 )
 from ipu._flags import flags, max_ipus
+from ipu._locks import Condition, Lock
 from ipu._log import logger
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Device:
         # one token for each run, and for each who has several, with its thread
         self._runs: dict[object, int] = {}
         self._holds: dict[object, int] = {}
+        _runs.devices.add(self)
 
     @property
     def core(self) -> _core.Device:
@@ -219,7 +221,7 @@ class Device:
             yield
         finally:
             with _runs.changed:
-                where.pop(token, None)  # a fork forgets it
+                del where[token]
                 _runs.changed.notify_all()
 
     def wait_for_runs(self) -> None:
@@ -243,7 +245,7 @@ class _Registry:
     """The configuration in force; whether a program gave it. `lock` protects both."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self.now: _Configured | None = None
         self.is_given = False
 
@@ -255,23 +257,19 @@ class _Runs:
     """Guards what devices know of the programs that run, and tells of changes."""
 
     def __init__(self) -> None:
-        self.changed = threading.Condition()
+        self.changed = Condition(self._forget_others)
+        self.devices: weakref.WeakSet[Device] = weakref.WeakSet()
+
+    def _forget_others(self) -> None:
+        """In a forked child no other thread runs a program."""
+        own = threading.get_ident()
+        for device in self.devices:
+            for tokens in (device._runs, device._holds):
+                for token in [one for one, thread in tokens.items() if thread != own]:
+                    del tokens[token]
 
 
 _runs = _Runs()
-
-
-def _renew_locks_after_fork() -> None:
-    """A lock that another thread held at the fork would never be freed again."""
-    _registry.lock = threading.RLock()
-    now = _registry.now
-    _runs.changed = threading.Condition()
-    for device in now.devices if now else ():
-        device._runs.clear()
-        device._holds.clear()
-
-
-os.register_at_fork(after_in_child=_renew_locks_after_fork)
 
 
 def _build(layout: Layout) -> _Configured:

@@ -6,7 +6,7 @@ What draws on the host counts its draws under that seed.
 
 from __future__ import annotations
 
-import threading
+from ipu._locks import Lock
 
 __all__ = ["Draws", "current", "drawn", "set_current", "set_drawn"]
 
@@ -29,7 +29,7 @@ class Draws:
     """
 
     def __init__(self, name: str) -> None:
-        self._lock = threading.Lock()  # of both below
+        self._lock = Lock()  # of both below
         self._generation = -1
         self._count = 0
         _counters[name] = self

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * base/event: rings that overflow, readers at the same time as writers, threads that
- * come and go, recordings one after the other, fork(). */
+ * come and go and leave nothing, recordings one after the other, fork(). */
 #define _GNU_SOURCE
 #include "base/event.h"
 #include "base/thread.h"
 #include "check.h"
 #include "shared.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -262,6 +263,35 @@ test_a_fork_records_nothing(void)
 #endif
 }
 
+static void *
+name_itself(void *argument)
+{
+    (void)argument;
+    ipu_event_name_thread(IPU_ROLE_READER, 0);
+    return NULL;
+}
+
+static void
+start_and_join(int threads)
+{
+    for (int i = 0; i < threads; i++) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, name_itself, NULL);
+        pthread_join(thread, NULL);
+    }
+}
+
+/* The heap does not grow by threads that have gone and have recorded nothing. */
+static void
+test_threads_leave_nothing(void)
+{
+    enum { THREADS = 200, BYTES_EACH = 16 };
+    start_and_join(1);
+    size_t before = mallinfo2().uordblks; /* 0 under sanitizers */
+    start_and_join(THREADS);
+    CHECK(mallinfo2().uordblks <= before + (size_t)(THREADS * BYTES_EACH));
+}
+
 int
 main(void)
 {
@@ -272,5 +302,6 @@ main(void)
     test_jobs_and_tasks();
     test_actions_alone();
     test_a_fork_records_nothing();
+    test_threads_leave_nothing();
     return CHECK_DONE();
 }

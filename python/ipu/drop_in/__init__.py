@@ -22,11 +22,11 @@ Example:
 from __future__ import annotations
 
 import sys
-import threading
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ipu._faces import face
+from ipu._locks import Lock
 from ipu.drop_in import _facade, _table
 
 __all__ = ["install", "installed", "uninstall"]
@@ -41,7 +41,7 @@ class _Hook:
     """What :func:`install` put where. `lock` protects the rest."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.finders: list[_facade.Finder] = []
         self.set_aside: dict[str, ModuleType] = {}
 

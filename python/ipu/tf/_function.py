@@ -18,6 +18,7 @@ from contextlib import nullcontext
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from ipu import _devices
+from ipu._locks import Lock
 from ipu._placement import current_device, on_host
 from ipu._tracebacks import boundaries
 from ipu._user_warnings import warn_user
@@ -151,7 +152,7 @@ class DeviceFunction(Generic[P, R]):
         self._name = name or str(named)
         self._parameters: inspect.Signature | None = None
         self._cache: dict[Any, _Entry] = {}
-        self._lock = threading.RLock()  # protects _cache while a trace adds to it
+        self._lock = Lock()  # protects _cache while a trace adds to it
         self._has_created = False  # a first trace has ended
         self._history: list[str] = []
         self._bound: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()

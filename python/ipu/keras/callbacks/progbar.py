@@ -9,9 +9,9 @@ one line for each epoch.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
+from ipu._locks import Lock
 from ipu.keras.callbacks.callback import Callback, Logs, looks
 from ipu.keras.callbacks.run_views import RunView, view_of
 
@@ -39,7 +39,7 @@ class ProgbarLogger(Callback):
         super().__init__()
         del count_mode, stateful_metrics
         self._mode = mode
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._view: RunView | None = None
         self._in_fit = False
         self._done = 0

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+from ipu._locks import Event
 from ipu._log import logger
 
 __all__ = ["cache_folder", "fetch", "store"]
@@ -37,8 +38,8 @@ class _Transfer:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.answered = threading.Event()
-        self.ended = threading.Event()
+        self.answered = Event()
+        self.ended = Event()
         self.content = b""
         self.error: Exception | None = None
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ipu._locks import Event
 from ipu.keras._types import Nest
 
 __all__ = ["Arrivals"]
@@ -34,7 +35,7 @@ class Arrivals:
         self._wait = wait
         self._take = take
         self._on_part = on_part
-        self._ended = threading.Event()
+        self._ended = Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(
             target=self._watch, name="ipu-results", daemon=True

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ipu import tf
+from ipu._locks import Condition, Event
 from ipu.ipu_infeed_queue import IPUIterator
 from ipu.keras._types import Nest
 from ipu.keras.engine.arrivals import Arrivals
@@ -206,7 +207,7 @@ class FunctionLoop:
         self._function = function
         self._iterator = IPUIterator(dataset, **(infeed_options or {}))
         self._started = False
-        self._ended = threading.Event()
+        self._ended = Event()
 
     def start(self) -> None:
         """Start to feed."""
@@ -264,7 +265,7 @@ class StepWatcher:
 
     def __init__(self, watchers: Sequence[Any]) -> None:
         self._watchers = list(watchers)
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._loop: Loop | None = None
         self._first_step = 0
         self._count = 0
@@ -286,20 +287,20 @@ class StepWatcher:
                     target=self._watch, name="ipu-progress", daemon=True
                 )
                 self._thread.start()
-            self._changed.notify()
+            self._changed.notify_all()
 
     def pause(self) -> None:
         """The execution has ended; its results may be taken."""
         with self._changed:
             self._loop = None
-            self._changed.notify()
+            self._changed.notify_all()
 
     def close(self) -> None:
         """End the thread."""
         with self._changed:
             self._loop = None
             self._ended = True
-            self._changed.notify()
+            self._changed.notify_all()
         if self._thread is not None:
             self._thread.join()
 

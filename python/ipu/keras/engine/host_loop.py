@@ -8,13 +8,13 @@ a call of a program; there is one program for each shape.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ipu import tf
+from ipu._locks import Event
 from ipu.keras._types import Nest
 from ipu.keras.engine.host_sources import HostSource, Pass
 from ipu.keras.engine.shaped_programs import ShapedPrograms
@@ -37,7 +37,7 @@ class HostLoop:
         self._function: Any = None
         self._programs: ShapedPrograms | None = None
         self._done = 0
-        self._idle = threading.Event()
+        self._idle = Event()
         self._idle.set()
 
     def first_spec(self) -> Nest | None:

@@ -8,13 +8,13 @@ threads, so that they work while the device does.
 from __future__ import annotations
 
 import itertools
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ipu import tf
+from ipu._locks import Condition
 from ipu.keras._random_state import Order
 from ipu.keras._seeds import generator_of_pass
 from ipu.keras._types import Nest
@@ -205,7 +205,9 @@ class _ReadAhead:
 
     def __init__(self, elements: Iterator[Nest], ahead: int) -> None:
         self._elements = elements
-        self._queue: queue.Queue[_Read] = queue.Queue(ahead)
+        self._ahead = ahead
+        self._changed = Condition()
+        self._found: deque[_Read] = deque()
         self._is_closed = False
         self._end: BaseException | None = None
         self._thread = threading.Thread(
@@ -216,31 +218,41 @@ class _ReadAhead:
     def _read(self) -> None:
         try:
             for element in self._elements:
-                self._queue.put(_Read(element))
+                self._put(_Read(element))
                 if self._is_closed:
                     return
-            self._queue.put(_Read(end=StopIteration()))
+            self._put(_Read(end=StopIteration()))
         except BaseException as error:  # raised again where the element is asked for
-            self._queue.put(_Read(end=error))
+            self._put(_Read(end=error))
+
+    def _has_room(self) -> bool:
+        return len(self._found) < self._ahead or self._is_closed
+
+    def _put(self, read: _Read) -> None:
+        with self._changed:
+            self._changed.wait_for(self._has_room)
+            self._found.append(read)
+            self._changed.notify_all()
 
     def __iter__(self) -> Iterator[Nest]:
         return self
 
     def __next__(self) -> Nest:
         if self._end is None:
-            element, self._end = self._queue.get()
+            with self._changed:
+                self._changed.wait_for(lambda: self._found)
+                element, self._end = self._found.popleft()
+                self._changed.notify_all()
             if self._end is None:
                 return element
         raise self._end
 
     def close(self) -> None:
         """Stop to read; what has been read is dropped."""
-        self._is_closed = True
-        try:
-            while True:
-                self._queue.get_nowait()
-        except queue.Empty:
-            pass
+        with self._changed:
+            self._is_closed = True
+            self._found.clear()
+            self._changed.notify_all()
         self._thread.join(_LEAVE_S)
 
 

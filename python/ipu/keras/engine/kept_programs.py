@@ -10,11 +10,11 @@ in Keras; ``compile`` has everything traced again.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Hashable
 from typing import Any
 
+from ipu._locks import Lock
 from ipu._placement import current_device, on_host
 from ipu.keras import losses, metrics
 from ipu.keras._backend_state import state
@@ -41,7 +41,7 @@ class KeptPrograms:
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, Any] = {}  # the oldest first
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def take(self, key: Hashable) -> Any:
         """Take what was given back with a key; None: there is none."""

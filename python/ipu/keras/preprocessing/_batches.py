@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator as _Endless
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu._locks import Lock
 from ipu._user_warnings import warn_user
 from ipu.keras import _pictures
 from ipu.keras._class_folders import files_below
@@ -60,7 +60,7 @@ class Iterator(Sequence):
         self.seed = seed
         self.batch_index = 0
         self.total_batches_seen = 0
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.index_array: Any = None
 
     def _batch(self, numbers: _Array, draw: Any) -> Any:

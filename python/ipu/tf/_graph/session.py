@@ -13,6 +13,7 @@ import numpy as np
 from ipu import _devices
 from ipu._core import Tensor
 from ipu._errors import InvalidArgumentError
+from ipu._locks import Lock
 from ipu._refusals import refuse_given
 from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, nest
@@ -82,7 +83,7 @@ class Session:
             raise TypeError(f"`graph` must be a tf.Graph, not {type(graph).__name__}.")
         self._graph = found
         self._plans: dict[Any, Plan] = {}
-        self._lock = threading.RLock()  # protects _plans
+        self._lock = Lock()  # protects _plans
         self._values: dict[int, Any] = {}
         self._is_closed = False
         self._contexts: list[Any] = []

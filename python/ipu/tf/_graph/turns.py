@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ipu._locks import Condition
+
 __all__ = ["Turns"]
 
 
@@ -21,7 +23,7 @@ class Turns:
     """The runs of the sessions of a graph."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._changed = Condition(self._forget_runs)
         self._resident: weakref.ref[Any] | None = None
         self._runners: list[int] = []  # threads, one entry for each run
 
@@ -56,6 +58,11 @@ class Turns:
             with self._changed:
                 self._runners.remove(thread)
                 self._changed.notify_all()
+
+    def _forget_runs(self) -> None:
+        """In a forked child no other thread runs anything."""
+        own = threading.get_ident()
+        self._runners = [thread for thread in self._runners if thread == own]
 
     def _is_resident(self, session: Any) -> bool:
         return self._resident is not None and self._resident() is session

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-import threading
 import types
 from collections.abc import Callable
 from typing import Any
 
+from ipu._locks import Lock
 from ipu._user_warnings import warn_user
 from ipu.tf.autograph import _source
 from ipu.tf.autograph._build import RUNTIME, statements
@@ -25,7 +25,7 @@ __all__ = ["convert", "convert_quietly", "converted_source"]
 
 _FACTORY = "ag__factory"
 _UNKNOWN = "not known while a function is traced"  # of errors of the core
-_lock = threading.RLock()  # CPython 3.11's parser fails where two threads are in it
+_lock = Lock()  # CPython 3.11's parser fails where two threads are in it
 
 
 def _class_of(function: types.FunctionType) -> str:

@@ -7,7 +7,9 @@ files, in Pillow's decoders and in larger pieces of NumPy.
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -138,12 +140,25 @@ class _InOrder(Iterator[T]):
 def _begun(
     pool: ThreadPoolExecutor, function: Callable[..., T], number: int, element: Any
 ) -> Future[T]:
-    """The call as a future; where no thread may start any more, it has ended."""
-    try:
-        return pool.submit(function, number, element)
-    except RuntimeError:  # the interpreter is ending
-        from concurrent.futures import Future
+    """The call as a future; where no thread can be had, it is made here and now."""
+    from concurrent.futures import Future
 
-        future: Future[T] = Future()
-        future.cancel()
-        return future
+    future: Future[T] = Future()
+    claims = itertools.count()  # the pool keeps a call whose thread did not start
+
+    def call() -> None:
+        if next(claims) > 0 or not future.set_running_or_notify_cancel():
+            return
+        try:
+            future.set_result(function(number, element))
+        except BaseException as error:
+            future.set_exception(error)
+
+    try:
+        pool.submit(call)
+    except RuntimeError:
+        if threading.main_thread().is_alive():
+            call()
+        else:  # the interpreter is ending
+            future.cancel()
+    return future

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ipu._locks import Lock
 from ipu.tf._extras import extra
 from ipu.tf._strings import path_of
 from ipu.tf.io._records import TFRecordWriter
@@ -64,7 +65,7 @@ class SummaryWriter:
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._is_closed = False
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._file: TFRecordWriter | None = None
         if path is not None:
             self._file = TFRecordWriter(path)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ipu._errors import OutOfRangeError
+from ipu._locks import Event
 from ipu.tf import _graph_mode
 from ipu.tf._graph.session import Session
 from ipu.tf.compat.v1 import _hooks
@@ -247,7 +248,7 @@ class Coordinator:
 
     def __init__(self, clean_stop_exception_types: Any = None) -> None:
         self._clean = tuple(clean_stop_exception_types or (OutOfRangeError,))
-        self._event = threading.Event()
+        self._event = Event()
         self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
 
