@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
@@ -16,6 +15,7 @@ from ipu._errors import (
     NotFoundError,
 )
 from ipu._faces import face
+from ipu._locks import Lock
 from ipu._placement import current_ordinal
 from ipu._refusals import refuse_call
 from ipu.tf import _graph_mode, nest
@@ -129,7 +129,7 @@ class IPUInfeedQueue:
         self._device: _devices.Device | None = None
         self._queue: _core.Infeed | None = None
         self._feeder: Any = None
-        self._making = threading.Lock()
+        self._making = Lock()
         self._ever_dequeued = False
         self._is_initializer_taken = False
 

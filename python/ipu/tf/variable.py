@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -16,6 +15,7 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu._devices import Device
 from ipu._errors import FailedPreconditionError, NotFoundError
+from ipu._locks import Lock
 from ipu._placement import current_device
 from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, _tapes
@@ -50,7 +50,7 @@ class _Moves:
     """One variable moves at a time: several traces may ask for the same one."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = Lock()
 
 
 _moves = _Moves()
