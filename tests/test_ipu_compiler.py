@@ -10,7 +10,9 @@ import ipu
 from ipu import ipu_compiler, loops, scopes, tf
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_strategy import IPUStrategy
+from ipu.ops import normalization_ops
 from ipu.tf._function import DeviceFunction
+from ipu.tf.compat import v1
 
 Pair = collections.namedtuple("Pair", "a b")
 
@@ -156,3 +158,20 @@ def test_every_call_traces_anew():
 
 def test_it_is_there_under_its_known_address():
     assert ipu.ipu_compiler.compile is ipu_compiler.compile
+
+
+def test_get_variable_outside_of_graphs():
+    ones = v1.ones_initializer()
+    first, other = (v1.get_variable("w", [2], initializer=ones) for _ in range(2))
+    assert first is not other and first.numpy().tolist() == [1.0, 1.0]
+    with v1.variable_scope("scope", reuse=v1.AUTO_REUSE):
+        shared, again = (v1.get_variable("w", [2]) for _ in range(2))
+    assert shared is again and shared.name == "scope/w:0"
+
+
+def test_norms_outside_of_graphs():
+    x = tf.random.normal([2, 4, 4, 4], seed=1)
+    eager = normalization_ops.group_norm(x, 2)
+    traced = tf.function(lambda x: normalization_ops.group_norm(x, 2))(x)
+    np.testing.assert_allclose(eager, traced, atol=1e-6)
+    assert abs(float(tf.reduce_mean(eager))) < 1e-5

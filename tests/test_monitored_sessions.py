@@ -146,3 +146,51 @@ def test_a_coordinator_ends_threads() -> None:
         raise KeyError("broken")
     with pytest.raises(KeyError, match="broken"):
         coordinator.join([])
+
+
+def test_listeners_hear_of_each_save(tmp_path: Path) -> None:
+    told: list[Any] = []
+
+    class Listener(tf.train.CheckpointSaverListener):  # type: ignore[misc]
+        def begin(self) -> None:
+            told.append("begin")
+
+        def before_save(self, session: Any, global_step_value: int) -> None:
+            told.append(("before", global_step_value, latest()))
+
+        def after_save(self, session: Any, global_step_value: int) -> Any:
+            told.append(("after", global_step_value, latest()))
+            return global_step_value == 4
+
+        def end(self, session: Any, global_step_value: int) -> None:
+            told.append(("end", global_step_value))
+
+    def latest() -> str:
+        found = tf.train.latest_checkpoint(str(tmp_path))
+        return "" if found is None else Path(found).name
+
+    count = tf.train.get_or_create_global_step().assign_add(1)
+    hook = tf.train.CheckpointSaverHook(
+        str(tmp_path), save_steps=2, listeners=[Listener()]
+    )
+    runs = 0
+    with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
+        while not session.should_stop():
+            session.run(count)
+            runs += 1
+    names = ["", "model.ckpt-0", "model.ckpt-2", "model.ckpt-4"]
+    assert told[0] == "begin" and told[-1] == ("end", 4) and runs == 4
+    assert told[1:-1] == [
+        (when, 2 * k, names[k + (when == "after")])
+        for k in range(3)
+        for when in ("before", "after")
+    ]
+
+
+def test_the_pace_is_written_as_a_summary(tmp_path: Path) -> None:
+    count = tf.train.get_or_create_global_step().assign_add(1)
+    hook = tf.train.StepCounterHook(every_n_steps=2, output_dir=str(tmp_path))
+    with tf.train.MonitoredTrainingSession(hooks=[hook]) as session:
+        for _ in range(6):
+            session.run(count)
+    assert b"global_step/sec" in next(tmp_path.iterdir()).read_bytes()

@@ -325,3 +325,47 @@ def test_functions_and_iterators() -> None:
         for _ in range(2):
             session.run(iterator.initializer)
             assert session.run(again) == 0
+
+
+# --- variables in functions for a device, and outside of graphs -----------------------
+
+
+def test_first_values_of_variables_of_a_compiled_function() -> None:
+    def body() -> Any:
+        with tf.variable_scope("scope"):
+            first = tf.constant([1.0, 2.0]) * 2.0
+            w = tf.get_variable("w", initializer=first)
+            kernel = tf.get_variable("kernel", [2], initializer=tf.ones_initializer())
+            gathered = tf.Variable(tf.zeros_like(kernel.initialized_value()))
+        gradient = tf.gradients(w * kernel, kernel)[0]
+        return [w + 0.0, gathered.assign_add(gradient)]
+
+    with scopes.ipu_scope(IPU):
+        results = ipu_compiler.compile(body, [])
+    names = [v.op.name for v in tf.global_variables()]
+    assert names == ["scope/w", "scope/kernel", "scope/Variable"]
+    for found in run(results):
+        np.testing.assert_array_equal(found, [2.0, 4.0])
+
+
+def test_the_initializer_and_the_initial_value_agree_in_a_run() -> None:
+    w = tf.get_variable("w", [3])
+    with tf.Session() as session:
+        session.run(w.initializer)  # before anything asks for the tensor
+        doubled = w.initial_value * 2.0
+        _, twice = session.run([w.initializer, doubled])
+        np.testing.assert_array_equal(session.run(w) * 2.0, twice)
+        assert not np.array_equal(session.run(w.initial_value) * 2.0, twice)
+
+
+def test_places_of_variables() -> None:
+    with tf.device("cpu"):
+        step = tf.train.get_or_create_global_step()
+    with scopes.ipu_scope(IPU):
+        w = tf.get_variable("w", initializer=1.0)
+        loss = w * 2.0
+        train = tf.train.GradientDescentOptimizer(0.5).minimize(loss, step)
+    free = tf.get_variable("free", [2])
+    assert (step.device, w.device, free.device) == ("/device:CPU:0", IPU, "")
+    assert run([loss, train])[0] == 2.0
+    assert (step.device, w.device) == ("/device:CPU:0", IPU)

@@ -112,6 +112,7 @@ TF: dict[str, Entry] = {
         {**_VERSION, **V1_NAMES},
     ),
     "tensorflow.compat.v1.data": entry(f"{_V1}.data", "ipu.tf.data"),
+    "tensorflow.compat.v1.image": entry(f"{_V1}.image", "ipu.tf.image"),
     "tensorflow.compat.v1.nn": entry(f"{_V1}.nn", "ipu.tf.nn"),
     "tensorflow.compat.v1.nn.rnn_cell": entry(f"{_V1}.rnn_cell"),
     "tensorflow.compat.v1.summary": entry(f"{_V1}.summary"),

@@ -3,14 +3,28 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from ipu import _seed
 
-__all__ = ["generator", "generator_of_pass"]
+__all__ = ["generator", "generator_of_pass", "keyed"]
 
 _draws = _seed.Draws("generators")
 _MASK = 0xFFFFFFFFFFFFFFFF
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.keys: list[list[int]] = []
+        self.counts: list[Iterator[int]] = []
+
+
+_thread = _Thread()
 
 
 def generator(seed: int | None) -> np.random.Generator:
@@ -25,7 +39,22 @@ def generator(seed: int | None) -> np.random.Generator:
     """
     if seed is not None:
         return _of([1, int(seed) & _MASK])
+    if _thread.keys:
+        return _of([3, *_thread.keys[-1], next(_thread.counts[-1])])
     return _of([0, int(_seed.current()[0]) & _MASK, _draws.next()])
+
+
+@contextmanager
+def keyed(*key: int) -> Iterator[None]:
+    """A context in which generators without a seed are functions of a key, and of how
+    many of them there were."""
+    _thread.keys.append([one & _MASK for one in key])
+    _thread.counts.append(itertools.count())
+    try:
+        yield
+    finally:
+        _thread.keys.pop()
+        _thread.counts.pop()
 
 
 def generator_of_pass(seed: int, number: int) -> np.random.Generator:

@@ -46,10 +46,14 @@ def as_float(image: Tensor) -> Tensor:
     return image if image.dtype.is_floating else cast(image, float32)
 
 
-def _lerp(image: Tensor, axis: int, size: int) -> Tensor:
+def centres_of(old: int, new: int) -> Any:
+    """Where the centres of new pixels are among those of the old ones."""
+    return (np.arange(new) + 0.5) * (old / new) - 0.5
+
+
+def lerp(image: Tensor, axis: int, centres: Any) -> Tensor:
     """One axis by linear interpolation between the two nearest pixel centres."""
-    old = image.shape[axis]
-    centres = (np.arange(size) + 0.5) * (old / size) - 0.5
+    old, size = image.shape[axis], len(centres)
     low = np.floor(centres)
     places = [np.clip(low + k, 0, old - 1).astype(np.int32) for k in (0, 1)]
     share = (centres - low).reshape([size] + [1] * (image.ndim - axis - 1))
@@ -59,7 +63,7 @@ def _lerp(image: Tensor, axis: int, size: int) -> Tensor:
     return first + (second - first) * Tensor(share, image.dtype_name)
 
 
-def _weigh(image: Tensor, axis: int, weights: Any) -> Tensor:
+def weigh(image: Tensor, axis: int, weights: Any) -> Tensor:
     """One axis by a matrix of what its new pixels are made of."""
     shape = list(image.shape)
     outer, inner = (
@@ -70,6 +74,24 @@ def _weigh(image: Tensor, axis: int, weights: Any) -> Tensor:
     result = apply("matmul", (Tensor(rows, image.dtype_name), flat))
     shape[axis] = weights.shape[0]
     return apply("reshape", (result,), {"shape": shape})
+
+
+def resized(image: Tensor, size: Any, keeps_ratio: bool) -> tuple[Any, tuple[int, int]]:
+    """The height and width of an image, and those that it is to have."""
+    axis = height_axis(image)
+    old = image.shape[axis : axis + 2]
+    if 0 in old:
+        raise ValueError(f"An image needs pixels. Received shape {image.shape}.")
+    sizes = sizes_of(size)
+    if len(sizes) != 2:
+        raise ValueError(f"`size` is [height, width]. Received: size={size}.")
+    height, width = sizes
+    if keeps_ratio:
+        scale = min(height / old[0], width / old[1])
+        height, width = (max(round(n * scale), 1) for n in old)
+    if height < 1 or width < 1:
+        raise ValueError(f"`size` must be positive. Received: size={size}.")
+    return old, (height, width)
 
 
 @op
@@ -104,18 +126,7 @@ def resize(
     """
     image = Tensor(images)
     axis = height_axis(image)
-    old = image.shape[axis : axis + 2]
-    if 0 in old:
-        raise ValueError(f"An image needs pixels. Received shape {image.shape}.")
-    sizes = sizes_of(size)
-    if len(sizes) != 2:
-        raise ValueError(f"`size` is [height, width]. Received: size={size}.")
-    height, width = sizes
-    if preserve_aspect_ratio:
-        scale = min(height / old[0], width / old[1])
-        height, width = (max(round(n * scale), 1) for n in old)
-    if height < 1 or width < 1:
-        raise ValueError(f"`size` must be positive. Received: size={size}.")
+    old, (height, width) = resized(image, size, preserve_aspect_ratio)
     kind = getattr(method, "value", method)
     if kind == "nearest":
         for k, new in enumerate((height, width)):
@@ -132,12 +143,12 @@ def resize(
         if new == old[k]:
             continue
         if kind == "bilinear" and not antialias:
-            image = _lerp(image, axis + k, new)
+            image = lerp(image, axis + k, centres_of(old[k], new))
         elif kind == "area":
-            image = _weigh(image, axis + k, area_weights(old[k], new))
+            image = weigh(image, axis + k, area_weights(old[k], new))
         else:
             weights = kernel_weights(kind, old[k], new, antialias)
-            image = _weigh(image, axis + k, weights)
+            image = weigh(image, axis + k, weights)
     return image
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ipu import _core, _devices, _seed
 from ipu._tracebacks import boundary
+from ipu.tf import _graph_mode
 from ipu.tf._convert import Tensor, apply, is_plain, like, sizes_of
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import as_dtype, float32, int32
@@ -22,6 +23,9 @@ from ipu.tf.dtypes import as_dtype, float32, int32
 @boundary
 def set_seed(seed: int) -> None:
     """Restart the random streams: of eager ops, of initializers, and of devices.
+
+    In a graph of TensorFlow 1 it also is the seed of the graph: each session begins
+    with the same numbers then, whatever ran before.
 
     Each thread draws from a stream of its own, which no other thread disturbs. A
     thread that calls this function has the stream of ``seed``, the same one in
@@ -40,6 +44,9 @@ def set_seed(seed: int) -> None:
         >>> bool((first == tf.random.uniform((2,)).numpy()).all())
         True
     """
+    graph = _graph_mode.building()
+    if graph is not None:
+        graph.seed = int(seed)
     _seed.set_current(seed)
     _core.set_eager_seed(seed)
     _devices.seed_all(seed)

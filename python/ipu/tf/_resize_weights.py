@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KERNELS", "area_weights", "kernel_weights"]
+__all__ = [
+    "KERNELS",
+    "area_weights",
+    "kernel_weights",
+    "sampled_area_weights",
+    "sampled_cubic_weights",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -81,8 +87,47 @@ def kernel_weights(method: str, old: int, new: int, antialias: bool) -> Array:
 
 def area_weights(old: int, new: int) -> Array:
     """Give the matrix [new, old] of the share that each old pixel has in a new one."""
-    edges = np.arange(new + 1) * (old / new)
+    return sampled_area_weights(old, new, old / new)
+
+
+def sampled_area_weights(old: int, new: int, step: float) -> Array:
+    """Give the matrix [new, old] of shares, where a new pixel covers so many old ones.
+
+    Args:
+        old: Pixels there are.
+        new: Pixels there will be.
+        step: Old pixels that a new one covers, the first one from the first on.
+    """
+    edges = np.arange(new + 1) * step
     low, high = edges[:-1, None], edges[1:, None]
     pixels = np.arange(old)
     shared = np.minimum(high, pixels + 1.0) - np.maximum(low, pixels)
-    return np.asarray(np.maximum(shared, 0.0) / (old / new))
+    return np.asarray(np.maximum(shared, 0.0) / step)
+
+
+def sampled_cubic_weights(old: int, centres: Array, is_soft: bool) -> Array:
+    """Give the matrix [new, old] of a cubic kernel whose border repeats.
+
+    Args:
+        old: Pixels there are.
+        centres: Where the new pixels are among the old ones.
+        is_soft: Whether it is the kernel of TensorFlow 2, of Keys, which leaves out
+            what lies outside; else that of TensorFlow 1, which overshoots more.
+    """
+    low = np.floor(centres)
+    away = np.rint((centres - low) * _STEPS) / _STEPS
+    a = -0.5 if is_soft else -0.75
+    weights = np.zeros((len(centres), old))
+    for offset in (-1, 0, 1, 2):
+        x = np.abs(offset - away)
+        near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+        far = ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a
+        share = np.where(x < 1.0, near, np.where(x < 2.0, far, 0.0))
+        place = low + offset
+        inside = (place >= 0) & (place < old)
+        share = np.where(inside, share, 0.0) if is_soft else share
+        column = np.clip(place, 0, old - 1).astype(int)
+        np.add.at(weights, (np.arange(len(centres)), column), share)
+    if is_soft:
+        weights /= weights.sum(axis=1, keepdims=True)
+    return weights

@@ -75,7 +75,10 @@ def body_values(returned: Any, count: int) -> Sequence[Any]:
 
 
 def as_predicate(value: Any, what: str) -> Tensor:
+    """A bool as a scalar; one element counts as it, however many axes it has."""
     tensor = Tensor(value)
+    if tensor.dtype.is_bool and tensor.shape and set(tensor.shape) == {1}:
+        tensor = _core.apply("reshape", (tensor,), {"shape": []})
     if not tensor.dtype.is_bool or tensor.shape != ():
         raise TypeError(
             f"{what} must be a scalar bool. Received: {tensor.dtype.name} of shape "

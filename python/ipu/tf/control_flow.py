@@ -236,7 +236,7 @@ def cond(
     """Call one of two functions. Only the ops of the one that is taken are executed.
 
     Args:
-        pred: A scalar bool.
+        pred: A bool: a scalar, or of one element.
         true_fn: Called without arguments; gives a nest of tensors, or None.
         false_fn: The same, of the same structure, dtypes and shapes.
         name: Accepted and not used.
@@ -261,8 +261,12 @@ def cond(
             raise TypeError(f"'{argument}' must be callable. Received: {function!r}.")
     assert true_fn is not None and false_fn is not None
     trace = _core.open_trace()
-    if trace is None or is_known(pred):
+    if trace is None:
         return true_fn() if pred else false_fn()
+    if is_known(pred):
+        taken = true_fn() if as_predicate(pred, "'pred'") else false_fn()
+        flat = flatten(taken, "the result of the function that is called")
+        return flat.pack(flat.tensors)
     predicate = as_predicate(pred, "'pred'")
     index = _convert.cast(predicate, "int32")
     return _traced_switch(trace, index, (false_fn, true_fn), ("false_fn", "true_fn"))

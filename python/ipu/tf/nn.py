@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ipu import _core
 from ipu._faces import face
 from ipu.tf._activations import (
@@ -419,6 +421,53 @@ def l2_normalize(
     return value * apply("rsqrt", (apply("maximum", (squares, like(epsilon, value))),))
 
 
+def look_up(params: Any, ids: Any, max_norm: float | None, strategy: str) -> Tensor:
+    """As :func:`embedding_lookup`.
+
+    Args:
+        params: As there.
+        ids: As there.
+        max_norm: As there.
+        strategy: How rows are spread over several tables: "div" or "mod".
+    """
+    from ipu.tf._clip import clip_by_norm
+
+    if strategy not in ("div", "mod"):
+        raise ValueError(
+            f"Unrecognized partition strategy: {strategy}. Must be one of either `mod` "
+            "or `div`."
+        )
+    is_several = isinstance(params, (list, tuple)) and hasattr(params[0], "shape")
+    table, places = params, ids
+    if is_several and len(params) == 1:
+        table = params[0]
+    elif is_several:
+        tables = [Tensor(one) for one in params]
+        table = apply("concat", tuple(tables), {"axis": 0})
+        places = _places([one.shape[0] for one in tables], Tensor(ids), strategy)
+    rows = gather(table, places, axis=0)
+    if max_norm is None:
+        return rows
+    first = Tensor(ids).ndim
+    return clip_by_norm(rows, max_norm, axes=list(range(first, rows.ndim)))
+
+
+def _places(sizes: list[int], ids: Tensor, strategy: str) -> Tensor:
+    """Where rows are among those of several tables, one behind the other."""
+    total, parts = sum(sizes), len(sizes)
+    number = np.arange(total)
+    if strategy == "mod":
+        part, row = number % parts, number // parts
+    else:
+        few, more = divmod(total, parts)
+        part = np.maximum(number // (few + 1), (number - more) // max(few, 1))
+        row = np.where(part < more, number % (few + 1), (number - more) % max(few, 1))
+    begins = np.cumsum([0, *sizes[:-1]])
+    # a row that its table does not have is no row of all of them
+    places = np.where(row < np.asarray(sizes)[part], begins[part] + row, total)
+    return gather(Tensor(places.astype(np.int32)), ids, axis=0)
+
+
 @op
 def embedding_lookup(
     params: Any, ids: Any, max_norm: float | None = None, name: str | None = None
@@ -426,7 +475,8 @@ def embedding_lookup(
     """Rows of a table.
 
     Args:
-        params: The table [rows, ...]; a list of one is taken as that table.
+        params: The table [rows, ...], or a list of tables that are parts of one: the
+            first rows are in the first of them, and so on.
         ids: Integers of any shape.
         max_norm: Rows whose Euclidean norm is larger are scaled down to it.
         name: Accepted and not used.
@@ -438,15 +488,7 @@ def embedding_lookup(
         >>> tf.nn.embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1, 0]).numpy().tolist()
         [[3.0, 4.0], [1.0, 2.0]]
     """
-    from ipu.tf._clip import clip_by_norm
-
-    is_list = isinstance(params, (list, tuple)) and len(params) == 1
-    table = params[0] if is_list else params
-    rows = gather(table, ids, axis=0)
-    if max_norm is None:
-        return rows
-    first = Tensor(ids).ndim
-    return clip_by_norm(rows, max_norm, axes=list(range(first, rows.ndim)))
+    return look_up(params, ids, max_norm, "div")
 
 
 if not TYPE_CHECKING:

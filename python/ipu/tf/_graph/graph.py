@@ -60,7 +60,11 @@ class Graph:
         self._is_finalized = False
         self.turns = Turns()
         self.every_variable: list[GraphVariable] = []
+        self.by_variable_name: dict[str, GraphVariable] = {}
+        self.version = 0  # changes where operations take something else than before
         self.seed: int | None = None
+        self.session_count = 0
+        self.draw_count = 0  # of random ops
         self._parts = 0
 
     # --- what programs ask of it ------------------------------------------------------
@@ -100,10 +104,8 @@ class Graph:
                 'Tensor. Tensor names must be of the form "<op_name>:<output_index>".'
             )
         found = self._by_name.get(op)
-        if found is None:
-            for variable in self.every_variable:
-                if variable.name == name:
-                    return self.read_of(variable)
+        if name in self.by_variable_name:
+            return self.read_of(self.by_variable_name[name])
         if found is None or int(index) >= len(found.outputs):
             raise KeyError(
                 f"The name {name!r} refers to a Tensor which does not exist. The "
@@ -270,6 +272,16 @@ class Graph:
         ordinal = _placement.graph_ordinal()
         return HOST if ordinal is None else Place("IPU", ordinal)
 
+    def is_placed(self) -> bool:
+        """Whether a scope says where an operation that is added now runs."""
+        return _placement.is_placed() or _placement.graph_ordinal() is not None
+
+    def handle(self, name: str, place: Place) -> GraphOperation:
+        """Add the operation that stands for a variable, under the variable's name."""
+        op = GraphOperation(self, name, "VarHandleOp", _nothing, (), {}, place)
+        self.keep(op)
+        return op
+
     def new_part(self, ordinal: int) -> Place:
         """A place for a program of its own."""
         self._parts += 1
@@ -410,8 +422,14 @@ class Graph:
         grad_ys: Sequence[Any] | None = None,
         stops: Sequence[Any] = (),
     ) -> list[Any]:
-        """Add the derivatives of the sum of ``ys`` with respect to each of ``xs``, where
-        ``stops`` are constants."""
+        """Add the derivatives of the sum of ``ys`` with respect to each of ``xs``.
+
+        Args:
+            ys: Tensors.
+            xs: Tensors and variables.
+            grad_ys: What each of ``ys`` is multiplied by; None: ones.
+            stops: Tensors and variables that are constants.
+        """
         return differentiate.gradients(self, ys, xs, grad_ys, stops)
 
     def gradients_of(

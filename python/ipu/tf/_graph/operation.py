@@ -68,6 +68,8 @@ class GraphOperation(Operation):
         structure: The result, with tensors in it.
         path: Operations that have to run in the same program, for gradients.
         shard: The IPU of the device, or -1.
+        draws: The numbers of its first random op and of the one after its last, among
+            those of the graph.
         is_pure: Whether it gives the same for the same inputs, and does no more.
 
     Source: ``tf.Operation``.
@@ -105,6 +107,7 @@ class GraphOperation(Operation):
         self.structure: Any = None
         self.path: frozenset[GraphOperation] = frozenset()
         self.shard = -1
+        self.draws = (0, 0)
         self.rounding = 0
         self.is_pure = False
 

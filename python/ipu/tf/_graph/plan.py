@@ -8,16 +8,17 @@ depends on where it can; a step's *level* is how many others have to come before
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu import _devices
+from ipu import _devices, _seed
 from ipu._core import Tensor
 from ipu._errors import InvalidArgumentError
 from ipu.tf import _graph_mode
-from ipu.tf._graph import frame
+from ipu.tf._graph import frame, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
 from ipu.tf._graph.variables import GraphVariable
 from ipu.tf._tracing import Build, TracedProgram, trace_program
@@ -25,6 +26,7 @@ from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = ["Plan"]
 
+_MASK = 0xFFFFFFFFFFFFFFFF
 _DEVICE_DTYPES = {"int64": np.int32, "float64": np.float32}
 
 
@@ -149,12 +151,32 @@ class _Step:
             self._programs[key] = program
         for variable in program.needed:
             variable.check_initialized()
-        with device.running():
+        with device.running(), self._drawing(device):
             results = program.traced.pack(program.traced.run(given))
         for variable in program.assigned:
             variable.initialized = True
         for tensor, value in zip(self.outputs, results, strict=True):
             values[id(tensor)] = value
+
+    @contextmanager
+    def _drawing(self, device: _devices.Device) -> Iterator[None]:
+        """A context in which random numbers go on where the session was with them.
+
+        An op has a stream for each session, which a program with several of them takes
+        to where the one that was run most often is.
+        """
+        drawing = [op for op in self.ops if op.draws[0] < op.draws[1]]
+        if not drawing:
+            yield
+            return
+        states = [running.state_of(op) for op in drawing]
+        seed = drawing[0].graph.seed
+        seed = _seed.current()[0] if seed is None else seed
+        step = max(state.get("step", 0) for state in states)
+        device.core.set_random(seed & _MASK, step)
+        yield
+        for state in states:
+            state["step"] = device.core.random[1]
 
     def _call(self, values: dict[int, Any]) -> None:
         here = frame.Frame(lambda tensor: values.get(id(tensor)))
@@ -199,6 +221,8 @@ def _execute(op: GraphOperation, here: frame.Frame) -> None:
 
     trace = open_trace()
     assert trace is not None
+    # another number for each random op of the graph, whatever else runs with it
+    trace.resume(op.draws[0] + _session_offset(op), 0)
     rounding = trace.rounding
     trace.rounding = op.rounding or rounding
     try:
@@ -209,6 +233,13 @@ def _execute(op: GraphOperation, here: frame.Frame) -> None:
                 op.execute(here)
     finally:
         trace.rounding = rounding
+
+
+def _session_offset(op: GraphOperation) -> int:
+    """What tells the random numbers of sessions apart where no seed was given."""
+    session = running.session()
+    is_seeded = op.graph.seed is not None or op.kwargs.get("seed") is not None
+    return 0 if is_seeded or session is None else session.number << 32
 
 
 def _given(values: dict[int, Any], tensor: GraphTensor, on_host: bool) -> Tensor:

@@ -90,7 +90,7 @@ class _Seen:
     def __init__(self) -> None:
         self.captured: list[GraphTensor] = []
         self.variables: dict[int, Any] = {}
-        self.draws = False
+        self.draws = 0  # how many random ops
 
 
 def add_traced(op: GraphOperation, host: bool) -> Any:
@@ -109,6 +109,9 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
     results = _infer(op, given, seen, host)
     op.captured = list(dict.fromkeys(seen.captured))
     op.variables = seen.variables
+    first = op.graph.draw_count
+    op.graph.draw_count += seen.draws
+    op.draws = (first, op.graph.draw_count)
     op.is_pure = not (seen.variables or seen.draws or op.control_inputs)
     is_size = op.is_pure and bool(given) and all(t.is_size for t in given)
     count = 0
@@ -264,7 +267,7 @@ class _Trials:
         finally:
             self._seen.variables.update(here.needed)
             self._seen.variables.update(here.assigned)
-            self._seen.draws |= trace.next_ordinal > 0
+            self._seen.draws = max(self._seen.draws, trace.next_ordinal)
         return nest.map_structure(_plain, result)
 
 

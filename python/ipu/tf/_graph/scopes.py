@@ -12,9 +12,10 @@ from ipu._core import Tensor
 from ipu.tf import _graph_mode
 from ipu.tf._graph.operation import GraphTensor
 from ipu.tf._graph.variables import GraphVariable, make_variable
-from ipu.tf._tracing import init_scope
+from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
+from ipu.tf.variable import Variable
 
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
@@ -132,7 +133,7 @@ class VariableStore:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._variables: dict[str, GraphVariable] = {}
+        self._variables: dict[str, Any] = {}
         self.reads: dict[int, Any] = {}  # of variables that are fetched, by id
         self.scope = VariableScope()
 
@@ -185,7 +186,7 @@ class VariableStore:
         initializer: Any,
         regularizer: Any,
         **options: Any,
-    ) -> GraphVariable:
+    ) -> Any:
         """The variable of a name, made where it is not there; see ``get_variable``."""
         scope = self.scope
         full = f"{scope.name}/{name}" if scope.name else name
@@ -196,7 +197,7 @@ class VariableStore:
         options.setdefault("constraint", scope.constraint)
         kind = scope.dtype if dtype is None else as_dtype(dtype)
 
-        def make() -> GraphVariable:
+        def make() -> Any:
             return self._find_or_make(
                 full, shape, kind, initializer, regularizer, reuse, options
             )
@@ -212,8 +213,13 @@ class VariableStore:
         regularizer: Any,
         reuse: Any,
         options: dict[str, Any],
-    ) -> GraphVariable:
+    ) -> Any:
         found = self._variables.get(full)
+        if not _graph_mode.has_graph():
+            if in_trace():  # a function that is traced once more finds what it made
+                reuse = reuse or (found is not None and not current_build().may_create)
+            elif not reuse:
+                found = None
         if found is not None:
             self._check_shared(found, full, shape, kind, reuse)
             return found
@@ -232,7 +238,7 @@ class VariableStore:
         return variable
 
     def _check_shared(
-        self, found: GraphVariable, full: str, shape: Any, kind: Any, reuse: Any
+        self, found: Any, full: str, shape: Any, kind: Any, reuse: Any
     ) -> None:
         if not reuse:
             raise ValueError(
@@ -257,8 +263,16 @@ class VariableStore:
         kind: Any,
         initializer: Any,
         options: dict[str, Any],
-    ) -> GraphVariable:
+    ) -> Any:
         first, sizes = _first_value(full, shape, kind, initializer)
+        if not _graph_mode.has_graph():
+            return Variable(
+                first,
+                trainable=options.get("trainable") is not False,
+                name=full,
+                dtype=kind,
+                constraint=options.get("constraint"),
+            )
         scope = self._graph.names.scope
         self._graph.names.scope = ""
         try:

@@ -17,6 +17,7 @@ from ipu._locks import Lock
 from ipu._refusals import refuse_given
 from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, nest
+from ipu.tf._graph import running
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
 from ipu.tf._graph.plan import Fed, Plan
@@ -85,6 +86,9 @@ class Session:
         self._plans: dict[Any, Plan] = {}
         self._lock = Lock()  # protects _plans
         self._values: dict[int, Any] = {}
+        self.state: dict[Any, dict[str, Any]] = {}
+        self.number = found.session_count  # among those of the graph
+        found.session_count += 1
         self._is_closed = False
         self._contexts: list[Any] = []
 
@@ -131,6 +135,7 @@ class Session:
         """Forget the values of variables; the session cannot run any more."""
         self._is_closed = True
         self._values.clear()
+        self.state.clear()
         self._plans.clear()
 
     def list_devices(self) -> list[str]:
@@ -187,7 +192,7 @@ class Session:
             if isinstance(key, GraphVariable) and not key.is_resource
         }
         plan = self._plan(targets, fed, variables)
-        with self._graph.turns.of(self, self._bring_values):
+        with self._graph.turns.of(self, self._bring_values), running.entered(self):
             plan.run(values)
         given = {id(tensor) for tensor, _ in fed}
         results = [self._result(target, values, given) for target in targets]
@@ -231,6 +236,7 @@ class Session:
             tuple(map(id, targets)),
             tuple(sorted(shapes, key=lambda s: s[0])),
             tuple(sorted(variables)),
+            self._graph.version,
         )
         with self._lock:
             plan = self._plans.pop(key, None)

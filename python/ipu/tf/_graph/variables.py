@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu import _placement
+from ipu import _core, _placement, _seed
 from ipu._core import Tensor
 from ipu._devices import Device
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
 from ipu.tf import _graph_mode
-from ipu.tf._graph import frame
+from ipu.tf._graph import frame, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
+from ipu.tf.tensor_spec import TensorSpec
 from ipu.tf.variable import Variable, _Home
 
 if TYPE_CHECKING:
@@ -81,17 +83,23 @@ class GraphVariable(Variable):
         full = graph.names.unique(name or "Variable")
         self.name = f"{full}:0"
         self._scope_place = graph.here()
+        self._scope_device = self._scope_place.device if graph.is_placed() else ""
+        self._number = len(graph.every_variable)
         self._set_first(initial_value, dtype, shape, full)
+        self.op: GraphOperation = graph.handle(full, self._scope_place)
         # nowhere so far; the number tells it from others in traces that find shapes
         nowhere: Any = None
-        self._home = _Home(nowhere, nowhere, len(graph.every_variable))
+        self._home = _Home(nowhere, nowhere, self._number)
         graph.every_variable.append(self)
+        graph.by_variable_name[self.name] = self
         self.initialized = False
         # whether it has its first value in every session from the start
         self.is_automatic = False
         graph.add_to_collections([GLOBAL] if collections is None else collections, self)
         if self.trainable:
             graph.add_to_collection(TRAINABLE, self)
+
+    _initialized_value: GraphTensor | None = None
 
     # --- its first value --------------------------------------------------------------
 
@@ -105,8 +113,7 @@ class GraphVariable(Variable):
         else:
             value = value() if callable(value) else value
             if not isinstance(value, GraphTensor):
-                tensor = Variable._first_value(value, dtype)
-                value = np.array(tensor)
+                value = np.array(Variable._first_value(_known(value), dtype))
             kind = as_dtype(dtype) if dtype is not None else as_dtype(value.dtype)
             kind = {"float64": as_dtype("float32"), "int64": as_dtype("int32")}.get(
                 kind.name, kind
@@ -118,22 +125,66 @@ class GraphVariable(Variable):
                 f"shape {sizes}."
             )
         self._type = (kind.name, sizes)
-        self.initial_value = None if first is not None else value
+        # a tensor of the graph, or an array; or what gives it
+        self._first_value_of_graph = None if first is not None else value
+        self._first_maker = first
 
         def initialize(value: Any) -> None:
-            made = first() if first is not None else value
+            made = self._drawn() if value is None else value
             self._set(np.asarray(made).astype(kind.as_numpy_dtype, copy=False))
 
-        with self.graph.control_dependencies(None), self.graph.name_scope(None):
+        with self._aside():
             op = self.graph.python(
                 "Assign",
                 initialize,
                 None,
-                (self.initial_value,),
+                (self._first_value_of_graph,),
                 f"{name}/Assign",
             )
         op.variables[id(self)] = self
         self.initializer: GraphOperation = op
+
+    @contextmanager
+    def _aside(self) -> Iterator[None]:
+        """A context in which operations belong to no scope, and come after nothing."""
+        with self.graph.control_dependencies(None), self.graph.name_scope(None):
+            yield
+
+    @property
+    def initial_value(self) -> GraphTensor:
+        """Its first value, a tensor: in one run the one that its initializer sets."""
+        first = self._first_value_of_graph
+        if isinstance(first, GraphTensor):
+            return first
+        name = self.name.split(":")[0]
+        with self._aside():
+            if self._first_maker is None:
+                made = self.graph.constant(Tensor(first), f"{name}/initial_value")
+            else:
+                spec = TensorSpec(self.shape, self._type[0])
+                made = self.graph.python(
+                    "Initializer", self._drawn, spec, name=f"{name}/Initializer"
+                )
+                self.initializer.args = (made,)
+                self.graph.version += 1
+        self._first_value_of_graph = made
+        return made
+
+    def _drawn(self) -> Any:
+        """A first value, which may be random: the same one at the same time of each
+        session, where the graph has a seed."""
+        from ipu.keras._seeds import keyed
+
+        assert self._first_maker is not None
+
+        state = running.state_of(self)
+        count = state.setdefault("initialized", 0)
+        state["initialized"] += 1
+        seed = self.graph.seed
+        number = 0 if seed is not None else running.session().number
+        seed = _seed.current()[0] if seed is None else seed
+        with keyed(seed, self._number, number, count):
+            return Tensor(np.asarray(self._first_maker()), self._type[0])
 
     def _set(self, array: Any) -> None:
         if tuple(array.shape) != tuple(self.shape):
@@ -142,6 +193,11 @@ class GraphVariable(Variable):
         self.initialized = True
 
     # --- its place --------------------------------------------------------------------
+
+    @property
+    def device(self) -> str:
+        """The device that the scope said where it was made, empty where none did."""
+        return self._scope_device
 
     @property
     def ordinal(self) -> int:
@@ -186,7 +242,7 @@ class GraphVariable(Variable):
             FailedPreconditionError: It was not initialised in this session.
         """
         if self.is_automatic and not self.initialized:
-            self._set(np.asarray(self.initial_value))
+            self._set(np.asarray(self._first_value_of_graph))
         if self.initialized:
             return
         name = self.name.split(":")[0]
@@ -230,11 +286,6 @@ class GraphVariable(Variable):
     def _as_graph_element(self) -> Any:
         return self._read(self.graph)
 
-    @property
-    def op(self) -> GraphOperation:
-        """The operation that stands for it."""
-        return self.initializer
-
     def numpy(self) -> Any:
         """Its value in the session that ran last.
 
@@ -265,13 +316,24 @@ class GraphVariable(Variable):
         run_in_default(op, None, session)
 
     def initialized_value(self) -> Any:
-        """Its first value."""
-        return self.value() if self.initial_value is None else self.initial_value
+        """Its value, or its first value where it has none yet: for the first values of
+        others."""
+        if self._initialized_value is None:
+
+            def value(first: Any) -> Any:
+                return Tensor(Variable.numpy(self)) if self.initialized else first
+
+            name = f"{self.name.split(':')[0]}/initialized_value"
+            spec = TensorSpec(self.shape, self._type[0])
+            given = (self.initial_value,)
+            with self._aside():
+                made = self.graph.python("Cond", value, spec, given, name)
+            made.op.variables[id(self)] = self
+            self._initialized_value = made
+        return self._initialized_value
 
     def is_initialized(self) -> Any:
         """A tensor that says whether it has a value."""
-        from ipu.tf.tensor_spec import TensorSpec
-
         return self.graph.python(
             "VarIsInitializedOp",
             lambda: Tensor(np.asarray(self.initialized)),
@@ -315,6 +377,15 @@ class GraphVariable(Variable):
 
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._type[0]}>"
+
+
+def _known(value: Any) -> Any:
+    """A first value that does not depend on what a function being traced is given."""
+    if isinstance(value, Tensor) and value.is_symbolic:
+        trace = _core.open_trace()
+        assert trace is not None
+        return trace.evaluate(value, _placement.current_device().core)
+    return value
 
 
 def _value(variable: GraphVariable) -> Tensor:

@@ -79,9 +79,11 @@ from ipu.tf.compat.v1._initializers import (
     variance_scaling_initializer,
     zeros_initializer,
 )
+from ipu.tf.compat.v1._math import div, where, where_v2
 from ipu.tf.compat.v1._old_arguments import (
     argmax,
     argmin,
+    cond,
     expand_dims,
     reduce_all,
     reduce_any,
@@ -91,6 +93,7 @@ from ipu.tf.compat.v1._old_arguments import (
     reduce_prod,
     reduce_sum,
     squeeze,
+    while_loop,
 )
 from ipu.tf.compat.v1._variables import (
     get_variable,
@@ -127,7 +130,6 @@ from ipu.tf.random import uniform as random_uniform
 mul = _tf.multiply
 sub = _tf.subtract
 neg = _tf.negative
-div = _tf.divide
 arg_max = argmax
 arg_min = argmin
 
@@ -153,6 +155,7 @@ __all__ = [
     "assign",
     "assign_add",
     "assign_sub",
+    "cond",
     "constant_initializer",
     "control_flow_v2_enabled",
     "data",
@@ -181,6 +184,7 @@ __all__ = [
     "global_variables_initializer",
     "glorot_normal_initializer",
     "glorot_uniform_initializer",
+    "image",
     "initialize_all_variables",
     "is_inf",
     "is_nan",
@@ -233,6 +237,9 @@ __all__ = [
     "variable_scope",
     "variables_initializer",
     "variance_scaling_initializer",
+    "where",
+    "where_v2",
+    "while_loop",
     "zeros_initializer",
 ]
 
@@ -243,6 +250,7 @@ _LAZY = {
     "data": "ipu.tf.compat.v1.data",
     "flags": "ipu.tf.compat.v1._app:flags",
     "gfile": "ipu.tf.compat.v1._gfile",
+    "image": "ipu.tf.compat.v1.image",
     "initializers": "ipu.keras.initializers",
     "layers": "ipu.tf.compat.v1.layers",
     "logging": "ipu.tf.compat.v1._logging",
@@ -256,11 +264,12 @@ _LAZY = {
 
 if TYPE_CHECKING:
     from ipu.keras import initializers as initializers
-    from ipu.tf import *  # noqa: F403
+    from ipu.tf import *  # type: ignore[assignment]  # noqa: F403
     from ipu.tf.compat.v1 import _app as app  # noqa: F401
     from ipu.tf.compat.v1 import _gfile as gfile  # noqa: F401
     from ipu.tf.compat.v1 import _logging as logging  # noqa: F401
     from ipu.tf.compat.v1 import data as data  # type: ignore[no-redef]
+    from ipu.tf.compat.v1 import image as image  # type: ignore[no-redef]
     from ipu.tf.compat.v1 import layers as layers
     from ipu.tf.compat.v1 import losses as losses  # type: ignore[no-redef]
     from ipu.tf.compat.v1 import metrics as metrics  # type: ignore[no-redef]

@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu.tf.compat.v1._saver import Saver
 from ipu.tf.compat.v1._steps import get_global_step
-from ipu.tf.compat.v1.summary import FileWriter, merge_all
+from ipu.tf.compat.v1.summary import FileWriter, Summary, merge_all
 
 __all__ = [
-    "CheckpointSaverHook",
     "FeedFnHook",
     "LoggingTensorHook",
     "NanLossDuringTrainingError",
@@ -30,7 +27,7 @@ __all__ = [
     "SummarySaverHook",
 ]
 
-_logger = logging.getLogger("tensorflow")
+logger = logging.getLogger("tensorflow")
 
 
 class SessionRunArgs(NamedTuple):
@@ -138,7 +135,7 @@ class SessionRunHook:
         """The session ends without an error."""
 
 
-class _Timer:
+class Timer:
     """Whether it is time again, by steps or by seconds."""
 
     def __init__(self, steps: int | None, seconds: float | None) -> None:
@@ -161,7 +158,7 @@ class _Timer:
         return self._last[0] - before[0], self._last[1] - before[1]
 
 
-def _step_now(session: Any) -> int:
+def step_now(session: Any) -> int:
     step = get_global_step(session.graph)
     if step is None:
         raise RuntimeError(
@@ -199,11 +196,11 @@ class StopAtStepHook(SessionRunHook):
         """Find the last step."""
         if self._last is None:
             assert self._more is not None
-            self._last = _step_now(session) + self._more
+            self._last = step_now(session) + self._more
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Stop."""
-        if _step_now(run_context.session) >= (self._last or 0):
+        if step_now(run_context.session) >= (self._last or 0):
             run_context.request_stop()
 
 
@@ -234,7 +231,7 @@ class LoggingTensorHook(SessionRunHook):
         if not isinstance(tensors, Mapping):
             tensors = {getattr(one, "name", one): one for one in tensors}
         self._tensors = dict(tensors)
-        self._timer = _Timer(every_n_iter, every_n_secs)
+        self._timer = Timer(every_n_iter, every_n_secs)
         self._formatter = formatter
         self._at_end = at_end
         self._runs = 0
@@ -259,9 +256,9 @@ class LoggingTensorHook(SessionRunHook):
 
     def _log(self) -> None:
         if self._formatter is not None:
-            _logger.info(self._formatter(self._values))
+            logger.info(self._formatter(self._values))
             return
-        _logger.info(", ".join(f"{name} = {v}" for name, v in self._values.items()))
+        logger.info(", ".join(f"{name} = {v}" for name, v in self._values.items()))
 
 
 class NanLossDuringTrainingError(RuntimeError):
@@ -303,7 +300,7 @@ class NanTensorHook(SessionRunHook):
             return
         if self._fails:
             raise NanLossDuringTrainingError("NaN loss during training.")
-        _logger.warning("Model diverged with loss = NaN.")
+        logger.warning("Model diverged with loss = NaN.")
         run_context.request_stop()
 
 
@@ -350,78 +347,30 @@ class StepCounterHook(SessionRunHook):
         output_dir: Any = None,
         summary_writer: Any = None,
     ) -> None:
-        del output_dir, summary_writer
-        self._timer = _Timer(every_n_steps, every_n_secs)
+        self._timer = Timer(every_n_steps, every_n_secs)
+        self._folder, self._writer = output_dir, summary_writer
+
+    def begin(self) -> None:
+        """Open what is written to."""
+        if self._writer is None and self._folder is not None:
+            self._writer = FileWriter(self._folder)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Log it."""
-        step = _step_now(run_context.session)
+        step = step_now(run_context.session)
         if self._timer.is_due(step):
             passed = self._timer.note(step)
             if passed is not None and passed[1] > 0:
-                _logger.info("global_step/sec: %g", passed[0] / passed[1])
-
-
-class CheckpointSaverHook(SessionRunHook):
-    """Save variables now and then, and at the end.
-
-    Args:
-        checkpoint_dir: The folder.
-        save_secs: After how many seconds; or
-        save_steps: after how many steps.
-        saver: What saves; None: a ``Saver`` of all variables.
-        checkpoint_basename: What the files are called.
-        scaffold: Has the saver where ``saver`` is None.
-        listeners: Accepted and not used.
-
-    Source: ``tf.compat.v1.train.CheckpointSaverHook``.
-
-    Example:
-        >>> hook = CheckpointSaverHook("run", save_steps=100)
-    """
-
-    def __init__(
-        self,
-        checkpoint_dir: Any,
-        save_secs: float | None = None,
-        save_steps: int | None = None,
-        saver: Any = None,
-        checkpoint_basename: str = "model.ckpt",
-        scaffold: Any = None,
-        listeners: Sequence[Any] | None = None,
-    ) -> None:
-        del listeners
-        self._path = os.path.join(os.fspath(checkpoint_dir), checkpoint_basename)
-        self._timer = _Timer(save_steps, save_secs)
-        self._saver: Any = saver or getattr(scaffold, "saver", None)
-        self._saved = -1
-
-    def begin(self) -> None:
-        """Make the saver."""
-        self._saver = self._saver or Saver()
-
-    def after_create_session(self, session: Any, coord: Any) -> None:
-        """Save what there is at the start."""
-        self._save(session, _step_now(session))
-
-    def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Save."""
-        step = _step_now(run_context.session)
-        if self._timer.is_due(step):
-            self._save(run_context.session, step)
+                rate = passed[0] / passed[1]
+                logger.info("global_step/sec: %g", rate)
+                if self._writer is not None:
+                    value = Summary.Value(tag="global_step/sec", simple_value=rate)
+                    self._writer.add_summary(Summary(value=[value]), step)
 
     def end(self, session: Any) -> None:
-        """Save."""
-        step = _step_now(session)
-        if step != self._saved:
-            self._save(session, step)
-
-    def _save(self, session: Any, step: int) -> None:
-        os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
-        self._timer.note(step)
-        self._saved = step
-        path = self._saver.save(session, self._path, global_step=step)
-        _logger.info("Saving checkpoints for %d into %s.", step, path)
+        """End the file, where it is the hook's own."""
+        if self._writer is not None and self._folder is not None:
+            self._writer.close()
 
 
 class SummarySaverHook(SessionRunHook):
@@ -450,7 +399,7 @@ class SummarySaverHook(SessionRunHook):
         scaffold: Any = None,
         summary_op: Any = None,
     ) -> None:
-        self._timer = _Timer(save_steps, save_secs)
+        self._timer = Timer(save_steps, save_secs)
         self._folder, self._writer = output_dir, summary_writer
         self._summary = summary_op
         if summary_op is None:
@@ -466,14 +415,14 @@ class SummarySaverHook(SessionRunHook):
     def before_run(self, run_context: Any) -> Any:
         """Ask for the summary, where it is time."""
         self._asked = self._summary is not None and self._timer.is_due(
-            _step_now(run_context.session) + 1
+            step_now(run_context.session) + 1
         )
         return SessionRunArgs(self._summary) if self._asked else None
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Write it."""
         if self._asked:
-            step = _step_now(run_context.session)
+            step = step_now(run_context.session)
             self._timer.note(step)
             self._writer.add_summary(run_values.results, step)
 

@@ -13,7 +13,7 @@ from ipu._errors import OutOfRangeError
 from ipu._locks import Event
 from ipu.tf import _graph_mode
 from ipu.tf._graph.session import Session
-from ipu.tf.compat.v1 import _hooks
+from ipu.tf.compat.v1 import _hooks, _saver_hooks
 from ipu.tf.compat.v1._saver import Saver, latest_checkpoint
 from ipu.tf.compat.v1._steps import get_global_step
 from ipu.tf.compat.v1._variables import (
@@ -143,7 +143,7 @@ class MonitoredTrainingSession:
         if is_chief and checkpoint_dir and is_kept:
             seconds = None if save_checkpoint_steps else save_checkpoint_secs
             self._hooks.append(
-                _hooks.CheckpointSaverHook(
+                _saver_hooks.CheckpointSaverHook(
                     checkpoint_dir, seconds, save_checkpoint_steps, scaffold=start
                 )
             )

@@ -13,6 +13,7 @@ from ipu import tf
 __all__ = [
     "argmax",
     "argmin",
+    "cond",
     "expand_dims",
     "reduce_all",
     "reduce_any",
@@ -23,6 +24,7 @@ __all__ = [
     "reduce_sum",
     "renamed",
     "squeeze",
+    "while_loop",
 ]
 
 
@@ -80,3 +82,52 @@ argmax = renamed(tf.argmax, dimension="axis")
 argmin = renamed(tf.argmin, dimension="axis")
 expand_dims = renamed(tf.expand_dims, dim="axis")
 squeeze = renamed(tf.squeeze, squeeze_dims="axis")
+cond = renamed(tf.cond, fn1="true_fn", fn2="false_fn")
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+    maximum_iterations: Any = None,
+    return_same_structure: bool = False,
+) -> Any:
+    """Repeat ``body`` while ``cond`` is true.
+
+    Args:
+        cond: As for ``tf.while_loop``, like what follows.
+        body: As there.
+        loop_vars: As there.
+        shape_invariants: As there.
+        parallel_iterations: As there.
+        back_prop: As there.
+        swap_memory: As there.
+        name: As there.
+        maximum_iterations: As there.
+        return_same_structure: Whether a single loop variable comes back in a list, as
+            it was given.
+
+    Source: ``tf.compat.v1.while_loop``.
+
+    Example:
+        >>> int(while_loop(lambda i: i < 10, lambda i: i * 2 + 1, [0]))
+        15
+    """
+    found = tf.while_loop(
+        cond,
+        body,
+        loop_vars,
+        shape_invariants,
+        parallel_iterations,
+        back_prop,
+        swap_memory,
+        maximum_iterations,
+        name,
+    )
+    is_single = isinstance(loop_vars, (list, tuple)) and len(loop_vars) == 1
+    return found[0] if is_single and not return_same_structure else found

@@ -10,7 +10,6 @@ from typing import Any
 from ipu.tf import _graph_mode
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.scopes import VariableScope
-from ipu.tf._graph.variables import GraphVariable
 
 __all__ = [
     "get_variable",
@@ -50,7 +49,7 @@ def get_variable(
     constraint: Any = None,
     synchronization: Any = None,
     aggregation: Any = None,
-) -> GraphVariable:
+) -> Any:
     """The variable of a name in the current scope, made where it is not there.
 
     Args:
@@ -108,14 +107,14 @@ def get_variable(
     scope = store.scope
     prefix = f"{scope.name}/" if scope.name else ""
 
-    def plain(name: str, *args: Any, **kwargs: Any) -> GraphVariable:
+    def plain(name: str, *args: Any, **kwargs: Any) -> Any:
         known = ("shape", "dtype", "initializer", "regularizer")
         given = dict(zip(known, args, strict=False)) | kwargs
         wanted = {key: given.pop(key, None) for key in known}
         kept = {key: value for key, value in given.items() if key in options}
         return store.get(name.removeprefix(prefix), **wanted, **kept)
 
-    made: GraphVariable = getter(
+    return getter(
         plain,
         prefix + name,
         shape=shape,
@@ -124,7 +123,6 @@ def get_variable(
         regularizer=regularizer,
         **options,
     )
-    return made
 
 
 @contextmanager

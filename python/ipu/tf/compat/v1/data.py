@@ -18,6 +18,7 @@ from ipu._errors import FailedPreconditionError
 from ipu._faces import face
 from ipu.tf import _graph_mode, nest
 from ipu.tf import data as _data
+from ipu.tf._graph import running
 from ipu.tf.compat.v1._datasets import Dataset, PendingDataset, kept
 from ipu.tf.data._generator import declared
 
@@ -56,7 +57,6 @@ class Iterator:
 
     def __init__(self, dataset: Any, starts: bool, spec: Any = None) -> None:
         self._starts = dataset if starts else None
-        self._iterator: Any = None
         self._spec = dataset.element_spec if spec is None else spec
         self._graph = _graph_mode.current() or _graph_mode.default()
         self._initializer = None
@@ -103,27 +103,28 @@ class Iterator:
         if not isinstance(dataset, PendingDataset):
 
             def start() -> None:
-                self._iterator = iter(dataset)
+                running.state_of(self)["iterator"] = iter(dataset)
 
             return self._graph.python("MakeIterator", start, name=name)
 
         def start_with(*values: Any) -> None:
-            self._iterator = iter(dataset.fed(*values))
+            running.state_of(self)["iterator"] = iter(dataset.fed(*values))
 
         return self._graph.python(
             "MakeIterator", start_with, None, tuple(dataset.inputs), name=name
         )
 
     def _next(self) -> Any:
-        if self._iterator is None:
+        state = running.state_of(self)
+        if "iterator" not in state:
             if self._starts is None:
                 raise FailedPreconditionError(
                     "GetNext() failed because the iterator has not been initialized. "
                     "Ensure that you have run the initializer operation for this "
                     "iterator before getting the next element."
                 )
-            self._iterator = iter(self._starts)
-        return self._iterator.get_next()
+            state["iterator"] = iter(self._starts)
+        return state["iterator"].get_next()
 
     @property
     def initializer(self) -> Any:

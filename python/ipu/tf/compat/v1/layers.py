@@ -31,6 +31,10 @@ __all__ = [
 _FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
 
 
+def _graph() -> Any:
+    return _graph_mode.current() or _graph_mode.default()
+
+
 def _pair(value: Any) -> tuple[int, int]:
     first, second = value if isinstance(value, (list, tuple)) else (value, value)
     return int(first), int(second)
@@ -86,7 +90,8 @@ def dense(
         bias_initializer: Of the bias.
         kernel_regularizer: A function of the kernel that is added to the losses.
         bias_regularizer: The same of the bias.
-        activity_regularizer: Accepted and not used.
+        activity_regularizer: A function of the result that is added to the losses,
+            divided by the size of the batch.
         kernel_constraint: Applied to the kernel after updates.
         bias_constraint: Applied to the bias after updates.
         trainable: Whether optimizers take the variables by default.
@@ -105,7 +110,6 @@ def dense(
         ...     print(y.shape, [v.name for v in v1.trainable_variables()])
         (2, 4) ['dense/kernel:0', 'dense/bias:0']
     """
-    del activity_regularizer
     x = tf.convert_to_tensor(inputs)
     with variable_scope(name, "dense", reuse=reuse):
         kernel = get_variable(
@@ -130,7 +134,13 @@ def dense(
             )
         y = tf.matmul(x, kernel) if len(x.shape) == 2 else tf.tensordot(x, kernel, 1)
         y = y if bias is None else tf.nn.bias_add(y, bias)
-        return y if activation is None else activation(y)
+        y = y if activation is None else activation(y)
+        if activity_regularizer is not None:
+            count = tf.cast(tf.shape(y)[0], y.dtype)
+            _graph().add_to_collection(
+                "regularization_losses", activity_regularizer(y) / count
+            )
+        return y
 
 
 def conv2d(
@@ -170,7 +180,8 @@ def conv2d(
         bias_initializer: Of the bias.
         kernel_regularizer: A function of the kernel that is added to the losses.
         bias_regularizer: The same of the bias.
-        activity_regularizer: Accepted and not used.
+        activity_regularizer: A function of the result that is added to the losses,
+            divided by the size of the batch.
         kernel_constraint: Applied to the kernel after updates.
         bias_constraint: Applied to the bias after updates.
         trainable: Whether optimizers take the variables by default.
@@ -188,7 +199,6 @@ def conv2d(
         ...     v1.layers.conv2d(v1.zeros([1, 8, 8, 3]), 4, 3).shape
         (1, 6, 6, 4)
     """
-    del activity_regularizer
     x = tf.convert_to_tensor(inputs)
     layout = _format(data_format)
     channels = _size(x, layout.index("C"), "conv2d")
@@ -222,7 +232,13 @@ def conv2d(
             dilations=list(_pair(dilation_rate)),
         )
         y = y if bias is None else tf.nn.bias_add(y, bias, data_format=layout)
-        return y if activation is None else activation(y)
+        y = y if activation is None else activation(y)
+        if activity_regularizer is not None:
+            count = tf.cast(tf.shape(y)[0], y.dtype)
+            _graph().add_to_collection(
+                "regularization_losses", activity_regularizer(y) / count
+            )
+        return y
 
 
 def max_pooling2d(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """``tf.compat.v1.losses``: losses that a graph collects.
 
-Each gives the sum over elements, times ``weights``, divided by how many weights are not
-zero, and puts it in the collection ``losses``.
+Each multiplies elements by ``weights``, makes one number of them as its ``reduction``
+says, and puts that into the collection ``losses``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from ipu._faces import face
 from ipu.tf import _graph_mode
 
 __all__ = [
+    "Reduction",
     "absolute_difference",
     "add_loss",
+    "compute_weighted_loss",
     "get_losses",
     "get_regularization_loss",
     "get_regularization_losses",
@@ -33,16 +35,93 @@ def _graph() -> Any:
     return _graph_mode.current() or _graph_mode.default()
 
 
-def _weighted(losses: Any, weights: Any, collection: str | None) -> Any:
-    """The mean over the elements whose weight is not zero."""
-    if isinstance(weights, (int, float)):
-        loss = tf.reduce_mean(losses)
-        loss = loss if weights == 1 else loss * float(weights)
-    else:
-        factors = tf.broadcast_to(tf.cast(weights, losses.dtype), tf.shape(losses))
-        count = tf.reduce_sum(tf.cast(tf.not_equal(factors, 0.0), losses.dtype))
-        loss = tf.reduce_sum(losses * factors) / tf.maximum(count, 1.0)
-    add_loss(loss, collection)
+class Reduction:
+    """How one number is made of weighted losses.
+
+    ``SUM_BY_NONZERO_WEIGHTS``, the default of all losses, divides their sum by how many
+    weights are not zero; ``MEAN`` by the sum of the weights; ``SUM_OVER_BATCH_SIZE`` by
+    how many losses there are. ``NONE`` gives them as they are.
+
+    Source: ``tf.compat.v1.losses.Reduction``.
+
+    Example:
+        >>> float(mean_squared_error([1.0, 2.0], [1.0, 4.0], reduction=Reduction.SUM))
+        4.0
+    """
+
+    NONE = "none"
+    SUM = "weighted_sum"
+    MEAN = "weighted_mean"
+    SUM_OVER_BATCH_SIZE = "weighted_sum_over_batch_size"
+    SUM_OVER_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
+    SUM_BY_NONZERO_WEIGHTS = SUM_OVER_NONZERO_WEIGHTS
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        """All of them."""
+        return (
+            cls.NONE,
+            cls.SUM,
+            cls.MEAN,
+            cls.SUM_OVER_BATCH_SIZE,
+            cls.SUM_OVER_NONZERO_WEIGHTS,
+            cls.SUM_BY_NONZERO_WEIGHTS,
+        )
+
+    @classmethod
+    def validate(cls, key: str) -> None:
+        """Refuse what is none of them.
+
+        Raises:
+            ValueError: It is none of them.
+        """
+        if key not in cls.all():
+            raise ValueError(
+                f"Invalid Reduction Key {key}. Key should be one of {cls.all()}."
+            )
+
+
+def compute_weighted_loss(
+    losses: Any,
+    weights: Any = 1.0,
+    scope: str | None = None,
+    loss_collection: str | None = _LOSSES,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+) -> Any:
+    """Losses times weights, as one number.
+
+    Args:
+        losses: A float tensor.
+        weights: A number, or a tensor that broadcasts to ``losses``.
+        scope: Accepted and not used.
+        loss_collection: Where it is collected; None: nowhere.
+        reduction: One of :class:`Reduction`.
+
+    Raises:
+        ValueError: ``reduction`` is none of them.
+
+    Source: ``tf.compat.v1.losses.compute_weighted_loss``.
+
+    Example:
+        >>> float(compute_weighted_loss(tf.constant([1.0, 2.0, 3.0]), [1.0, 0.0, 2.0]))
+        3.5
+    """
+    del scope
+    Reduction.validate(reduction)
+    given = tf.convert_to_tensor(losses)
+    factors: Any = tf.cast(weights, given.dtype)
+    weighted = given * factors
+    loss = tf.reduce_sum(weighted)
+    if reduction == Reduction.NONE:
+        loss = weighted
+    elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
+        loss = loss / tf.cast(tf.size(given), given.dtype)
+    elif reduction != Reduction.SUM:
+        is_counted = reduction == Reduction.SUM_BY_NONZERO_WEIGHTS
+        each = tf.cast(tf.not_equal(factors, 0.0), given.dtype)
+        counted = tf.broadcast_to(each if is_counted else factors, tf.shape(given))
+        loss = tf.math.divide_no_nan(loss, tf.reduce_sum(counted))
+    add_loss(loss, loss_collection)
     return loss
 
 
@@ -155,7 +234,7 @@ def mean_squared_error(
     weights: Any = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _LOSSES,
-    **unused: Any,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
     """The mean of squared differences.
 
@@ -165,7 +244,7 @@ def mean_squared_error(
         weights: A number, or a tensor that broadcasts.
         scope: Accepted and not used.
         loss_collection: Where it is collected; None: nowhere.
-        **unused: ``reduction``, without effect.
+        reduction: One of :class:`Reduction`.
 
     Source: ``tf.compat.v1.losses.mean_squared_error``.
 
@@ -173,10 +252,12 @@ def mean_squared_error(
         >>> float(mean_squared_error([1.0, 2.0], [1.0, 4.0]))
         2.0
     """
-    del scope, unused
+    del scope
     found = tf.convert_to_tensor(predictions)
     error = found - tf.cast(labels, found.dtype)
-    return _weighted(tf.square(error), weights, loss_collection)
+    return compute_weighted_loss(
+        tf.square(error), weights, None, loss_collection, reduction
+    )
 
 
 def absolute_difference(
@@ -185,7 +266,7 @@ def absolute_difference(
     weights: Any = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _LOSSES,
-    **unused: Any,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
     """The mean of absolute differences.
 
@@ -195,7 +276,7 @@ def absolute_difference(
         weights: A number, or a tensor that broadcasts.
         scope: Accepted and not used.
         loss_collection: Where it is collected; None: nowhere.
-        **unused: ``reduction``, without effect.
+        reduction: One of :class:`Reduction`.
 
     Source: ``tf.compat.v1.losses.absolute_difference``.
 
@@ -203,10 +284,12 @@ def absolute_difference(
         >>> float(absolute_difference([1.0, 2.0], [1.0, 4.0]))
         1.0
     """
-    del scope, unused
+    del scope
     found = tf.convert_to_tensor(predictions)
     error = found - tf.cast(labels, found.dtype)
-    return _weighted(tf.abs(error), weights, loss_collection)
+    return compute_weighted_loss(
+        tf.abs(error), weights, None, loss_collection, reduction
+    )
 
 
 def softmax_cross_entropy(
@@ -216,7 +299,7 @@ def softmax_cross_entropy(
     label_smoothing: float = 0.0,
     scope: str | None = None,
     loss_collection: str | None = _LOSSES,
-    **unused: Any,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
     """The mean cross-entropy of classes.
 
@@ -227,7 +310,7 @@ def softmax_cross_entropy(
         label_smoothing: How far labels are moved to equal shares.
         scope: Accepted and not used.
         loss_collection: Where it is collected; None: nowhere.
-        **unused: ``reduction``, without effect.
+        reduction: One of :class:`Reduction`.
 
     Source: ``tf.compat.v1.losses.softmax_cross_entropy``.
 
@@ -235,14 +318,14 @@ def softmax_cross_entropy(
         >>> round(float(softmax_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)
         0.6931
     """
-    del scope, unused
+    del scope
     found = tf.convert_to_tensor(logits)
     labels = tf.cast(onehot_labels, found.dtype)
     if label_smoothing:
         share = label_smoothing / float(found.shape[-1])
         labels = labels * (1.0 - label_smoothing) + share
     losses = tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=found)
-    return _weighted(losses, weights, loss_collection)
+    return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
 def sparse_softmax_cross_entropy(
@@ -251,7 +334,7 @@ def sparse_softmax_cross_entropy(
     weights: Any = 1.0,
     scope: str | None = None,
     loss_collection: str | None = _LOSSES,
-    **unused: Any,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
     """The mean cross-entropy of classes by their numbers.
 
@@ -261,7 +344,7 @@ def sparse_softmax_cross_entropy(
         weights: A number, or a tensor that broadcasts to ``(batch,)``.
         scope: Accepted and not used.
         loss_collection: Where it is collected; None: nowhere.
-        **unused: ``reduction``, without effect.
+        reduction: One of :class:`Reduction`.
 
     Source: ``tf.compat.v1.losses.sparse_softmax_cross_entropy``.
 
@@ -269,7 +352,7 @@ def sparse_softmax_cross_entropy(
         >>> round(float(sparse_softmax_cross_entropy([0], [[0.0, 0.0]])), 4)
         0.6931
     """
-    del scope, unused
+    del scope
     classes, given = tf.convert_to_tensor(labels), tf.convert_to_tensor(logits)
     if classes.shape.rank == given.shape.rank and classes.shape.rank:
         # data sets of pictures have a column of classes
@@ -277,7 +360,7 @@ def sparse_softmax_cross_entropy(
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=classes, logits=given
     )
-    return _weighted(losses, weights, loss_collection)
+    return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
 def sigmoid_cross_entropy(
@@ -287,7 +370,7 @@ def sigmoid_cross_entropy(
     label_smoothing: float = 0.0,
     scope: str | None = None,
     loss_collection: str | None = _LOSSES,
-    **unused: Any,
+    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
 ) -> Any:
     """The mean cross-entropy of classes that do not exclude each other.
 
@@ -298,7 +381,7 @@ def sigmoid_cross_entropy(
         label_smoothing: How far labels are moved to one half.
         scope: Accepted and not used.
         loss_collection: Where it is collected; None: nowhere.
-        **unused: ``reduction``, without effect.
+        reduction: One of :class:`Reduction`.
 
     Source: ``tf.compat.v1.losses.sigmoid_cross_entropy``.
 
@@ -306,13 +389,13 @@ def sigmoid_cross_entropy(
         >>> round(float(sigmoid_cross_entropy([[1.0, 0.0]], [[0.0, 0.0]])), 4)
         0.6931
     """
-    del scope, unused
+    del scope
     found = tf.convert_to_tensor(logits)
     labels = tf.cast(multi_class_labels, found.dtype)
     if label_smoothing:
         labels = labels * (1.0 - label_smoothing) + 0.5 * label_smoothing
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=found)
-    return _weighted(losses, weights, loss_collection)
+    return compute_weighted_loss(losses, weights, None, loss_collection, reduction)
 
 
 if not TYPE_CHECKING:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ipu._faces import face
 from ipu.tf import matmul
 from ipu.tf import nn as _nn
+from ipu.tf._dispatch import op
 from ipu.tf.compat.v1 import rnn_cell
 from ipu.tf.compat.v1._cross_entropy import (
     sigmoid_cross_entropy_with_logits,
@@ -43,6 +44,7 @@ __all__ = [
     "conv2d",
     "dropout",
     "dynamic_rnn",
+    "embedding_lookup",
     "l2_normalize",
     "log_softmax",
     "max_pool",
@@ -161,6 +163,41 @@ def dropout(
             f"keep_prob={keep_prob!r}, rate={rate!r}."
         )
     return drop(x, 1.0 - keep_prob if rate is None else rate, noise_shape, seed)
+
+
+@op
+def embedding_lookup(
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    validate_indices: bool = True,
+    max_norm: float | None = None,
+) -> Any:
+    """Rows of a table, or of tables that are parts of one.
+
+    Args:
+        params: The table [rows, ...], or a list of tables.
+        ids: Integers of any shape.
+        partition_strategy: "mod": row ``i`` is in table ``i % len(params)``; "div": the
+            first rows are in the first table, and so on.
+        name: Accepted and not used.
+        validate_indices: Accepted and not used.
+        max_norm: Rows whose Euclidean norm is larger are scaled down to it.
+
+    Raises:
+        InvalidArgumentError: An id is not a row of the table.
+        ValueError: There is no such strategy.
+
+    Source: ``tf.compat.v1.nn.embedding_lookup``.
+
+    Example:
+        >>> even, odd = tf.constant([[0.0], [2.0]]), tf.constant([[1.0], [3.0]])
+        >>> embedding_lookup([even, odd], [3, 0]).numpy().ravel().tolist()
+        [3.0, 0.0]
+    """
+    del name, validate_indices
+    return _nn.look_up(params, ids, max_norm, partition_strategy)
 
 
 if TYPE_CHECKING:
