@@ -192,6 +192,69 @@ def test_a_scope_says_otherwise_for_its_ops_and_their_gradients() -> None:
         assert spread == [2, 1, 2 if configured else 1, 2, 1]
 
 
+def _block(x: Any) -> Any:
+    return tf.tanh(x / 3.0) * tf.tanh(x / 3.0)
+
+
+def _gated(x: Any) -> Any:
+    return tf.nn.dropout(tf.cond(x[0] > 0, lambda: x / 3.0, lambda: x / 7.0), 0.5)
+
+
+def _turns(x: Any) -> Any:
+    for _ in tf.range(3):
+        x = x / 3.0 + tf.tanh(x)
+    return x
+
+
+def _twice(of: Any) -> Any:
+    return lambda x: of(of(x) / 3.0)
+
+
+@pytest.mark.parametrize("block", [_block, _gated, _turns])
+def test_what_is_recomputed_is_rounded_as_what_is_kept(block: Any) -> None:
+    block = tf.autograph.experimental.do_not_convert(block)
+    block = tf.function(block) if block is _turns else block
+
+    def program(of: Any) -> Any:
+        @tf.function
+        def gradients(x: Any) -> Any:
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(of(of(x) / 3.0))
+            return y, tape.gradient(y, x)
+
+        return gradients
+
+    x = np.random.default_rng(3).normal(size=500).astype(F16)
+    again = tf.recompute_grad
+    forms = [block, again(block), again(again(block)), again(lambda x: again(block)(x))]
+    found = []
+    for of in forms:
+        behave(esr=ON)
+        found.append(run(program(of), x))
+    for one in found[1:]:
+        for number, first in zip(one, found[0], strict=True):
+            np.testing.assert_array_equal(number, first)
+
+
+def test_the_way_back_of_a_loop_uses_what_was_rounded() -> None:
+    turns = 40
+
+    def gradient(one: Any, ones: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(ones)
+            made = tf.zeros_like(ones)
+            for i in tf.range(turns):  # a number is made anew where that is exact
+                made += one / 3.0 * tf.one_hot(i, turns, dtype=tf.float16) * ones
+            total = tf.reduce_sum(made)
+        return made, tape.gradient(total, ones)
+
+    behave(esr=ON)
+    made, found = run(gradient, F16(1.0), np.ones(turns, F16))
+    assert len(np.unique(made)) == 2
+    np.testing.assert_array_equal(found, made)
+
+
 def test_the_text_of_a_graph_says_how_its_scopes_round() -> None:
     text = _core.graph_round_trip(
         "block b0(%0: float16[3]) { %1 = exp(%0) @(rounding=2) : float16[3] "

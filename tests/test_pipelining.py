@@ -22,6 +22,7 @@ from ipu.ops.pipelining_ops import (
     pipeline,
     recomputation_checkpoint,
 )
+from ipu.scopes import stochastic_rounding
 
 SCHEDULES = list(PipelineSchedule)
 ONE_STAGE_EACH = [
@@ -271,6 +272,33 @@ def test_bits_under_recomputation(
 ) -> None:
     attach(1)
     expected = plain(make, 8, 2, adam)
+    attach(4, allow_recompute=True)
+    same(train(make, 8, 2, adam, recomputation_mode=mode), expected)
+
+
+def halves(make: Callable[[], Model]) -> Model:
+    """The same with activations of float16, which are rounded stochastically."""
+    model = make()
+
+    def narrow(stage: Callable[..., Any]) -> Callable[..., Any]:
+        def run(x: Any, y: Any) -> Any:
+            with stochastic_rounding(True):
+                x = tf.cast(tf.cast(x, tf.float16) / 3.0, tf.float32)
+            return stage(x, y)
+
+        return run
+
+    return Model([narrow(s) for s in model.stages], model.variables, model.others)
+
+
+@pytest.mark.parametrize("mode", list(RecomputationMode), ids=lambda m: m.name)
+def test_bits_of_halves_under_recomputation(mode: RecomputationMode) -> None:
+    def make() -> Model:
+        return halves(lambda: checkpointed(4))
+
+    attach(4)
+    expected = train(make, 8, 2, adam)
+    assert "rounding=" in texts[-1]
     attach(4, allow_recompute=True)
     same(train(make, 8, 2, adam, recomputation_mode=mode), expected)
 

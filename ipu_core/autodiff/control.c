@@ -260,8 +260,10 @@ is_cheap(const ipu_graph *graph, const ipu_node_data *node)
         break;
     }
     if ((flags & IPU_OP_ELEMENTWISE) != 0 && node->input_count <= 3) {
-        ipu_value out = ipu_node_output(node, 0);
-        return ipu_shape_elements(&ipu_value_of(graph, out)->type.shape) == 1;
+        const ipu_type *type = &ipu_value_of(graph, ipu_node_output(node, 0))->type;
+        /* a float16 may be rounded stochastically: to other bits in another turn */
+        bool rounds = type->dtype == IPU_DTYPE_FLOAT16 && ipu_op_rounds(node->op);
+        return ipu_shape_elements(&type->shape) == 1 && !rounds;
     }
     return (flags & IPU_OP_VIEW) != 0;
 }

@@ -80,6 +80,7 @@ emit_switch(switch_gradient *g)
                                 .attr_count = 1,
                                 .placement = like.placement,
                                 .recomputation = like.recomputation,
+                                .number = like.number,
                                 .source = like.source,
                                 .name = like.name};
     ipu_node back;

@@ -413,7 +413,8 @@ static PyMethodDef trace_methods[] = {
      "recompute(ordinal)\n--\n\nFrom here on nodes make values a second time; the "
      "first time, `next_ordinal` was `ordinal`. What it returns goes to `resume`."},
     {"resume", ipu_py_trace_resume, METH_VARARGS,
-     "resume(ordinal, recomputation)\n--\n\nEnds what `recompute` began."},
+     "resume(ordinal, recomputation, again, begin, end)\n--\n\nEnds what `recompute` "
+     "began: it made the nodes [begin, end) a second time."},
     {"last_node", ipu_py_trace_last_node, METH_NOARGS,
      "last_node()\n--\n\nThe last node of the innermost block, for mark_backward."},
     {"mark_backward", ipu_py_trace_mark_backward, METH_O,

@@ -15,7 +15,8 @@ ipu_py_trace_recompute(PyObject *object, PyObject *ordinal)
         return NULL;
     }
     ipu_trace_mark mark = ipu_trace_recompute(ipu_py_trace_of(object), first);
-    return Py_BuildValue("(LI)", (long long)mark.next_ordinal, mark.recomputation);
+    return Py_BuildValue("(LII)", (long long)mark.next_ordinal, mark.recomputation,
+                         mark.node_count);
 }
 
 PyObject *
@@ -23,10 +24,20 @@ ipu_py_trace_resume(PyObject *object, PyObject *args)
 {
     long long ordinal;
     unsigned recomputation;
-    if (!PyArg_ParseTuple(args, "LI:resume", &ordinal, &recomputation)) {
+    unsigned again;
+    unsigned begin;
+    unsigned end;
+    if (!PyArg_ParseTuple(args, "LIIII:resume", &ordinal, &recomputation, &again,
+                          &begin, &end)) {
         return NULL;
     }
-    ipu_trace_resume(ipu_py_trace_of(object), (ipu_trace_mark){ordinal, recomputation});
+    ipu_trace *trace = ipu_py_trace_of(object);
+    if (begin > end || end > again || again > trace->graph->nodes.count) {
+        PyErr_SetString(PyExc_ValueError, "there are no such nodes");
+        return NULL;
+    }
+    ipu_trace_resume(trace, (ipu_trace_mark){ordinal, recomputation, again}, begin,
+                     end);
     Py_RETURN_NONE;
 }
 

@@ -118,6 +118,7 @@ copy_with(ipu_copy *copy, ipu_node id, ipu_block into, parts *parts)
                                 .attr_count = node.attrs.count,
                                 .placement = node.placement,
                                 .recomputation = node.recomputation,
+                                .number = node.number,
                                 .source = node.source,
                                 .name = node.name};
     ipu_node made;

@@ -266,12 +266,14 @@ append_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
             const ipu_node_request *request, const ipu_value *inputs,
             uint32_t input_count, const node_types *types, ipu_node *out)
 {
+    uint32_t number = request->number > 0 ? request->number : graph->last_number + 1;
     ipu_node_data node = {.op = request->op,
                           .block = block,
                           .input_count = input_count,
                           .output_count = types->output_count,
                           .placement = request->placement,
                           .recomputation = request->recomputation,
+                          .number = number,
                           .source = request->source};
     size_t value_count = (size_t)input_count + types->output_count;
     IPU_TRY(ipu_arena_alloc(ctx, &graph->arena, value_count * sizeof(ipu_value),
@@ -287,6 +289,7 @@ append_node(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
     }
     IPU_TRY(IPU_ARRAY_RESERVE(ctx, &graph->values, types->output_count));
     IPU_TRY(IPU_ARRAY_PUSH(ctx, &graph->nodes, node));
+    graph->last_number = number > graph->last_number ? number : graph->last_number;
     *out = (ipu_node){(uint32_t)graph->nodes.count - 1};
     ipu__graph_link(graph, *out, ipu_block_of(graph, block)->cursor);
     for (uint32_t i = 0; i < types->output_count; i++) {
@@ -383,6 +386,7 @@ ipu_graph_emit(ipu_ctx *ctx, ipu_graph *graph, ipu_block block, ipu_node like,
     if (like.index != IPU_NO_INDEX) {
         request.placement = ipu_node_of(graph, like)->placement;
         request.recomputation = ipu_node_of(graph, like)->recomputation;
+        request.number = ipu_node_of(graph, like)->number;
         request.source = ipu_node_of(graph, like)->source;
         request.name = ipu_node_of(graph, like)->name;
     }

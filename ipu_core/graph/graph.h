@@ -78,6 +78,9 @@ typedef struct ipu_node_data {
     /* 0; or which recomputation makes this value a second time. Such a node is never
      * merged with the one that made it first, which would keep that value instead. */
     uint32_t recomputation;
+    /* Which node of the user's program it is, or came from: what makes a value a second
+     * time has the number of what made it first, and so rounds it to the same bits. */
+    uint32_t number;
     ipu_source source; /* the user's line; source.file lives in the arena */
     const char *name;  /* scope and name, e.g. "dense_1/MatMul"; NULL: none */
 } ipu_node_data;
@@ -131,6 +134,7 @@ typedef struct ipu_graph {
     ipu_id_map resource_numbers; /* by kind and id */
     IPU_ARRAY(ipu_held) held;    /* by the attribute `index` of held nodes */
     bool host;                   /* a host graph: the wider dtypes are allowed */
+    uint32_t last_number;        /* of its nodes */
     ipu_rounding rounding;       /* of float16 results, where no scope says it */
 } ipu_graph;
 
@@ -215,6 +219,7 @@ typedef struct ipu_node_request {
     uint32_t attr_count;
     ipu_placement placement;
     uint32_t recomputation;
+    uint32_t number; /* 0: a new one */
     ipu_source source;
     const char *name;
 } ipu_node_request;

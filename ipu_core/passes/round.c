@@ -11,7 +11,8 @@
  *
  * What only moves, compares or chooses numbers is left as it is, and so are random
  * numbers. Updates of float16 variables become reads, arithmetic and assignments.
- * Ordinals follow program order; collectives, which are there for several IPUs alone,
+ * Ordinals follow program order; what makes a value a second time has that of the first
+ * time, so that what is recomputed has the bits of what is kept; collectives, which are there for several IPUs alone,
  * have their own, so that a model rounds on one IPU as in a pipeline. A value that all
  * replicas have alike is rounded alike on all of them, so that it stays so. Runs before
  * `merge`, which joins equal casts. One thread per graph. */
@@ -21,10 +22,20 @@
 
 enum { MOST_OPERANDS = 4 + IPU_MAX_RANK };
 
+/* A rounding by a node of some number. */
+typedef struct rounding {
+    int64_t ordinal;
+    uint32_t next; /* of the same number, plus 1; 0: none */
+} rounding;
+
 typedef struct rounder {
     ipu__differences differences;
     int64_t next_ordinal;
     int64_t next_of_collectives;
+    IPU_ARRAY(rounding) roundings;
+    ipu_id_map first; /* by the number of a node: its first rounding, plus 1 */
+    ipu_id_map last;
+    ipu_id_map again; /* by number and recomputation: the one it has come to, plus 1 */
 } rounder;
 
 /* An update of a float16 variable being taken apart. */
@@ -98,14 +109,47 @@ emit_wide(ipu__rewriter *r, ipu_block block, ipu_node like, ipu_value value,
 }
 
 static ipu_status
+new_ordinal(ipu_ctx *ctx, rounder *state, const ipu_node_data *node, int64_t *out)
+{
+    bool is_collective = (ipu_node_flags(node) & IPU_OP_COLLECTIVE) != 0;
+    *out = is_collective ? state->next_of_collectives++ : state->next_ordinal++;
+    IPU_TRY(IPU_ARRAY_PUSH(ctx, &state->roundings, ((rounding){*out, 0})));
+    uint32_t place = (uint32_t)state->roundings.count;
+    uint32_t before = ipu_id_map_get(&state->last, node->number, 0);
+    if (before > 0) {
+        state->roundings.items[before - 1].next = place;
+    } else {
+        IPU_TRY(ipu_id_map_put(ctx, &state->first, node->number, place));
+    }
+    return ipu_id_map_put(ctx, &state->last, node->number, place);
+}
+
+/* Of what is recomputed: the ordinal that this rounding had the first time. Its gradient
+ * has the same number, and comes after that. */
+static ipu_status
+ordinal_of(ipu_ctx *ctx, rounder *state, const ipu_node_data *node, int64_t *out)
+{
+    if (node->recomputation == 0) {
+        return new_ordinal(ctx, state, node, out);
+    }
+    uint64_t key = (uint64_t)node->recomputation << 32 | node->number;
+    uint32_t before = ipu_id_map_get(&state->again, key, 0);
+    uint32_t place = before > 0 ? state->roundings.items[before - 1].next
+                                : ipu_id_map_get(&state->first, node->number, 0);
+    if (place == 0) {
+        IPU_TRY(new_ordinal(ctx, state, node, out));
+        place = (uint32_t)state->roundings.count;
+    }
+    *out = state->roundings.items[place - 1].ordinal;
+    return ipu_id_map_put(ctx, &state->again, key, place);
+}
+
+static ipu_status
 emit_rounded(ipu__rewriter *r, ipu_block block, ipu_node like, ipu_value value,
              bool same_on_replicas, ipu_value *out)
 {
-    rounder *state = r->state;
-    bool is_collective =
-        (ipu_node_flags(ipu_node_of(r->graph, like)) & IPU_OP_COLLECTIVE) != 0;
-    int64_t ordinal =
-        is_collective ? state->next_of_collectives++ : state->next_ordinal++;
+    int64_t ordinal;
+    IPU_TRY(ordinal_of(r->ctx, r->state, ipu_node_of(r->graph, like), &ordinal));
     ipu_attr attrs[2] = {
         {.key = IPU_ATTR_ORDINAL, .as = {.i = ordinal}},
         {.key = IPU_ATTR_SAME_ON_REPLICAS, .as = {.i = same_on_replicas}}};
@@ -334,5 +378,9 @@ ipu_pass_round(ipu_ctx *ctx, ipu_graph *graph)
         .ctx = ctx, .graph = graph, .visit = visit, .state = &state};
     ipu_status status = ipu__rewrite(&rewriter);
     ipu__differences_free(ctx, &state.differences);
+    IPU_ARRAY_FREE(ctx, &state.roundings);
+    ipu_id_map_free(ctx, &state.first);
+    ipu_id_map_free(ctx, &state.last);
+    ipu_id_map_free(ctx, &state.again);
     return status;
 }

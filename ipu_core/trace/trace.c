@@ -187,15 +187,46 @@ ipu_trace_reaches(const ipu_trace *trace, ipu_value value)
 ipu_trace_mark
 ipu_trace_recompute(ipu_trace *trace, int64_t ordinal)
 {
-    ipu_trace_mark before = {trace->next_ordinal, trace->recomputation};
+    ipu_trace_mark before = {trace->next_ordinal, trace->recomputation,
+                             (uint32_t)trace->graph->nodes.count};
     trace->next_ordinal = ordinal;
     trace->recomputation = ++trace->recomputations;
     return before;
 }
 
-void
-ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark)
+static bool
+make_alike(const ipu_graph *graph, const ipu_node_data *a, const ipu_node_data *b)
 {
+    bool alike = a->op == b->op && a->output_count == b->output_count;
+    for (uint32_t i = 0; alike && i < a->output_count; i++) {
+        alike = ipu_type_equal(&ipu_value_of(graph, ipu_node_output(a, i))->type,
+                               &ipu_value_of(graph, ipu_node_output(b, i))->type);
+    }
+    return alike;
+}
+
+/* Says of the nodes from `again` on which of [begin, end) they make a second time: the
+ * same ones, in the same order, but for a few that are needed once alone. */
+static void
+number_again(ipu_graph *graph, uint32_t begin, uint32_t end, uint32_t again)
+{
+    enum { MOST_SKIPPED = 64 };
+    for (uint32_t i = again; i < graph->nodes.count; i++) {
+        ipu_node_data *node = &graph->nodes.items[i];
+        for (uint32_t k = begin; k < end && k - begin < MOST_SKIPPED; k++) {
+            if (make_alike(graph, &graph->nodes.items[k], node)) {
+                node->number = graph->nodes.items[k].number;
+                begin = k + 1;
+                break;
+            }
+        }
+    }
+}
+
+void
+ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark, uint32_t begin, uint32_t end)
+{
+    number_again(trace->graph, begin, end, mark.node_count);
     trace->next_ordinal = mark.next_ordinal;
     trace->recomputation = mark.recomputation;
 }

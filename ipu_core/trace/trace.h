@@ -23,6 +23,7 @@ typedef struct ipu_trace {
 typedef struct ipu_trace_mark {
     int64_t next_ordinal;
     uint32_t recomputation;
+    uint32_t node_count;
 } ipu_trace_mark;
 
 ipu_status ipu_trace_create(ipu_ctx *ctx, bool host, ipu_trace **out);
@@ -61,9 +62,11 @@ bool ipu_trace_uses(const ipu_trace *trace, ipu_op op, ipu_resource_kind kind,
 
 /* From here on nodes make values a second time; the first time began at random ordinal
  * `ordinal`, and the same numbers are drawn again. The result goes to
- * `ipu_trace_resume`, which ends that. */
+ * `ipu_trace_resume`, which ends that: the first time nodes [begin, end) were made, and
+ * what rounds has their numbers. */
 ipu_trace_mark ipu_trace_recompute(ipu_trace *trace, int64_t ordinal);
-void ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark);
+void ipu_trace_resume(ipu_trace *trace, ipu_trace_mark mark, uint32_t begin,
+                      uint32_t end);
 /* Says of the nodes of the innermost block behind node `after`, and of those in blocks
  * that they hold, that they go backwards; IPU_NO_NODE: of all. */
 void ipu_trace_mark_backward(ipu_trace *trace, ipu_node after);

@@ -234,12 +234,13 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
         trace = _core.open_trace()
         ordinal = 0 if trace is None else trace.next_ordinal
+        begin = 0 if trace is None else trace.node_count
 
         def gradient(*upstream: Tensor, variables: Any = None) -> Any:
             with GradientTape() as tape:
                 xs = [_core.apply("identity", (a,)) for a in nest.flatten(args)]
                 tape.watch(xs)
-                with _again(trace, ordinal):
+                with _again(trace, ordinal, begin, end):
                     again = f(*nest.pack_sequence_as(args, xs), **kwargs)
             sources = [*xs, *(variables or [])]
             grads = tape.gradient(again, sources, list(upstream))
@@ -247,15 +248,19 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
                 return grads
             return grads[: len(xs)], grads[len(xs) :]
 
-        return f(*args, **kwargs), gradient
+        results = f(*args, **kwargs)
+        end = 0 if trace is None else trace.node_count
+        return results, gradient
 
     made: Callable[..., Any] = custom_gradient(recomputed)
     return made
 
 
 @contextlib.contextmanager
-def _again(trace: _core.Trace | None, ordinal: int) -> Iterator[None]:
-    """What is traced in it makes values a second time."""
+def _again(
+    trace: _core.Trace | None, ordinal: int, begin: int, end: int
+) -> Iterator[None]:
+    """What is traced in it makes the values of the nodes [begin, end) a second time."""
     if trace is None:
         yield
         return
@@ -263,4 +268,4 @@ def _again(trace: _core.Trace | None, ordinal: int) -> Iterator[None]:
     try:
         yield
     finally:
-        trace.resume(*mark)
+        trace.resume(*mark, begin, end)
