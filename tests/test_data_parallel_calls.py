@@ -255,3 +255,17 @@ def test_no_file_descriptor_or_thread_is_left_behind() -> None:
     time.sleep(0.2)
     after = len(os.listdir("/proc/self/fd")), threading.active_count()
     assert after[0] <= before[0] and after[1] <= before[1]
+
+
+def test_closing_waits_for_no_lock_of_all_pools() -> None:
+    """The garbage collector closes in whatever thread it runs, also in one that another
+    pool is starting, whose owner holds that lock until it has started."""
+    from concurrent.futures import thread
+
+    results = in_order(lambda number, element: element, range(9), 2)
+    assert next(results) == 0
+    closing = threading.Thread(target=results.close, daemon=True)  # type: ignore[attr-defined]
+    with thread._global_shutdown_lock:  # type: ignore[attr-defined]
+        closing.start()
+        closing.join(60)
+        assert not closing.is_alive()

@@ -188,16 +188,18 @@ dataset_range(PyTypeObject *type, PyObject *arguments)
 }
 
 PyDoc_STRVAR(generator_doc,
-             "generator(specs, start, /)\n--\n\nElements of the iterator that start() "
-             "returns for each pass: tuples of C-contiguous arrays that fit the specs, "
-             "(dtype, shape or None) each.");
+             "generator(specs, start, cardinality=-2, /)\n--\n\nElements of the iterator "
+             "that start() returns for each pass: tuples of C-contiguous arrays that "
+             "fit the specs, (dtype, shape or None) each. Where an iterator goes on "
+             "after an error, the data set does.");
 static PyObject *
 dataset_generator(PyTypeObject *type, PyObject *arguments)
 {
     PyObject *specs;
     PyObject *start;
     uint32_t count;
-    if (!PyArg_ParseTuple(arguments, "OO:generator", &specs, &start)) {
+    long long cardinality = IPU_CARDINALITY_UNKNOWN;
+    if (!PyArg_ParseTuple(arguments, "OO|L:generator", &specs, &start, &cardinality)) {
         return NULL;
     }
     ipu_type *types = parse_specs(specs, &count);
@@ -214,7 +216,8 @@ dataset_generator(PyTypeObject *type, PyObject *arguments)
     const ipu_generator generator = {ipu_py_generator_open, ipu_py_generator_next,
                                      ipu_py_generator_close, ipu_py_callback_release,
                                      state};
-    ipu_status status = ipu_dataset_generator(&ctx, types, count, &generator, &dataset);
+    ipu_status status = ipu_dataset_generator(&ctx, types, count, &generator,
+                                              cardinality, &dataset);
     PyMem_Free(types);
     return finish_callback(type, status, &ctx, dataset, NULL, state, start);
 }

@@ -9,9 +9,10 @@
  * passes at a time read nothing twice, and elements stay where they are: over them
  * shuffle and batch work with pointers.
  *
- * The cache closes the input's iterator when it fails and when its reader is cancelled,
- * and forgets it in a forked child whose parent was reading. The next reader opens the
- * input again for the same pass and skips as many elements as are kept. */
+ * An element that fails is not kept: the pass that reads it gets the error and goes on
+ * after it, later passes do without. The cache closes the input's iterator when its
+ * reader is cancelled or has no memory for an element, and forgets it in a forked child whose parent was reading. The
+ * next reader opens the input again for the same pass and skips what has been read. */
 #include "data/dataset_impl.h"
 
 #include "base/service.h"
@@ -25,6 +26,7 @@ typedef struct cache_dataset {
     pthread_t reader;
     ipu_ctx ctx;
     ipu_iterator *input;
+    uint64_t read; /* elements of the input, with those that failed */
     bool ended;
     IPU_ARRAY(ipu__store) elements;
 } cache_dataset;
@@ -49,9 +51,9 @@ forget_reader(void *owner)
 
 /* --- the reader ------------------------------------------------------------------ */
 
-/* Opens the input where that has not happened, behind the elements that are there. */
+/* Opens the input where that has not happened, after the elements that were read. */
 static ipu_status
-open_input(cache_dataset *cache, size_t skip)
+open_input(cache_dataset *cache)
 {
     ipu__element element = {0};
     if (cache->input != NULL) {
@@ -59,19 +61,25 @@ open_input(cache_dataset *cache, size_t skip)
     }
     IPU_TRY(ipu__iterator_open(&cache->ctx, cache->base.inputs[0], &cache->pass,
                                &cache->input));
-    for (size_t i = 0; i < skip && !element.end; i++) {
-        IPU_TRY(ipu__iterator_next(&cache->ctx, cache->input, &element));
+    for (uint64_t i = 0; i < cache->read && !element.end; i++) {
+        ipu_status status = ipu__iterator_next(&cache->ctx, cache->input, &element);
+        if (status == IPU_STATUS_CANCELLED) {
+            return status;
+        }
+        ipu_ctx_clear(&cache->ctx); /* its error was told when it was read first */
     }
     return IPU_OK;
 }
 
 /* Copies the input's next element, or finds its end. */
 static ipu_status
-read_input(cache_dataset *cache, size_t skip, ipu__store *store, bool *end)
+read_input(cache_dataset *cache, ipu__store *store, bool *end)
 {
     ipu__element element;
-    IPU_TRY(open_input(cache, skip));
-    IPU_TRY(ipu__iterator_next(&cache->ctx, cache->input, &element));
+    IPU_TRY(open_input(cache));
+    ipu_status status = ipu__iterator_next(&cache->ctx, cache->input, &element);
+    cache->read += status != IPU_OK && status != IPU_STATUS_CANCELLED;
+    IPU_TRY(status);
     *end = element.end;
     return element.end
                ? IPU_OK
@@ -84,23 +92,24 @@ read_on_locked(ipu_ctx *ctx, cache_dataset *cache)
 {
     ipu__store store = {0};
     bool end = false;
-    size_t there = cache->elements.count;
+    uint64_t before = cache->read;
     cache->has_reader = true;
     cache->reader = pthread_self();
     cache->ctx.cancel = ctx->cancel;
     ipu_lock_drop(&cache->lock);
-    ipu_status status = read_input(cache, there, &store, &end);
+    ipu_status status = read_input(cache, &store, &end);
     if (status == IPU_OK && !end) {
         ipu_lock_take(&cache->lock);
         status = IPU_ARRAY_PUSH(&cache->ctx, &cache->elements, store);
         ipu_lock_drop(&cache->lock);
     }
+    cache->read += status == IPU_OK;
     if (status != IPU_OK) {
         ipu__store_free(&cache->ctx, &store);
         (void)ipu__error_forward(ctx, &cache->ctx);
         ipu_ctx_clear(&cache->ctx);
     }
-    if (status != IPU_OK || end) {
+    if (end || cache->read == before) {
         ipu_iterator_free(cache->input);
         cache->input = NULL;
     }

@@ -44,7 +44,8 @@ ipu_status ipu_dataset_range(ipu_ctx *ctx, int64_t start, int64_t stop, int64_t 
 
 /* A generator: `open` starts one pass; `next` gives an element in memory of its own
  * that stays valid until the next call on this pass (the types must fit the declared
- * ones, which is checked), or sets *end; `close` ends the pass. */
+ * ones, which is checked), or sets *end; `close` ends the pass. A pass that fails to
+ * open has no elements. `cardinality` is believed. */
 typedef struct ipu_generator {
     ipu_status (*open)(ipu_ctx *ctx, void *state, void **out_pass);
     ipu_status (*next)(ipu_ctx *ctx, void *pass, const ipu_type **types,
@@ -54,7 +55,8 @@ typedef struct ipu_generator {
     void *state;
 } ipu_generator;
 ipu_status ipu_dataset_generator(ipu_ctx *ctx, const ipu_type *types, uint32_t count,
-                                 const ipu_generator *generator, ipu_dataset **out);
+                                 const ipu_generator *generator, int64_t cardinality,
+                                 ipu_dataset **out);
 
 /* Transformations. */
 ipu_status ipu_dataset_zip(ipu_ctx *ctx, ipu_dataset *const *inputs, uint32_t count,
@@ -116,7 +118,9 @@ ipu_status ipu_dataset_skip(ipu_ctx *ctx, ipu_dataset *input, int64_t count,
 ipu_status ipu_dataset_prefetch(ipu_ctx *ctx, ipu_dataset *input, int64_t depth,
                                 ipu_dataset **out); /* -1: chosen */
 
-/* Iterators belong to one thread at a time, and to contexts with the allocator of
+/* An error belongs to its element: the next call goes on after it, on every input.
+ *
+ * Iterators belong to one thread at a time, and to contexts with the allocator of
  * the one that made them. An iterator holds its data set. */
 ipu_status ipu_iterator_create(ipu_ctx *ctx, ipu_dataset *dataset, ipu_iterator **out);
 void ipu_iterator_free(ipu_iterator *iterator);

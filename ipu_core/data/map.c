@@ -270,8 +270,9 @@ filter_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         if (status == IPU_OK) {
             status = run_program(ctx, it, out->parts, &result);
         }
-        IPU_TRY(name_element(ctx, it, status));
+        status = name_element(ctx, it, status);
         it->made++;
+        IPU_TRY(status);
     } while (!is_kept && !ends);
     out->end = !is_kept;
     return IPU_OK;

@@ -31,10 +31,11 @@ concatenate_advance(ipu_ctx *ctx, concatenate_iterator *it, bool *end)
         it->ahead.items[it->ahead.count++] = next->inputs[0];
         next = next->inputs[0];
     }
-    it->ahead.count--;
     ipu_iterator_free(it->base.input);
     it->base.input = NULL;
-    return ipu__iterator_open(ctx, next, &it->pass, &it->base.input);
+    IPU_TRY(ipu__iterator_open(ctx, next, &it->pass, &it->base.input));
+    it->ahead.count--;
+    return IPU_OK;
 }
 
 static ipu_status
@@ -191,9 +192,11 @@ typedef struct shard_iterator {
 static ipu_status
 shard_skip(ipu_ctx *ctx, shard_iterator *it, bool *end)
 {
-    for (; it->skip > 0 && !*end; it->skip--) {
+    while (it->skip > 0 && !*end) {
         ipu__element element;
-        IPU_TRY(ipu__iterator_next(ctx, it->base.input, &element));
+        ipu_status status = ipu__iterator_next(ctx, it->base.input, &element);
+        it->skip -= status != IPU_STATUS_CANCELLED; /* one that failed has its place */
+        IPU_TRY(status);
         *end = element.end;
     }
     it->skip = ((const shard_dataset *)it->base.dataset)->count - 1;
@@ -273,21 +276,23 @@ take_whole(ipu_ctx *ctx, unbatch_iterator *it, bool *end)
 {
     uint32_t count = it->base.dataset->type_count;
     while (it->row == it->rows && !*end) {
+        int64_t rows = 0;
         IPU_TRY(ipu__iterator_next(ctx, it->base.input, &it->whole));
         *end = it->whole.end;
-        it->row = it->rows = 0;
         for (uint32_t i = 0; !*end && i < count; i++) {
             const ipu_shape *shape = &it->whole.types[i].shape;
             IPU_FAIL_IF(ctx, shape->rank == 0, INVALID_ARGUMENT,
                         "unbatch: component %" PRIu32 " is a scalar", i);
-            it->rows = i == 0 ? shape->dims[0] : it->rows;
-            IPU_FAIL_IF(ctx, shape->dims[0] != it->rows, INVALID_ARGUMENT,
+            rows = i == 0 ? shape->dims[0] : rows;
+            IPU_FAIL_IF(ctx, shape->dims[0] != rows, INVALID_ARGUMENT,
                         "unbatch: component %" PRIu32 " has %" PRId64
                         " rows, component 0 has %" PRId64,
-                        i, shape->dims[0], it->rows);
+                        i, shape->dims[0], rows);
             it->types[i].dtype = it->whole.types[i].dtype;
             it->types[i].shape = ipu_shape_make(shape->rank - 1, shape->dims + 1);
         }
+        it->row = 0;
+        it->rows = rows;
     }
     return IPU_OK;
 }
@@ -388,23 +393,25 @@ ipu_dataset_unbatch(ipu_ctx *ctx, ipu_dataset *input, ipu_dataset **out)
 typedef struct counting_iterator {
     ipu_iterator base;
     int64_t given;
+    int64_t failed;
 } counting_iterator;
 
-/* After an element was asked for. One that failed is one of those that there are: who
- * leaves errors out goes on behind it. */
+/* After an element was asked for. One that failed may be one of those that there are,
+ * or several of them (a batch begins anew after an error). */
 static ipu_status
 check_count(ipu_ctx *ctx, counting_iterator *it, ipu_status status, bool end)
 {
     if (status != IPU_OK) {
-        it->given++;
+        it->failed += status != IPU_STATUS_CANCELLED;
         return status;
     }
     int64_t expected = it->base.dataset->cardinality;
+    it->base.done = end; /* what is wrong is told once */
     IPU_FAIL_IF(ctx, end && expected == IPU_CARDINALITY_INFINITE, FAILED_PRECONDITION,
                 "Input dataset was expected to contain an infinite number of elements "
                 "but contained only %" PRId64 " elements.",
                 it->given);
-    IPU_FAIL_IF(ctx, end && it->given < expected, FAILED_PRECONDITION,
+    IPU_FAIL_IF(ctx, end && it->given + it->failed < expected, FAILED_PRECONDITION,
                 "Input dataset was expected to contain %" PRId64
                 " elements but contained only %" PRId64 " elements.",
                 expected, it->given);

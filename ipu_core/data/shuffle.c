@@ -4,6 +4,10 @@
  * buffer_size elements; each step gives a uniformly chosen one of them and puts the
  * input's next element in its place.
  *
+ * The place is filled when the next element is asked for: so what the input fails to
+ * make is missing alone, and the order of the others does not depend on when they are
+ * made.
+ *
  * Over a stable input the window holds pointers and no element is copied; otherwise it
  * holds copies in reused storage. It grows as it is filled, so a buffer_size beyond the
  * data costs nothing. Random numbers are Philox words keyed by (seed, pass). */
@@ -23,7 +27,9 @@ typedef struct shuffle_dataset {
 typedef struct shuffle_iterator {
     ipu_iterator base;
     bool started;
-    bool drained; /* the input has ended */
+    bool drained;  /* the input has ended */
+    bool has_hole; /* the element in place `hole` has been given */
+    size_t hole;
     ipu_random_key key;
     uint64_t block;
     uint32_t words[4];
@@ -111,14 +117,34 @@ swap_stores(ipu__store *a, ipu__store *b)
     *b = held;
 }
 
+/* Puts the input's next element in the place of the one that was given, or the last one
+ * of the window where there is none. */
 static ipu_status
-shuffle_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+fill_hole(ipu_ctx *ctx, shuffle_iterator *it)
 {
-    shuffle_iterator *it = (shuffle_iterator *)iterator;
-    const shuffle_dataset *shuffle = (const shuffle_dataset *)iterator->dataset;
-    uint32_t count = iterator->dataset->type_count;
-    bool took = true;
+    bool took;
+    IPU_TRY(take_in(ctx, it, it->hole, &took));
+    it->has_hole = false;
+    if (took) {
+        return IPU_OK;
+    }
+    it->fill--;
+    if (it->base.dataset->stable) {
+        move_view(it, it->views.items + it->hole * it->base.dataset->type_count,
+                  it->fill);
+    } else {
+        swap_stores(&it->stores.items[it->hole], &it->stores.items[it->fill]);
+    }
+    return IPU_OK;
+}
+
+/* Until the window has buffer_size elements, or the input ends. */
+static ipu_status
+fill_window(ipu_ctx *ctx, shuffle_iterator *it)
+{
+    const shuffle_dataset *shuffle = (const shuffle_dataset *)it->base.dataset;
     while (!it->started) {
+        bool took;
         IPU_FAIL_IF(ctx, it->fill == UINT32_MAX, RESOURCE_EXHAUSTED,
                     "shuffle: the buffer holds at most %" PRIu32 " elements",
                     UINT32_MAX);
@@ -126,28 +152,30 @@ shuffle_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         it->fill += took;
         it->started = !took || it->fill >= (uint64_t)shuffle->buffer_size;
     }
+    return IPU_OK;
+}
+
+static ipu_status
+shuffle_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
+{
+    shuffle_iterator *it = (shuffle_iterator *)iterator;
+    IPU_TRY(fill_window(ctx, it));
+    if (it->has_hole) {
+        IPU_TRY(fill_hole(ctx, it));
+    }
     if (it->fill == 0) {
         out->end = true;
         return IPU_OK;
     }
     size_t chosen = next_below(it, (uint32_t)it->fill);
+    it->has_hole = true;
+    it->hole = chosen;
     if (iterator->dataset->stable) {
         move_view(it, it->out_parts, chosen);
-        IPU_TRY(take_in(ctx, it, chosen, &took));
-        if (!took) {
-            it->fill--;
-            move_view(it, it->views.items + chosen * count, it->fill);
-        }
         out->types = iterator->dataset->types;
         out->parts = it->out_parts;
     } else {
         swap_stores(&it->stores.items[chosen], &it->out_store);
-        ipu_status status = take_in(ctx, it, chosen, &took);
-        if (status != IPU_OK || !took) {
-            it->fill--;
-            swap_stores(&it->stores.items[chosen], &it->stores.items[it->fill]);
-        }
-        IPU_TRY(status);
         out->types = it->out_store.types;
         out->parts = (const void *const *)it->out_store.parts;
     }

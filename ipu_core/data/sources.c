@@ -256,6 +256,7 @@ typedef struct generator_iterator {
     ipu_iterator base;
     void *pass;
     bool open;
+    bool failed_to_open;
     uint64_t made;
 } generator_iterator;
 
@@ -265,10 +266,17 @@ generator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     generator_iterator *it = (generator_iterator *)iterator;
     const generator_dataset *dataset = (const generator_dataset *)iterator->dataset;
     const ipu_generator *generator = &dataset->generator;
-    if (!it->open) {
-        IPU_TRY(generator->open(ctx, generator->state, &it->pass));
-        it->open = true;
+    if (it->failed_to_open) {
+        out->end = true;
+        return IPU_OK;
     }
+    if (!it->open) {
+        ipu_status status = generator->open(ctx, generator->state, &it->pass);
+        it->open = status == IPU_OK;
+        it->failed_to_open = !it->open && status != IPU_STATUS_CANCELLED;
+        IPU_TRY(status);
+    }
+    uint64_t number = it->made++;
     IPU_TRY(generator->next(ctx, it->pass, &out->types, &out->parts, &out->end));
     for (uint32_t i = 0; !out->end && i < dataset->base.type_count; i++) {
         char made[96];
@@ -278,10 +286,9 @@ generator_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
             INVALID_ARGUMENT,
             "element %" PRIu64 " of the generator: component %" PRIu32
             " is %s, but %s was declared",
-            it->made, i, ipu__type_text(&out->types[i], made, sizeof(made)),
+            number, i, ipu__type_text(&out->types[i], made, sizeof(made)),
             ipu__type_text(&dataset->base.types[i], declared, sizeof(declared)));
     }
-    it->made++;
     return IPU_OK;
 }
 
@@ -336,11 +343,13 @@ static const ipu__dataset_ops generator_ops = {.name = "from_generator",
 
 ipu_status
 ipu_dataset_generator(ipu_ctx *ctx, const ipu_type *types, uint32_t count,
-                      const ipu_generator *generator, ipu_dataset **out)
+                      const ipu_generator *generator, int64_t cardinality,
+                      ipu_dataset **out)
 {
     generator_dataset *dataset;
     IPU_TRY(ipu__dataset_new(ctx, &generator_ops, NULL, 0, types, count, &dataset));
     dataset->generator = *generator;
+    dataset->base.cardinality = cardinality;
     *out = &dataset->base;
     return IPU_OK;
 }

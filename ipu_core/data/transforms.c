@@ -16,6 +16,26 @@ typedef struct zip_iterator {
     const void **parts;
 } zip_iterator;
 
+/* An element of input `failed` could not be made: what the later inputs have in its
+ * place goes with it, or all that follows would be put together wrongly. The first
+ * error is the one that is told. */
+static ipu_status
+skip_partners(ipu_ctx *ctx, zip_iterator *it, uint32_t failed, ipu_status status)
+{
+    if (status == IPU_STATUS_CANCELLED) {
+        return status;
+    }
+    ipu_ctx own;
+    ipu_ctx_init(&own, ctx->allocator);
+    own.cancel = ctx->cancel;
+    for (uint32_t i = failed + 1; i < it->base.dataset->input_count; i++) {
+        ipu__element element;
+        (void)ipu__iterator_next(&own, it->inputs[i], &element);
+        ipu_ctx_clear(&own);
+    }
+    return status;
+}
+
 static ipu_status
 zip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
@@ -25,7 +45,10 @@ zip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     for (uint32_t i = 0; i < dataset->input_count; i++) {
         uint32_t count = dataset->inputs[i]->type_count;
         ipu__element element;
-        IPU_TRY(ipu__iterator_next(ctx, it->inputs[i], &element));
+        ipu_status status = ipu__iterator_next(ctx, it->inputs[i], &element);
+        if (status != IPU_OK) {
+            return skip_partners(ctx, it, i, status);
+        }
         if (element.end) {
             out->end = true;
             return IPU_OK;
@@ -50,7 +73,11 @@ zip_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
     const ipu_dataset *dataset = iterator->dataset;
     uint32_t at = 0;
     for (uint32_t i = 0; i < dataset->input_count && !*end; i++) {
-        IPU_TRY(ipu__iterator_fill(ctx, it->inputs[i], types + at, buffers + at, end));
+        ipu_status status =
+            ipu__iterator_fill(ctx, it->inputs[i], types + at, buffers + at, end);
+        if (status != IPU_OK) {
+            return skip_partners(ctx, it, i, status);
+        }
         at += dataset->inputs[i]->type_count;
     }
     return IPU_OK;

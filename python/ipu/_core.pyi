@@ -345,7 +345,11 @@ class Dataset:
     def range(cls, start: int, stop: int, step: int, /) -> Dataset: ...
     @classmethod
     def generator(
-        cls, specs: tuple[_Spec, ...], start: Callable[[], Iterator[Any]], /
+        cls,
+        specs: tuple[_Spec, ...],
+        start: Callable[[], Iterator[Any]],
+        cardinality: int = -2,
+        /,
     ) -> Dataset: ...
     @classmethod
     def zip(cls, datasets: tuple[Dataset, ...], /) -> Dataset: ...

@@ -380,7 +380,8 @@ counter_dataset(counter *state, int64_t declared)
     const ipu_type type = type_of(IPU_DTYPE_INT64, 1, declared, 0);
     const ipu_generator generator = {counter_open, counter_next, counter_close,
                                      counter_release, state};
-    CHECK_OK(&ctx, ipu_dataset_generator(&ctx, &type, 1, &generator, &dataset));
+    CHECK_OK(&ctx, ipu_dataset_generator(&ctx, &type, 1, &generator,
+                                          IPU_CARDINALITY_UNKNOWN, &dataset));
     return dataset;
 }
 
@@ -676,7 +677,8 @@ whole_pipeline(ipu_ctx *c)
     status =
         status ? status : ipu_dataset_map(c, sets[3], &function, &mapped, 1, &sets[4]);
     status =
-        status ? status : ipu_dataset_generator(c, &declared, 1, &generator, &sets[5]);
+        status ? status : ipu_dataset_generator(c, &declared, 1, &generator,
+                                               IPU_CARDINALITY_UNKNOWN, &sets[5]);
     status = status ? status : ipu_dataset_shuffle(c, sets[5], 3, 3, true, &sets[6]);
     status = status ? status : ipu_dataset_batch(c, sets[6], 2, false, &sets[7]);
     ipu_dataset *both[] = {sets[4], sets[7]};

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import data_error_cases
 
 Case = Callable[[Any], Any]
 
@@ -123,4 +129,17 @@ def data() -> dict[str, Case]:
             return list(made), count, types
 
         found[f"data: {line}"] = elements
+    return found
+
+
+def after_errors() -> dict[str, Case]:
+    """Data sets with elements that fail: what their iterators give."""
+    found: dict[str, Case] = {}
+    for name in (*data_error_cases.CASES, *data_error_cases.UNORDERED):
+
+        def trace(tf: Any, name: str = name) -> Any:
+            with tempfile.TemporaryDirectory() as path:
+                return data_error_cases.result(tf, name, path)
+
+        found[f"data errors: {name}"] = trace
     return found

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import data_error_cases
+
 # row of the table: its cases
 ON_PURPOSE: dict[str, list[str]] = {
     "absent": [
@@ -28,6 +30,7 @@ ON_PURPOSE: dict[str, list[str]] = {
     "empty-reductions": [
         "reductions: tf.reduce_max(tf.zeros([0]))",
     ],
+    "data-errors": [f"data errors: {name}" for name in data_error_cases.OWN],
     "ranges": [
         "errors: tf.range(5, 0)",
     ],

@@ -20,6 +20,7 @@ def cases() -> dict[str, Callable[[Any], Any]]:
         **function_programs.functions(),
         **tape_programs.tapes(),
         **data_programs.data(),
+        **data_programs.after_errors(),
         **keras_programs.cases(),
         **mask_programs.cases(),
         **training_programs.cases(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from ipu.tf._strings import StringTensor
 from ipu.tf.data import _packed, _structure
 from ipu.tf.data._dataset import AUTOTUNE, Dataset
 from ipu.tf.data._readers import opened, paths_of
+from ipu.tf.data._turns import ByTurns
 from ipu.tf.dtypes import float32, float64, int32, int64, string
 from ipu.tf.io._csv import Column, columns_of, csv_reader
 from ipu.tf.io._files import matching_files
@@ -89,24 +91,27 @@ def CsvDataset(
             return [field for at, field in enumerate(row) if at not in exclude_cols]
         return row
 
+    def packed(path: str, row: list[str]) -> _Arrays:
+        fields = chosen(row)
+        if len(fields) != len(columns):
+            raise InvalidArgumentError(
+                f"{path}: Expect {len(columns)} fields but have {len(fields)} "
+                f"in record: {row!r}."
+            )
+        return tuple(
+            _packed.pack(spec, _scalar(column, field, at, na_value))
+            for at, (spec, column, field) in enumerate(
+                zip(specs, columns, fields, strict=True)
+            )
+        )
+
+    def lines_of(path: str) -> Iterator[_Arrays]:
+        rows = _rows(path, compression, field_delim, use_quote_delim)
+        lines = itertools.islice(rows, 1, None) if header else rows
+        return map(lambda row: packed(path, row), lines)
+
     def start() -> Iterator[_Arrays]:
-        for path in names():
-            rows = _rows(path, compression, field_delim, use_quote_delim)
-            if header:
-                next(rows, None)
-            for row in rows:
-                fields = chosen(row)
-                if len(fields) != len(columns):
-                    raise InvalidArgumentError(
-                        f"{path}: Expect {len(columns)} fields but have {len(fields)} "
-                        f"in record: {row!r}."
-                    )
-                yield tuple(
-                    _packed.pack(spec, _scalar(column, field, at, na_value))
-                    for at, (spec, column, field) in enumerate(
-                        zip(specs, columns, fields, strict=True)
-                    )
-                )
+        return ByTurns(map(lines_of, names()), 1, 1)
 
     types = tuple(_structure.core_spec(spec) for spec in specs)
     return Dataset(_core.Dataset.generator(types, start), tuple(specs))

@@ -8,7 +8,6 @@ for the work on each sample, which belongs into ``map``.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +19,13 @@ from ipu.tf import nest
 from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
 from ipu.tf.data import _live, _packed, _rows
 from ipu.tf.data._transformations import integer
+from ipu.tf.data._turns import ByTurns
 from ipu.tf.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
 
-__all__ = ["Flattening", "by_turns"]
+__all__ = ["Flattening"]
 
 _CYCLE = 4  # inputs that interleave reads at a time where nothing is said
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
@@ -134,21 +134,21 @@ class Flattening:
                 )
             return made
 
-        def start() -> Iterator[_Arrays]:
-            outer = _live.start_iterator(impl)
-            sources = (_live.start_iterator(inner(element)._impl) for element in outer)
-            for element in by_turns(sources, cycle, block):
-                yield tuple(tensor.numpy() for tensor in element)
+        def opened(element: tuple[Any, ...]) -> Any:
+            return _live.start_iterator(inner(element)._impl)
 
-        first = next(iter(_live.start_iterator(impl)), None)
-        if first is None:
+        def start() -> Iterator[_Arrays]:
+            sources = map(opened, _live.start_iterator(impl))
+            return map(_packed.row_of, ByTurns(sources, cycle, block))
+
+        examples = _live.first_results(impl, inner)
+        if not examples:
             raise ValueError(
                 f"{what} cannot tell the structure of its elements, as there is none "
                 "to make a data set of."
             )
-        example = inner(first)
-        made = _core.Dataset.generator(example._impl.types, start)
-        return Dataset(made, example._structure)
+        made = _core.Dataset.generator(examples[0]._impl.types, start)
+        return Dataset(made, examples[0]._structure)
 
     def padded_batch(
         self,
@@ -309,27 +309,3 @@ def _ragged_spec(spec: Any) -> Any:
         return spec
     varying = [axis for axis, size in enumerate(spec.shape or ()) if size is None]
     return RaggedTensorSpec(spec.shape, spec.dtype, varying[-1]) if varying else spec
-
-
-def by_turns(sources: Iterator[Any], cycle: int, block: int) -> Iterator[Any]:
-    """Blocks of each of `cycle` sources by turns; a source that ends leaves its place
-    to the next one, which is opened when the turn comes to it."""
-    places: list[Any] = []  # grows with the sources there are, up to `cycle`
-    more = True
-    while more or any(place is not None for place in places):
-        for at in itertools.count():
-            if at == len(places):
-                if at == cycle or not more:
-                    break
-                places.append(None)
-            if places[at] is None and more:
-                places[at] = next(sources, None)
-                more = places[at] is not None
-            if places[at] is None:
-                continue
-            for _ in range(block):
-                element = next(places[at], None)
-                if element is None:
-                    places[at] = None
-                    break
-                yield element

@@ -75,8 +75,8 @@ class Forgiving:
     ) -> Dataset:
         """Leave out the elements that fail when they are read.
 
-        A function that fails in :meth:`map` or :meth:`filter` fails for its element
-        alone; a generator that fails has no further ones.
+        An error belongs to its element: reading goes on after it, whatever made it.
+        A Python generator that raises has no further elements; an iterator may.
 
         Args:
             log_warning: Whether each error is written to the log.
@@ -102,7 +102,7 @@ class Forgiving:
             _structure.core_spec(spec) for spec in nest.flatten(self._structure)
         )
         return self._then(
-            _core.Dataset.generator(types, lambda: _readable(impl, log_warning))
+            _core.Dataset.generator(types, lambda: _Readable(impl, log_warning))
         )
 
     def group_by_reducer(
@@ -158,45 +158,53 @@ class Forgiving:
 
         def results(elements: Iterator[Any]) -> Iterator[Any]:
             states: dict[int, Any] = {}
-            for number, element in enumerate(elements):
-                place = key(number, element)
-                old = states[place] if place in states else started(place)
-                states[place] = step.nest_of(number, (old, element))
-            for place in sorted(states):
-                yield last.nest_of(0, states[place])
+            numbered = enumerate(elements)
 
-        sample = next(_packed.elements(impl, structure), None)
-        if sample is None:
+            def next_key() -> int | None:
+                for number, element in numbered:
+                    place = key(number, element)
+                    old = states[place] if place in states else started(place)
+                    states[place] = step.nest_of(number, (old, element))
+                return min(states, default=None)
+
+            keys = iter(next_key, None)
+            return map(lambda place: last.nest_of(0, states.pop(place)), keys)
+
+        unpacked = _packed.unpacker(structure)
+        samples = _live.first_results(
+            impl, lambda tensors: next(results(iter([unpacked(tensors)])))
+        )
+        if not samples:
             raise ValueError(
                 "group_by_reducer cannot tell what its functions give, as there is no "
                 "element to call them with."
             )
-        made = nest.map_structure(_packed.spec_of_value, next(results(iter([sample]))))
+        made = nest.map_structure(_packed.spec_of_value, samples[0])
         specs = nest.flatten(made)
 
+        def packed(element: Any) -> _Arrays:
+            return tuple(map(_packed.pack, specs, nest.flatten(element)))
+
         def start() -> Iterator[_Arrays]:
-            for element in results(_packed.elements(impl, structure)):
-                yield tuple(map(_packed.pack, specs, nest.flatten(element)))
+            return map(packed, results(_packed.elements(impl, structure)))
 
         types = tuple(_structure.core_spec(spec) for spec in specs)
         return Dataset(_core.Dataset.generator(types, start), made)
 
 
-def _readable(impl: Any, log_warning: bool) -> Iterator[_Arrays]:
+class _Readable(Iterator[_Arrays]):
     """The rows of a data set that can be read."""
-    elements = _live.start_iterator(impl)
-    failures = 0
-    while True:
-        try:
-            row = next(elements)
-        except StopIteration:
-            return
-        except Exception as error:
-            failures += 1
-            if failures == _MOST_FAILURES:
+
+    def __init__(self, impl: Any, log_warning: bool) -> None:
+        self._rows, self._log_warning = _packed.packed_rows(impl), log_warning
+
+    def __next__(self) -> _Arrays:
+        for _ in range(_MOST_FAILURES - 1):
+            try:
+                return next(self._rows)
+            except StopIteration:
                 raise
-            if log_warning:
-                logger.warning("ignore_errors leaves out an element: %s", error)
-            continue
-        failures = 0
-        yield tuple(tensor.numpy() for tensor in row)
+            except Exception as error:
+                if self._log_warning:
+                    logger.warning("ignore_errors leaves out an element: %s", error)
+        return next(self._rows)

@@ -88,17 +88,14 @@ def starter(
         (spec.dtype.as_numpy_dtype, spec.dtype.name, spec.shape) for spec in declared
     ]
 
-    def start() -> Iterator[tuple[np.ndarray[Any, Any], ...]]:
-        for value in generator(*args):
-            leaves = _structure.match(structure, value)
-            yield tuple(
-                _packed_leaf(leaf, one)
-                if _packed.is_packed(one)
-                else _convert(leaf, *spec)
-                for leaf, spec, one in zip(leaves, specs, declared, strict=True)
-            )
+    def element_of(value: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        leaves = _structure.match(structure, value)
+        return tuple(
+            _packed_leaf(leaf, one) if _packed.is_packed(one) else _convert(leaf, *spec)
+            for leaf, spec, one in zip(leaves, specs, declared, strict=True)
+        )
 
-    return start
+    return lambda: map(element_of, generator(*args))
 
 
 def _packed_leaf(value: Any, spec: Any) -> np.ndarray[Any, Any]:

@@ -8,7 +8,6 @@ in whatever thread the data set is read.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +17,7 @@ from ipu import _core, tf
 from ipu.tf import nest
 from ipu.tf._composite_specs import RaggedTensorSpec, SparseTensorSpec
 from ipu.tf._strings import is_text, text_tensor
-from ipu.tf.data import _packed, _probing, _structure
+from ipu.tf.data import _live, _packed, _probing, _structure
 from ipu.tf.data._parallel import in_order
 
 __all__ = ["HostFunction", "mapped", "selected"]
@@ -72,17 +71,21 @@ class HostFunction:
 
     def structure(self, impl: Any, structure: Any) -> Any:
         """The spec of results: of the first element's, None for sizes that vary."""
-        elements = _packed.elements(impl, structure)
-        first = next(elements, None)
-        if first is None:
+        unpacked = _packed.unpacker(structure)
+
+        def look(tensors: Any) -> tuple[Any, Any]:
+            element = unpacked(tensors)
+            result = self.nest_of(0, element)
+            return element, nest.map_structure(_packed.spec_of_value, result)
+
+        found = _live.first_results(impl, look, 1 + self._peeks)
+        if not found:
             raise ValueError(
                 f"{self._what} cannot tell what its function gives, as there is no "
                 "element to call it with."
             )
-        made = nest.map_structure(_packed.spec_of_value, self.nest_of(0, first))
-        for number, element in enumerate(itertools.islice(elements, self._peeks), 1):
-            more = self.nest_of(number, element)
-            specs = nest.map_structure(_packed.spec_of_value, more)
+        first, made = found[0]
+        for _, specs in found[1:]:
             made = nest.map_structure(lambda a, b: _open(a, b, set()), made, specs)
         with _probing.others() as sizes:
             try:
@@ -154,9 +157,7 @@ def mapped(
         return in_order(leaves_of, _packed.elements(impl, structure), calls)
 
     types = tuple(_structure.core_spec(spec) for spec in specs)
-    count = impl.cardinality
-    dataset = _core.Dataset.generator(types, start)
-    return (dataset if count == -2 else dataset.assert_cardinality(count)), made
+    return _core.Dataset.generator(types, start, impl.cardinality), made
 
 
 def selected(impl: Any, structure: Any, predicate: HostFunction, ends: bool) -> Any:
@@ -173,8 +174,6 @@ class _Selected(Iterator[_Arrays]):
     def __init__(
         self, impl: Any, structure: Any, predicate: HostFunction, ends: bool
     ) -> None:
-        from ipu.tf.data import _live
-
         self._numbered = enumerate(_live.start_iterator(impl))
         self._unpacked = _packed.unpacker(structure)
         self._predicate, self._ends = predicate, ends
@@ -188,7 +187,7 @@ class _Selected(Iterator[_Arrays]):
                     f"tensor. Received: {verdict!r}."
                 )
             if verdict:
-                return tuple(tensor.numpy() for tensor in tensors)
+                return _packed.row_of(tensors)
             if self._ends:
                 break
         raise StopIteration

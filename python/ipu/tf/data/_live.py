@@ -11,11 +11,14 @@ from __future__ import annotations
 import atexit
 import contextlib
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from ipu import _core
 
-__all__ = ["start_feeder", "start_iterator"]
+__all__ = ["first_results", "start_feeder", "start_iterator"]
+
+_TRIES = 100  # elements that may fail
 
 _iterators: weakref.WeakSet[Any] = weakref.WeakSet()
 _feeders: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -43,3 +46,41 @@ def start_feeder(impl: Any, infeed: Any) -> Any:
     feeder = _core.Feeder(impl, infeed)
     _feeders.add(feeder)
     return feeder
+
+
+def first_results(
+    impl: Any, function: Callable[[Any], Any], count: int = 1
+) -> list[Any]:
+    """What a function gives for the first elements for which nothing fails.
+
+    So whatever must see elements to know what it makes does not fail for the sake of
+    one that fails later, in its turn.
+
+    Args:
+        impl: A ``_core.Dataset``.
+        function: Gets the tensors of an element.
+        count: How many results are wanted.
+
+    Returns:
+        As many, or fewer where there are no more elements.
+
+    Raises:
+        Exception: The first failure, where elements fail and none gives a result.
+    """
+    elements = start_iterator(impl)
+    found: list[Any] = []
+    failures: list[Exception] = []
+    while len(found) < count and len(failures) < _TRIES:
+        try:
+            found.append(function(next(elements)))
+        except StopIteration:
+            break
+        except Exception as error:
+            failures.append(error)
+    elements.close()
+    try:
+        if failures and not found:
+            raise failures[0]
+    finally:
+        failures.clear()  # which would hold this frame, and this frame them
+    return found

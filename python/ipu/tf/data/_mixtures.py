@@ -110,8 +110,7 @@ class Mixtures:
                 for number in generator.integers(0, 1 << 32, _DRAWN):
                     yield (np.asarray(number),)
 
-        impl = _core.Dataset.generator((("int64", ()),), start)
-        impl = impl.assert_cardinality(INFINITE_CARDINALITY)
+        impl = _core.Dataset.generator((("int64", ()),), start, INFINITE_CARDINALITY)
         return Dataset(impl, TensorSpec((), "int64"))
 
     @staticmethod
@@ -157,27 +156,28 @@ class Mixtures:
         again = rerandomize_each_iteration is None or bool(rerandomize_each_iteration)
         draws = random_numbers(seed, again)
         if isinstance(weights, Dataset):
-            varying: Dataset | None = weights
-            shares = np.ones(len(listed))
-        else:
-            varying = None
-            shares = _shares(weights, len(listed))
+            varying = weights
+            used = [True] * len(listed)
 
-        def choices() -> Iterator[int]:
-            generator = draws()
-            if varying is None:
-                edges = np.cumsum(shares)
+            def choices() -> Iterator[int]:
+                generator = draws()
+                return map(
+                    lambda row: _chosen(
+                        np.cumsum(_shares(row, len(listed))), generator.random()
+                    ),
+                    varying.as_numpy_iterator(),
+                )
+
+        else:
+            shares = _shares(weights, len(listed))
+            used = [bool(share > 0) for share in shares]
+
+            def choices() -> Iterator[int]:
+                generator, edges = draws(), np.cumsum(shares)
                 while True:
                     for number in generator.random(_DRAWN):
-                        at = np.searchsorted(edges, number * edges[-1], side="right")
-                        yield int(min(at, len(edges) - 1))
-            for row in varying.as_numpy_iterator():
-                edges = np.cumsum(_shares(row, len(listed)))
-                drawn = generator.random() * edges[-1]
-                at = np.searchsorted(edges, drawn, side="right")
-                yield int(min(at, len(edges) - 1))
+                        yield _chosen(edges, number)
 
-        used = [bool(share > 0) for share in shares]
         return _directed(listed, choices, bool(stop_on_empty_dataset), used)
 
     @staticmethod
@@ -224,13 +224,15 @@ class Mixtures:
                 f"Received: {choice_dataset!r}."
             )
 
+        def chosen(number: Any) -> int:
+            if not 0 <= number < len(listed):
+                raise InvalidArgumentError(
+                    f"Selector index out of range: {number} >= {len(listed)}."
+                )
+            return int(number)
+
         def choices() -> Iterator[int]:
-            for number in choice_dataset.as_numpy_iterator():
-                if not 0 <= number < len(listed):
-                    raise InvalidArgumentError(
-                        f"Selector index out of range: {number} >= {len(listed)}."
-                    )
-                yield int(number)
+            return map(chosen, choice_dataset.as_numpy_iterator())
 
         used = [True] * len(listed)
         return _directed(listed, choices, bool(stop_on_empty_dataset), used)
@@ -292,6 +294,12 @@ def _shares(weights: Any, count: int) -> np.ndarray[Any, Any]:
     return made
 
 
+def _chosen(edges: np.ndarray[Any, Any], number: float) -> int:
+    """The number of the share in which a number from 0 to 1 lies."""
+    at = np.searchsorted(edges, number * edges[-1], side="right")
+    return int(min(at, len(edges) - 1))
+
+
 def _directed(
     datasets: list[Any],
     choices: Callable[[], Iterator[int]],
@@ -305,18 +313,38 @@ def _directed(
     types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
 
     def start() -> Iterator[_Arrays]:
-        sources: list[Any] = [_live.start_iterator(one._impl) for one in datasets]
+        sources = [_live.start_iterator(one._impl) for one in datasets]
         left = {at for at, is_used in enumerate(used) if is_used}
-        for at in choices():
-            element = None if at not in left else next(sources[at], None)
-            if element is None:
-                left.discard(at)
-                if stop or not left:
-                    return
-                continue
-            yield tuple(tensor.numpy() for tensor in element)
+        return map(_packed.row_of, _Directed(sources, choices(), left, stop))
 
     return Dataset(_core.Dataset.generator(types, start), structure)
+
+
+class _Directed(Iterator[Any]):
+    """Elements of several iterators in the order of the numbers.
+
+    Args:
+        sources: The iterators.
+        choices: The numbers.
+        left: The numbers of those that have elements, perhaps.
+        stop: Whether the end of one is the end.
+    """
+
+    def __init__(
+        self, sources: list[Any], choices: Iterator[int], left: set[int], stop: bool
+    ) -> None:
+        self._sources, self._choices = sources, choices
+        self._left, self._stop = left, stop
+
+    def __next__(self) -> Any:
+        for at in self._choices:
+            element = next(self._sources[at], None) if at in self._left else None
+            if element is not None:
+                return element
+            self._left.discard(at)
+            if self._stop or not self._left:
+                break
+        raise StopIteration
 
 
 def _common(*specs: Any) -> Any:

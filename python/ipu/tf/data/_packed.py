@@ -38,6 +38,7 @@ __all__ = [
     "pack_column",
     "pack_rows",
     "packed_rows",
+    "row_of",
     "spec_of_value",
     "unpack",
     "unpack_array",
@@ -168,8 +169,12 @@ def elements(impl: Any, structure: Any) -> Iterator[Any]:
 
 def packed_rows(impl: Any) -> Iterator[_Arrays]:
     """The elements of the core's data set as they are."""
-    for element in _live.start_iterator(impl):
-        yield tuple(tensor.numpy() for tensor in element)
+    return map(row_of, _live.start_iterator(impl))
+
+
+def row_of(tensors: Sequence[Any]) -> _Arrays:
+    """An element of the core's as arrays."""
+    return tuple(tensor.numpy() for tensor in tensors)
 
 
 def of_rows(rows: list[_Arrays], structure: Any) -> Dataset:
@@ -178,8 +183,8 @@ def of_rows(rows: list[_Arrays], structure: Any) -> Dataset:
     from ipu.tf.data._dataset import Dataset
 
     types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
-    impl = _core.Dataset.generator(types, lambda: iter(rows))
-    return Dataset(impl.assert_cardinality(len(rows)), structure)
+    impl = _core.Dataset.generator(types, lambda: iter(rows), len(rows))
+    return Dataset(impl, structure)
 
 
 def spec_of_value(value: Any) -> Any:

@@ -119,19 +119,31 @@ class _InOrder(Iterator[T]):
         return self._pool
 
     def _result(self) -> T:
+        future: Future[T] | None
         future, number, element = self._waiting.popleft()
         # in a child made by fork the threads are gone
         if os.getpid() == self._owner:
-            return future.result()
+            try:
+                return future.result()
+            finally:
+                future = None  # its error would hold this frame, and this frame it
         return self._function(number, element)
 
     def close(self) -> None:
-        """Begin no further call, and wait for those that run."""
-        if self._pool is not None and os.getpid() == self._owner:
-            for future, _, _ in self._waiting:
-                future.cancel()
-            self._pool.shutdown()
-            self._pool = None
+        """Begin no further call, and wait for those that run.
+
+        The garbage collector may come here in any thread, also one that a pool is just
+        starting: `shutdown` would wait for a lock that the starting thread's owner has.
+        """
+        if self._pool is None or os.getpid() != self._owner:
+            return
+        for future, _, _ in self._waiting:
+            future.cancel()
+        threads = [*self._pool._threads]
+        self._pool = None  # without it they end
+        if threading.current_thread() not in threads:
+            for thread in threads:
+                thread.join()
 
     def __del__(self) -> None:
         self.close()

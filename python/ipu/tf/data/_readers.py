@@ -17,7 +17,7 @@ from ipu._errors import DataLossError, InvalidArgumentError, NotFoundError
 from ipu.tf._strings import StringTensor, path_of
 from ipu.tf.data import _packed
 from ipu.tf.data._dataset import Dataset
-from ipu.tf.data._flattening import by_turns
+from ipu.tf.data._turns import ByTurns
 from ipu.tf.dtypes import string
 from ipu.tf.io._records import checked_compression, records_of
 from ipu.tf.tensor_spec import TensorSpec
@@ -243,9 +243,11 @@ def paths_of(filenames: Any) -> Callable[[], Iterator[str]]:
 def _read(filenames: Any, read: _Read, cycle: int) -> Dataset:
     names = paths_of(filenames)
 
+    def packed(text: bytes) -> tuple[np.ndarray[Any, Any], ...]:
+        return (np.frombuffer(text, np.uint8),)
+
     def start() -> Iterator[tuple[np.ndarray[Any, Any], ...]]:
-        for text in by_turns((read(path) for path in names()), cycle, 1):
-            yield (np.frombuffer(text, np.uint8),)
+        return map(packed, ByTurns(map(read, names()), cycle, 1))
 
     spec = TensorSpec((), string)
     return Dataset(_core.Dataset.generator((_packed.CORE,), start), spec)

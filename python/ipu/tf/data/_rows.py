@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from ipu.tf import nest
 from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
 from ipu.tf._strings import StringTensor, is_text
 from ipu.tf.data import _packed, _structure
+from ipu.tf.data._turns import ByTurns
 from ipu.tf.dtypes import string
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -60,20 +62,16 @@ def stacked_batches(
         )
 
     def start() -> Iterator[_Arrays]:
-        rows: list[_Arrays] = []
-        for row in _packed.packed_rows(impl):
-            rows.append(row)
-            if len(rows) == size:
-                yield batch(rows)
-                rows = []
-        if rows and not drop:
-            yield batch(rows)
+        rows = _packed.packed_rows(impl)
+        # an error takes along the rows of its batch that were read before it
+        pieces = iter(lambda: list(itertools.islice(rows, size)), [])
+        whole = filter(lambda piece: len(piece) == size, pieces) if drop else pieces
+        return map(batch, whole)
 
-    dataset = _core.Dataset.generator(types, start)
     count = impl.cardinality
     if count >= 0:
         count = count // size if drop else -(-count // size)
-    return dataset if count == -2 else dataset.assert_cardinality(count)
+    return _core.Dataset.generator(types, start, count)
 
 
 def _unpacked(spec: Any, column: tuple[Any, ...]) -> Sequence[Any]:
@@ -218,16 +216,21 @@ def unbatched(impl: Any, structure: Any) -> tuple[Any, Any]:
     made = list(map(_row_spec, specs))
     types = tuple(_structure.core_spec(spec) for spec in made)
 
+    def rows_of(element: Any) -> Iterator[Any]:
+        leaves = nest.flatten(element)
+        lengths = {len(leaf) for leaf in leaves}
+        if len(lengths) > 1:
+            raise InvalidArgumentError(
+                f"unbatch: components have {sorted(lengths)} rows."
+            )
+        return zip(*leaves, strict=True)
+
+    def packed(row: Any) -> _Arrays:
+        return tuple(map(_packed.pack, made, row))
+
     def start() -> Iterator[_Arrays]:
-        for element in _packed.elements(impl, structure):
-            leaves = nest.flatten(element)
-            lengths = {len(leaf) for leaf in leaves}
-            if len(lengths) > 1:
-                raise InvalidArgumentError(
-                    f"unbatch: components have {sorted(lengths)} rows."
-                )
-            for row in zip(*leaves, strict=True):
-                yield tuple(map(_packed.pack, made, row))
+        wholes = map(rows_of, _packed.elements(impl, structure))
+        return map(packed, ByTurns(wholes, 1, 1))
 
     return _core.Dataset.generator(types, start), nest.pack_sequence_as(structure, made)
 
@@ -392,9 +395,8 @@ def _rows_of(
     specs = nest.flatten(structure)
     types = tuple(_structure.core_spec(spec) for spec in specs)
 
-    def start() -> Iterator[_Arrays]:
-        for row in rows():
-            yield tuple(map(_packed.pack, specs, row))
+    def packed(row: Any) -> _Arrays:
+        return tuple(map(_packed.pack, specs, row))
 
-    dataset = _core.Dataset.generator(types, start)
-    return dataset.assert_cardinality(count), structure
+    impl = _core.Dataset.generator(types, lambda: map(packed, rows()), count)
+    return impl, structure

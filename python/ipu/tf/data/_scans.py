@@ -83,13 +83,15 @@ class Scans:
         else:
             step.is_on_host = True
         if step.made is None:
-            sample = next(_packed.elements(impl, structure), None)
-            if sample is None:
+            unpacked = _packed.unpacker(structure)
+            samples = _live.first_results(
+                impl, lambda tensors: step.on_host(state, unpacked(tensors))
+            )
+            if not samples:
                 raise ValueError(
                     "scan cannot tell what its function gives, as there is no element "
                     "to call it with."
                 )
-            step.on_host(state, sample)
         made = step.made
         if any(
             one.shape is None or None in one.shape for one in nest.flatten(structure)
@@ -100,20 +102,20 @@ class Scans:
         def start() -> Iterator[_Arrays]:
             leaves: list[Any] = nest.flatten(state)
             unpacked = _packed.unpacker(structure)
-            for element in _live.start_iterator(impl):
+
+            def next_of(element: Any) -> _Arrays:
+                nonlocal leaves
                 if step.is_on_host:
                     old = nest.pack_sequence_as(state, leaves)
                     leaves, results = step.on_host(old, unpacked(element))
                 else:
                     leaves, results = step.in_core(leaves, element)
-                yield tuple(map(_packed.pack, specs, results))
+                return tuple(map(_packed.pack, specs, results))
+
+            return map(next_of, _live.start_iterator(impl))
 
         types = tuple(_structure.core_spec(spec) for spec in specs)
-        dataset = _core.Dataset.generator(types, start)
-        count = impl.cardinality
-        if count != -2:
-            dataset = dataset.assert_cardinality(count)
-        return Dataset(dataset, made)
+        return Dataset(_core.Dataset.generator(types, start, impl.cardinality), made)
 
     def unique(self, name: str | None = None) -> Dataset:
         """Keep the first of equal elements.
@@ -137,12 +139,15 @@ class Scans:
         specs = nest.flatten(self._structure)
 
         def start() -> Iterator[_Arrays]:
-            seen = set()
-            for row in _packed.packed_rows(impl):
+            seen: set[Any] = set()
+
+            def is_new(row: _Arrays) -> bool:
                 key = tuple((array.shape, array.tobytes()) for array in row)
-                if key not in seen:
-                    seen.add(key)
-                    yield row
+                before = len(seen)
+                seen.add(key)
+                return len(seen) > before
+
+            return filter(is_new, _packed.packed_rows(impl))
 
         types = tuple(_structure.core_spec(spec) for spec in specs)
         return self._then(_core.Dataset.generator(types, start))
@@ -203,7 +208,8 @@ class Scans:
         def start() -> Iterator[_Arrays]:
             generator = random()
             counts = np.ones(len(wanted))
-            for row in _packed.packed_rows(paired._impl):
+
+            def is_kept(row: _Arrays) -> bool:
                 number = int(row[0])
                 if not 0 <= number < len(wanted):
                     raise InvalidArgumentError(
@@ -216,8 +222,9 @@ class Scans:
                     ratios = np.where(wanted > 0, wanted / frequent, 0.0)
                 most = ratios[np.isfinite(ratios)].max(initial=0.0)
                 share = ratios[number] / most if most else 0.0
-                if generator.random() < share:
-                    yield row
+                return bool(generator.random() < share)
+
+            return filter(is_kept, _packed.packed_rows(paired._impl))
 
         types = tuple(_structure.core_spec(spec) for spec in specs)
         return Dataset(_core.Dataset.generator(types, start), paired._structure)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,13 +77,11 @@ class Storage:
             if os.path.exists(path):
                 return _stored.read_rows(path, structure)
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            return _stored.write_rows(path, structure, _packed.packed_rows(impl))
+            return _stored.Written(path, structure, _packed.packed_rows(impl))
 
         specs = nest.flatten(structure)
         types = tuple(_structure.core_spec(spec) for spec in specs)
-        dataset = _core.Dataset.generator(types, start)
-        count = impl.cardinality
-        return dataset.assert_cardinality(count) if count >= 0 else dataset
+        return _core.Dataset.generator(types, start, impl.cardinality)
 
     def snapshot(
         self,
@@ -164,7 +163,8 @@ class Storage:
             raise AlreadyExistsError(f"{folder} is a file.") from error
         rows = _packed.packed_rows(self._impl)
         target = os.path.join(folder, _ROWS)
-        count = sum(1 for _ in _stored.write_rows(target, self._structure, rows, kind))
+        with closing(_stored.Written(target, self._structure, rows, kind)) as written:
+            count = sum(1 for _ in written)
         with open(os.path.join(folder, _ABOUT), "w", encoding="utf-8") as file:
             json.dump({**about, "count": count}, file)
 

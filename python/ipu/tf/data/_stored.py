@@ -14,10 +14,12 @@ All numbers are little-endian. Nothing in a file is code.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from ipu.tf.data import _packed, _structure
 from ipu.tf.dtypes import string
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["described", "read_rows", "spec_from", "write_rows"]
+__all__ = ["Written", "described", "read_rows", "spec_from"]
 
 _MAGIC = b"IPUROWS1"
 _PIECE = 1 << 24
@@ -94,13 +96,11 @@ def _open(path: str, mode: str, compression: str | None) -> IO[bytes]:
     return open(path, mode)
 
 
-def write_rows(
-    path: str, structure: Any, rows: Iterable[_Arrays], compression: str | None = None
-) -> Iterator[_Arrays]:
-    """Write elements, and hand them on.
+class Written(Iterator[_Arrays]):
+    """Elements that are written as they are handed on.
 
     The file appears under its name with the end of the elements; where nobody reads so
-    far there is none.
+    far there is none. An element that fails is not written.
 
     Args:
         path: The file.
@@ -108,27 +108,61 @@ def write_rows(
         rows: The elements as the core has them.
         compression: "GZIP" or None.
     """
-    import json
 
-    specs = nest.flatten(structure)
-    beside = f"{path}.{os.urandom(8).hex()}.part"
-    try:
-        with _open(beside, "wb", compression) as file:
-            header = json.dumps(described(structure)).encode()
-            file.write(_MAGIC + struct.pack("<q", len(header)) + header)
-            for row in rows:
-                file.write(b"\x01")
-                for spec, array in zip(specs, row, strict=True):
-                    _write_leaf(file, spec, array)
-                yield row
-            file.write(b"\x00")
-        os.replace(beside, path)
-    finally:
-        if os.path.exists(beside):
-            os.remove(beside)
+    def __init__(
+        self,
+        path: str,
+        structure: Any,
+        rows: Iterator[_Arrays],
+        compression: str | None = None,
+    ) -> None:
+        import json
+
+        self._path, self._rows = path, rows
+        self._specs = nest.flatten(structure)
+        self._beside = f"{path}.{os.urandom(8).hex()}.part"
+        self._owner = os.getpid()
+        self._file: IO[bytes] | None = _open(self._beside, "wb", compression)
+        header = json.dumps(described(structure)).encode()
+        self._write(_MAGIC + struct.pack("<q", len(header)) + header)
+
+    def __next__(self) -> _Arrays:
+        row = next(self._rows, None)
+        if row is None:
+            if self._file is not None:
+                self._write(b"\x00")
+                self._file.close()
+                os.replace(self._beside, self._path)
+                self._file = None
+            raise StopIteration
+        if self._file is not None:
+            leaves = zip(self._specs, row, strict=True)
+            self._write(b"\x01", *itertools.starmap(_leaf_bytes, leaves))
+        return row
+
+    def _write(self, *parts: bytes) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(b"".join(parts))
+        except BaseException:  # what follows half an element would not be found
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the file, unless it is complete."""
+        file, self._file = self._file, None
+        if file is not None and os.getpid() == self._owner:
+            with contextlib.suppress(OSError):
+                file.close()
+            with contextlib.suppress(OSError):
+                os.remove(self._beside)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self.close()
 
 
-def _write_leaf(file: IO[bytes], spec: Any, array: np.ndarray[Any, Any]) -> None:
+def _leaf_bytes(spec: Any, array: np.ndarray[Any, Any]) -> bytes:
     texts: list[bytes] = []
     if spec.dtype == string:
         if spec.shape == ():
@@ -139,12 +173,10 @@ def _write_leaf(file: IO[bytes], spec: Any, array: np.ndarray[Any, Any]) -> None
         shape: tuple[int, ...] = value.shape
     else:
         shape = array.shape
-    file.write(struct.pack(f"<B{len(shape)}q", len(shape), *shape))
-    if spec.dtype == string:
-        file.write(struct.pack(f"<{len(texts)}q", *map(len, texts)))
-        file.write(b"".join(texts))
-    else:
-        file.write(np.ascontiguousarray(array).tobytes())
+    sizes = struct.pack(f"<B{len(shape)}q", len(shape), *shape)
+    if spec.dtype != string:
+        return sizes + np.ascontiguousarray(array).tobytes()
+    return b"".join([sizes, struct.pack(f"<{len(texts)}q", *map(len, texts)), *texts])
 
 
 class _Bytes:

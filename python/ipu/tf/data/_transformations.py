@@ -68,11 +68,11 @@ class Transformations:
         return specs if known else self._example
 
     def _peek(self) -> tuple[Any, ...] | None:
-        iterator = _live.start_iterator(self._impl)
-        for element in iterator:
-            iterator.close()
+        def specs_of(element: Any) -> tuple[Any, ...]:
             return tuple((tf.as_dtype(t.dtype).name, tuple(t.shape)) for t in element)
-        return None
+
+        found = _live.first_results(self._impl, specs_of)
+        return found[0] if found else None
 
     def shuffle(
         self: _Self,

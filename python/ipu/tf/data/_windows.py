@@ -11,11 +11,12 @@ import numpy as np
 
 from ipu import _core
 from ipu._errors import InvalidArgumentError
-from ipu._tracebacks import boundaries
+from ipu._tracebacks import boundaries, drop_own_frames
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed
 from ipu.tf.data._rows import padded_shapes
 from ipu.tf.data._transformations import integer
+from ipu.tf.data._turns import ByTurns
 from ipu.tf.tensor_shape import TensorShape
 
 if TYPE_CHECKING:
@@ -86,12 +87,13 @@ class Windows:
         impl, specs = self._impl, nest.flatten(self._structure)
         made = [_packed.DatasetSpec(spec) for spec in specs]
 
-        def start() -> Iterator[_Arrays]:
-            for rows in _windows(impl, count, step, apart, bool(drop_remainder)):
-                columns = zip(*rows, strict=True)
-                yield tuple(map(_packed.pack_column, columns))
+        def packed(rows: list[_Arrays]) -> _Arrays:
+            return tuple(map(_packed.pack_column, zip(*rows, strict=True)))
 
-        dataset = _core.Dataset.generator((_packed.CORE,) * len(made), start)
+        def start() -> Iterator[_Arrays]:
+            rows = _packed.packed_rows(impl)
+            return map(packed, _Views(rows, count, step, apart, bool(drop_remainder)))
+
         total = impl.cardinality
         if total >= 0:
             span = (count - 1) * apart + 1
@@ -100,8 +102,8 @@ class Windows:
                 if drop_remainder
                 else (-(-total // step))
             )
-        if total != -2:
-            dataset = dataset.assert_cardinality(total)
+        types = (_packed.CORE,) * len(made)
+        dataset = _core.Dataset.generator(types, start, total)
         return Dataset(dataset, nest.pack_sequence_as(self._structure, made))
 
     def group_by_window(
@@ -192,26 +194,36 @@ class Windows:
                 )
             return np.int64(key.reshape(()))
 
+        def results(groups: dict[Any, list[_Arrays]], key: Any) -> Iterator[_Arrays]:
+            return _packed.packed_rows(reduced(key, groups.pop(key))._impl)
+
+        def full(groups: dict[Any, list[_Arrays]], tensors: Any) -> Any:
+            """What the group gives that is full with this element, if there is one."""
+            key = key_of(unpacked(tensors))
+            size = size_of(key)
+            group = groups.setdefault(key, [])
+            group.append(_packed.row_of(tensors))
+            return results(groups, key) if len(group) >= size else iter(())
+
         def start() -> Iterator[_Arrays]:
             groups: dict[Any, list[_Arrays]] = {}
-            for tensors in _live.start_iterator(impl):
-                key = key_of(unpacked(tensors))
-                group = groups.setdefault(key, [])
-                group.append(tuple(tensor.numpy() for tensor in tensors))
-                if len(group) == size_of(key):
-                    yield from _packed.packed_rows(reduced(key, groups.pop(key))._impl)
-            for key in sorted(groups):
-                yield from _packed.packed_rows(reduced(key, groups[key])._impl)
+            elements = _live.start_iterator(impl)
+            keys = iter(lambda: min(groups, default=None), None)
+            made = ByTurns(map(lambda one: full(groups, one), elements), 1, 1)
+            left = ByTurns(map(lambda key: results(groups, key), keys), 1, 1)
+            return ByTurns(iter([made, left]), 1, 1)
 
         if example is None:
-            first = next(_live.start_iterator(impl), None)
-            if first is None:
+            examples = _live.first_results(
+                impl,
+                lambda first: reduced(key_of(unpacked(first)), [_packed.row_of(first)]),
+            )
+            if not examples:
                 raise ValueError(
                     "group_by_window cannot tell the structure of its elements, as "
                     "there is none to make a group of."
                 )
-            row = tuple(tensor.numpy() for tensor in first)
-            example = reduced(key_of(unpacked(first)), [row])
+            example = examples[0]
         made = _core.Dataset.generator(example._impl.types, start)
         return Dataset(made, example._structure)
 
@@ -298,28 +310,49 @@ class Windows:
         return self._grouped(key_of, batch, lambda key: sizes[int(key)], example)
 
 
-def _windows(
-    impl: Any, size: int, shift: int, stride: int, drop: bool
-) -> Iterator[list[_Arrays]]:
-    """The rows of each window: those that the next ones need are kept."""
-    source = _packed.packed_rows(impl)
-    ahead: deque[_Arrays] = deque()
-    span = (size - 1) * stride + 1
-    while True:
-        while len(ahead) < span:
-            row = next(source, None)
+class _Views(Iterator[list[_Arrays]]):
+    """The rows of each window: those that the next ones need are kept.
+
+    A window fails with a row of its own that fails; other rows are nothing to it.
+    """
+
+    def __init__(
+        self, rows: Iterator[_Arrays], size: int, shift: int, stride: int, drop: bool
+    ) -> None:
+        self._source = rows
+        self._size, self._shift, self._stride, self._drop = size, shift, stride, drop
+        self._ahead: deque[_Arrays | Exception] = deque()
+        self._gap = 0  # rows between the last window and the next one
+
+    def _read(self) -> _Arrays | Exception | None:
+        try:
+            return next(self._source, None)
+        except Exception as error:
+            drop_own_frames(error)  # which hold this object, and it the error
+            return error
+
+    def __next__(self) -> list[_Arrays]:
+        while self._gap and self._read() is not None:
+            self._gap -= 1
+        span = (self._size - 1) * self._stride + 1
+        while len(self._ahead) < span and not self._gap:
+            row = self._read()
             if row is None:
                 break
-            ahead.append(row)
-        rows = [ahead[at] for at in range(0, min(len(ahead), span), stride)]
-        if not rows or (drop and len(rows) < size):
-            return
-        yield rows
-        for _ in range(shift):
-            if ahead:
-                ahead.popleft()
-            elif next(source, None) is None:
-                return
+            self._ahead.append(row)
+        held = min(len(self._ahead), span)
+        view = [self._ahead[at] for at in range(0, held, self._stride)]
+        if not view or (self._drop and len(view) < self._size):
+            raise StopIteration
+        self._gap = max(0, self._shift - len(self._ahead))
+        for _ in range(self._shift - self._gap):
+            self._ahead.popleft()
+        rows = []
+        for row in view:
+            if isinstance(row, Exception):
+                raise row
+            rows.append(row)
+        return rows
 
 
 def _filled(given: Any, structure: Any, size: int) -> Any:
