@@ -148,3 +148,27 @@ def test_a_mask_of_numbers() -> None:
     x = tf.constant(np.zeros((1, 1, 2, 3), np.float32))
     with pytest.raises(TypeError, match="the mask must be bool"):
         attention(x, x, x, mask=tf.constant(np.ones((1, 1, 2, 2), np.float32)))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("wrap", [lambda f: f, tf.function])
+def test_second_derivatives_of_halves_with_a_row_that_sees_nothing(
+    wrap: Any, causal: bool
+) -> None:
+    def second(q: Any, k: Any, v: Any) -> Any:
+        mask = tf.constant([[[[True, False, True], [False, False, False]]]])
+        with tf.GradientTape() as outer:
+            outer.watch([q, k, v])
+            with tf.GradientTape() as inner:
+                inner.watch(q)
+                y = attention(q, k, v, mask, causal, scale=0.5)
+                y = tf.reduce_sum(y * y)
+            slope = inner.gradient(y, q)
+        return outer.gradient(slope, [q, k, v])
+
+    arrays = [wave(1, 1, n, 4, phase=n) for n in (2, 3, 3)]
+    exact = second(*[tf.constant(a, tf.float32) for a in arrays])
+    found = wrap(second)(*[tf.constant(a, tf.float16) for a in arrays])
+    for half, single in zip(found, exact, strict=True):
+        assert half.dtype == tf.float16
+        np.testing.assert_allclose(half, single, rtol=2e-2, atol=2e-2)

@@ -15,7 +15,8 @@
  *     q: t k + scale ds b      v: (h r)^T dy
  *     k: t^T q + scale ds^T a  dy: (h r) v + u c
  *
- * One thread per graph. */
+ * All of it is float32 where the operands are float16, as in the kernels: hidden scores,
+ * -1e9, are no number of float16. One thread per graph. */
 #include "autodiff/rule_terms.h"
 
 #include <math.h>
@@ -124,14 +125,24 @@ plus(ipu_rule *r, ipu_value a, ipu_value b)
     return a.index == IPU_NO_INDEX ? b : b.index == IPU_NO_INDEX ? a : ADD(a, b);
 }
 
+/* A float16 value as float32; no value stays none. */
+static ipu_value
+wide(ipu_rule *r, ipu_value x)
+{
+    bool is_half = x.index != IPU_NO_INDEX &&
+                   ipu__rule_type(r, x).dtype == IPU_DTYPE_FLOAT16;
+    return is_half ? ipu__rule_cast(r, x, IPU_DTYPE_FLOAT32) : x;
+}
+
 ipu_status
 ipu_gradient_attention_grad(ipu_rule *r)
 {
     const double scale = ipu_attrs_float(r->attrs, IPU_ATTR_SCALE, 1.0);
-    const ipu_value q = r->inputs[0];
-    const ipu_value k = r->inputs[1];
-    const ipu_value v = r->inputs[2];
-    const ipu_value dy = r->inputs[3];
+    const ipu_dtype dtype = ipu__rule_type(r, r->inputs[0]).dtype;
+    const ipu_value q = wide(r, r->inputs[0]);
+    const ipu_value k = wide(r, r->inputs[1]);
+    const ipu_value v = wide(r, r->inputs[2]);
+    const ipu_value dy = wide(r, r->inputs[3]);
     ipu_value w = make_weights(r, q, k, scale);
     ipu_value factors = make_factors(r, w);
     ipu_value dw = dropped(r, ipu__rule_product(r, dy, v, false, true), factors);
@@ -142,9 +153,9 @@ ipu_gradient_attention_grad(ipu_rule *r)
     ipu_value dv = IPU_NO_VALUE;
     ipu_value ddy = IPU_NO_VALUE;
     ipu_value e = IPU_NO_VALUE;
-    const ipu_value a = r->grads[0];
-    const ipu_value b = r->grads[1];
-    const ipu_value c = r->grads[2];
+    const ipu_value a = wide(r, r->grads[0]);
+    const ipu_value b = wide(r, r->grads[1]);
+    const ipu_value c = wide(r, r->grads[2]);
     if (a.index != IPU_NO_INDEX) {
         g = ipu__rule_product(r, a, k, false, true);
         dk = ipu__rule_product(r, ds, a, true, false);
@@ -174,7 +185,7 @@ ipu_gradient_attention_grad(ipu_rule *r)
     const ipu_value given[4] = {dq, dk, dv, ddy};
     for (uint32_t i = 0; i < 4; i++) {
         if (given[i].index != IPU_NO_INDEX) {
-            ipu__rule_give(r, i, given[i]);
+            ipu__rule_give(r, i, ipu__rule_cast(r, given[i], dtype));
         }
     }
     return r->status;
