@@ -521,3 +521,47 @@ def test_modules() -> None:
     assert len(outer.submodules) == 2
     with pytest.raises(ValueError, match="not a valid module name"):
         tf.Module(name="a b")
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (0.0, -0.0, 0, False),
+        (1, True, 1.0, 1 + 0j),
+        (NAN, 1.0),
+        (0j, complex(0.0, -0.0), complex(-0.0, 0.0)),
+        (1 + 0j, complex(1.0, -0.0), complex(NAN, 1.0)),
+        ([0.0], [-0.0], (0.0,), (-0.0,), [NAN]),
+        ({"a": (0.0, 1)}, {"a": (-0.0, 1)}, {"a": (NAN, 1)}),
+        ({0.0: 1}, {-0.0: 1}, {False: 1}),
+        (None, "", b"", "0.0"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_trace_serves_values_of_the_same_bits(values: Any, named: bool) -> None:
+    seen: list[str] = []
+
+    @tf.function
+    def f(value: Any, x: Any) -> Any:
+        seen.append(repr(value))
+        return x
+
+    for _ in range(2):
+        for value in values:
+            again = (
+                float("nan") if isinstance(value, float) and value != value else value
+            )
+            if named:
+                f(x=tf.constant(1.0), value=again)
+            else:
+                f(again, tf.constant(1.0))
+    assert seen == [repr(value) for value in values]
+
+
+def test_a_division_by_minus_zero_has_its_sign() -> None:
+    divide = tf.function(lambda zero: tf.constant(1.0) / zero)
+    assert [divide(z).numpy() for z in (0.0, -0.0)] == [np.inf, -np.inf]

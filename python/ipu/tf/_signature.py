@@ -2,7 +2,7 @@
 """What of a call's arguments a traced function depends on, as a dictionary key.
 
 Tensors and arrays count by dtype and shape, numbers, strings and None by type and
-value, everything else by identity. Two keys of different calls can be compared, to say
+value (0.0 and -0.0 are two, NaN is one), everything else by identity. Two keys of different calls can be compared, to say
 in words which argument changed.
 """
 
@@ -19,7 +19,14 @@ from ipu._placement import is_placed
 from ipu.tf import nest
 from ipu.tf.tensor_spec import TensorSpec
 
-__all__ = ["difference", "is_tensor_argument", "key_of", "narrow", "objects_in"]
+__all__ = [
+    "difference",
+    "exact",
+    "is_tensor_argument",
+    "key_of",
+    "narrow",
+    "objects_in",
+]
 
 _TENSOR = "tensor"
 _WIDE = ("float64", "int64")
@@ -77,6 +84,15 @@ def _narrow(value: Any) -> Any:
     return Tensor(array.astype(np.int32))
 
 
+def exact(value: Any) -> Any:
+    """A number, string or None such that those of one type are ``==`` by their bits."""
+    if isinstance(value, complex):
+        return repr(value)
+    if isinstance(value, float) and (value == 0.0 or value != value):
+        return repr(value)
+    return value
+
+
 def key_of(value: Any) -> Any:
     """The part of an argument that matters; hashable."""
     kind = type(value)
@@ -85,7 +101,7 @@ def key_of(value: Any) -> Any:
     if kind is np.ndarray:
         return (_TENSOR, _NAMES.get(value.dtype) or value.dtype.name, value.shape)
     if kind in _PLAIN:
-        return (kind, value)
+        return (kind, exact(value))
     if kind is list or kind is tuple:
         return (kind, *[key_of(item) for item in value])
     if isinstance(value, TensorSpec):
@@ -93,10 +109,10 @@ def key_of(value: Any) -> Any:
     if is_tensor_argument(value):
         return (_TENSOR, np.asarray(value).dtype.name, np.shape(value))
     if isinstance(value, _PLAIN):
-        return (kind, value)
+        return (kind, exact(value))
     if nest.is_nested(value):
         if isinstance(value, Mapping):
-            items = [(name, key_of(item)) for name, item in value.items()]
+            items = [(key_of(name), key_of(item)) for name, item in value.items()]
             return (kind, *sorted(items, key=lambda pair: repr(pair[0])))
         return (kind, *[key_of(item) for item in value])
     return (object, id(value), kind.__qualname__)
@@ -115,6 +131,8 @@ def _describe(key: Any) -> str:
     if key[0] == _TENSOR:
         shape = ", ".join(str(size) for size in key[2])
         return f"a {key[1]} tensor of shape ({shape}{',' if len(key[2]) == 1 else ''})"
+    if key[0] in (float, complex):
+        return str(key[1])
     if key[0] in _PLAIN:
         return repr(key[1])
     if key[0] is object:

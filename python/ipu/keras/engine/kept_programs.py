@@ -21,6 +21,7 @@ from ipu.keras._backend_state import state
 from ipu.keras.optimizers.optimizer import Optimizer
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.tf._reference import Reference
+from ipu.tf._signature import exact
 
 __all__ = ["KeptPrograms", "Lease", "state_of"]
 
@@ -120,14 +121,13 @@ def _values_of(value: Any, depth: int = _DEPTH) -> Hashable:
     if isinstance(value, dict):
         found = []
         for key, one in value.items():
-            if type(one) not in _PLAIN:
-                one = _values_of(one, depth - 1)
+            one = exact(one) if type(one) in _PLAIN else _values_of(one, depth - 1)
             if one is not None and key not in _NOT_TRACED:  # None: a temporary one
                 found.append((key, one))
         return tuple(found)
     if isinstance(value, (list, tuple)):
         return tuple(
-            item if type(item) in _PLAIN else _values_of(item, depth - 1)
+            exact(item) if type(item) in _PLAIN else _values_of(item, depth - 1)
             for item in value
         )
     return Reference(value) if callable(value) else None
