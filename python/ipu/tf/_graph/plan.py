@@ -222,7 +222,7 @@ def _execute(op: GraphOperation, here: frame.Frame) -> None:
     trace = open_trace()
     assert trace is not None
     # another number for each random op of the graph, whatever else runs with it
-    trace.resume(op.draws[0] + _session_offset(op), 0)
+    trace.resume(op.draws[0] + _session_offset(op), 0, 0, 0, 0)
     rounding = trace.rounding
     trace.rounding = op.rounding or rounding
     try:
