@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from ipu import keras
 from ipu.tf.compat import v1 as tf
 
 SHAPE = (300, 400)
@@ -35,6 +38,14 @@ def test_unit_scaling() -> None:
     np.testing.assert_allclose([drawn.min(), drawn.max()], [-0.143, 0.143], atol=1e-4)
     made = tf.uniform_unit_scaling_initializer(1.43, seed=1)
     assert made.get_config() == {"factor": 1.43, "seed": 1, "dtype": "float32"}
+
+
+@pytest.mark.parametrize("value", [np.arange(3.0), [0.0, 1.0, 2.0]])
+def test_constants_do_not_change_with_what_they_were_given(value: Any) -> None:
+    made = [keras.initializers.Constant(value), tf.constant_initializer(value)]
+    value[:] = [9, 9, 9]
+    for one in made:
+        assert np.asarray(one((3,))).tolist() == [0, 1, 2]
 
 
 def test_constants_fill_a_shape() -> None:

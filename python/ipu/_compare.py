@@ -171,7 +171,7 @@ def _first_batches(data: Any, batches: int) -> Any:
     columns = [tf.nest.flatten(element) for element in kept]
     stacked = [np.stack([row[i] for row in columns]) for i in range(len(columns[0]))]
     structure = tf.nest.pack_sequence_as(kept[0], stacked)
-    return tf.data.Dataset.from_tensor_slices(structure).repeat()
+    return tf.data.Dataset._slices_held(structure).repeat()
 
 
 def compare_schedules(

@@ -10,6 +10,7 @@ Source: ``tf.keras.initializers`` of Keras 2.6.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,8 @@ class Constant(Initializer):
 
     def __init__(self, value: Any = 0) -> None:
         self.value = value
+        if isinstance(value, (list, np.ndarray)):
+            self.value = copy.deepcopy(value)
 
     def values(self, shape: tuple[int, ...]) -> Array:
         """Give the value, broadcast to ``shape``."""

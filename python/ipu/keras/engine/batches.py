@@ -110,7 +110,7 @@ def from_arrays(
         )
     size = min(size, samples)
     tail = samples % size
-    rows = tf.data.Dataset.from_tensor_slices(element_of(arrays))
+    rows = tf.data.Dataset._slices_held(element_of(arrays))
     filling = rows.take(size - tail)
     if shuffle == "batch":
         full = rows.take(samples - tail).batch(size, drop_remainder=True)

@@ -303,7 +303,7 @@ class LayerWeights:
 
     def get_weights(self) -> list[np.ndarray[Any, Any]]:
         """Copy all weights to the host, in the order of ``weights``."""
-        return [variable.numpy() for variable in self.weights]
+        return [np.array(variable.numpy()) for variable in self.weights]
 
     def set_weights(self, weights: Sequence[Any]) -> None:
         """Set all weights.

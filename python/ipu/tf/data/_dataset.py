@@ -60,10 +60,20 @@ class Dataset(
     # --- sources ---------------------------------------------------------------------
 
     @staticmethod
-    def _from_held(make: Callable[[tuple[Any, ...]], Any], tensors: Any) -> Dataset:
-        arrays = _structure.map_leaves(
-            lambda leaf: _structure.to_array(leaf, "tensors"), tensors
-        )
+    def _slices_held(tensors: Any) -> Dataset:
+        """As :meth:`from_tensor_slices`, but arrays are held, not copied: for what is
+        read while a call lasts."""
+        if _rows.holds_text(tensors):
+            return Dataset(*_rows.text_slices(tensors))
+        return Dataset._from_held(_core.Dataset.slices, tensors, _structure.to_array)
+
+    @staticmethod
+    def _from_held(
+        make: Callable[[tuple[Any, ...]], Any],
+        tensors: Any,
+        to_array: Callable[[Any, str], Any] = _structure.to_own_array,
+    ) -> Dataset:
+        arrays = _structure.map_leaves(lambda leaf: to_array(leaf, "tensors"), tensors)
         impl = make(tuple(nest.flatten(arrays)))
         specs = [_structure.spec_of(spec) for spec in impl.types]
         return Dataset(impl, nest.pack_sequence_as(arrays, specs))
@@ -72,8 +82,8 @@ class Dataset(
     def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
         """Make elements of the slices of tensors along their first axis.
 
-        NumPy arrays keep their dtype and are held, not copied (but for ones that are
-        not dense or not in native byte order): what is written to them later is seen.
+        NumPy arrays keep their dtype and are copied: what is written to them later is
+        not seen. Data sets made of this one share the copy.
 
         Args:
             tensors: An array, tensor or nested list, or a nest of them with equal first
@@ -105,8 +115,8 @@ class Dataset(
         """Make a data set of one element.
 
         Args:
-            tensors: An array, tensor, number or nested list, or a nest of them; held as
-                in :meth:`from_tensor_slices`.
+            tensors: An array, tensor, number or nested list, or a nest of them; copied
+                as in :meth:`from_tensor_slices`.
             name: Ignored.
 
         Returns:
@@ -215,7 +225,7 @@ class Dataset(
                 "Pass the generator function, not what it returns."
             )
         structure = _generator.declared(output_types, output_shapes, output_signature)
-        values = tuple(_structure.to_array(arg, "args")[()] for arg in args or ())
+        values = tuple(_structure.to_own_array(arg, "args")[()] for arg in args or ())
         start = _generator.starter(generator, values, structure)
         specs = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
         return Dataset(_core.Dataset.generator(specs, start), structure)

@@ -285,7 +285,7 @@ def _kinds(dataset: Any) -> list[str]:
 
 
 def _shares(weights: Any, count: int) -> np.ndarray[Any, Any]:
-    made = np.ones(count) if weights is None else np.asarray(weights, np.float64)
+    made = np.ones(count) if weights is None else np.array(weights, np.float64)
     if made.shape != (count,) or (made < 0).any() or not made.sum() > 0:
         raise ValueError(
             "`weights` must be a probability for each data set, of which there are "

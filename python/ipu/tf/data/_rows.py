@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -271,8 +272,8 @@ def padding_values(given: Any, specs: list[Any], structure: Any) -> list[Any]:
     if given is None:
         return [None] * len(specs)
     if not nest.is_nested(given):
-        return [given] * len(specs)
-    return _like(structure, given)
+        return [copy.copy(given)] * len(specs)
+    return [copy.copy(value) for value in _like(structure, given)]
 
 
 def _like(structure: Any, given: Any) -> list[Any]:
@@ -348,7 +349,9 @@ def _leaves(tensors: Any, what: str) -> Any:
     def leaf_of(leaf: Any) -> Any:
         if _is_ragged(leaf):
             return leaf
-        return StringTensor(leaf) if is_text(leaf) else _structure.to_array(leaf, what)
+        if is_text(leaf):
+            return StringTensor(leaf)
+        return _structure.to_own_array(leaf, what)
 
     return _structure.map_leaves(leaf_of, tensors)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu import tf
+from ipu import _core, tf
 from ipu.tf import _graph_mode, nest
 from ipu.tf.data import _packed
 from ipu.tf.dtypes import as_dtype
@@ -28,6 +28,7 @@ __all__ = [
     "short",
     "spec_of",
     "to_array",
+    "to_own_array",
 ]
 
 CoreSpec = tuple[str, "tuple[int | None, ...] | None"]
@@ -114,6 +115,21 @@ def to_array(value: Any, what: str) -> np.ndarray[Any, Any]:
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     return np.asarray(array, order="C")
+
+
+def to_own_array(value: Any, what: str) -> np.ndarray[Any, Any]:
+    """Give an array as :func:`to_array` does that nobody else writes to.
+
+    Args:
+        value: As there; what is in an array, not in a tensor, is copied, once.
+        what: Names the argument in errors.
+    """
+    array = to_array(value, what)
+    if isinstance(value, _core.Tensor) or not hasattr(value, "__array__"):
+        return array
+    if isinstance(value, np.ndarray) and not np.may_share_memory(array, value):
+        return array
+    return array.copy()
 
 
 def _holds_arrays(value: Any) -> bool:
