@@ -12,8 +12,9 @@ import pytest
 @pytest.mark.parametrize(
     "name",
     "_assignments _casts _cell_wrappers _cells _cross_entropy _datasets _flags "
-    "_graphs _hooks _monitored _old_arguments _recurrence _saver _steps _variables "
-    "data layers losses metrics nn rnn_cell summary train".split(),
+    "_graphs _hooks _math _monitored _old_arguments _optimizer _recurrence _saver "
+    "_saver_hooks _steps _variables data image layers losses metrics nn rnn_cell "
+    "summary train".split(),
 )
 def test_examples(name: str) -> None:
     module = importlib.import_module(f"ipu.tf.compat.v1.{name}")

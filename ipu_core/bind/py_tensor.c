@@ -442,6 +442,12 @@ tensor_get_device(PyObject *self, void *Py_UNUSED(closure))
     return in_python("tensor_device", self, NULL);
 }
 
+static PyObject *
+tensor_get_op(PyObject *self, void *Py_UNUSED(closure))
+{
+    return in_python("tensor_op", self, NULL);
+}
+
 /* A part of a variable can be assigned to: `assign` and its like, by their name. */
 static PyObject *
 tensor_get_assign(PyObject *self, void *name)
@@ -548,6 +554,8 @@ static PyGetSetDef tensor_getset[] = {
     {"dtype_name", tensor_get_dtype_name, NULL, "The element type's name.", NULL},
     {"shape", tensor_get_shape, NULL, "The shape, a tf.TensorShape.", NULL},
     {"device", tensor_get_device, NULL, "The name of the device that holds it.", NULL},
+    {"op", tensor_get_op, NULL,
+     "What makes it, of a value of a function that is being traced.", NULL},
     {"assign", tensor_get_assign, NULL, "Of a part of a variable: writes it.",
      "assign"},
     {"assign_add", tensor_get_assign, NULL, "Of a part of a variable: adds to it.",

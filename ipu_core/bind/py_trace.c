@@ -428,6 +428,14 @@ static PyMethodDef trace_methods[] = {
      "captures(block, allowed)\n--\n\nDescribes a tensor from outside that a node of "
      "the "
      "block uses, and that is no constant and not `allowed`; None: there is none."},
+    {"node_of", ipu_py_trace_node_of, METH_O,
+     "node_of(tensor)\n--\n\nThe number of the node that makes a tensor; -1: none."},
+    {"drop_unreached", ipu_py_trace_drop_unreached, METH_VARARGS,
+     "drop_unreached(first, rules)\n--\n\nTakes out the nodes of the innermost block "
+     "from `first` on that no rule reaches. A rule (from, first, end, target, "
+     "target_end) reaches the nodes from `target` to before `target_end`: always where "
+     "`from` is 0, with one of the nodes from `first` to before `end` where it is 1, "
+     "with the node that holds block `first` where it is 2."},
     {"stage_of", ipu_py_trace_stage_of, METH_O,
      "stage_of(tensor)\n--\n\nThe stage of a pipeline that makes a tensor; -1: none."},
     {"linear", ipu_py_trace_linear, METH_O,

@@ -42,6 +42,8 @@ PyObject *ipu_py_trace_get_ordinal(PyObject *object, void *closure);
 PyObject *ipu_py_trace_last_node(PyObject *object, PyObject *ignored);
 PyObject *ipu_py_trace_mark_backward(PyObject *object, PyObject *after);
 PyObject *ipu_py_trace_stage_of(PyObject *object, PyObject *tensor);
+PyObject *ipu_py_trace_node_of(PyObject *object, PyObject *tensor);
+PyObject *ipu_py_trace_drop_unreached(PyObject *object, PyObject *args);
 PyObject *ipu_py_trace_linear(PyObject *object, PyObject *tensor);
 PyObject *ipu_py_trace_get_stage(PyObject *object, void *closure);
 int ipu_py_trace_set_stage(PyObject *object, PyObject *value, void *closure);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * Methods of ipu._core.Trace that say of nodes where they belong: to a recomputation,
- * to a stage of a pipeline, to the way back; and of a scalar what it is made of. */
+ * to a stage of a pipeline, to the way back, to what is reached; and of a scalar what
+ * it is made of. */
 #define NO_IMPORT_ARRAY
 #include "bind/py_trace.h"
 
+#include "graph/reach.h"
 #include "graph/trips.h"
+
+typedef IPU_ARRAY(ipu_reach) ipu_py_rules;
 
 PyObject *
 ipu_py_trace_recompute(PyObject *object, PyObject *ordinal)
@@ -79,6 +83,73 @@ ipu_py_trace_stage_of(PyObject *object, PyObject *argument)
             ? ipu_producer_of(ipu_py_trace_of(object)->graph, tensor->value)
             : NULL;
     return PyLong_FromLong(node == NULL ? -1 : node->placement.stage);
+}
+
+PyObject *
+ipu_py_trace_node_of(PyObject *object, PyObject *argument)
+{
+    ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(object));
+    const ipu_py_tensor *tensor = (const ipu_py_tensor *)argument;
+    if (!ipu_py_is_tensor(state, argument)) {
+        PyErr_SetString(PyExc_TypeError, "expected a tensor");
+        return NULL;
+    }
+    long number = -1;
+    if (tensor->trace == object) {
+        const ipu_graph *graph = ipu_py_trace_of(object)->graph;
+        ipu_node node = ipu_value_of(graph, tensor->value)->producer;
+        number = ipu_is_node(node) ? (long)node.index : -1;
+    }
+    return PyLong_FromLong(number);
+}
+
+static int
+push_rule(ipu_ctx *ctx, PyObject *item, ipu_py_rules *rules)
+{
+    int from;
+    ipu_reach rule;
+    if (!PyArg_ParseTuple(item, "iIIII:rule", &from, &rule.first, &rule.end,
+                          &rule.target, &rule.target_end)) {
+        return -1;
+    }
+    if (from < 0 || from >= IPU_REACH_FROM_COUNT) {
+        PyErr_SetString(PyExc_ValueError, "a rule begins with 0, 1 or 2");
+        return -1;
+    }
+    rule.from = (ipu_reach_from)from;
+    return IPU_ARRAY_PUSH(ctx, rules, rule) == IPU_OK ? 0 : -1;
+}
+
+PyObject *
+ipu_py_trace_drop_unreached(PyObject *object, PyObject *args)
+{
+    unsigned first;
+    PyObject *list;
+    if (!PyArg_ParseTuple(args, "IO:drop_unreached", &first, &list)) {
+        return NULL;
+    }
+    ipu_trace *trace = ipu_py_trace_of(object);
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_py_rules rules = {0};
+    PyObject *items = PySequence_Tuple(list);
+    int result = items == NULL ? -1 : 0;
+    for (Py_ssize_t i = 0; result == 0 && i < PyTuple_GET_SIZE(items); i++) {
+        result = push_rule(&ctx, PyTuple_GET_ITEM(items, i), &rules);
+    }
+    if (result == 0 &&
+        ipu_graph_drop_unreached(&ctx, trace->graph, ipu_trace_block(trace), first,
+                                 rules.items, (uint32_t)rules.count) != IPU_OK) {
+        result = -1;
+    }
+    Py_XDECREF(items);
+    IPU_ARRAY_FREE(&ctx, &rules);
+    if (result < 0) {
+        if (!PyErr_Occurred()) {
+            ipu_py_raise(ipu_py_state_of_type(Py_TYPE(object)), &ctx);
+        }
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 PyObject *

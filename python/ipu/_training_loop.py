@@ -65,6 +65,11 @@ class TrainingLoop:
         self._micro_batches: MicroBatches | None = None
         self._sums: list[tuple[int, Any]] = []
 
+    @property
+    def accumulates(self) -> bool:
+        """Whether its turns are micro-batches."""
+        return self._update is not None
+
     def request(self, update: Update) -> None:
         """Have the loop's turns be micro-batches of this update."""
         if self._update is not None:

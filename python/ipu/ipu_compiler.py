@@ -21,6 +21,7 @@ from ipu._tracebacks import boundary
 from ipu.tf import _graph_mode, nest
 from ipu.tf._function import DeviceFunction
 from ipu.tf._operation import Operation
+from ipu.tf._reached import pruned
 from ipu.tf._scopes import is_tensor
 from ipu.tf.variable import Variable
 
@@ -36,7 +37,8 @@ def compile(
     Every call traces the function anew and runs it once. Inside a function that is
     being traced it becomes part of that one. In a graph of TensorFlow 1 it is traced
     when the call is made, and once more when a session first runs it; the results are
-    tensors of the graph, or an operation.
+    tensors of the graph, or an operation. There an effect (an assignment, an enqueue,
+    an update) runs only if the function returns it, or something that runs after it.
 
     Args:
         computation: Called with one argument for each of ``inputs``.
@@ -87,7 +89,7 @@ def compile(
         return _results(computation(*args))
 
     if graph is not None and ordinal is not None:
-        return _in_graph(graph, ordinal, results, args)
+        return _in_graph(graph, ordinal, pruned(computation, _results), args)
     if _core.open_trace() is not None:
         return results(*args)
     return DeviceFunction(results, device)(*args)

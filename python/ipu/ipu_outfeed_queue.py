@@ -17,6 +17,8 @@ from ipu._errors import FailedPreconditionError, InvalidArgumentError
 from ipu._faces import face
 from ipu._placement import current_ordinal
 from ipu.tf import _graph_mode, nest
+from ipu.tf._operation import Operation
+from ipu.tf._reached import operation
 from ipu.tf._tracing import current_build
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -150,7 +152,7 @@ class IPUOutfeedQueue:
         """Whether there is something to dequeue from: not deleted, or used again."""
         return self._queue is not None and self._queue.ends != self._deleted_at
 
-    def enqueue(self, tensors: Any) -> None:
+    def enqueue(self, tensors: Any) -> Operation | None:
         """Hand ``tensors`` to the host, in the program being traced.
 
         Args:
@@ -159,7 +161,8 @@ class IPUOutfeedQueue:
                 dtypes.
 
         Returns:
-            None, which stands for an operation in what the body of a loop returns.
+            An operation. A function that is compiled in a graph of TensorFlow 1, or a
+            loop in it, has to return it: else nothing is enqueued.
 
         Raises:
             ValueError: Enqueued twice in one program, or what is enqueued has changed.
@@ -197,7 +200,7 @@ class IPUOutfeedQueue:
             self._structure = structure
             self._types = types
             self._graph = _graph_mode.current()
-            return
+            return operation("PopDatastreamOutfeedEnqueue", trace.node_count)
         device = _devices.get_device(self._ordinal)
         if self._queue is not None and device is not self._device:
             self._queue.move(device.core)  # with the results that nobody has taken
@@ -215,7 +218,9 @@ class IPUOutfeedQueue:
         self._structure = structure
         self._types = types
         resource = ("outfeed", self._queue.id, types, None)
+        begin = trace.node_count
         trace.node("outfeed_enqueue", leaves, None, (resource,))
+        return operation("PopDatastreamOutfeedEnqueue", begin)
 
     def _make(
         self, types: list[tuple[str, tuple[int, ...]]], device: _devices.Device

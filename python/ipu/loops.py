@@ -15,6 +15,7 @@ from ipu._training_loop import TrainingLoop, training_loop
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._blocks import add_results, as_tuple, block
 from ipu.tf._operation import Operation
+from ipu.tf._reached import active, operation
 from ipu.tf._while import as_predicate
 
 __all__ = ["repeat", "while_loop"]
@@ -129,20 +130,26 @@ def _trace_body(
         carried = [trace.parameter((t.dtype.name, t.shape), inner) for t in start]
         args: tuple[Any, ...] = ()
         keywords: dict[str, Any] = {}
+        begin = trace.node_count
         if infeed_queue is not None:
             args, keywords = infeed_queue._dequeue_arguments()
+        taken = begin, trace.node_count
         _check_arguments(body, carried, args, keywords, "body")
-        ends = _body_results(body(*carried, *args, **keywords), len(start))
+        returned = body(*carried, *args, **keywords)
+        ends = _body_results(returned, len(start))
         _check_types(start, ends)
         add_results(trace, inner, ends)
+        reached = active()
+        if reached is not None:
+            reached.lead_from_block(inner, [taken, *reached.spans_of(returned)])
         if loop is not None:
             loop.close(inner)
     return inner
 
 
-def _result(outputs: tuple[Tensor, ...]) -> Any:
+def _result(trace: _core.Trace, outputs: tuple[Tensor, ...]) -> Any:
     if not outputs:
-        return Operation("IPULoop", "loop")
+        return operation("IPULoop", trace.last_node(), "loop")
     return outputs[0] if len(outputs) == 1 else list(outputs)
 
 
@@ -193,9 +200,15 @@ def repeat(
         )
     count = Tensor(n)
     start = [Tensor(value) for value in _as_list(inputs)]
+    begin = trace.node_count
     with training_loop(trace, n) as loop:
         inner = _trace_body(trace, body, start, infeed_queue, loop)
-    return _result(loop.add(count, start, inner))
+        outputs = loop.add(count, start, inner)
+    reached = active()
+    if reached is not None and loop.accumulates:
+        node = trace.last_node()
+        reached.lead((node, node + 1), [(begin, trace.node_count)])
+    return _result(trace, outputs)
 
 
 @boundary
@@ -257,7 +270,7 @@ def while_loop(
     inner = _trace_body(trace, body, start, infeed_queue)
     limit = -1 if maximum_iterations is None else max(int(maximum_iterations), 0)
     attrs = {"condition": test, "body": inner, "maximum_iterations": limit}
-    return _result(as_tuple(trace.node("while", start, attrs, ())))
+    return _result(trace, as_tuple(trace.node("while", start, attrs, ())))
 
 
 if not TYPE_CHECKING:

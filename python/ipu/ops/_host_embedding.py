@@ -19,6 +19,7 @@ from ipu.ops import cross_replica_ops
 from ipu.ops._state import zeros_variable
 from ipu.tf import _graph_mode
 from ipu.tf._convert import apply
+from ipu.tf._reached import always
 from ipu.tf._tracing import current_build, in_trace, init_scope
 from ipu.tf._updates import sgd_update
 
@@ -266,7 +267,8 @@ class HostEmbedding:
             def update(upstream: Tensor) -> Tensor:
                 gradient = apply("gather_grad", (ids, upstream), attrs)
                 total = cross_replica_ops.cross_replica_sum(gradient)
-                self._spec._update(table, self._slots, total)
+                with always():
+                    self._spec._update(table, self._slots, total)
                 return tf.zeros_like(trigger)
 
             return tf.gather(table.value(), ids), update

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import tf
 from ipu._accumulation import current_micro_batches
-from ipu._core import Tensor
+from ipu._core import Tensor, open_trace
 from ipu._faces import face
 from ipu.ops._state import zeros_variable
 from ipu.tf._convert import apply
+from ipu.tf._reached import tied
 from ipu.tf._tracing import current_build, in_trace
 
 __all__ = [
@@ -145,9 +146,11 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
     values, now = queue.value(), place.value()
     oldest = apply("dynamic_slice", (values, now), {"size": [1, *sizes]})
     newest = tf.expand_dims(value, 0)
+    trace = open_trace()
+    begin = 0 if trace is None else trace.node_count
     queue.assign(apply("dynamic_update_slice", (values, newest, now), {}))
     place.assign(tf.math.floormod(now + 1, depth))
-    return tf.squeeze(oldest, 0)
+    return tied(tf.squeeze(oldest, 0), begin)
 
 
 def get_current_iteration_counter(name: str | None = None, **_: Any) -> Tensor:

@@ -26,6 +26,7 @@ from ipu.ops._pipeline_trace import Options, TracedPipeline
 from ipu.tf import nest
 from ipu.tf._blocks import block
 from ipu.tf._operation import Operation
+from ipu.tf._reached import operation, whole
 from ipu.tf._tracing import current_build
 
 __all__ = [
@@ -333,14 +334,16 @@ def pipeline(
         ),
     )
     micro_batches = count * batch_serialization_iterations
-    traced = TracedPipeline(trace, stages, micro_batches, options, attrs)
-    if repeats == 1:
-        traced.run()
-    else:
-        with block(trace) as body:
+    begin = trace.node_count
+    with whole():
+        traced = TracedPipeline(trace, stages, micro_batches, options, attrs)
+        if repeats == 1:
             traced.run()
-        trace.node("repeat", [tf.constant(repeats, "int32")], {"body": body}, ())
-    return Operation("PipelineStage", name or "pipeline")
+        else:
+            with block(trace) as body:
+                traced.run()
+            trace.node("repeat", [tf.constant(repeats, "int32")], {"body": body}, ())
+    return operation("PipelineStage", begin, name or "pipeline")
 
 
 if not TYPE_CHECKING:

@@ -26,6 +26,7 @@ from ipu.tf import _explain, _graph_mode, _tapes, nest
 from ipu.tf._concrete import ConcreteFunction
 from ipu.tf._declared import checked_signature, fit_argument, spec_of
 from ipu.tf._methods import WeakMethod
+from ipu.tf._reached import whole
 from ipu.tf._signature import difference, is_tensor_argument, key_of, narrow, objects_in
 from ipu.tf._taped import TapedProgram, trace_taped
 from ipu.tf._tracing import (
@@ -356,7 +357,8 @@ class DeviceFunction(Generic[P, R]):
         try:
             if build is not None:
                 build.may_create = True
-            return self._callable()(*args, **kwargs)
+            with whole():
+                return self._callable()(*args, **kwargs)
         finally:
             _active.calls.pop()
             if build is not None:

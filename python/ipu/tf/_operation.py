@@ -11,18 +11,24 @@ __all__ = ["Operation"]
 class Operation:
     """A step of a traced program that gives no tensor: a loop, an enqueue.
 
-    Programs return it, or hand it to ``tf.group`` and ``tf.control_dependencies``. In
-    the functions of this package effects keep their order by themselves, so it carries
-    nothing but its name. A function that returns one gives None in its place.
+    Programs return it, or hand it to ``tf.group`` and ``tf.control_dependencies``.
+    Effects keep their order by themselves; only in a function that is compiled in a
+    graph of TensorFlow 1 does it matter who holds on to it (``_reached.py``). A
+    function that returns one gives None in its place.
 
     Args:
         type: What it does: ``"IPULoop"``.
         name: What it is called in the program.
+
+    Attributes:
+        spans: The nodes that it stands for: pairs of a first number and one past the
+            last.
     """
 
     def __init__(self, type: str, name: str = "") -> None:
         self.type = type
         self.name = name or type
+        self.spans: list[tuple[int, int]] = []
 
     @property
     def outputs(self) -> list[Any]:

@@ -16,6 +16,8 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import _convert
 from ipu.tf._host_only import HostOnlyError
+from ipu.tf._operation import Operation
+from ipu.tf._reached import operation
 from ipu.tf._tracing import Build, current_build
 
 __all__ = ["tell_host"]
@@ -80,7 +82,7 @@ def _remove(device: _core.Device, counter: int, places: list[_Place]) -> None:
     device.variable_remove(counter)
 
 
-def tell_host(what: str, values: Sequence[Any], told: _Told) -> None:
+def tell_host(what: str, values: Sequence[Any], told: _Told) -> Operation:
     """Have the program that is being traced hand values to the host.
 
     Args:
@@ -89,6 +91,9 @@ def tell_host(what: str, values: Sequence[Any], told: _Told) -> None:
         told: Called with their values, after each run, once for each time that the
             program passed here, in order.
 
+    Returns:
+        What stands for it.
+
     Raises:
         NotImplementedError: The function that is traced is not run by itself (that of
             ``Dataset.map``).
@@ -96,8 +101,9 @@ def tell_host(what: str, values: Sequence[Any], told: _Told) -> None:
     trace = _core.open_trace()
     assert trace is not None
     build = current_build()
+    begin = trace.node_count
     if build.is_scratch:
-        return
+        return operation("PrintV2", begin)
     if not build.runs or build.device is None:
         raise HostOnlyError(
             f"{what} cannot be used in a function that runs as part of a data set or "
@@ -107,3 +113,4 @@ def tell_host(what: str, values: Sequence[Any], told: _Told) -> None:
     if speaker is None:
         speaker = build.notes[_Speaker] = _Speaker(build, build.device.core)
     speaker.tell(trace, [_convert.convert_to_tensor(v) for v in values], told)
+    return operation("PrintV2", begin)

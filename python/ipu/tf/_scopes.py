@@ -13,6 +13,8 @@ from ipu._core import Tensor
 from ipu.tf import _graph_mode, nest
 from ipu.tf._convert import convert_to_tensor
 from ipu.tf._host_only import HostOnlyError
+from ipu.tf._operation import Operation
+from ipu.tf._reached import active
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = [
@@ -108,18 +110,28 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
     for item in control_inputs or ():
         if callable(item) and not isinstance(item, Tensor):
             item()
+    reached = active()
+    if reached is None:
+        yield
+        return
+    before = reached.spans_of(list(control_inputs or ()))
+    begin = reached.trace.node_count
     yield
+    reached.lead((begin, reached.trace.node_count), before)
 
 
 def no_op(name: str | None = None) -> Any:
-    """An operation that does nothing; None outside of graphs of TensorFlow 1.
+    """An operation that does nothing; None outside of graphs of TensorFlow 1, and of
+    functions that are compiled there.
 
     Example:
         >>> from ipu import tf
         >>> done = tf.no_op()
     """
     graph = _graph_mode.building()
-    return None if graph is None else graph.group([], name)
+    if graph is None:
+        return None if active() is None else Operation("NoOp", name or "")
+    return graph.group([], name)
 
 
 def group(*inputs: Any, **options: Any) -> Any:
@@ -130,7 +142,7 @@ def group(*inputs: Any, **options: Any) -> Any:
         **options: ``name``.
 
     Returns:
-        The operation; None in functions, where effects are in program order already.
+        The operation; None in functions of TensorFlow 2, where every effect runs.
 
     Example:
         >>> from ipu import tf
@@ -141,7 +153,12 @@ def group(*inputs: Any, **options: Any) -> Any:
     """
     graph = _graph_mode.building()
     if graph is None:
-        return None
+        reached = active()
+        if reached is None:
+            return None
+        made = Operation("NoOp", options.get("name") or "group_deps")
+        made.spans = reached.spans_of(list(inputs))
+        return made
     return graph.group(nest.flatten(list(inputs)), options.get("name") or "group_deps")
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from ipu import _core
 from ipu.tf._html import values_html
 from ipu.tf._notes import noted
+from ipu.tf._operation import Operation
 from ipu.tf._reference import Reference
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "tensor_device",
     "tensor_format",
     "tensor_html",
+    "tensor_op",
     "tensor_ref",
     "tensor_repr",
     "tensor_set_shape",
@@ -128,6 +130,27 @@ def tensor_device(tensor: _core.Tensor) -> str:
         A full device name, empty for a value of a function that is being traced.
     """
     return "" if tensor.is_symbolic else "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def tensor_op(tensor: _core.Tensor) -> Operation:
+    """Give the operation that makes a value of a function that is being traced.
+
+    Args:
+        tensor: Of any shape and dtype.
+
+    Raises:
+        AttributeError: It is no such value.
+    """
+    trace = _core.open_trace()
+    if trace is None or not tensor.is_symbolic:
+        raise AttributeError(
+            "Tensor.op is undefined when eager execution is enabled: a tensor that has "
+            "its value is made by no operation."
+        )
+    node = trace.node_of(tensor)
+    made = Operation("Tensor", f"op_{node}")
+    made.spans = [] if node < 0 else [(node, node + 1)]
+    return made
 
 
 def tensor_ref(tensor: _core.Tensor) -> Reference:

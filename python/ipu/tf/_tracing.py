@@ -30,6 +30,7 @@ __all__ = [
     "current_build",
     "in_trace",
     "init_scope",
+    "open_build",
     "scratch_trace",
     "trace_program",
 ]
@@ -89,6 +90,11 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
+
+
+def open_build() -> Build | None:
+    """The build of the function that is being traced, or None."""
+    return _stack.builds[-1] if _stack.builds else None
 
 
 def current_build() -> Build:

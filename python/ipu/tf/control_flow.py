@@ -25,6 +25,8 @@ from ipu.tf._blocks import (
     is_pending,
 )
 from ipu.tf._dispatch import op
+from ipu.tf._operation import Operation
+from ipu.tf._reached import active, operation
 from ipu.tf._while import as_predicate, body_values, check_structure, traced_while
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
@@ -208,10 +210,17 @@ def _traced_switch(
 ) -> Any:
     returned: list[Any] = []
     blocks: list[int] = []
+    gives_operation = False
     for branch, name in zip(branches, names, strict=True):
         with block(trace) as inner:
             # within the block, so that constants and reads of variables are its own
-            one = flatten(branch(), f"the result of {name}")
+            given = branch()
+            if isinstance(given, Operation):
+                reached = active()
+                if reached is not None:
+                    reached.lead_from_block(inner, given.spans)
+                given, gives_operation = None, True
+            one = flatten(given, f"the result of {name}")
             returned.append(one.pack(one.tensors))
         blocks.append(inner)
     _settle_arrays(returned)
@@ -223,6 +232,8 @@ def _traced_switch(
     for one, inner in zip(flat, blocks, strict=True):
         add_results(trace, inner, one.tensors)
     outputs = as_tuple(trace.node("switch", [index], {"branches": blocks}, ()))
+    if gives_operation:
+        return operation("Switch", trace.last_node(), "cond")
     return flat[0].pack(outputs)
 
 

@@ -19,6 +19,7 @@ from ipu._faces import face
 from ipu.tf import _creation, _elementwise, _graph_mode, _reductions
 from ipu.tf._dispatch import op
 from ipu.tf._prints import tell_host
+from ipu.tf._reached import always
 from ipu.tf.dtypes import as_dtype
 
 __all__ = [
@@ -117,7 +118,8 @@ def _assert_on_device(condition: Tensor, data: Sequence[Any], summarize: int) ->
         tensors = [d for d in data if _is_tensor(d)]
         tell_host("An assertion", tensors, fail)
 
-    control_flow.cond(condition, lambda: None, report)
+    with always():
+        control_flow.cond(condition, lambda: None, report)
 
 
 def _message(message: Any, default: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import _graph_mode, nest
+from ipu.tf._operation import Operation
 from ipu.tf._prints import tell_host
 
 __all__ = ["print_values", "text_of"]
@@ -123,7 +124,7 @@ def print_values(
     name: str | None = None,
     file: Any = None,
     flush: bool = False,
-) -> None:
+) -> Operation | None:
     """Print values; in a function each time it runs.
 
     What a function prints appears when its run has ended, in program order.
@@ -138,6 +139,9 @@ def print_values(
         name: Accepted and not used.
         file: As ``output_stream``, from Python's ``print``.
         flush: Accepted: it is always flushed.
+
+    Returns:
+        An operation in functions.
 
     Example:
         >>> import sys
@@ -155,5 +159,5 @@ def print_values(
 
     if _core.open_trace() is None:
         show([np.asarray(t) for t in tensors])
-    else:
-        tell_host("tf.print", tensors, show)
+        return None
+    return tell_host("tf.print", tensors, show)

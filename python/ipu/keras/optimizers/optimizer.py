@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu import tf
+from ipu import _core, tf
 from ipu._placement import current_device, on_host
 from ipu._tracebacks import boundaries
 from ipu._user_warnings import warn_user
@@ -25,6 +25,7 @@ from ipu.keras.optimizers._slots import Slots
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.ops import cross_replica_ops
 from ipu.tf import _function, _lookups
+from ipu.tf._reached import tied
 from ipu.tf._tracing import init_scope
 from ipu.tf.autograph import convert_call
 
@@ -350,13 +351,15 @@ class Optimizer(Slots):
         self._create_all_weights(variables)
         if not _function.in_trace():
             return self._run_once(gradients, variables)
+        trace = _core.open_trace()
+        begin = 0 if trace is None else trace.node_count
         if not experimental_aggregate_gradients or not _may_have_replicas():
-            return self._trace_apply(gradients, variables)
+            return tied(self._trace_apply(gradients, variables), begin)
         taken = _taken(gradients, variables)
         self._rows = {key: _any_replica(rows) for key, rows in taken.items()}
         try:
             summed = [cross_replica_ops.cross_replica_sum(g) for g in gradients]
-            return self._trace_apply(summed, variables)
+            return tied(self._trace_apply(summed, variables), begin)
         finally:
             self._rows = {}
 

@@ -160,6 +160,12 @@ class Made:
         self._known: dict[Any, list[GraphVariable]] = {}
         self._places: dict[Any, int] = {}
         self._names: Any = None
+        self.own: set[int] = set()  # ids of those that it was the first to ask for
+
+    def is_new(self, key: Any, variable: GraphVariable) -> bool:
+        """Whether a variable was just asked for the first time in this trace, and is
+        the function's own."""
+        return self._places.get(key) == 1 and id(variable) in self.own
 
     @contextmanager
     def first(self) -> Iterator[None]:

@@ -9,12 +9,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ipu import _placement
-from ipu._core import Tensor
+from ipu._core import Tensor, open_trace
 from ipu.tf import _graph_mode, nest
 from ipu.tf._graph import differentiate, record
 from ipu.tf._graph.names import Names
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
 from ipu.tf._graph.turns import Turns
+from ipu.tf._operation import Operation
+from ipu.tf._tracing import current_build
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
@@ -27,6 +29,7 @@ __all__ = ["HOST", "Graph"]
 HOST = Place("CPU")
 _PYTHON = Place("PYTHON")
 _ANY = Place("ANY")
+_COLLECTION = "collection"
 
 
 class Graph:
@@ -202,8 +205,12 @@ class Graph:
     # --- collections ------------------------------------------------------------------
 
     def add_to_collection(self, name: str, value: Any) -> None:
-        """Put a value into a named list."""
-        self._collections.setdefault(name, []).append(value)
+        """Put a value into a named list; one of a function that is being traced is in
+        it until the function ends."""
+        if _is_of_trace(value):
+            current_build().notes.setdefault((_COLLECTION, name), []).append(value)
+        else:
+            self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names: Any, value: Any) -> None:
         """Put a value into several named lists."""
@@ -220,6 +227,10 @@ class Graph:
         import re
 
         found = list(self._collections.get(name, []))
+        trace = open_trace()
+        if trace is not None:
+            of_trace = current_build().notes.get((_COLLECTION, name), [])
+            found += [x for x in of_trace if not isinstance(x, Tensor) or trace.sees(x)]
         if scope is None:
             return found
         return [x for x in found if re.match(scope, getattr(x, "name", ""))]
@@ -444,6 +455,13 @@ class Graph:
         return differentiate.gradients_of(
             self, ys, xs, grad_ys, stops, unconnected_gradients
         )
+
+
+def _is_of_trace(value: Any) -> bool:
+    if open_trace() is None or isinstance(value, GraphOperation):
+        return False
+    is_symbolic = isinstance(value, Tensor) and value.is_symbolic
+    return is_symbolic or isinstance(value, Operation)
 
 
 def _as_tensor(leaf: Any) -> Any:

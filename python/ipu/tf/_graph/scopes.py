@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from ipu._core import Tensor
+from ipu._core import Tensor, open_trace
 from ipu.tf import _graph_mode
+from ipu.tf._graph import frame
 from ipu.tf._graph.operation import GraphTensor
 from ipu.tf._graph.variables import GraphVariable, make_variable
 from ipu.tf._tracing import current_build, in_trace, init_scope
@@ -134,6 +135,7 @@ class VariableStore:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._variables: dict[str, Any] = {}
+        self._penalised: set[str] = set()  # that need not be asked again
         self.reads: dict[int, Any] = {}  # of variables that are fetched, by id
         self.scope = VariableScope()
 
@@ -202,7 +204,24 @@ class VariableStore:
                 full, shape, kind, initializer, regularizer, reuse, options
             )
 
-        return make_variable(("get_variable", full), make)
+        key = ("get_variable", full)
+        variable = make_variable(key, make)
+        made = frame.creations()
+        is_new = made is None or made.is_new(key, variable)
+        if regularizer is not None and is_new and full not in self._penalised:
+            self._penalise(full, variable, regularizer)
+        return variable
+
+    def _penalise(self, full: str, variable: Any, regularizer: Any) -> None:
+        """Put a variable's penalty into the collection: once, or, in a function that is
+        traced again and again, each time."""
+        if not _graph_mode.has_graph():
+            return
+        if open_trace() is None:
+            self._penalised.add(full)
+        penalty = regularizer(variable)
+        if penalty is not None:
+            self._graph.add_to_collection("regularization_losses", penalty)
 
     def _find_or_make(
         self,
@@ -231,10 +250,11 @@ class VariableStore:
             )
         variable = self._make(full, shape, kind, initializer, options)
         self._variables[full] = variable
-        if regularizer is not None:
-            penalty = regularizer(variable)
-            if penalty is not None and isinstance(penalty, GraphTensor):
-                self._graph.add_to_collection("regularization_losses", penalty)
+        made = frame.creations()
+        if made is not None:
+            made.own.add(id(variable))
+        if regularizer is None:  # what is shared later is not penalised
+            self._penalised.add(full)
         return variable
 
     def _check_shared(

@@ -16,6 +16,7 @@ from ipu._errors import FailedPreconditionError, InvalidArgumentError
 from ipu.tf import _graph_mode
 from ipu.tf._graph import frame, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
+from ipu.tf._reached import active, tied
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
@@ -348,7 +349,10 @@ class GraphVariable(Variable):
     def _change(self, method: str, value: Any) -> Any:
         graph = _graph_mode.building()
         if graph is None:
-            return getattr(Variable, method)(self, value)
+            trace = _core.open_trace()
+            begin = 0 if trace is None else trace.node_count
+            changed = getattr(Variable, method)(self, value)
+            return changed if active() is None else tied(self.value(), begin)
         type = "".join(word.capitalize() for word in method.split("_"))
         if not isinstance(value, (GraphTensor, Variable, Tensor)):
             value = Tensor(value, self._type[0])

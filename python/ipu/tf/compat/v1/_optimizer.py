@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ipu import tf
+from ipu import _core, tf
 from ipu.keras import optimizers
 from ipu.tf import _function, _graph_mode
 from ipu.tf._graph.frame import is_symbol
 from ipu.tf._graph.record import add_traced
 from ipu.tf._operation import Operation
+from ipu.tf._reached import operation
 
 __all__ = ["Optimizer"]
 
@@ -243,9 +244,11 @@ class Optimizer(optimizers.Optimizer):
         kwargs["experimental_aggregate_gradients"] = False
         graph = _graph_mode.building()
         if graph is None:
+            trace = _core.open_trace()
+            begin = 0 if trace is None else trace.node_count
             super().apply_gradients(pairs, name, **kwargs)
             _count(global_step)
-            return Operation("NoOp", self._name)
+            return operation("NoOp", begin, self._name)
         variables = [variable for _, variable in pairs]
         self._create_all_weights(variables)
 

@@ -378,8 +378,8 @@ def batch_normalization(
 ) -> Any:
     """Normalise channels by mean and variance of the batch, or by moving ones.
 
-    In a graph, what moves them is put in the collection ``update_ops``; in a function
-    that is compiled for the device it happens where this is called.
+    What moves them is put in the collection ``update_ops``: it happens where a run, or
+    what a compiled function returns, needs it.
 
     Args:
         inputs: A tensor.
@@ -432,9 +432,7 @@ def batch_normalization(
             if chosen_in_run:
                 change = tf.where(training, change, tf.zeros_like(change))
             moved = moving.assign_sub(change)
-            graph = _graph_mode.building()
-            if graph is not None:
-                graph.add_to_collection("update_ops", moved.op)
+            _graph().add_to_collection("update_ops", moved.op)
         if chosen_in_run:
             batch_mean = tf.where(training, batch_mean, old_mean)
             batch_variance = tf.where(training, batch_variance, old_variance)

@@ -129,8 +129,7 @@ def add_loss(loss: Any, loss_collection: str | None = _LOSSES) -> None:
     """Put a loss into a collection.
 
     Args:
-        loss: A scalar tensor of the graph; that of a function that is being traced is
-            not collected.
+        loss: A scalar tensor of the graph, or of a function that is compiled in it.
         loss_collection: Which; None: none.
 
     Source: ``tf.compat.v1.losses.add_loss``.
@@ -142,9 +141,8 @@ def add_loss(loss: Any, loss_collection: str | None = _LOSSES) -> None:
         ...     len(v1.losses.get_losses())
         1
     """
-    graph = _graph_mode.building()
-    if graph is not None and loss_collection:
-        graph.add_to_collection(loss_collection, loss)
+    if _graph_mode.has_graph() and loss_collection:
+        _graph().add_to_collection(loss_collection, loss)
 
 
 def get_losses(scope: str | None = None, loss_collection: str = _LOSSES) -> list[Any]:

@@ -192,6 +192,7 @@ def embedding_lookup(
     Source: ``tf.compat.v1.nn.embedding_lookup``.
 
     Example:
+        >>> from ipu import tf
         >>> even, odd = tf.constant([[0.0], [2.0]]), tf.constant([[1.0], [3.0]])
         >>> embedding_lookup([even, odd], [3, 0]).numpy().ravel().tolist()
         [3.0, 0.0]
