@@ -143,12 +143,15 @@ emit_gradient(loop_gradient *g, int64_t most_turns, ipu_node *out)
             IPU_TRY(push_initial(g, ipu__walk_gradient(w, final), final));
         }
     }
-    ipu_attr attrs[2] = {ipu__attr_int(IPU_ATTR_BODY, g->back.index),
-                         ipu__attr_int(IPU_ATTR_MAXIMUM_ITERATIONS, most_turns)};
+    const ipu_node_data *forward = ipu_node_of(w->graph, g->c.node);
+    bool is_part = ipu_attrs_int(forward->attrs, IPU_ATTR_IS_PART, 0) != 0;
+    ipu_attr attrs[3] = {ipu__attr_int(IPU_ATTR_BODY, g->back.index),
+                         ipu__attr_int(IPU_ATTR_MAXIMUM_ITERATIONS, most_turns),
+                         ipu__attr_int(IPU_ATTR_IS_PART, is_part)};
     ipu_value first;
     IPU_TRY(ipu_graph_emit(w->ctx, w->graph, w->block, g->c.node, IPU_OP_ID_REPEAT,
-                           g->initials.items, (uint32_t)g->initials.count, attrs, 2,
-                           &first));
+                           g->initials.items, (uint32_t)g->initials.count, attrs,
+                           is_part ? 3 : 2, &first));
     *out = ipu_value_of(w->graph, first)->producer;
     return IPU_OK;
 }

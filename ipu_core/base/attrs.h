@@ -68,6 +68,7 @@ typedef enum ipu_attr_kind {
     X(BODY, body, BLOCK)           /* of a loop */ \
     X(BRANCHES, branches, BLOCKS)  /* of a switch */ \
     X(MAXIMUM_ITERATIONS, maximum_iterations, INT) /* of a loop; -1: no bound */ \
+    X(IS_PART, is_part, BOOL) /* a loop whose turns are parts of a step */ \
     X(SCHEDULE, schedule, TEXT)                    /* of a pipeline: its name */ \
     X(DEVICES, devices, INTS)      /* of a pipeline: the IPU of each stage */ \
     X(POSITIONS, positions, INTS)  /* of its stages, where some run side by side */ \

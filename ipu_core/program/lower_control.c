@@ -309,7 +309,8 @@ ipu__lower_loop(lowering *l, ipu_node id, const ipu_node_data *node)
         .loop = counter,
         .bound = ipu_loop_most_turns(l->graph, id),
         .turns = ipu_attrs_int(node->attrs, IPU_ATTR_MAXIMUM_ITERATIONS, -1),
-        .is_step = l->loop_depth == 0 && node->op != IPU_OP_ID_PIPELINE,
+        .is_step = l->loop_depth == 0 && node->op != IPU_OP_ID_PIPELINE &&
+                   ipu_attrs_int(node->attrs, IPU_ATTR_IS_PART, 0) == 0,
         .is_micro_batches = node->op == IPU_OP_ID_PIPELINE};
     if (!has_condition) {
         loop.kind = IPU_INSTRUCTION_LOOP;

@@ -19,6 +19,7 @@ from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.tf._blocks import add_results, as_tuple, block, is_known
+from ipu.tf._parts import loop_attrs
 from ipu.tf._tracing import current_build
 
 __all__ = ["TrainingLoop", "Update", "accumulate_here", "training_loop"]
@@ -110,7 +111,8 @@ class TrainingLoop:
         """
         trace, update = self._trace, self._update
         if update is None or self._micro_batches is None:
-            return as_tuple(trace.node("repeat", [count, *start], {"body": body}, ()))
+            attrs = loop_attrs(body=body)
+            return as_tuple(trace.node("repeat", [count, *start], attrs, ()))
         updates = self._updates(update.turns)
         carried = len(start)
         with block(trace) as outer:
@@ -120,7 +122,7 @@ class TrainingLoop:
             update.apply([(sums[i], variable) for i, variable in self._sums])
             add_results(trace, outer, results[:carried])
         inputs = [tf.constant(updates, "int32"), *start]
-        return as_tuple(trace.node("repeat", inputs, {"body": outer}, ()))
+        return as_tuple(trace.node("repeat", inputs, loop_attrs(body=outer), ()))
 
     def _updates(self, count: int) -> int:
         if not is_known(self._trips):

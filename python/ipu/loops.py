@@ -15,6 +15,7 @@ from ipu._training_loop import TrainingLoop, training_loop
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.tf._blocks import add_results, as_tuple, block
 from ipu.tf._operation import Operation
+from ipu.tf._parts import loop_attrs
 from ipu.tf._reached import active, operation
 from ipu.tf._while import as_predicate
 
@@ -269,7 +270,7 @@ def while_loop(
         add_results(trace, test, [predicate])
     inner = _trace_body(trace, body, start, infeed_queue)
     limit = -1 if maximum_iterations is None else max(int(maximum_iterations), 0)
-    attrs = {"condition": test, "body": inner, "maximum_iterations": limit}
+    attrs = loop_attrs(condition=test, body=inner, maximum_iterations=limit)
     return _result(trace, as_tuple(trace.node("while", start, attrs, ())))
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu.tf._parts import part_of_step
 from ipu.tf._recurrent import GRUResult
 
 __all__ = ["attention_gru"]
 
 
+@part_of_step()
 def attention_gru(
     x: Tensor, kernel: Tensor, h: Tensor, score: Tensor, bias: Any, mask: Any
 ) -> GRUResult:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu.tf._parts import part_of_step
 
 __all__ = ["NEVER", "ctc_loss", "log_sum"]
 
@@ -51,6 +52,7 @@ def _check(labels: Tensor, data: Tensor, lengths: dict[str, Tensor]) -> None:
             )
 
 
+@part_of_step()
 def ctc_loss(
     labels: Any,
     log_probabilities: Any,

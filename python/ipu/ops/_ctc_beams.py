@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ipu import tf
 from ipu._core import Tensor
 from ipu.ops._ctc import NEVER, log_sum
+from ipu.tf._parts import part_of_step
 
 __all__ = ["beam_search"]
 
@@ -120,6 +121,7 @@ def _step(beams: _Beams, logs: Tensor, blank: int) -> _Beams:
     )
 
 
+@part_of_step()
 def beam_search(
     log_probabilities: Any,
     data_length: Any,

@@ -13,6 +13,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._core import Tensor
+from ipu.tf._parts import part_of_step
 
 __all__ = ["log_uniform_candidates", "logits_and_targets"]
 
@@ -23,6 +24,7 @@ def _log_probability(classes: Tensor, count: int) -> Tensor:
     return tf.math.log(tf.math.log1p(1 / (c + 1)) / math.log(count + 1))
 
 
+@part_of_step()
 def log_uniform_candidates(
     true_classes: Tensor, drawn: int, count: int, seed: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:

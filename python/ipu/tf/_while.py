@@ -20,6 +20,7 @@ from ipu.tf._blocks import (
     is_pending,
     tensor_names,
 )
+from ipu.tf._parts import loop_attrs
 
 __all__ = [
     "Carried",
@@ -198,6 +199,6 @@ def traced_while(
         add_results(trace, condition, [predicate])
     with block(trace) as inner:
         carried.close(inner, body(*carried.open(inner)))
-    attrs = {"condition": condition, "body": inner, "maximum_iterations": limit}
+    attrs = loop_attrs(condition=condition, body=inner, maximum_iterations=limit)
     outputs = as_tuple(trace.node("while", carried.initial(), attrs, ()))
     return carried.final(outputs)

@@ -92,7 +92,8 @@ def _counted(
         add_results(trace, body, [turn + 1, *ends, *(rows for _, rows in outputs)])
     zeros = [trace.zeros(type) for type, _ in outputs]
     inputs = [Tensor(count), Tensor(0), *start, *zeros]
-    final = as_tuple(trace.node("repeat", inputs, {"body": body}, ()))[1:]
+    attrs = {"body": body, "is_part": True}
+    final = as_tuple(trace.node("repeat", inputs, attrs, ()))[1:]
     return list(final[: len(start)]), list(final[len(start) :])
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ipu.tf._parts import part_of_step
+
 __all__ = ["call_scope", "current_dtype", "current_training", "in_call"]
 
 
@@ -48,6 +50,7 @@ def call_scope(training: Any, dtype: Any = None) -> Iterator[None]:
     """
     _calls.open.append((training, dtype))
     try:
-        yield
+        with part_of_step():
+            yield
     finally:
         _calls.open.pop()

@@ -9,6 +9,7 @@ from typing import Any
 
 from ipu.keras._types import Nest
 from ipu.tf import _function
+from ipu.tf._parts import part_of_step
 
 __all__ = ["ShapedPrograms"]
 
@@ -53,7 +54,8 @@ class ShapedPrograms:
     def trace(self, element: Nest) -> Nest:
         """Trace the step."""
         assert self._step is not None
-        return self._step(element)
+        with part_of_step():
+            return self._step(element)
 
     def let_go(self) -> None:
         """Let go of the step, and of the programs where there are many shapes."""

@@ -16,6 +16,7 @@ from ipu import _core
 from ipu._core import Tensor
 from ipu.tf import _convert, _creation, _elementwise, _shapes
 from ipu.tf._blocks import add_results, as_tuple, block, counting
+from ipu.tf._parts import loop_attrs
 from ipu.tf.autograph import _iterate
 from ipu.tf.autograph._branches import Branches
 from ipu.tf.autograph._calls import call, call_iterated, converted, note_update
@@ -278,11 +279,8 @@ def _while(
     with block(trace) as test:
         values = [trace.parameter(_type(t), test) for t in start]
         add_results(trace, test, [condition(values)])
-    attrs = {
-        "condition": test,
-        "body": inner,
-        "maximum_iterations": -1 if bound is None else max(0, int(bound)),
-    }
+    limit = -1 if bound is None else max(0, int(bound))
+    attrs = loop_attrs(condition=test, body=inner, maximum_iterations=limit)
     return as_tuple(trace.node("while", start, attrs, ()))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from ipu import tf
 from ipu.ops.rnn_ops import LSTMStateTuple
 from ipu.tf import _graph_mode, nest
+from ipu.tf._parts import part_of_step
 from ipu.tf._recurrent import lstm
 from ipu.tf.compat.v1._cells import LSTMCell, RNNCell
 from ipu.tf.compat.v1._variables import get_variable_scope, variable_scope
@@ -336,6 +337,7 @@ def _fused(cell: LSTMCell, x: Any, lengths: Any, state: Any) -> Any:
     return outputs, tf.concat([made.c, made.h], 1)
 
 
+@part_of_step()
 def _loop(cell: Any, x: Any, lengths: Any, state: Any, scope: Any) -> Any:
     """The cell in a loop."""
     count, batch = int(x.shape[0]), x.shape[1]

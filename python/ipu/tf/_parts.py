@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""Which loops are parts of a step.
+
+A turn of an outermost loop is a step: it draws random numbers of its own, and a run may
+be stopped after it. The loop of a recurrent layer is a part of a step instead, whether
+or not there is a loop of steps around it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["loop_attrs", "part_of_step"]
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.depth = 0
+
+
+_state = _State()
+
+
+@contextmanager
+def part_of_step() -> Iterator[None]:
+    """A block in which loops that are traced are parts of a step."""
+    _state.depth += 1
+    try:
+        yield
+    finally:
+        _state.depth -= 1
+
+
+def loop_attrs(**attrs: Any) -> dict[str, Any]:
+    """Give the attributes of a loop that is being traced: these, and what it is."""
+    return {**attrs, "is_part": True} if _state.depth else attrs

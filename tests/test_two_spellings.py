@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""Two spellings of one training give the same bits, whatever is drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu import keras, tf
+from ipu.ipu_strategy import IPUStrategy
+
+L = keras.layers
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(24, 4, 3)).astype(np.float32)
+X[:, 2:] *= RNG.random((24, 2, 1)) > 0.5  # steps that `Masking` leaves out
+Y = RNG.normal(size=(24, 2)).astype(np.float32)
+BATCH = 4
+
+
+class Repeated(keras.layers.Layer):
+    """A loop of the user's that draws in each turn."""
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        def turn(k: Any, x: Any) -> Any:
+            return k + 1, tf.nn.dropout(x, 0.2) if training else x
+
+        return tf.while_loop(
+            lambda k, x: k < 3, turn, (tf.constant(0), inputs), maximum_iterations=3
+        )[1]
+
+
+class Unsteady(keras.Sequential):
+    """A step with a loop of its own."""
+
+    def train_step(self, data: Any) -> Any:
+        x, y = data
+        for _ in tf.range(2):
+            x = x + tf.random.normal(tf.shape(x), stddev=0.1)
+        return super().train_step((x, y))
+
+
+# name -> layers; the first ones take (4, 3)
+MODELS: dict[str, Callable[[], list[Any]]] = {
+    "plain": lambda: [L.Flatten(), L.BatchNormalization(), L.Dense(5, "relu")],
+    "drops": lambda: [L.Flatten(), L.Dropout(0.5), L.GaussianNoise(0.1)],
+    "lstm": lambda: [L.LSTM(3, dropout=0.3)],
+    "lstm_steps": lambda: [L.LSTM(3, dropout=0.2, recurrent_dropout=0.3)],
+    "gru_steps": lambda: [L.GRU(3, recurrent_dropout=0.3), L.Dropout(0.3)],
+    "unrolled": lambda: [L.GRU(3, recurrent_dropout=0.3, unroll=True), L.Dropout(0.3)],
+    "masked": lambda: [L.Masking(), L.SimpleRNN(3), L.Dropout(0.5)],
+    "both_ways": lambda: [
+        L.Masking(),
+        L.Bidirectional(L.GRU(2, recurrent_dropout=0.3)),
+        L.Dropout(0.5),
+    ],
+    "cells": lambda: [
+        L.RNN([L.LSTMCell(3, dropout=0.2), L.GRUCell(2, recurrent_dropout=0.2)]),
+        L.Dropout(0.2),
+    ],
+    "pictures": lambda: [
+        L.Reshape((2, 2, 3, 1)),
+        L.ConvLSTM2D(2, 1, recurrent_dropout=0.3, dropout=0.2),
+        L.Flatten(),
+        L.Dropout(0.3),
+    ],
+    "steps": lambda: [
+        L.TimeDistributed(L.Dropout(0.3)),
+        L.LSTM(2, recurrent_dropout=0.2),
+    ],
+    "own_loop": lambda: [Repeated(), L.Flatten(), L.Dropout(0.2)],
+}
+
+
+def model_of(name: str, steps: int | None = None, kind: Any = keras.Sequential) -> Any:
+    tf.random.set_seed(7)
+    model = kind([keras.Input((4, 3)), *MODELS[name](), L.Dense(2)])
+    optimizer = keras.optimizers.SGD(0.1, 0.9)
+    model.compile(optimizer, "mse", metrics=["mae"], steps_per_execution=steps)
+    return model
+
+
+def batches() -> Any:
+    for _ in range(2):
+        for k in range(0, 24, BATCH):
+            yield X[k : k + BATCH], Y[k : k + BATCH]
+
+
+def fit(model: Any, epochs: int = 2) -> Any:
+    model.fit(X, Y, BATCH, epochs=epochs, shuffle=False, verbose=0)
+    return model
+
+
+def fit_data_set(model: Any) -> Any:
+    data = tf.data.Dataset.from_tensor_slices((X, Y))
+    model.fit(data.batch(BATCH, drop_remainder=True), epochs=2, verbose=0)
+    return model
+
+
+def train_on_batches(model: Any) -> Any:
+    for x, y in batches():
+        model.train_on_batch(x, y)
+    return model
+
+
+def own_loop(model: Any) -> Any:
+    @tf.function
+    def step(x: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        weights = model.trainable_variables
+        pairs = zip(tape.gradient(loss, weights), weights, strict=True)
+        model.optimizer.apply_gradients(pairs)
+
+    for x, y in batches():
+        step(tf.constant(x), tf.constant(y))
+    return model
+
+
+SPELLINGS: dict[str, Callable[[str], Any]] = {
+    "steps of their own": lambda name: fit(model_of(name)),
+    "all steps at once": lambda name: fit(model_of(name, 6)),
+    "two fits": lambda name: fit(fit(model_of(name, 2), 1), 1),
+    "a data set": lambda name: fit_data_set(model_of(name, 3)),
+    "train_on_batch": lambda name: train_on_batches(model_of(name)),
+    "a loop of one's own": lambda name: own_loop(model_of(name)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("scope", [False, True])
+def test_the_same_bits(name: str, scope: bool) -> None:
+    expected = fit(model_of(name, 1)).get_weights()
+    for spelling, train in SPELLINGS.items():
+        if scope and spelling in ("steps of their own", "a loop of one's own"):
+            continue
+        with IPUStrategy().scope() if scope else nullcontext():
+            found = train(name).get_weights()
+        for one, other in zip(expected, found, strict=True):
+            np.testing.assert_array_equal(one, other, spelling)
+
+
+def test_a_loop_in_a_step_of_training() -> None:
+    expected = fit(model_of("drops", 6, Unsteady)).get_weights()
+    found = train_on_batches(model_of("drops", None, Unsteady)).get_weights()
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_steps_at_once_where_nothing_is_drawn() -> None:
+    expected = fit(model_of("plain")).get_weights()
+    model = model_of("plain")
+    model.run_eagerly = True
+    for one, other in zip(expected, fit(model).get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
