@@ -218,3 +218,31 @@ def test_a_training_step_in_a_loop_keeps_nothing() -> None:
         ipu.loops.repeat(5, body)
     shown = opened.compile(device=device, verify=True).text
     assert "dynamic" not in shown
+
+
+def test_a_trace_goes_on_after_a_gradient_that_cannot_be() -> None:
+    """What is kept of two loops, a row for each turn of both, has too many elements."""
+
+    @tf.function
+    def f(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for _ in tf.range(2**31 - 2):
+                for _ in tf.range(2**31 - 2):
+                    y = tf.tanh(y) * y
+                    if y[0] < 1e9:
+                        break
+                if y[0] < 1e9:
+                    break
+        with pytest.raises(MemoryError, match=r"a tensor of shape \(2147483646, "):
+            tape.gradient(y, x)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            z = x * x * y
+        return z, tape.gradient(z, x)
+
+    x = np.ones(256, "f")
+    z, gradient = f(tf.constant(x))
+    np.testing.assert_array_equal(z, np.tanh(x))
+    np.testing.assert_array_equal(gradient, 2 * np.tanh(x))

@@ -161,7 +161,7 @@ def test_a_loop_and_a_branch_with_many_values(verify: bool) -> None:
 
 
 def traced(function: Callable[..., Any], specs: list[Any]) -> Any:
-    build = _tracing.Build("test", runs=False, device=_devices.get_device().core)
+    build = _tracing.Build("test", runs=False, device=_devices.get_device())
     return _tracing._trace(function, tuple(specs), False, build)[0]
 
 

@@ -4,7 +4,8 @@
  * start from. Out: gradient nodes at the end of the block; the caller owns nothing but
  * the ids in `out`.
  *
- *   mark      which values depend on an x (mark.c)
+ *   mark      which values the ys may depend on, and which of them depend on an x
+ *             (mark.c); nothing else is looked at
  *   walk      back from the ys: a node whose output has a gradient and which depends on
  *             an x hands its rule the gradients of its outputs, and what the rule gives
  *             for each input is added to what is there. So only nodes on a path from xs
@@ -113,7 +114,7 @@ window_gradient(const ipu__walk *w, ipu_value gradient)
 static ipu_node
 place_of_sum(const ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradient)
 {
-    const ipu_node_data *a = ipu_producer_of(w->graph, w->grads[value.index]);
+    const ipu_node_data *a = ipu_producer_of(w->graph, ipu__walk_gradient(w, value));
     const ipu_node_data *b = ipu_producer_of(w->graph, gradient);
     ipu_node producer = ipu_value_of(w->graph, value)->producer;
     bool is_of_two = a != NULL && b != NULL && a->placement.stage != b->placement.stage;
@@ -123,7 +124,7 @@ place_of_sum(const ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradi
 ipu_status
 ipu__walk_accumulate(ipu__walk *w, ipu_node like, ipu_value value, ipu_value gradient)
 {
-    ipu_value *slot = &w->grads[value.index];
+    ipu_value *slot = ipu__walk_slot(w, value);
     if (slot->index == IPU_NO_INDEX) {
         *slot = gradient;
         return IPU_OK;
@@ -246,11 +247,10 @@ differentiate_node(ipu__walk *w, ipu_node id)
 }
 
 static ipu_status
-start_from(ipu__walk *w, const ipu_value *ys, const ipu_value *grad_ys,
-           uint32_t y_count)
+start_from(ipu__walk *w, const ipu_value *grad_ys)
 {
-    for (uint32_t i = 0; i < y_count; i++) {
-        const ipu_value_data y = *ipu_value_of(w->graph, ys[i]);
+    for (uint32_t i = 0; i < w->y_count; i++) {
+        const ipu_value_data y = *ipu_value_of(w->graph, w->ys[i]);
         if (!ipu_dtype_is_float(y.type.dtype)) {
             continue;
         }
@@ -267,7 +267,7 @@ start_from(ipu__walk *w, const ipu_value *ys, const ipu_value *grad_ys,
                         i, ipu_type_print(&y.type, want, sizeof(want)),
                         ipu_type_print(given, have, sizeof(have)));
         }
-        IPU_TRY(ipu__walk_accumulate(w, y.producer, ys[i], gradient));
+        IPU_TRY(ipu__walk_accumulate(w, y.producer, w->ys[i], gradient));
     }
     return IPU_OK;
 }
@@ -284,43 +284,50 @@ ipu__walk_back(ipu__walk *w, ipu_node last)
 }
 
 /* The blocks that w->block sees, innermost first, each from the node that was its last
- * one: gradient nodes come behind it. */
+ * one, `last` of w->block: gradient nodes come behind it. A block is left when all of its
+ * nodes that gradients may pass have been met. */
 static ipu_status
 walk_visible(ipu__walk *w, ipu_node last)
 {
-    IPU_TRY(ipu__walk_back(w, last));
-    for (uint32_t b = w->block.index; b-- > 0;) {
-        if (ipu__walk_is_around(w, (ipu_block){b})) {
-            IPU_TRY(ipu__walk_back(w, ipu_block_of(w->graph, (ipu_block){b})->last));
+    for (size_t i = 0; i < w->stretches.count; i++) {
+        ipu__stretch stretch = w->stretches.items[i];
+        ipu_node before;
+        bool is_own = stretch.block.index == w->block.index;
+        ipu_node node = is_own ? last : ipu_block_of(w->graph, stretch.block)->last;
+        for (; ipu_is_node(node) && stretch.nodes > 0; node = before) {
+            if (ipu_id_map_has(&w->is_passed, node.index)) {
+                IPU_TRY(differentiate_node(w, node));
+                stretch.nodes--;
+            }
+            before = ipu_node_of(w->graph, node)->previous;
         }
     }
     return IPU_OK;
 }
 
 static ipu_status
-walk_and_connect(ipu__walk *w, ipu_node last, const ipu_value *ys,
-                 const ipu_value *grad_ys, uint32_t y_count)
+walk_and_connect(ipu__walk *w, ipu_node last, const ipu_value *grad_ys)
 {
-    IPU_TRY(start_from(w, ys, grad_ys, y_count));
+    IPU_TRY(start_from(w, grad_ys));
     IPU_TRY(walk_visible(w, last));
     return ipu__control_connect(w);
 }
 
 static ipu_status
-differentiate(ipu__walk *w, const ipu_value *ys, const ipu_value *grad_ys,
-              uint32_t y_count, ipu_value *out)
+differentiate(ipu__walk *w, const ipu_value *grad_ys, ipu_value *out)
 {
-    IPU_TRY(ipu__walk_mark(w, out));
+    IPU_TRY(ipu__walk_mark(w));
     IPU_TRY(ipu__control_prepare(w));
     ipu_node last = ipu_block_of(w->graph, w->block)->last;
     ipu_block block = w->block;
-    ipu_status status = walk_and_connect(w, last, ys, grad_ys, y_count);
+    ipu_status status = walk_and_connect(w, last, grad_ys);
     while (status != IPU_OK &&
            ipu_block_of(w->graph, block)->last.index != last.index) {
         ipu_graph_unlink(w->graph, ipu_block_of(w->graph, block)->last);
     }
     for (uint32_t i = 0; status == IPU_OK && i < w->x_count; i++) {
-        out[i] = w->depends[w->xs[i].index] ? w->grads[w->xs[i].index] : IPU_NO_VALUE;
+        out[i] = ipu__walk_depends(w, w->xs[i]) ? ipu__walk_gradient(w, w->xs[i])
+                                                : IPU_NO_VALUE;
     }
     return status;
 }
@@ -343,34 +350,12 @@ ipu_gradients_within(ipu_ctx *ctx, ipu_graph *graph, ipu_block block,
     ipu__walk w = {.ctx = ctx,
                    .graph = graph,
                    .block = block,
-                   .value_count = graph->values.count,
                    .xs = xs,
                    .x_count = x_count,
+                   .ys = ys,
+                   .y_count = y_count,
                    .scope = scope};
-    size_t grads_bytes = 0;
-    size_t depends_bytes = w.value_count * sizeof(bool);
-    ipu_status status =
-        ipu_mul_size(ctx, w.value_count, sizeof(ipu_value), &grads_bytes);
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, depends_bytes, &w.depends);
-    }
-    if (status == IPU_OK) {
-        status = ipu_alloc(ctx, grads_bytes, &w.grads);
-    }
-    if (status != IPU_OK) {
-        goto done;
-    }
-    if (grads_bytes > 0) {
-        memset(w.grads, 0xff, grads_bytes); /* IPU_NO_VALUE */
-    }
-    status = differentiate(&w, ys, grad_ys, y_count, out);
-done:
-    IPU_ARRAY_FREE(ctx, &w.inner_xs);
-    IPU_ARRAY_FREE(ctx, &w.pairs);
-    IPU_ARRAY_FREE(ctx, &w.in_grads);
-    IPU_ARRAY_FREE(ctx, &w.wanted);
-    IPU_ARRAY_FREE(ctx, &w.out_grads);
-    ipu_free(ctx, w.grads, w.grads != NULL ? grads_bytes : 0);
-    ipu_free(ctx, w.depends, w.depends != NULL ? depends_bytes : 0);
+    ipu_status status = differentiate(&w, grad_ys, out);
+    ipu__walk_free(&w);
     return status;
 }

@@ -26,26 +26,22 @@
 
 /* --- reads of variables ---------------------------------------------------------- */
 
-/* Moves the reads of a node's blocks in front of it, if nothing in the node writes what
- * they read. Those of blocks further inside have moved to these already. */
-static void
-hoist_reads(ipu__walk *w, const ipu_effects *effects, ipu_node owner)
+/* What the nodes of a block write, those of blocks inside included. */
+static ipu_status
+collect_writes(ipu__walk *w, ipu_block id, ipu_id_map *written)
 {
-    ipu_graph *graph = w->graph;
-    ipu_block home = ipu_node_of(graph, owner)->block;
-    for (uint32_t k = 0; k < ipu_node_block_count(ipu_node_of(graph, owner)); k++) {
-        ipu_block held = ipu_node_block(ipu_node_of(graph, owner), k);
-        ipu_node next;
-        for (ipu_node n = ipu_block_first(graph, held); ipu_is_node(n); n = next) {
-            const ipu_node_data *node = ipu_node_of(graph, n);
-            next = node->next;
-            if (node->op == IPU_OP_ID_VARIABLE_READ &&
-                !ipu_effects_node_writes(effects, ipu_node_of(graph, owner),
-                                         ipu_node_resource(node, 0))) {
-                ipu_graph_move(graph, n, home, owner);
-            }
+    for (ipu_node n = ipu_block_first(w->graph, id); ipu_is_node(n);
+         n = ipu_node_next(w->graph, n)) {
+        const ipu_node_data *node = ipu_node_of(w->graph, n);
+        for (uint32_t i = 0; ipu_node_writes(node) && i < ipu_node_resource_count(node);
+             i++) {
+            IPU_TRY(ipu_id_map_put(w->ctx, written, ipu_node_resource(node, i), 0));
+        }
+        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
+            IPU_TRY(collect_writes(w, ipu_node_block(node, k), written));
         }
     }
+    return IPU_OK;
 }
 
 static bool
@@ -59,34 +55,55 @@ any_output_depends(const ipu__walk *w, const ipu_node_data *node)
     return false;
 }
 
-static void
-hoist_in_block(ipu__walk *w, const ipu_effects *effects, ipu_block id)
+/* Moves the reads of a node's blocks in front of it, if nothing in the node writes what
+ * they read; first those of nodes inside, which then are in these blocks. */
+static ipu_status
+hoist_reads(ipu__walk *w, ipu_node owner)
 {
-    for (ipu_node n = ipu_block_first(w->graph, id); ipu_is_node(n);
-         n = ipu_node_next(w->graph, n)) {
-        const ipu_node_data *node = ipu_node_of(w->graph, n);
-        if (!ipu_node_holds_blocks(node) || !any_output_depends(w, node)) {
-            continue;
-        }
-        for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
-            hoist_in_block(w, effects, ipu_node_block(node, k));
-        }
-        hoist_reads(w, effects, n);
+    ipu_graph *graph = w->graph;
+    ipu_block home = ipu_node_of(graph, owner)->block;
+    uint32_t count = ipu_node_block_count(ipu_node_of(graph, owner));
+    ipu_id_map written = {0};
+    ipu_status status = IPU_OK;
+    for (uint32_t k = 0; status == IPU_OK && k < count; k++) {
+        status =
+            collect_writes(w, ipu_node_block(ipu_node_of(graph, owner), k), &written);
     }
+    for (uint32_t k = 0; status == IPU_OK && k < count; k++) {
+        ipu_block held = ipu_node_block(ipu_node_of(graph, owner), k);
+        ipu_node next;
+        for (ipu_node n = ipu_block_first(graph, held);
+             status == IPU_OK && ipu_is_node(n); n = next) {
+            const ipu_node_data *node = ipu_node_of(graph, n);
+            if (ipu_node_holds_blocks(node) && any_output_depends(w, node)) {
+                status = hoist_reads(w, n);
+                node = ipu_node_of(graph, n);
+            }
+            next = node->next;
+        }
+        for (ipu_node n = ipu_block_first(graph, held);
+             status == IPU_OK && ipu_is_node(n); n = next) {
+            const ipu_node_data *node = ipu_node_of(graph, n);
+            next = node->next;
+            if (node->op == IPU_OP_ID_VARIABLE_READ &&
+                !ipu_id_map_has(&written, ipu_node_resource(node, 0))) {
+                ipu_graph_move(graph, n, home, owner);
+            }
+        }
+    }
+    ipu_id_map_free(w->ctx, &written);
+    return status;
 }
 
 ipu_status
 ipu__control_prepare(ipu__walk *w)
 {
-    ipu_effects effects;
-    if (w->graph->blocks.count > 1) {
-        IPU_TRY(ipu_effects_find(w->ctx, w->graph, &effects));
-        for (uint32_t b = 0; b <= w->block.index; b++) {
-            if (ipu__walk_is_around(w, (ipu_block){b})) {
-                hoist_in_block(w, &effects, (ipu_block){b});
-            }
+    for (size_t i = 0; i < w->nodes.count; i++) {
+        const ipu_node_data *node = ipu_node_of(w->graph, w->nodes.items[i]);
+        if (ipu_node_holds_blocks(node) && any_output_depends(w, node) &&
+            ipu__walk_is_around(w, node->block)) {
+            IPU_TRY(hoist_reads(w, w->nodes.items[i]));
         }
-        ipu_effects_free(w->ctx, &effects);
     }
     for (uint32_t i = 0; i < w->x_count; i++) {
         ipu_block home = ipu_value_of(w->graph, w->xs[i])->block;
@@ -112,7 +129,7 @@ add_target(target_finder *f, ipu_value value)
         return IPU_OK;
     }
     IPU_TRY(ipu_id_map_put(w->ctx, &f->seen, value.index, 0));
-    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &f->c->before, w->grads[value.index]));
+    IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &f->c->before, ipu__walk_gradient(w, value)));
     return IPU_ARRAY_PUSH(w->ctx, &f->c->targets, value);
 }
 
@@ -201,6 +218,17 @@ set_owners(ipu__walk *w, bool owned)
                 owned ? back : IPU_NO_NODE;
         }
     }
+}
+
+void
+ipu__control_cut(const ipu__walk *w, ipu_block id, ipu_node last, size_t results)
+{
+    ipu_block_data *block = ipu_block_of(w->graph, id);
+    while (block->last.index != last.index) {
+        ipu_graph_unlink(w->graph, block->last);
+    }
+    block->results.count = results < block->results.count ? results
+                                                          : block->results.count;
 }
 
 ipu_status

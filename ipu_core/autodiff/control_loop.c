@@ -68,7 +68,7 @@ open_gradient(loop_gradient *g)
         ipu_value target = g->c.targets.items[i];
         ipu_value param;
         IPU_TRY(add_param_like(g, target, &param));
-        w->grads[target.index] = param;
+        *ipu__walk_slot(w, target) = param;
     }
     for (uint32_t i = 0; i < g->count; i++) {
         ipu_value result = ipu_block_of(w->graph, g->body)->results.items[i];
@@ -94,7 +94,7 @@ close_gradient(loop_gradient *g)
     IPU_TRY(emit_two(w, g->back, g->c.node, IPU_OP_ID_SUB, g->turn, one, &next));
     IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, g->back, next));
     for (size_t i = 0; i < g->c.targets.count; i++) {
-        ipu_value sum = w->grads[g->c.targets.items[i].index];
+        ipu_value sum = ipu__walk_gradient(w, g->c.targets.items[i]);
         IPU_TRY(ipu_graph_add_result(w->ctx, w->graph, g->back, sum));
     }
     for (uint32_t i = 0; i < g->count; i++) {
@@ -166,7 +166,7 @@ hand_out(loop_gradient *g, ipu_node back)
     for (size_t i = 0; i < g->c.targets.count; i++) {
         bool touched =
             body->results.items[next].index != body->params.items[next].index;
-        w->grads[g->c.targets.items[i].index] =
+        *ipu__walk_slot(w, g->c.targets.items[i]) =
             touched ? ipu_node_output(ipu_node_of(w->graph, back), next)
                     : g->c.before.items[i];
         next++;
@@ -375,7 +375,6 @@ add_stash(connection *c, ipu_value value, ipu_value turn)
     ipu_type row = stash_type(c, value, 1);
     ipu_value initial;
     ipu_value rows;
-    IPU_TRY(ipu_type_check(w->ctx, &type));
     IPU_TRY(ipu_graph_emit_empty(w->ctx, w->graph, home, c->node, &type, &initial));
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->types, type));
     IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &c->initials, initial));
@@ -386,13 +385,10 @@ add_stash(connection *c, ipu_value value, ipu_value turn)
     return ipu_graph_add_result(w->ctx, w->graph, body, rows);
 }
 
-/* Makes the forward loop keep what was planned, and count its turns if nothing else
- * does. */
 static ipu_status
-extend_loop(connection *c)
+add_carried(connection *c)
 {
     ipu__walk *w = c->w;
-    uint32_t before = ipu_node_of(w->graph, c->node)->output_count;
     ipu_value turn;
     add_before(c, c->node);
     if (c->counter < 0) {
@@ -403,9 +399,35 @@ extend_loop(connection *c)
     for (size_t i = 0; i < c->plan.kept.count; i++) {
         IPU_TRY(add_stash(c, c->plan.kept.items[i], turn));
     }
-    IPU_TRY(ipu_graph_extend_node(w->ctx, w->graph, c->node, c->initials.items,
-                                  (uint32_t)c->initials.count, c->types.items,
-                                  (uint32_t)c->types.count));
+    return ipu_graph_extend_node(w->ctx, w->graph, c->node, c->initials.items,
+                                 (uint32_t)c->initials.count, c->types.items,
+                                 (uint32_t)c->types.count);
+}
+
+/* Makes the forward loop keep what was planned, and count its turns if nothing else
+ * does. On failure it is as it was. */
+static ipu_status
+extend_loop(connection *c)
+{
+    ipu__walk *w = c->w;
+    const ipu_graph *graph = w->graph;
+    uint32_t before = ipu_node_of(graph, c->node)->output_count;
+    for (size_t i = 0; i < c->plan.kept.count; i++) {
+        ipu_type type = stash_type(c, c->plan.kept.items[i], c->most_turns);
+        w->ctx->source = ipu_node_of(graph, c->node)->source;
+        IPU_TRY(ipu_type_check(w->ctx, &type));
+    }
+    ipu_node last = ipu_block_of(graph, c->plan.forward)->last;
+    ipu_status status = add_carried(c);
+    if (status != IPU_OK) {
+        for (uint32_t k = 0; k < ipu_node_block_count(ipu_node_of(graph, c->node));
+             k++) {
+            ipu_block held = ipu_node_block(ipu_node_of(graph, c->node), k);
+            ipu_block_of(graph, held)->params.count = before;
+        }
+        ipu__control_cut(w, c->plan.forward, last, before);
+        return status;
+    }
     if (c->turns.index == IPU_NO_INDEX) {
         c->turns = ipu_node_output(ipu_node_of(w->graph, c->node), before);
     }

@@ -29,7 +29,7 @@ walk_branch(switch_gradient *g, uint32_t b)
     IPU_TRY(ipu__control_open(&g->c, forward, &back));
     g->backs[b] = back.index;
     for (size_t i = 0; i < g->c.targets.count; i++) {
-        w->grads[g->c.targets.items[i].index] = g->c.before.items[i];
+        *ipu__walk_slot(w, g->c.targets.items[i]) = g->c.before.items[i];
     }
     for (uint32_t i = 0; i < ipu_node_of(w->graph, g->c.node)->output_count; i++) {
         ipu_value output = ipu_node_output(ipu_node_of(w->graph, g->c.node), i);
@@ -41,7 +41,7 @@ walk_branch(switch_gradient *g, uint32_t b)
     }
     IPU_TRY(ipu__walk_back(w, ipu_block_of(w->graph, forward)->last));
     for (size_t i = 0; i < g->c.targets.count; i++) {
-        ipu_value sum = w->grads[g->c.targets.items[i].index];
+        ipu_value sum = ipu__walk_gradient(w, g->c.targets.items[i]);
         IPU_TRY(IPU_ARRAY_PUSH(w->ctx, &g->sums, sum));
         g->touched.items[i] |= sum.index != g->c.before.items[i].index;
     }
@@ -88,7 +88,7 @@ emit_switch(switch_gradient *g)
     IPU_TRY(ipu_graph_add_node(w->ctx, w->graph, w->block, &request, like.inputs, 1,
                                &back));
     for (size_t i = 0; i < g->c.targets.count; i++) {
-        w->grads[g->c.targets.items[i].index] =
+        *ipu__walk_slot(w, g->c.targets.items[i]) =
             g->touched.items[i] ? ipu_node_output(ipu_node_of(w->graph, back), next++)
                                 : g->c.before.items[i];
     }
@@ -135,12 +135,14 @@ typedef struct branch {
     ipu__plan plan;
     ipu__values taken;   /* by slot: the value that the branch gives there */
     ipu__values at_hand; /* by kept value: the output that holds it */
+    ipu_node last;       /* of the forward block, before it is extended */
 } branch;
 
 typedef struct connection {
     ipu__walk *w;
     ipu_node node; /* forward */
     uint32_t count;
+    uint32_t extended; /* of the branches */
     branch *branches;
     IPU_ARRAY(ipu_type) slots; /* types of the outputs that are added */
 } connection;
@@ -188,6 +190,30 @@ add_slot_results(connection *c, branch *b)
     return IPU_OK;
 }
 
+/* On failure the node is as it was. */
+static ipu_status
+extend_switch(connection *c)
+{
+    ipu__walk *w = c->w;
+    size_t before = ipu_node_of(w->graph, c->node)->output_count;
+    ipu_status status = IPU_OK;
+    for (uint32_t b = 0; status == IPU_OK && b < c->count; b++) {
+        c->branches[b].last =
+            ipu_block_of(w->graph, c->branches[b].plan.forward)->last;
+        status = add_slot_results(c, &c->branches[b]);
+        c->extended++;
+    }
+    if (status == IPU_OK) {
+        status = ipu_graph_extend_node(w->ctx, w->graph, c->node, NULL, 0,
+                                       c->slots.items, (uint32_t)c->slots.count);
+    }
+    for (uint32_t b = 0; status != IPU_OK && b < c->extended; b++) {
+        const branch *extended = &c->branches[b];
+        ipu__control_cut(w, extended->plan.forward, extended->last, before);
+    }
+    return status;
+}
+
 static ipu_status
 connect(connection *c)
 {
@@ -197,11 +223,7 @@ connect(connection *c)
         IPU_TRY(ipu__plan_uses(&c->branches[b].plan));
         IPU_TRY(take_slots(c, &c->branches[b]));
     }
-    for (uint32_t b = 0; b < c->count; b++) {
-        IPU_TRY(add_slot_results(c, &c->branches[b]));
-    }
-    IPU_TRY(ipu_graph_extend_node(w->ctx, w->graph, c->node, NULL, 0, c->slots.items,
-                                  (uint32_t)c->slots.count));
+    IPU_TRY(extend_switch(c));
     for (uint32_t b = 0; b < c->count; b++) {
         branch *branch = &c->branches[b];
         for (size_t i = 0; i < branch->at_hand.count; i++) {

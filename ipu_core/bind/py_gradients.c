@@ -9,6 +9,11 @@
 #define NO_IMPORT_ARRAY
 #include "bind/gradient_request.h"
 
+typedef struct variable_read {
+    ipu_value value;
+    uint32_t next; /* of the same variable, plus 1; 0: none */
+} variable_read;
+
 typedef struct request {
     ipu_py_state *state;
     PyObject *object; /* the trace, borrowed */
@@ -16,6 +21,10 @@ typedef struct request {
     ipu_trace *trace;
     ipu_py_gradient_request asked; /* its places: behind the last of `xs` of an x */
     bool has_scope;
+    bool knows_reads;
+    IPU_ARRAY(variable_read) reads;
+    ipu_id_map first_reads; /* by the id of the variable: in reads, plus 1 */
+    ipu_id_map last_reads;
 } request;
 
 static int
@@ -30,31 +39,63 @@ push(request *r, ipu_py_values *array, ipu_value value)
     return IPU_ARRAY_PUSH(&r->asked.ctx, array, value) == IPU_OK ? 0 : failed(r);
 }
 
-static bool
-in_spans(const request *r, uint32_t node)
-{
-    for (size_t i = 0; i + 1 < r->asked.spans.count; i += 2) {
-        if (node >= r->asked.spans.items[i] && node < r->asked.spans.items[i + 1]) {
-            return true;
-        }
-    }
-    return !r->has_scope;
-}
-
-/* The reads of a variable that count. */
-static int
-push_reads(request *r, long long id, ipu_py_values *array)
+/* Notes the reads of variables among nodes [begin, end), which can be seen. */
+static ipu_status
+note_reads(request *r, uint32_t begin, uint32_t end)
 {
     const ipu_graph *graph = r->trace->graph;
-    for (uint32_t n = 0; n < graph->nodes.count; n++) {
+    ipu_ctx *ctx = &r->asked.ctx;
+    for (uint32_t n = begin; n < end && n < graph->nodes.count; n++) {
         const ipu_node_data *node = &graph->nodes.items[n];
-        if (node->op != IPU_OP_ID_VARIABLE_READ || !in_spans(r, n) ||
+        if (node->op != IPU_OP_ID_VARIABLE_READ ||
             !ipu_trace_reaches(r->trace, ipu_node_output(node, 0))) {
             continue;
         }
         int64_t resource = ipu_attrs_int(node->attrs, IPU_ATTR_RESOURCE, -1);
-        if (graph->resources.items[resource].id == id &&
-            push(r, array, ipu_node_output(node, 0)) < 0) {
+        uint64_t id = (uint64_t)graph->resources.items[resource].id;
+        variable_read read = {ipu_node_output(node, 0), 0};
+        IPU_TRY(IPU_ARRAY_PUSH(ctx, &r->reads, read));
+        uint32_t place = (uint32_t)r->reads.count;
+        uint32_t before = ipu_id_map_get(&r->last_reads, id, 0);
+        if (before > 0) {
+            r->reads.items[before - 1].next = place;
+        } else {
+            IPU_TRY(ipu_id_map_put(ctx, &r->first_reads, id, place));
+        }
+        IPU_TRY(ipu_id_map_put(ctx, &r->last_reads, id, place));
+    }
+    return IPU_OK;
+}
+
+/* Of all variables at once, when one is asked for: in the spans, if there are any. */
+static ipu_status
+find_reads(request *r)
+{
+    const uint32_t *spans = r->asked.spans.items;
+    if (r->knows_reads) {
+        return IPU_OK;
+    }
+    r->knows_reads = true;
+    for (size_t i = 0; i + 1 < r->asked.spans.count; i += 2) {
+        IPU_TRY(note_reads(r, spans[i], spans[i + 1]));
+    }
+    return r->has_scope ? IPU_OK : note_reads(r, 0, UINT32_MAX);
+}
+
+/* The reads of a variable that count. */
+static int
+push_reads(request *r, PyObject *number, ipu_py_values *array)
+{
+    long long id = PyLong_AsLongLong(number);
+    if (id == -1 && PyErr_Occurred()) {
+        return -1;
+    }
+    if (find_reads(r) != IPU_OK) {
+        return failed(r);
+    }
+    uint32_t at = ipu_id_map_get(&r->first_reads, (uint64_t)id, 0);
+    for (; at > 0; at = r->reads.items[at - 1].next) {
+        if (push(r, array, r->reads.items[at - 1].value) < 0) {
             return -1;
         }
     }
@@ -69,7 +110,7 @@ push_item(request *r, PyObject *item, bool none_is_value, ipu_py_values *array)
         return none_is_value ? push(r, array, IPU_NO_VALUE) : 0;
     }
     if (PyLong_Check(item)) {
-        return push_reads(r, PyLong_AsLongLong(item), array);
+        return push_reads(r, item, array);
     }
     ipu_value value;
     ipu_py_tensor *tensor = ipu_py_as_tensor(r->state, item, -1);
@@ -246,6 +287,9 @@ ipu_py_trace_gradients(PyObject *self, PyObject *args, PyObject *kwargs)
         differentiate(&r) == 0) {
         result = results(&r);
     }
+    IPU_ARRAY_FREE(&asked->ctx, &r.reads);
+    ipu_id_map_free(&asked->ctx, &r.first_reads);
+    ipu_id_map_free(&asked->ctx, &r.last_reads);
     ipu_py_gradient_request_free(asked);
     return result;
 }

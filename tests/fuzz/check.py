@@ -144,7 +144,7 @@ class _Check:
         return [v.numpy() for v in self.states]
 
     def trace(self) -> _core.Trace:
-        device = _devices.get_device().core
+        device = _devices.get_device()
         function = tf.function(self.loss)
         count = len(self.values)
 

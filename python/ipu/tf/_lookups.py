@@ -8,7 +8,9 @@ tensors; for one that came from lookups alone it is noted which rows they took.
 
 from __future__ import annotations
 
+import bisect
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,13 +42,16 @@ def look_up(table: Variable, ids: Tensor) -> Tensor:
 
 
 def with_rows(
-    xs: Sequence[Any], walk: Callable[[Sequence[Any]], list[Tensor | None]]
+    xs: Sequence[Any],
+    walk: Callable[[Sequence[Any]], list[Tensor | None]],
+    begin: int = 0,
 ) -> list[Tensor | None]:
     """Differentiate in a trace, and note the rows of gradients that have some only.
 
     Args:
         xs: Variables and tensors.
         walk: Gives the gradients of what it is given.
+        begin: The first node of the trace that counts.
 
     Returns:
         The gradients.
@@ -55,7 +60,10 @@ def with_rows(
         return walk(xs)
     trace, known = _core.open_trace(), current_build().reads
     assert trace is not None
-    reads = [known.get(x._id, []) if isinstance(x, Variable) else [] for x in xs]
+    reads = [
+        _reads_from(begin, known.get(x._id, [])) if isinstance(x, Variable) else []
+        for x in xs
+    ]
     # a read inside of a loop or branch can be no source: its variable is left alone
     wanted = [
         each
@@ -71,6 +79,11 @@ def with_rows(
     for gradient, each in zip(found, wanted, strict=False):
         note_rows(gradient, each, [next(parts) for _ in each])
     return found[: len(xs)]
+
+
+def _reads_from(begin: int, reads: list[tuple[int, Tensor]]) -> list[Tensor]:
+    first = bisect.bisect_right(reads, begin, key=operator.itemgetter(0))
+    return [read for _, read in reads[first:]]
 
 
 def note_rows(

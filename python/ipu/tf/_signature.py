@@ -2,8 +2,8 @@
 """What of a call's arguments a traced function depends on, as a dictionary key.
 
 Tensors and arrays count by dtype and shape, numbers, strings and None by type and
-value (0.0 and -0.0 are two, NaN is one), everything else by identity. Two keys of different calls can be compared, to say
-in words which argument changed.
+value (0.0 and -0.0 are two, NaN is one), everything else by identity. Two keys of
+different calls can be compared, to say in words which argument changed.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Build:
         self.before: list[Callable[[], None]] = []
         self.after: list[Callable[[], None]] = []
         self.variables: list[weakref.ref[Any]] = []
-        self.reads: dict[int, list[Tensor]] = {}
+        self.reads: dict[int, list[tuple[int, Tensor]]] = {}
         self.checks: list[Callable[[int], None]] = []
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
 

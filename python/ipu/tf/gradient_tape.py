@@ -332,16 +332,20 @@ class GradientTape(Jacobians):
         spans = list(self._spans)
         if self._begin is not None:
             spans.append((self._begin, self._position()))
+        if isinstance(self._record, _core.Trace) and in_trace():
+            return _lookups.with_rows(
+                xs,
+                lambda sources: self._walk(ys, weights, sources, spans, []),
+                min((begin for begin, _ in spans), default=0),
+            )
+        if isinstance(self._record, _core.Trace):
+            return self._walk(ys, weights, xs, spans, [])
         borders = [
             b
             for b in borders_of(self._record)
             if any(begin <= b.begin < end for begin, end in spans)
         ]
-        if isinstance(self._record, _core.Trace) and in_trace():
-            return _lookups.with_rows(
-                xs, lambda sources: self._walk(ys, weights, sources, spans, [])
-            )
-        if not borders or isinstance(self._record, _core.Trace):
+        if not borders:
             return self._walk(ys, weights, xs, spans, [])
         for border in borders:
             spans = border.outside(spans)

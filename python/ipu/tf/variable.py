@@ -262,7 +262,8 @@ class Variable(ScatterMethods, _Operators):
             read = self._now()
         else:
             read = trace.node("variable_read", (), None, (self._resource,))
-            current_build().reads.setdefault(self._id, []).append(read)
+            reads = current_build().reads.setdefault(self._id, [])
+            reads.append((trace.node_count, read))
         if _tapes.active():
             _tapes.variable_was_read(self, read)
         return read
