@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -331,3 +333,66 @@ def test_errors_of_open_shapes() -> None:
         run(y, {x: np.zeros([2, 3])})
     with pytest.raises(errors.InvalidArgumentError, match=r"with dtype float\. Pass"):
         run(y)
+
+
+# --- work that grows with the graph, and no faster ------------------------------------
+
+
+def calls_of(function: Callable[[], Any]) -> int:
+    """How many functions are called on the way."""
+    count = 0
+
+    def note(_: Any, event: str, __: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def chain(length: int) -> Any:
+    x = tf.constant([1.0, 2.0])
+    for _ in range(length):
+        x = x + x * 0.0
+    return x
+
+
+def long_run(length: int) -> None:
+    x = y = tf.placeholder(tf.float32, [2])
+    for _ in range(length):
+        y = y + 1.0
+    with tf.Session() as session:
+        assert session.run(y, {x: [1.0, 2.0]}).tolist() == [length + 1.0, length + 2.0]
+
+
+def many_variables(count: int) -> None:
+    with tf.variable_scope(f"of_{count}"):
+        for k in range(count):
+            tf.get_variable(f"v{k}", [2])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(tf.global_variables())
+
+
+def test_values_of_constants_are_computed_once() -> None:
+    x = chain(300)
+    np.testing.assert_array_equal(np.asarray(x), [1.0, 2.0])
+    assert calls_of(lambda: np.asarray(x)) < 1e5
+
+
+@pytest.mark.parametrize("work", [chain, long_run, many_variables])
+def test_work_grows_with_the_graph(work: Callable[[int], Any]) -> None:
+    work(10)
+    calls = [
+        calls_of(lambda count=count: in_a_graph(work, count)) for count in (100, 400)
+    ]
+    assert calls[1] < 6 * calls[0], calls
+
+
+def in_a_graph(work: Callable[[int], Any], count: int) -> None:
+    with tf.Graph().as_default():
+        work(count)

@@ -12,7 +12,7 @@ from ipu import _core
 from ipu.tf import _graph_mode, nest
 
 if TYPE_CHECKING:
-    from ipu.tf._graph.operation import GraphTensor
+    from ipu.tf._graph.operation import GraphOperation, GraphTensor
     from ipu.tf._graph.variables import GraphVariable
 
 __all__ = [
@@ -137,12 +137,19 @@ def constant_value(tensor: GraphTensor) -> Any:
     """
     if tensor.known is not None:
         return tensor.known
-    op = tensor.op
-    if not op.is_pure or any(constant_value(one) is None for one in op.inputs):
-        return None
-    frame = Frame(constant_value)
+    needed: set[GraphOperation] = set()
+    waiting = [tensor.op]
+    while waiting:
+        op = waiting.pop()
+        if not op.is_pure:
+            return None
+        if op not in needed:
+            needed.add(op)
+            waiting.extend(one.op for one in op.inputs if one.known is None)
+    frame = Frame()
     with _graph_mode.suspended():
-        op.execute(frame)
+        for op in sorted(needed, key=lambda op: op.index):
+            op.execute(frame)
     value = frame.values[id(tensor)]
     if not tensor.op.inputs:
         tensor.known = value
@@ -170,7 +177,7 @@ class Made:
     @contextmanager
     def first(self) -> Iterator[None]:
         """The function is called for the first time."""
-        self._names = _names_now()
+        self._names = _mark_names()
         with self._entered():
             yield
 
@@ -180,13 +187,8 @@ class Made:
         if not self._known:
             yield
             return
-        now = _names_now()
-        _set_names(self._names)
-        try:
-            with self._entered():
-                yield
-        finally:
-            _set_names(now)
+        with _names_as_at(self._names), self._entered():
+            yield
 
     @contextmanager
     def _entered(self) -> Iterator[None]:
@@ -217,18 +219,28 @@ def creations() -> Made | None:
     return _stack.creations[-1] if _stack.creations else None
 
 
-def _names_now() -> Any:
+def _mark_names() -> Any:
+    """How names are given now."""
     from ipu.keras import _names
 
     graph = _graph_mode.current()
-    return _names.counts(), None if graph is None else graph.names.copy()
+    return _names.counts(), None if graph is None else graph.names.mark()
 
 
-def _set_names(names: Any) -> None:
+@contextmanager
+def _names_as_at(mark: Any) -> Iterator[None]:
+    """A context in which names are given as they were before."""
     from ipu.keras import _names
 
-    counts, of_graph = names
+    counts, of_graph = mark
+    now, graph = _names.counts(), _graph_mode.current()
+    names = None if graph is None else graph.names
     _names.set_counts(counts)
-    graph = _graph_mode.current()
     if graph is not None and of_graph is not None:
-        graph.names = of_graph.copy()
+        graph.names = graph.names.as_at(of_graph)
+    try:
+        yield
+    finally:
+        _names.set_counts(now)
+        if graph is not None and names is not None:
+            graph.names = names

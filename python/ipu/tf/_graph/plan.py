@@ -268,6 +268,7 @@ class Plan:
         wanted = [t for t in wanted if fed.computes(t)]
         ops = [t for t in targets if isinstance(t, GraphOperation)]
         self._ops = needed([*ops, *(t.op for t in wanted)], fed)
+        self._inputs = {op: op.inputs for op in self._ops}
         for op in self._ops:
             for variable in op.variables.values():
                 variable.check_device()
@@ -316,7 +317,7 @@ class Plan:
         return found
 
     def _direct(self, op: GraphOperation) -> list[GraphOperation]:
-        taken = [t.op for t in op.inputs if self._fed.computes(t)]
+        taken = [t.op for t in self._inputs[op] if self._fed.computes(t)]
         return [*taken, *op.control_inputs]
 
     def _leveled(self) -> dict[GraphOperation, int]:
@@ -359,47 +360,47 @@ class Plan:
             # each call of Python is a step of its own
             own = op.index if place.kind == "PYTHON" else -1
             groups.setdefault((level, place.kind, place, own), []).append(op)
-        steps = []
-        produced = {key: set(ops) for key, ops in groups.items()}
-        for key in sorted(groups, key=lambda key: (key[0], key[1], key[2], key[3])):
-            ops = self._with_free(groups[key])
-            inputs = self._entering(ops)
-            taken = [
-                t
-                for other, members in groups.items()
-                if other != key
-                for op in self._with_free(members)
-                for t in op.inputs
-            ]
-            outputs = [t for t in (*taken, *wanted) if t.op in produced[key]]
-            steps.append(
-                _Step(
-                    key[2],
-                    ops,
-                    inputs,
-                    [t for t in dict.fromkeys(outputs) if self._fed.computes(t)],
-                    self._fed,
-                )
+        members = {key: self._with_free(ops) for key, ops in groups.items()}
+        group_of = {op: key for key, ops in groups.items() for op in ops}
+        outputs: dict[Any, list[GraphTensor]] = {key: [] for key in groups}
+        for key, ops in [*members.items(), (None, ())]:
+            for tensor in self._taken_by(ops) if key is not None else wanted:
+                maker = group_of.get(tensor.op)
+                if maker is not None and maker != key and self._fed.computes(tensor):
+                    outputs[maker].append(tensor)
+        steps = [
+            _Step(
+                key[2],
+                members[key],
+                self._entering(members[key]),
+                list(dict.fromkeys(outputs[key])),
+                self._fed,
             )
+            for key in sorted(groups, key=lambda key: (key[0], key[1], key[2], key[3]))
+        ]
         free = [t for t in wanted if self._places[t.op].kind == "ANY"]
         if free:
             steps.append(self._free_step(free))
         return steps
 
+    def _taken_by(self, ops: Sequence[GraphOperation]) -> Iterator[GraphTensor]:
+        """The inputs of operations."""
+        return (tensor for op in ops for tensor in self._inputs[op])
+
     def _entering(self, ops: Sequence[GraphOperation]) -> list[GraphTensor]:
         """What a program of these operations takes."""
         inside = set(ops)
-        return [t for op in ops for t in op.inputs if self._fed.enters(t, inside)]
+        return [t for t in self._taken_by(ops) if self._fed.enters(t, inside)]
 
     def _with_free(self, ops: list[GraphOperation]) -> list[GraphOperation]:
         """Operations, and those that cost nothing and that they need."""
         found = set(ops)
-        waiting = [t for op in ops for t in op.inputs if self._fed.computes(t)]
+        waiting = [t for t in self._taken_by(ops) if self._fed.computes(t)]
         while waiting:
             op = waiting.pop().op
             if op not in found and self._places[op].kind == "ANY":
                 found.add(op)
-                waiting.extend(t for t in op.inputs if self._fed.computes(t))
+                waiting.extend(t for t in self._inputs[op] if self._fed.computes(t))
         return sorted(found, key=lambda op: op.index)
 
     def _free_step(self, wanted: list[GraphTensor]) -> _Step:

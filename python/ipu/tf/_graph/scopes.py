@@ -167,18 +167,17 @@ class VariableStore:
     def unique_scope(self, name: str) -> str:
         """A name of a scope that was not opened before in the one in force."""
         prefix = f"{self.scope.name}/" if self.scope.name else ""
-        opened = self._graph.names.opened
-        count = opened.get(prefix + name, 0)
+        names = self._graph.names
+        count = names.opened(prefix + name)
         if count == 0:
             return name
-        while f"{prefix}{name}_{count}" in opened:
+        while names.opened(f"{prefix}{name}_{count}"):
             count += 1
         return f"{name}_{count}"
 
     def note_opened(self, full: str) -> None:
         """A scope was opened."""
-        opened = self._graph.names.opened
-        opened[full] = opened.get(full, 0) + 1
+        self._graph.names.note_opened(full)
 
     def get(
         self,
