@@ -49,6 +49,18 @@ def row(title: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]
     return note
 
 
+@row("softmax outputs under `binary_crossentropy`")
+def _(folder: Path) -> None:
+    logits = np.array([[1.0, 2.0], [5.0, -5.0]], "float32")
+    targets = np.array([[1.0, 0.0], [0.0, 1.0]], "float32")
+    model = keras.Sequential([keras.layers.Softmax(input_shape=(2,))])
+    model.compile("sgd", "binary_crossentropy")
+    p = tf.nn.softmax(logits).numpy()
+    expected = -np.mean(targets * np.log(p) + (1 - targets) * np.log(1 - p))
+    found = model.evaluate(logits, targets, verbose=0)
+    assert found == pytest.approx(expected, rel=1e-3)
+
+
 def made(**kwargs: Any) -> Any:
     model = keras.Sequential([keras.layers.Dense(1, input_shape=(3,))])
     model.compile("sgd", "mse", **kwargs)

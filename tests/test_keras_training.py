@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -604,3 +605,20 @@ def test_a_model_may_be_evaluated_without_a_loss() -> None:
     assert model.evaluate(x, x, verbose=0) == [0.0, 3.5]
     with pytest.raises(ValueError, match="no loss to optimize"):
         model.fit(x, x, verbose=0)
+
+
+@pytest.mark.parametrize("scope", [False, True])
+@pytest.mark.parametrize("count", [256, 257, 700])
+def test_any_number_of_inputs_outputs_and_metrics(count: int, scope: bool) -> None:
+    x, y = np.ones((4, 1), np.float32), np.ones((4, 1), np.float32)
+    layers = keras.layers
+    with ipu.ipu_strategy.IPUStrategy().scope() if scope else nullcontext():
+        inputs = [keras.Input((1,)) for _ in range(count)]
+        outputs = [layers.Add()(inputs)] * 2 + inputs
+        model = keras.Model(inputs, outputs)
+        assert len(model.predict([x] * count, batch_size=2)) == count + 2
+        model = keras.Sequential([layers.Dense(1, input_shape=(1,))])
+        metrics = [keras.metrics.MeanAbsoluteError(name=f"m{k}") for k in range(count)]
+        model.compile("sgd", "mse", metrics=metrics, steps_per_execution=2)
+        history = model.fit(x, y, 2, verbose=0).history
+        assert len(history) == count + 1 == len(model.evaluate(x, y, 2, verbose=0))

@@ -540,3 +540,34 @@ def test_mixed_precision() -> None:
         assert {w.dtype for w in mixed.weights} == {tf.float32}
         narrow.set_weights(mixed.get_weights())
         harness.same_bits([got.numpy()], [narrow(X).numpy()], "mixed")
+
+
+class Sums(L.Layer):  # type: ignore[misc,name-defined]
+    """A cell of a user's, which no file knows."""
+
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = self.state_size = units
+
+    def build(self, input_shape: Any) -> None:
+        self.kernel = self.add_weight("kernel", (input_shape[-1], self.units))
+        self.built = True
+
+    def call(self, inputs: Any, states: Any) -> Any:
+        after = tf.matmul(inputs, self.kernel) + states[0]
+        return after, [after]
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "units": self.units}
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_cells_of_a_users_are_copied(stacked: bool) -> None:
+    cell: Any = [Sums(3), L.GRUCell(2), Sums(4)] if stacked else Sums(4)
+    layer = L.Bidirectional(L.RNN(cell))
+    assert layer(X).shape == (2, 8)
+    model = keras.Sequential([keras.Input((4, 3)), layer])
+    other = keras.models.clone_model(model)
+    assert other.predict(X).shape == (2, 8)
+    cells = [one.layers[-1].backward_layer.cell for one in (model, other)]
+    assert type(cells[0]) is type(cells[1])

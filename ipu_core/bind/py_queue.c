@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-enum { MAX_COMPONENTS = 256 };
-
 typedef struct py_queue {
     PyObject_HEAD
     PyObject *device;
@@ -22,23 +20,30 @@ ipu_py_infeed_of(PyObject *infeed)
     return ((py_queue *)infeed)->infeed;
 }
 
-static int
-parse_types(PyObject *list, ipu_type *types, uint32_t *count)
+/* The types in a list, which the caller frees by PyMem_Free; NULL on an error. */
+static ipu_type *
+parse_types(PyObject *list, uint32_t *count)
 {
     PyObject *items = PySequence_Tuple(list);
     if (items == NULL) {
-        return -1;
+        return NULL;
     }
-    *count = (uint32_t)PyTuple_GET_SIZE(items);
-    int result = *count >= 1 && *count <= MAX_COMPONENTS ? 0 : -1;
-    if (result < 0) {
-        PyErr_SetString(PyExc_ValueError, "a queue has from 1 to 256 components");
+    Py_ssize_t size = PyTuple_GET_SIZE(items);
+    ipu_type *types = NULL;
+    if (size < 1) {
+        PyErr_SetString(PyExc_ValueError, "a queue has at least one component");
+    } else if ((types = PyMem_New(ipu_type, (size_t)size)) == NULL) {
+        PyErr_NoMemory();
     }
-    for (uint32_t i = 0; result == 0 && i < *count; i++) {
-        result = ipu_py_parse_type_tuple(PyTuple_GET_ITEM(items, i), false, &types[i]);
+    for (Py_ssize_t i = 0; types != NULL && i < size; i++) {
+        if (ipu_py_parse_type_tuple(PyTuple_GET_ITEM(items, i), false, &types[i]) < 0) {
+            PyMem_Free(types);
+            types = NULL;
+        }
     }
+    *count = (uint32_t)size;
     Py_DECREF(items);
-    return result;
+    return types;
 }
 
 static py_queue *
@@ -65,15 +70,16 @@ infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     PyObject *device;
     PyObject *list;
     int depth = 3;
-    ipu_type types[MAX_COMPONENTS];
+    ipu_type *types;
     uint32_t count;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|iO!:Infeed", names, &device, &list,
                                      &depth, state->infeed_type, &after) ||
-        parse_types(list, types, &count) < 0) {
+        (types = parse_types(list, &count)) == NULL) {
         return NULL;
     }
     py_queue *self = queue_alloc(cls, device);
     if (self == NULL) {
+        PyMem_Free(types);
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
@@ -82,8 +88,10 @@ infeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     if (ahead > (uint32_t)depth && (int32_t)ahead > replicas) {
         replicas = (int32_t)ahead;
     }
-    if (ipu_infeed_create(&ctx, types, count, depth, replicas, &self->infeed) !=
-            IPU_OK ||
+    ipu_status status =
+        ipu_infeed_create(&ctx, types, count, depth, replicas, &self->infeed);
+    PyMem_Free(types);
+    if (status != IPU_OK ||
         ipu_device_infeed_add(&ctx, ipu_py_device_of(device), self->infeed,
                               &self->id) != IPU_OK) {
         Py_DECREF(self);
@@ -101,21 +109,24 @@ outfeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
     PyObject *list;
     int last = 0;
     int depth = 3;
-    ipu_type types[MAX_COMPONENTS];
+    ipu_type *types;
     uint32_t count;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|pi:Outfeed", names, &device,
                                      &list, &last, &depth) ||
-        parse_types(list, types, &count) < 0) {
+        (types = parse_types(list, &count)) == NULL) {
         return NULL;
     }
     py_queue *self = queue_alloc(cls, device);
     if (self == NULL) {
+        PyMem_Free(types);
         return NULL;
     }
     ipu_ctx ctx = ipu_py_ctx();
-    if (ipu_outfeed_create(&ctx, types, count,
-                           last ? IPU_OUTFEED_LAST : IPU_OUTFEED_ALL, depth,
-                           &self->outfeed) != IPU_OK ||
+    ipu_status status = ipu_outfeed_create(&ctx, types, count,
+                                           last ? IPU_OUTFEED_LAST : IPU_OUTFEED_ALL,
+                                           depth, &self->outfeed);
+    PyMem_Free(types);
+    if (status != IPU_OK ||
         ipu_device_outfeed_add(&ctx, ipu_py_device_of(device), self->outfeed,
                                &self->id) != IPU_OK) {
         Py_DECREF(self);
@@ -265,10 +276,9 @@ element_type(const ipu_type *component, uint32_t replicas, ipu_type *out)
     return replicas == 1 || add_first_axis(out, replicas);
 }
 
-/* Tensors for `count` elements ([count, ...] each), or for one without the first axis;
- * their memory in `data`. */
+/* Tensors for `count` elements ([count, ...] each), or for one without the first axis. */
 static PyObject *
-new_tensors(py_queue *self, uint32_t replicas, int64_t count, bool last, void **data)
+new_tensors(py_queue *self, uint32_t replicas, int64_t count, bool last)
 {
     const ipu_type *types;
     uint32_t type_count = ipu_outfeed_types(self->outfeed, &types);
@@ -286,24 +296,28 @@ new_tensors(py_queue *self, uint32_t replicas, int64_t count, bool last, void **
             Py_CLEAR(list);
             break;
         }
-        data[i] = ipu_py_tensor_data(tensor);
         PyList_SET_ITEM(list, i, (PyObject *)tensor);
     }
     return list;
 }
 
+static void *
+data_of(PyObject *list, uint32_t i)
+{
+    return ipu_py_tensor_data((ipu_py_tensor *)PyList_GET_ITEM(list, i));
+}
+
 /* The first `taken` elements of tensors that had room for more. */
 static PyObject *
-shortened(py_queue *self, uint32_t replicas, int64_t taken, void *const *full)
+shortened(py_queue *self, uint32_t replicas, int64_t taken, PyObject *full)
 {
     const ipu_type *types;
     uint32_t type_count = ipu_outfeed_types(self->outfeed, &types);
-    void *data[MAX_COMPONENTS];
-    PyObject *list = new_tensors(self, replicas, taken, false, data);
+    PyObject *list = new_tensors(self, replicas, taken, false);
     for (uint32_t i = 0; list != NULL && i < type_count; i++) {
         size_t bytes = (size_t)taken * replicas * ipu_type_bytes(&types[i]);
         if (bytes > 0) {
-            memcpy(data[i], full[i], bytes);
+            memcpy(data_of(list, i), data_of(full, i), bytes);
         }
     }
     return list;
@@ -314,16 +328,23 @@ shortened(py_queue *self, uint32_t replicas, int64_t taken, void *const *full)
 static PyObject *
 take(py_queue *self, int64_t limit, bool last)
 {
-    void *data[MAX_COMPONENTS];
     uint32_t replicas = ipu_outfeed_replicas(self->outfeed);
     int64_t available = ipu_outfeed_wait(self->outfeed, 0, UINT64_MAX, 0);
     int64_t count = limit < 0 || limit > available ? available : limit;
     if (last && count == 0) {
         Py_RETURN_NONE;
     }
-    PyObject *list = new_tensors(self, replicas, count, last, data);
+    PyObject *list = new_tensors(self, replicas, count, last);
     if (list == NULL) {
         return NULL;
+    }
+    void **data = PyMem_New(void *, (size_t)PyList_GET_SIZE(list));
+    if (data == NULL) {
+        Py_DECREF(list);
+        return PyErr_NoMemory();
+    }
+    for (uint32_t i = 0; i < (uint32_t)PyList_GET_SIZE(list); i++) {
+        data[i] = data_of(list, i);
     }
     ipu_ctx ctx = ipu_py_ctx();
     int64_t taken = 0;
@@ -331,6 +352,7 @@ take(py_queue *self, int64_t limit, bool last)
     Py_BEGIN_ALLOW_THREADS
     status = ipu_outfeed_take(&ctx, self->outfeed, count, replicas, data, &taken);
     Py_END_ALLOW_THREADS
+    PyMem_Free(data);
     if (status == IPU_OK && taken == count) {
         return list;
     }
@@ -339,7 +361,7 @@ take(py_queue *self, int64_t limit, bool last)
     if (status != IPU_OK) {
         ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
     } else {
-        result = last ? Py_NewRef(Py_None) : shortened(self, replicas, taken, data);
+        result = last ? Py_NewRef(Py_None) : shortened(self, replicas, taken, list);
     }
     Py_DECREF(list);
     return result;

@@ -15,6 +15,7 @@ from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.model import Model
 from ipu.keras.engine.pipeline_models import PipelineModel, SequentialPipelineModel
 from ipu.keras.engine.sequential import Sequential
+from ipu.keras.layers._layer_calls import copied
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.input_layer import InputLayer
 
@@ -84,7 +85,7 @@ def clone_model(
     def copy(layer: Layer) -> Layer:
         if clone_function is not None and not isinstance(layer, InputLayer):
             return clone_function(layer)
-        made: Layer = type(layer).from_config(layer.get_config())
+        made: Layer = copied(layer)
         return made
 
     if isinstance(model, Sequential):

@@ -217,14 +217,10 @@ def pickled(model: Any) -> tuple[bytes, dict[str, Any]]:
         TypeError: A layer's configuration is no plain data.
     """
     from ipu.keras.layers import Lambda
+    from ipu.keras.layers._layer_calls import own_classes
 
     weights = model.weights if model.built else []
-    classes = {type(layer) for layer in model._flatten_layers()}
-    own = {
-        _serialization.get_registered_name(kind): kind
-        for kind in classes
-        if not kind.__module__.startswith("ipu.")
-    }
+    own = own_classes(model)
     for layer in model._flatten_layers():
         if isinstance(layer, Lambda):
             own |= _functions.named(layer.function, layer.mask)

@@ -10,10 +10,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
+from ipu.keras import _serialization
 from ipu.keras._types import Nest, Shape
 
 if TYPE_CHECKING:
     from ipu.keras.layers.base_layer import Layer
+
+
+def own_classes(layer: Layer) -> dict[str, Any]:
+    """The classes of a user's in a layer, cells included, by their names in files."""
+    parts: list[Any] = []
+    for one in layer._flatten_layers():
+        cell = getattr(one, "cell", None)
+        parts += [one, cell, *(getattr(cell, "cells", None) or ())]
+    kinds = {type(part) for part in parts if part is not None}
+    return {
+        _serialization.get_registered_name(kind): kind
+        for kind in kinds
+        if not kind.__module__.startswith("ipu.")
+    }
+
+
+def copied(layer: Any, **changes: Any) -> Any:
+    """An equal layer, with new weights.
+
+    Args:
+        layer: The layer; classes inside it need not be registered.
+        **changes: What differs from its configuration.
+    """
+    with _serialization.CustomObjectScope(own_classes(layer)):
+        return type(layer).from_config({**layer.get_config(), **changes})
 
 
 def map_shapes(function: Callable[[Any], Any], shapes: Any) -> Any:

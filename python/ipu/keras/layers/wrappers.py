@@ -12,6 +12,7 @@ from ipu import tf
 from ipu.keras import _serialization
 from ipu.keras._types import Nest
 from ipu.keras.engine import masks
+from ipu.keras.layers._layer_calls import copied
 from ipu.keras.layers.base_layer import Layer
 from ipu.keras.layers.rnn import RNN
 
@@ -358,5 +359,4 @@ class Bidirectional(Wrapper):
 
 
 def _copy(layer: Any, prefix: str, **changes: Any) -> Any:
-    config = {**layer.get_config(), "name": f"{prefix}{layer.name}", **changes}
-    return type(layer).from_config(config)
+    return copied(layer, name=f"{prefix}{layer.name}", **changes)
