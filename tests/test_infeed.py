@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import collections
 import gc
+import itertools
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 
 import ipu
-from ipu import loops, tf
+from ipu import _devices, loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator, IPUOwnedIterator
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_strategy import IPUStrategy
@@ -588,3 +592,42 @@ def test_a_generator_that_reads_variables():
     thread.join(60)
     assert not thread.is_alive()
     assert len(seen) == 6 and seen == sorted(seen) and int(turns.numpy()) == 6
+
+
+@pytest.mark.parametrize("ipus", [1, 2])
+def test_a_run_that_loses_a_variable_gives_its_elements_back(ipus: int) -> None:
+    """It holds one of the first queue while it waits for one of the second."""
+    attach(ipus)
+    begun = threading.Event()
+
+    def numbers() -> Iterator[Any]:
+        for i in itertools.count():
+            if begun.is_set() and i % 50 == 49:
+                core.variable_remove(number)
+            yield np.float32(i)
+
+    spec = tf.TensorSpec((), tf.float32)
+    counted = tf.data.Dataset.range(10**6).map(lambda i: tf.cast(i, tf.float32))
+    first = IPUInfeedQueue(counted)
+    second = IPUInfeedQueue(
+        tf.data.Dataset.from_generator(numbers, output_signature=spec), prefetch_depth=1
+    )
+    with IPUStrategy().scope():
+        total, gone = tf.Variable(0.0), tf.Variable(0.0)
+        core, number = _devices.get_device().core, gone._home.number
+
+        def step(*variables: Any) -> None:
+            x = first._dequeue() - second._dequeue()
+            for variable in variables:
+                variable.assign_add(x)
+
+        good = tf.function(lambda n: loops.repeat(n, lambda: step(total), []))
+        bad = tf.function(lambda n: loops.repeat(n, lambda: step(total, gone), []))
+        assert first.initializer is second.initializer is None
+        bad(tf.constant(2))
+        begun.set()
+        for _ in range(3):
+            with pytest.raises(tf.errors.NotFoundError, match="has no variable"):
+                bad(tf.constant(200))
+            for _ in range(3):
+                good(tf.constant(10))

@@ -42,10 +42,10 @@ check_types(ipu_ctx *ctx, const ipu_resource *resource, const ipu_type *types,
 }
 
 static ipu_status
-bind_resource(ipu_ctx *ctx, ipu_executor *executor, uint32_t replica, uint32_t index)
+find_resource(ipu_ctx *ctx, const ipu_executor *executor, uint32_t replica,
+              uint32_t index, void **out)
 {
     const ipu_resource *resource = &executor->program->resources.items[index];
-    void **out = &executor->replicas[replica].resources[index];
     ipu_type type;
     const ipu_type *types = &type;
     uint32_t count = 1;
@@ -61,19 +61,27 @@ bind_resource(ipu_ctx *ctx, ipu_executor *executor, uint32_t replica, uint32_t i
     return check_types(ctx, resource, types, count);
 }
 
+/* All are found before any is bound: where one is gone, a run that fails gives back
+ * what it holds to the queues that it has begun with. */
 static ipu_status
 bind(ipu_ctx *ctx, ipu_executor *executor)
 {
     const ipu_program *program = executor->program;
+    size_t count = program->resources.count;
     uint64_t generation = 0;
     executor->is_bound = false;
     if (executor->device != NULL) {
         generation = ipu__device_generation(executor->device);
     }
     for (uint32_t r = 0; r < executor->replica_count; r++) {
-        for (uint32_t i = 0; i < program->resources.count; i++) {
-            IPU_TRY(bind_resource(ctx, executor, r, i));
+        for (uint32_t i = 0; i < count; i++) {
+            void **found = &executor->found[r * count + i];
+            IPU_TRY(find_resource(ctx, executor, r, i, found));
         }
+    }
+    for (uint32_t r = 0; count > 0 && r < executor->replica_count; r++) {
+        memcpy(executor->replicas[r].resources, &executor->found[r * count],
+               count * sizeof(void *));
     }
     for (size_t i = 0; i < executor->stream_count; i++) {
         ipu__stream_bind(&executor->streams[i]);
@@ -84,6 +92,13 @@ bind(ipu_ctx *ctx, ipu_executor *executor)
 }
 
 /* --- life ------------------------------------------------------------------------- */
+
+static size_t
+found_bytes(const ipu_executor *executor)
+{
+    return executor->replica_count * executor->program->resources.count *
+           sizeof(void *);
+}
 
 static ipu_status
 allocate(ipu_ctx *ctx, ipu_executor *executor)
@@ -97,6 +112,7 @@ allocate(ipu_ctx *ctx, ipu_executor *executor)
         executor->holds[i] = ipu_program_holds(program, i);
     }
     IPU_TRY(ipu__replicas_create(ctx, executor));
+    IPU_TRY(ipu_alloc(ctx, found_bytes(executor), &executor->found));
     size_t streams = executor->stream_count;
     if (streams > 1) {
         IPU_TRY(ipu_alloc(ctx, streams * sizeof(ipu_ctx), &executor->contexts));
@@ -218,6 +234,7 @@ ipu_executor_free(ipu_ctx *ctx, ipu_executor *executor)
     ipu__replicas_free(ctx, executor);
     ipu_free(ctx, executor->contexts, streams * sizeof(ipu_ctx));
     ipu_free(ctx, executor->states, streams);
+    ipu_free(ctx, executor->found, executor->found == NULL ? 0 : found_bytes(executor));
     ipu_free(ctx, executor->holds, program->resources.count * sizeof(uint32_t));
     ipu_pool_free(ctx, executor->own_pool);
     ipu_lock_destroy(&executor->lock);

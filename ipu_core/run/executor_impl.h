@@ -158,7 +158,8 @@ struct ipu_executor {
     ipu_ctx *contexts; /* of several streams */
     ipu_lock lock;     /* of schedule.c, which uses the states */
     uint8_t *states;
-    uint32_t *holds;            /* per resource: elements held at a time */
+    uint32_t *holds; /* per resource: elements held at a time */
+    void **found;    /* by replica and resource: what is bound next */
     ipu__workspace *workspaces; /* one for each thread that can be at a stream */
     size_t workspace_count;
     size_t workspace_bytes;
