@@ -39,6 +39,7 @@ SHAPES = (
     (16, 4, 128, 128, 32, 32),
     (1, 1, 50, 1300, 16, 24),  # sums in chunks, several blocks of rows
     (1, 2, 300, 270, 8, 40),
+    (1, 2, 2100, 60, 8, 5),  # gradients of keys are sums of three blocks
 )
 
 

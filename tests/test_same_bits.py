@@ -33,6 +33,11 @@ SHAPES = [
     (70, 2, 33),
     (2, 130, 33),
     (4, 40, 9),
+    # sums of several blocks, and of several nodes
+    (5, 7, 1025),
+    (40, 150, 2049),
+    (70, 3, 3001),
+    (2, 30, 33000),
 ]
 
 
@@ -110,6 +115,46 @@ def products_of(dtype: str) -> list[Any]:
 
 def halves() -> list[Any]:
     return products_of("f2")
+
+
+def sums() -> list[Any]:
+    from ipu import tf
+
+    results = []
+    for shape, axes in (
+        ((300_001,), (0,)),
+        ((9000, 3), (0,)),
+        ((3, 9000), (1,)),
+        ((140_000, 2), (0,)),
+        ((2500, 3, 4), (0, 2)),
+        ((3, 2500, 50), (0, 1)),
+    ):
+        x = numbers(*shape)
+        results += [tf.reduce_sum(x, axes), tf.reduce_mean(x, axes)]
+        results += [
+            tf.reduce_prod(1 + x / 1000, axes),
+            tf.math.reduce_variance(x, axes),
+        ]
+    return [*results, tf.nn.softmax(numbers(2, 20_000)), tf.norm(numbers(300_001))]
+
+
+def convolutions() -> list[Any]:
+    """With their gradients; sums go over several blocks of channels, and of pixels."""
+    from ipu import tf
+
+    results = []
+    for x, w, strides in (
+        (numbers(3, 41, 37, 3), numbers(3, 3, 3, 17), 1),
+        (numbers(2, 6, 7, 130), numbers(3, 3, 130, 140), 2),
+        (numbers(3, 30, 31, 20), numbers(1, 1, 20, 9), 1),
+        (numbers(1, 5, 6, 1300), numbers(3, 2, 1300, 5), 1),
+    ):
+        image, filters = tf.constant(x), tf.constant(w)
+        with tf.GradientTape() as tape:
+            tape.watch([image, filters])
+            y = tf.nn.relu(tf.nn.conv2d(image, filters, strides, "SAME"))
+        results += [y, *tape.gradient(y, [image, filters])]
+    return results
 
 
 @pytest.mark.parametrize("cpu_class", CLASSES)
@@ -203,6 +248,8 @@ PARTS: dict[str, Callable[[], list[Any]]] = {
     "activations": activations,
     "accumulations": accumulations,
     "halves": halves,
+    "sums": sums,
+    "convolutions": convolutions,
     "sgd": lambda: training("sgd"),
     "momentum": lambda: training("momentum"),
     "nesterov": lambda: training("nesterov"),

@@ -5,10 +5,10 @@
  * values are packed into panels once for a part; then a block of rows at a time makes its
  * scores, their softmax and what follows from it by our own tiles (gemm_tiles_body.h),
  * in the second-level cache. Whole rows of scores are there at once, so the softmax is
- * that of the softmax op, and each product is one chain of multiply-adds in the order of
- * its sum: the bits are those of the single ops. Gradients of keys and values go on from
- * block to block. No cut changes a bit. float16 is widened matrix by matrix, and each
- * result is rounded once. */
+ * that of the softmax op, and each product is a sum in the order of sum_tree.h: the
+ * bits are those of the single ops. Gradients of keys and values go on from block to
+ * block of queries, which end where blocks of that tree do. No cut changes a bit. float16
+ * is widened matrix by matrix, and each result is rounded once. */
 #include <math.h>
 
 #include "base/slots.h"
@@ -19,7 +19,6 @@
 enum {
     BLOCK_FLOATS = 1 << 15, /* of scores, at a time */
     LEAST_ROWS = 24,
-    CHUNK = 1024, /* of the sum of a product */
     MOST_PARTS = 16,
     RUN = 512 /* weights whose random words lie on the stack */
 };
@@ -116,6 +115,8 @@ typedef struct attention_plan {
     int64_t weights;     /* places in the memory of a part */
     int64_t slopes;
     int64_t row_room;
+    int64_t chains[2]; /* of DK and DV, where queries are several blocks of a sum ... */
+    int64_t totals[2]; /* ... and of their levels above the lowest one */
     int64_t scratch;
     int64_t part_floats;
 } attention_plan;
@@ -140,8 +141,7 @@ plan_rows(attention_plan *plan, attention_step which, int64_t a_row, int64_t k,
           int64_t n, bool transposed, int64_t c_row)
 {
     attention_product *step = &plan->step[which];
-    int64_t chunks = ipu__ceil_div(k, CHUNK);
-    int64_t chunk = chunks > 1 ? aligned(ipu__ceil_div(k, chunks)) : k;
+    int64_t chunk = ipu__min(k, IPU_SUM_BLOCK);
     int64_t panels = ipu__ceil_div(n, plan->tiles->columns);
     step->product = (ipu__product){
         .m = plan->block_rows,
@@ -197,6 +197,12 @@ plan_memory(attention_plan *plan, const ipu_kernel_spec *spec, bool back)
     plan->weights = take(plan, plan->block_rows * plan->row_floats);
     plan->slopes = take(plan, plan->block_rows * plan->row_floats);
     plan->row_room = take(plan, a->keys);
+    for (int32_t i = 0; back && a->queries > IPU_SUM_BLOCK && i < 2; i++) {
+        int64_t floats = a->keys * (i == 0 ? a->size : a->value_size);
+        plan->chains[i] = take(plan, floats);
+        plan->totals[i] =
+            take(plan, floats * (ipu__sum_levels(ipu__sum_blocks(a->queries)) - 1));
+    }
     if (a->dtype == IPU_DTYPE_FLOAT16) {
         uint32_t operands = back ? 4 : 3;
         for (uint32_t i = 0; i < operands + spec->output_count; i++) {
@@ -288,20 +294,39 @@ multiply_rows(const attention_part *part, attention_step which, const float *a,
     plan->tiles->multiply(&p, 0, rows, 0, p.n, part->memory + plan->scratch);
 }
 
+/* What queries [row, row + rows) add to the sum over all of them, c, whose totals of the
+ * lowest level lie in c, too. */
 static void
 add_rows(const attention_part *part, attention_step which, const float *a,
-         const float *b, int64_t rows, bool first, float *c)
+         const float *b, int64_t row, int64_t rows, float *c)
 {
     const attention_plan *plan = part->plan;
+    const int64_t queries = plan->a.queries;
+    const bool is_tree = queries > IPU_SUM_BLOCK;
     ipu__product p = plan->step[which].product;
     p.k = rows;
     p.chunk = rows;
     p.packed_k = rows;
     p.a = a;
     p.b = b;
-    p.c = c;
-    p.continued = !first;
+    p.c = is_tree ? part->memory + plan->chains[which == DV] : c;
+    p.continued = row % IPU_SUM_BLOCK > 0;
     plan->tiles->multiply(&p, 0, p.m, 0, p.n, part->memory + plan->scratch);
+    if (!is_tree || (row + rows < queries && (row + rows) % IPU_SUM_BLOCK > 0)) {
+        return;
+    }
+    const int64_t floats = p.m * p.n;
+    float *upper = part->memory + plan->totals[which == DV] - floats;
+    ipu__sum_step step =
+        ipu__sum_step_of(row / IPU_SUM_BLOCK, row + rows == queries);
+    for (int32_t i = 0; step.adds >> i != 0; i++) {
+        if ((step.adds >> i & 1) != 0) {
+            const float *total = i == 0 ? c : upper + i * floats;
+            ipu__vector_f32_of(plan->cpu)->add(p.c, total, p.c, floats);
+        }
+    }
+    memcpy(step.level == 0 ? c : upper + step.level * floats, p.c,
+           (size_t)floats * sizeof *c);
 }
 
 /* Weights of queries [row, row + rows), before any is dropped. */
@@ -401,22 +426,23 @@ backward(attention_part *part)
     pack(part, SCORE, part->k);
     pack(part, SLOPE, part->v);
     pack(part, DQ, part->k);
-    for (int64_t row = 0; row < a->queries; row += plan->block_rows) {
-        int64_t rows = ipu__min(a->queries - row, plan->block_rows);
+    for (int64_t row = 0, rows; row < a->queries; row += rows) {
+        rows = ipu__min(a->queries - row, plan->block_rows);
+        rows = ipu__min(rows, IPU_SUM_BLOCK - row % IPU_SUM_BLOCK);
         const float *q = part->q + row * a->size;
         const float *dy = part->dy + row * a->value_size;
         const float *weights = make_weights(part, row, rows);
         if (a->key >= 0) {
             drop(part, row, rows, slopes, weights);
         }
-        add_rows(part, DV, a->key >= 0 ? slopes : weights, dy, rows, row == 0, dv);
+        add_rows(part, DV, a->key >= 0 ? slopes : weights, dy, row, rows, dv);
         multiply_rows(part, SLOPE, dy, rows, slopes);
         if (a->key >= 0) {
             drop(part, row, rows, slopes, slopes);
         }
         descend(part, rows, slopes, weights);
         multiply_rows(part, DQ, slopes, rows, dq + row * a->size);
-        add_rows(part, DK, slopes, q, rows, row == 0, dk);
+        add_rows(part, DK, slopes, q, row, rows, dk);
     }
     round_rows(part, 0, 0, a->queries);
     round_rows(part, 1, 0, a->keys);
@@ -558,6 +584,9 @@ choose(const ipu__preparation *p, bool back)
     plan->row_floats = ipu__copied_row(a->keys);
     plan->block_rows = ipu__max(BLOCK_FLOATS / plan->row_floats, LEAST_ROWS);
     plan->block_rows = ipu__max(ipu__min(plan->block_rows, a->queries), 1);
+    if (back) {
+        plan->block_rows = ipu__min(plan->block_rows, IPU_SUM_BLOCK);
+    }
     plan->row_parts = 1;
     if (!back && matrices > 0 && matrices < MOST_PARTS) {
         int64_t most = ipu__max(1, a->queries / (2 * LEAST_ROWS));

@@ -16,8 +16,10 @@
  * so that both stay in the first-level cache while all taps meet them. A window of one
  * place meets each copy once only, so there x is taken as it lies, a few pixels at a
  * time: copied in the order of memory, which processors read ahead in, since tiles go
- * from pixel to pixel; where there are groups, in place. An element is one chain over
- * the pixels whatever the bands and parts are. */
+ * from pixel to pixel; where there are groups, in place. An element is one sum over the
+ * pixels (sum_tree.h) whatever the bands and parts are: chains go on from band to band
+ * in the result, and where a block of the tree ends within a band, tiles stop there. The
+ * totals of each of the tree's levels lie like the result. */
 #include "base/slots.h"
 #include "kernels/conv_run_impl.h"
 
@@ -45,6 +47,8 @@ typedef struct filter_plan {
     int64_t most_parts;
     /* floats in the workspace, ... */
     int64_t wide; /* the result of float16 */
+    int64_t level; /* a level of the tree ... */
+    int64_t levels; /* ... of which there are so many */
     /* ... and in each part's scratch */
     int64_t source;
     int64_t row;
@@ -59,6 +63,7 @@ typedef struct filter_call {
     const void *x;
     const void *y;
     float *result;
+    float *totals;
     float *scratch;
     int64_t parts;
     ipu_slots pieces; /* of the scratch */
@@ -72,6 +77,14 @@ typedef struct part_scratch {
     float *panels;
     int64_t *places;
 } part_scratch;
+
+/* Of y: what a sum goes over. */
+static int64_t
+pixels_of(const ipu__conv_geometry *g)
+{
+    return g->result.images * g->result.sizes[0] * g->result.sizes[1] *
+           g->result.sizes[2];
+}
 
 static int64_t
 scratch_floats(const filter_plan *plan)
@@ -136,6 +149,30 @@ load_strips(const filter_plan *plan, const ipu__source *from, const ipu__band *b
     }
 }
 
+/* What becomes of chains over pixels [pixel, pixel + count), for results from element
+ * `at` on. */
+static ipu__filter_chains
+chains_of(const filter_call *call, int64_t pixel, int64_t count, int64_t at)
+{
+    const int64_t next = pixel + count;
+    ipu__filter_chains chains = {.more = pixel % IPU_SUM_BLOCK > 0,
+                                 .last = next == pixels_of(&call->plan->g),
+                                 .totals = call->totals + at,
+                                 .level_floats = call->plan->level};
+    chains.end = chains.last || next % IPU_SUM_BLOCK == 0;
+    if (chains.end) {
+        chains.step = ipu__sum_step_of(pixel / IPU_SUM_BLOCK, chains.last);
+    }
+    return chains;
+}
+
+/* Of `pixels` pixels from `pixel` on, how many are in its block. */
+static int64_t
+in_block(int64_t pixel, int64_t pixels)
+{
+    return ipu__min(pixels, IPU_SUM_BLOCK - pixel % IPU_SUM_BLOCK);
+}
+
 /* A group's filters of some pixels of y, into panels. */
 static void
 pack_pixels(const ipu__conv_geometry *g, const float *y, int64_t pixels, float *panels)
@@ -154,7 +191,7 @@ pack_pixels(const ipu__conv_geometry *g, const float *y, int64_t pixels, float *
 /* Row groups [begin, end) of one group over one band. */
 static void
 make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
-          int64_t group, int64_t begin, int64_t end, bool more)
+          int64_t group, int64_t begin, int64_t end)
 {
     const filter_plan *plan = call->plan;
     const ipu__conv_geometry *g = &plan->g;
@@ -170,23 +207,31 @@ make_rows(const filter_call *call, const part_scratch *s, const ipu__band *band,
     int64_t first = plan->flat ? 0 : plan->rows[begin].at / plan->strip_floats;
     int64_t last = plan->flat ? 0 : plan->rows[end - 1].at / plan->strip_floats;
     load_strips(plan, &from, band, first, last, s);
-    const float *y = ipu__pixels_f32(g, call->y, ipu__band_start(g, band), pixels,
-                                     s->pixels, s->temporary);
+    const int64_t start = ipu__band_start(g, band);
+    const float *y =
+        ipu__pixels_f32(g, call->y, start, pixels, s->pixels, s->temporary);
     pack_pixels(g, y + group * filters, pixels, s->panels);
     ipu__filter_block block = {.strips = s->source,
                                .origin = first * plan->strip_floats,
                                .rows = plan->rows + begin,
                                .groups = end - begin,
-                               .offsets = plan->offsets,
-                               .segments = band->planes * band->rows,
                                .length = band->columns,
                                .step = g->lines[2].step * plan->pitch.line[2],
-                               .panels = s->panels,
+                               .panel_rows = pixels,
                                .result = call->result + group * filters,
                                .result_row = c->filters,
-                               .columns = filters,
-                               .more = more};
-    g->tiles->filter(&block);
+                               .columns = filters};
+    for (int64_t i = 0, count; i < pixels; i += count) {
+        count = in_block(start + i, pixels - i);
+        const int64_t line = i / band->columns;
+        block.offsets = plan->offsets + line;
+        block.segments = (i + count - 1) / band->columns - line + 1;
+        block.begin = i % band->columns;
+        block.end = (i + count - 1) % band->columns + 1;
+        block.panels = s->panels + i * g->tiles->columns;
+        block.chains = chains_of(call, start + i, count, group * filters);
+        g->tiles->filter(&block);
+    }
 }
 
 /* Asks for what follows in the order of memory: processors do not see by themselves that
@@ -211,10 +256,9 @@ make_in_place(const filter_call *call, const part_scratch *s, int64_t group,
     const ipu__conv_geometry *g = &plan->g;
     const int64_t channels = g->source.channels;
     const int64_t filters = g->c.filters / g->c.groups;
-    const int64_t pixels = g->result.images * g->result.sizes[0] *
-                           g->result.sizes[1] * g->result.sizes[2];
-    for (int64_t i = 0; i < pixels; i += IN_PLACE_PIXELS) {
-        int64_t count = ipu__min(pixels - i, IN_PLACE_PIXELS);
+    const int64_t pixels = pixels_of(g);
+    for (int64_t i = 0, count; i < pixels; i += count) {
+        count = in_block(i, ipu__min(pixels - i, IN_PLACE_PIXELS));
         const float *x = (const float *)call->x + i * channels;
         const float *y = (const float *)call->y + i * g->c.filters;
         if (g->c.groups == 1) {
@@ -231,12 +275,15 @@ make_in_place(const filter_call *call, const part_scratch *s, int64_t group,
                                    .offsets = whole,
                                    .segments = 1,
                                    .length = count,
+                                   .end = count,
                                    .step = channels,
                                    .panels = s->panels,
+                                   .panel_rows = count,
                                    .result = call->result + group * filters,
                                    .result_row = g->c.filters,
                                    .columns = filters,
-                                   .more = i > 0};
+                                   .chains =
+                                       chains_of(call, i, count, group * filters)};
         g->tiles->filter(&block);
     }
 }
@@ -262,19 +309,23 @@ make_channels(const filter_call *call, const part_scratch *s, const ipu__band *b
                        line % band->rows * lines[1].step * plan->pitch.line[1] +
                        i % band->columns * lines[2].step * plan->pitch.line[2];
     }
-    ipu__depthwise_filter d = {
-        .source = s->source,
-        .at = s->places,
-        .other = ipu__pixels_f32(g, call->y, ipu__band_start(g, band), pixels,
-                                 s->pixels, s->temporary),
-        .pixels = pixels,
-        .offsets = plan->offsets,
-        .taps = ipu_conv_positions(&g->c),
-        .result = call->result,
-        .channels = g->c.filters,
-        .first_channel = first,
-        .last_channel = last};
-    g->tiles->depthwise_filter(&d);
+    const int64_t start = ipu__band_start(g, band);
+    const float *y =
+        ipu__pixels_f32(g, call->y, start, pixels, s->pixels, s->temporary);
+    ipu__depthwise_filter d = {.source = s->source,
+                               .offsets = plan->offsets,
+                               .taps = ipu_conv_positions(&g->c),
+                               .result = call->result,
+                               .channels = g->c.filters,
+                               .first_channel = first,
+                               .last_channel = last};
+    for (int64_t i = 0; i < pixels; i += d.pixels) {
+        d.pixels = in_block(start + i, pixels - i);
+        d.at = s->places + i;
+        d.other = y + i * g->c.filters;
+        d.chains = chains_of(call, start + i, d.pixels, 0);
+        g->tiles->depthwise_filter(&d);
+    }
 }
 
 /* --- a call ------------------------------------------------------------------------- */
@@ -307,7 +358,7 @@ part_task(void *state, int32_t task, int32_t worker)
             if (plan->depthwise) {
                 make_channels(call, &s, &band, first, last);
             } else {
-                make_rows(call, &s, &band, group, first, last, i > 0);
+                make_rows(call, &s, &band, group, first, last);
             }
         }
         begin += last - first;
@@ -335,11 +386,9 @@ run_filter(const ipu_kernel_call *call)
                        .x = call->inputs[0],
                        .y = call->inputs[1],
                        .result = plan->wide > 0 ? wide : call->outputs[0],
-                       .scratch = wide + plan->wide,
+                       .totals = wide + plan->wide,
+                       .scratch = wide + plan->wide + plan->levels * plan->level,
                        .parts = parts_for(plan, call->pool)};
-    if (plan->depthwise) {
-        memset(job.result, 0, (size_t)elements * sizeof(float));
-    }
     ipu_pool_run(call->pool, (int32_t)job.parts, part_task, &job);
     if (plan->wide > 0) {
         ipu__floats_to_halves(call->outputs[0], wide, elements, plan->g.cpu);
@@ -449,10 +498,9 @@ prepare_scratch(filter_plan *plan)
     const bool plain =
         g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first;
     int64_t temporary = ipu__source_temporary(g, channels);
-    if (g->result.dtype == IPU_DTYPE_FLOAT16) {
-        plan->wide =
-            ipu__whole_lines(ipu_conv_positions(c) * c->depth * c->filters);
-    }
+    plan->level = ipu__whole_lines(ipu_conv_positions(c) * c->depth * c->filters);
+    plan->levels = ipu__sum_levels(ipu__sum_blocks(pixels_of(g)));
+    plan->wide = g->result.dtype == IPU_DTYPE_FLOAT16 ? plan->level : 0;
     if (!plain) {
         plan->pixels = ipu__whole_lines(pixels * c->filters);
         temporary = ipu__max(temporary, pixels * c->filters);
@@ -514,6 +562,8 @@ ipu__conv_filter_prepare(const ipu__preparation *p)
                         : plan->in_place ? g->tiles->in_place_name
                                          : g->tiles->filter_name;
     spec->workspace_bytes =
-        (size_t)(plan->wide + plan->most_parts * scratch_floats(plan)) * sizeof(float);
+        (size_t)(plan->wide + plan->levels * plan->level +
+                 plan->most_parts * scratch_floats(plan)) *
+        sizeof(float);
     return IPU_OK;
 }

@@ -3,8 +3,8 @@
  * Tiles of convolutions, by the vectors that gemm_tiles_body.h is made of and behind it
  * in the same file. The rows of a tile are pixels of the result: each has a pointer of
  * its own into the source, so that a tile goes over the ends of lines and images. Of a
- * filter's gradient they are neighbouring elements of a filter. Each element is one
- * chain of multiply-adds in the order of the segments. */
+ * filter's gradient they are neighbouring elements of a filter. Each element is a sum in
+ * the order of the segments, by the tree of sum_tree.h. */
 #include "kernels/conv_tiles_impl.h"
 
 /* Rows of results, in registers: the vectors of row i belong to columns [column, ...) of
@@ -79,10 +79,14 @@ typedef struct window_tile {
     const float *const *a; /* of each row */
     float *const *c;
     const int64_t *offsets;
-    int64_t segments;
+    int64_t segments; /* of a block of the sum, ... */
     int64_t length;
+    int64_t begin;    /* ... of which the first one begins here ... */
+    int64_t end;      /* ... and the last one ends here */
     const float *b;
-    bool more; /* go on from what c holds */
+    ipu__sum_step step;
+    float *upper; /* the total of level 1 of the tile's first column, by `to` */
+    int64_t level_floats;
     bool whole;
     edge last; /* of the last vector, unless it is whole */
     const ipu__conv_finish *finish; /* or NULL, while sums go on */
@@ -95,26 +99,25 @@ window_tile_of(int rows, int vectors, const window_tile *w)
 {
     const edge last = w->last;
     const float *b = w->b;
-    const int64_t length = w->length;
     vector sum[ROWS][VECTORS];
 #pragma GCC unroll ALL
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll ALL
         for (int part = 0; part < vectors; part++) {
-            const float *c = w->c[i] + part * LANES;
-            bool cut = !w->whole && part == vectors - 1;
-            sum[i][part] = !w->more ? zero() : cut ? load_edge(c, last) : load(c);
+            sum[i][part] = zero();
         }
     }
     for (int64_t s = 0; s < w->segments; s++) {
         const int64_t offset = w->offsets[s];
+        const int64_t begin = s == 0 ? w->begin : 0;
+        const int64_t end = s == w->segments - 1 ? w->end : w->length;
         const float *a[ROWS];
 #pragma GCC unroll ALL
         for (int i = 0; i < rows; i++) {
             a[i] = w->a[i] + offset;
         }
 #pragma GCC unroll SOME
-        for (int64_t j = 0; j < length; j++) {
+        for (int64_t j = begin; j < end; j++) {
             vector y[VECTORS];
 #pragma GCC unroll ALL
             for (int part = 0; part < vectors; part++) {
@@ -132,17 +135,50 @@ window_tile_of(int rows, int vectors, const window_tile *w)
             __asm__("" : "+r"(b));
         }
     }
+    for (int32_t level = 0; w->step.adds >> level != 0; level++) {
+        const float *upper = w->upper + (level - 1) * w->level_floats;
+        if ((w->step.adds >> level & 1) == 0) {
+            continue;
+        }
+#pragma GCC unroll ALL
+        for (int i = 0; i < rows; i++) {
+            const float *total = level == 0 ? w->c[i] : upper + w->to[i];
+#pragma GCC unroll ALL
+            for (int part = 0; part < vectors; part++) {
+                bool cut = !w->whole && part == vectors - 1;
+                sum[i][part] = take(cut, last, total + part * LANES) + sum[i][part];
+            }
+        }
+    }
     if (w->finish != NULL) {
         finish_tile(rows, vectors, !w->whole, last, w->finish, w->to, w->column, sum);
     }
+    float *upper = w->upper + (w->step.level - 1) * w->level_floats;
 #pragma GCC unroll ALL
     for (int i = 0; i < rows; i++) {
+        float *c = w->step.level == 0 ? w->c[i] : upper + w->to[i];
 #pragma GCC unroll ALL
         for (int part = 0; part < vectors; part++) {
             bool cut = !w->whole && part == vectors - 1;
-            put(cut, last, w->c[i] + part * LANES, sum[i][part]);
+            put(cut, last, c + part * LANES, sum[i][part]);
         }
     }
+}
+
+/* The levels from `level` on whose totals are added to chains. */
+IPU_INLINE uint32_t
+chain_adds(const ipu__filter_chains *chains, int32_t level)
+{
+    return chains->end ? chains->step.adds >> level : 0;
+}
+
+/* Where chains are stored: c, unless they become the total of a level. */
+IPU_INLINE float *
+chain_end(const ipu__filter_chains *chains, float *c, float *totals)
+{
+    return chains->end && !chains->last
+               ? totals + chains->step.level * chains->level_floats
+               : c;
 }
 
 typedef struct filter_tile {
@@ -150,11 +186,14 @@ typedef struct filter_tile {
     const int64_t *offsets;
     int64_t segments;
     int64_t length;
+    int64_t begin;
+    int64_t end;
     int64_t step;
     const float *b;
     float *c;
-    int64_t row; /* floats from row to row of c */
-    bool more;
+    float *totals; /* of the lowest level, where c's are */
+    int64_t row;   /* floats from row to row of c */
+    const ipu__filter_chains *chains;
     bool whole;
     edge last;
 } filter_tile;
@@ -162,9 +201,9 @@ typedef struct filter_tile {
 OF_EACH_TILE TARGET void
 filter_tile_of(int rows, int vectors, const filter_tile *f)
 {
+    const ipu__filter_chains *chains = f->chains;
     const edge last = f->last;
     const float *b = f->b;
-    const int64_t length = f->length;
     const int64_t step = f->step;
     vector sum[ROWS][VECTORS];
 #pragma GCC unroll ALL
@@ -173,13 +212,15 @@ filter_tile_of(int rows, int vectors, const filter_tile *f)
         for (int part = 0; part < vectors; part++) {
             const float *c = f->c + i * f->row + part * LANES;
             bool cut = !f->whole && part == vectors - 1;
-            sum[i][part] = !f->more ? zero() : cut ? load_edge(c, last) : load(c);
+            sum[i][part] = !chains->more ? zero() : take(cut, last, c);
         }
     }
     for (int64_t s = 0; s < f->segments; s++) {
-        const float *a = f->a + f->offsets[s];
+        const int64_t begin = s == 0 ? f->begin : 0;
+        const int64_t end = s == f->segments - 1 ? f->end : f->length;
+        const float *a = f->a + f->offsets[s] + begin * step;
 #pragma GCC unroll SOME
-        for (int64_t j = 0; j < length; j++) {
+        for (int64_t j = begin; j < end; j++) {
             vector y[VECTORS];
 #pragma GCC unroll ALL
             for (int part = 0; part < vectors; part++) {
@@ -198,12 +239,28 @@ filter_tile_of(int rows, int vectors, const filter_tile *f)
             __asm__("" : "+r"(a), "+r"(b));
         }
     }
+    float *to = chain_end(chains, f->c, f->totals);
+    for (int32_t level = 0; chain_adds(chains, level) != 0; level++) {
+        const float *total = f->totals + level * chains->level_floats;
+        if ((chain_adds(chains, level) & 1) == 0) {
+            continue;
+        }
+#pragma GCC unroll ALL
+        for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+            for (int part = 0; part < vectors; part++) {
+                bool cut = !f->whole && part == vectors - 1;
+                vector x = take(cut, last, total + i * f->row + part * LANES);
+                sum[i][part] = x + sum[i][part];
+            }
+        }
+    }
 #pragma GCC unroll ALL
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll ALL
         for (int part = 0; part < vectors; part++) {
             bool cut = !f->whole && part == vectors - 1;
-            put(cut, last, f->c + i * f->row + part * LANES, sum[i][part]);
+            put(cut, last, to + i * f->row + part * LANES, sum[i][part]);
         }
     }
 }
@@ -244,21 +301,28 @@ conv_windows(const ipu__windows *w)
 {
     const int64_t tiles = ipu__ceil_div(w->pixels, ROWS);
     const int64_t depth = w->segments * w->length;
-    const int64_t chunk = ipu__conv_segments_at_once(w->length);
-    window_tile t = {.length = w->length};
-    int64_t s = 0;
-    do { /* once also where there are no segments */
-        t.segments = ipu__min(w->segments - s, chunk);
-        t.offsets = w->offsets + s;
-        t.more = s > 0;
-        t.finish = s + t.segments < w->segments ? NULL : w->finish;
+    const int64_t blocks = ipu__sum_blocks(depth);
+    window_tile t = {.length = w->length, .level_floats = w->level_floats};
+    for (int64_t block = 0; block < blocks; block++) {
+        const int64_t k = block * IPU_SUM_BLOCK;
+        const int64_t last = ipu__min(k + IPU_SUM_BLOCK, depth) - 1;
+        const bool is_last = block == blocks - 1;
+        if (depth > 0) {
+            t.offsets = w->offsets + k / w->length;
+            t.segments = last / w->length - k / w->length + 1;
+            t.begin = k % w->length;
+            t.end = last % w->length + 1;
+        }
+        t.step = ipu__sum_step_of(block, is_last);
+        t.finish = is_last ? w->finish : NULL;
         for (int64_t j = 0; j < w->columns; j += PANEL) {
             int64_t columns = ipu__min(w->columns - j, PANEL);
             int64_t vectors = (columns + LANES - 1) / LANES;
             t.whole = columns % LANES == 0;
             t.last = edge_of((columns - 1) % LANES + 1);
-            t.b = w->panels + j * depth + s * w->length * PANEL;
+            t.b = w->panels + j * depth + k * PANEL;
             t.column = j;
+            t.upper = w->upper + j;
             for (int64_t tile = 0; tile < tiles; tile++) {
                 const float *a[ROWS];
                 float *c[ROWS];
@@ -274,8 +338,7 @@ conv_windows(const ipu__windows *w)
                 window_tiles[rows][vectors - 1](&t);
             }
         }
-        s += t.segments;
-    } while (s < w->segments);
+    }
 }
 
 /* --- the gradient of filters ------------------------------------------------------- */
@@ -283,22 +346,26 @@ conv_windows(const ipu__windows *w)
 TARGET static void
 conv_filter(const ipu__filter_block *f)
 {
-    const int64_t pixels = f->segments * f->length;
+    const ipu__filter_chains *chains = &f->chains;
     filter_tile t = {.offsets = f->offsets,
                      .segments = f->segments,
                      .length = f->length,
+                     .begin = f->begin,
+                     .end = f->end,
                      .step = f->step,
                      .row = f->result_row,
-                     .more = f->more};
+                     .chains = chains};
     for (int64_t j = 0; j < f->columns; j += PANEL) {
         int64_t columns = ipu__min(f->columns - j, PANEL);
         int64_t vectors = (columns + LANES - 1) / LANES;
         t.whole = columns % LANES == 0;
         t.last = edge_of((columns - 1) % LANES + 1);
-        t.b = f->panels + j * pixels;
+        t.b = f->panels + j * f->panel_rows;
         for (int64_t i = 0; i < f->groups; i++) {
+            int64_t at = f->rows[i].row * f->result_row + j;
             t.a = f->strips + (f->rows[i].at - f->origin);
-            t.c = f->result + f->rows[i].row * f->result_row + j;
+            t.c = f->result + at;
+            t.totals = chains->totals + at;
             filter_tiles[f->rows[i].rows][vectors - 1](&t);
         }
     }
@@ -314,20 +381,42 @@ depthwise_tile(int pixels, bool cut, edge last, const ipu__depthwise *d, int64_t
                int64_t channel)
 {
     vector sum[ROWS][VECTORS]; /* of which there is one in a row */
+    float totals[IPU_SUM_LEVELS][AT_ONCE * LANES];
     const float *a[AT_ONCE];
+    const int64_t blocks = ipu__sum_blocks(d->taps);
 #pragma GCC unroll ALL
     for (int i = 0; i < pixels; i++) {
         a[i] = d->source + d->at[first + i] + channel;
-        sum[i][0] = zero();
     }
     const float *factor = d->factors + channel;
-    for (int64_t t = 0; t < d->taps; t++) {
-        vector y = take(cut, last, factor);
-        factor += d->channels;
+    for (int64_t block = 0; block < blocks; block++) {
+        const ipu__sum_step step = ipu__sum_step_of(block, block == blocks - 1);
+        const int64_t end = ipu__min(d->taps, (block + 1) * IPU_SUM_BLOCK);
 #pragma GCC unroll ALL
         for (int i = 0; i < pixels; i++) {
-            vector x = take(cut, last, a[i] + d->offsets[t]);
-            sum[i][0] = multiply_add(x, y, sum[i][0]);
+            sum[i][0] = zero();
+        }
+        for (int64_t t = block * IPU_SUM_BLOCK; t < end; t++) {
+            vector y = take(cut, last, factor);
+            factor += d->channels;
+#pragma GCC unroll ALL
+            for (int i = 0; i < pixels; i++) {
+                vector x = take(cut, last, a[i] + d->offsets[t]);
+                sum[i][0] = multiply_add(x, y, sum[i][0]);
+            }
+        }
+        for (int32_t level = 0; step.adds >> level != 0; level++) {
+            if ((step.adds >> level & 1) == 0) {
+                continue;
+            }
+#pragma GCC unroll ALL
+            for (int i = 0; i < pixels; i++) {
+                sum[i][0] = load(totals[level] + i * LANES) + sum[i][0];
+            }
+        }
+#pragma GCC unroll ALL
+        for (int i = 0; i < pixels; i++) {
+            store(totals[step.level] + i * LANES, sum[i][0]);
         }
     }
     finish_tile(pixels, 1, cut, last, d->finish, d->to + first, channel, sum);
@@ -361,13 +450,16 @@ OF_EACH_TILE TARGET void
 depthwise_filter_tile(int taps, bool cut, edge last, const ipu__depthwise_filter *d,
                       int64_t tap, int64_t channel)
 {
+    const ipu__filter_chains *chains = &d->chains;
     vector sum[2 * AT_ONCE];
     const float *source[2 * AT_ONCE];
-    float *result = d->result + tap * d->channels + channel;
+    const int64_t at_first = tap * d->channels + channel;
+    float *result = d->result + at_first;
+    float *totals = chains->totals + at_first;
 #pragma GCC unroll ALL
     for (int t = 0; t < taps; t++) {
         source[t] = d->source + d->offsets[tap + t] + channel;
-        sum[t] = take(cut, last, result + t * d->channels);
+        sum[t] = chains->more ? take(cut, last, result + t * d->channels) : zero();
     }
     const float *other = d->other + channel;
     for (int64_t i = 0; i < d->pixels; i++) {
@@ -379,9 +471,20 @@ depthwise_filter_tile(int taps, bool cut, edge last, const ipu__depthwise_filter
             sum[t] = multiply_add(take(cut, last, source[t] + at), y, sum[t]);
         }
     }
+    float *to = chain_end(chains, result, totals);
+    for (int32_t level = 0; chain_adds(chains, level) != 0; level++) {
+        const float *total = totals + level * chains->level_floats;
+        if ((chain_adds(chains, level) & 1) == 0) {
+            continue;
+        }
+#pragma GCC unroll ALL
+        for (int t = 0; t < taps; t++) {
+            sum[t] = take(cut, last, total + t * d->channels) + sum[t];
+        }
+    }
 #pragma GCC unroll ALL
     for (int t = 0; t < taps; t++) {
-        put(cut, last, result + t * d->channels, sum[t]);
+        put(cut, last, to + t * d->channels, sum[t]);
     }
 }
 
@@ -416,7 +519,7 @@ conv_pack(const float *b, int64_t b_row, int64_t b_col, int64_t columns, int64_t
           float *out)
 {
     const ipu__product p = {.b_row = b_row, .b_col = b_col};
-    pack_panel(&p, columns, b, k, out);
+    pack_panel(&p, columns, b, 0, k, out);
 }
 
 static void

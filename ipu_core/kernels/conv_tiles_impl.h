@@ -15,6 +15,7 @@
 #define IPU_KERNELS_CONV_TILES_IMPL_H
 
 #include "kernels/kernel_impl.h"
+#include "kernels/sum_tree.h"
 
 enum { IPU_CONV_MOST_STEPS = 4 };
 
@@ -30,21 +31,10 @@ typedef struct ipu__conv_finish {
                                 or NULL; may be the result itself */
 } ipu__conv_finish;
 
-enum { IPU_CONV_CHUNK_ROWS = 1024 }; /* of a panel, that stay in the second-level cache */
-
-/* How many segments of the source tiles go through before they leave their sums in the
- * result, and go on from there. */
-static inline int64_t
-ipu__conv_segments_at_once(int64_t length)
-{
-    return length > IPU_CONV_CHUNK_ROWS
-               ? 1
-               : IPU_CONV_CHUNK_ROWS / ipu__max(length, 1);
-}
-
-/* Results [pixel][column], each a chain over segments of the source: of the pixel at
- * at[i] in the source, floats [at[i] + offsets[s], ... + length) for each segment s. They
- * meet the rows of the panels, which stand in that order. */
+/* Results [pixel][column], each a sum over segments of the source (sum_tree.h): of the
+ * pixel at at[i] in the source, floats [at[i] + offsets[s], ... + length) for each
+ * segment s. They meet the rows of the panels, which stand in that order. The result has
+ * the totals of the tree's lowest level; those of levels above lie like the result. */
 typedef struct ipu__windows {
     const float *source;
     const int64_t *at;
@@ -56,6 +46,8 @@ typedef struct ipu__windows {
     int64_t length;
     const float *panels; /* [panel][segments * length][columns of a panel] */
     int64_t columns;
+    float *upper;         /* the first of these levels ... */
+    int64_t level_floats; /* ... and from one to the next */
     const ipu__conv_finish *finish;
 } ipu__windows;
 
@@ -66,9 +58,19 @@ typedef struct ipu__filter_rows {
     int64_t row; /* in the result */
 } ipu__filter_rows;
 
+/* What becomes of chains over some pixels, which are part of a sum over all of them. */
+typedef struct ipu__filter_chains {
+    bool more; /* they go on from what is in the result */
+    bool end;  /* a block of the sum's tree ends with them, ... */
+    bool last; /* ... and it is the last one */
+    ipu__sum_step step;
+    float *totals; /* of the lowest level, which lie like the result */
+    int64_t level_floats; /* from there to those of the next level */
+} ipu__filter_chains;
+
 /* Results [row][column], each a chain over pixels: element at + offsets[s] + i * step
- * of the strips times the panels' pixel, for i < length of each segment s. Goes on from
- * what is in the result where `more`. */
+ * of the strips times the panels' pixel, for i < length of each segment s; but of the
+ * first one from `begin` on, and of the last one up to `end`. */
 typedef struct ipu__filter_block {
     const float *strips;
     int64_t origin; /* what the rows' places count from */
@@ -77,15 +79,18 @@ typedef struct ipu__filter_block {
     const int64_t *offsets;
     int64_t segments;
     int64_t length;
+    int64_t begin;
+    int64_t end;
     int64_t step;
-    const float *panels; /* [panel][segments * length][columns of a panel] */
+    const float *panels; /* [panel][panel_rows][columns of a panel] */
+    int64_t panel_rows;
     float *result;
     int64_t result_row; /* floats from row to row */
     int64_t columns;
-    bool more;
+    ipu__filter_chains chains;
 } ipu__filter_block;
 
-/* Each channel by itself: result[to[i] + c] is the chain over the taps t of
+/* Each channel by itself: result[to[i] + c] is the sum over the taps t of
  * source[at[i] + offsets[t] + c] * factors[t * channels + c]. */
 typedef struct ipu__depthwise {
     const float *source;
@@ -100,7 +105,7 @@ typedef struct ipu__depthwise {
     const ipu__conv_finish *finish;
 } ipu__depthwise;
 
-/* The gradient of its factors: result[t * channels + c] goes on with source[at[i] +
+/* The gradient of its factors: result[t * channels + c] is a chain of source[at[i] +
  * offsets[t] + c] * other[i * channels + c], pixel after pixel. */
 typedef struct ipu__depthwise_filter {
     const float *source;
@@ -113,6 +118,7 @@ typedef struct ipu__depthwise_filter {
     int64_t channels;
     int64_t first_channel; /* of those that are made */
     int64_t last_channel;
+    ipu__filter_chains chains;
 } ipu__depthwise_filter;
 
 /* Tiles of one size. Any thread. */

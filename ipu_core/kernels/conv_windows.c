@@ -16,8 +16,8 @@
  *      behind it, the channels' place.
  *
  * Where each channel has filters of its own there is nothing to share: vectors go over
- * the channels. Bands follow from the shape, and an element is one chain whatever band
- * it is in, so bits depend on neither threads nor bands. */
+ * the channels. Bands follow from the shape, and an element is one sum (sum_tree.h)
+ * whatever band it is in, so bits depend on neither threads nor bands. */
 #include "base/slots.h"
 #include "kernels/conv_run_impl.h"
 
@@ -56,6 +56,8 @@ typedef struct windows_plan {
     int64_t source;
     int64_t temporary;
     int64_t results;
+    int64_t level_floats; /* totals of a sum's levels above the lowest one */
+    int64_t upper_levels;
     int64_t places; /* 64-bit, twice */
     /* of float16 */
     ipu__block add;
@@ -66,7 +68,8 @@ typedef struct windows_plan {
 static int64_t
 scratch_floats(const windows_plan *plan)
 {
-    return plan->source + plan->temporary + plan->results + 4 * plan->places;
+    return plan->source + plan->temporary + plan->results +
+           plan->upper_levels * plan->level_floats + 4 * plan->places;
 }
 
 /* --- filters ------------------------------------------------------------------------ */
@@ -181,6 +184,7 @@ typedef struct band_scratch {
     float *source;
     float *temporary;
     float *results;
+    float *upper;
     int64_t *at;
     int64_t *to;
 } band_scratch;
@@ -191,7 +195,8 @@ cut_scratch(const windows_plan *plan, float *scratch)
     band_scratch s = {.source = scratch};
     s.temporary = s.source + plan->source;
     s.results = s.temporary + plan->temporary;
-    s.at = (void *)(s.results + plan->results);
+    s.upper = s.results + plan->results;
+    s.at = (void *)(s.upper + plan->upper_levels * plan->level_floats);
     s.to = s.at + plan->places;
     return s;
 }
@@ -407,6 +412,8 @@ make_band(const windows_call *call, const ipu__band *band, float *scratch)
                               ph->length,
                               panels,
                               plan->outer,
+                              s.upper + column,
+                              plan->level_floats,
                               &finish};
             g->tiles->windows(&w);
         }
@@ -568,17 +575,16 @@ reads_in_place(const windows_plan *plan)
     return inside;
 }
 
-/* Whether tiles leave unfinished sums in the result and go on from them: what finishes
- * them must lie elsewhere then. */
-static bool
-goes_on(const windows_plan *plan)
+/* Levels of the sums' tree. Where there are any, tiles leave totals of the lowest one in
+ * the result: what finishes sums must lie elsewhere then. */
+static int32_t
+levels_of(const windows_plan *plan)
 {
-    bool goes_on = false;
+    int64_t most = 0;
     for (int64_t i = 0; !plan->depthwise && i < plan->phase_count; i++) {
-        const phase *ph = &plan->phases[i];
-        goes_on = goes_on || ph->segments > ipu__conv_segments_at_once(ph->length);
+        most = ipu__max(most, plan->phases[i].taps * plan->inner);
     }
-    return goes_on;
+    return ipu__sum_levels(ipu__sum_blocks(most));
 }
 
 static void
@@ -631,6 +637,8 @@ prepare_scratch(windows_plan *plan)
         temporary = ipu__max(temporary, pixels * g->result.channels);
     }
     plan->temporary = ipu__whole_lines(temporary);
+    plan->upper_levels = ipu__max(levels_of(plan) - 1, 0);
+    plan->level_floats = ipu__whole_lines(pixels * g->result.channels);
     plan->places = ipu__whole_lines(pixels);
 }
 
@@ -684,7 +692,7 @@ ipu__conv_windows_prepare(const ipu__preparation *p)
                                                                       : plan->inner);
     IPU_TRY(prepare_phases(p, plan));
     plan->direct = g->result.dtype == IPU_DTYPE_FLOAT32 && !g->result.channels_first &&
-                   (spec->op != IPU_OP_ID_FUSED_CONV_GRAD_INPUT || !goes_on(plan));
+                   (spec->op != IPU_OP_ID_FUSED_CONV_GRAD_INPUT || levels_of(plan) == 0);
     prepare_finish(p, plan);
     prepare_scratch(plan);
     int64_t planes = g->source.images * g->lines[0].results;

@@ -12,7 +12,6 @@
 
 enum {
     LARGE = 768,
-    MOST_AT_ONCE = 1024, /* of k, in sums that do not leave the registers */
     /* rows that are worth a part of their own */
     LEAST_ROWS = 8,
     LEAST_LARGE_ROWS = 32,
@@ -302,7 +301,7 @@ ipu_kernel_panel_columns(const ipu_kernel_spec *spec, ipu_kernel_variant variant
     ipu__matmul product;
     ipu__matmul_plan(spec, &product);
     bool is_stored =
-        spec->op == IPU_OP_ID_MATMUL_ACCUMULATE && product.k > MOST_AT_ONCE;
+        spec->op == IPU_OP_ID_MATMUL_ACCUMULATE && product.k > IPU_SUM_BLOCK;
     bool can = spec->outputs[0].dtype == IPU_DTYPE_FLOAT32 && !is_stored &&
                is_own(&product, variant, cpu);
     return can ? ipu__tiles_of(cpu)->columns : 0;
@@ -324,7 +323,7 @@ prepare(const ipu__preparation *p, bool consumed, gemm_plan **out)
     IPU_FAIL_IF(p->ctx, spec->panels.columns != 0 && !plan->own, INTERNAL,
                 "a product in panels that is not ours");
     if (plan->own) {
-        plan->at_once = consumed && plan->product.k <= MOST_AT_ONCE;
+        plan->at_once = consumed && plan->product.k <= IPU_SUM_BLOCK;
         bool halves =
             spec->inputs[ipu__matmul_left(spec)].dtype == IPU_DTYPE_FLOAT16;
         ipu__own_plan_of(&plan->product, &spec->panels, p->cpu, halves, plan->at_once,

@@ -40,39 +40,51 @@ narrow_tile(int vectors, int columns, const narrow_block *n)
     const float *a = p->a;
     const float *b = p->b;
     vector sum[IPU_NARROW][MOST_VECTORS];
-    float sums[2 * MOST_VECTORS * LANES];
-#pragma GCC unroll ALL
-    for (int j = 0; j < columns; j++) {
-#pragma GCC unroll ALL
-        for (int i = 0; i < vectors; i++) {
-            sum[j][i] = zero();
-        }
-    }
+    float totals[IPU_SUM_LEVELS][2 * MOST_VECTORS * LANES];
+    const int64_t blocks = ipu__sum_blocks(p->k);
     a += n->row;
     b += n->column * p->b_col;
-    for (int64_t k = 0; k < p->k; k++, a += p->a_col, b += p->b_row) {
-        vector x[MOST_VECTORS];
+    for (int64_t block = 0; block < blocks; block++) {
+        const ipu__sum_step step = ipu__sum_step_of(block, block == blocks - 1);
+        const int64_t end = ipu__min(p->k, (block + 1) * IPU_SUM_BLOCK);
 #pragma GCC unroll ALL
-        for (int i = 0; i < vectors; i++) {
-            x[i] = load(a + i * LANES);
+        for (int j = 0; j < columns; j++) {
+#pragma GCC unroll ALL
+            for (int i = 0; i < vectors; i++) {
+                sum[j][i] = zero();
+            }
+        }
+        for (int64_t k = block * IPU_SUM_BLOCK; k < end;
+             k++, a += p->a_col, b += p->b_row) {
+            vector x[MOST_VECTORS];
+#pragma GCC unroll ALL
+            for (int i = 0; i < vectors; i++) {
+                x[i] = load(a + i * LANES);
+            }
+#pragma GCC unroll ALL
+            for (int j = 0; j < columns; j++) {
+                vector y = spread(b + j * p->b_col);
+#pragma GCC unroll ALL
+                for (int i = 0; i < vectors; i++) {
+                    sum[j][i] = multiply_add(x[i], y, sum[j][i]);
+                }
+            }
         }
 #pragma GCC unroll ALL
         for (int j = 0; j < columns; j++) {
-            vector y = spread(b + j * p->b_col);
 #pragma GCC unroll ALL
             for (int i = 0; i < vectors; i++) {
-                sum[j][i] = multiply_add(x[i], y, sum[j][i]);
+                const int at = (j * vectors + i) * LANES;
+                for (int level = 0; step.adds >> level != 0; level++) {
+                    if ((step.adds >> level & 1) != 0) {
+                        sum[j][i] = load(totals[level] + at) + sum[j][i];
+                    }
+                }
+                store(totals[step.level] + at, sum[j][i]);
             }
         }
     }
-#pragma GCC unroll ALL
-    for (int j = 0; j < columns; j++) {
-#pragma GCC unroll ALL
-        for (int i = 0; i < vectors; i++) {
-            store(sums + (j * vectors + i) * LANES, sum[j][i]);
-        }
-    }
-    store_narrow(n, vectors * LANES, columns, sums);
+    store_narrow(n, vectors * LANES, columns, totals[0]);
 }
 
 typedef void narrow_fn(const narrow_block *n);

@@ -4,7 +4,7 @@
  * threads of a pool take. A part is a rectangle of C and needs nothing that another one
  * makes, so there is one fork and join. All follows from shape and class of CPU, by
  * measured rules (`python -m benchmarks.classes`), and the number of parts from that of
- * threads, too. It changes no bit: an element is one chain of multiply-adds whoever
+ * threads, too. It changes no bit: an element is one tree of chains (sum_tree.h) whoever
  * computes it.
  *
  * With B transposed and few rows, C^T = B^T A^T is made instead. Its panels are the few
@@ -20,7 +20,6 @@ enum {
     MOST_TASKS = 16, /* of products of the usual size */
     MOST_POOL_TASKS = 64,
     TASKS_PER_THREAD = 4,
-    CHUNK = 1024,            /* of k: such a panel stays in the second-level cache */
     NARROW = 8,              /* columns that fill a vector of AVX2 */
     FEW_ROWS = 32,           /* of A, whose panels cost less than those of B */
     THIN = 2,                /* rows of A that fill too few registers of a tile */
@@ -92,7 +91,9 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     bool is_dense = !by_rows && first_level_k > 0 &&
                     (at_once || p->k > first_level_k) &&
                     p->n >= STRIP_USES * plan->tiles->columns;
-    int64_t chunks = ipu__ceil_div(p->k, is_dense ? first_level_k : CHUNK);
+    /* a panel of so many k stays in the first-level or the second-level cache */
+    int64_t most_k = is_dense ? first_level_k : IPU_SUM_BLOCK;
+    int64_t chunks = ipu__ceil_div(p->k, most_k);
     int64_t bytes = (by_rows ? p->a_row : p->a_col) * (int64_t)sizeof(float);
     bool pages = bytes > 0 && bytes % IPU_PAGE_BYTES == 0;
     if (is_narrow(p, at_once)) {
@@ -108,7 +109,9 @@ choose_forms(ipu__own_plan *plan, bool at_once)
     p->chunk = p->k;
     if ((is_dense || !at_once) && !p->transposed && chunks > 1) {
         int64_t step = p->b_segment > 0 ? 4 * p->b_segment : 16;
-        p->chunk = ipu__ceil_div(ipu__ceil_div(p->k, chunks), step) * step;
+        p->chunk = p->k > IPU_SUM_BLOCK
+                       ? most_k
+                       : ipu__ceil_div(ipu__ceil_div(p->k, chunks), step) * step;
     }
     p->packed_k = at_once ? p->k : p->chunk;
     p->block = ipu__ceil_div(ipu__min(BLOCK_ROWS, p->m), rows);
@@ -179,7 +182,7 @@ ipu__own_plan_of(const ipu__matmul *matmul, const ipu_kernel_panels *panels,
     if (panels->right && matmul->b_col != 1) {
         product.b_segment = product.b_col = panels->columns;
     }
-    bool few = matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= CHUNK;
+    bool few = matmul->b_col != 1 && matmul->m <= FEW_ROWS && matmul->k <= IPU_SUM_BLOCK;
     *out = (ipu__own_plan){.tiles = ipu__tiles_of(cpu),
                            .product = product,
                            .has_panels = panels->right && matmul->b_col == 1};

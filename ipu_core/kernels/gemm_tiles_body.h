@@ -19,14 +19,15 @@
  *                                cache is to hold, where A is packed; 0: not measured
  *   TILES, NAME                  the table that is defined, what kernels are called
  *
- * and then its form cannot be told from the bits: each element of C is one chain of
- * multiply-adds in the order of k.
+ * and then its form cannot be told from the bits: each element of C is a tree of chains
+ * of multiply-adds in the order of k (sum_tree.h).
  *
  * B is read from panels of VECTORS * LANES columns, [k][columns]. The first row tile of
  * a block reads B from its own rows and leaves the panel behind for the others. Long
- * sums are cut into chunks whose panels stay in the cache, and go on from what is in C,
- * or from a scratch tile where C gets no sums: a float32 that is stored and loaded is
- * the same number. Any thread; the caller gives the scratch. */
+ * sums are cut into chunks whose panels stay in the cache. A chain goes on from what is
+ * in C, or from a scratch tile where C gets no sums: a float32 that is stored and loaded
+ * is the same number. Where a chain ends, the totals of the tree's levels are added to
+ * it. Any thread; the caller gives the scratch. */
 #include "kernels/gemm_tiles_impl.h"
 
 /* One function for each form of a tile, unrolled, so that its sums are registers; but
@@ -39,6 +40,9 @@ enum { ALL = 1, SOME = 1 };
 #define OF_EACH_TILE IPU_INLINE
 enum { ALL = 16, SOME = UNROLL };
 #endif
+
+_Static_assert(FIRST_LEVEL_K == 0 || IPU_SUM_BLOCK % FIRST_LEVEL_K == 0,
+               "chunks end where blocks do");
 
 enum {
     PANEL = VECTORS * LANES,
@@ -71,6 +75,11 @@ typedef struct tile_source {
 typedef struct tile_place {
     const float *start; /* go on from these; or NULL */
     int64_t start_row;
+    struct {
+        const float *at;
+        int64_t row;
+    } totals[IPU_SUM_LEVELS]; /* are added to the chains, one after another */
+    int32_t total_count;
     float *c;
     int64_t row;              /* floats from row to row */
     edge last;                /* of the last vector */
@@ -145,6 +154,26 @@ fetch_ahead(int rows, const tile_place *place)
             __builtin_prefetch(update->variable + at, 1, 2);
             if (update->velocity != NULL) {
                 __builtin_prefetch(update->velocity + at, 1, 2);
+            }
+        }
+    }
+}
+
+/* Adds the totals of the tree to chains that have ended. */
+OF_EACH_TILE TARGET void
+add_totals(int rows, int vectors, bool whole, const tile_place *place,
+           vector sum[ROWS][VECTORS])
+{
+    for (int32_t level = 0; level < place->total_count; level++) {
+        const float *total = place->totals[level].at;
+        const int64_t row = place->totals[level].row;
+#pragma GCC unroll ALL
+        for (int i = 0; i < rows; i++) {
+#pragma GCC unroll ALL
+            for (int part = 0; part < vectors; part++) {
+                bool cut = !whole && part == vectors - 1;
+                vector x = take(cut, place->last, total + i * row + part * LANES);
+                sum[i][part] = x + sum[i][part];
             }
         }
     }
@@ -246,6 +275,7 @@ tile(int rows, int vectors, bool whole, int reads, bool packs, int64_t k,
             a[i] += reads == SEGMENTS ? from->a_jump : 0;
         }
     } while (reads == SEGMENTS && done < k);
+    add_totals(rows, vectors, whole, place, sum);
     const ipu__sgd *update = place->update;
     if (update == NULL) {
         const float *old = place->accumulator;
@@ -391,14 +421,24 @@ pack_half_panel(const ipu__product *p, int64_t columns, const uint16_t *b, int64
     }
 }
 
-/* k rows of the panel of `columns` columns from b; columns past the edge are 0. */
+/* Where row k of B starts. */
+static int64_t
+row_of_b(const ipu__product *p, int64_t k)
+{
+    const int64_t segment = p->b_segment;
+    return segment > 0 ? k / segment * segment * p->n + k % segment : k * p->b_row;
+}
+
+/* Rows [k0, k0 + k) of the panel of `columns` columns from b; columns past the edge are
+ * 0. */
 TARGET static void
-pack_panel(const ipu__product *p, int64_t columns, const float *b, int64_t k,
-           float *out)
+pack_panel(const ipu__product *p, int64_t columns, const float *b, int64_t k0,
+           int64_t k, float *out)
 {
     if (p->b_col == 1) {
         const edge last = edge_of((columns - 1) % LANES + 1);
         int64_t vectors = (columns + LANES - 1) / LANES;
+        b += k0 * p->b_row;
         for (int64_t j = 0; j < k; j++) {
             for (int64_t part = 0; part < VECTORS; part++) {
                 const float *at = b + j * p->b_row + part * LANES;
@@ -410,10 +450,10 @@ pack_panel(const ipu__product *p, int64_t columns, const float *b, int64_t k,
         }
         return;
     }
-    const int64_t segment = p->b_segment > 0 ? p->b_segment : k;
-    for (int64_t j = 0; j < k; j += segment) {
-        turn(columns, ipu__min(k - j, segment), b + j * p->n, p->b_col,
-             out + j * PANEL, PANEL);
+    const int64_t segment = p->b_segment > 0 ? p->b_segment : k0 + k;
+    for (int64_t j = 0, count; j < k; j += count) {
+        count = ipu__min(k - j, segment - (k0 + j) % segment);
+        turn(columns, count, b + row_of_b(p, k0 + j), p->b_col, out + j * PANEL, PANEL);
     }
     for (int64_t j = 0; columns < PANEL && j < k; j++) {
         for (int64_t i = columns; i < PANEL; i++) {
@@ -428,7 +468,7 @@ pack_panels(const ipu__product *p, float *panels, int64_t first, int64_t last)
     for (int64_t i = first; i < last; i++) {
         int64_t column = i * PANEL;
         const float *b = p->b;
-        pack_panel(p, ipu__min(p->n - column, PANEL), b + column * p->b_col, p->k,
+        pack_panel(p, ipu__min(p->n - column, PANEL), b + column * p->b_col, 0, p->k,
                    panels + column * p->k);
     }
 }
@@ -469,7 +509,8 @@ typedef struct tile_block {
     int64_t packed_k;
     float *packed;
     float *panel;
-    float *stored; /* tiles before they are transposed, or whose sums go on */
+    float *stored; /* tiles before they are transposed, or whose chains go on */
+    float *totals; /* of levels that do not lie in C */
 } tile_block;
 
 /* Rows of the next tile of a block; `rest` starts at 0. The tiles' shares are as equal as
@@ -566,6 +607,32 @@ set_source(const tile_block *t, int64_t tile, int64_t row, tile_source *from)
     }
 }
 
+/* The totals that chains which end here meet, and the level whose total they become
+ * unless they are the last ones. */
+static void
+set_totals(const tile_block *t, int64_t row, int64_t column, bool is_last,
+           tile_place *place)
+{
+    const ipu__product *p = t->p;
+    const int32_t in_c = ipu__levels_in_c(p);
+    const int64_t total_row = ipu__totals_columns(p, PANEL);
+    const int64_t level_floats = p->block * ROWS * total_row;
+    float *totals = t->totals + row * total_row + (column - t->first_column);
+    ipu__sum_step step = ipu__sum_step_of(t->k0 / IPU_SUM_BLOCK, is_last);
+    for (int32_t i = 0; step.adds >> i != 0; i++) {
+        if ((step.adds >> i & 1) != 0) {
+            int32_t next = place->total_count++;
+            place->totals[next].at =
+                i < in_c ? place->c : totals + (i - in_c) * level_floats;
+            place->totals[next].row = i < in_c ? place->row : total_row;
+        }
+    }
+    if (!is_last && step.level >= in_c) {
+        place->c = totals + (step.level - in_c) * level_floats;
+        place->row = total_row;
+    }
+}
+
 /* Where the sums over the block's k from its row `row` on start and go to. */
 static void
 set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
@@ -588,9 +655,14 @@ set_place(const tile_block *t, int64_t row, int64_t column, tile_place *place)
         place->relu = is_last && p->relu;
     }
     place->start = NULL;
-    if (t->k0 > 0 || p->continued) {
+    if (t->k0 % IPU_SUM_BLOCK > 0 || p->continued) {
         place->start = ipu__is_at_once(p) ? stored : place->c;
         place->start_row = ipu__is_at_once(p) ? PANEL : place->row;
+    }
+    place->total_count = 0;
+    if (p->k > IPU_SUM_BLOCK &&
+        (is_last || (t->k0 + t->k) % IPU_SUM_BLOCK == 0)) {
+        set_totals(t, row, column, is_last, place);
     }
 }
 
@@ -613,8 +685,7 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     const bool by_columns = p->a_form == IPU_A_COLUMNS || p->a_form == IPU_A_STRIPS;
     const int reads = by_columns ? COLUMNS : p->a_segment > 0 ? SEGMENTS : ROWS_OF_A;
     const float *b = p->b;
-    int64_t b_at =
-        t->k0 * (p->b_segment > 0 ? p->n : p->b_row) + column * p->b_col;
+    int64_t b_at = row_of_b(p, t->k0) + column * p->b_col;
     int64_t vectors = (columns + LANES - 1) / LANES;
     tile_source from = {.b = t->panel, .b_row = PANEL, .panel = t->panel};
     tile_place place = {.last = edge_of((columns - 1) % LANES + 1)};
@@ -626,7 +697,7 @@ multiply_panel(const tile_block *t, int64_t column, int64_t columns)
     } else if (p->halves) {
         pack_half_panel(p, columns, (const uint16_t *)p->b + b_at, t->k, t->panel);
     } else if (!in_place) {
-        pack_panel(p, columns, b + b_at, t->k, t->panel);
+        pack_panel(p, columns, b + column * p->b_col, t->k0, t->k, t->panel);
     }
     /* the first panel's tiles are the first ones to read the rows of A */
     bool reads_first = column == t->first_column && p->a_form == IPU_A_ROWS &&
@@ -681,21 +752,26 @@ multiply(const ipu__product *p, int64_t row, int64_t row_end, int64_t column,
     }
     t.panel = scratch;
     t.stored = t.panel + PANEL * p->chunk;
-    t.packed = t.stored + ipu__stored_floats(p, ROWS, PANEL);
+    t.totals = t.stored + ipu__stored_floats(p, ROWS, PANEL);
+    t.packed = t.totals + ipu__totals_floats(p, ROWS, PANEL);
+    const int64_t step =
+        ipu__totals_levels(p) > 0 ? ipu__totals_columns(p, PANEL) : column_end - column;
     for (; row < row_end; row += t.rows) {
         t.row = row;
         t.rows = ipu__min(row_end - row, p->block * ROWS);
         t.tiles = ipu__ceil_div(t.rows, ROWS);
         t.least = t.rows / t.tiles;
         t.more = t.rows % t.tiles;
-        t.first_column = column;
-        t.packed_k0 = 0;
-        do {
-            t.packed_k = ipu__min(p->k - t.packed_k0, p->packed_k);
-            pack_a(&t);
-            multiply_block(&t, column, column_end);
-            t.packed_k0 += t.packed_k;
-        } while (t.packed_k0 < p->k);
+        for (int64_t first = column; first < column_end; first += step) {
+            t.first_column = first;
+            t.packed_k0 = 0;
+            do {
+                t.packed_k = ipu__min(p->k - t.packed_k0, p->packed_k);
+                pack_a(&t);
+                multiply_block(&t, first, ipu__min(first + step, column_end));
+                t.packed_k0 += t.packed_k;
+            } while (t.packed_k0 < p->k);
+        }
     }
 }
 

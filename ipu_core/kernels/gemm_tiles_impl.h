@@ -15,6 +15,7 @@
 #define IPU_KERNELS_GEMM_TILES_IMPL_H
 
 #include "kernels/kernel_impl.h"
+#include "kernels/sum_tree.h"
 
 enum { IPU_PAGE_BYTES = 4096 };
 
@@ -35,8 +36,9 @@ typedef enum ipu__a_form {
 
 enum { IPU_NARROW = 4 };
 
-/* C[m,n] = A[m,k] B[k,n]. Each element is one chain of fused multiply-adds from 0 in
- * the order of k: tiles, chunks and parts of any size give the same bits. */
+/* C[m,n] = A[m,k] B[k,n]. Each element is a tree of chains of fused multiply-adds in the
+ * order of k (sum_tree.h), of which short ones are one chain: tiles, chunks and parts of
+ * any size give the same bits. */
 typedef struct ipu__product {
     int64_t m;
     int64_t n;
@@ -59,13 +61,16 @@ typedef struct ipu__product {
     bool transposed; /* C is stored as [n][m], c_row from column to column */
     /* or the sums are not stored, but at once */
     const float *accumulator; /* added to this matrix, into c */
-    const ipu__sgd *update;   /* or gradients; c is NULL */
-    bool continued; /* sums that are stored start from what C holds, not from 0 */
+    const ipu__sgd *update;   /* or gradients; c is NULL; as with an accumulator, k is
+                                 one block */
+    bool continued; /* sums that are stored start from what C holds, not from 0; k is one
+                       block */
     /* What sums that are stored by rows get on their way: */
     const float *bias; /* of columns; or NULL */
     bool relu;
     ipu__a_form a_form;
-    int64_t chunk; /* of k, at a time; all of it for sums that are stored transposed */
+    int64_t chunk; /* of k, at a time: all of it for sums that are stored transposed;
+                      where there are several blocks of the tree, a divisor of one */
     int64_t packed_k; /* of A, at a time: a chunk, or all of it for sums that are not
                          stored */
     int64_t block;    /* row tiles at a time */
@@ -122,7 +127,37 @@ ipu__stored_floats(const ipu__product *p, int64_t rows, int64_t columns)
     return (p->transposed || p->chunk < p->packed_k ? p->block : 1) * rows * columns;
 }
 
-/* Floats of scratch that `multiply` needs: a panel, tiles, a block of packed A. */
+/* Levels of the sums' tree whose totals lie in C: the lowest one, where that is not for
+ * chains that go on from chunk to chunk. */
+static inline int32_t
+ipu__levels_in_c(const ipu__product *p)
+{
+    return p->chunk < IPU_SUM_BLOCK ? 0 : 1;
+}
+
+/* How many others there are: in scratch, for a block of row tiles and so many columns at
+ * a time. */
+static inline int64_t
+ipu__totals_levels(const ipu__product *p)
+{
+    return ipu__max(ipu__sum_levels(ipu__sum_blocks(p->k)) - ipu__levels_in_c(p), 0);
+}
+
+static inline int64_t
+ipu__totals_columns(const ipu__product *p, int64_t columns)
+{
+    enum { MOST_COLUMNS = 512 };
+    return ipu__min(ipu__ceil_div(p->n, columns), MOST_COLUMNS / columns) * columns;
+}
+
+static inline int64_t
+ipu__totals_floats(const ipu__product *p, int64_t rows, int64_t columns)
+{
+    return ipu__totals_levels(p) * p->block * rows * ipu__totals_columns(p, columns);
+}
+
+/* Floats of scratch that `multiply` needs: a panel, tiles, totals, a block of packed
+ * A. */
 static inline int64_t
 ipu__tiles_scratch(const ipu__tiles *tiles, const ipu__product *p)
 {
@@ -132,7 +167,8 @@ ipu__tiles_scratch(const ipu__tiles *tiles, const ipu__product *p)
     } else if (p->a_form == IPU_A_COPIED) {
         packed = p->block * tiles->rows * ipu__copied_row(p->packed_k);
     }
-    int64_t stored = ipu__stored_floats(p, tiles->rows, tiles->columns);
+    int64_t stored = ipu__stored_floats(p, tiles->rows, tiles->columns) +
+                     ipu__totals_floats(p, tiles->rows, tiles->columns);
     return ipu__ceil_div(packed + tiles->columns * p->chunk + stored, 16) * 16;
 }
 

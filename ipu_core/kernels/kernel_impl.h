@@ -233,7 +233,7 @@ void ipu__floats_to_halves(uint16_t *out, const float *x, int64_t n, ipu_cpu_cla
 /* --- reductions (reduce_fast.c) ------------------------------------------------------
  */
 
-/* The fixed tree over one row: 32 lanes, then halves. */
+/* As the sum op sums one row up. */
 float ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu);
 /* NaN where a NaN is among them; -infinity for n = 0. */
 float ipu__max_row(const float *x, int64_t n, ipu_cpu_class cpu);

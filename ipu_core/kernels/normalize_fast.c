@@ -15,6 +15,7 @@
 
 #include "kernels/normalize_impl.h"
 #include "kernels/normalize_loops.h"
+#include "kernels/sum_tree.h"
 
 enum {
     CHUNK = 4096,     /* elements of a chunk ... */
@@ -559,6 +560,7 @@ plan_cut(normalize_plan *plan, ipu_kernel_spec *spec)
         return;
     }
     plan->chunk = CHUNK / channels < FEWEST_ROWS ? FEWEST_ROWS : CHUNK / channels;
+    plan->chunk = ipu__min(plan->chunk, IPU_SUM_BLOCK); /* it is one chain */
     plan->chunks = ipu__ceil_div(n->rows, plan->chunk);
     plan->per_task = ipu__ceil_div(TASK_ELEMENTS, plan->chunk * channels);
     plan->bytes = ipu_buffer_round_up(

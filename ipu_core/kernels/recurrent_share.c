@@ -10,7 +10,6 @@
 #include "kernels/recurrent_impl.h"
 
 enum {
-    CHUNK = 1024,    /* of the sum of a product */
     BLOCK_ROWS = 48, /* at most, at a time */
     LEAST_ROWS = 4,  /* that are worth a thread */
     MOST_PARTS = 16,
@@ -64,8 +63,7 @@ ipu__recurrent_multiplies(ipu__recurrent_plan *plan, bool transposed, int64_t co
     p->b_row = transposed ? 1 : s->gates;
     p->b_col = transposed ? s->gates : 1;
     p->a_form = IPU_A_ROWS;
-    int64_t chunks = ipu__ceil_div(p->k, CHUNK);
-    p->chunk = chunks > 1 ? aligned(ipu__ceil_div(p->k, chunks)) : p->k;
+    p->chunk = ipu__min(p->k, IPU_SUM_BLOCK);
     p->packed_k = p->chunk;
     p->block = ipu__ceil_div(p->m, step->tiles->rows);
     int64_t columns = ipu__ceil_div(p->n, step->tiles->columns) * step->tiles->columns;

@@ -3,17 +3,17 @@
  * sum, mean, max, min, prod, any and all over any axes, for all dtypes. Axes are joined
  * until kept and reduced ones alternate. Where the innermost axis is reduced, each
  * result folds rows with a fixed tree (reduce_fold.c), long rows in chunks; where it is
- * kept, whole rows are joined to a strip of results, in row order, chunk by chunk. The
- * tree depends on the shape alone; threads take results, and where there are few of
- * those, chunks, whose accumulators go to the call's workspace and are joined in order
- * when all are there. */
+ * kept, whole rows are joined to a strip of results, in row order, chunk by chunk. Chunks
+ * of a row, rows, and chunks of rows are joined by the tree of sum_tree.h. All depends on
+ * the shape alone; threads take results, and where there are few of those, chunks, whose
+ * accumulators go to the call's workspace and are joined when all are there. */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "kernels/reduce_fold_impl.h"
+#include "kernels/sum_tree.h"
 
 enum {
-    CHUNK = 8192,       /* elements of a row that one tree folds */
     STRIP_BYTES = 8192, /* of accumulators that are joined to side by side */
     CHUNK_ROWS = 64,    /* rows per partial strip */
     TASK_ELEMENTS = 16384,
@@ -102,7 +102,58 @@ element(const reduce_job *job, int64_t offset)
     return ipu__at(job->x, offset * job->plan->bytes);
 }
 
+/* --- trees ------------------------------------------------------------------------ */
+
+/* Accumulators side by side, leaf after leaf. */
+typedef struct fold_tree {
+    const ipu__fold *fold;
+    char *totals; /* of each level, `bytes` apart */
+    int64_t bytes;
+    int64_t n;
+    int64_t leaves;
+    int64_t taken;
+} fold_tree;
+
+/* Gives the node that ends with this leaf, which is what all sum up to after the last
+ * one. */
+static const void *
+take_leaf(fold_tree *tree, const void *leaf)
+{
+    int64_t i = tree->taken++;
+    ipu__sum_step step = ipu__sum_step_of(i, tree->taken == tree->leaves);
+    char *to = tree->totals + step.level * tree->bytes;
+    for (int32_t level = 0; step.adds >> level != 0; level++) {
+        if ((step.adds >> level & 1) != 0) {
+            char *total = tree->totals + level * tree->bytes;
+            tree->fold->join(total, leaf, tree->n);
+            leaf = total;
+        }
+    }
+    if (tree->taken < tree->leaves && leaf != to) {
+        memcpy(to, leaf, (size_t)(tree->n * tree->fold->accumulator_bytes));
+    }
+    return leaf;
+}
+
+/* The same of leaves that are all there, `step` bytes apart, into the first one. */
+static void
+join_leaves(const ipu__fold *fold, char *first, int64_t step, int64_t leaves, int64_t n)
+{
+    for (int64_t child = 1; child < leaves; child *= IPU_SUM_FAN) {
+        for (int64_t node = 0; node < leaves; node += child * IPU_SUM_FAN) {
+            int64_t end = ipu__min(node + child * IPU_SUM_FAN, leaves);
+            for (int64_t i = node + child; i < end; i += child) {
+                fold->join(first + node * step, first + i * step, n);
+            }
+        }
+    }
+}
+
 /* --- the innermost axis is reduced ------------------------------------------------ */
+
+typedef union accumulator {
+    _Alignas(IPU_FOLD_ACCUMULATOR_BYTES) char bytes[IPU_FOLD_ACCUMULATOR_BYTES];
+} accumulator;
 
 /* An accumulator that no further element changes. */
 static bool
@@ -116,16 +167,25 @@ is_decided(const reduce_plan *plan, const void *accumulator)
     return (*(const uint8_t *)accumulator != 0) != (start != 0);
 }
 
-/* One row of any length: chunks by the tree, their results one after another. */
+/* One row of any length, chunk by chunk. */
 static void
 fold_row(const reduce_plan *plan, void *total, const void *x)
 {
-    _Alignas(IPU_FOLD_ACCUMULATOR_BYTES) char part[IPU_FOLD_ACCUMULATOR_BYTES];
-    plan->fold->row(total, x, ipu__min(plan->inner, CHUNK));
-    for (int64_t i = CHUNK; i < plan->inner && !is_decided(plan, total); i += CHUNK) {
-        plan->fold->row(part, ipu__at(x, i * plan->bytes),
-                        ipu__min(plan->inner - i, CHUNK));
-        plan->fold->join(total, part, 1);
+    accumulator totals[IPU_SUM_LEVELS];
+    fold_tree tree = {plan->fold, totals->bytes, sizeof *totals, 1, plan->chunks, 0};
+    plan->fold->row(total, x, ipu__min(plan->inner, IPU_FOLD_CHUNK));
+    if (plan->chunks == 1) {
+        return;
+    }
+    const void *sum = take_leaf(&tree, total);
+    for (int64_t i = IPU_FOLD_CHUNK; i < plan->inner && !is_decided(plan, total);
+         i += IPU_FOLD_CHUNK) {
+        plan->fold->row(total, ipu__at(x, i * plan->bytes),
+                        ipu__min(plan->inner - i, IPU_FOLD_CHUNK));
+        sum = take_leaf(&tree, total);
+    }
+    if (!is_decided(plan, total)) {
+        memcpy(total, sum, (size_t)plan->fold->accumulator_bytes);
     }
 }
 
@@ -133,18 +193,32 @@ static void
 fold_rows(const reduce_job *job, void *total, int64_t result)
 {
     const reduce_plan *plan = job->plan;
-    _Alignas(IPU_FOLD_ACCUMULATOR_BYTES) char part[IPU_FOLD_ACCUMULATOR_BYTES];
+    accumulator part;
+    accumulator totals[IPU_SUM_LEVELS];
+    int64_t nodes = ipu__ceil_div(plan->rounds, IPU_SUM_FAN);
+    fold_tree tree = {plan->fold, totals->bytes, sizeof *totals, 1, nodes, 0};
     int64_t base = ipu__loop_offset(&plan->kept, 0, result);
+    const void *sum = total;
     if (plan->rounds == 0) {
         plan->fold->start(total, 1);
         return;
     }
-    fold_row(plan, total, element(job, base));
-    for (int64_t r = 1; r < plan->rounds && !is_decided(plan, total); r++) {
-        int64_t offset = base + ipu__loop_offset(&plan->reduced, 0, r);
-        fold_row(plan, part, element(job, offset));
-        plan->fold->join(total, part, 1);
+    for (int64_t node = 0; node < nodes; node++) {
+        int64_t r = node * IPU_SUM_FAN;
+        int64_t end = ipu__min(r + IPU_SUM_FAN, plan->rounds);
+        fold_row(plan, total,
+                 element(job, base + ipu__loop_offset(&plan->reduced, 0, r)));
+        while (++r < end && !is_decided(plan, total)) {
+            int64_t offset = base + ipu__loop_offset(&plan->reduced, 0, r);
+            fold_row(plan, &part, element(job, offset));
+            plan->fold->join(total, &part, 1);
+        }
+        if (nodes == 1 || is_decided(plan, total)) {
+            return;
+        }
+        sum = take_leaf(&tree, total);
     }
+    memcpy(total, sum, (size_t)plan->fold->accumulator_bytes);
 }
 
 static void
@@ -178,7 +252,7 @@ row_chunks_task(void *state, int32_t task, int32_t worker)
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         int64_t row = i / plan->chunks;
-        int64_t at = i % plan->chunks * CHUNK;
+        int64_t at = i % plan->chunks * IPU_FOLD_CHUNK;
         int64_t offset = ipu__loop_offset(&plan->kept, 0, row / plan->rounds)
                          + ipu__loop_offset(&plan->reduced, 0, row % plan->rounds) + at;
         char *partial = job->partials + i * plan->fold->accumulator_bytes;
@@ -187,7 +261,7 @@ row_chunks_task(void *state, int32_t task, int32_t worker)
             continue;
         }
         plan->fold->row(partial, element(job, offset),
-                        ipu__min(plan->inner - at, CHUNK));
+                        ipu__min(plan->inner - at, IPU_FOLD_CHUNK));
         if (plan->results == 1 && is_decided(plan, partial)) {
             atomic_store_explicit(&job->decided, true, memory_order_relaxed);
         }
@@ -203,14 +277,9 @@ join_row_chunks(const reduce_job *job)
     for (int64_t i = 0; i < plan->results; i++) {
         char *total = job->partials + i * plan->rounds * plan->chunks * size;
         for (int64_t r = 0; r < plan->rounds; r++) {
-            char *row = total + r * plan->chunks * size;
-            for (int64_t k = 1; k < plan->chunks; k++) {
-                fold->join(row, row + k * size, 1);
-            }
-            if (r > 0) {
-                fold->join(total, row, 1);
-            }
+            join_leaves(fold, total + r * plan->chunks * size, size, plan->chunks, 1);
         }
+        join_leaves(fold, total, plan->chunks * size, plan->rounds, 1);
         fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), total, 1,
                      plan->count);
     }
@@ -241,8 +310,10 @@ strips_task(void *state, int32_t task, int32_t worker)
 {
     const reduce_job *job = state;
     const reduce_plan *plan = job->plan;
+    _Alignas(IPU_BUFFER_ALIGNMENT) char totals[IPU_SUM_LEVELS][STRIP_BYTES];
     _Alignas(IPU_BUFFER_ALIGNMENT) char total[STRIP_BYTES];
     _Alignas(IPU_BUFFER_ALIGNMENT) char part[STRIP_BYTES];
+    const int64_t node_rows = CHUNK_ROWS * IPU_SUM_FAN;
     int64_t begin = task * plan->per_task;
     int64_t end = ipu__min(begin + plan->per_task, plan->results * plan->strips);
     (void)worker;
@@ -251,15 +322,28 @@ strips_task(void *state, int32_t task, int32_t worker)
         int64_t column = s % plan->strips * plan->strip;
         int64_t n = ipu__min(plan->inner - column, plan->strip);
         int64_t base = ipu__loop_offset(&plan->kept, 0, result) + column;
+        fold_tree tree = {.fold = plan->fold,
+                          .totals = totals[0],
+                          .bytes = STRIP_BYTES,
+                          .n = n,
+                          .leaves = ipu__ceil_div(plan->rounds, node_rows)};
+        const void *sum = total;
         plan->fold->start(total, n);
-        for (int64_t r = 0; r < plan->rounds; r += CHUNK_ROWS) {
-            fold_strip(job, part, base, n, r);
-            plan->fold->join(total, part, n);
+        for (int64_t node = 0; node < plan->rounds; node += node_rows) {
+            if (node > 0) {
+                plan->fold->start(total, n);
+            }
+            for (int64_t r = node; r < ipu__min(node + node_rows, plan->rounds);
+                 r += CHUNK_ROWS) {
+                fold_strip(job, part, base, n, r);
+                plan->fold->join(total, part, n);
+            }
+            sum = take_leaf(&tree, total);
         }
         plan->fold->finish(
             ipu__at_mutable(job->out,
                             (result * plan->inner + column) * plan->result_bytes),
-            total, n, plan->count);
+            sum, n, plan->count);
     }
 }
 
@@ -283,16 +367,13 @@ static void
 join_strip_chunks(const reduce_job *job)
 {
     const reduce_plan *plan = job->plan;
-    _Alignas(IPU_BUFFER_ALIGNMENT) char total[STRIP_BYTES];
     int64_t all = plan->results * plan->inner;
     int64_t size = plan->fold->accumulator_bytes;
     for (int64_t i = 0; i < all; i += plan->strip) {
         int64_t n = ipu__min(all - i, plan->strip);
-        plan->fold->start(total, n);
-        for (int64_t k = 0; k < plan->chunks; k++) {
-            plan->fold->join(total, job->partials + (k * all + i) * size, n);
-        }
-        plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), total, n,
+        char *first = job->partials + i * size;
+        join_leaves(plan->fold, first, all * size, plan->chunks, n);
+        plan->fold->finish(ipu__at_mutable(job->out, i * plan->result_bytes), first, n,
                            plan->count);
     }
 }
@@ -346,13 +427,14 @@ plan_chunks(reduce_plan *plan)
     int64_t elements = plan->results * plan->rounds * plan->inner;
     bool many = plan->inner_reduced ? plan->inner >= LONG_ROW
                                     : plan->rounds > CHUNK_ROWS;
-    plan->chunks = plan->inner_reduced ? ipu__ceil_div(plan->inner, CHUNK)
+    plan->chunks = plan->inner_reduced ? ipu__ceil_div(plan->inner, IPU_FOLD_CHUNK)
                                        : ipu__ceil_div(plan->rounds, CHUNK_ROWS);
-    plan->in_chunks = tasks > 0 && tasks < FEW_TASKS && elements > 2 * CHUNK && many;
+    plan->in_chunks =
+        tasks > 0 && tasks < FEW_TASKS && elements > 2 * IPU_FOLD_CHUNK && many;
     if (!plan->in_chunks) {
         return 0;
     }
-    int64_t cost = plan->inner_reduced ? ipu__min(plan->inner, CHUNK)
+    int64_t cost = plan->inner_reduced ? ipu__min(plan->inner, IPU_FOLD_CHUNK)
                                        : plan->inner * CHUNK_ROWS;
     plan->per_task = ipu__ceil_div(TASK_ELEMENTS, cost);
     return plan->results * plan->chunks

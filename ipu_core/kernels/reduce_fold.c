@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "kernels/reduce_fold_impl.h"
+#include "kernels/sum_tree.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -365,8 +366,18 @@ ipu__fold_of(ipu_op op, ipu_dtype dtype, ipu_cpu_class cpu)
 float
 ipu__sum_row(const float *x, int64_t n, ipu_cpu_class cpu)
 {
-    float sum;
-    (cpu >= IPU_CPU_AVX2 ? row_sum_f32_avx2 : row_sum_f32_generic)(&sum, x, n);
+    float totals[IPU_SUM_LEVELS];
+    float sum = 0.0f;
+    int64_t chunks = n <= IPU_FOLD_CHUNK ? 1 : ipu__ceil_div(n, IPU_FOLD_CHUNK);
+    for (int64_t i = 0; i < chunks; i++, x += IPU_FOLD_CHUNK, n -= IPU_FOLD_CHUNK) {
+        ipu__sum_step step = ipu__sum_step_of(i, i == chunks - 1);
+        (cpu >= IPU_CPU_AVX2 ? row_sum_f32_avx2 : row_sum_f32_generic)(
+            &sum, x, ipu__min(n, IPU_FOLD_CHUNK));
+        for (int32_t level = 0; step.adds >> level != 0; level++) {
+            sum = (step.adds >> level & 1) != 0 ? totals[level] + sum : sum;
+        }
+        totals[step.level] = sum;
+    }
     return sum;
 }
 

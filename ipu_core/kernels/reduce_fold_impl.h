@@ -7,7 +7,10 @@
 
 #include "kernels/kernel_impl.h"
 
-enum { IPU_FOLD_ACCUMULATOR_BYTES = 8 }; /* at most */
+enum {
+    IPU_FOLD_ACCUMULATOR_BYTES = 8, /* at most */
+    IPU_FOLD_CHUNK = 8192           /* elements of a row that `row` takes at a time */
+};
 
 typedef struct ipu__fold {
     /* accumulator = the n elements, joined by the fixed tree */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference kernels of convolutions: for each element of the result one chain of
- * fused multiply-adds from 0, in float32 (float64 for float64), rounded once at its end.
- * The order of the chain is the op's rule:
+ * The reference kernels of convolutions: each element of the result is a sum of products
+ * in float32, by the tree of sum_tree.h, that is rounded once at its end; of float64 one
+ * chain of fused multiply-adds. The order of the products is the op's rule:
  *
  *   conv              window positions, row-major; in each the channels of x
  *   conv_grad_input   positions of y, row-major, that a window on this element has; in
@@ -13,16 +13,8 @@
  * Padding, and positions of y outside of it, are zeros that are multiplied. fused_conv
  * rounds the sum, then what each step makes of it, then the activation, as the ops one
  * by one would. Calling thread only; allocates nothing. */
-#include <math.h>
-
 #include "kernels/conv_impl.h"
-
-/* A running sum in the dtype that it is made in. */
-typedef struct chain {
-    ipu_dtype dtype;
-    float narrow;
-    double wide;
-} chain;
+#include "kernels/sum_tree.h"
 
 /* Offset -1: a zero. */
 static double
@@ -31,22 +23,10 @@ element(ipu_dtype dtype, const void *base, int64_t offset)
     return offset < 0 ? 0.0 : ipu__scalar_load(dtype, base, offset).f;
 }
 
-static void
-add_product(chain *sum, double a, double b)
-{
-    if (sum->dtype == IPU_DTYPE_FLOAT64) {
-        sum->wide = fma(a, b, sum->wide);
-    } else {
-        sum->narrow = fmaf((float)a, (float)b, sum->narrow);
-    }
-}
-
 static ipu__scalar
-rounded(const chain *sum)
+rounded(ipu_dtype dtype, const ipu__sum *sum)
 {
-    ipu__scalar value = {.f = sum->dtype == IPU_DTYPE_FLOAT64 ? sum->wide
-                                                              : (double)sum->narrow};
-    return ipu__scalar_round(sum->dtype, value);
+    return ipu__scalar_round(dtype, (ipu__scalar){.f = ipu__sum_of(sum)});
 }
 
 /* Strides of x or y, whose spatial sizes are those of `axes`. */
@@ -163,7 +143,7 @@ static ipu__scalar
 forward(const operands *o, int64_t image, const int64_t *out, int64_t filter)
 {
     const ipu_convolution *c = &o->c;
-    chain sum = {.dtype = o->dtype};
+    ipu__sum sum = {.is_double = o->dtype == IPU_DTYPE_FLOAT64};
     int64_t group = filter / (c->filters / c->groups);
     for (int64_t p = 0; p < o->positions; p++) {
         int64_t k[IPU_CONV_MAX_SPATIAL];
@@ -174,18 +154,18 @@ forward(const operands *o, int64_t image, const int64_t *out, int64_t filter)
         for (int64_t i = 0; i < c->depth; i++) {
             int64_t at = channel_at(x, &o->x, group * c->depth + i);
             int64_t w = (p * c->depth + i) * c->filters + filter;
-            add_product(&sum, element(o->dtype, o->first, at),
-                        element(o->dtype, o->second, w));
+            ipu__sum_add(&sum, element(o->dtype, o->first, at),
+                         element(o->dtype, o->second, w));
         }
     }
-    return rounded(&sum);
+    return rounded(o->dtype, &sum);
 }
 
 static ipu__scalar
 backward(const operands *o, int64_t image, const int64_t *place, int64_t channel)
 {
     const ipu_convolution *c = &o->c;
-    chain sum = {.dtype = o->dtype};
+    ipu__sum sum = {.is_double = o->dtype == IPU_DTYPE_FLOAT64};
     int64_t group = channel / c->depth;
     int64_t filters = c->filters / c->groups;
     for (int64_t p = o->positions - 1; p >= 0; p--) {
@@ -199,11 +179,12 @@ backward(const operands *o, int64_t image, const int64_t *place, int64_t channel
         for (int64_t i = 0; i < filters; i++) {
             int64_t filter = group * filters + i;
             int64_t w = (p * c->depth + channel % c->depth) * c->filters + filter;
-            add_product(&sum, element(o->dtype, o->first, channel_at(y, &o->y, filter)),
-                        element(o->dtype, o->second, w));
+            ipu__sum_add(&sum,
+                         element(o->dtype, o->first, channel_at(y, &o->y, filter)),
+                         element(o->dtype, o->second, w));
         }
     }
-    return rounded(&sum);
+    return rounded(o->dtype, &sum);
 }
 
 /* Runs `make` for each element of x or y. */
@@ -264,7 +245,7 @@ ipu_reference_conv_grad_filter(const ipu_kernel_call *call)
         places *= o.y.sizes[i];
     }
     for (int64_t i = 0; i < o.positions * c->depth * c->filters; i++) {
-        chain sum = {.dtype = o.dtype};
+        ipu__sum sum = {.is_double = o.dtype == IPU_DTYPE_FLOAT64};
         int64_t filter = i % c->filters;
         int64_t channel = i / c->filters % c->depth;
         int64_t group = filter / (c->filters / c->groups);
@@ -279,10 +260,10 @@ ipu_reference_conv_grad_filter(const ipu_kernel_call *call)
             int64_t y = offset_at(&o.y, c->spatial, j / places, out);
             x = channel_at(x, &o.x, group * c->depth + channel);
             y = channel_at(y, &o.y, filter);
-            add_product(&sum, element(o.dtype, o.first, x),
-                        element(o.dtype, o.second, y));
+            ipu__sum_add(&sum, element(o.dtype, o.first, x),
+                         element(o.dtype, o.second, y));
         }
-        ipu__scalar_store(o.dtype, call->outputs[0], i, rounded(&sum));
+        ipu__scalar_store(o.dtype, call->outputs[0], i, rounded(o.dtype, &sum));
     }
     return IPU_OK;
 }

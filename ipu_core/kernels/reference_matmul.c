@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * Matrix products: the plan that all kernels share (sizes, strides, broadcast batch
- * axes) and the reference kernel, three plain loops. float16 accumulates in float32,
- * float32 and float64 in double, integers wrap. fused_matmul rounds the product, then
- * the sum with the bias, then the activation, as the three ops one by one would.
- * Transposes are strides. Calling thread only; allocates nothing. */
+ * axes) and the reference kernel, three plain loops. float16 accumulates in float32, by
+ * the tree of sum_tree.h, float32 and float64 in double, integers wrap. fused_matmul
+ * rounds the product, then the sum with the bias, then the activation, as the three ops
+ * one by one would. Transposes are strides. Calling thread only; allocates nothing. */
 #include "kernels/kernel_impl.h"
+#include "kernels/sum_tree.h"
 
 void
 ipu__matmul_plan(const ipu_kernel_spec *spec, ipu__matmul *plan)
@@ -47,12 +48,12 @@ dot(ipu_dtype dtype, const void *a, int64_t a_at, int64_t a_step, const void *b,
     int64_t b_at, int64_t b_step, int64_t k)
 {
     ipu__scalar sum = {.i = 0};
-    float narrow = 0.0f;
+    ipu__sum narrow = {0};
     for (int64_t i = 0; i < k; i++) {
         ipu__scalar x = ipu__scalar_load(dtype, a, a_at + i * a_step);
         ipu__scalar y = ipu__scalar_load(dtype, b, b_at + i * b_step);
         if (dtype == IPU_DTYPE_FLOAT16) {
-            narrow += (float)x.f * (float)y.f;
+            ipu__sum_add(&narrow, x.f, y.f);
         } else if (ipu_dtype_is_float(dtype)) {
             sum.f += x.f * y.f;
         } else {
@@ -60,7 +61,7 @@ dot(ipu_dtype dtype, const void *a, int64_t a_at, int64_t a_step, const void *b,
         }
     }
     if (dtype == IPU_DTYPE_FLOAT16) {
-        sum.f = (double)narrow;
+        sum.f = ipu__sum_of(&narrow);
     }
     return ipu__scalar_round(dtype, sum);
 }

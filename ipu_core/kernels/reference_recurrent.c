@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * lstm, gru and their gradients, unit by unit, as ops.def says them; and the sizes of a
- * sequence, which all kernels share. Sums of products are chains of fused multiply-adds
- * in the order of the sum. float32 and float16 compute in float32, by the functions of
- * the fast kernels, so those agree to the bit; float64 in double. Calling thread only. */
+ * sequence, which all kernels share. Sums of products are those of sum_tree.h. float32
+ * and float16 compute in float32, by the functions of the fast kernels, so those agree to
+ * the bit; float64 in double. Calling thread only. */
 #include <math.h>
 
 #include "kernels/element_math.h"
 #include "kernels/recurrent_impl.h"
+#include "kernels/sum_tree.h"
 
 ipu__sequence
 ipu__sequence_of(const ipu_kernel_spec *spec)
@@ -108,12 +109,10 @@ times(const sequence_call *c, double a, double b)
     return rounded(c, a * b);
 }
 
-static double
-multiply_add(const sequence_call *c, double a, double b, double sum)
+static ipu__sum
+new_sum(const sequence_call *c)
 {
-    return c->s.dtype == IPU_DTYPE_FLOAT64
-               ? fma(a, b, sum)
-               : (double)fmaf((float)a, (float)b, (float)sum);
+    return (ipu__sum){.is_double = c->s.dtype == IPU_DTYPE_FLOAT64};
 }
 
 static double
@@ -173,12 +172,12 @@ before(const sequence_call *c, bool made, int32_t states, int32_t first, int64_t
 static double
 product_of_h(const sequence_call *c, int64_t row, int64_t k, int64_t column)
 {
-    double sum = 0.0;
+    ipu__sum sum = new_sum(c);
     for (int64_t i = 0; i < c->s.units; i++) {
         double h = before(c, true, 1, 2, row, k, i);
-        sum = multiply_add(c, h, input(c, 1, i * c->s.gates + column), sum);
+        ipu__sum_add(&sum, h, input(c, 1, i * c->s.gates + column));
     }
-    return sum;
+    return ipu__sum_of(&sum);
 }
 
 /* The last state, of the states of all steps in output `states`. */
@@ -268,12 +267,12 @@ static double
 product_of_gradients(const sequence_call *c, int32_t out, int64_t cell, int64_t first,
                      int64_t count, int64_t unit)
 {
-    double sum = 0.0;
+    ipu__sum sum = new_sum(c);
     for (int64_t i = first; i < first + count; i++) {
         double d = output(c, out, cell * c->s.gates + i);
-        sum = multiply_add(c, d, input(c, 1, unit * c->s.gates + i), sum);
+        ipu__sum_add(&sum, d, input(c, 1, unit * c->s.gates + i));
     }
-    return sum;
+    return ipu__sum_of(&sum);
 }
 
 static void
@@ -344,16 +343,15 @@ static double
 candidate_part(const sequence_call *c, int64_t cell, int64_t j)
 {
     int64_t n = c->s.units;
-    double sum = 0.0;
+    ipu__sum sum = new_sum(c);
     if (c->s.reset_after) {
         return times(c, output(c, 0, (cell * 3 + 1) * n + j),
                      output(c, 3, cell * n + j));
     }
     for (int64_t i = 0; i < n; i++) {
-        sum = multiply_add(c, output(c, 3, cell * n + i),
-                           input(c, 1, (i * 3 + 2) * n + j), sum);
+        ipu__sum_add(&sum, output(c, 3, cell * n + i), input(c, 1, (i * 3 + 2) * n + j));
     }
-    return sum;
+    return ipu__sum_of(&sum);
 }
 
 static void

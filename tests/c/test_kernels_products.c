@@ -199,7 +199,7 @@ test_fused_update(void)
 {
     static const int64_t sizes[][3] = {{784, 256, 32}, {32, 10, 32},   {7, 1, 5},
                                        {1, 17, 3},     {200, 140, 700}, {31, 33, 1100},
-                                       {5, 6, 0},      {0, 4, 2}};
+                                       {50, 140, 2050}, {5, 6, 0},    {0, 4, 2}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (uint32_t form = 0; form < 6; form++) {
             for (int cpu = 0; cpu <= (int)ipu_cpu_class_detect(); cpu++) {
@@ -280,7 +280,7 @@ test_accumulate(void)
 {
     static const int64_t sizes[][3] = {{784, 256, 32}, {32, 10, 32},   {7, 1, 5},
                                        {1, 17, 3},     {200, 140, 700}, {31, 33, 1100},
-                                       {5, 6, 0},      {0, 4, 2}};
+                                       {50, 140, 2050}, {5, 6, 0},    {0, 4, 2}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (uint32_t flags = 0; flags < 4; flags++) {
             for (int cpu = 0; cpu <= (int)ipu_cpu_class_detect(); cpu++) {
@@ -301,19 +301,51 @@ float_of(bool wild)
     return wild ? x : (float)bits * 0x1p-32f - 0.5f;
 }
 
+/* The sum of a tree's leaves (sum_tree.h). */
+static float
+node_of(const float *leaf, int64_t leaves)
+{
+    int64_t child = 1;
+    while (child * IPU_SUM_FAN < leaves) {
+        child *= IPU_SUM_FAN;
+    }
+    float sum = leaves == 1 ? leaf[0] : node_of(leaf, child);
+    for (int64_t i = child; i < leaves; i += child) {
+        int64_t rest = leaves - i;
+        sum += node_of(leaf + i, rest < child ? rest : child);
+    }
+    return sum;
+}
+
+/* The sum of x[i] * y[i]. */
+static float
+tree_of(const float *x, const float *y, int64_t k)
+{
+    int64_t blocks = k / IPU_SUM_BLOCK + 1;
+    float *leaf = calloc((size_t)blocks, sizeof *leaf);
+    for (int64_t i = 0; i < k; i++) {
+        leaf[i / IPU_SUM_BLOCK] = fmaf(x[i], y[i], leaf[i / IPU_SUM_BLOCK]);
+    }
+    float sum = node_of(leaf, k == 0 ? 1 : (k - 1) / IPU_SUM_BLOCK + 1);
+    free(leaf);
+    return sum;
+}
+
 static bool
 same_number(float a, float b)
 {
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-/* Every class against one chain of multiply-adds for each element, in the order of k. */
+/* Every class against the tree of chains of multiply-adds, in the order of k. */
 static void
 chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
 {
     bool ta = (flags & 1) != 0;
     bool tb = (flags & 2) != 0;
     bool wild = (flags & 4) != 0;
+    float *terms[2] = {calloc((size_t)k, sizeof(float)),
+                       calloc((size_t)k, sizeof(float))};
     kernel_trial product = {.op = IPU_OP_ID_MATMUL,
                             .input_count = 2,
                             .output_count = 1,
@@ -333,13 +365,11 @@ chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
         in[1][i] = float_of(wild);
     }
     for (int64_t i = 0; i < m * n; i++) {
-        float sum = 0.0f;
         for (int64_t l = 0; l < k; l++) {
-            float x = in[0][ta ? l * m + i / n : i / n * k + l];
-            float y = in[1][tb ? i % n * k + l : l * n + i % n];
-            sum = fmaf(x, y, sum);
+            terms[0][l] = in[0][ta ? l * m + i / n : i / n * k + l];
+            terms[1][l] = in[1][tb ? i % n * k + l : l * n + i % n];
         }
-        expected[i] = sum;
+        expected[i] = tree_of(terms[0], terms[1], k);
     }
     for (int cpu = 0; cpu <= (int)ipu_cpu_class_detect(); cpu++) {
         const char *name;
@@ -361,6 +391,8 @@ chain_trial(int64_t m, int64_t n, int64_t k, uint32_t flags)
     free(in[1]);
     free(out[0]);
     free(expected);
+    free(terms[0]);
+    free(terms[1]);
 }
 
 static void
@@ -370,12 +402,46 @@ test_chains(void)
         {1, 1, 1},     {1, 40, 9},   {40, 1, 9},    {6, 16, 5},    {12, 32, 5},
         {7, 17, 33},   {13, 33, 7},  {25, 31, 64},  {32, 10, 32},  {64, 48, 3},
         {65, 49, 3},   {11, 15, 70}, {100, 2, 50},  {33, 100, 1},  {5, 7, 2100},
-        {70, 20, 1030}, {30, 70, 1024}, {9, 1024, 6}, {1024, 9, 6}, {400, 70, 12}};
+        {70, 20, 1030}, {30, 70, 1024}, {9, 1024, 6}, {1024, 9, 6}, {400, 70, 12},
+        /* around the ends of blocks, and of nodes */
+        {3, 5, 1023}, {3, 5, 1025}, {14, 34, 2049}, {13, 70, 4099}, {50, 300, 2053},
+        {1, 3, 3071}, {70, 2, 2048}, {2, 70, 2500}, {3, 1, 32767}, {1, 1, 32768},
+        {2, 3, 32769}, {15, 37, 33793}, {7, 5, 70001}, {1, 2, 65536}, {13, 300, 32800}};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         for (uint32_t flags = 0; flags < 8; flags++) {
             chain_trial(sizes[s][0], sizes[s][1], sizes[s][2], flags);
         }
     }
+    chain_trial(1, 1, 1024 * 1024 + 2049, 0); /* three levels */
+    chain_trial(5, 1, 1024 * 1024, 3);
+}
+
+/* The steps by which kernels make a sum against what the tree is. */
+static void
+test_tree(void)
+{
+    enum { MOST_LEAVES = 34000 };
+    float *leaf = malloc(MOST_LEAVES * sizeof *leaf);
+    for (int64_t i = 0; i < MOST_LEAVES; i++) {
+        leaf[i] = float_of(false);
+    }
+    for (int64_t leaves = 1; leaves < MOST_LEAVES; leaves += leaves < 1100 ? 1 : 997) {
+        float totals[IPU_SUM_LEVELS];
+        float sum = 0.0f;
+        int32_t levels = 0;
+        for (int64_t i = 0; i < leaves; i++) {
+            ipu__sum_step step = ipu__sum_step_of(i, i == leaves - 1);
+            sum = leaf[i];
+            for (int32_t l = 0; l < IPU_SUM_LEVELS; l++) {
+                sum = (step.adds >> l & 1) != 0 ? totals[l] + sum : sum;
+            }
+            totals[step.level] = sum;
+            levels = i < leaves - 1 && step.level >= levels ? step.level + 1 : levels;
+        }
+        CHECK(same_number(sum, node_of(leaf, leaves)));
+        CHECK(levels == ipu__sum_levels(leaves));
+    }
+    free(leaf);
 }
 
 /* sigmoid(x * y + 1-element z) > x ? tanh(x) : y, against the ops one by one. */
@@ -786,6 +852,7 @@ main(void)
     test_cut();
 #endif
     test_matmul();
+    test_tree();
     test_chains();
     test_fused_matmul();
     test_fused_update();

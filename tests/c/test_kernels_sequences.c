@@ -122,6 +122,14 @@ test_recurrence(void)
             }
         }
     }
+    /* sums over units, or over gates, of two blocks (sum_tree.h) */
+    static const sequence_size wide = {1, 5, 1029};
+    static const sequence_size gates = {2, 3, 345};
+    for (uint32_t flags = 0; flags < 8; flags++) {
+        sequence_form form = {.dtype = dtypes[flags / 4], .masked = (flags & 1) != 0};
+        recurrent_trial(&form, &wide, (flags & 2) != 0, false);
+        recurrent_trial(&form, &gates, (flags & 2) != 0, true);
+    }
 }
 
 typedef struct attention_size {
@@ -191,7 +199,8 @@ test_attention(void)
     static const attention_size sizes[] = {
         {1, 1, 1, 1, 1, 1},    {2, 3, 7, 21, 4, 5},    {1, 1, 50, 33, 17, 24},
         {1, 2, 61, 270, 8, 3}, {3, 1, 5, 130, 33, 16}, {1, 1, 70, 1100, 3, 2},
-        {0, 2, 3, 4, 5, 6},    {2, 1, 0, 4, 5, 6},     {2, 1, 3, 0, 5, 6}};
+        {0, 2, 3, 4, 5, 6},    {2, 1, 0, 4, 5, 6},     {2, 1, 3, 0, 5, 6},
+        {1, 2, 2100, 9, 3, 2}, {1, 1, 1025, 40, 2, 3}};
     static const ipu_dtype dtypes[] = {IPU_DTYPE_FLOAT32, IPU_DTYPE_FLOAT16,
                                        IPU_DTYPE_FLOAT64};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
