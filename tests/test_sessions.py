@@ -369,3 +369,27 @@ def test_places_of_variables() -> None:
     assert (step.device, w.device, free.device) == ("/device:CPU:0", IPU, "")
     assert run([loss, train])[0] == 2.0
     assert (step.device, w.device) == ("/device:CPU:0", IPU)
+
+
+def test_files_and_texts_of_what_is_fed(tmp_path: Any) -> None:
+    path = tf.placeholder(tf.string, [])
+    lines = tf.strings.upper(tf.io.read_file(path))
+    whole = tf.strings.length(lines) + tf.strings.to_number("2", tf.int32)
+    (tmp_path / "text").write_text("abc")
+    with tf.Session() as session:
+        for _ in range(2):
+            found = session.run([lines, whole], {path: str(tmp_path / "text")})
+            assert found == [b"ABC", 5]
+            (tmp_path / "text").write_text("abc")
+        (tmp_path / "other").write_text("abcd")
+        assert session.run(whole, {path: str(tmp_path / "other")}) == 6
+
+
+def test_texts_that_functions_give() -> None:
+    @tf.function
+    def named(x: Any) -> Any:
+        return {"name": tf.constant(["a", "b"]), "value": x * 2.0}
+
+    name, again = run(named(tf.constant(1.0))), run(tf.tuple([tf.constant("c")]))
+    assert name["name"].tolist() == [b"a", b"b"] and name["value"] == 2.0
+    assert again == [b"c"]

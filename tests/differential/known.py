@@ -62,13 +62,5 @@ ON_PURPOSE: dict[str, list[str]] = {
 }
 # What is to be mended; a case that agrees goes from here.
 OPEN: list[str] = [
-    "tf1 sparse: clipped by the norm of all, repeated rows",
-    "tf1 sparse: clip_by_norm, repeated rows",
-    "tf1 sparse: clipped by the norm of all, then momentum",
     "tf1 gradients: behind a fed intermediate",
-    "tf1 text: operations",
-    "tf1 text: identity and fed",
-    "tf1 text: comparison",
-    "tf1 text: to numbers",
-    "tf1 text: gather and stack",
 ]

@@ -96,7 +96,7 @@ step = opt.minimize(sum_of(tf.gather(w, I) ** 2) + sum_of(tf.gather(w, [3, 3])))
 w = V(np.ones((4, 2)))
 opt = tf.train.MomentumOptimizer(.1, .9)
 pairs = opt.compute_gradients(sum_of(tf.gather(w, I) ** 2))
-step = opt.apply_gradients([(g * .5 if False else g, v) for g, v in pairs])
+step = opt.apply_gradients([(tf.clip_by_value(g, -1.5, 1.5), v) for g, v in pairs])
 [S(step, {I: i}) or S(w) for i in ([1, 3], [1, 1], [0])]
 
 == tf1 sparse: clipped by the norm of all, repeated rows

@@ -47,6 +47,11 @@ def _find(values: Any) -> Handler | None:
     return None
 
 
+def handler_of(args: Any, kwargs: dict[str, Any]) -> Handler | None:
+    """What serves a call with such arguments, or None."""
+    return _find(args) or (_find(kwargs.values()) if kwargs else None)
+
+
 def op(function: F) -> F:
     """Make ``function`` one of the functions that registered types can take over."""
 
@@ -54,7 +59,7 @@ def op(function: F) -> F:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             if _handlers:
-                handler = _find(args) or (_find(kwargs.values()) if kwargs else None)
+                handler = handler_of(args, kwargs)
                 if handler is not None:
                     return handler(function, args, kwargs)
             graph = _graph_mode.building()

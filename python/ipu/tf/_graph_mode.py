@@ -9,8 +9,9 @@ asked for TensorFlow 1's behaviour, a default graph of its own.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -30,6 +31,7 @@ __all__ = [
     "kept_for_sessions",
     "renew",
     "suspended",
+    "texts_of_graphs",
     "trainable_variables",
 ]
 
@@ -90,6 +92,34 @@ def kept_for_sessions(function: F) -> F:
             None,
             (args, kwargs),
         )
+
+    return cast(F, call)
+
+
+def texts_of_graphs(names: dict[str, Any], public: Sequence[str], pure: bool) -> None:
+    """Let a module's functions of strings become operations where a graph is put
+    together.
+
+    Args:
+        names: The module's names, which are replaced.
+        public: Those of the functions among others.
+        pure: Whether they give the same for the same arguments.
+    """
+    for name in public:
+        if inspect.isfunction(names[name]):
+            names[name] = _text_of_graphs(names[name], pure)
+
+
+def _text_of_graphs(function: F, pure: bool) -> F:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        graph = building()
+        if graph is None:
+            return function(*args, **kwargs)
+        from ipu.tf._graph.texts import record_text
+
+        words = [word.capitalize() for word in function.__name__.split("_")]
+        return record_text(graph, function, args, kwargs, "".join(words), pure)
 
     return cast(F, call)
 

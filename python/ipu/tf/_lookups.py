@@ -38,7 +38,9 @@ def look_up(table: Variable, ids: Tensor) -> Tensor:
     """
     read = table.value()
     note(read, "looked_up", ids)
-    return apply("gather", (read, ids), {"axis": 0, "batch_dims": 0})
+    rows = apply("gather", (read, ids), {"axis": 0, "batch_dims": 0})
+    note(read, "looked_up_rows", rows)
+    return rows
 
 
 def with_rows(
@@ -74,10 +76,22 @@ def with_rows(
     ]
     if not any(wanted):
         return walk(xs)
-    found = walk([*xs, *(read for each in wanted for read in each)])
+    flat = [read for each in wanted for read in each]
+    given = [noted(read, "looked_up_rows") for read in flat]
+    rows = [one for one in given if one is not None and trace.sees(one)]
+    found = walk([*xs, *flat, *rows])
     parts = iter(found[len(xs) :])
+    by_rows = dict(zip(map(id, rows), found[len(xs) + len(flat) :], strict=True))
     for gradient, each in zip(found, wanted, strict=False):
-        note_rows(gradient, each, [next(parts) for _ in each])
+        of_reads = [next(parts) for _ in each]
+        note_rows(gradient, each, of_reads)
+        values = [
+            by_rows.get(id(noted(read, "looked_up_rows")))
+            for read, part in zip(each, of_reads, strict=True)
+            if part is not None
+        ]
+        if gradient is not None and values and None not in values:
+            note(gradient, "row_values", values)
     return found[: len(xs)]
 
 

@@ -205,6 +205,11 @@ def _register() -> None:
     _dispatch.register(StringTensor, _call)
 
 
+def serves(function: Any) -> bool:
+    """Whether a function of numbers serves strings as well, by another one."""
+    return getattr(function, "__name__", "") in _OPS
+
+
 def _filled(value: Any, dtype: Any, shape: Any) -> StringTensor:
     tensor = text_tensor(value, dtype)
     return tensor if shape is None else tensor.filled(tuple(shape))

@@ -27,6 +27,7 @@ from ipu.tf._blocks import (
 from ipu.tf._dispatch import op
 from ipu.tf._operation import Operation
 from ipu.tf._reached import active, operation
+from ipu.tf._strings import is_text
 from ipu.tf._while import as_predicate, body_values, check_structure, traced_while
 
 __all__ = ["case", "cond", "switch_case", "while_loop"]
@@ -276,6 +277,8 @@ def cond(
         return true_fn() if pred else false_fn()
     if is_known(pred):
         taken = true_fn() if as_predicate(pred, "'pred'") else false_fn()
+        if any(is_text(leaf) for leaf in nest.flatten(taken)):
+            return taken
         flat = flatten(taken, "the result of the function that is called")
         return flat.pack(flat.tensors)
     predicate = as_predicate(pred, "'pred'")

@@ -18,7 +18,7 @@ from ipu import _core
 from ipu._arguments import checked_text
 from ipu._errors import InvalidArgumentError
 from ipu._faces import face
-from ipu.tf import _hashes
+from ipu.tf import _graph_mode, _hashes
 from ipu.tf._each_string import each
 from ipu.tf._host_only import on_host
 from ipu.tf._string_parts import (
@@ -423,6 +423,8 @@ def to_hash_bucket(input: Any, num_buckets: int, name: Any = None) -> Any:
     count = _buckets(num_buckets)
     return each(lambda text: _hashes.murmur64(text) % count, input, np.int64)
 
+
+_graph_mode.texts_of_graphs(globals(), __all__, pure=True)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = face(__name__, __all__)

@@ -10,10 +10,9 @@ from ipu.tf import _convert, _graph_mode
 from ipu.tf._graph.frame import is_symbol
 from ipu.tf._graph.graph import Graph
 from ipu.tf._graph.record import takes_over
+from ipu.tf._graph.texts import held
 from ipu.tf._graph.variables import GraphVariable
-from ipu.tf._strings import StringTensor, is_text
 from ipu.tf.dtypes import as_dtype
-from ipu.tf.tensor_spec import TensorSpec
 
 __all__: list[str] = []
 
@@ -37,7 +36,7 @@ def _constant(
         return _converted(graph, value, dtype, name=name)
     with _graph_mode.suspended():
         made = _convert.constant(value, dtype, shape)
-    return _held(graph, made, name)
+    return held(graph, made, name)
 
 
 @takes_over(_undecorated(_convert.convert_to_tensor))
@@ -62,7 +61,7 @@ def _converted(
         return graph.record(_stacked, (value, dtype), {}, "Pack")
     with _graph_mode.suspended():
         made = _convert.convert_to_tensor(value, dtype, dtype_hint or preferred_dtype)
-    return _held(graph, made, name)
+    return held(graph, made, name)
 
 
 def _holds_symbol(value: Any) -> bool:
@@ -73,13 +72,3 @@ def _holds_symbol(value: Any) -> bool:
 
 def _stacked(value: Any, dtype: Any) -> Tensor:
     return _convert.convert_to_tensor(value, dtype)
-
-
-def _held(graph: Graph, value: Any, name: str | None) -> Any:
-    """A fixed value as a tensor of the graph."""
-    if isinstance(value, StringTensor) or is_text(value):
-        spec = TensorSpec(value.shape, "string")
-        made = graph.python("Const", lambda: value, spec, name=name or "Const")
-        made.known = value
-        return made
-    return graph.constant(value, name or None)

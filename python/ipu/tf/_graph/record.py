@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ipu import _core, _placement
 from ipu._core import Tensor
 from ipu.tf import _inference, nest
-from ipu.tf._graph import frame, guesses
+from ipu.tf._graph import frame, guesses, texts
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
+from ipu.tf._strings import StringTensor
 from ipu.tf.dtypes import as_dtype
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ def record(
     handler = _handlers.get(function)
     if handler is not None:
         return handler(graph, *args, **kwargs)
+    if texts.takes_text(args, kwargs):
+        kind = type or _camel(function.__name__)
+        return texts.record_text(graph, function, args, kwargs, kind)
     name = kwargs.get("name")
     kind = type or _camel(function.__name__)
     op = graph.add(
@@ -119,13 +123,15 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
         if isinstance(leaf, _inference.Inferred):
             op.leaves.append(_tensor(op, count, leaf, is_size))
             count += 1
+        elif isinstance(leaf, StringTensor):
+            op.leaves.append(texts.held(op.graph, leaf))
         else:
             op.leaves.append(leaf)
     op.structure = nest.pack_sequence_as(results, op.leaves)
     if count and op.is_pure and all(_is_size(leaf) for leaf in op.leaves):
         op.place = Place("ANY")
     op.graph.keep(op)
-    return op.structure if count else op
+    return op.structure if any(map(frame.is_symbol, op.leaves)) else op
 
 
 def _tensor(

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ipu._faces import face
+from ipu.tf import _graph_mode
 from ipu.tf.io._csv import decode_csv
 from ipu.tf.io._files import decode_raw, matching_files, read_file, write_file
 from ipu.tf.io._images import (
@@ -48,6 +49,10 @@ __all__ = [
     "write_file",
 ]
 
+
+_graph_mode.texts_of_graphs(
+    globals(), [name for name in __all__ if name != "write_file"], pure=False
+)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = face(__name__, __all__)
