@@ -11,8 +11,9 @@
  *
  * An element that fails is not kept: the pass that reads it gets the error and goes on
  * after it, later passes do without. The cache closes the input's iterator when its
- * reader is cancelled or has no memory for an element, and forgets it in a forked child whose parent was reading. The
- * next reader opens the input again for the same pass and skips what has been read. */
+ * reader is cancelled or has no memory for an element, and forgets it in a forked child
+ * whose parent was reading. The next reader opens the input again for the same pass and
+ * skips what has been read. */
 #include "data/dataset_impl.h"
 
 #include "base/service.h"

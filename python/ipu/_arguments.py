@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
 __all__ = [
+    "as_int",
+    "as_ints",
     "checked_function",
     "checked_list",
     "checked_tensor",
@@ -19,6 +22,43 @@ def _error(name: str, what: str, value: Any) -> TypeError:
     text = repr(value)
     shown = text if len(text) <= 80 else text[:77] + "..."
     return TypeError(f"`{name}` must be {what}. Received: {shown}.")
+
+
+def as_int(value: Any) -> Any:
+    """An integer as an int, whatever holds it; anything else as it is.
+
+    A NumPy integer, an integer tensor or array without axes, and every other object
+    with ``__index__`` count as the integer that they hold.
+
+    Example:
+        >>> import numpy as np
+        >>> as_int(np.int64(3)), as_int(np.array(3)), as_int(2.0), as_int(None)
+        (3, 3, 2.0, None)
+    """
+    kind = type(value)
+    if kind is int or kind is bool or not hasattr(kind, "__index__"):
+        return value
+    if getattr(value, "ndim", 0) or str(getattr(value, "dtype", "")).endswith("bool"):
+        return value
+    try:
+        return operator.index(value)
+    except Exception:  # it is no integer, or its value is not known yet
+        return value
+
+
+def as_ints(value: Any) -> Any:
+    """:func:`as_int` of a value, or of those in its lists and tuples.
+
+    Example:
+        >>> import numpy as np
+        >>> as_ints((np.int64(3), [np.int8(2), "same"]))
+        (3, [2, 'same'])
+    """
+    if type(value) in (list, tuple):
+        made = [as_ints(one) for one in value]
+        changed = any(a is not b for a, b in zip(made, value, strict=True))
+        return type(value)(made) if changed else value
+    return as_int(value)
 
 
 def checked_list(name: str, value: Any) -> Any:

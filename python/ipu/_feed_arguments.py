@@ -12,6 +12,8 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ipu._arguments import as_int
+
 __all__ = ["checked_ordinal", "named"]
 
 
@@ -64,6 +66,7 @@ def checked_ordinal(value: Any) -> int | None:
     """
     if value is None:
         return None
+    value = as_int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(
             "Device ordinal must be an integer >= 0, or None for the device of the "

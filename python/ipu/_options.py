@@ -31,6 +31,7 @@ from typing import (
     overload,
 )
 
+from ipu._arguments import as_ints
 from ipu._log import logger
 
 __all__ = ["AttributeMetadata", "Category", "Group", "Option", "OptionNameError"]
@@ -149,6 +150,7 @@ class Option(Generic[T]):
 
     def __set__(self, instance: Category, value: T) -> None:
         metadata = AttributeMetadata(instance._prefix + self.name, self)
+        value = as_ints(value)
         metadata.check_type(value)
         if self.deprecated is not None:
             logger.warning("%s has been deprecated: %s", metadata.name, self.deprecated)

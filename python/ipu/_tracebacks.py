@@ -86,8 +86,12 @@ def drop_own_frames(error: BaseException) -> None:
             error.__suppress_context__ = True
 
 
-def boundary(function: F) -> F:
+def boundary(function: F, convert: Callable[[Any], Any] | None = None) -> F:
     """Let what ``function`` raises show frames of the user's program alone.
+
+    Args:
+        function: What is called.
+        convert: Applied to each argument before; None: nothing is.
 
     Example:
         >>> import traceback
@@ -102,6 +106,9 @@ def boundary(function: F) -> F:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if convert is not None:
+                args = tuple(map(convert, args))
+                kwargs = {name: convert(value) for name, value in kwargs.items()}
             return function(*args, **kwargs)
         except BaseException as error:
             if type(error) is TypeError:
@@ -145,11 +152,14 @@ def explain_arguments(
     error.args = (text,)
 
 
-def boundaries(*names: str) -> Callable[[C], C]:
+def boundaries(
+    *names: str, convert: Callable[[Any], Any] | None = None
+) -> Callable[[C], C]:
     """Mark methods that a class defines.
 
     Args:
         *names: Their names; none: all public methods.
+        convert: As for :func:`boundary`.
     """
 
     def mark(cls: C) -> C:
@@ -157,9 +167,9 @@ def boundaries(*names: str) -> Callable[[C], C]:
             if name not in names and (names or name.startswith("_")):
                 continue
             if isinstance(value, (staticmethod, classmethod)):
-                setattr(cls, name, type(value)(boundary(value.__func__)))
+                setattr(cls, name, type(value)(boundary(value.__func__, convert)))
             elif isinstance(value, FunctionType):
-                setattr(cls, name, boundary(value))
+                setattr(cls, name, boundary(value, convert))
         return cls
 
     return mark

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from ipu import _core, _devices, _feed_arguments
+from ipu._arguments import as_int
 from ipu._errors import (
     AlreadyExistsError,
     FailedPreconditionError,
@@ -114,7 +115,7 @@ class IPUInfeedQueue:
                 "An IPUInfeedQueue takes a tf.data.Dataset. "
                 f"Received: dataset={dataset!r}."
             )
-        ahead = given.get("data_to_prefetch", 1)
+        ahead = as_int(given.get("data_to_prefetch", 1))
         if not isinstance(ahead, int) or ahead < 1:
             raise ValueError(f"data_to_prefetch must be at least 1. Received: {ahead}.")
         self._depth = _checked_depth(given.get("prefetch_depth"))
@@ -456,6 +457,7 @@ def _is_keyword(element: Any) -> bool:
 def _checked_depth(depth: Any) -> int:
     if depth is None:
         return _DEFAULT_DEPTH
+    depth = as_int(depth)
     if (
         isinstance(depth, bool)
         or not isinstance(depth, int)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ipu import _core, _devices, _feed_arguments
+from ipu._arguments import as_int
 from ipu._core import Tensor
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
 from ipu._faces import face
@@ -483,7 +484,7 @@ def _checked_mode(given: dict[str, Any]) -> IPUOutfeedMode:
 
 
 def _at_least_one(name: str, given: dict[str, Any], default: int) -> int:
-    value = given.get(name, default)
+    value = as_int(given.get(name, default))
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise ValueError(f"Expected `{name}` to be at least 1. Received: {value!r}.")
     return value

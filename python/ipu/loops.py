@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ipu import _core
+from ipu._arguments import as_int
 from ipu._core import Tensor
 from ipu._faces import face
 from ipu._tracebacks import boundary
@@ -199,6 +200,8 @@ def repeat(
             "loops.repeat takes the number of iterations, then the body: repeat(n, "
             f"body, inputs). Received: n={n!r}, body={body!r}."
         )
+    if not hasattr(n, "assign"):  # the device has no int64
+        n = as_int(n)
     count = Tensor(n)
     start = [Tensor(value) for value in _as_list(inputs)]
     begin = trace.node_count

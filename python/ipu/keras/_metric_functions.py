@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._arguments import as_int
 from ipu.keras._types import Tensor
 
 __all__ = [
@@ -89,6 +90,7 @@ def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> T
         >>> round(float(sparse_top_k_categorical_accuracy([1], scores, k=2)[0]), 4)
         0.0
     """
+    k = as_int(k)
     y_pred = tf.convert_to_tensor(y_pred)
     classes = y_pred.shape[-1]
     target = tf.reshape(tf.cast(tf.convert_to_tensor(y_true), "int32"), (-1,))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
+from ipu._arguments import as_int
 from ipu._faces import face
 from ipu.keras._drawing.model_drawing import model_to_dot, plot_model
 from ipu.keras._enqueuers import (
@@ -212,7 +213,7 @@ def to_categorical(
     labels = np.asarray(y, dtype=np.int64)
     if labels.ndim > 1 and labels.shape[-1] == 1:
         labels = labels.reshape(labels.shape[:-1])
-    classes = int(labels.max()) + 1 if num_classes is None else num_classes
+    classes = int(labels.max()) + 1 if num_classes is None else as_int(num_classes)
     if labels.size and not (labels.min() >= 0 and labels.max() < classes):
         raise ValueError(
             f"Class numbers must be in [0, {classes}). Received: numbers from "

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from ipu import _core
+from ipu._arguments import as_int
 from ipu._core import Tensor
 from ipu._schedules import PipelineSchedule
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
@@ -99,6 +100,7 @@ def stages_of(
                     f"Stage {position} of computational_stages must be a function or a "
                     f"list of functions. Received: {function!r}."
                 )
+            device = as_int(device)
             if isinstance(device, bool) or not isinstance(device, int) or device < 0:
                 raise ValueError(
                     f"device_mapping[{position}] must be the number of an IPU, from 0 "

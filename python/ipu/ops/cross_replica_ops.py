@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ipu import _core
+from ipu._arguments import as_int
 from ipu._core import Tensor
 from ipu._faces import face
 from ipu._placement import current_device, on_host
@@ -84,6 +85,7 @@ def cross_replica_mean(
 
 
 def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
+    group_size = as_int(group_size)
     if group_size is not None and (
         isinstance(group_size, bool)
         or not isinstance(group_size, int)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ipu._arguments import as_int
 from ipu._errors import FailedPreconditionError
 from ipu._faces import face
 from ipu._training_loop import Update, accumulate_here
@@ -43,6 +44,7 @@ class _Accumulating(IpuOptimizer):
 
     def __init__(self, opt: Any, num_mini_batches: int, name: str) -> None:
         super().__init__(opt, name)
+        num_mini_batches = as_int(num_mini_batches)
         if (
             isinstance(num_mini_batches, bool)
             or not isinstance(num_mini_batches, int)

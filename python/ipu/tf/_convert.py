@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core, _strategy_state
-from ipu._arguments import checked_list
+from ipu._arguments import as_int, checked_list
 from ipu.tf import _strings
 from ipu.tf._dispatch import graph_op, op
 from ipu.tf.dtypes import DType, as_dtype
@@ -213,7 +213,7 @@ def known_count(value: Any, what: str) -> int:
     Raises:
         TypeError: It is none, or is computed by the function that is being traced.
     """
-    number = known_value(value, what)
+    number = known_value(value if isinstance(value, Tensor) else as_int(value), what)
     is_number = number.size == 1 and number.dtype.kind in "iubf"
     if not is_number or not float(number.item()).is_integer():
         raise TypeError(f"{what} must be an integer. Received: {value!r}.")
@@ -228,6 +228,8 @@ def on_device() -> bool:
 
 def sizes_of(shape: Any) -> list[int]:
     """A shape as ints: from a sequence, a tensor of known value, or one number."""
+    if not isinstance(shape, Tensor):
+        shape = as_int(shape)
     if isinstance(shape, int) or getattr(shape, "shape", None) == ():
         return [known_count(shape, "A size")]
     if isinstance(shape, Tensor):
@@ -258,6 +260,7 @@ def axes_of(axis: Any, rank: int) -> list[int]:
     """
     if axis is None:
         return list(builtins.range(rank))
+    axis = axis if isinstance(axis, Tensor) else as_int(axis)
     if isinstance(axis, int):
         return [axis_of(axis, rank)]
     items = np.atleast_1d(known_value(axis, "axis")).tolist()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu._arguments import as_int
 from ipu.tf._convert import (
     Tensor,
     apply,
@@ -126,7 +127,7 @@ def range(
     """
     if limit is None:
         start, limit = 0, start
-    given = [Tensor(known_value(v, "range")) if hasattr(v, "dtype") else v
+    given = [Tensor(known_value(v, "range")) if hasattr(v, "dtype") else as_int(v)
              for v in (start, limit, delta)]  # fmt: skip
     if dtype is None:
         names = [v.dtype.name if isinstance(v, Tensor) else type(v).__name__

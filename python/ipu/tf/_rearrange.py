@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu._arguments import as_int
 from ipu.tf._convert import (
     Tensor,
     apply,
@@ -116,7 +117,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
         [4, 1, 2, 3]
     """
     tensor = Tensor(input)
-    shifts = np.atleast_1d(known_value(shift, "shift")).tolist()
+    shifts = [as_int(n) for n in np.atleast_1d(known_value(shift, "shift")).tolist()]
     axes = np.atleast_1d(known_value(axis, "axis")).tolist()
     for count, item in zip(shifts, axes, strict=True):
         index = axis_of(item, tensor.ndim)

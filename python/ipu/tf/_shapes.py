@@ -130,7 +130,7 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """
     value = Tensor(input)
     ones = [i for i, s in enumerate(value.shape) if s == 1]
-    named = axis is not None and axis != []
+    named = axis is not None and not (isinstance(axis, list) and not axis)
     axes = axes_of(axis, value.ndim) if named else ones
     for i in axes:
         if value.shape[i] != 1:

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ipu._arguments import as_int
 from ipu.keras.engine import summary
 from ipu.keras.engine.stage_calls import (
     FlatModel,
@@ -170,6 +171,7 @@ def auto_stages(
         >>> split.loss_of([0, 0, 1, 1]) > 0.1
         True
     """
+    n = as_int(n)
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"`n` must be a positive number of stages. Received: n={n!r}.")
     if not getattr(model, "built", False):

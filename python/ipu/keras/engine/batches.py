@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import tf
+from ipu._arguments import as_int
 from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.engine.host_sources import DatasetSource, HostSource
@@ -97,6 +98,7 @@ def from_arrays(
     samples = common_length(arrays)
     if batch_size is None:
         batch_size = math.ceil(samples / steps) if steps else min(32, samples)
+    batch_size = as_int(batch_size)
     if isinstance(batch_size, bool) or int(batch_size) != batch_size or batch_size < 1:
         raise ValueError(
             f"`batch_size` must be a positive integer. Received: {batch_size!r}."

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import tf
+from ipu._user_warnings import warn_user
 from ipu.keras._random_state import Order
 from ipu.keras._types import Nest
 from ipu.keras.engine.batches import (
@@ -219,12 +220,24 @@ def _refuse_beside_batches(
                 f"`{name}` argument is not supported when using {kind} as input. Let "
                 "the batches be tuples (x, y, sample_weight)."
             )
-    if batch_size is not None:
+    if batch_size is not None and is_dataset and _is_under_tensorflows_name():
+        warn_user(
+            f"`batch_size` is ignored where the data is a dataset, whose batches are "
+            f"what Dataset.batch() made. Received: batch_size={batch_size!r}."
+        )
+    elif batch_size is not None:
         way = "Use Dataset.batch()." if is_dataset else "Its batches are what they are."
         raise ValueError(
             "The `batch_size` argument must not be specified for the given input type. "
             f"Received: a {kind} and batch_size={batch_size}. {way}"
         )
+
+
+def _is_under_tensorflows_name() -> bool:
+    """Whether the program is one of the port's, which went on where we refuse."""
+    from ipu import drop_in
+
+    return drop_in.installed()
 
 
 def _as_arrays(data: Nest, name: str) -> Nest:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import tf
+from ipu._arguments import as_int
 from ipu._log import logger
 from ipu._user_warnings import warn_user
 from ipu.keras._types import Nest
@@ -426,6 +427,7 @@ def run_fit(
 
 def is_due(epoch: int, freq: Any) -> bool:
     """Whether there is a validation after an epoch, counted from 1."""
+    freq = as_int(freq)
     return epoch % freq == 0 if isinstance(freq, int) else epoch in freq
 
 

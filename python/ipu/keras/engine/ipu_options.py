@@ -12,6 +12,7 @@ from enum import Enum
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ipu._arguments import as_int
 from ipu._log import logger
 from ipu._refusals import refuse_call, refuse_given
 from ipu._schedules import PipelineSchedule
@@ -60,6 +61,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _steps(value: Any) -> int:
+    value = as_int(value)
     if not _is_integer(value) or value < 1:
         raise ValueError(
             "Expected `gradient_accumulation_steps_per_replica` to be a positive "

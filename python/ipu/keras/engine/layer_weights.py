@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from ipu import tf
+from ipu._arguments import as_ints
 from ipu._tracebacks import boundaries
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Tensor
@@ -135,6 +136,7 @@ class LayerWeights:
         is_cast = bool(kwargs.get("experimental_autocast", True))
         name = name or "weight"
         kind = self._dtype if dtype is None else tf.as_dtype(dtype)
+        shape = as_ints(shape)
         sizes = (shape,) if isinstance(shape, int) else tuple(shape or ())
         if any(size is None for size in sizes):
             raise ValueError(

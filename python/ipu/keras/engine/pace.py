@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu._arguments import as_int
+
 __all__ = ["Pace", "checked_execution", "whole_number"]
 
 _EXECUTION_S = 0.1
@@ -65,6 +67,7 @@ def checked_execution(given: Any, in_strategy: bool) -> int | None:
             "scope an execution has as many steps as you say. Give a number that "
             "divides the steps of an epoch."
         )
+    given = as_int(given)
     is_number = isinstance(given, (int, float, np.number))
     if isinstance(given, bool) or not is_number or int(given) != given or given < 1:
         raise ValueError(
@@ -84,8 +87,9 @@ def whole_number(given: Any, argument: str) -> int:
     Raises:
         TypeError: It is no integer.
     """
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-        return int(given)
+    given = as_int(given)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return given
     way = ""
     if isinstance(given, (float, np.floating)) and given == int(given):
         way = f" Write {argument}={int(given)}."

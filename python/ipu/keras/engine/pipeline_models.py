@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from ipu._arguments import as_int
 from ipu.keras._types import Nest
 from ipu.keras.engine.functional import Functional
 from ipu.keras.engine.ipu_options import IPUOptions
@@ -48,6 +49,7 @@ class _Pipelined(IPUOptions):
             iterations: ``batch_serialization_iterations``.
             options: The others, by name.
         """
+        count, iterations = as_int(count), as_int(iterations)
         for name, value in (
             ("gradient_accumulation_count", count),
             ("batch_serialization_iterations", iterations),

@@ -7,6 +7,7 @@ import threading
 from types import TracebackType
 
 from ipu import _strategy_state
+from ipu._arguments import as_int
 
 __all__ = ["PipelineStage", "count_entries", "current_stage"]
 
@@ -55,6 +56,7 @@ class PipelineStage:
     """
 
     def __init__(self, stage: int) -> None:
+        stage = as_int(stage)
         if isinstance(stage, bool) or not isinstance(stage, int) or stage < 0:
             raise ValueError(
                 "`stage` of PipelineStage must be an integer of 0 or more. "

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ipu._arguments import as_int
 from ipu._user_warnings import warn_user
 
 __all__ = ["INFINITE", "UNKNOWN", "StepPlan", "plan_steps"]
@@ -69,6 +70,7 @@ def plan_steps(
             too few batches, fewer steps than replicas, or ``per_execution`` does not
             divide the steps.
     """
+    steps = as_int(steps)
     if steps is not None and (
         isinstance(steps, bool) or int(steps) != steps or steps <= 0
     ):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ipu import tf
+from ipu._arguments import as_ints
 from ipu._tracebacks import boundaries
 from ipu.keras import _names, regularizers
 from ipu.keras._types import Nest, Tensor, Values
@@ -134,7 +135,7 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith("ipu.") and "__init__" in vars(cls):
-            boundaries("__init__")(cls)
+            boundaries("__init__", convert=as_ints)(cls)
 
     # of `call`, found at the first call
     _training_parameter: TrainingParameter

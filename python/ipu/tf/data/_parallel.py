@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ipu._arguments import as_int
+
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -36,6 +38,7 @@ def calls_of(num_parallel_calls: Any) -> int:
     """
     if num_parallel_calls is None:
         return 1
+    num_parallel_calls = as_int(num_parallel_calls)
     is_number = isinstance(num_parallel_calls, int)
     if is_number and num_parallel_calls == _AUTOTUNE:
         return _AUTOTUNE
