@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The text form of graphs: printed, read back, verified, refused where malformed."""
 
+import random
 import re
 
 import pytest
@@ -328,3 +329,71 @@ def test_opaque_ops_say_that_they_have_no_gradient() -> None:
 """
     with pytest.raises(ipu.tf.errors.UnimplementedError, match="has no gradient"):
         _core.graph_gradients(graph)
+
+
+IN_A_LOOP = """device graph
+block b0(%0: int32[], %1: float32[]) {{
+  block b1(%2: float32[]) {{
+    block b2(%3: float32[]) {{
+      %4 = exp(%3) : float32[]
+      {inner}
+    }} -> (%4)
+    %5 = repeat(%0, %2) {{body=b2}} : float32[]
+    {outer}
+  }} -> (%5)
+  %6 = repeat(%0, %1) {{body=b1}} : float32[]
+}} -> (%6)
+"""
+SPLIT = "%{0} = switch(%0) {{branches=[{1}]}} : float32[]"
+
+
+@pytest.mark.parametrize("block", ["b0", "b1", "b2", "b3", "b-1", "b4294967296"])
+@pytest.mark.parametrize("place", ["inner", "outer"])
+@pytest.mark.parametrize("op", ["repeat", "switch"])
+def test_no_block_holds_itself_or_is_held_twice(
+    block: str, place: str, op: str
+) -> None:
+    node = f"%9 = repeat(%0, %1) {{body={block}}} : float32[]"
+    if op == "switch":
+        node = SPLIT.format(9, block)
+    text = IN_A_LOOP.format(**{"inner": "", "outer": "", place: node})
+    refused(text, f"line {6 if place == 'inner' else 9} of the graph")
+
+
+def test_branches_are_different_blocks() -> None:
+    text = (
+        "block b0(%0: int32[], %1: float32[]) { block b1() { %2 = exp(%1) : float32[] }"
+        " -> (%2) block b2() { %3 = neg(%1) : float32[] } -> (%3) "
+    )
+    good = text + SPLIT.format(4, "b2, b1") + " } -> (%4)"
+    assert "branches=[b1,b2]" in _core.graph_round_trip(good).replace(" ", "")
+    refused(text + SPLIT.format(4, "b1, b2, b1") + " } -> (%4)", "block 1")
+
+
+@pytest.mark.parametrize("activation", [-1, 4, 2**31, 2**63 - 1, 10**20])
+def test_an_activation_that_does_not_exist(activation: int) -> None:
+    refused(
+        "block b0(%0: float32[2,3], %1: float32[3,2]) { %2 = fused_matmul(%0, %1) "
+        f"{{activation={activation}}} : float32[2,2] }} -> (%2)",
+        "there is no activation",
+    )
+
+
+NUMBERS = ["0", "-1", "255", "2147483648", "4294967296", "9223372036854775807"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_text_is_refused_or_read(seed: int) -> None:
+    dice = random.Random(seed)
+    for _ in range(200):
+        text = dice.choice([STEP, PLACED])
+        for _ in range(dice.randrange(1, 4)):
+            part = dice.choice(list(re.finditer(r"-?\d+|\w+|[^\s\w]", text)))
+            other = dice.choice(re.findall(r"\bb\d+|%\d+|-?\d+|\w+|[^\s\w]", text))
+            new = dice.choice([other, dice.choice(NUMBERS), ""])
+            text = text[: part.start()] + new + text[part.end() :]
+        try:
+            once = _core.graph_round_trip(text)
+        except (ipu.tf.errors.OpError, TypeError, ValueError, MemoryError):
+            continue
+        assert _core.graph_round_trip(once) == once

@@ -5,6 +5,7 @@
 #include "graph/graph.h"
 
 #include <stdio.h>
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -220,11 +221,22 @@ make_room(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_request *request,
     return IPU_OK;
 }
 
+/* The blocks that a node would hold: opened after the one that it lies in, and no other
+ * node's, so that no block lies in itself. */
 static ipu_status
 check_blocks(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_data *node)
 {
     for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
         ipu_block held = ipu_node_block(node, i);
+        bool is_free = held.index > node->block.index &&
+                       held.index < graph->blocks.count &&
+                       !ipu_is_node(ipu_block_of(graph, held)->owner);
+        for (uint32_t k = 0; is_free && k < i; k++) {
+            is_free = ipu_node_block(node, k).index != held.index;
+        }
+        IPU_FAIL_IF(ctx, !is_free, INVALID_ARGUMENT,
+                    "block %" PRIu32 " lies around the node, or belongs to another one",
+                    held.index);
         IPU_FAIL_IF(ctx,
                     held.index < graph->blocks.count &&
                         ipu_block_of(graph, held)->height + 1 > MOST_HEIGHT,
@@ -246,7 +258,9 @@ check_node(ipu_ctx *ctx, const ipu_graph *graph, ipu_block block,
     }
     ipu_attrs attrs = {request->attrs, request->attr_count};
     IPU_TRY(
-        check_blocks(ctx, graph, &(ipu_node_data){.op = request->op, .attrs = attrs}));
+        check_blocks(ctx, graph,
+                         &(ipu_node_data){
+                             .op = request->op, .block = block, .attrs = attrs}));
     IPU_TRY(ipu_infer(ctx, graph, request->op, attrs, types->inputs, input_count,
                       types->outputs, types->capacity, &types->output_count));
     for (uint32_t i = 0; i < types->output_count; i++) {
