@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import ipu
-from ipu import _core, tf
+from ipu import _core, keras, tf
+from ipu.tf.compat import v1
 
 
 def test_decorator_with_and_without_arguments() -> None:
@@ -565,3 +566,75 @@ def test_a_trace_serves_values_of_the_same_bits(values: Any, named: bool) -> Non
 def test_a_division_by_minus_zero_has_its_sign() -> None:
     divide = tf.function(lambda zero: tf.constant(1.0) / zero)
     assert [divide(z).numpy() for z in (0.0, -0.0)] == [np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("wraps", [False, True])
+def test_an_optimizer_without_a_state_may_be_made_in_a_function(wraps):
+    w = tf.Variable(2.0)
+
+    def step(x):
+        opt = v1.train.GradientDescentOptimizer(0.1)
+        if wraps:
+            opt = ipu.optimizers.CrossReplicaOptimizer(opt)
+        with tf.GradientTape() as tape:
+            loss = w * w * x
+        opt.apply_gradients(zip(tape.gradient(loss, [w]), [w], strict=True))
+        return loss
+
+    f = tf.function(step, jit_compile=True)
+    want = 2.0
+    for x in (1.0, 1.0, [1.0], 1.0):
+        np.testing.assert_allclose(f(tf.constant(x)).numpy().ravel(), want * want)
+        want *= 0.8
+    assert float(w) == pytest.approx(want)
+
+
+def _init_scoped():
+    with tf.init_scope():
+        return tf.Variable(1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: v1.train.MomentumOptimizer(0.1, 0.9),
+        lambda: v1.train.AdamOptimizer(0.1),
+        lambda: keras.optimizers.SGD(0.1),
+        lambda: keras.optimizers.Adam(0.1),
+        _init_scoped,
+    ],
+)
+def test_variables_that_go_with_the_trace(make):
+    w = tf.Variable(2.0)
+
+    @tf.function
+    def step():
+        made = make()
+        if isinstance(made, tf.Variable):
+            return made + w
+        with tf.GradientTape() as tape:
+            loss = w * w
+        made.apply_gradients(zip(tape.gradient(loss, [w]), [w], strict=True))
+        return loss
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="creates a tf.Variable in each call"):
+            step()
+    assert float(w) == 2.0
+    kept = []
+
+    @tf.function
+    def keeping(x):
+        if not kept:
+            kept.append(make())
+        if isinstance(kept[0], tf.Variable):
+            return kept[0] + w + x
+        with tf.GradientTape() as tape:
+            loss = w * w + x
+        kept[0].apply_gradients(zip(tape.gradient(loss, [w]), [w], strict=True))
+        return loss
+
+    keeping(tf.constant(1.0))
+    keeping(tf.constant([1.0]))
+    unused = tf.function(lambda: (_init_scoped(), tf.constant(1.0))[1])
+    assert float(unused()) == 1.0

@@ -440,7 +440,8 @@ class DeviceFunction(Generic[P, R]):
             raise ValueError(
                 f"{self._name} creates a tf.Variable in each call: tf.function-"
                 "decorated function tried to create variables on non-first call. Keep "
-                "the variable on an object, and create it only where it is None."
+                "the variable on an object, and create it only where it is None. An "
+                "optimizer has variables, too: make it outside of the function."
             )
         watched = [
             self._watch(item, key) for item in (device, *objects_in((args, kwargs)))

@@ -30,6 +30,7 @@ __all__ = [
     "current_build",
     "in_trace",
     "init_scope",
+    "note_variable",
     "open_build",
     "scratch_trace",
     "trace_program",
@@ -79,9 +80,17 @@ class Build:
         self.before: list[Callable[[], None]] = []
         self.after: list[Callable[[], None]] = []
         self.variables: list[weakref.ref[Any]] = []
+        self._beside: dict[int, weakref.ref[Any]] = {}
         self.reads: dict[int, list[tuple[int, Tensor]]] = {}
         self.checks: list[Callable[[int], None]] = []
         self.notes: dict[Any, Any] = {}  # of those who add things, by themselves
+
+    def note_use(self, variable: Any) -> None:
+        """Count a variable that was made in an ``init_scope`` of the trace, as those of
+        optimizers are, among what the function created once it uses it."""
+        made = self._beside.pop(id(variable), None)
+        if made is not None and made() is variable:
+            self.variables.append(made)
 
 
 class _Stack(threading.local):
@@ -106,6 +115,12 @@ def current_build() -> Build:
     if not _stack.builds:
         raise RuntimeError("No function is being traced.")
     return _stack.builds[-1]
+
+
+def note_variable(variable: Any) -> None:
+    """Note a new variable while a function is being traced."""
+    if _stack.builds:
+        _stack.builds[-1]._beside[id(variable)] = weakref.ref(variable)
 
 
 def in_trace() -> bool:

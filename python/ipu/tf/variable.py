@@ -23,7 +23,7 @@ from ipu.tf._html import values_html
 from ipu.tf._notes import note
 from ipu.tf._reference import Reference
 from ipu.tf._scatter_methods import ScatterMethods
-from ipu.tf._tracing import current_build, in_trace, init_scope
+from ipu.tf._tracing import current_build, in_trace, init_scope, note_variable
 from ipu.tf.dtypes import DEVICE_DTYPES, DType, as_dtype
 from ipu.tf.tensor_shape import TensorShape
 
@@ -108,8 +108,11 @@ class Variable(ScatterMethods, _Operators):
             value = initial_value() if callable(initial_value) else initial_value
         if value is None:
             raise ValueError("initial_value must be given.")
+        is_beside = not in_trace()
         with init_scope():
             self._create(value, trainable, name, dtype, shape)
+        if is_beside:
+            note_variable(self)
 
     def _value_in_trace(self, initial_value: Any) -> Any:
         """The first value, computed now; only the first trace may ask for it."""
@@ -244,7 +247,9 @@ class Variable(ScatterMethods, _Operators):
     @property
     def _resource(self) -> tuple[str, int, list[tuple[str, tuple[int, ...]]], str]:
         """How the open trace names it; its number means nothing on other devices."""
-        device = current_build().device
+        build = current_build()
+        build.note_use(self)
+        device = build.device
         if not self._follow(device or current_device()) and device is not None:
             raise FailedPreconditionError(
                 f"Variable '{self.name}' is on {self._home.device.name}, and the "

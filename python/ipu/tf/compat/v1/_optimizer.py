@@ -236,7 +236,13 @@ class Optimizer(optimizers.Optimizer):
         if not _graph_mode.has_graph():
             result = super().apply_gradients(grads_and_vars, name, **kwargs)
             _count(global_step)
-            return Operation("NoOp", self._name) if _function.in_trace() else result
+            if not _function.in_trace():
+                return result
+            if not self._slot_order and not self._counts_updates:
+                # without a state of its own it may be made in the function
+                notes = _function.current_build().notes
+                notes.setdefault("optimizers", []).append(self)
+            return Operation("NoOp", self._name)
         pairs = [pair for pair in grads_and_vars if pair[0] is not None]
         if not pairs:
             raise ValueError("No gradients provided for any variable.")
