@@ -194,17 +194,19 @@ def test_pipelines(tmp_path: Path) -> None:
             gradient_accumulation_count=4,
             optimizer_function=optimizer,
             eval_metrics_fn=metrics,
+            pipeline_schedule=ipu.pipelining_ops.PipelineSchedule.Interleaved,
         )
 
-    config = run_config(8, 2, num_shards=2)
+    config = run_config(2, 2, num_shards=2)
     made = IPUPipelineEstimator(pipeline, str(tmp_path), config, {"rate": RATE})
-    made.train(batches, steps=8)
+    made.train(batches, steps=2)
+    assert made.get_variable_value("global_step") == 2  # updates
     w = np.full(2, 0.5, np.float32)
     for _ in range(2):
         # four batches, each example twice, gradients of means of two added up
         w = w - RATE * 2 * X.T @ (X @ w - Y)
     np.testing.assert_allclose(made.get_variable_value("w"), w, rtol=1e-5)
-    found = made.evaluate(batches, steps=8)
+    found = made.evaluate(batches, steps=2)
     np.testing.assert_allclose(found["loss"], np.mean((X @ w - Y) ** 2), rtol=1e-5)
     np.testing.assert_allclose(found["off"], np.mean(np.abs(X @ w - Y)), rtol=1e-5)
     with pytest.raises(NotImplementedError, match="predict is not there"):
@@ -237,3 +239,59 @@ def test_bad_arguments(tmp_path: Path) -> None:
         EstimatorSpec(ModeKeys.TRAIN, loss=1.0)
     with pytest.raises(ValueError, match="needs `gradient_accumulation_count`"):
         IPUPipelineEstimatorSpec(ModeKeys.PREDICT, [abs])
+    pipeline = IPUPipelineEstimatorSpec
+    with pytest.raises(ValueError, match="chooses `accumulate_outfeed`"):
+        pipeline(ModeKeys.PREDICT, [abs], 4, accumulate_outfeed=True)
+    with pytest.raises(TypeError, match="Did you mean 'pipeline_schedule'"):
+        pipeline(ModeKeys.PREDICT, [abs], 4, pipeline_shedule=None)
+    with pytest.raises(ValueError, match="input_fn must return a tf.*Dataset"):
+        made.train(lambda: [1.0], steps=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_replicas": 2}, "make 2 IPUs, but ipu_options is not given"),
+        ({"num_shards": 2}, "make 2 IPUs, but ipu_options is not given"),
+        ({"ipu_options": 2}, "make 1 IPUs, but device 0 of ipu_options has 2"),
+        (
+            {"ipu_options": [1, 4], "num_replicas": 2, "num_shards": 2},
+            "make 4 IPUs, but device 0 of ipu_options has 1",
+        ),
+        ({"ipu_options": [1, 1], "ordinal": 2}, "ordinal=2 names no device"),
+    ],
+)
+def test_devices_that_do_not_go_with_the_run(options: Any, words: str) -> None:
+    if "ipu_options" in options:
+        device = ipu.config.IPUConfig()
+        device.auto_select_ipus = options["ipu_options"]
+        options = {**options, "ipu_options": device}
+    with pytest.raises(ValueError, match=words):
+        IPURunConfig(1, **options)
+
+
+def test_devices_of_the_first_generation() -> None:
+    options = ipu.utils.auto_select_ipus(ipu.utils.create_ipu_config(), [2, 4])
+    made = IPURunConfig(1, options, num_replicas=2, num_shards=2, ordinal=1)
+    assert made.num_shards == 2
+    with pytest.raises(ValueError, match="device 0 of ipu_options has 2"):
+        IPURunConfig(1, options)
+
+
+def test_replicas_that_are_trained_each_on_its_own(tmp_path: Path) -> None:
+    config = run_config(1, 2, num_replicas=2)
+    made = IPUEstimator(model, str(tmp_path), config, {"rate": RATE})
+    with pytest.raises(ValueError, match="CrossReplicaOptimizer"):
+        made.train(batches, steps=1)
+
+
+def test_the_global_step_belongs_to_the_estimator(tmp_path: Path) -> None:
+    def counting(features: Any, labels: Any, mode: str) -> Any:
+        loss = tf.reduce_mean(tf.square(predicted(features) - labels))
+        optimizer = tf.train.GradientDescentOptimizer(RATE)
+        train = optimizer.minimize(loss, global_step=tf.train.get_global_step())
+        return EstimatorSpec(mode, loss=loss, train_op=train)
+
+    made = IPUEstimator(counting, str(tmp_path), run_config(2))
+    with pytest.raises(ValueError, match="must not change the global step"):
+        made.train(batches, steps=2)

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ __all__ = [
     "named",
     "newest",
     "takes",
+    "writes_to",
 ]
 
 
@@ -76,6 +78,23 @@ class HostMetrics:
             updates = {name: pair[1] for name, pair in self._pairs.items()}
             found = session.run(updates, feed)
         return found
+
+
+@contextmanager
+def writes_to(variable: Any) -> Iterator[list[str]]:
+    """Note the operations that write a variable in a function that is traced."""
+    written: list[str] = []
+    write = variable._write
+
+    def noted(op: str, value: Any) -> None:
+        written.append(op)
+        write(op, value)
+
+    variable._write = noted
+    try:
+        yield written
+    finally:
+        del variable._write
 
 
 def newest(session: Any, rows: Mapping[str, Any]) -> dict[str, Any]:

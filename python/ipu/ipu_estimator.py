@@ -30,6 +30,7 @@ from ipu._estimator_parts import (
     named,
     newest,
     takes,
+    writes_to,
 )
 from ipu._faces import face
 from ipu._refusals import refuse_given
@@ -39,6 +40,7 @@ from ipu.ipu_run_config import IPURunConfig, RunConfig
 from ipu.tf import errors
 from ipu.tf.compat import v1 as tf
 from ipu.tf.compat.v1.train import Saver, create_global_step, latest_checkpoint
+from ipu.tf.data import Dataset
 from ipu.tf.estimator import EstimatorSpec, ModeKeys
 
 __all__ = ["IPUEstimator", "IPUEstimatorSpec"]
@@ -317,12 +319,36 @@ class IPUEstimator:
     # --- programs ---------------------------------------------------------------------
 
     def _training(self, input_fn: Callable[..., Any]) -> Program:
+        step = tf.train.get_global_step()
+
         def batch(outfeed: Any, features: Any, labels: Any) -> Any:
-            spec = self._spec(features, labels, ModeKeys.TRAIN)
+            with writes_to(step) as written:
+                spec = self._spec(features, labels, ModeKeys.TRAIN)
+            if written:
+                raise ValueError(
+                    "model_fn must not change the global step: the estimator counts "
+                    "the iterations of its loops. Call minimize without global_step."
+                )
             with tf.control_dependencies([spec.train_op]):
                 return outfeed.enqueue({"loss": tf.identity(spec.loss)})
 
-        return self._looped(input_fn, ModeKeys.TRAIN, batch)
+        program = self._looped(input_fn, ModeKeys.TRAIN, batch)
+        self._check_collectives()
+        return program
+
+    def _check_collectives(self) -> None:
+        """Refuse replicas that are trained each on its own.
+
+        Raises:
+            ValueError: There are several, and nothing goes from one to the others.
+        """
+        if self._device.num_replicas > 1 and not tf.get_default_graph().has_collectives:
+            raise ValueError(
+                "This is not a valid replicated training graph because no cross-"
+                f"replica operations were found, and there are "
+                f"{self._device.num_replicas} replicas. Wrap the optimizer in "
+                "ipu.optimizers.CrossReplicaOptimizer."
+            )
 
     def _evaluation(self, input_fn: Callable[..., Any]) -> tuple[Program, Any]:
         """The program, and what makes metrics of the rows of a round."""
@@ -382,6 +408,11 @@ class IPUEstimator:
             params["batch_size"] = self._batch_sizes[mode]
         offered = {"mode": mode, "params": params, "config": self._config}
         dataset = called(input_fn, offered)
+        if not isinstance(dataset, Dataset):
+            raise ValueError(
+                "input_fn must return a tf.data.Dataset. Received: "
+                f"{type(dataset).__name__}."
+            )
         ordinal = self._device.ordinal
         options: dict[str, Any] = {"device_ordinal": ordinal}
         if self._device.prefetch_depth is not None:
@@ -448,7 +479,7 @@ class IPUEstimator:
             except errors.OutOfRangeError:
                 return
             step = int(session.run(count))
-            loss = float(np.mean(session.run(program.taken)["loss"][-1]))
+            loss = float(np.mean(session.run(program.taken)["loss"]))
             for hook in hooks or ():
                 hook.after_run(context, None)
             every = self._config.log_step_count_steps

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipu._estimator_parts import HostMetrics, Program, called
 from ipu._faces import face
+from ipu._near import refuse_unknown
 from ipu._refusals import refuse_call
 from ipu.ipu_estimator import IPUEstimator
 from ipu.ops import pipelining_ops
@@ -17,7 +18,6 @@ from ipu.tf.estimator import ModeKeys
 __all__ = ["IPUPipelineEstimator", "IPUPipelineEstimatorSpec"]
 
 
-@dataclass(frozen=True)
 class IPUPipelineEstimatorSpec:
     """What a model function returns.
 
@@ -29,13 +29,19 @@ class IPUPipelineEstimatorSpec:
             pairs ``(value, update_op)`` or tensors by name, of which one is ``"loss"``.
         optimizer_function: To train: as for ``pipelining_ops.pipeline``.
         device_mapping: As for ``pipelining_ops.pipeline``.
-        pipeline_schedule: As for ``pipelining_ops.pipeline``.
-        offload_weight_update_variables: As for ``pipelining_ops.pipeline``.
-        inputs: What the first stage gets before the element of the data set.
-        pipeline_depth: The first generation's name of gradient_accumulation_count.
+        loss_accumulator_dtype: Accepted and not used.
+        training_hooks: Accepted and not used, as are the next two.
+        evaluation_hooks: The same.
+        prediction_hooks: The same.
+        reduction_method: As for ``pipelining_ops.pipeline``.
+        **pipeline_op_kwargs: Other arguments of it, such as ``pipeline_schedule``,
+            ``recomputation_mode`` or ``inputs``; ``pipeline_depth`` is the first
+            generation's name of gradient_accumulation_count.
 
     Raises:
-        ValueError: The count, or what the mode needs, is missing.
+        ValueError: The count, or what the mode needs, is missing; an argument that the
+            estimator gives the pipeline itself.
+        TypeError: The pipeline has no such argument.
 
     Source: ``tensorflow.python.ipu.ipu_pipeline_estimator.IPUPipelineEstimatorSpec``.
 
@@ -47,33 +53,69 @@ class IPUPipelineEstimatorSpec:
         4
     """
 
-    mode: str
-    computational_stages: Sequence[Any]
-    gradient_accumulation_count: int | None = None
-    eval_metrics_fn: Callable[..., Any] | None = None
-    optimizer_function: Callable[..., Any] | None = None
-    device_mapping: Sequence[int] | None = None
-    loss_accumulator_dtype: Any = None
-    training_hooks: Any = None
-    evaluation_hooks: Any = None
-    prediction_hooks: Any = None
-    reduction_method: Any = None
-    pipeline_schedule: Any = None
-    offload_weight_update_variables: bool | None = None
-    inputs: Any = None
-    pipeline_depth: int | None = None
-
-    def __post_init__(self) -> None:
-        count = self.gradient_accumulation_count or self.pipeline_depth
-        if count is None:
+    def __init__(
+        self,
+        mode: str,
+        computational_stages: Sequence[Any],
+        gradient_accumulation_count: int | None = None,
+        eval_metrics_fn: Callable[..., Any] | None = None,
+        optimizer_function: Callable[..., Any] | None = None,
+        device_mapping: Sequence[int] | None = None,
+        loss_accumulator_dtype: Any = None,
+        training_hooks: Any = None,
+        evaluation_hooks: Any = None,
+        prediction_hooks: Any = None,
+        reduction_method: Any = None,
+        **pipeline_op_kwargs: Any,
+    ) -> None:
+        depth = pipeline_op_kwargs.pop("pipeline_depth", None)
+        if gradient_accumulation_count is None:
+            gradient_accumulation_count = depth
+        if gradient_accumulation_count is None:
             raise ValueError(
                 "IPUPipelineEstimatorSpec needs `gradient_accumulation_count`."
             )
-        object.__setattr__(self, "gradient_accumulation_count", count)
-        if self.mode == ModeKeys.TRAIN and self.optimizer_function is None:
+        if mode == ModeKeys.TRAIN and optimizer_function is None:
             raise ValueError("`optimizer_function` must be provided in TRAIN mode.")
-        if self.mode == ModeKeys.EVAL and self.eval_metrics_fn is None:
+        if mode == ModeKeys.EVAL and eval_metrics_fn is None:
             raise ValueError("`eval_metrics_fn` must be provided in EVAL mode.")
+        _check_names(pipeline_op_kwargs)
+        self.mode = mode
+        self.computational_stages = computational_stages
+        self.gradient_accumulation_count = gradient_accumulation_count
+        self.eval_metrics_fn = eval_metrics_fn
+        self.optimizer_function = optimizer_function
+        self.device_mapping = device_mapping
+        self.loss_accumulator_dtype = loss_accumulator_dtype
+        self.training_hooks = training_hooks
+        self.evaluation_hooks = evaluation_hooks
+        self.prediction_hooks = prediction_hooks
+        self.reduction_method = reduction_method
+        self.pipeline_op_kwargs = pipeline_op_kwargs
+
+
+# of the pipeline: what the estimator gives itself
+_OWN = frozenset(
+    {
+        "accumulate_outfeed",
+        "infeed_queue",
+        "name",
+        "outfeed_loss",
+        "outfeed_queue",
+        "repeat_count",
+    }
+)
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    names = inspect.signature(pipelining_ops.pipeline).parameters
+    for name in given:
+        if name in _OWN:
+            raise ValueError(
+                f"IPUPipelineEstimatorSpec: the estimator itself chooses `{name}` of "
+                "the pipeline. Leave it out."
+            )
+    refuse_unknown("IPUPipelineEstimatorSpec", given, set(names) - _OWN)
 
 
 class IPUPipelineEstimator(IPUEstimator):
@@ -85,7 +127,8 @@ class IPUPipelineEstimator(IPUEstimator):
             gets the elements of the data set.
         model_dir: As for ``IPUEstimator``, as are the others.
 
-    ``iterations_per_loop`` counts batches: it is a multiple of the count of the spec.
+    ``iterations_per_loop`` counts executions of the pipeline, so that a step is an
+    update of the weights; each takes as many batches as the count of the spec says.
 
     Source: ``tensorflow.python.ipu.ipu_pipeline_estimator.IPUPipelineEstimator``.
 
@@ -103,6 +146,7 @@ class IPUPipelineEstimator(IPUEstimator):
             optimizer_function=spec.optimizer_function,
             outfeed_loss=True,
         )
+        self._check_collectives()
         return program._replace(taken={"loss": program.taken})
 
     def _evaluation(self, input_fn: Callable[..., Any]) -> tuple[Program, Any]:
@@ -141,26 +185,18 @@ class IPUPipelineEstimator(IPUEstimator):
         self, input_fn: Callable[..., Any], spec: Any, mode: str, **options: Any
     ) -> Program:
         infeed, outfeed = self._queues(input_fn, mode)
-        size, count = self._device.iterations_per_loop, spec.gradient_accumulation_count
-        if size % count:
-            raise ValueError(
-                f"The iterations_per_loop {size} of the IPURunConfig must be a "
-                f"multiple of gradient_accumulation_count, {count}."
-            )
         if spec.reduction_method is not None:
             options["reduction_method"] = spec.reduction_method
 
         def program() -> Any:
             return pipelining_ops.pipeline(
                 spec.computational_stages,
-                gradient_accumulation_count=count,
-                repeat_count=size // count,
-                inputs=spec.inputs,
+                gradient_accumulation_count=spec.gradient_accumulation_count,
+                repeat_count=self._device.iterations_per_loop,
                 infeed_queue=infeed,
                 outfeed_queue=outfeed,
                 device_mapping=spec.device_mapping,
-                pipeline_schedule=spec.pipeline_schedule,
-                offload_weight_update_variables=spec.offload_weight_update_variables,
+                **spec.pipeline_op_kwargs,
                 **options,
             )
 

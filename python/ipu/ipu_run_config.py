@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu._faces import face
 from ipu._refusals import refuse_given
+from ipu.config import device_sizes
 from ipu.tf import estimator
 
 __all__ = ["IPURunConfig", "RunConfig"]
@@ -27,7 +28,9 @@ class IPURunConfig:
         prefetch_depth: Batches that are prepared ahead; None: the queue's default.
 
     Raises:
-        ValueError: A number is below 1 (the ordinal: below 0).
+        ValueError: A number is below 1 (the ordinal: below 0); more than one IPU without
+            ``ipu_options``; options without a device of that number, or whose device
+            has not as many IPUs as replicas and shards make.
 
     Source: ``tensorflow.python.ipu.ipu_run_config.IPURunConfig``.
 
@@ -56,6 +59,33 @@ class IPURunConfig:
             raise ValueError(
                 "IPURunConfig: ordinal must not be negative. Received: "
                 f"ordinal={self.ordinal}."
+            )
+        self._check_devices()
+
+    def _check_devices(self) -> None:
+        wanted = self.num_replicas * self.num_shards
+        asked = (
+            f"IPURunConfig: num_replicas={self.num_replicas} and "
+            f"num_shards={self.num_shards} make {wanted} IPUs"
+        )
+        if self.ipu_options is None:
+            if wanted > 1:
+                raise ValueError(
+                    f"{asked}, but ipu_options is not given. Give an IPUConfig with "
+                    f"auto_select_ipus = {wanted}."
+                )
+            return
+        counts = device_sizes(getattr(self.ipu_options, "config", self.ipu_options))
+        if self.ordinal >= len(counts):
+            raise ValueError(
+                f"IPURunConfig: ordinal={self.ordinal} names no device of ipu_options, "
+                f"which has {len(counts)}. Give auto_select_ipus one entry for each "
+                "device."
+            )
+        if counts[self.ordinal] != wanted:
+            raise ValueError(
+                f"{asked}, but device {self.ordinal} of ipu_options has "
+                f"{counts[self.ordinal]}. Give as many replicas and shards as fill it."
             )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from ipu import _near
 from ipu.tf import _graph_mode
 
 __all__ = [
@@ -121,13 +122,10 @@ def nearest(
     Returns:
         `` Did you mean 'adam'?``, or what ``otherwise`` says.
     """
-    import difflib
-
     names = sorted(set(known))
-    lowered = {candidate.lower(): candidate for candidate in names}
-    match = difflib.get_close_matches(name.lower(), list(lowered), n=1, cutoff=cutoff)
-    if match:
-        return f" Did you mean {lowered[match[0]]!r}?"
+    found = _near.hint(name, names, cutoff)
+    if found:
+        return found
     return f" Known names: {', '.join(names)}." if otherwise is None else otherwise
 
 

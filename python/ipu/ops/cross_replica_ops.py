@@ -14,6 +14,7 @@ from ipu._arguments import as_int
 from ipu._core import Tensor
 from ipu._faces import face
 from ipu._placement import current_device, on_host
+from ipu.tf import _graph_mode
 from ipu.tf._convert import apply
 
 __all__ = ["assume_equal_across_replicas", "cross_replica_mean", "cross_replica_sum"]
@@ -94,6 +95,9 @@ def _all_reduce(x: Any, reduction: int, group_size: int | None) -> Tensor:
         raise ValueError(
             f"replica_group_size must be a positive number. Received: {group_size!r}."
         )
+    graph = _graph_mode.current()
+    if graph is not None:
+        graph.has_collectives = True
     tensor = Tensor(x)
     serves = tensor.dtype.is_floating or (reduction == _SUM and tensor.dtype.is_integer)
     if serves and group_size in (None, 1) and _is_alone():

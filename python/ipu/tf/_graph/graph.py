@@ -68,6 +68,7 @@ class Graph:
         self.seed: int | None = None
         self.session_count = 0
         self.draw_count = 0  # of random ops
+        self.has_collectives = False  # replicas have exchanged something
         self._parts = 0
 
     # --- what programs ask of it ------------------------------------------------------

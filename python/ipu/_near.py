@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""Which name somebody meant who wrote one that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["hint", "nearest_name", "refuse_unknown"]
+
+
+def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
+    """The known name that a name is a misspelling of, or None.
+
+    Case does not count: ``Conv2d`` is ``Conv2D``.
+
+    Args:
+        name: The name that is not known.
+        known: The names there are.
+        cutoff: How near a name must be, from 0 to 1.
+
+    Example:
+        >>> nearest_name("Conv2d", ["Conv1D", "Conv2D"])
+        'Conv2D'
+    """
+    import difflib
+
+    lowered = {candidate.lower(): candidate for candidate in known}
+    same = lowered.get(name.lower())
+    if same is not None:
+        return same
+    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=cutoff)
+    return lowered[near[0]] if near else None
+
+
+def hint(name: str, known: Iterable[str], cutoff: float = 0.7) -> str:
+    """`` Did you mean 'Conv2D'?``, or "" where no name is near.
+
+    Example:
+        >>> hint("trainabel", ["name", "trainable"])
+        " Did you mean 'trainable'?"
+    """
+    near = nearest_name(name, known, cutoff)
+    return "" if near is None else f" Did you mean {near!r}?"
+
+
+def refuse_unknown(
+    function: str, given: Iterable[str], known: Iterable[str] = ()
+) -> None:
+    """Refuse keyword arguments that a function does not have.
+
+    Args:
+        function: What is called, for the message.
+        given: The names of the arguments.
+        known: Those that it has.
+
+    Raises:
+        TypeError: One is not among them.
+
+    Example:
+        >>> refuse_unknown("Variable", {}, ["trainable"])
+    """
+    names = set(known)
+    for name in given:
+        if name not in names:
+            raise TypeError(
+                f"{function}() got an unexpected keyword argument {name!r}."
+                f"{hint(name, names)}"
+            )
