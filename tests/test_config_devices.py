@@ -327,7 +327,8 @@ def test_a_program_is_replicated_to_fill_its_device():
     device = _devices.get_device(0)
     factors = [device.replication_factor(shards) for shards in (1, 2, 3, 4)]
     assert factors == [4, 2, 1, 1]
-    with pytest.raises(errors.FailedPreconditionError, match="uses 5 IPUs"):
+    words = r"number of shards needs to divide .*uses 5 IPUs.*auto_select_ipus = 8"
+    with pytest.raises(errors.InternalError, match=words):
         device.replication_factor(5)
     configured(auto_select_ipus=6)
     with pytest.raises(

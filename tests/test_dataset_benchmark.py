@@ -34,6 +34,7 @@ def test_the_json(do_memcpy, batch):
         dataset, 10, 512, print_stats=False, do_memcpy=do_memcpy
     )
     assert result.shape == (1,) and len(result) == 1
+    assert result.dtype == tf.string
     text = result.numpy()[0]
     found = json.loads(result[0])
     assert found == json.loads(text)

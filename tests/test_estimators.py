@@ -244,7 +244,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
         pipeline(ModeKeys.PREDICT, [abs], 4, accumulate_outfeed=True)
     with pytest.raises(TypeError, match="Did you mean 'pipeline_schedule'"):
         pipeline(ModeKeys.PREDICT, [abs], 4, pipeline_shedule=None)
-    with pytest.raises(ValueError, match="input_fn must return a tf.*Dataset"):
+    with pytest.raises(ValueError, match="input_fn must return a"):
         made.train(lambda: [1.0], steps=2)
 
 

@@ -441,3 +441,29 @@ def test_candidates() -> None:
         expected += of_true.numpy()[:, 0]
     np.testing.assert_allclose(seen[[0, 9]] / rounds, expected / rounds, atol=0.1)
     assert seen[0] > 2 * seen[9]
+
+
+def test_outlined_functions_capture_no_tensors() -> None:
+    v = tf.Variable(3.0)
+
+    @tf.function(jit_compile=True)
+    def program(x: Any, kind: str) -> Any:
+        outside = x * 2.0
+        inside = {
+            "tensor": lambda z: z + x,
+            "of a loop": lambda z: tf.while_loop(
+                lambda i, a: i < 2, lambda i, a: (i + 1, a + x), (0, z)
+            )[1],
+            "variable": lambda z: z * v + tf.constant([1.0, 2.0]) * 2.0,
+            "loop": lambda z: tf.while_loop(
+                lambda i, a: i < 2, lambda i, a: (i + 1, a + z), (0, z)
+            )[1],
+        }[kind]
+        return ipu.outlined_function(inside)(outside)
+
+    x = tf.constant([1.0, 2.0])
+    for kind in ("tensor", "of a loop"):
+        with pytest.raises(ValueError, match="capture the tensor .*pass the tensor"):
+            program(x, kind)
+    assert program(x, "variable").numpy().tolist() == [8.0, 16.0]
+    assert program(x, "loop").numpy().tolist() == [6.0, 12.0]

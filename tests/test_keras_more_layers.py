@@ -528,6 +528,12 @@ def test_the_ipus_own_layers_have_its_restrictions() -> None:
         layers.LayerNorm(beta_regularizer="l2")
     with pytest.raises(ValueError, match="expected one of"):
         layers.SerialDense(4, 2, "rows")
+    for made in (
+        layers.SerialDense(4, 2, "kernel_rows", dtype="int32"),
+        L.Dense(4, dtype="int32"),
+    ):
+        with pytest.raises(TypeError, match="non-floating point dtype int32"):
+            made.build((2, 4))
     dense, serial = L.Dense(4), layers.SerialDense(4, 2, "kernel_rows")
     dense(X), serial(X)
     serial.set_weights(dense.get_weights())

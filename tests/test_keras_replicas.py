@@ -124,9 +124,15 @@ def test_predictions_are_in_the_order_of_the_data() -> None:
 
 
 def test_asynchronous_callbacks_of_replicas() -> None:
-    some = train(2, asynchronous=True)
-    assert [batch for batch, _ in some.seen] == 2 * list(range(8))
-    assert some.seen[-1][1] == some.history["loss"][-1]
+    """For every step and every replica, with what that replica has found."""
+    found = {m: train(2, asynchronous=True, method=m) for m in ("NONE", "MEAN", "LIST")}
+    for method, some in found.items():
+        steps = [step for step in range(8) for _ in range(2)]
+        assert [batch for batch, _ in some.seen] == 2 * steps
+        assert some.seen == found["NONE"].seen
+        last = np.array([loss for _, loss in some.seen[-2:]], np.float32)
+        want = {"NONE": last[-1], "MEAN": last.mean(), "LIST": last}[method]
+        np.testing.assert_allclose(some.history["loss"][-1], want, rtol=1e-6)
 
 
 def test_the_worked_numbers_of_two_replicas() -> None:

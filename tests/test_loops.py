@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu import _core, ipu_infeed_queue, ipu_outfeed_queue, loops, tf
+from ipu import _core, ipu_infeed_queue, ipu_outfeed_queue, loops, optimizers, tf
+from ipu.ops import internal_ops
 from ipu.tf._operation import Operation
+from ipu.tf.compat.v1.train import GradientDescentOptimizer
 
 
 def traced(function: Callable[..., Any]) -> Any:
@@ -168,3 +170,65 @@ def test_what_loops_refuse(
 def test_loops_belong_into_functions(name: str) -> None:
     with pytest.raises(RuntimeError, match=f"loops.{name}"):
         getattr(loops, name)(3, lambda: None)
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 3, 100])
+def test_a_bound_that_is_a_tensor(limit):
+    @tf.function(jit_compile=True)
+    def f(n):
+        return loops.while_loop(
+            lambda i, x: i < 10, lambda i, x: (i + 1, x * 2.0), [0, 1.0], None, n
+        )
+
+    turns = min(max(limit, 0), 10)
+    i, x = f(tf.constant(limit))
+    assert (int(i), float(x)) == (turns, 2.0**turns)
+    body = tf.function(
+        lambda n: loops.while_loop(lambda i: i < 10, lambda i: i + 1, 0, None, n),
+    )
+    assert int(body(tf.constant(limit))) == turns
+    assert int(body(np.int64(limit))) == turns
+
+
+def test_the_number_of_the_turn():
+    counter = internal_ops.get_current_iteration_counter
+
+    @tf.function(jit_compile=True)
+    def f(n):
+        digits = loops.repeat(n, lambda x: x * 10 + counter(), 0)
+
+        def outer(x, y):
+            mine = counter()
+            inner = loops.repeat(3, lambda z: z + counter(), [x])
+            return inner, y * 10 + mine + (counter() - mine)
+
+        nested = loops.repeat(4, outer, [0, 0])
+        until = loops.while_loop(lambda x: x < 20, lambda x: x + 1 + counter(), 0)
+        return digits, *nested, until
+
+    got = [int(one) for one in f(tf.constant(4))]
+    assert got == [123, 12, 123, 21]
+    assert int(f(tf.constant(0))[0]) == 0
+    with pytest.raises(RuntimeError, match="body of a loop"):
+        tf.function(counter)()
+
+
+def test_the_number_of_the_turn_begins_again_with_an_update():
+    w = tf.Variable(0.0)
+
+    @tf.function(jit_compile=True)
+    def f():
+        def body(x):
+            turn = internal_ops.get_current_iteration_counter()
+            opt = optimizers.GradientAccumulationOptimizerV2(
+                GradientDescentOptimizer(1.0), 3
+            )
+            with tf.GradientTape() as tape:
+                loss = w * tf.cast(turn, "float32")
+            opt.apply_gradients(zip(tape.gradient(loss, [w]), [w], strict=True))
+            return x * 10 + turn
+
+        return loops.repeat(6, body, 0)
+
+    assert int(f()) == 12012
+    assert float(w) == -6.0

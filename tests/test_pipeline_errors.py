@@ -62,7 +62,7 @@ BAD: dict[str, tuple[type[BaseException], str, dict[str, Any]]] = {
     ),
     "a mapping to no IPU": (ValueError, "from 0 on", {"device_mapping": [0, -1]}),
     "more IPUs than there are": (
-        errors.FailedPreconditionError,
+        errors.InternalError,
         "uses .* IPUs",
         {"device_mapping": [0, 7]},
     ),

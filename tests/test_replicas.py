@@ -583,7 +583,7 @@ def test_the_factor_is_that_of_the_program() -> None:
         pipelined((0, 1, 2))
     attach(2)
     queue, out = fed(numbers(100)), IPUOutfeedQueue()
-    with pytest.raises(errors.FailedPreconditionError, match="auto_select_ipus = 4"):
+    with pytest.raises(errors.InternalError, match="auto_select_ipus = 4"):
         pipelined((0, 1, 2))
 
 

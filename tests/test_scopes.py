@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`ipu.scopes`."""
 
+import threading
+
 import numpy as np
 import pytest
 from simulated_ipus import attach
@@ -40,7 +42,7 @@ def test_a_shard_needs_as_many_ipus(index):
             return x + 1.0
 
     attach(1)
-    with tf.device("/device:IPU:0"), pytest.raises(tf.errors.FailedPreconditionError):
+    with tf.device("/device:IPU:0"), pytest.raises(tf.errors.InternalError):
         body(tf.constant(1.0))
     attach(2)
     try:
@@ -107,3 +109,30 @@ def test_sums_are_float32_whatever_the_partials():
         with scopes.partials_type(kind):
             product = tf.matmul(x, tf.ones([5, 1], tf.float16))
         assert float(product[0, 0]) == 2052.0
+
+
+def test_tensors_say_where_they_were_placed():
+    place = "/job:localhost/replica:0/task:0/device:"
+    assert tf.constant(1.0).device == place + "CPU:0"
+    with tf.device("/device:IPU:0"):
+        a = tf.constant([1.0, 2.0])
+        found = [a, a + a, tf.matmul([[1.0]], [[2.0]]), tf.function(lambda x: x * x)(a)]
+        with tf.device("cpu"):
+            inner = a + 1.0
+        with tf.device("IPU:1"):
+            other = tf.zeros(2)
+        found.append(a - 1.0)
+    assert [one.device for one in found] == [place + "IPU:0"] * 5
+    assert inner.device == place + "CPU:0"
+    assert other.device == place + "IPU:1"
+    assert (a + a).device == place + "CPU:0"
+    seen = []
+
+    def work():
+        seen.append(tf.zeros(1).device)
+
+    with tf.device("IPU:0"):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert seen == [place + "CPU:0"]

@@ -52,6 +52,7 @@ typedef struct ipu_py_thread {
     PyObject *traces;            /* list: the innermost open one is its last item */
     PyObject *tapes;             /* list: likewise, of those that record */
     PyObject *recorder;          /* what the eager ones among them share, or NULL */
+    int32_t device;              /* of the innermost scope, + 1; 0: the host */
     ipu_py_stream stream;
 } ipu_py_thread;
 
@@ -70,6 +71,7 @@ typedef struct ipu_py_state {
     int32_t threads;
     ipu_py_thread *first_thread;
     ipu_py_thread *last_thread; /* that was asked for last, or NULL */
+    uint32_t placed;            /* threads that are in the scope of a device */
     unsigned long main_thread;
     uint64_t seed;    /* the one that was set last, */
     uint64_t seeding; /* as which one */
@@ -173,6 +175,7 @@ typedef struct ipu_py_tensor {
     ipu_py_storage *storage; /* NULL: symbolic */
     PyObject *trace;         /* of a symbolic tensor; strong */
     ipu_value value;
+    int32_t device;  /* that its thread was in the scope of, + 1; 0: the host */
     PyObject *notes; /* a dict of what Python notes of the tensor; NULL: nothing */
 } ipu_py_tensor;
 

@@ -78,6 +78,21 @@ num_threads(PyObject *module, PyObject *Py_UNUSED(ignored))
 }
 
 static PyObject *
+set_eager_device(PyObject *module, PyObject *argument)
+{
+    ipu_py_state *state = PyModule_GetState(module);
+    ipu_py_thread *thread = ipu_py_thread_here(state);
+    long device = PyLong_AsLong(argument);
+    if (thread == NULL || PyErr_Occurred()) {
+        return NULL;
+    }
+    state->placed -= thread->device != 0;
+    thread->device = device < 0 ? 0 : (int32_t)device + 1;
+    state->placed += thread->device != 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 set_eager_seed(PyObject *module, PyObject *argument)
 {
     unsigned long long seed = PyLong_AsUnsignedLongLongMask(argument);
@@ -180,6 +195,9 @@ static PyMethodDef module_methods[] = {
      "included."},
     {"num_threads", num_threads, METH_NOARGS,
      "num_threads()\n--\n\nHow many threads programs use."},
+    {"set_eager_device", set_eager_device, METH_O,
+     "set_eager_device(ordinal)\n--\n\nThe IPU device of this thread's new tensors; -1: "
+     "none."},
     {"set_eager_seed", set_eager_seed, METH_O,
      "set_eager_seed(seed)\n--\n\nRestarts the random streams of eager ops."},
     {"eager_random", eager_random, METH_NOARGS,

@@ -19,6 +19,18 @@ ipu_py_is_tensor(ipu_py_state *state, PyObject *object)
     return PyObject_TypeCheck(object, state->tensor_type);
 }
 
+/* Of the scope that this thread is in, + 1. */
+static int32_t
+device_here(ipu_py_state *state)
+{
+    ipu_py_thread *thread = ipu_py_thread_here(state);
+    if (thread == NULL) {
+        PyErr_Clear(); /* it is in none */
+        return 0;
+    }
+    return thread->device;
+}
+
 static ipu_py_tensor *
 tensor_alloc(ipu_py_state *state, const ipu_type *type)
 {
@@ -28,6 +40,7 @@ tensor_alloc(ipu_py_state *state, const ipu_type *type)
         tensor->storage = NULL;
         tensor->trace = NULL;
         tensor->value = IPU_NO_VALUE;
+        tensor->device = state->placed == 0 ? 0 : device_here(state);
         tensor->notes = NULL;
     }
     return tensor;
@@ -448,6 +461,12 @@ tensor_get_op(PyObject *self, void *Py_UNUSED(closure))
     return in_python("tensor_op", self, NULL);
 }
 
+static PyObject *
+tensor_get_device_ordinal(PyObject *self, void *Py_UNUSED(closure))
+{
+    return PyLong_FromLong(((ipu_py_tensor *)self)->device - 1);
+}
+
 /* A part of a variable can be assigned to: `assign` and its like, by their name. */
 static PyObject *
 tensor_get_assign(PyObject *self, void *name)
@@ -556,6 +575,8 @@ static PyGetSetDef tensor_getset[] = {
     {"device", tensor_get_device, NULL, "The name of the device that holds it.", NULL},
     {"op", tensor_get_op, NULL,
      "What makes it, of a value of a function that is being traced.", NULL},
+    {"_device_ordinal", tensor_get_device_ordinal, NULL,
+     "The IPU device that it was made in the scope of; -1: none.", NULL},
     {"assign", tensor_get_assign, NULL, "Of a part of a variable: writes it.",
      "assign"},
     {"assign_add", tensor_get_assign, NULL, "Of a part of a variable: adds to it.",

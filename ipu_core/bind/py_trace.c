@@ -371,6 +371,14 @@ trace_get_nodes(PyObject *object, void *Py_UNUSED(closure))
 }
 
 static PyObject *
+trace_get_mark(PyObject *object, void *Py_UNUSED(closure))
+{
+    const ipu_graph *graph = ipu_py_trace_of(object)->graph;
+    return Py_BuildValue("nn", (Py_ssize_t)graph->nodes.count,
+                         (Py_ssize_t)graph->blocks.count);
+}
+
+static PyObject *
 trace_uses(PyObject *object, PyObject *args)
 {
     PyObject *name;
@@ -425,9 +433,9 @@ static PyMethodDef trace_methods[] = {
      "memory: "
      "nodes work on copies."},
     {"captures", ipu_py_trace_captured, METH_VARARGS,
-     "captures(block, allowed)\n--\n\nDescribes a tensor from outside that a node of "
-     "the "
-     "block uses, and that is no constant and not `allowed`; None: there is none."},
+     "captures(inside, allowed)\n--\n\nDescribes a tensor from outside that a node "
+     "inside uses, and that is no constant and not `allowed`; None: there is none. "
+     "Inside is a block, or what was made since a `mark`."},
     {"node_of", ipu_py_trace_node_of, METH_O,
      "node_of(tensor)\n--\n\nThe number of the node that makes a tensor; -1: none."},
     {"drop_unreached", ipu_py_trace_drop_unreached, METH_VARARGS,
@@ -489,6 +497,7 @@ static PyGetSetDef trace_getset[] = {
      "How float16 is rounded: 0 as the device does, 1 to nearest, 2 stochastically.",
      NULL},
     {"node_count", trace_get_nodes, NULL, "How many nodes were made.", NULL},
+    {"mark", trace_get_mark, NULL, "For `captures`: what is made from here on.", NULL},
     {"captured", trace_get_captured, NULL, "The eager tensors that it uses.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -255,23 +255,35 @@ ipu_py_trace_move_to_remote(PyObject *object, PyObject *id)
 
 typedef struct captures {
     const ipu_graph *graph;
-    ipu_block block;
+    ipu_block block;      /* what is inside; or IPU_NO_BLOCK: */
+    uint32_t first_node;  /* all nodes from this one on, */
+    uint32_t first_block; /* and parameters of blocks from this one on */
     const ipu_value *allowed;
     uint32_t allowed_count;
 } captures;
 
-/* Whether a value comes from outside of the block and is no constant. */
 static bool
-is_captured(const captures *c, ipu_value value)
+is_inside(const captures *c, ipu_value value)
 {
     const ipu_value_data *data = ipu_value_of(c->graph, value);
-    const ipu_node_data *node = ipu_producer_of(c->graph, value);
     ipu_block at = data->block;
+    if (c->block.index == IPU_NO_BLOCK.index) {
+        return ipu_is_node(data->producer) ? data->producer.index >= c->first_node
+                                           : at.index >= c->first_block;
+    }
     while (at.index != c->block.index &&
            ipu_is_node(ipu_block_of(c->graph, at)->owner)) {
         at = ipu_node_of(c->graph, ipu_block_of(c->graph, at)->owner)->block;
     }
-    if (at.index == c->block.index) {
+    return at.index == c->block.index;
+}
+
+/* Whether a value comes from outside and is no constant. */
+static bool
+is_captured(const captures *c, ipu_value value)
+{
+    const ipu_node_data *node = ipu_producer_of(c->graph, value);
+    if (is_inside(c, value)) {
         return false;
     }
     while (node != NULL && node->op == IPU_OP_ID_BROADCAST) {
@@ -311,6 +323,21 @@ find_captured(const captures *c, ipu_block block)
     return IPU_NO_VALUE;
 }
 
+/* The same of all nodes from the first one on. */
+static ipu_value
+find_captured_since(const captures *c)
+{
+    for (uint32_t n = c->first_node; n < c->graph->nodes.count; n++) {
+        const ipu_node_data *node = ipu_node_of(c->graph, (ipu_node){n});
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            if (is_captured(c, node->inputs[i])) {
+                return node->inputs[i];
+            }
+        }
+    }
+    return IPU_NO_VALUE;
+}
+
 static PyObject *
 describe(const ipu_graph *graph, ipu_value value)
 {
@@ -331,18 +358,27 @@ ipu_py_trace_captured(PyObject *object, PyObject *args)
 {
     ipu_py_state *state = ipu_py_state_of_type(Py_TYPE(object));
     const ipu_graph *graph = ipu_py_trace_of(object)->graph;
-    unsigned block;
+    PyObject *inside;
     PyObject *sequence;
     PyObject *result = NULL;
-    captures c = {.graph = graph};
-    if (!PyArg_ParseTuple(args, "IO:captured", &block, &sequence)) {
+    captures c = {.graph = graph, .block = IPU_NO_BLOCK};
+    if (!PyArg_ParseTuple(args, "OO:captured", &inside, &sequence)) {
         return NULL;
     }
-    if (block >= graph->blocks.count) {
-        PyErr_SetString(PyExc_ValueError, "there is no such block");
-        return NULL;
+    if (PyTuple_Check(inside)) {
+        if (!PyArg_ParseTuple(inside, "II:captured", &c.first_node, &c.first_block)) {
+            return NULL;
+        }
+    } else {
+        c.block.index = (uint32_t)PyLong_AsUnsignedLong(inside);
+        if (PyErr_Occurred()) {
+            return NULL;
+        }
+        if (c.block.index >= graph->blocks.count) {
+            PyErr_SetString(PyExc_ValueError, "there is no such block");
+            return NULL;
+        }
     }
-    c.block = (ipu_block){block};
     ipu_py_tensor **tensors = ipu_py_tensors(state, sequence, &c.allowed_count);
     ipu_value *allowed =
         tensors == NULL ? NULL : PyMem_Malloc((c.allowed_count + 1) * sizeof(*allowed));
@@ -353,7 +389,9 @@ ipu_py_trace_captured(PyObject *object, PyObject *args)
     if (allowed == NULL) {
         PyErr_NoMemory();
     } else if (ipu_py_trace_values(state, tensors, c.allowed_count, allowed) == 0) {
-        ipu_value found = find_captured(&c, c.block);
+        ipu_value found = c.block.index == IPU_NO_BLOCK.index
+                              ? find_captured_since(&c)
+                              : find_captured(&c, c.block);
         result =
             found.index == IPU_NO_INDEX ? Py_NewRef(Py_None) : describe(graph, found);
     }

@@ -26,15 +26,11 @@ ipu_replication_factor(ipu_ctx *ctx, int32_t ipus, uint32_t shards, uint32_t *ou
     while (whole < shards) {
         whole *= 2;
     }
-    IPU_FAIL_IF(ctx, whole > (uint32_t)ipus, FAILED_PRECONDITION,
-                "The program uses %" PRIu32 " IPUs, which takes %" PRIu32
-                ", a power of two, but the device has %" PRId32
-                ". Set auto_select_ipus = %" PRIu32,
-                shards, whole, ipus, whole);
     IPU_FAIL_IF(ctx, (uint32_t)ipus % whole != 0, INTERNAL,
                 "The number of shards needs to divide the number of IPUs: the program "
-                "uses %" PRIu32 ", which takes %" PRIu32 ", but the device has %" PRId32
-                ". Set auto_select_ipus to a multiple of %" PRIu32,
+                "uses %" PRIu32 " IPUs, which takes %" PRIu32
+                ", a power of two, but the device has %" PRId32
+                ". Set auto_select_ipus = %" PRIu32 ", or a multiple of it",
                 shards, whole, ipus, whole);
     *out = (uint32_t)ipus / whole;
     return IPU_OK;

@@ -16,10 +16,17 @@ from ipu import _core, tf
 from ipu._core import Tensor
 from ipu.gradient_accumulation import GradientAccumulationReductionMethod as Method
 from ipu.tf._blocks import as_tuple, block
-from ipu.tf._tracing import current_build
+from ipu.tf._tracing import current_build, notes_here
 from ipu.tf.dtypes import DType
 
-__all__ = ["MicroBatches", "Pairs", "accumulate", "at_stage", "current_micro_batches"]
+__all__ = [
+    "MicroBatches",
+    "Pairs",
+    "Turns",
+    "accumulate",
+    "at_stage",
+    "current_turns",
+]
 
 Pairs = Sequence[tuple[Any, Any]]
 
@@ -40,6 +47,44 @@ def at_stage(trace: _core.Trace, stage: int) -> Iterator[None]:
 class _Carried(NamedTuple):
     initial: Any
     result: Tensor
+
+
+class Turns:
+    """The turns of a loop, while its body is traced; counted where that asks.
+
+    Args:
+        trace: The open trace.
+        body: The number of the body's block, which is open.
+    """
+
+    def __init__(self, trace: _core.Trace, body: int) -> None:
+        self._trace = trace
+        self._body = body
+        self._index: Tensor | None = None
+
+    def index(self) -> Tensor:
+        """How many turns came before, as an int32 scalar."""
+        if self._index is None:
+            self._index = self._trace.parameter(("int32", ()), self._body)
+        return self._index
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """What is traced inside belongs to these turns."""
+        notes = notes_here()
+        around = notes.get(_CURRENT)
+        notes[_CURRENT] = self
+        try:
+            yield
+        finally:
+            notes[_CURRENT] = around
+
+    def close(self) -> bool:
+        """Count on, behind what the body gave; whether the turns are counted."""
+        if self._index is None:
+            return False
+        self._trace.result(self._index + 1, self._body)
+        return True
 
 
 class MicroBatches:
@@ -194,11 +239,12 @@ class MicroBatches:
         )
 
 
-def current_micro_batches() -> MicroBatches | None:
-    """The micro-batches of which one is being traced; None outside of them."""
+def current_turns() -> MicroBatches | Turns | None:
+    """The innermost micro-batches, or turns of a loop, of which one is being traced;
+    None outside of them."""
     if _core.open_trace() is None:
         return None
-    found: MicroBatches | None = current_build().notes.get(_CURRENT)
+    found: MicroBatches | Turns | None = notes_here().get(_CURRENT)
     return found
 
 

@@ -155,7 +155,6 @@ class Device:
                 of a pipeline's device, + 1. It counts as the next power of two.
 
         Raises:
-            FailedPreconditionError: The device has fewer IPUs than that.
             InternalError: It does not divide the number of IPUs.
 
         Example:

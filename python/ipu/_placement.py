@@ -74,10 +74,21 @@ def device(name: Any) -> Iterator[None]:
         return
     kind, ordinal = _devices.parse_device_name(name)
     _stack.scopes.append(_Scope(kind, ordinal, _strategy_state.depth()))
+    _place_tensors()
     try:
         yield
     finally:
         _stack.scopes.pop()
+        _place_tensors()
+
+
+def _place_tensors() -> None:
+    """Have new tensors say where the innermost scope puts them."""
+    from ipu import _core
+
+    scope = _stack.scopes[-1] if _stack.scopes else None
+    on_ipu = scope is not None and scope.kind == "IPU"
+    _core.set_eager_device(scope.ordinal if scope is not None and on_ipu else -1)
 
 
 def _innermost() -> _Scope | None:

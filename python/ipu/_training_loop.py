@@ -98,27 +98,37 @@ class TrainingLoop:
             self._sums.append((number, variable))
         self._micro_batches.add_results()
 
-    def add(self, count: Tensor, start: Sequence[Tensor], body: int) -> tuple[Any, ...]:
+    def add(
+        self,
+        count: Tensor,
+        start: Sequence[Tensor],
+        body: int,
+        is_counted: bool = False,
+    ) -> tuple[Any, ...]:
         """Add the loop.
 
         Args:
             count: How many turns, an int32 scalar.
             start: The values that the first turn gets.
             body: The closed block.
+            is_counted: Whether it carries the number of the turn, too, behind them.
 
         Returns:
-            The last values of what ``start`` began.
+            The last values of what ``start`` began, and more where it is counted.
         """
         trace, update = self._trace, self._update
+        turn = [tf.constant(0, "int32")] if is_counted else []
         if update is None or self._micro_batches is None:
             attrs = loop_attrs(body=body)
-            return as_tuple(trace.node("repeat", [count, *start], attrs, ()))
+            inputs = [count, *start, *turn]
+            return as_tuple(trace.node("repeat", inputs, attrs, ()))
         updates = self._updates(update.turns)
         carried = len(start)
         with block(trace) as outer:
             values = [trace.parameter((t.dtype.name, t.shape), outer) for t in start]
-            results = self._micro_batches.finish({"training": True}, values)
-            sums = results[carried:]
+            given = [*values, *turn]  # counted anew for each update
+            results = self._micro_batches.finish({"training": True}, given)
+            sums = results[len(given) :]
             update.apply([(sums[i], variable) for i, variable in self._sums])
             add_results(trace, outer, results[:carried])
         inputs = [tf.constant(updates, "int32"), *start]

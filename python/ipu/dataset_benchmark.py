@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ipu import tf
 from ipu._faces import face
 from ipu._log import logger
 from ipu.ipu_infeed_queue import IPUInfeedQueue
@@ -31,6 +32,7 @@ class _Text:
     """
 
     shape = (1,)
+    dtype = tf.string
 
     def __init__(self, text: str) -> None:
         self._bytes = text.encode()

@@ -28,7 +28,7 @@ class IPURunConfig:
         prefetch_depth: Batches that are prepared ahead; None: the queue's default.
 
     Raises:
-        ValueError: A number is below 1 (the ordinal: below 0); more than one IPU without
+        ValueError: A number is below 1 (the ordinal: below 0); several IPUs without
             ``ipu_options``; options without a device of that number, or whose device
             has not as many IPUs as replicas and shards make.
 

@@ -7,14 +7,15 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ipu import _core
+from ipu import _core, tf
+from ipu._accumulation import Turns
 from ipu._arguments import as_int
 from ipu._core import Tensor
 from ipu._faces import face
 from ipu._tracebacks import boundary
 from ipu._training_loop import TrainingLoop, training_loop
 from ipu.ipu_infeed_queue import IPUInfeedQueue
-from ipu.tf._blocks import add_results, as_tuple, block
+from ipu.tf._blocks import add_results, as_tuple, block, is_known
 from ipu.tf._operation import Operation
 from ipu.tf._parts import loop_attrs
 from ipu.tf._reached import active, operation
@@ -126,8 +127,10 @@ def _trace_body(
     start: Sequence[Tensor],
     infeed_queue: IPUInfeedQueue | None,
     loop: TrainingLoop | None = None,
-) -> int:
-    """The block of a loop's body."""
+    counts: bool = False,
+) -> tuple[int, bool]:
+    """The block of a loop's body, and whether its turns are counted: then there is one
+    more value, an int32 scalar from 0 on."""
     with block(trace) as inner:
         carried = [trace.parameter((t.dtype.name, t.shape), inner) for t in start]
         args: tuple[Any, ...] = ()
@@ -137,16 +140,21 @@ def _trace_body(
             args, keywords = infeed_queue._dequeue_arguments()
         taken = begin, trace.node_count
         _check_arguments(body, carried, args, keywords, "body")
-        returned = body(*carried, *args, **keywords)
+        turns = Turns(trace, inner)
+        if counts:
+            turns.index()
+        with turns.open():
+            returned = body(*carried, *args, **keywords)
         ends = _body_results(returned, len(start))
         _check_types(start, ends)
         add_results(trace, inner, ends)
+        is_counted = turns.close()
         reached = active()
         if reached is not None:
             reached.lead_from_block(inner, [taken, *reached.spans_of(returned)])
         if loop is not None:
             loop.close(inner)
-    return inner
+    return inner, is_counted
 
 
 def _result(trace: _core.Trace, outputs: tuple[Tensor, ...]) -> Any:
@@ -206,13 +214,13 @@ def repeat(
     start = [Tensor(value) for value in _as_list(inputs)]
     begin = trace.node_count
     with training_loop(trace, n) as loop:
-        inner = _trace_body(trace, body, start, infeed_queue, loop)
-        outputs = loop.add(count, start, inner)
+        inner, is_counted = _trace_body(trace, body, start, infeed_queue, loop)
+        outputs = loop.add(count, start, inner, is_counted)
     reached = active()
     if reached is not None and loop.accumulates:
         node = trace.last_node()
         reached.lead((node, node + 1), [(begin, trace.node_count)])
-    return _result(trace, outputs)
+    return _result(trace, outputs[: len(start)])
 
 
 @boundary
@@ -221,7 +229,7 @@ def while_loop(
     body: Callable[..., Any],
     inputs: Sequence[Any] | Any = None,
     infeed_queue: IPUInfeedQueue | None = None,
-    maximum_iterations: int | None = None,
+    maximum_iterations: Any = None,
     use_while_v1: bool = True,
 ) -> Any:
     """Run ``body`` on the device while ``condition`` is true (IPU API:
@@ -236,7 +244,8 @@ def while_loop(
             operations.
         inputs: The values of the first iteration: a list, a tensor, or None.
         infeed_queue: Gives one element to each iteration.
-        maximum_iterations: The most iterations; None: any number.
+        maximum_iterations: The most iterations, an int or an int32 scalar; None: any
+            number.
         use_while_v1: Accepted and not used.
 
     Returns:
@@ -270,11 +279,25 @@ def while_loop(
             " Note that infeed is not passed to the loop condition.",
         )
         predicate = as_predicate(condition(*values), "The result of the loop condition")
+        turn: Tensor | None = None
+        if maximum_iterations is not None and not is_known(maximum_iterations):
+            turn = trace.parameter(("int32", ()), test)
+            is_within = turn < tf.cast(maximum_iterations, "int32")
+            predicate = tf.logical_and(predicate, is_within)
         add_results(trace, test, [predicate])
-    inner = _trace_body(trace, body, start, infeed_queue)
-    limit = -1 if maximum_iterations is None else max(int(maximum_iterations), 0)
+    counts = turn is not None
+    inner, is_counted = _trace_body(trace, body, start, infeed_queue, counts=counts)
+    inputs = list(start)
+    if is_counted:
+        inputs.append(tf.constant(0, "int32"))
+        if turn is None:
+            trace.parameter(("int32", ()), test)
+    limit = -1
+    if maximum_iterations is not None and turn is None:
+        limit = max(int(maximum_iterations), 0)
     attrs = loop_attrs(condition=test, body=inner, maximum_iterations=limit)
-    return _result(trace, as_tuple(trace.node("while", start, attrs, ())))
+    results = as_tuple(trace.node("while", inputs, attrs, ()))
+    return _result(trace, results[: len(start)])
 
 
 if not TYPE_CHECKING:

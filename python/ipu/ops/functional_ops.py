@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ipu import tf
+from ipu import _core, tf
 from ipu._faces import face
 from ipu.tf import nest
 
@@ -38,6 +38,7 @@ def outlined_function(
 
     Raises:
         TypeError: ``func`` cannot be called; or, at a call, an argument given by name.
+        ValueError: At a call: ``func`` uses a tensor of the program around it.
 
     Source: ``ipu.functional_ops.outlined_function``.
 
@@ -60,7 +61,20 @@ def outlined_function(
     @functools.wraps(func)
     def outlined(*args: Any) -> Any:
         values = [nest.map_structure(tf.convert_to_tensor, value) for value in args]
-        return func(*values)
+        trace = _core.open_trace()
+        if trace is None:
+            return func(*values)
+        mark = trace.mark
+        results = func(*values)
+        allowed = [t for t in nest.flatten(values) if t.is_symbolic]
+        found = trace.captures(mark, allowed)
+        if found is not None:
+            raise ValueError(
+                f"Trying to capture the tensor {found} which is not a resource. An "
+                "outlined function may use variables and what it is called with: pass "
+                "the tensor as an argument, and make constants inside."
+            )
+        return results
 
     return outlined
 

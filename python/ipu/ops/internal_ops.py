@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
-from ipu._accumulation import current_micro_batches
+from ipu._accumulation import current_turns
 from ipu._core import Tensor, open_trace
 from ipu._faces import face
 from ipu.ops._state import zeros_variable
@@ -154,7 +154,8 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
 
 
 def get_current_iteration_counter(name: str | None = None, **_: Any) -> Tensor:
-    """How many micro-batches of this execution of a pipeline came before.
+    """How many micro-batches of this execution of a pipeline, or iterations of this
+    loop, came before.
 
     Args:
         name: Accepted and not used.
@@ -164,8 +165,8 @@ def get_current_iteration_counter(name: str | None = None, **_: Any) -> Tensor:
         An int32 scalar, from 0 on; it begins again with each weight update.
 
     Raises:
-        RuntimeError: The call is not inside of a pipeline, or of the micro-batches of
-            gradient accumulation.
+        RuntimeError: The call is not inside of a pipeline, of the micro-batches of
+            gradient accumulation, or of the body of a loop of ``ipu.loops``.
 
     Source: ``ipu.internal_ops.get_current_iteration_counter`` of SDK 2.0 to 3.4.
 
@@ -186,13 +187,14 @@ def get_current_iteration_counter(name: str | None = None, **_: Any) -> Tensor:
         [0, 1, 2, 3]
     """
     del name
-    batches = current_micro_batches()
-    if batches is None:
+    turns = current_turns()
+    if turns is None:
         raise RuntimeError(
             "internal_ops.get_current_iteration_counter counts the micro-batches of a "
-            "pipeline: call it in one of its stages."
+            "pipeline, or the iterations of ipu.loops.repeat and while_loop: call it "
+            "in a stage, or in the body of a loop."
         )
-    return batches.index()
+    return turns.index()
 
 
 if not TYPE_CHECKING:

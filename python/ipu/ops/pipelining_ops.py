@@ -208,8 +208,10 @@ def pipeline(
         ValueError: Arguments that do not go together; no count; tensors that leave the
             last stage without an outfeed; a stage that uses a tensor from outside.
         NotImplementedError: What the API has a name for and does not do.
-        FailedPreconditionError: A count that the schedule cannot run; more IPUs than
-            the device has; a second pipeline.
+        FailedPreconditionError: A count that the schedule cannot run; a second
+            pipeline.
+        InternalError: More IPUs than the device has, or a number that does not divide
+            its own.
         UnimplementedError: Stages on different IPUs that share a variable.
         RuntimeError: No function is being compiled.
 

@@ -121,15 +121,20 @@ def tensor_assign_method(tensor: _core.Tensor, name: str) -> Callable[..., Any]:
 
 
 def tensor_device(tensor: _core.Tensor) -> str:
-    """Give the name of the device that holds the values: the host's memory.
+    """Give the name of the device that holds the values.
 
     Args:
         tensor: Of any shape and dtype.
 
     Returns:
-        A full device name, empty for a value of a function that is being traced.
+        A full device name, an IPU's for what was made in its ``tf.device`` scope; empty
+        for a value of a function that is being traced.
     """
-    return "" if tensor.is_symbolic else "/job:localhost/replica:0/task:0/device:CPU:0"
+    if tensor.is_symbolic:
+        return ""
+    ordinal = tensor._device_ordinal
+    kind = "CPU:0" if ordinal < 0 else f"IPU:{ordinal}"
+    return f"/job:localhost/replica:0/task:0/device:{kind}"
 
 
 def tensor_op(tensor: _core.Tensor) -> Operation:

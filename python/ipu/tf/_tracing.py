@@ -31,6 +31,7 @@ __all__ = [
     "in_trace",
     "init_scope",
     "note_variable",
+    "notes_here",
     "open_build",
     "scratch_trace",
     "trace_program",
@@ -115,6 +116,11 @@ def current_build() -> Build:
     if not _stack.builds:
         raise RuntimeError("No function is being traced.")
     return _stack.builds[-1]
+
+
+def notes_here() -> dict[Any, Any]:
+    """The notes of the current build; those of nobody where there is none."""
+    return _stack.builds[-1].notes if _stack.builds else {}
 
 
 def note_variable(variable: Any) -> None:

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
 __all__ = ["Run", "is_due", "make_callbacks", "run_fit", "run_predict", "run_test"]
 
 
+def _as_it_is(results: Any) -> Any:
+    return results
+
+
 class Run:
     """One mode of a model on one source of data: a plan and its loop.
 
@@ -96,6 +100,7 @@ class Run:
         self.passes = Passes(model._data_order, batches, steps_taken, resumed)
         self.is_out_of_data = False
         self._lease: Lease | None = None
+        self._reduced = over_replicas(model, mode, self.execution.replicas)
         self.loop: Loop = self._make_loop(batches, again, class_weight)
 
     def _make_loop(self, batches: Batches, again: bool, class_weight: Any) -> Loop:
@@ -131,7 +136,7 @@ class Run:
             model._infeed_options,
             model._outfeed_options,
             may_end=not self.is_strict,
-            over_replicas=over_replicas(model, mode, self.execution.replicas),
+            over_replicas=_as_it_is if self._has_calls_of_replicas else self._reduced,
             name=f"{model.name}.{_METHODS[mode]}",
             programs=lease.programs,
         )
@@ -222,9 +227,10 @@ class Run:
             count = self._count(step, callbacks)
             started = time.perf_counter()
             if self._is_asynchronous:
-                of_step = self.execution.replicas if self.mode == "predict" else 1
-                calls = StepCalls(callbacks, hook, step, of_step)
+                calls = StepCalls(callbacks, hook, step, self.execution.replicas)
                 parts, done = self.loop.run(count, calls)
+                if self._has_calls_of_replicas:
+                    parts = tf.nest.map_structure(self._reduced, parts)
             else:
                 callbacks.call(f"{hook}_begin", step, {})
                 watcher.begin(self.loop, step, count)
@@ -271,6 +277,12 @@ class Run:
         has_sums = self.execution.is_pipelined and self.mode != "predict"
         has_sums = has_sums and bool(self.model._pipelining_accumulate_outfeed)
         return self.model._asynchronous_callbacks and not has_sums
+
+    @property
+    def _has_calls_of_replicas(self) -> bool:
+        """Whether callbacks are called for each replica's results, too."""
+        is_one = self.execution.replicas == 1 or self.mode == "predict"
+        return self._is_asynchronous and not is_one
 
     def _count(self, step: int, callbacks: CallbackList) -> int:
         """The steps of the execution that starts with this step."""

@@ -96,10 +96,10 @@ class IPUOptions(Stages):
     def set_asynchronous_callbacks(self, asynchronous: bool = False) -> None:
         """Choose when callbacks of batches are called.
 
-        By default once for each execution, after it. Asynchronous: for every step, from
-        a thread, as soon as its results arrive and while the device goes on. Where the
-        outfeed gets sums of several steps (``accumulate_outfeed``) this holds for
-        ``predict`` alone.
+        By default once for each execution, after it. Asynchronous: for every step of
+        every replica, from a thread, as soon as its results arrive and while the device
+        goes on. Where the outfeed gets sums of several steps (``accumulate_outfeed``)
+        this holds for ``predict`` alone.
 
         Args:
             asynchronous: Whether they are called for every step.

@@ -21,26 +21,39 @@ class StepCalls:
         callbacks: What is called.
         hook: The name of the hooks, without ``_begin`` and ``_end``.
         step: The number of the first step.
-        of_step: How many results a step has.
+        replicas: How many results a step has. In prediction they follow one another;
+            else each leaf of a part is (steps, replicas, ...) if there are several.
     """
 
     def __init__(
-        self, callbacks: CallbackList, hook: str, step: int, of_step: int
+        self, callbacks: CallbackList, hook: str, step: int, replicas: int
     ) -> None:
         self._callbacks = callbacks
         self._hook = hook
         self._first = step
-        self._of_step = of_step
+        self._replicas = replicas
         self._done = 0  # results
 
     def __call__(self, part: Nest) -> None:
-        is_prediction = self._hook == "on_predict_batch"
-        for i in range(len(tf.nest.flatten(part)[0])):
-            step = self._first + self._done // self._of_step
-            self._done += 1
-            logs = {"outputs": _of_step(part, i)} if is_prediction else logs_at(part, i)
-            self._callbacks.call(f"{self._hook}_begin", step, {})
-            self._callbacks.call(f"{self._hook}_end", step, logs)
+        if self._hook == "on_predict_batch":
+            for i in range(len(tf.nest.flatten(part)[0])):
+                self._call({"outputs": _of_step(part, i)})
+            return
+        if self._replicas > 1:
+            part = {"logs": {n: _in_turn(v) for n, v in part["logs"].items()}}
+        for i in range(len(tf.nest.flatten(part["logs"])[0])):
+            self._call(logs_at(part, i))
+
+    def _call(self, logs: dict[str, Any]) -> None:
+        step = self._first + self._done // self._replicas
+        self._done += 1
+        self._callbacks.call(f"{self._hook}_begin", step, {})
+        self._callbacks.call(f"{self._hook}_end", step, logs)
+
+
+def _in_turn(values: Any) -> Any:
+    """The results of all replicas, step by step."""
+    return values.reshape(-1, *values.shape[2:])
 
 
 def _of_step(part: Nest, index: int) -> Nest:

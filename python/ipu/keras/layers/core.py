@@ -97,8 +97,14 @@ class Dense(Layer):
         """Create kernel and bias for inputs of this shape.
 
         Raises:
+            TypeError: The layer's dtype is that of whole numbers.
             ValueError: The last size is open.
         """
+        if not tf.as_dtype(self.dtype or "float32").is_floating:
+            raise TypeError(
+                f"Unable to build `{type(self).__name__}` layer with non-floating "
+                f"point dtype {self.dtype}. Use float32 or float16."
+            )
         size = input_shape[-1] if len(input_shape) else None
         if size is None:
             raise ValueError(
