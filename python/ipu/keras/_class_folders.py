@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu import tf
+from ipu.tf.data._seeds import for_shuffle
 
 __all__ = ["FolderOptions", "class_folders", "dataset_of_files", "files_below"]
 
@@ -101,8 +102,7 @@ def dataset_of_files(
     _check_split(
         options.validation_split, options.subset, options.shuffle, options.seed
     )
-    drawn = np.random.randint(1_000_000) if options.seed is None else options.seed
-    seed = int(drawn)
+    seed = for_shuffle() & 0xFFFFFFFF if options.seed is None else int(options.seed)
     paths, numbers, names = _index(
         directory, formats, options.labels, options.class_names, options.follow_links
     )

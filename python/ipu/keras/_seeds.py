@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import itertools
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
 from ipu import _seed
 
-__all__ = ["generator", "generator_of_pass", "keyed"]
+__all__ = ["generator", "generator_of_pass", "keyed", "numpy_stream", "python_stream"]
 
 _draws = _seed.Draws("generators")
 _MASK = 0xFFFFFFFFFFFFFFFF
@@ -65,6 +67,39 @@ def generator_of_pass(seed: int, number: int) -> np.random.Generator:
         number: Which of them, from 0.
     """
     return _of([2, seed & _MASK, number])
+
+
+class _Streams:
+    """Random numbers of NumPy's and Python's kinds under one global seed."""
+
+    def __init__(self) -> None:
+        seed, self.generation = _seed.current()
+        self.numpy = np.random.RandomState(seed & 0xFFFFFFFF)
+        self.python = random.Random(seed)
+
+
+_streams = _Streams()
+
+
+def _current_streams() -> _Streams:
+    global _streams
+    if _streams.generation != _seed.current()[1]:
+        _streams = _Streams()
+    return _streams
+
+
+def numpy_stream() -> Any:
+    """What gives random numbers where Keras takes them from ``np.random``.
+
+    That, as long as no global seed was set; then a ``RandomState`` of that seed, which
+    gives what ``np.random.seed`` of it would.
+    """
+    return _current_streams().numpy if _seed.current()[1] else np.random
+
+
+def python_stream() -> Any:
+    """The same for Python's ``random``."""
+    return _current_streams().python if _seed.current()[1] else random
 
 
 def _of(entropy: list[int]) -> np.random.Generator:

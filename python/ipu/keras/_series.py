@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu.tf.data._seeds import for_shuffle
 
 __all__ = ["timeseries_dataset_from_array"]
 
@@ -78,7 +79,7 @@ def timeseries_dataset_from_array(
         )
     starts = np.arange(0, count, sequence_stride, dtype=np.int32)
     if shuffle:
-        seed = int(np.random.randint(1_000_000)) if seed is None else int(seed)
+        seed = for_shuffle() & 0xFFFFFFFF if seed is None else int(seed)
         np.random.RandomState(seed).shuffle(starts)
     steps = tf.constant(series[first:last])
     offsets = np.arange(0, sequence_length * sampling_rate, sampling_rate)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu.keras._pictures import array_to_img, img_to_array
+from ipu.keras._seeds import numpy_stream
 from ipu.tf.io._images import pillow
 
 __all__ = [
@@ -246,7 +247,7 @@ def random_rotation(
         >>> random_rotation(np.ones((3, 4, 4)), 20).shape
         (3, 4, 4)
     """
-    theta = np.random.uniform(-rg, rg)
+    theta = numpy_stream().uniform(-rg, rg)
     axes = (row_axis, col_axis, channel_axis)
     fill = (fill_mode, cval, interpolation_order)
     return apply_affine_transform(x, theta, 0, 0, 0, 1, 1, *axes, *fill)
@@ -282,8 +283,8 @@ def random_shift(
         >>> random_shift(np.ones((3, 4, 4)), 0.2, 0.2).shape
         (3, 4, 4)
     """
-    ty = np.random.uniform(-hrg, hrg) * x.shape[row_axis]
-    tx = np.random.uniform(-wrg, wrg) * x.shape[col_axis]
+    ty = numpy_stream().uniform(-hrg, hrg) * x.shape[row_axis]
+    tx = numpy_stream().uniform(-wrg, wrg) * x.shape[col_axis]
     axes = (row_axis, col_axis, channel_axis)
     fill = (fill_mode, cval, interpolation_order)
     return apply_affine_transform(x, 0, tx, ty, 0, 1, 1, *axes, *fill)
@@ -317,7 +318,7 @@ def random_shear(
         >>> random_shear(np.ones((3, 4, 4)), 20).shape
         (3, 4, 4)
     """
-    shear = np.random.uniform(-intensity, intensity)
+    shear = numpy_stream().uniform(-intensity, intensity)
     axes = (row_axis, col_axis, channel_axis)
     fill = (fill_mode, cval, interpolation_order)
     return apply_affine_transform(x, 0, 0, 0, shear, 1, 1, *axes, *fill)
@@ -355,7 +356,7 @@ def random_zoom(
         (3, 4, 4)
     """
     low, high = pair_of("zoom_range", zoom_range)
-    zx, zy = (1, 1) if low == high == 1 else np.random.uniform(low, high, 2)
+    zx, zy = (1, 1) if low == high == 1 else numpy_stream().uniform(low, high, 2)
     axes = (row_axis, col_axis, channel_axis)
     fill = (fill_mode, cval, interpolation_order)
     return apply_affine_transform(x, 0, 0, 0, 0, zx, zy, *axes, *fill)
@@ -377,7 +378,7 @@ def random_channel_shift(
         >>> random_channel_shift(np.ones((3, 4, 4)), 5.0).shape
         (3, 4, 4)
     """
-    intensity = np.random.uniform(-intensity_range, intensity_range)
+    intensity = numpy_stream().uniform(-intensity_range, intensity_range)
     return apply_channel_shift(x, intensity, channel_axis)
 
 
@@ -401,4 +402,4 @@ def random_brightness(x: Any, brightness_range: Any, scale: bool = True) -> _Arr
         (4, 4, 3)
     """
     low, high = pair_of("brightness_range", brightness_range)
-    return apply_brightness_shift(x, np.random.uniform(low, high), scale)
+    return apply_brightness_shift(x, numpy_stream().uniform(low, high), scale)

@@ -13,6 +13,7 @@ from ipu._locks import Lock
 from ipu._user_warnings import warn_user
 from ipu.keras import _pictures
 from ipu.keras._class_folders import files_below
+from ipu.keras._seeds import numpy_stream
 from ipu.keras._sequence import Sequence
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Iterator(Sequence):
         seen = self.total_batches_seen
         self.total_batches_seen += 1
         if self.seed is None:
-            return np.random
+            return numpy_stream()
         return np.random.RandomState(self.seed + seen)
 
     def _set_order(self, draw: Any) -> None:
@@ -107,7 +108,7 @@ class Iterator(Sequence):
         seed = self.seed
         seen = self.total_batches_seen
         self._set_order(
-            np.random if seed is None else np.random.RandomState(seed + seen)
+            numpy_stream() if seed is None else np.random.RandomState(seed + seen)
         )
 
     def reset(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu._user_warnings import warn_user
 from ipu.keras._backend_state import state
+from ipu.keras._seeds import numpy_stream
 from ipu.keras.preprocessing import _affine
 from ipu.keras.preprocessing._batches import DirectoryIterator, NumpyArrayIterator
 from ipu.keras.preprocessing._frame_batches import DataFrameIterator
@@ -281,7 +282,7 @@ class ImageDataGenerator:
             The arguments of ``apply_affine_transform``, ``flip_horizontal``,
             ``flip_vertical``, ``channel_shift_intensity`` and ``brightness``.
         """
-        return self._drawn(img_shape, np.random if seed is None else _seeded(seed))
+        return self._drawn(img_shape, numpy_stream() if seed is None else _seeded(seed))
 
     def _drawn(self, shape: tuple[int, ...], draw: Any) -> dict[str, Any]:
         def within(limit: float) -> Any:
@@ -412,7 +413,7 @@ class ImageDataGenerator:
         if self.rescale:
             pictures *= self.rescale
         if augment:
-            draw = np.random if seed is None else _seeded(seed)
+            draw = numpy_stream() if seed is None else _seeded(seed)
             pictures = np.stack(
                 [
                     self.apply_transform(one, self._drawn(one.shape, draw))

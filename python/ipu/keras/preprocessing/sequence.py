@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu._faces import face
+from ipu.keras._seeds import numpy_stream, python_stream
 from ipu.keras._sequence import Sequence as Batches
 
 __all__ = [
@@ -154,7 +154,7 @@ class TimeseriesGenerator(Batches):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         if self.shuffle:
-            ends = np.random.randint(
+            ends = numpy_stream().randint(
                 self.start_index, self.end_index + 1, size=self.batch_size
             )
         else:
@@ -260,11 +260,12 @@ def skipgrams(
         >>> skipgrams([1, 2, 3], 4, window_size=1, negative_samples=0, shuffle=False)
         ([[1, 2], [2, 1], [2, 3], [3, 2]], [1, 1, 1, 1])
     """
+    draw = python_stream()
     pairs: list[list[int]] = []
     for at, word in enumerate(sequence):
         if not word:
             continue
-        if sampling_table is not None and sampling_table[word] < random.random():
+        if sampling_table is not None and sampling_table[word] < draw.random():
             continue
         near = range(max(0, at - window_size), min(len(sequence), at + window_size + 1))
         pairs += [[word, sequence[j]] for j in near if j != at and sequence[j]]
@@ -273,16 +274,16 @@ def skipgrams(
     count = int(len(labels) * negative_samples)
     if count:
         words = [pair[0] for pair in pairs]
-        random.shuffle(words)
+        draw.shuffle(words)
         for at in range(count):
-            other = random.randint(1, vocabulary_size - 1)
+            other = draw.randint(1, vocabulary_size - 1)
             pairs.append([words[at % len(words)], other])
         labels += [no] * count
     if shuffle:
-        start = random.randint(0, 10**7) if seed is None else seed
+        start = draw.randint(0, 10**7) if seed is None else seed
         for items in (pairs, labels):
-            random.seed(start)
-            random.shuffle(items)
+            draw.seed(start)
+            draw.shuffle(items)
     return pairs, labels
 
 
