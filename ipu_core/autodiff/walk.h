@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The state of one differentiation, shared by the files that do it: mark.c finds what the
- * ys may depend on, and what of it depends on the xs, autodiff.c walks back over nodes, control*.c over those that hold
- * blocks. Nothing outside autodiff/ includes it. */
+ * The state of one differentiation, shared by the files that do it: mark.c finds what
+ * the ys may depend on, and what of it depends on the xs, autodiff.c walks back over
+ * nodes, control*.c over those that hold blocks. Nothing outside autodiff/ includes it.
+ */
 #ifndef IPU_AUTODIFF_WALK_H
 #define IPU_AUTODIFF_WALK_H
 
@@ -28,8 +29,8 @@ typedef struct ipu__walk {
     uint32_t x_count;
     const ipu_value *ys;
     uint32_t y_count;
-    /* What the ys may depend on. No more is looked at, so that the time is in proportion
-     * to it, and not to the graph. */
+    /* What the ys may depend on. No more is looked at, so that the time is in
+     * proportion to it, and not to the graph. */
     ipu_id_map places; /* by value: its place among them */
     IPU_ARRAY(ipu_value) values;
     ipu_id_map is_passed; /* by node: gradients may pass it */

@@ -49,18 +49,32 @@ indices_of(const ipu_graph *graph, const ipu_node_data *node, int64_t *rows)
     }
 }
 
+/* The value that has these elements, whatever their shape. */
+static ipu_value
+root_of(const ipu_graph *graph, ipu_value value)
+{
+    const ipu_node_data *node = ipu_producer_of(graph, value);
+    while (node != NULL && (ipu_node_flags(node) & IPU_OP_VIEW) != 0 &&
+           node->op != IPU_OP_ID_BITCAST) {
+        value = node->inputs[0];
+        node = ipu_producer_of(graph, value);
+    }
+    return value;
+}
+
 static bool
 is_known(const finder *f, ipu_value indices, int64_t rows)
 {
-    int64_t known = f->rows.items[indices.index];
+    int64_t known = f->rows.items[root_of(f->graph, indices).index];
     return known > 0 && known <= rows;
 }
 
 static ipu_status
 note_look(finder *f, ipu_value indices, int64_t rows)
 {
-    look added = {indices, rows, f->rows.items[indices.index]};
-    f->rows.items[indices.index] = rows;
+    ipu_value root = root_of(f->graph, indices);
+    look added = {root, rows, f->rows.items[root.index]};
+    f->rows.items[root.index] = rows;
     return IPU_ARRAY_PUSH(f->ctx, &f->looks, added);
 }
 

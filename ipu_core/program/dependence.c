@@ -33,12 +33,6 @@ typedef struct finder {
     IPU_ARRAY(uint32_t) writes; /* of variables, since then */
 } finder;
 
-bool
-ipu__may_fail(const ipu_kernel_spec *spec)
-{
-    return spec->can_fail && !spec->fails_later;
-}
-
 static ipu_status
 add_link(finder *f, uint32_t from, uint32_t to, bool by_rows)
 {
@@ -133,7 +127,7 @@ note_output(finder *f, uint32_t item, uint32_t output)
 
 /* What fails comes before all that is written behind it, so that a variable is not
  * changed by a step which the one without regions would not have come to; and after all
- * that is written in front of it. */
+ * that is written in front of it, unless another one has failed by then. */
 static ipu_status
 note_failure(finder *f, uint32_t item)
 {
@@ -142,13 +136,13 @@ note_failure(finder *f, uint32_t item)
     if (f->last_failing != NONE && (writes || spec->can_fail)) {
         IPU_TRY(add_link(f, f->last_failing - 1, item, !writes));
     }
-    if (ipu__may_fail(spec)) {
-        while (f->writes.count > 0) {
-            uint32_t written = f->writes.items[--f->writes.count];
-            IPU_TRY(add_link(f, written, item, false));
+    if (spec->can_fail && !spec->fails_later) {
+        for (size_t i = 0; i < f->writes.count; i++) {
+            IPU_TRY(add_link(f, f->writes.items[i], item, false));
         }
-        f->last_failing = item + 1;
+        f->writes.count = 0;
     }
+    f->last_failing = spec->can_fail ? item + 1 : f->last_failing;
     return writes ? IPU_ARRAY_PUSH(f->ctx, &f->writes, item) : IPU_OK;
 }
 

@@ -307,7 +307,7 @@ is_small(const builder *b, uint32_t item)
 static bool
 can_be_task(const builder *b, uint32_t item)
 {
-    return !ipu__may_fail(ipu__spec_of(&b->d, item)) &&
+    return !ipu__spec_of(&b->d, item)->can_fail &&
            (is_small(b, item) || is_by_rows(b, item)) && !can_lead_rows(b, item);
 }
 

@@ -36,8 +36,6 @@ ipu__spec_of(const ipu__dependence *d, uint32_t item)
     return &d->lowering->program->specs.items[d->instructions[item].spec];
 }
 
-/* Whether a kernel may fail for the data it gets. */
-bool ipu__may_fail(const ipu_kernel_spec *spec);
 /* `d` has lowering, instructions, count and zeroed waiters. Free its links. */
 ipu_status ipu__find_dependence(ipu_ctx *ctx, ipu__dependence *d);
 
