@@ -221,16 +221,26 @@ make_room(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_request *request,
     return IPU_OK;
 }
 
-/* The blocks that a node would hold: opened after the one that it lies in, and no other
- * node's, so that no block lies in itself. */
+/* Whether the block lies around the node, as far as blocks have owners. */
+static bool
+lies_around(const ipu_graph *graph, ipu_block held, const ipu_node_data *node)
+{
+    ipu_block block = node->block;
+    while (block.index != IPU_NO_INDEX && block.index != held.index) {
+        block = outer_block(graph, block);
+    }
+    return block.index == held.index;
+}
+
+/* The blocks that a node would hold: no other node's, and none that it lies in. */
 static ipu_status
 check_blocks(ipu_ctx *ctx, const ipu_graph *graph, const ipu_node_data *node)
 {
     for (uint32_t i = 0; i < ipu_node_block_count(node); i++) {
         ipu_block held = ipu_node_block(node, i);
-        bool is_free = held.index > node->block.index &&
-                       held.index < graph->blocks.count &&
-                       !ipu_is_node(ipu_block_of(graph, held)->owner);
+        bool is_free = held.index > 0 && held.index < graph->blocks.count &&
+                       !ipu_is_node(ipu_block_of(graph, held)->owner) &&
+                       !lies_around(graph, held, node);
         for (uint32_t k = 0; is_free && k < i; k++) {
             is_free = ipu_node_block(node, k).index != held.index;
         }

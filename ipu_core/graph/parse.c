@@ -21,6 +21,7 @@ typedef struct parser {
     int line;
     IPU_ARRAY(ipu_value) values; /* by printed number */
     IPU_ARRAY(ipu_block) blocks; /* by printed number */
+    IPU_ARRAY(bool) is_read;     /* the same: to its end */
     ipu_arena scratch;           /* attribute data until the node has its copy */
     IPU_ARRAY(int64_t) ints;     /* of the list that is being read */
     IPU_ARRAY(int64_t) numbers;  /* of the outputs of the node that is being read */
@@ -212,7 +213,7 @@ parse_held_block(parser *p, int64_t *out)
 {
     IPU_TRY(expect(p, "b"));
     IPU_TRY(parse_int(p, out));
-    if (*out < 0 || (uint64_t)*out >= p->blocks.count) {
+    if (*out < 0 || (uint64_t)*out >= p->blocks.count || !p->is_read.items[*out]) {
         return fail(p, "a block that stands above");
     }
     *out = p->blocks.items[*out].index;
@@ -448,6 +449,8 @@ parse_block(parser *p, bool is_main)
         return fail(p, "blocks numbered in order");
     }
     IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->blocks, block));
+    IPU_TRY(IPU_ARRAY_PUSH(p->ctx, &p->is_read, false));
+    size_t place = p->blocks.count - 1;
     IPU_TRY(expect(p, "("));
     while (!accept(p, ")")) {
         ipu_type type;
@@ -480,6 +483,7 @@ parse_block(parser *p, bool is_main)
         IPU_TRY(ipu_graph_add_result(p->ctx, p->graph, block, value));
         accept(p, ",");
     }
+    p->is_read.items[place] = true;
     return IPU_OK;
 }
 
@@ -559,6 +563,7 @@ ipu_graph_parse(ipu_ctx *ctx, const char *text, ipu_graph **out)
     }
     IPU_ARRAY_FREE(ctx, &p.values);
     IPU_ARRAY_FREE(ctx, &p.blocks);
+    IPU_ARRAY_FREE(ctx, &p.is_read);
     IPU_ARRAY_FREE(ctx, &p.ints);
     IPU_ARRAY_FREE(ctx, &p.numbers);
     IPU_ARRAY_FREE(ctx, &p.inputs);
