@@ -159,7 +159,9 @@ def test_optimizer_formulas():
         v = b2 * v + (1 - b2) * g * g
         mean = (1 - u) * g / (1 - product) + after * m / (1 - product * after)
         w -= rate * mean / (np.sqrt(v / (1 - b2**t)) + eps)
-    np.testing.assert_allclose(run(keras.optimizers.Nadam(rate)), w, rtol=1e-4)
+    for options in ({}, {"decay": 0.5}):  # Keras's takes no notice of it
+        found = run(keras.optimizers.Nadam(rate, **options))
+        np.testing.assert_allclose(found, w, rtol=1e-4)
 
     w, m, v, most = start.copy(), np.zeros(5), np.zeros(5), np.zeros(5)
     for t, g in enumerate(gradients, 1):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu._arguments import checked_list
-from ipu.tf import _row_values
+from ipu.tf import _slices
 from ipu.tf._convert import Tensor, apply, like
 from ipu.tf._dispatch import op
 from ipu.tf._reductions import reduce_sum
@@ -28,11 +28,10 @@ def clip_by_value(
         >>> tf.clip_by_value([-3.0, 0.5, 9.0], 0.0, 1.0).numpy().tolist()
         [0.0, 0.5, 1.0]
     """
-    rows = _row_values.values_of(t)
-    if rows is not None:
-        limits = clip_value_min, clip_value_max
-        if all(Tensor(limit).ndim == 0 for limit in limits):
-            return _row_values.with_values(t, [clip_by_value(v, *limits) for v in rows])
+    limits = clip_value_min, clip_value_max
+    has_rows = _slices.slices_of(t) is not None
+    if has_rows and all(Tensor(limit).ndim == 0 for limit in limits):
+        return _slices.mapped(lambda rows: clip_by_value(rows, *limits), t)
     value = Tensor(t)
     below = apply("minimum", (value, like(clip_value_max, value)))
     result = apply("maximum", (below, like(clip_value_min, value)))
@@ -62,10 +61,9 @@ def clip_by_norm(
     """
     value = Tensor(t)
     limit = like(clip_norm, value)
-    rows = _row_values.values_of(t) if axes is None else None
-    if rows is not None:
+    if axes is None and _slices.slices_of(t) is not None:
         norm = apply("sqrt", (_square(t),))
-        return _row_values.scaled(value, limit / apply("maximum", (norm, limit)))
+        return _scaled(t, limit / apply("maximum", (norm, limit)))
     squares = reduce_sum(value * value, axes, keepdims=True)
     some = apply("less", (like(0, squares), squares))
     safe = apply("select", (some, squares, like(1, squares)))
@@ -92,8 +90,8 @@ def global_norm(t_list: Any, name: str | None = None) -> Tensor:
 
 def _square(t: Any) -> Tensor:
     """The square of a norm; rows that were looked up twice count twice."""
-    rows = _row_values.values_of(t)
-    parts = [Tensor(t)] if rows is None else rows
+    slices = _slices.slices_of(t)
+    parts = [Tensor(t)] if slices is None else [one.values for one in slices]
     total = reduce_sum(apply("square", (parts[0],)))
     for part in parts[1:]:
         total = total + reduce_sum(apply("square", (part,)))
@@ -126,12 +124,14 @@ def clip_by_global_norm(
     scale = limit * apply("minimum", (one / norm, one / limit))
     scale = scale + (norm - norm)  # NaN where the norm is no finite number
     clipped = [
-        None
-        if t is None
-        else _row_values.scaled(Tensor(t), _as_dtype_of(scale, Tensor(t)))
+        None if t is None else _scaled(t, _as_dtype_of(scale, Tensor(t)))
         for t in t_list
     ]
     return clipped, norm
+
+
+def _scaled(t: Any, factor: Tensor) -> Tensor:
+    return _slices.mapped(lambda rows: rows * factor, Tensor(t))
 
 
 def _as_dtype_of(scale: Tensor, tensor: Tensor) -> Tensor:

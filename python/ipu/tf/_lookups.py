@@ -3,7 +3,8 @@
 
 TensorFlow's gradient of a lookup has values for some rows only (``IndexedSlices``), and
 optimizers treat the rest as if there had been no step. Gradients here are whole
-tensors; for one that came from lookups alone it is noted which rows they took.
+tensors; for one that came from lookups alone it is noted which rows they took, with the
+values of each (``_slices.py``).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from typing import Any
 from ipu import _core, _strategy_state
 from ipu._core import Tensor, apply
 from ipu.tf._notes import note, noted
+from ipu.tf._slices import Slices, slices_of
 from ipu.tf._tracing import current_build
 from ipu.tf.variable import Variable
 
-__all__ = ["look_up", "note_rows", "taken_rows", "with_rows"]
+__all__ = ["look_up", "note_rows", "taken_rows", "with_rows", "with_values"]
 
 
 def look_up(table: Variable, ids: Tensor) -> Tensor:
@@ -37,9 +39,8 @@ def look_up(table: Variable, ids: Tensor) -> Tensor:
         InvalidArgumentError: A number is not one of a row.
     """
     read = table.value()
-    note(read, "looked_up", ids)
     rows = apply("gather", (read, ids), {"axis": 0, "batch_dims": 0})
-    note(read, "looked_up_rows", rows)
+    note(read, "looked_up", Slices(ids, rows))
     return rows
 
 
@@ -70,29 +71,23 @@ def with_rows(
     wanted = [
         each
         if any(noted(r, "looked_up") is not None for r in each)
-        and all(map(trace.sees, each))
+        and all(map(trace.sees, with_values(each)))
         else []
         for each in reads
     ]
     if not any(wanted):
         return walk(xs)
-    flat = [read for each in wanted for read in each]
-    given = [noted(read, "looked_up_rows") for read in flat]
-    rows = [one for one in given if one is not None and trace.sees(one)]
-    found = walk([*xs, *flat, *rows])
+    found = walk([*xs, *(x for each in wanted for x in with_values(each))])
     parts = iter(found[len(xs) :])
-    by_rows = dict(zip(map(id, rows), found[len(xs) + len(flat) :], strict=True))
     for gradient, each in zip(found, wanted, strict=False):
-        of_reads = [next(parts) for _ in each]
-        note_rows(gradient, each, of_reads)
-        values = [
-            by_rows.get(id(noted(read, "looked_up_rows")))
-            for read, part in zip(each, of_reads, strict=True)
-            if part is not None
-        ]
-        if gradient is not None and values and None not in values:
-            note(gradient, "row_values", values)
+        note_rows(gradient, each, [next(parts) for _ in with_values(each)])
     return found[: len(xs)]
+
+
+def with_values(reads: Sequence[Tensor]) -> list[Tensor]:
+    """Reads of a variable, and the rows that were taken of each."""
+    found = [noted(read, "looked_up") for read in reads]
+    return [*reads, *(one.values for one in found if one is not None)]
 
 
 def _reads_from(begin: int, reads: list[tuple[int, Tensor]]) -> list[Tensor]:
@@ -108,16 +103,21 @@ def note_rows(
     Args:
         gradient: The gradient.
         reads: The reads of the variable.
-        parts: The gradients of those, whose sum it is.
+        parts: The gradients of :func:`with_values` of them; that of the variable is the
+            sum of those of the reads.
     """
-    taken = [
-        noted(read, "looked_up")
-        for read, part in zip(reads, parts, strict=True)
-        if part is not None
-    ]
-    # by a read that is no lookup every row has a gradient
-    if gradient is not None and taken and None not in taken:
-        note(gradient, "rows", taken)
+    values = iter(parts[len(reads) :])
+    slices: list[Slices] = []
+    for read, part in zip(reads, parts, strict=False):
+        taken = noted(read, "looked_up")
+        value = None if taken is None else next(values)
+        if part is None:
+            continue
+        if taken is None or value is None:
+            return  # by a read that is no lookup every row has a gradient
+        slices.append(Slices(taken.ids, value))
+    if gradient is not None and slices:
+        note(gradient, "slices", slices)
 
 
 def taken_rows(gradient: Any, rows: int) -> Tensor | None:
@@ -133,12 +133,11 @@ def taken_rows(gradient: Any, rows: int) -> Tensor | None:
     """
     if _strategy_state.has_strategy():
         return None
-    found = noted(gradient, "rows")
-    trace = _core.open_trace()
-    if found is None or (trace is not None and not all(map(trace.sees, found))):
+    found = slices_of(gradient)
+    if found is None:
         return None
     taken = None
-    for ids in found:
+    for ids, _ in found:
         count = math.prod(ids.shape)
         points = apply("reshape", (ids,), {"shape": [count, 1]})
         ones = Tensor([1.0] * count)

@@ -4,8 +4,8 @@
 | name | what it says |
 |---|---|
 | ``"part_of"`` | the variable and the index that the tensor was read by |
-| ``"looked_up"`` | of a read of a variable: the rows that are taken of it |
-| ``"rows"`` | of a gradient: the rows that it has values for |
+| ``"looked_up"`` | of a read of a variable: which rows are taken of it, and these |
+| ``"slices"`` | of a gradient: the rows that it has values for, and these |
 | ``"logits"`` | of an activation: what it was computed from, and which one it is |
 | ``"mask"`` | which time steps count |
 | ``"running"`` | that it says something of all micro-batches so far |

@@ -423,7 +423,9 @@ class GradientTape(Jacobians):
         flat: list[Tensor] = []
         counts: list[int] = []
         for x in xs:
-            own = self._reads.get(id(x), []) if isinstance(x, Variable) else [x]
+            own = [x]
+            if isinstance(x, Variable):
+                own = _lookups.with_values(self._reads.get(id(x), []))
             flat += own
             counts.append(len(own))
         found = iter(
@@ -435,12 +437,13 @@ class GradientTape(Jacobians):
         at = 0
         for x, count in zip(xs, counts, strict=True):
             parts = [next(found) for _ in range(count)]
+            reads = self._reads.get(id(x), []) if isinstance(x, Variable) else [x]
             total: Tensor | None = None
-            for part in reversed(parts):
+            for part in reversed(parts[: len(reads)]):
                 total = sum_of(total, part)
             results.append(total)
             if isinstance(x, Variable):
-                _lookups.note_rows(total, flat[at : at + count], parts)
+                _lookups.note_rows(total, reads, parts)
             at += count
         return results
 

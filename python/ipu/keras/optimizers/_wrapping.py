@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from ipu import tf
 from ipu.keras._types import Tensor
 from ipu.keras.optimizers.optimizer import Optimizer
+from ipu.tf import _slices
 from ipu.tf._tracing import init_scope
 
 __all__ = ["ScalingOptimizer", "WrappingOptimizer"]
@@ -36,6 +38,10 @@ class WrappingOptimizer(Optimizer):
     @_version.setter
     def _version(self, value: Any) -> None:
         self._own_version += 1
+
+    @property
+    def _clips(self) -> bool:
+        return self._inner._clips
 
     @property
     def learning_rate(self) -> Any:
@@ -137,6 +143,14 @@ class ScalingOptimizer(WrappingOptimizer):
             return lambda: self.get_scaled_loss(loss())
         value = tf.convert_to_tensor(loss)
         return value * tf.cast(self._factor(), value.dtype)
+
+    def _changed(
+        self, function: Callable[[Tensor], Tensor], gradients: Sequence[Any]
+    ) -> list[Any]:
+        """A function of each element of gradients, tensors or None."""
+        if self._clips:  # row by row
+            function = functools.partial(_slices.mapped, function)
+        return [None if g is None else function(g) for g in gradients]
 
     def _finished(self, gradients: list[Any]) -> list[Any]:
         """What gradients of the scaled loss are made into before they are given away;

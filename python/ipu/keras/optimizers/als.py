@@ -239,7 +239,7 @@ class ALSOptimizer(ScalingOptimizer):
 
     def _trace_apply(self, gradients: list[Any], variables: list[Any]) -> Any:
         factor = self._factor()
-        unscaled = [g / tf.cast(factor, g.dtype) for g in gradients]
+        unscaled = self._changed(lambda g: g / tf.cast(factor, g.dtype), gradients)
         counted = list(self._captured)
         if not self._settings["captured_grads_only"]:
             counted += gradients

@@ -142,7 +142,7 @@ class LossScaleOptimizer(ScalingOptimizer):
             A list as long.
         """
         rate = 1.0 / self._factor()
-        return [None if g is None else g * tf.cast(rate, g.dtype) for g in grads]
+        return self._changed(lambda g: g * tf.cast(rate, g.dtype), grads)
 
     def _finished(self, gradients: list[Any]) -> list[Any]:
         return self.get_unscaled_gradients(gradients)

@@ -24,7 +24,8 @@ from ipu.keras.optimizers._aggregation import is_aggregated
 from ipu.keras.optimizers._slots import Slots
 from ipu.keras.optimizers.schedules import LearningRateSchedule
 from ipu.ops import cross_replica_ops
-from ipu.tf import _function, _lookups
+from ipu.tf import _function, _lookups, _slices
+from ipu.tf._notes import note
 from ipu.tf._reached import tied
 from ipu.tf._tracing import init_scope
 from ipu.tf.autograph import convert_call
@@ -419,12 +420,19 @@ class Optimizer(Slots):
         """Run an update outside of a trace, as a small program."""
         taken = _taken(gradients, variables)
         key = (self._version, tuple((id(v), id(v) in taken) for v in variables))
+        slices = [_slices.slices_of(gradient) for gradient in gradients]
+        if not self._clips:
+            slices = [None] * len(gradients)
         program = self._eager.get(key)
         if program is None:
             tables = list(taken)
 
-            def apply(given: Any, rows: Any) -> Any:
+            def apply(given: Any, rows: Any, slices: Any) -> Any:
                 self._rows = dict(zip(tables, rows, strict=True))
+                for gradient, parts in zip(given, slices, strict=True):
+                    if parts is not None:
+                        found = [_slices.Slices(*part) for part in parts]
+                        note(gradient, "slices", found)
                 try:
                     return self._trace_apply(list(given), variables)
                 finally:
@@ -434,30 +442,33 @@ class Optimizer(Slots):
             if len(self._eager) == _EAGER_PROGRAMS:
                 self._eager.pop(next(iter(self._eager)))
             self._eager[key] = program
-        return program(tuple(gradients), tuple(taken.values()))
+        return program(tuple(gradients), tuple(taken.values()), tuple(slices))
+
+    @property
+    def _clips(self) -> bool:
+        limits = (self.clipvalue, self.clipnorm, self.global_clipnorm)
+        return any(limit is not None for limit in limits)
 
     def _clipped(self, gradients: list[Any]) -> list[Any]:
+        """Gradients within the limits; rows that were looked up twice count twice."""
         if self.clipvalue is not None:
             limit = float(self.clipvalue)
-            gradients = [
-                tf.minimum(
+
+            def clip(g: Tensor) -> Tensor:
+                return tf.minimum(
                     tf.maximum(g, tf.constant(-limit, dtype=g.dtype)),
                     tf.constant(limit, dtype=g.dtype),
                 )
-                for g in gradients
-            ]
+
+            gradients = [_slices.mapped(clip, g) for g in gradients]
         if self.clipnorm is not None:
             gradients = [
-                g * _shrink(tf.reduce_sum(tf.square(g)), self.clipnorm)
-                for g in gradients
+                _scaled(g, _shrink(_square_of(g), self.clipnorm)) for g in gradients
             ]
         if self.global_clipnorm is not None:
-            squares = [tf.reduce_sum(tf.square(g)) for g in gradients]
-            total = squares[0]
-            for square in squares[1:]:
-                total = total + square
+            total = _sum([_square_of(g) for g in gradients])
             factor = _shrink(total, self.global_clipnorm)
-            gradients = [g * factor for g in gradients]
+            gradients = [_scaled(g, factor) for g in gradients]
         return gradients
 
     # --- configuration --------------------------------------------------------------
@@ -512,6 +523,24 @@ def _any_replica(rows: Tensor) -> Tensor:
     """Which rows were looked up in any replica."""
     counts = cross_replica_ops.cross_replica_sum(tf.cast(rows, "float32"))
     return tf.greater(counts, 0.0)
+
+
+def _sum(terms: Sequence[Tensor]) -> Tensor:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def _square_of(gradient: Any) -> Tensor:
+    """The square of a gradient's norm."""
+    slices = _slices.slices_of(gradient)
+    parts = [gradient] if slices is None else [one.values for one in slices]
+    return _sum([tf.reduce_sum(tf.square(part)) for part in parts])
+
+
+def _scaled(gradient: Any, factor: Tensor) -> Tensor:
+    return _slices.mapped(lambda g: g * factor, gradient)
 
 
 def _shrink(square: Tensor, limit: float) -> Tensor:
