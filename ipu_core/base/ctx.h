@@ -34,6 +34,7 @@ typedef struct ipu_cancel {
     /* Asked now and then on the thread that waits; may set the flag. NULL: not asked.
      */
     void (*poll)(struct ipu_cancel *cancel);
+    bool has_waited; /* for long enough to look; set by that thread before it asks */
 } ipu_cancel;
 
 static inline bool

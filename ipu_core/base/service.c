@@ -9,16 +9,14 @@
 
 #include "base/clock.h"
 
-enum {
-    POLL_NS = 20 * 1000 * 1000,
-    MOMENT_NS = 100 * 1000 * 1000
-};
+enum { POLL_NS = 20 * 1000 * 1000, MOMENT_NS = 100 * 1000 * 1000 };
 
 struct ipu_service {
     ipu_service_work work;
     void *state;
     ipu_allocator allocator;
     ipu_cancel cancel;
+    uint64_t root; /* the number of the service that it works for */
     ipu_lock lock; /* protects all below, and transitions of left_behind */
     pthread_cond_t changed;
     int32_t references;
@@ -33,6 +31,7 @@ struct ipu_service {
  * that until a detached thread is gone. */
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
+static _Atomic uint64_t last_number;
 
 static void
 make_key(void)
@@ -56,6 +55,9 @@ ipu_ctx_wait(ipu_ctx *ctx, ipu_lock *lock, pthread_cond_t *cond)
     }
     (void)ipu_lock_wait_for(lock, cond, POLL_NS);
     ipu_lock_drop(lock);
+    if (ctx->cancel->poll != NULL) {
+        ctx->cancel->has_waited = true;
+    }
     bool is_cancelled = ipu_ctx_is_cancelled(ctx);
     ipu_lock_take(lock);
     return !is_cancelled;
@@ -133,7 +135,10 @@ ipu_service_start(ipu_ctx *ctx, const ipu_service_work *work, void *state,
     service->allocator = ctx->allocator;
     service->is_here = true;
     service->references = 2;
-    (void)current_service(); /* the key is there before the thread */
+    const ipu_service *parent =
+        current_service(); /* the key is there before the thread */
+    service->root =
+        parent != NULL ? parent->root : atomic_fetch_add(&last_number, 1) + 1;
     ipu_lock_init(&service->lock, forget_thread, service);
     ipu_cond_init(&service->changed);
     if (!start_detached(service)) {
@@ -186,6 +191,13 @@ ipu_service_is_left_behind(void)
 {
     const ipu_service *current = current_service();
     return current != NULL && atomic_load(&current->left_behind);
+}
+
+uint64_t
+ipu_service_root(void)
+{
+    const ipu_service *current = current_service();
+    return current == NULL ? 0 : current->root;
 }
 
 /* --- the owner ------------------------------------------------------------------- */

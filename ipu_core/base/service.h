@@ -50,6 +50,9 @@ bool ipu_service_is_here(const ipu_service *service);
 void ipu_service_go_away(void);
 void ipu_service_come_back(void);
 bool ipu_service_is_left_behind(void);
+/* The number of the service for which the calling thread works: of its own, or of that
+ * on whose thread this one was started, and so on; 0 where it is no service's. */
+uint64_t ipu_service_root(void);
 /* The flag that stops the calling thread; NULL where that is no service's. */
 ipu_cancel *ipu_service_cancel(void);
 

@@ -98,9 +98,10 @@ static void
 look_for_signals(ipu_cancel *cancel)
 {
     ipu_py_patience *patience = (ipu_py_patience *)cancel;
-    if (cancel->flag != 0 || !is_time_to_look(patience)) {
+    if (cancel->flag != 0 || (!cancel->has_waited && !is_time_to_look(patience))) {
         return;
     }
+    cancel->has_waited = false;
     PyGILState_STATE gil = PyGILState_Ensure();
     if (PyErr_CheckSignals() != 0) {
         PyErr_Fetch(&patience->type, &patience->value, &patience->traceback);

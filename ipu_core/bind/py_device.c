@@ -55,10 +55,10 @@ device_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"ipus", "portable", "rounding", "overflow",
                             "inv",  "div0",     "oflo",     NULL};
-    static const char *const roundings[] = {
-        [IPU_ROUNDING_NEAREST] = "nearest",
-        [IPU_ROUNDING_STOCHASTIC] = "stochastic",
-        [IPU_ROUNDING_REPLICA_IDENTICAL] = "replica_identical"};
+    static const char *const roundings[] = {[IPU_ROUNDING_NEAREST] = "nearest",
+                                            [IPU_ROUNDING_STOCHASTIC] = "stochastic",
+                                            [IPU_ROUNDING_REPLICA_IDENTICAL] =
+                                                "replica_identical"};
     static const char *const overflows[] = {[IPU_OVERFLOW_INFINITY] = "infinity",
                                             [IPU_OVERFLOW_NAN] = "nan",
                                             [IPU_OVERFLOW_CLIP] = "clip"};
@@ -108,6 +108,18 @@ device_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+/* Raises what ended a wait for a step's end, if something did. */
+static bool
+gave_up(PyObject *self, ipu_py_patience *patience, const ipu_ctx *ctx,
+        ipu_status status)
+{
+    bool is_interrupted = ipu_py_patience_end(patience) < 0;
+    if (!is_interrupted && status != IPU_OK) {
+        ipu_py_raise(state_of(self), ctx);
+    }
+    return is_interrupted || status != IPU_OK;
+}
+
 static PyObject *
 variable_add(PyObject *self, PyObject *args)
 {
@@ -145,14 +157,16 @@ read_variable(PyObject *self, int64_t id, PyObject *type_object, int replica)
     void *data = ipu_py_tensor_data(tensor);
     size_t bytes = ipu_type_bytes(&type);
     ipu_status status;
+    ipu_py_patience patience;
+    ipu_py_patience_begin(&patience, &ctx);
     Py_BEGIN_ALLOW_THREADS
     status = replica < 0
                  ? ipu_device_variable_take(&ctx, device, id, data, bytes)
                  : ipu_device_variable_read(&ctx, device, id, replica, data, bytes);
     Py_END_ALLOW_THREADS
-    if (status != IPU_OK) {
+    if (gave_up(self, &patience, &ctx, status)) {
         Py_DECREF(tensor);
-        return ipu_py_raise(state_of(self), &ctx);
+        return NULL;
     }
     return (PyObject *)tensor;
 }
@@ -203,13 +217,15 @@ variable_write(PyObject *self, PyObject *args)
     const void *data = ipu_py_array_data(array);
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status;
+    ipu_py_patience patience;
+    ipu_py_patience_begin(&patience, &ctx);
     Py_BEGIN_ALLOW_THREADS
     status = ipu_device_variable_write(&ctx, ipu_py_device_of(self), id, data,
                                        ipu_type_bytes(&type));
     Py_END_ALLOW_THREADS
     Py_DECREF(array);
-    if (status != IPU_OK) {
-        return ipu_py_raise(state_of(self), &ctx);
+    if (gave_up(self, &patience, &ctx, status)) {
+        return NULL;
     }
     Py_RETURN_NONE;
 }
@@ -319,7 +335,8 @@ static PyGetSetDef device_getset[] = {
 
 static PyType_Slot device_slots[] = {
     {Py_tp_doc,
-     "Device(ipus=1, portable=False, rounding='nearest', overflow='infinity', inv=False, "
+     "Device(ipus=1, portable=False, rounding='nearest', overflow='infinity', "
+     "inv=False, "
      "div0=False, oflo=False)\n--\n\nA simulated device: variables, queues, "
      "seed. Programs for a portable one have the same bits on every class of CPU. "
      "float16 results are rounded to 'nearest', 'stochastic'ally, or so where they are "

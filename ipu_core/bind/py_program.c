@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/service.h"
 #include "passes/passes.h"
 #include "pipeline/schedule.h"
 
@@ -21,20 +22,42 @@ static void
 forget_threads(void *owner)
 {
     ipu_py_program *self = owner;
-    pthread_cond_init(&self->ended, NULL);
+    ipu_cond_init(&self->ended);
+    if (self->is_running) { /* the thread may have been anywhere in it */
+        self->executor = NULL;
+        self->holds_recorder = false;
+    }
     self->is_running = false;
 }
 
-/* Waits until no other thread runs the program. Without the GIL. */
-static void
-begin_run(ipu_py_program *self)
+static ipu_status
+check_device(ipu_ctx *ctx, const ipu_py_program *self, ipu_device_wait *wait)
 {
+    return self->device == Py_None
+               ? IPU_OK
+               : ipu_device_check_wait(ctx, ipu_py_device_of(self->device), wait);
+}
+
+/* Waits until no other thread runs the program. */
+static ipu_status
+wait_for_others(ipu_ctx *ctx, ipu_py_program *self)
+{
+    ipu_device_wait wait = {0};
+    ipu_status status = IPU_OK;
     ipu_lock_take(&self->lock);
-    while (self->is_running) {
-        ipu_lock_wait(&self->lock, &self->ended);
+    while (self->is_running && status == IPU_OK) {
+        if (!ipu_ctx_wait(ctx, &self->lock, &self->ended)) {
+            status = ipu_ctx_fail(ctx, IPU_STATUS_CANCELLED,
+                                  "interrupted while another thread ran the program");
+        } else if (self->is_running) {
+            ipu_lock_drop(&self->lock);
+            status = check_device(ctx, self, &wait);
+            ipu_lock_take(&self->lock);
+        }
     }
-    self->is_running = true;
+    self->is_running = self->is_running || status == IPU_OK;
     ipu_lock_drop(&self->lock);
+    return status;
 }
 
 static void
@@ -44,6 +67,28 @@ end_run(ipu_py_program *self)
     self->is_running = false;
     pthread_cond_signal(&self->ended);
     ipu_lock_drop(&self->lock);
+}
+
+/* From here to the end of the run the executor is the thread's; -1 with an exception.
+ */
+static int
+begin_run(ipu_py_state *state, ipu_py_program *self)
+{
+    ipu_ctx ctx = ipu_py_ctx();
+    ipu_py_patience patience;
+    ipu_status status;
+    ipu_py_patience_begin(&patience, &ctx);
+    Py_BEGIN_ALLOW_THREADS
+    status = wait_for_others(&ctx, self);
+    Py_END_ALLOW_THREADS
+    bool is_interrupted = ipu_py_patience_end(&patience) < 0;
+    if (is_interrupted && status == IPU_OK) {
+        end_run(self);
+    }
+    if (!is_interrupted && status != IPU_OK) {
+        ipu_py_raise(state, &ctx);
+    }
+    return is_interrupted || status != IPU_OK ? -1 : 0;
 }
 
 static atomic_int regions = IPU_REGIONS_WHERE_FASTER;
@@ -105,7 +150,7 @@ ipu_py_program_compile(ipu_py_state *state, ipu_graph *graph, PyObject *held,
         return NULL;
     }
     ipu_lock_init(&self->lock, forget_threads, self);
-    pthread_cond_init(&self->ended, NULL);
+    ipu_cond_init(&self->ended);
     self->device = Py_NewRef(device);
     self->held = Py_XNewRef(held);
     self->name = Py_NewRef(Py_None);
@@ -295,26 +340,25 @@ program_run(PyObject *object, PyObject *inputs)
     PyObject *result = NULL;
     ipu_pool *pool;
     if (make_buffers(state, &buffers, self->program, inputs) < 0 ||
-        ipu_py_pool(state, &pool) < 0) {
+        ipu_py_pool(state, &pool) < 0 || begin_run(state, self) < 0) {
         release_buffers(&buffers, self->program);
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    begin_run(self);
-    Py_END_ALLOW_THREADS
     ipu_ctx ctx = ipu_py_ctx();
     ipu_status status = IPU_STATUS_PYTHON;
     if (make_executor(state, self) == 0 && ipu_py_profile_begin(state, self) == 0) {
         ipu_py_interrupt interrupt;
         const int32_t *cancel = ipu_py_interrupt_begin(&interrupt);
-        Py_BEGIN_ALLOW_THREADS
-        status = ipu_executor_set_pool(&ctx, self->executor, pool);
-        ipu_executor_set_slack(self->executor, buffers.is_tensor, true);
-        if (status == IPU_OK) {
-            status = ipu_executor_run(&ctx, self->executor, buffers.input_data,
-                                      buffers.output_data, cancel, &self->stats);
+        if (PyErr_CheckSignals() == 0) { /* those of the moment before */
+            Py_BEGIN_ALLOW_THREADS
+            status = ipu_executor_set_pool(&ctx, self->executor, pool);
+            ipu_executor_set_slack(self->executor, buffers.is_tensor, true);
+            if (status == IPU_OK) {
+                status = ipu_executor_run(&ctx, self->executor, buffers.input_data,
+                                          buffers.output_data, cancel, &self->stats);
+            }
+            Py_END_ALLOW_THREADS
         }
-        Py_END_ALLOW_THREADS
         ipu_py_interrupt_end(&interrupt);
         if (ipu_py_profile_end(state, self) < 0 && status == IPU_OK) {
             status = IPU_STATUS_PYTHON;
@@ -351,8 +395,10 @@ program_rest(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
     ipu_py_program *self = (ipu_py_program *)object;
     if (slab_bytes(self->program) > MOST_AT_REST) {
+        if (begin_run(ipu_py_state_of_type(Py_TYPE(self)), self) < 0) {
+            return NULL;
+        }
         Py_BEGIN_ALLOW_THREADS
-        begin_run(self);
         ipu_ctx ctx = ipu_py_ctx();
         ipu_executor_free(&ctx, self->executor);
         self->executor = NULL;

@@ -94,6 +94,7 @@ run_feeder(void *state)
     do {
         queue = atomic_load(&feeder->queue);
         atomic_store(&feeder->used, queue);
+        ipu_infeed_set_producer(queue, ipu_service_root());
         feed(feeder, queue);
     } while (!ipu_service_is_left_behind() && !ipu_infeed_has_ended(queue) &&
              queue != atomic_load(&feeder->queue));

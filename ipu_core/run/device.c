@@ -28,12 +28,16 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/service.h"
 #include "run/run_impl.h"
 
 enum {
     PAGE_BYTES = 4096,
-    PLACE_STEP = 39 * IPU_BUFFER_ALIGNMENT /* odd cache lines: all places of a page */
+    PLACE_STEP = 39 * IPU_BUFFER_ALIGNMENT, /* odd cache lines: all places of a page */
+    LOOKS = 5 /* as often one sees a program wait for the same element */
 };
+
+#define RUNS_ANOTHER "runs another one"
 
 typedef struct copy {
     char *block;
@@ -202,16 +206,46 @@ ipu_device_ipus(const ipu_device *device)
 
 /* --- who may touch the variables ------------------------------------------------- */
 
-/* Takes the lock at a time when no step is on its way. */
-static void
-enter_host(ipu_device *device)
+/* Whether the program that has the device waits for an element that the calling thread
+ * has yet to make. */
+static bool
+awaits_caller_locked(const ipu_device *device, ipu_device_wait *wait)
+{
+    uint64_t root = ipu_service_root();
+    bool found = false;
+    for (size_t i = 0; root != 0 && i < device->queues.count && !found; i++) {
+        const queue_entry *entry = &device->queues.items[i];
+        uint64_t made;
+        if (entry->is_held && entry->kind == IPU_RESOURCE_INFEED &&
+            ipu_infeed_awaits(entry->queue, root, &made)) {
+            found = true;
+            wait->looks = made == wait->made ? wait->looks + 1 : 0;
+            wait->made = made;
+        }
+    }
+    wait->looks = found ? wait->looks : 0;
+    return wait->looks >= LOOKS;
+}
+
+static ipu_status
+check_wait_locked(ipu_ctx *ctx, const ipu_device *device, ipu_device_wait *wait,
+                  const char *what)
+{
+    IPU_FAIL_IF(ctx, awaits_caller_locked(device, wait), FAILED_PRECONDITION,
+                "A generator or a function of a data set that feeds a program %s while "
+                "that program waits for its element: neither would ever go on. Do that "
+                "between the runs of the program, or without the device",
+                what);
+    return IPU_OK;
+}
+
+ipu_status
+ipu_device_check_wait(ipu_ctx *ctx, ipu_device *device, ipu_device_wait *wait)
 {
     ipu_lock_take(&device->lock);
-    device->arrived++;
-    atomic_fetch_add(&device->waiting, 1);
-    while (device->in_step) {
-        ipu_lock_wait(&device->lock, &device->changed);
-    }
+    ipu_status status = check_wait_locked(ctx, device, wait, RUNS_ANOTHER);
+    ipu_lock_drop(&device->lock);
+    return status;
 }
 
 static void
@@ -221,6 +255,30 @@ leave_host(ipu_device *device)
     device->served++;
     pthread_cond_broadcast(&device->changed);
     ipu_lock_drop(&device->lock);
+}
+
+/* Takes the lock at a time when no step is on its way; it is not held on failure. */
+static ipu_status
+enter_host(ipu_ctx *ctx, ipu_device *device)
+{
+    ipu_device_wait wait = {0};
+    ipu_status status = IPU_OK;
+    ipu_lock_take(&device->lock);
+    device->arrived++;
+    atomic_fetch_add(&device->waiting, 1);
+    while (device->in_step && status == IPU_OK) {
+        if (!ipu_ctx_wait(ctx, &device->lock, &device->changed)) {
+            status = ipu_ctx_fail(ctx, IPU_STATUS_CANCELLED,
+                                  "interrupted while waiting for the end of a step");
+        } else if (device->in_step) {
+            status =
+                check_wait_locked(ctx, device, &wait, "reads or writes a variable");
+        }
+    }
+    if (status != IPU_OK) {
+        leave_host(device);
+    }
+    return status;
 }
 
 static void
@@ -236,19 +294,26 @@ take_new_random_locked(ipu_device *device)
 ipu_status
 ipu__device_begin(ipu_ctx *ctx, ipu_device *device, const int32_t *cancel)
 {
+    ipu_device_wait wait = {0};
+    ipu_status status = IPU_OK;
     ipu_lock_take(&device->lock);
-    while (device->running) {
+    while (device->running && status == IPU_OK) {
+        status = check_wait_locked(ctx, device, &wait, RUNS_ANOTHER);
         if (ipu__is_cancelled(cancel)) {
-            ipu_lock_drop(&device->lock);
-            IPU_FAIL(ctx, INTERRUPTED, "interrupted while another program was running");
+            status = ipu_ctx_fail(ctx, IPU_STATUS_INTERRUPTED,
+                                  "interrupted while another program was running");
         }
-        ipu_lock_wait_for(&device->lock, &device->changed, IPU__CANCEL_POLL_NS);
+        if (status == IPU_OK) {
+            ipu_lock_wait_for(&device->lock, &device->changed, IPU__CANCEL_POLL_NS);
+        }
     }
-    device->running = true;
-    device->in_step = true;
-    take_new_random_locked(device);
+    if (status == IPU_OK) {
+        device->running = true;
+        device->in_step = true;
+        take_new_random_locked(device);
+    }
     ipu_lock_drop(&device->lock);
-    return IPU_OK;
+    return status;
 }
 
 void
@@ -492,7 +557,7 @@ ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id, int32_t r
                          void *out, size_t bytes)
 {
     variable *v;
-    enter_host(device);
+    IPU_TRY(enter_host(ctx, device));
     ipu_status status = find_copy_locked(ctx, device, id, replica, bytes, &v);
     if (status == IPU_OK && bytes > 0) {
         read_rows(v, &v->copies[(uint32_t)replica < v->copy_count ? replica : 0], out);
@@ -506,7 +571,7 @@ ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,
                           const void *data, size_t bytes)
 {
     variable *v;
-    enter_host(device);
+    IPU_TRY(enter_host(ctx, device));
     ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
     for (uint32_t i = 0; status == IPU_OK && bytes > 0 && i < v->copy_count; i++) {
         write_rows(v, &v->copies[i], data);
@@ -520,7 +585,7 @@ ipu_device_variable_take(ipu_ctx *ctx, ipu_device *device, int64_t id, void *out
                          size_t bytes)
 {
     variable *v;
-    enter_host(device);
+    IPU_TRY(enter_host(ctx, device));
     ipu_status status = find_copy_locked(ctx, device, id, 0, bytes, &v);
     if (status == IPU_OK) {
         if (bytes > 0) {

@@ -22,6 +22,16 @@ ipu_status ipu_device_create(ipu_ctx *ctx, int32_t ipus, ipu_device **out);
 void ipu_device_free(ipu_ctx *ctx, ipu_device *device);
 int32_t ipu_device_ipus(const ipu_device *device);
 
+/* What a thread has seen that waits for a device; all 0 at first. */
+typedef struct ipu_device_wait {
+    uint64_t made;
+    int looks;
+} ipu_device_wait;
+/* Called again and again by a thread that waits for the end of a run: fails with
+ * FAILED_PRECONDITION where that run waits for an element that the caller makes. */
+ipu_status ipu_device_check_wait(ipu_ctx *ctx, ipu_device *device,
+                                 ipu_device_wait *wait);
+
 /* A new variable, zeroed; *out_id is never used again. */
 ipu_status ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device,
                                    const ipu_type *type, int64_t *out_id);
@@ -29,7 +39,8 @@ ipu_status ipu_device_variable_add(ipu_ctx *ctx, ipu_device *device,
  * step boundary; the memory is freed when no step can use it any more. */
 void ipu_device_variable_remove(ipu_ctx *ctx, ipu_device *device, int64_t id);
 /* Copies out (of one replica) or in (to every replica), at a step boundary. `bytes`
- * must be the variable's size. */
+ * must be the variable's size. CANCELLED where ctx->cancel is set meanwhile;
+ * FAILED_PRECONDITION where the step waits for an element that the caller makes. */
 ipu_status ipu_device_variable_read(ipu_ctx *ctx, ipu_device *device, int64_t id,
                                     int32_t replica, void *out, size_t bytes);
 ipu_status ipu_device_variable_write(ipu_ctx *ctx, ipu_device *device, int64_t id,

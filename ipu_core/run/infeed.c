@@ -81,6 +81,7 @@ struct ipu_infeed {
     atomic_bool is_lent;  /* `maker` is set before */
     atomic_bool is_running;
     atomic_bool is_withdrawing;
+    _Atomic uint64_t producer; /* by ipu_service_root */
     ipu_infeed_maker maker;
     ipu_status end_status;
     char end_message[MESSAGE_BYTES];
@@ -289,6 +290,19 @@ bool
 ipu_infeed_is_full(const ipu_infeed *queue)
 {
     return ipu_infeed_ready(queue) >= atomic_load(&queue->ahead);
+}
+
+void
+ipu_infeed_set_producer(ipu_infeed *queue, uint64_t root)
+{
+    atomic_store(&queue->producer, root);
+}
+
+bool
+ipu_infeed_awaits(const ipu_infeed *queue, uint64_t root, uint64_t *made)
+{
+    *made = atomic_load(&queue->published);
+    return atomic_load(&queue->producer) == root && atomic_load(&queue->device_sleeps);
 }
 
 /* --- producer -------------------------------------------------------------------- */

@@ -49,6 +49,11 @@ ipu_status ipu_infeed_create(ipu_ctx *ctx, const ipu_type *types, uint32_t type_
 void ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue);
 uint32_t ipu_infeed_types(const ipu_infeed *queue, const ipu_type **out);
 
+/* Producer: who it is, by ipu_service_root. */
+void ipu_infeed_set_producer(ipu_infeed *queue, uint64_t root);
+/* Any thread: whether a device waits for an element of that producer; how many were
+ * made before it. */
+bool ipu_infeed_awaits(const ipu_infeed *queue, uint64_t root, uint64_t *made);
 /* Producer: waits for a free slot; *slot is an array of type_count buffers to fill,
  * until ipu_infeed_publish or ipu_infeed_end. CANCELLED once the queue is closed, or
  * has ended. */

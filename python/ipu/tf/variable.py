@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import os
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -54,7 +53,6 @@ class _Moves:
 
 
 _moves = _Moves()
-os.register_at_fork(after_in_child=_moves.__init__)  # type: ignore[misc]
 
 
 @boundaries("__init__", "assign", "assign_add", "assign_sub")
