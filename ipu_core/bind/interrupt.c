@@ -113,7 +113,7 @@ look_for_signals(ipu_cancel *cancel)
 void
 ipu_py_patience_begin(ipu_py_patience *patience, ipu_ctx *ctx)
 {
-    *patience = (ipu_py_patience){.cancel = {0, look_for_signals},
+    *patience = (ipu_py_patience){.cancel = {.poll = look_for_signals},
                                   .calls_a_look = FIRST_CALLS_A_LOOK};
     ipu_cancel *of_service = ipu_service_cancel();
     ctx->cancel = of_service != NULL ? of_service : &patience->cancel;

@@ -154,7 +154,7 @@ poll_and_release(ipu_cancel *cancel)
 static void
 test_patience(void)
 {
-    ipu_cancel cancel = {0, poll_thrice};
+    ipu_cancel cancel = {.poll = poll_thrice};
     job j = {.goes_away = true};
     ipu_service *service = start(&j);
     wait_for(&j.is_away);
@@ -166,7 +166,7 @@ test_patience(void)
 
     /* who waits without being cancelled sees the thread come back */
     job patient = {.goes_away = true};
-    cancel = (ipu_cancel){0, poll_and_release};
+    cancel = (ipu_cancel){.poll = poll_and_release};
     to_release = &patient;
     service = start(&patient);
     wait_for(&patient.is_away);
