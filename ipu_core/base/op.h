@@ -30,6 +30,11 @@ enum ipu_op_flag {
     IPU_OP_FAILS = 1 << 12
 };
 
+/* A row's entry in a column: element-wise ops of one to three inputs are a class and
+ * share one. A row has no reference to the name of an entry that is not its own. */
+#define IPU_OP_ENTRY(most, flags, shared, own) \
+    (((flags)&IPU_OP_ELEMENTWISE) != 0 && (most) > 0 ? (shared) : (own))
+
 typedef struct ipu_op_info {
     const char *name;
     int32_t min_inputs;

@@ -5,11 +5,15 @@
  * in infer_movement.c and infer_effects.c. */
 #include "graph/infer.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 
+static ipu_status elementwise(ipu_infer_call *call);
+
 static ipu_infer_fn *const rules[] = {
-#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) ipu_infer_##text,
+#define IPU_OP(NAME, text, min_in, max_in, outputs, dtypes, flags) \
+    IPU_OP_ENTRY(max_in, flags, elementwise, ipu_infer_##text),
 #include "ops.def"
 #undef IPU_OP
 };
@@ -120,151 +124,34 @@ broadcast_into(ipu_infer_call *call, const ipu_type *type, ipu_shape *shape)
     return IPU_OK;
 }
 
+/* The shape is that of all operands broadcast, the dtype what the row's rule says: the
+ * op's own, bool, or of a cast that of its attribute. */
 static ipu_status
-unary(ipu_infer_call *call)
+elementwise(ipu_infer_call *call)
 {
-    IPU_TRY(ipu__infer_dtype(call, 0));
-    call->outputs[0] = call->inputs[0];
-    return IPU_OK;
-}
-
-static ipu_status
-binary(ipu_infer_call *call)
-{
-    IPU_TRY(same_dtype(call, &call->inputs[0], &call->inputs[1]));
-    IPU_TRY(ipu__infer_dtype(call, 0));
-    ipu_type type = call->inputs[0];
-    IPU_TRY(broadcast_into(call, &call->inputs[1], &type.shape));
-    call->outputs[0] = type;
-    return IPU_OK;
-}
-
-#define UNARY(text) \
-    ipu_status ipu_infer_##text(ipu_infer_call *call) \
-    { \
-        return unary(call); \
+    const ipu_type *own = NULL;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        bool is_own = isupper(ipu_op_dtype_letter(call->op, i)) != 0;
+        if (is_own && own != NULL) {
+            IPU_TRY(same_dtype(call, own, &call->inputs[i]));
+        }
+        own = is_own && own == NULL ? &call->inputs[i] : own;
     }
-#define TEST(text) \
-    ipu_status ipu_infer_##text(ipu_infer_call *call) \
-    { \
-        IPU_TRY(unary(call)); \
-        call->outputs[0].dtype = IPU_DTYPE_BOOL; \
-        return IPU_OK; \
+    ipu_type *result = call->outputs;
+    *result = own == NULL ? call->inputs[0] : *own;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        IPU_TRY(ipu__infer_dtype(call, i));
+        IPU_TRY(broadcast_into(call, &call->inputs[i], &result->shape));
     }
-#define BINARY(text) \
-    ipu_status ipu_infer_##text(ipu_infer_call *call) \
-    { \
-        return binary(call); \
-    }
-#define COMPARE(text) \
-    ipu_status ipu_infer_##text(ipu_infer_call *call) \
-    { \
-        IPU_TRY(binary(call)); \
-        call->outputs[0].dtype = IPU_DTYPE_BOOL; \
-        return IPU_OK; \
-    }
-UNARY(neg)
-UNARY(abs)
-UNARY(sign)
-UNARY(floor)
-UNARY(exp)
-UNARY(log)
-UNARY(sqrt)
-UNARY(rsqrt)
-UNARY(square)
-UNARY(tanh)
-UNARY(sigmoid)
-UNARY(relu)
-UNARY(reciprocal)
-UNARY(log1p)
-UNARY(expm1)
-UNARY(sin)
-UNARY(cos)
-UNARY(tan)
-UNARY(asin)
-UNARY(acos)
-UNARY(atan)
-UNARY(sinh)
-UNARY(cosh)
-UNARY(asinh)
-UNARY(acosh)
-UNARY(atanh)
-UNARY(erf)
-UNARY(erfc)
-UNARY(softplus)
-UNARY(gelu)
-UNARY(lgamma)
-UNARY(digamma)
-UNARY(erfinv)
-UNARY(ndtri)
-UNARY(bessel_i0e)
-UNARY(bessel_i1e)
-UNARY(ceil)
-UNARY(round)
-UNARY(trunc)
-UNARY(bitwise_not)
-TEST(is_nan)
-TEST(is_inf)
-TEST(is_finite)
-UNARY(logical_not)
-BINARY(add)
-BINARY(sub)
-BINARY(mul)
-BINARY(div)
-BINARY(floor_div)
-BINARY(floor_mod)
-BINARY(pow)
-BINARY(maximum)
-BINARY(minimum)
-COMPARE(equal)
-COMPARE(not_equal)
-COMPARE(less)
-COMPARE(less_equal)
-COMPARE(greater)
-COMPARE(greater_equal)
-BINARY(logical_and)
-BINARY(logical_or)
-BINARY(atan2)
-BINARY(igamma)
-BINARY(igammac)
-BINARY(igamma_slope)
-BINARY(zeta)
-BINARY(polygamma)
-BINARY(bitwise_and)
-BINARY(bitwise_or)
-BINARY(bitwise_xor)
-BINARY(left_shift)
-BINARY(right_shift)
-BINARY(relu_grad)
-BINARY(tanh_grad)
-BINARY(sigmoid_grad)
-BINARY(sqrt_grad)
-BINARY(rsqrt_grad)
-BINARY(reciprocal_grad)
-BINARY(gelu_grad)
-
-ipu_status
-ipu_infer_cast(ipu_infer_call *call)
-{
+    const char *letter = strchr(ipu_op_info_of(call->op)->dtypes, ':') + 1;
     int64_t dtype = ipu_attrs_int(call->attrs, IPU_ATTR_DTYPE, -1);
-    IPU_FAIL_IF(call->ctx, dtype < 0 || dtype >= IPU_DTYPE_COUNT, INVALID_ARGUMENT,
-                "cast needs the attribute dtype");
-    call->outputs[0] = call->inputs[0];
-    call->outputs[0].dtype = (ipu_dtype)dtype;
-    return IPU_OK;
-}
-
-ipu_status
-ipu_infer_select(ipu_infer_call *call)
-{
-    IPU_FAIL_IF(call->ctx, call->inputs[0].dtype != IPU_DTYPE_BOOL, TYPE,
-                "the condition must be bool, but got %s",
-                ipu_dtype_name(call->inputs[0].dtype));
-    IPU_TRY(same_dtype(call, &call->inputs[1], &call->inputs[2]));
-    ipu_type type = call->inputs[1];
-    IPU_TRY(broadcast_into(call, &call->inputs[2], &type.shape));
-    IPU_TRY(broadcast_into(call, &call->inputs[0], &type.shape));
-    call->outputs[0] = type;
+    if (*letter == 'a') {
+        IPU_FAIL_IF(call->ctx, dtype < 0 || dtype >= IPU_DTYPE_COUNT, INVALID_ARGUMENT,
+                    "%s needs the attribute dtype", ipu_op_info_of(call->op)->name);
+        result->dtype = (ipu_dtype)dtype;
+    } else if (*letter == 'b') {
+        result->dtype = IPU_DTYPE_BOOL;
+    }
     return IPU_OK;
 }
 

@@ -36,6 +36,9 @@ ipu__prepared(const ipu__preparation *p, size_t bytes, void *out_pointer)
     ipu_choose_fn ipu_choose_##text;
 #include "ops.def"
 #undef IPU_OP
+/* Of all element-wise ops but the fused one (reference_elementwise.c, elementwise.c). */
+ipu_kernel_fn ipu__reference_elementwise;
+ipu_choose_fn ipu__choose_elementwise;
 
 /* Both forms of a function run the same C statements in the same order and without
  * contraction, so they agree to the bit; only the width of the registers differs. */

@@ -16,8 +16,11 @@ typedef struct kernel_row {
 /* A row without KERNEL folds to NULL and leaves no reference to its names. */
 static const kernel_row rows[IPU_OP_ID_COUNT] = {
 #define IPU_OP(id, text, fewest, most, outs, dtypes, bits) \
-    [IPU_OP_ID_##id] = {((bits) & IPU_OP_KERNEL) != 0 ? ipu_reference_##text : NULL, \
-                        ((bits) & IPU_OP_KERNEL) != 0 ? ipu_choose_##text : NULL},
+    [IPU_OP_ID_##id] = { \
+        ((bits) & IPU_OP_KERNEL) == 0 ? NULL \
+        : IPU_OP_ENTRY(most, bits, ipu__reference_elementwise, ipu_reference_##text), \
+        ((bits) & IPU_OP_KERNEL) == 0 ? NULL \
+        : IPU_OP_ENTRY(most, bits, ipu__choose_elementwise, ipu_choose_##text)},
 #include "ops.def"
 #undef IPU_OP
 };
