@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulated_ipus import attach
 
 import ipu
 from ipu import _compare, keras, tf
@@ -75,6 +76,46 @@ def test_the_model_is_left_as_it_was() -> None:
         assert model.optimizer.iterations.numpy() == 0
         assert model.pipeline_schedule().schedule == "Grouped"
         model.fit(data_of(8), epochs=1, verbose=0, steps_per_epoch=8)
+
+
+def test_history_and_metrics_are_left_as_they_were() -> None:
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = model_of()
+        model.compile("sgd", "mse", metrics=["mae"], steps_per_execution=8)
+        assert model.history is None
+        model.predict(data_of(8), steps=8)
+        ipu.compare_schedules(model, data_of(8), ["Grouped", "1F1B"], updates=1)
+        assert model.history is None
+        history = model.fit(data_of(8), verbose=0, steps_per_epoch=8)
+        order = model._data_order.passes
+        scores = [float(metric.result()) for metric in model.metrics]
+        ipu.compare_schedules(model, data_of(8), ["Grouped", "1F1B"], updates=1)
+        assert model.history is history and len(history.epoch) == 1
+        assert [float(metric.result()) for metric in model.metrics] == scores
+        assert model._data_order.passes == order and len(scores) == 2
+
+
+@pytest.mark.parametrize("ipus", [8, 16])
+def test_each_replica_takes_all_updates(ipus: int) -> None:
+    attach(ipus)
+    counts: list[int] = []
+
+    run = _compare._run
+
+    with ipu.ipu_strategy.IPUStrategy().scope():
+        model = model_of()
+        with pytest.MonkeyPatch.context() as patch:
+
+            def noted(model: Any, *rest: Any) -> Any:
+                row = run(model, *rest)
+                counts.append(int(model.optimizer.iterations.numpy()))
+                return row
+
+            patch.setattr(_compare, "_run", noted)
+            data = data_of(2 * 8 * ipus // 4)
+            found = ipu.compare_schedules(model, data, ["Grouped", "GPipe"], 2)
+    assert counts == [2, 2] and found.updates == 2
+    assert all(row.seconds is not None for row in found)
 
 
 def test_schedules_that_cannot_run_it_say_why() -> None:

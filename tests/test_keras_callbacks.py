@@ -307,3 +307,28 @@ def test_stop_training_in_the_middle_of_an_epoch() -> None:
         model, keras.callbacks.LambdaCallback(on_train_batch_end=stop), epochs=5
     )
     assert len(history.steps["loss"]) == 4 and history.epoch == [0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "values", "best"),
+    [
+        ("min", [1.0, -np.inf, 5.0, 4.0], -np.inf),
+        ("max", [1.0, np.inf, 5.0, 4.0], np.inf),
+        ("min", [np.inf, 5.0, 4.0, np.nan], 4.0),
+        ("max", [-np.inf, np.nan, 4.0, 3.0], 4.0),
+    ],
+)
+def test_infinite_values_are_compared(mode: str, values: Any, best: float) -> None:
+    model = keras.Sequential([keras.layers.Dense(1, input_shape=(1,))])
+    model.compile("sgd", "mse")
+    callbacks = keras.callbacks
+    for one in (
+        callbacks.EarlyStopping("x", patience=9, mode=mode, min_delta=0.1),
+        callbacks.ReduceLROnPlateau("x", mode=mode, patience=9),
+    ):
+        one.set_model(model)
+        one.on_train_begin()
+        for epoch, value in enumerate(values):
+            one.on_epoch_end(epoch, {"x": value})
+        assert one.best == best
+        assert one.wait == len(values) - 1 - values.index(best)

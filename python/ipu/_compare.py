@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from ipu._errors import FailedPreconditionError
 from ipu._schedules import PipelineSchedule
 from ipu._timetable import Timetable
 from ipu.keras.callbacks import PipelineRecorder
+from ipu.keras.engine.execution import settle
 
 __all__ = ["ComparedSchedule", "ScheduleComparison", "compare_schedules"]
 
@@ -142,16 +144,29 @@ def _bytes_text(values: Sequence[int]) -> str:
     return f"{', '.join(str(v) for v in values)} B"
 
 
+_CHANGED = ("history", "stop_training", "_data_order")  # attributes of a model, by fit
+
+
 class _State:
     """All that training changes, to begin anew with."""
 
     def __init__(self, model: Any) -> None:
-        self._variables = [*model.weights, *model.optimizer.variables()]
+        self._model = model
+        of_metrics = [v for metric in model.metrics for v in metric.weights]
+        self._variables = [
+            *model.weights,
+            *model.optimizer.variables(),
+            *of_metrics,
+        ]
         self._values = [variable.numpy() for variable in self._variables]
+        self._attributes = {key: getattr(model, key) for key in _CHANGED}
 
     def restore(self) -> None:
         for variable, value in zip(self._variables, self._values, strict=True):
             variable.assign(value)
+        for key, value in self._attributes.items():
+            is_order = key == "_data_order"  # which counts
+            setattr(self._model, key, copy.deepcopy(value) if is_order else value)
 
     def now(self) -> list[np.ndarray[Any, Any]]:
         return [variable.numpy() for variable in self._variables]
@@ -184,13 +199,14 @@ def compare_schedules(
 
     Every schedule begins with the weights and the optimizer that the model has now,
     sees the same batches, and draws the same random numbers; in the end the model is as
-    it was. The random seed is set (``tf.random.set_seed(0)``).
+    it was, its history and its metrics, too. The random seed is set
+    (``tf.random.set_seed(0)``).
 
     Args:
         model: A compiled model whose layers have stages, with accumulation steps
             (``set_pipelining_options``).
         data: A ``tf.data.Dataset`` of batches ``(x, y)``, of which the first
-            ``updates`` times the accumulation steps are used.
+            ``updates`` times the accumulation steps are used, of each replica.
         schedules: Members of ``PipelineSchedule`` or their names, or one of them;
             None: all.
         updates: How many updates of the weights; from 1 on. Times are of the fastest.
@@ -233,7 +249,7 @@ def compare_schedules(
     if isinstance(schedules, (str, PipelineSchedule)):
         schedules = [schedules]
     per_update = model._pipelining_steps or 1
-    steps = updates * per_update
+    steps = updates * per_update * settle(model, "train").replicas
     batches = _first_batches(data, steps)
     model._prepare("train", batches.element_spec)
     state = _State(model)

@@ -38,4 +38,5 @@ class Monitor:
 
     def is_better(self, value: float, than: float) -> bool:
         """Tell whether ``value`` is better by ``min_delta``; never for NaN."""
-        return self.sign * (value - than) > self.min_delta
+        # not as a difference: that of two infinities is NaN
+        return self.sign * value - self.min_delta > self.sign * than

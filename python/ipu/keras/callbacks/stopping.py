@@ -81,12 +81,13 @@ class EarlyStopping(Callback):
         if self.restore_best_weights and self.best_weights is None:
             self.best_weights = self.model.get_weights()
         self.wait += 1
-        if self._is_better(current, self.best):
+        if self._monitor.is_better(current, self.best):
             self.best = current
             self.best_epoch = epoch
             if self.restore_best_weights:
                 self.best_weights = self.model.get_weights()
-            if self.baseline is None or self._is_better(current, self.baseline):
+            baseline = self.baseline
+            if baseline is None or self._monitor.is_better(current, baseline):
                 self.wait = 0
             return
         if self.wait >= self.patience and epoch > 0:
@@ -94,11 +95,6 @@ class EarlyStopping(Callback):
             self.model.stop_training = True
             if self.restore_best_weights and self.best_weights is not None:
                 self.model.set_weights(self.best_weights)
-
-    def _is_better(self, value: float, than: float) -> bool:
-        if math.isinf(than) and not math.isnan(value):
-            return value != than
-        return self._monitor.is_better(value, than)
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         """Say when it stopped."""
