@@ -393,3 +393,30 @@ def test_texts_that_functions_give() -> None:
     name, again = run(named(tf.constant(1.0))), run(tf.tuple([tf.constant("c")]))
     assert name["name"].tolist() == [b"a", b"b"] and name["value"] == 2.0
     assert again == [b"c"]
+
+
+def test_gradients_of_what_the_host_and_a_device_share() -> None:
+    w = tf.get_variable("w", initializer=2.0, use_resource=True)
+    shared = w * w
+    with scopes.ipu_scope(IPU):
+        there = shared * 3.0
+        of_device = tf.gradients(there, w)[0]
+    here = shared * 5.0 + there
+    of_host, of_shared = tf.gradients(here, w)[0], tf.gradients(shared, w)[0]
+    assert run(of_device) == 12.0 and run(of_host) == 32.0 and run(of_shared) == 4.0
+    fetches = [there, here, of_host, of_shared, of_device]
+    assert run(fetches) == [12.0, 32.0, 32.0, 4.0, 12.0]
+
+
+def test_training_on_the_host_and_a_device_in_turn() -> None:
+    w = tf.get_variable("w", initializer=1.0, use_resource=True)
+    shared = tf.square(w * tf.placeholder(tf.float32, [], name="x"))
+    optimizer = tf.train.GradientDescentOptimizer(0.125)
+    with scopes.ipu_scope(IPU):
+        there = optimizer.minimize(shared)
+    here = optimizer.minimize(shared * 2.0)
+    with tf.Session() as session:
+        session.run(w.initializer)
+        for train, value in ((there, 0.75), (here, 0.375), ([there, here], 0.09375)):
+            session.run(train, {"x:0": 1.0})
+            assert session.run(w) == value

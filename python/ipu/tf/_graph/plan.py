@@ -292,12 +292,25 @@ class Plan:
     # --- how it is cut ----------------------------------------------------------------
 
     def _placed(self) -> dict[GraphOperation, Place]:
-        """The place of each operation; gradients draw those on their path to theirs."""
+        """The place of each operation; gradients draw those on their path to theirs.
+
+        Gradients whose paths share operations are in one place: on an IPU, where one
+        of them is.
+        """
         places = {op: op.place for op in self._ops}
+        group_of: dict[GraphOperation, list[GraphOperation]] = {}
         for op in self._ops:
-            for other in op.path:
-                if other in places and not other.place.part:
-                    places[other] = op.place
+            members = [op, *(p for p in op.path if p in places and not p.place.part)]
+            if len(members) == 1:
+                continue
+            known = {id(g): g for g in map(group_of.get, members) if g is not None}
+            joined = [*members, *(one for g in known.values() for one in g)]
+            joined = list(dict.fromkeys(joined))
+            group_of.update(dict.fromkeys(joined, joined))
+        for group in {id(g): g for g in group_of.values()}.values():
+            chosen = [op.place for op in group if op.path]
+            place = next((one for one in chosen if one.kind == "IPU"), chosen[0])
+            places.update(dict.fromkeys(group, place))
         return places
 
     def _before(self, op: GraphOperation) -> list[GraphOperation]:
