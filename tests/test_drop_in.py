@@ -576,3 +576,25 @@ def test_an_optimizer_that_wraps_another(served):
 
     for ours, plain in zip(trained(True), trained(False), strict=True):
         np.testing.assert_allclose(ours, plain, rtol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 40])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_labels_that_are_no_class_give_nan_on_a_device(served, classes, dtype):
+    """As XLA has it; on the host, and in programs for this package, they are errors."""
+    from ipu import ipu_compiler, scopes, tf
+
+    logits = tf.ones((3, classes), dtype)
+    labels = tf.constant([1, classes, -1])
+
+    def losses(x, labels):
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x)
+        return loss, tf.gradients(loss, x)[0]
+
+    with scopes.ipu_scope("/device:IPU:0"):
+        loss, slopes = ipu_compiler.compile(losses, [logits, labels])
+    assert np.isnan(loss).tolist() == [False, True, True]
+    assert np.isnan(slopes).all(axis=1).tolist() == [False, True, True]
+    assert not np.isnan(slopes[0]).any()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="outside the"):
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)

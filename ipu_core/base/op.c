@@ -81,6 +81,8 @@ ipu_op_can_fail(ipu_op op, ipu_attrs attrs, const ipu_type *operand,
         return ipu_shape_elements(&operand->shape) == 0;
     case IPU_OP_ID_ALL_REDUCE:
         return ipu_attrs_int(attrs, IPU_ATTR_GROUP_SIZE, 0) > 0;
+    case IPU_OP_ID_SPARSE_CROSS_ENTROPY:
+        return ipu_attrs_int(attrs, IPU_ATTR_OUTSIDE_IS_NAN, 0) == 0;
     case IPU_OP_ID_FUSED_UPDATE:
         return has_rows(attrs);
     default:

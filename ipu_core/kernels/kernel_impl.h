@@ -286,7 +286,7 @@ ipu__uniform_f32(uint32_t word)
 /* --- labels and indices (reference_loss.c, reference_movement.c) ---------------------
  */
 
-/* Labels [begin, end). */
+/* Labels [begin, end), unless OUTSIDE_IS_NAN. */
 ipu_status ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype,
                              const void *labels, int64_t begin, int64_t end,
                              int64_t classes);

@@ -65,6 +65,9 @@ ipu_status
 ipu__check_labels(const ipu_kernel_call *call, ipu_dtype dtype, const void *labels,
                   int64_t begin, int64_t end, int64_t classes)
 {
+    if (ipu_attrs_int(call->spec->attrs, IPU_ATTR_OUTSIDE_IS_NAN, 0) != 0) {
+        return IPU_OK;
+    }
     for (int64_t row = begin; row < end; row++) {
         int64_t label = ipu__integer_load(dtype, labels, row);
         IPU_FAIL_IF(call->ctx, label < 0 || label >= classes, INVALID_ARGUMENT,
@@ -86,13 +89,19 @@ ipu_reference_sparse_cross_entropy(const ipu_kernel_call *call)
     IPU_TRY(ipu__check_labels(call, label_dtype, call->inputs[1], 0, rows, n));
     for (int64_t row = 0; row < rows; row++) {
         int64_t label = ipu__integer_load(label_dtype, call->inputs[1], row);
+        bool is_class = label >= 0 && label < n;
         row_sums sums = sums_of(dtype, call->inputs[0], row * n, n);
-        ipu__scalar value = ipu__scalar_load(dtype, call->inputs[0], row * n + label);
-        value.f = sums.log_sum - (value.f - sums.max);
+        ipu__scalar value = {.f = NAN};
+        if (is_class) {
+            value = ipu__scalar_load(dtype, call->inputs[0], row * n + label);
+            value.f = sums.log_sum - (value.f - sums.max);
+        }
         ipu__scalar_store(dtype, call->outputs[0], row, value);
         for (int64_t j = 0; j < n; j++) {
             value = ipu__scalar_load(dtype, call->inputs[0], row * n + j);
-            value.f = exp(value.f - sums.max - sums.log_sum) - (j == label);
+            value.f = is_class
+                          ? exp(value.f - sums.max - sums.log_sum) - (j == label)
+                          : NAN;
             ipu__scalar_store(dtype, call->outputs[1], row * n + j, value);
         }
     }

@@ -352,6 +352,13 @@ sparse_rows(const softmax_job *job, int64_t first, int64_t rows)
     for (int64_t r = 0; r < rows; r++) {
         int64_t label =
             ipu__integer_load(call->spec->inputs[1].dtype, call->inputs[1], first + r);
+        if (label < 0 || label >= n) { /* an error, unless OUTSIDE_IS_NAN */
+            loss[r] = NAN;
+            for (int64_t j = 0; j < n; j++) {
+                gradient[r * n + j] = NAN;
+            }
+            continue;
+        }
         loss[r] = log_sum[r] - (x[r * n + label] - max[r]);
         gradient[r * n + label] -= 1.0f;
     }
@@ -439,6 +446,10 @@ run(const ipu_kernel_call *call)
     if (plan->classes == 0) { /* nothing but the loss of empty rows */
         if (spec->op == IPU_OP_ID_CROSS_ENTROPY && plan->rows > 0) {
             memset(call->outputs[0], 0, (size_t)plan->rows * sizeof(float));
+        }
+        for (int64_t r = 0; spec->op == IPU_OP_ID_SPARSE_CROSS_ENTROPY && r < plan->rows;
+             r++) {
+            ((float *)call->outputs[0])[r] = NAN; /* OUTSIDE_IS_NAN */
         }
         return IPU_OK;
     }

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ipu import _core
-from ipu.tf._convert import Tensor, apply, axis_of, like, pair
+from ipu.tf._convert import Tensor, apply, axis_of, like, on_device, pair
 from ipu.tf._dispatch import op
 from ipu.tf._elementwise import softplus
 from ipu.tf._reductions import reduce_sum
@@ -73,7 +74,8 @@ def sparse_softmax_cross_entropy_with_logits(
         The loss of each row, of the shape of ``labels``.
 
     Raises:
-        InvalidArgumentError: A label is none of the classes.
+        InvalidArgumentError: A label is none of the classes. In a program that was
+            written for the hardware (``ipu.drop_in``) its loss on a device is NaN.
 
     Example:
         >>> loss = tf.nn.sparse_softmax_cross_entropy_with_logits([0], [[0.0, 0.0]])
@@ -81,7 +83,10 @@ def sparse_softmax_cross_entropy_with_logits(
         [0.693]
     """
     both = (Tensor(logits), Tensor(labels))
-    loss: Tensor = _core.apply("sparse_cross_entropy", both)[0]
+    hook = sys.modules.get("ipu.drop_in")
+    is_old = hook is not None and hook.installed()
+    attrs = {"outside_is_nan": True} if is_old and on_device() else None
+    loss: Tensor = _core.apply("sparse_cross_entropy", both, attrs)[0]
     return loss
 
 
