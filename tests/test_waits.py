@@ -400,3 +400,44 @@ os._exit(0)
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert done.stdout.split() == ["interrupted", "done"]
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_ends_a_run_in_a_child_of_another_thread(tmp_path: Path) -> None:
+    """The process forks while the main thread is in a run, with its handler."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        START
+        + """
+run = DeviceFunction(lambda: loops.repeat(1 << 30, lambda x: x + 1.0, [0.0]))
+
+def fork():
+    there.wait()
+    time.sleep(0.2)
+    child = os.fork()
+    if child > 0:
+        status = os.waitpid(child, 0)[1]
+        print("child", status, flush=True)
+        os._exit(0)
+    signal.alarm(15)
+    for _ in range(2):  # the flag of the first one is not seen by the second one
+        check()
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            DeviceFunction(lambda: loops.repeat(1 << 30, lambda x: x + 1.0, [0.0]))()
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+    os._exit(0)
+
+threading.Thread(target=fork, daemon=True).start()
+there.set()
+run()
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["interrupted", "interrupted", "child", "0"]

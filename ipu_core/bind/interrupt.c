@@ -26,6 +26,7 @@ enum {
 
 static int32_t interrupt_flag;
 static struct sigaction previous_action;
+static uint32_t installed_in; /* by ipu_fork_count */
 
 static void
 on_interrupt(int signal_number)
@@ -49,11 +50,20 @@ ipu_py_interrupt_begin(ipu_py_interrupt *interrupt)
         main_state = PyThreadState_Next(main_state);
     }
     if (main_state != PyThreadState_Get() || sigaction(SIGINT, NULL, &current) != 0 ||
-        current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN ||
-        current.sa_handler == on_interrupt || (current.sa_flags & SA_SIGINFO)) {
+        (current.sa_flags & SA_SIGINFO)) {
+        return NULL;
+    }
+    if (current.sa_handler == on_interrupt) {
+        if (installed_in == ipu_fork_count()) { /* a run inside of a run */
+            return &interrupt_flag;
+        }
+        current = previous_action; /* the run is the parent's */
+    }
+    if (current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN) {
         return NULL;
     }
     previous_action = current;
+    installed_in = ipu_fork_count();
     __atomic_store_n(&interrupt_flag, 0, __ATOMIC_RELAXED);
     current.sa_handler = on_interrupt;
     interrupt->installed = sigaction(SIGINT, &current, NULL) == 0;
