@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +19,7 @@ from autograph_programs import (
     sum_of_a_range,
 )
 
-from ipu import tf
+from ipu import _core, tf
 
 
 @pytest.mark.parametrize(
@@ -177,3 +179,52 @@ def test_errors_in_converted_code_have_the_user_s_lines() -> None:
         if str(entry.path) == __file__ and entry.name != "f"
     ]
     assert f.__code__.co_firstlineno + 2 in lines
+
+
+LIBRARY = """
+def clipped(x):
+    if x > 1.0:
+        return x * 0.0 + 1.0
+    return x
+
+class Halves:
+    def __call__(self, x):
+        while x > 1.0:
+            x = x / 2.0
+        return x
+
+    def halve(self, x):
+        return clipped(x) / 2.0
+"""
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "dist-packages"])
+def test_installed_packages_are_converted(tmp_path, monkeypatch, folder):
+    """As TensorFlow does it; NumPy and others that know no tensors are left alone."""
+    home = tmp_path / "lib" / folder
+    (home / f"layers_{folder[:4]}").mkdir(parents=True)
+    (home / f"layers_{folder[:4]}" / "__init__.py").write_text(LIBRARY)
+    (home / f"single_{folder[:4]}.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(home))
+    for name in (f"layers_{folder[:4]}", f"single_{folder[:4]}"):
+        library = importlib.import_module(name)
+
+        @tf.function
+        def program(x, library=library):
+            halves = library.Halves()
+            return library.clipped(x), halves(x), halves.halve(x)
+
+        got = [float(one) for one in program(tf.constant(6.0))]
+        assert got == [1.0, 0.75, 0.5]
+        assert float(tf.function(library.clipped)(tf.constant(0.5))) == 0.5
+        assert float(tf.function(library.Halves().halve)(tf.constant(4.0))) == 0.5
+
+
+def test_code_that_is_left_to_python(tmp_path):
+    from ipu.tf.autograph._calls import _is_library
+
+    own = ("/x/site-packages/numpy/lib/a.py", "/x/dist-packages/PIL/Image.py")
+    own += (_core.__file__, functools.__file__, "<frozen importlib._bootstrap>")
+    assert all(map(_is_library, own))
+    others = ("/x/site-packages/numpy_layers/a.py", "/x/site-packages/nets.py")
+    assert not any(map(_is_library, (*others, str(tmp_path / "train.py"))))

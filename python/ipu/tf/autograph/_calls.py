@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import functools
 import os
+import re
 import sys
 import sysconfig
 import types
@@ -65,27 +66,44 @@ def do_not_convert(func: F | None = None) -> Any:
 # --- whose code it is ----------------------------------------------------------------
 
 
-def _library_folders() -> tuple[str, ...]:
-    names = ("stdlib", "platstdlib", "purelib", "platlib")
-    paths = {sysconfig.get_path(name) for name in names}
-    package = os.path.abspath(__file__)  # as code objects have it, links and all
-    for _ in range(3):
-        package = os.path.dirname(package)
-    paths.add(package)
+def _standard_folders() -> tuple[str, ...]:
+    """Where Python's own modules are."""
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
     return tuple(f"{path}/" for path in paths if path)
 
 
-_LIBRARIES = _library_folders()
-_PACKAGE_PARTS = ("/site-packages/", "/dist-packages/")
+def _package_folder() -> str:
+    package = os.path.abspath(__file__)  # as code objects have it, links and all
+    for _ in range(3):
+        package = os.path.dirname(package)
+    return f"{package}/"
+
+
+_STANDARD = _standard_folders()
+_PACKAGE = _package_folder()
+_INSTALLED = re.compile(r".*/(?:site|dist)-packages/([^/.]+)")
+# installed packages that do nothing with tensors; all others may have control flow on
+# them, as a package of layers has
+_WITHOUT_TENSORS = frozenset(
+    """
+    IPython PIL _pytest absl attr attrs cloudpickle coverage debugpy google h5py
+    hypothesis ipdb ipykernel jax keras matplotlib mock numpy packaging pandas
+    pkg_resources pluggy psutil pytest safetensors scipy setuptools six sklearn tensorflow
+    tensorflow_datasets tensorflow_probability tf_keras torch tqdm traitlets
+    typing_extensions wrapt
+    """.split()
+)
 
 
 @functools.cache
 def _is_library(filename: str) -> bool:
-    return (
-        filename.startswith(("<frozen", "<__array_function__"))
-        or filename.startswith(_LIBRARIES)
-        or any(part in filename for part in _PACKAGE_PARTS)
-    )
+    """Whether code is left to Python."""
+    if filename.startswith(("<frozen", "<__array_function__", _PACKAGE)):
+        return True
+    installed = _INSTALLED.match(filename)  # they may lie in Python's own folder
+    if installed is not None:
+        return installed[1] in _WITHOUT_TENSORS
+    return filename.startswith(_STANDARD)
 
 
 def _is_users(function: types.FunctionType) -> bool:
