@@ -3,6 +3,7 @@
 
 import contextlib
 import importlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ipu
-from ipu import drop_in
+from ipu import _later, drop_in
 from ipu._missing import MissingModuleError, MissingNameError, NotThereYetError
 from ipu.drop_in import _absent, _check
 
@@ -390,5 +391,53 @@ def test_feature_columns_can_be_imported(tmp_path):
         [sys.executable, "-m", "ipu", "run", str(file)], capture_output=True, text=True
     )
     assert done.stdout == "imported\n"
-    assert "numeric_column is not in ipu yet (line 6" in done.stderr
+    assert "numeric_column is not in ipu (line 6" in done.stderr
     assert "Feature columns can be imported, but not used." in done.stderr
+
+
+MISSPELT = {
+    "keras.layers.Conv2d": "Conv2D",
+    "keras.layers.MaxPool2d": "MaxPool2D",
+    "keras.layers.LSTMM": "LSTM",
+    "keras.layers.Bidirectonal": "Bidirectional",
+    "keras.layers.GRUCel": "GRUCell",
+    "tensorflow.nn.max_pool2D": "max_pool2d",
+    "tensorflow.nn.conv2D": "conv2d",
+    "tensorflow.data.Dataste": "Dataset",
+    "tensorflow.compat.v1.Sesion": "Session",
+    "tensorflow.compat.v1.placeholdr": "placeholder",
+    "tensorflow.python.ipu.sharding.sharded_optimzer": None,
+    "tensorflow.python.ipu.profiler.prof": None,
+    "tensorflow.python.ipu.config.IPUconfig": "IPUConfig",
+    "tensorflow.python.ipu.ipu_estimator.IPUEstimater": "IPUEstimator",
+}
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+def test_a_misspelling_is_not_said_to_come_later(imported, name):
+    module, _, last = name.rpartition(".")
+    meant = MISSPELT[name]
+    programs = [f"import {module} as module\nmodule.{last}"]
+    if meant is not None:
+        programs.append(f"from {module} import {last}")
+    for i, program in enumerate(programs):
+        with pytest.raises((AttributeError, ImportError)) as caught:
+            imported(program, f"program_{i}")
+        text = str(caught.value)
+        assert "later version" not in text and "not in ipu yet" not in text
+        if meant is not None:
+            assert f"Did you mean {meant!r}?" in text, text
+
+
+def test_nothing_that_is_there_comes_later():
+    """The names of the rules are those of things that are not there."""
+    there = {
+        *dir(ipu), *dir(ipu.keras), *dir(ipu.keras.layers), *dir(ipu.ops),
+        *dir(ipu.tf), *dir(ipu.tf.nn), *dir(ipu.tf.data), *dir(ipu.utils),
+    }  # fmt: skip
+    for pattern, later in _later._RULES:
+        words = re.findall(r"(?<=[:|])\w+(?=[|)])", pattern)
+        promised = "later version" in later.topic
+        assert not (promised and there & set(words)), there & set(words)
+    for text in (later.topic + later.instead for _, later in _later._RULES):
+        assert "auto_select_ipus = 1" not in text

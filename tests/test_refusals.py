@@ -132,7 +132,7 @@ def test_rows_name_what_is_there():
         (
             lambda: ipu.utils.export_inputs_to_file(1, 2, 3),
             NotImplementedError,
-            "ipu.utils.export_inputs_to_file is not in ipu yet",
+            "ipu.utils.export_inputs_to_file is not in ipu",
         ),
         (
             lambda: ipu.tf.data.Dataset.load("x", wait=True),

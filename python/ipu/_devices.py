@@ -48,6 +48,7 @@ __all__ = [
     "Layout",
     "configure",
     "current_layout",
+    "device_sizes",
     "get_device",
     "is_configured",
     "parse_device_name",
@@ -286,6 +287,27 @@ def _install(configured: _Configured) -> None:
     for device in configured.devices:
         if device.connection is DeviceConnectionType.ALWAYS:
             device.attach()
+
+
+def device_sizes(config: Any) -> list[int]:
+    """How many IPUs each device of a configuration has.
+
+    Args:
+        config: An ``IPUConfig``.
+
+    Example:
+        >>> from ipu.config import IPUConfig
+        >>> config = IPUConfig()
+        >>> config.auto_select_ipus = [1, 4]
+        >>> device_sizes(config)
+        [1, 4]
+    """
+    ids, counts = config.select_ipus, config.auto_select_ipus
+    if ids not in (None, (), []):
+        ids = [ids] if isinstance(ids, int) else ids
+        return [len(one) for one in named_groups(ids, max_ipus())]
+    counts = [counts] if isinstance(counts, int) else counts
+    return list(counts) or [1]
 
 
 def configure(layout: Layout, reset_configuration: bool = True) -> None:

@@ -59,7 +59,7 @@ def face(
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         if (
             module.startswith("ipu.keras")
-            and not _later.lookup(f"{module}.{name}").topic
+            and not _later.lookup(f"{module}.{name}", known).topic
         ):
             from ipu.keras._names import nearest
 

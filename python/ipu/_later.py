@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["Later", "lookup"]
+from ipu._near import nearest_name
+
+__all__ = ["NEAR", "Later", "lookup"]
+
+NEAR = 0.75  # how near a name is to the one that was meant
 
 
 class Later(NamedTuple):
@@ -43,13 +48,21 @@ _CONVOLUTION = Later(
     "What is not there of convolutions and pooling comes with a later version."
 )
 _RECURRENT = Later("Further recurrent layers come with a later version.")
+_RECURRENT_1 = Later(
+    "The recurrent layers of TensorFlow 1 have their names in tf.compat.v1.nn.",
+    "Use tf.compat.v1.nn.dynamic_rnn and rnn_cell, or keras.layers.LSTM.",
+)
+_LAYERS_1 = Later(
+    "Not all of the layers of TensorFlow 1 is there.",
+    "Use those of keras.layers.",
+)
 _WORKERS = Later(
     "Several processes or machines come with a later version.",
     "Use ipu.ipu_strategy.IPUStrategy in one process.",
 )
 _REPLICAS = Later(
-    "Programs that are replicated over several IPUs come with a later version.",
-    "Set auto_select_ipus = 1.",
+    "Of what replicas and shards exchange sums and means are there.",
+    "Use ipu.cross_replica_ops.cross_replica_sum and cross_replica_mean.",
 )
 _SHARDING = Later(
     "Sharding by kinds of nets is not there.",
@@ -85,17 +98,29 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (r"^tf\.get_logger$", _LOGGER),
     (
         _words(
-            r"\w*LSTM\w* \w*GRU\w* \w*RNN\w* rnn "
-            r"rnn_cell rnn_cell_impl dynamic_rnn bidirectional_dynamic_rnn"
+            r"CuDNNLSTM CuDNNGRU AbstractRNNCell RNNCellDeviceWrapper "
+            r"RNNCellDropoutWrapper RNNCellResidualWrapper raw_rnn rnn_cell_impl "
+            r"static_state_saving_rnn"
         ),
         _RECURRENT,
     ),
+    (_words(r"rnn_cell dynamic_rnn bidirectional_dynamic_rnn"), _RECURRENT_1),
     (
         _words(
-            r"\w*[Cc]onv(?:olution)?[123]?[dD]?\w* \w*_conv\w* \w*[Pp]ool\w* "
-            r"max_pool\w* avg_pool\w* multi_conv"
+            r"conv2d_backprop_filter conv2d_backprop_input conv3d_backprop_filter "
+            r"depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input "
+            r"depthwise_conv2d_native fractional_avg_pool fractional_max_pool "
+            r"quantized_conv2d quantized_avg_pool quantized_max_pool"
         ),
         _CONVOLUTION,
+    ),
+    (
+        _words(
+            r"average_pooling1d average_pooling3d conv1d conv3d conv2d_transpose "
+            r"conv3d_transpose max_pooling1d max_pooling3d separable_conv1d "
+            r"separable_conv2d"
+        ),
+        _LAYERS_1,
     ),
     (
         _words(
@@ -111,14 +136,11 @@ _RULES: tuple[tuple[str, Later], ...] = (
         _REPLICAS,
     ),
     (
-        _words(r"sharding autoshard autoshard_cnn"),
+        _words(r"autoshard_cnn"),
         _SHARDING,
     ),
     (
-        _words(
-            r"estimator \w*Estimator\w* ipu_estimator ipu_pipeline_estimator "
-            r"ipu_run_config IPURunConfig RunConfig ipu_session_run_hooks model_fn"
-        ),
+        _words(r"estimator Estimator \w*Estimator\w* ipu_session_run_hooks model_fn"),
         _ESTIMATOR,
     ),
     (_words(r"outside_compilation_scope"), _OUTSIDE),
@@ -127,7 +149,7 @@ _RULES: tuple[tuple[str, Later], ...] = (
     (_words(r"serving saved_model SavedModel"), _SAVED),
     (
         _words(
-            r"pva openReport profiler find_report ReportJSON summary_ops_v2 "
+            r"pva openReport find_report ReportJSON summary_ops_v2 "
             r"trace_pb2 ipu_compile_summary"
         ),
         _PROFILE,
@@ -156,20 +178,41 @@ _RULES: tuple[tuple[str, Later], ...] = (
 )
 
 
-@functools.cache
-def lookup(name: str) -> Later:
+def _literal(name: str) -> bool:
+    """Whether a rule has the last part of a name letter by letter."""
+    return name.rpartition(".")[2] in _LITERALS
+
+
+_LITERALS = frozenset(
+    word
+    for pattern, _ in _RULES
+    for word in re.findall(r"(?<=[:|])\w+(?=[|)])", pattern)
+)
+
+
+def lookup(name: str, known: Iterable[str] = ()) -> Later:
     """What is known about a name that is not there.
 
     Args:
         name: Full dotted name.
+        known: Names that are there beside it. Of a misspelling of one nothing is known.
 
     Returns:
         Two sentences, both empty where nothing is known.
 
     Example:
-        >>> lookup("keras.layers.LSTM").topic
+        >>> lookup("keras.layers.CuDNNLSTM").topic
         'Further recurrent layers come with a later version.'
+        >>> lookup("keras.layers.LSTMM", ["LSTM"]).topic
+        ''
     """
+    if not _literal(name) and nearest_name(name.rpartition(".")[2], known, NEAR):
+        return Later()
+    return _found(name)
+
+
+@functools.cache
+def _found(name: str) -> Later:
     for pattern, later in _RULES:
         if re.search(pattern, name):
             return later

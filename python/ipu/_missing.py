@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from ipu import _later
+from ipu._near import hint
 
 __all__ = [
     "PACKAGE",
@@ -46,8 +47,9 @@ class MissingNameError(AttributeError):
     """
 
     def __init__(self, name: str, known: Iterable[str] = ()) -> None:
-        super().__init__(describe(name, known), name=name)
-        self.instead = _later.lookup(name).instead
+        names = list(known)
+        super().__init__(describe(name, names), name=name)
+        self.instead = _later.lookup(name, names).instead
 
 
 class MissingModuleError(ModuleNotFoundError):
@@ -62,9 +64,10 @@ class MissingModuleError(ModuleNotFoundError):
     """
 
     def __init__(self, name: str, known: Iterable[str] = ()) -> None:
-        super().__init__(describe(name, known))
+        names = list(known)
+        super().__init__(describe(name, names))
         self.full_name = name
-        self.instead = _later.lookup(name).instead
+        self.instead = _later.lookup(name, names).instead
 
 
 class NotThereYetError(NotImplementedError):
@@ -120,19 +123,17 @@ def describe(name: str, known: Iterable[str] = ()) -> str:
     Returns:
         The name, the program's line, and what to use instead where that is known.
     """
-    later = _later.lookup(name)
+    names = list(known)
+    later = _later.lookup(name, names)
     line = user_line()
     where = f" (line {line[1]} of {line[0]})" if line else ""
-    words = [f"{name} is not in ipu{' yet' if later.topic else ''}{where}."]
+    yet = " yet" if "later version" in later.topic else ""
+    words = [f"{name} is not in ipu{yet}{where}."]
     words += [text for text in (later.topic, later.instead) if text]
+    text = " ".join(words)
     if not later.topic:
-        import difflib
-
-        last = name.rpartition(".")[2]
-        near = difflib.get_close_matches(last, list(known), n=1, cutoff=0.75)
-        if near:
-            words.append(f"Did you mean {near[0]!r}?")
-    return " ".join(words)
+        text += hint(name.rpartition(".")[2], names, _later.NEAR)
+    return text
 
 
 def refuse(name: str) -> NoReturn:

@@ -79,7 +79,8 @@ class Refusal(NamedTuple):
         if self.error is not NotThereYetError:
             return self.why.format(value=shown)
         later = _later.lookup(self.why)
-        return f"{self.why} is not in ipu yet. {later.topic} {later.instead}".rstrip()
+        yet = " yet" if "later version" in later.topic else ""
+        return f"{self.why} is not in ipu{yet}. {later.topic} {later.instead}".rstrip()
 
 
 def _keys(call: str, where: str, arguments: str, why: str) -> Iterator[Refusal]:

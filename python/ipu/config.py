@@ -25,9 +25,8 @@ from ipu._config_enums import (
     SelectionOrder,
     StochasticRoundingBehaviour,
 )
-from ipu._device_ids import named_groups
 from ipu._faces import face
-from ipu._flags import max_ipus, running_on_ipu_model
+from ipu._flags import running_on_ipu_model
 from ipu._log import logger
 from ipu._options import AttributeMetadata, Category, Group, Option
 from ipu._poplar_options import check_poplar_options
@@ -379,26 +378,6 @@ def configure_ipu_system(
         generation=generation,
     )
     _devices.configure(layout, reset_configuration)
-
-
-def device_sizes(config: Any) -> list[int]:
-    """How many IPUs each device of a configuration has.
-
-    Args:
-        config: An :class:`IPUConfig`.
-
-    Example:
-        >>> config = IPUConfig()
-        >>> config.auto_select_ipus = [1, 4]
-        >>> device_sizes(config)
-        [1, 4]
-    """
-    ids, counts = config.select_ipus, config.auto_select_ipus
-    if _is_set(ids):
-        ids = [ids] if isinstance(ids, int) else ids
-        return [len(one) for one in named_groups(ids, max_ipus())]
-    counts = [counts] if isinstance(counts, int) else counts
-    return list(counts) or [1]
 
 
 def reset_ipu_configuration() -> None:
