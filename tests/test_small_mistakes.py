@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ipu
 from ipu import keras, tf
+from ipu.tf.compat import v1
 
 X = np.ones((20, 4), np.float32)
 Y = np.ones((20, 3), np.float32)
@@ -327,3 +330,106 @@ def test_whole_models_are_kept_by_checkpoints(tmp_path: Path) -> None:
     assert names == ["best-1.safetensors", "best-2.safetensors"]
     again = keras.models.load_model(tmp_path / "best-2.safetensors")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+ROWS = np.ones((2, 3), np.float32)
+ONE_LETTER: dict[str, Callable[[], Any]] = {
+    "Variable": lambda: tf.Variable(1.0, trainabel=False),
+    "graph's Variable": lambda: _in_graph(lambda: v1.Variable(1.0, trainabel=False)),
+    "assign": lambda: tf.Variable(1.0).assign(2.0, use_lockin=True),
+    "assign_add": lambda: tf.Variable(1.0).assign_add(2.0, read_valu=True),
+    "assign_sub": lambda: tf.Variable(1.0).assign_sub(2.0, nam="x"),
+    "add_weight": lambda: keras.layers.Layer().add_weight("w", initialiser="ones"),
+    "add_loss": lambda: keras.layers.Layer().add_loss(1.0, input=ROWS),
+    "add_metric": lambda: keras.layers.Layer().add_metric(1.0, "a", agregation="mean"),
+    "Metric": lambda: keras.metrics.Metric(dtpe="float32"),
+    "Metric.add_weight": lambda: keras.metrics.Mean().add_weight("a", shpe=()),
+    "Dense": lambda: keras.layers.Dense(2)(ROWS, trainig=True),
+    "symbolic": lambda: keras.layers.Dense(2)(keras.Input((3,)), trainig=True),
+    "functional": lambda: _model()(ROWS, trainig=True),
+    "LSTM": lambda: keras.layers.LSTM(2)(ROWS[None], initial_stat=None),
+    "wrapper": lambda: keras.layers.Bidirectional(keras.layers.LSTM(2))(
+        ROWS[None], initial_stae=None
+    ),
+    "save": lambda: _model().save("nowhere", include_optimiser=True),
+    "ReduceLROnPlateau": lambda: keras.callbacks.ReduceLROnPlateau(patienc=3),
+    "einsum": lambda: tf.einsum("ij->i", ROWS, optimise=True),
+    "decode_jpeg": lambda: tf.io.decode_jpeg("", fancy_upscalin=True),
+    "encode_jpeg": lambda: tf.io.encode_jpeg(ROWS, progresive=True),
+    "TFRecordOptions": lambda: tf.io.TFRecordOptions(window_bit=3),
+    "compute_gradients": lambda: v1.train.GradientDescentOptimizer(
+        0.1
+    ).compute_gradients(lambda: 1.0, gate_gradient=1),
+    "Saver": lambda: v1.train.Saver([tf.Variable(1.0)], max_to_kep=1),
+    "Scaffold": lambda: v1.train.Scaffold(ready_opp=None),
+}
+
+
+def _in_graph(call: Callable[[], Any]) -> Any:
+    with v1.Graph().as_default():
+        return call()
+
+
+def _model() -> Any:
+    return keras.Sequential([keras.layers.Dense(2, input_shape=(3,))])
+
+
+@pytest.mark.parametrize("call", ONE_LETTER)
+def test_a_misspelt_keyword_is_refused_with_a_hint(call: str) -> None:
+    words = r"got an unexpected keyword argument .* Did you mean"
+    with pytest.raises(TypeError, match=words):
+        ONE_LETTER[call]()
+
+
+def test_a_keyword_that_is_near_to_none() -> None:
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'foo'\.$"):
+        tf.Variable(1.0).assign(2.0, foo=1)
+
+
+def test_keywords_of_the_port_that_have_no_effect() -> None:
+    v = tf.Variable(1.0, synchronization=0, aggregation=0, caching_device=None)
+    v.assign(2.0, use_locking=False, name="a", read_value=True)
+    layer = keras.layers.Layer()
+    layer.add_weight("w", use_resource=True, experimental_autocast=False)
+    layer.add_loss(1.0, inputs=None)
+    keras.metrics.Metric(dynamic=False)
+    assert keras.layers.Dense(2)(ROWS, training=True, mask=None).shape == (2, 2)
+
+
+def test_layers_of_ones_own_get_what_they_are_given() -> None:
+    class Mine(keras.layers.Layer):
+        def call(self, inputs: Any, **kwargs: Any) -> Any:
+            return inputs * kwargs["factor"]
+
+    assert Mine()(ROWS, factor=2.0).numpy().tolist() == (2 * ROWS).tolist()
+
+
+# what is called by others than users; `call` of layers is asked in Layer.__call__
+MAY_IGNORE = {
+    "__array__", "__call__", "__new__", "_display", "_first_deviation", "_use", "call",
+    "enable_eager_execution", "initial", "update_state",
+}  # fmt: skip
+
+
+def test_no_function_ignores_its_keywords() -> None:
+    """Whoever takes `**kwargs` hands them on, or asks which they are."""
+    found = []
+    for path in sorted(Path(ipu.__file__).parent.rglob("*.py")):
+        if path.parent.name == "stand_ins":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef) or node.args.kwarg is None:
+                continue
+            text = ast.unparse(node)
+            if "@overload" in text or "refuse_call(" in text or text.endswith(" ..."):
+                continue
+            name = node.args.kwarg.arg
+            loads = [
+                one
+                for one in ast.walk(node)
+                if isinstance(one, ast.Name) and one.id == name
+                if isinstance(one.ctx, ast.Load)
+            ]
+            if not loads and node.name not in MAY_IGNORE:
+                found.append(f"{path.name}:{node.lineno} {node.name}")
+    assert not found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu import tf
+from ipu._near import refuse_unknown
 from ipu.keras._types import Tensor
 from ipu.keras.layers import Layer
 from ipu.ops import nn_ops
@@ -52,12 +53,12 @@ class CTCLoss(Layer):
             data: ``[time, batch, classes]``.
             label_length: How long each label is, ``[batch]``.
             data_length: How many times of each sample count, ``[batch]``.
-            **kwargs: Not used.
+            **kwargs: ``training``, without effect.
 
         Returns:
             ``[batch]``.
         """
-        del kwargs
+        refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))
         compute = (
             nn_ops.ctc_loss_v2 if self.from_logits else nn_ops.ctc_loss_with_log_probs
         )
@@ -112,14 +113,14 @@ class CTCInferenceLayer(Layer):
         Args:
             data: ``[time, batch, classes]``.
             data_length: How many times of each sample count, ``[batch]``.
-            **kwargs: Not used.
+            **kwargs: ``training``, without effect.
 
         Returns:
             Negative logarithms of the probabilities ``[batch, top_paths]``, the best
             first; the labels' lengths; the labels ``[batch, top_paths, time]``, behind
             their end the blank.
         """
-        del kwargs
+        refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))
         data = tf.convert_to_tensor(data)
         if self.from_logits:
             data = tf.nn.log_softmax(tf.cast(data, tf.float32))
@@ -169,7 +170,7 @@ class CTCPredictionsLayer(CTCInferenceLayer):
         Args:
             data: ``[time, batch, classes]``.
             data_length: How many times of each sample count, ``[batch]``.
-            **kwargs: Not used.
+            **kwargs: ``training``, without effect.
 
         Returns:
             The labels ``[batch, time]``, or ``[batch, top_paths, time]``; behind their

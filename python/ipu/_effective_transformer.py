@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ipu import tf
+from ipu._near import refuse_unknown
 from ipu.keras import activations
 from ipu.keras._types import Tensor
 from ipu.keras.layers import Dense, Dropout, Layer
@@ -146,7 +147,7 @@ class EffectiveTransformer(Layer):
                 a mask ``(batch, heads)``, false for heads that give zeros.
             training: Whether something is dropped out.
             *args: Not used.
-            **kwargs: Not used.
+            **kwargs: ``mask``, without effect.
 
         Returns:
             The result ``(batch, output_layer_size)``, and what the heads give,
@@ -156,7 +157,7 @@ class EffectiveTransformer(Layer):
             ValueError: There are not four or five inputs, or their shapes or dtypes do
                 not fit.
         """
-        del args, kwargs
+        refuse_unknown(type(self).__name__, kwargs, ("mask",))
         if len(inputs) not in (4, 5):
             raise ValueError(
                 "EffectiveTransformer must take either four or five inputs. Received: "

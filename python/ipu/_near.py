@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import dis
+import functools
+import inspect
+import types
 from collections.abc import Iterable
 
-__all__ = ["hint", "nearest_name", "refuse_unknown"]
+__all__ = ["hint", "ignored_keywords", "nearest_name", "refuse_unknown"]
 
 
 def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
@@ -66,3 +70,29 @@ def refuse_unknown(
                 f"{function}() got an unexpected keyword argument {name!r}."
                 f"{hint(name, names)}"
             )
+
+
+@functools.cache
+def ignored_keywords(function: types.FunctionType) -> frozenset[str] | None:
+    """The parameters of a function that takes any keyword and looks at none of those
+    that are no parameters; None for any other function.
+
+    Example:
+        >>> def ignores(x, **kwargs):
+        ...     return x
+        >>> ignored_keywords(ignores)
+        frozenset({'x'})
+        >>> ignored_keywords(nearest_name) is None
+        True
+    """
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {one.name: one.kind for one in parameters}
+    rest = [n for n, kind in kinds.items() if kind is inspect.Parameter.VAR_KEYWORD]
+    code = function.__code__
+    if not rest or rest[0] in code.co_cellvars:
+        return None
+    for step in dis.get_instructions(code):
+        names = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith("LOAD") and rest[0] in names:
+            return None
+    return frozenset(kinds) - {"self", rest[0]}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ipu._ctc_layers import CTCInferenceLayer, CTCPredictionsLayer
 from ipu._effective_transformer import EffectiveTransformer
 from ipu._faces import face
+from ipu._near import refuse_unknown
 from ipu._recurrent_layers import GRU, LSTM
 from ipu._refusals import refuse_given
 from ipu.keras.layers import (
@@ -224,7 +225,7 @@ class AssumeEqualAcrossReplicas(Layer):
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Hand the inputs on."""
-        del args, kwargs
+        refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))
         return cross_replica_ops.assume_equal_across_replicas(inputs, self.inplace)
 
     def get_config(self) -> dict[str, Any]:
@@ -249,7 +250,7 @@ class RecomputationCheckpoint(Layer):
 
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Mark the inputs."""
-        del args, kwargs
+        refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))
         return recomputation_checkpoint(inputs)
 
 

@@ -153,13 +153,16 @@ def fifo(x: Any, depth: int, offload: bool = False, name: str | None = None) -> 
     return tied(tf.squeeze(oldest, 0), begin)
 
 
-def get_current_iteration_counter(name: str | None = None, **_: Any) -> Tensor:
+def get_current_iteration_counter(
+    name: str | None = None, lower_bound: int = 0, upper_bound: int = 0
+) -> Tensor:
     """How many micro-batches of this execution of a pipeline, or iterations of this
     loop, came before.
 
     Args:
         name: Accepted and not used.
-        **_: Accepted and not used.
+        lower_bound: Accepted and not used.
+        upper_bound: Accepted and not used.
 
     Returns:
         An int32 scalar, from 0 on; it begins again with each weight update.
@@ -186,7 +189,7 @@ def get_current_iteration_counter(name: str | None = None, **_: Any) -> Tensor:
         >>> out.dequeue().numpy().tolist()
         [0, 1, 2, 3]
     """
-    del name
+    del name, lower_bound, upper_bound
     turns = current_turns()
     if turns is None:
         raise RuntimeError(

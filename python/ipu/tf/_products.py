@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu._arguments import checked_text
+from ipu._near import refuse_unknown
 from ipu.tf._convert import Tensor, apply, axis_of, cast, known_value, pair
 from ipu.tf._dispatch import op
 
@@ -238,6 +239,7 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
         >>> tf.einsum("ij->j", [[1.0, 2.0], [3.0, 4.0]]).numpy().tolist()
         [4.0, 6.0]
     """
+    refuse_unknown("einsum", kwargs, ("name", "optimize"))
     tensors = [Tensor(value) for value in inputs]
     letters, wanted = _terms(equation, tensors)
     parts = [_diagonal(t, a) for t, a in zip(tensors, letters, strict=True)]

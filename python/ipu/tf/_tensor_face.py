@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu._near import refuse_unknown
 from ipu.tf._html import values_html
 from ipu.tf._notes import noted
 from ipu.tf._operation import Operation
@@ -114,7 +115,8 @@ def tensor_assign_method(tensor: _core.Tensor, name: str) -> Callable[..., Any]:
     """
     variable, key = noted(tensor, "part_of")
 
-    def method(value: Any, *_: Any, **__: Any) -> Any:
+    def method(value: Any, *_: Any, **options: Any) -> Any:
+        refuse_unknown(name, options, ("name", "read_value", "use_locking"))
         return variable._assign_part(key, name, value)
 
     return method

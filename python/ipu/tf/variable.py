@@ -15,6 +15,7 @@ from ipu._core import Tensor
 from ipu._devices import Device
 from ipu._errors import FailedPreconditionError, NotFoundError
 from ipu._locks import Lock
+from ipu._near import refuse_unknown
 from ipu._placement import current_device
 from ipu._tracebacks import boundaries
 from ipu.tf import _graph_mode, _tapes
@@ -35,6 +36,16 @@ __all__ = ["Variable"]
 
 
 R = TypeVar("R")
+
+# what there is, and what TensorFlow takes, too, and has no effect here
+INITIAL_OPTIONS = frozenset(
+    """
+    aggregation caching_device collections constraint dtype
+    experimental_enable_variable_lifting expected_shape import_scope initial_value name
+    shape synchronization trainable use_resource validate_shape variable_def
+    """.split()
+)
+ASSIGN_OPTIONS = frozenset({"name", "read_value", "use_locking"})
 
 
 class _Home(NamedTuple):
@@ -68,9 +79,10 @@ class Variable(ScatterMethods, _Operators):
         shape: Accepted and checked against the value.
         constraint: A function of the value that optimizers apply to the variable after
             an update, or None.
+        **more: ``synchronization`` and other options of TensorFlow, without effect.
 
     Raises:
-        TypeError: The dtype does not exist on a device.
+        TypeError: The dtype does not exist on a device; an unknown option.
 
     Example:
         >>> from ipu import tf
@@ -97,8 +109,9 @@ class Variable(ScatterMethods, _Operators):
         dtype: Any = None,
         shape: Any = None,
         constraint: Any = None,
-        **_: Any,
+        **more: Any,
     ) -> None:
+        refuse_unknown("Variable", more, INITIAL_OPTIONS)
         self.constraint = constraint
         if in_trace():
             value = self._value_in_trace(initial_value)
@@ -360,23 +373,26 @@ class Variable(ScatterMethods, _Operators):
         else:
             self._put(tensor)
 
-    def assign(self, value: Any, *_: Any, **__: Any) -> Variable:
+    def assign(self, value: Any, *_: Any, **options: Any) -> Variable:
         """Set the value, which must have the variable's shape and dtype.
 
         Raises:
             ValueError: The shapes differ.
             TypeError: The dtypes differ.
         """
+        refuse_unknown("assign", options, ASSIGN_OPTIONS)
         self._write("variable_assign", value)
         return self
 
-    def assign_add(self, delta: Any, *_: Any, **__: Any) -> Variable:
+    def assign_add(self, delta: Any, *_: Any, **options: Any) -> Variable:
         """Add ``delta`` to the value."""
+        refuse_unknown("assign_add", options, ASSIGN_OPTIONS)
         self._write("variable_add", delta)
         return self
 
-    def assign_sub(self, delta: Any, *_: Any, **__: Any) -> Variable:
+    def assign_sub(self, delta: Any, *_: Any, **options: Any) -> Variable:
         """Subtract ``delta`` from the value."""
+        refuse_unknown("assign_sub", options, ASSIGN_OPTIONS)
         tensor = delta if isinstance(delta, Tensor) else Tensor(delta, self._type[0])
         self._write("variable_add", -tensor)
         return self

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
+from ipu._near import refuse_unknown
 from ipu._user_warnings import warn_user
 from ipu.keras.callbacks.callback import Callback, Logs
 from ipu.keras.callbacks.monitor import Monitor
@@ -59,6 +61,8 @@ class ReduceLROnPlateau(Callback):
         **kwargs: Any,
     ) -> None:
         super().__init__()
+        others = ("epsilon", *inspect.signature(ReduceLROnPlateau).parameters)
+        refuse_unknown("ReduceLROnPlateau", kwargs, others)
         if factor >= 1.0:
             raise ValueError(
                 "ReduceLROnPlateau does not support a factor >= 1.0. "

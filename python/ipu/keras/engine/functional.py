@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ipu import tf
+from ipu._near import refuse_unknown
 from ipu.keras import _names, _serialization
 from ipu.keras._types import Nest, Tensor
 from ipu.keras.engine import model_config
@@ -193,12 +194,13 @@ class Functional(Model):
                 a flat list, is understood as well.
             training: Taken by layers through the call context.
             mask: The masks of the inputs, in their form; None for those that they have.
-            **kwargs: Ignored.
+            **kwargs: None.
 
         Returns:
             Tensors in the form of the model's outputs.
         """
-        del training, kwargs
+        del training
+        refuse_unknown(type(self).__name__, kwargs, ("mask", "training"))
         values, nodes = self._begin(inputs, mask)
         for node in nodes:
             if id(node.outputs) in values and node.is_input:

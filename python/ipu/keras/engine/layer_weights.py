@@ -18,6 +18,7 @@ import numpy as np
 
 from ipu import tf
 from ipu._arguments import as_ints
+from ipu._near import refuse_unknown
 from ipu._tracebacks import boundaries
 from ipu.keras import constraints, initializers, regularizers
 from ipu.keras._types import Tensor
@@ -81,6 +82,16 @@ def _too_large(name: str, sizes: tuple[int, ...], kind: tf.DType) -> str:
     )
 
 
+# of Keras's, without effect but for the autocast
+_WEIGHT_OPTIONS = frozenset(
+    """
+    aggregation caching_device collections constraint dtype experimental_autocast
+    getter initializer name partitioner regularizer shape synchronization trainable
+    use_resource
+    """.split()
+)
+
+
 @boundaries("add_weight", "set_weights")
 class LayerWeights:
     """Variables of a layer, and those of the layers inside it."""
@@ -125,14 +136,17 @@ class LayerWeights:
             constraint: What ``constraints.get`` takes: optimizers apply it to the
                 weight after each update.
             **kwargs: ``experimental_autocast=False`` has ``call`` read it in its own
-                dtype under a mixed policy. The rest is ignored, as in Keras.
+                dtype under a mixed policy; ``aggregation`` and others of Keras have no
+                effect.
 
         Returns:
             A ``tf.Variable``.
 
         Raises:
+            TypeError: An unknown argument.
             ValueError: An open size in ``shape``, or an unknown name.
         """
+        refuse_unknown("add_weight", kwargs, _WEIGHT_OPTIONS)
         is_cast = bool(kwargs.get("experimental_autocast", True))
         name = name or "weight"
         kind = self._dtype if dtype is None else tf.as_dtype(dtype)

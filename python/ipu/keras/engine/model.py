@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ipu import tf
+from ipu._near import refuse_unknown
 from ipu._tracebacks import boundaries
 from ipu.keras._names import nearest
 from ipu.keras._types import Nest
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["Model"]
+
+
+_SAVED_OPTIONS = ("options", "save_traces", "signatures")  # of Keras, without effect
 
 
 @boundaries("get_layer", "save", "save_weights", "load_weights", "summary")
@@ -332,7 +337,8 @@ class Model(Trainer):
             include_optimizer: Whether the optimizer's state is written.
             save_format: ``"safetensors"``, ``"keras"`` or ``"h5"``, whatever the path
                 ends in; None leaves it to the suffix.
-            **kwargs: Ignored, as far as Keras knows them.
+            **kwargs: ``signatures``, ``options`` and ``save_traces`` of Keras, without
+                effect.
 
         Raises:
             FileExistsError: There is a file and ``overwrite`` is False.
@@ -341,7 +347,8 @@ class Model(Trainer):
                 format is the SavedModel of TensorFlow.
             ValueError: The suffix is another format's, or a layer is not in Keras 3.
         """
-        del kwargs
+        others = (*inspect.signature(Model.save).parameters, *_SAVED_OPTIONS)
+        refuse_unknown("save", kwargs, others)
         saving.save(self, filepath, overwrite, include_optimizer, save_format)
 
     def save_weights(

@@ -8,12 +8,14 @@ if it has not been, and its ``call`` runs: eagerly, or into the trace that is op
 
 from __future__ import annotations
 
+import types
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from ipu import tf
 from ipu._arguments import as_ints
+from ipu._near import ignored_keywords, refuse_unknown
 from ipu._tracebacks import boundaries
 from ipu.keras import _names, regularizers
 from ipu.keras._types import Nest, Tensor, Values
@@ -228,9 +230,20 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
                 f"It looks like you are subclassing `{type(self).__name__}` and you "
                 "forgot to call `super().__init__()`. Always start with this line."
             )
+        if kwargs:
+            self._check_keywords(kwargs)
         if contains_symbolic(args, kwargs):
             return self._symbolic_call(args, kwargs)
         return call_or_keep(self._call_with, args, kwargs, self.name)
+
+    def _check_keywords(self, given: Iterable[str]) -> None:
+        """Refuse what a layer of ours would leave aside; users' layers see it all."""
+        call = type(self).call
+        is_ours = getattr(call, "__module__", "").startswith("ipu.")
+        if is_ours and isinstance(call, types.FunctionType):
+            known = ignored_keywords(call)
+            if known is not None:
+                refuse_unknown(self.name, given, {*known, "mask", "training"})
 
     def _symbolic_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs = args[0] if args else next(iter(kwargs.values()))
@@ -382,12 +395,13 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
 
         Args:
             losses: A scalar tensor, or a list of them; a callable gives it at once.
-            **kwargs: Ignored, as in Keras.
+            **kwargs: ``inputs``, without effect.
 
         Raises:
             NotImplementedError: A symbolic value of a functional model.
+            TypeError: An unknown argument.
         """
-        del kwargs
+        refuse_unknown("add_loss", kwargs, ("inputs",))
         for loss in tf.nest.flatten(losses):
             if isinstance(loss, KerasTensor):
                 raise NotImplementedError(
@@ -410,14 +424,15 @@ class Layer(LayerWeights, LayerPlaces, LayerDtypes):
             value: A tensor.
             name: What it is called in the results.
             aggregation: ``"mean"``, or None, which is the same.
-            **kwargs: Ignored, as in Keras.
+            **kwargs: ``inputs``, without effect.
 
         Raises:
+            TypeError: An unknown argument.
             ValueError: There is no name, or another aggregation.
             NotImplementedError: A symbolic value of a functional model, which the layer
                 is no part of.
         """
-        del kwargs
+        refuse_unknown("add_metric", kwargs, ("aggregation", "inputs", "name"))
         if name is None or aggregation not in (None, "mean"):
             raise ValueError(
                 "add_metric needs a name, and 'mean' or None as its aggregation. "

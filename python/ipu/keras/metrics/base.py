@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu import tf
+from ipu._near import refuse_unknown
 from ipu._tracebacks import boundaries
 from ipu.keras import _names
 from ipu.keras._shape_fitting import fit_weights, squeeze_pair
@@ -40,7 +41,10 @@ class Metric:
     Args:
         name: The key in logs; by default the class name in snake case.
         dtype: Dtype of the state; None for float32.
-        **kwargs: Ignored, as in Keras.
+        **kwargs: ``dynamic`` and others that Keras's layers take, without effect.
+
+    Raises:
+        TypeError: An unknown argument.
 
     Example:
         >>> mean = Mean()
@@ -50,7 +54,11 @@ class Metric:
     """
 
     def __init__(self, name: str | None = None, dtype: Any = None, **kwargs: Any):
-        del kwargs
+        refuse_unknown(
+            type(self).__name__,
+            kwargs,
+            ("autocast", "dtype", "dynamic", "name", "trainable"),
+        )
         self.name = name or _names.unique_name(_names.snake_case(type(self).__name__))
         self._dtype = tf.as_dtype("float32" if dtype is None else dtype)
         self._state: list[Any] = []
@@ -75,14 +83,29 @@ class Metric:
             shape: Its sizes.
             initializer: Its first value.
             dtype: Its dtype; None for the metric's.
-            **kwargs: Ignored, as in Keras.
+            **kwargs: ``aggregation`` and others of Keras, without effect.
 
         Returns:
             A ``tf.Variable`` that optimizers leave alone.
         """
         from ipu.keras import initializers
 
-        del kwargs
+        refuse_unknown(
+            "add_weight",
+            kwargs,
+            (
+                "aggregation",
+                "caching_device",
+                "collections",
+                "constraint",
+                "dtype",
+                "initializer",
+                "shape",
+                "synchronization",
+                "trainable",
+                "use_resource",
+            ),
+        )
         kind = self._dtype if dtype is None else tf.as_dtype(dtype)
         function = initializers.get(initializer)
         assert function is not None

@@ -13,6 +13,7 @@ from ipu import _core, _placement, _seed
 from ipu._core import Tensor
 from ipu._devices import Device
 from ipu._errors import FailedPreconditionError, InvalidArgumentError
+from ipu._near import refuse_unknown
 from ipu.tf import _graph_mode
 from ipu.tf._graph import frame, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor
@@ -20,7 +21,7 @@ from ipu.tf._reached import active, tied
 from ipu.tf.dtypes import as_dtype
 from ipu.tf.tensor_shape import TensorShape
 from ipu.tf.tensor_spec import TensorSpec
-from ipu.tf.variable import Variable, _Home
+from ipu.tf.variable import ASSIGN_OPTIONS, INITIAL_OPTIONS, Variable, _Home
 
 if TYPE_CHECKING:
     from ipu.tf._graph.graph import Graph
@@ -51,7 +52,10 @@ class GraphVariable(Variable):
         constraint: A function of the value that optimizers apply after an update.
         use_resource: Whether it is a resource; None: what the variable scope says.
         shape: Its shape, where the value is made later.
-        **_: Further arguments of TensorFlow, without effect.
+        **more: ``synchronization`` and other options of TensorFlow, without effect.
+
+    Raises:
+        TypeError: An unknown option.
     """
 
     def __init__(
@@ -66,8 +70,9 @@ class GraphVariable(Variable):
         constraint: Any = None,
         use_resource: bool | None = None,
         shape: Any = None,
-        **_: Any,
+        **more: Any,
     ) -> None:
+        refuse_unknown("Variable", more, INITIAL_OPTIONS)
         if "graph" in self.__dict__:  # the function that made it is called once more
             return
         graph = _graph_mode.current()
@@ -358,16 +363,19 @@ class GraphVariable(Variable):
             value = Tensor(value, self._type[0])
         return graph.record(_changed, (self, method, value), {}, f"{type}VariableOp")
 
-    def assign(self, value: Any, *_: Any, **__: Any) -> Any:
+    def assign(self, value: Any, *_: Any, **options: Any) -> Any:
         """Set the value; in graph mode a tensor that is the new value."""
+        refuse_unknown("assign", options, ASSIGN_OPTIONS)
         return self._change("assign", value)
 
-    def assign_add(self, delta: Any, *_: Any, **__: Any) -> Any:
+    def assign_add(self, delta: Any, *_: Any, **options: Any) -> Any:
         """Add to the value; in graph mode a tensor that is the new value."""
+        refuse_unknown("assign_add", options, ASSIGN_OPTIONS)
         return self._change("assign_add", delta)
 
-    def assign_sub(self, delta: Any, *_: Any, **__: Any) -> Any:
+    def assign_sub(self, delta: Any, *_: Any, **options: Any) -> Any:
         """Subtract from the value; in graph mode a tensor that is the new value."""
+        refuse_unknown("assign_sub", options, ASSIGN_OPTIONS)
         return self._change("assign_sub", delta)
 
     def __eq__(self, other: object) -> bool:

@@ -88,9 +88,9 @@ _WITHOUT_TENSORS = frozenset(
     """
     IPython PIL _pytest absl attr attrs cloudpickle coverage debugpy google h5py
     hypothesis ipdb ipykernel jax keras matplotlib mock numpy packaging pandas
-    pkg_resources pluggy psutil pytest safetensors scipy setuptools six sklearn tensorflow
-    tensorflow_datasets tensorflow_probability tf_keras torch tqdm traitlets
-    typing_extensions wrapt
+    pkg_resources pluggy psutil pytest safetensors scipy setuptools six sklearn
+    tensorflow tensorflow_datasets tensorflow_probability tf_keras torch tqdm
+    traitlets typing_extensions wrapt
     """.split()
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu import _core, tf
 from ipu._errors import InvalidArgumentError
+from ipu._near import refuse_unknown
 from ipu._tracebacks import boundary
 from ipu.tf._extras import extra
 from ipu.tf._strings import to_bytes
@@ -130,6 +131,20 @@ def decode_image(
     return _decoded(contents, "decode_image", _FORMATS, channels or 0, dtype)
 
 
+_DECODING = frozenset(
+    """
+    acceptable_fraction channels dct_method fancy_upscaling name ratio
+    try_recover_truncated
+    """.split()
+)
+_ENCODING = frozenset(
+    """
+    chroma_downsampling density_unit format name optimize_size progressive quality
+    x_density xmp_metadata y_density
+    """.split()
+)
+
+
 @boundary
 def decode_jpeg(contents: Any, channels: int = 0, *args: Any, **kwargs: Any) -> Any:
     """Read the pixels of a JPEG, or a PNG; see :func:`decode_image`.
@@ -152,6 +167,7 @@ def decode_jpeg(contents: Any, channels: int = 0, *args: Any, **kwargs: Any) -> 
         >>> tf.io.decode_jpeg(image).shape
         (4, 6, 3)
     """
+    refuse_unknown("decode_jpeg", kwargs, _DECODING)
     return _decoded(contents, "decode_jpeg", ("JPEG", "PNG"), channels, uint8)
 
 
@@ -248,4 +264,5 @@ def encode_jpeg(
         >>> tf.io.decode_image(image).shape
         (4, 6, 3)
     """
+    refuse_unknown("encode_jpeg", kwargs, _ENCODING)
     return _encoded(image, "encode_jpeg", format="JPEG", quality=int(quality))

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from ipu._errors import DataLossError, NotFoundError
+from ipu._near import refuse_unknown
 from ipu.tf._extras import extra
 from ipu.tf._strings import path_of, to_bytes
 
@@ -137,6 +138,14 @@ def records_of(path: str, compression: str) -> Iterator[bytes]:
 # --- writing --------------------------------------------------------------------------
 
 
+_OPTIONS = frozenset(
+    """
+    compression_method compression_strategy flush_mode input_buffer_size mem_level
+    output_buffer_size window_bits
+    """.split()
+)
+
+
 class TFRecordOptions:
     """How a file of records is compressed.
 
@@ -159,6 +168,14 @@ class TFRecordOptions:
         compression_level: int | None = None,
         **kwargs: Any,
     ) -> None:
+        others = (
+            "flush_mode",
+            "input_buffer_size",
+            "output_buffer_size",
+            "window_bits",
+        )
+        others += ("compression_method", "compression_strategy", "mem_level")
+        refuse_unknown("TFRecordOptions", kwargs, others)
         self.compression_type = checked_compression(compression_type)
         self.compression_level = compression_level
 

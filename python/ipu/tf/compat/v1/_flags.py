@@ -18,6 +18,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ipu._near import refuse_unknown
+
 __all__ = [
     "FLAGS",
     "DEFINE_bool",
@@ -141,8 +143,21 @@ class FlagValues:
 FLAGS: Any = FlagValues()
 
 
+# of absl's, without effect
+_OPTIONS = (
+    "case_sensitive",
+    "flag_values",
+    "lower_bound",
+    "module_name",
+    "required",
+    "short_name",
+    "upper_bound",
+)
+
+
 def _definer(kind: Callable[[str], Any]) -> Callable[..., None]:
-    def define(name: str, default: Any, help: Any = "", **_: Any) -> None:
+    def define(name: str, default: Any, help: Any = "", **more: Any) -> None:
+        refuse_unknown("DEFINE", more, _OPTIONS)
         FLAGS.define(name, default, kind, help)
 
     return define
@@ -156,9 +171,10 @@ DEFINE_list = _definer(lambda text: text.split(",") if text else [])
 
 
 def DEFINE_enum(
-    name: str, default: Any, enum_values: Sequence[str], help: Any = "", **_: Any
+    name: str, default: Any, enum_values: Sequence[str], help: Any = "", **more: Any
 ) -> None:
     """Add a flag that is one of several words."""
+    refuse_unknown("DEFINE_enum", more, _OPTIONS)
 
     def chosen(text: str) -> str:
         if text not in enum_values:

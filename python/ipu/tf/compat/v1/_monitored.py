@@ -11,6 +11,7 @@ from typing import Any
 
 from ipu._errors import OutOfRangeError
 from ipu._locks import Event
+from ipu._near import refuse_unknown
 from ipu.tf import _graph_mode
 from ipu.tf._graph.session import Session
 from ipu.tf.compat.v1 import _hooks, _saver_hooks
@@ -39,7 +40,10 @@ class Scaffold:
         local_init_op: Gives local variables their first values.
         summary_op: The summary that is written.
         saver: What saves and restores.
-        **_: Further arguments of TensorFlow, without effect.
+        **more: ``ready_op`` and others of TensorFlow, without effect.
+
+    Raises:
+        TypeError: An unknown argument.
 
     Source: ``tf.compat.v1.train.Scaffold``.
 
@@ -56,8 +60,16 @@ class Scaffold:
         local_init_op: Any = None,
         summary_op: Any = None,
         saver: Any = None,
-        **_: Any,
+        **more: Any,
     ) -> None:
+        others = (
+            "copy_from_scaffold",
+            "init_op",
+            "local_init_feed_dict",
+            "ready_for_local_init_op",
+            "ready_op",
+        )
+        refuse_unknown("Scaffold", more, others)
         self.init_op, self.init_feed_dict = init_op, init_feed_dict
         self.init_fn = init_fn
         self.local_init_op = local_init_op
@@ -315,12 +327,21 @@ class Coordinator:
             raise self._error
 
 
-def start_queue_runners(*_: Any, **__: Any) -> list[threading.Thread]:
+def start_queue_runners(
+    sess: Any = None,
+    coord: Any = None,
+    daemon: bool = True,
+    start: bool = True,
+    collection: Any = None,
+) -> list[threading.Thread]:
     """Nothing: graphs here have no queues; data sets have threads of their own.
 
     Args:
-        *_: Accepted and not used.
-        **__: Accepted and not used.
+        sess: Accepted and not used, as are all others.
+        coord: The same.
+        daemon: The same.
+        start: The same.
+        collection: The same.
 
     Returns:
         No threads.

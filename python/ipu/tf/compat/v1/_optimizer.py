@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ipu import _core, tf
+from ipu._near import refuse_unknown
 from ipu.keras import optimizers
 from ipu.tf import _function, _graph_mode
 from ipu.tf._graph.frame import is_symbol
@@ -201,7 +202,11 @@ class Optimizer(optimizers.Optimizer):
             A pair of gradient and variable for each variable; the gradient is None
             where the loss does not depend on it.
         """
-        del unused
+        refuse_unknown(
+            "compute_gradients",
+            unused,
+            ("aggregation_method", "colocate_gradients_with_ops", "gate_gradients"),
+        )
         variables = list(_named(var_list))
         graph = _graph_mode.building()
         if graph is None:

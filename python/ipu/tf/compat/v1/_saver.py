@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu._errors import NotFoundError
+from ipu._near import refuse_unknown
 from ipu.tf import _graph_mode
 
 __all__ = [
@@ -25,6 +26,21 @@ _SUFFIX = ".safetensors"
 _INDEX = "checkpoint"
 
 
+_OPTIONS = frozenset(
+    """
+    allow_empty builder defer_build filename keep_checkpoint_every_n_hours max_to_keep
+    name pad_step_number reshape restore_sequentially save_relative_paths saver_def
+    sharded write_version
+    """.split()
+)
+_SAVE_OPTIONS = frozenset(
+    """
+    global_step latest_filename meta_graph_suffix save_debug_info strip_default_attrs
+    write_meta_graph write_state
+    """.split()
+)
+
+
 class Saver:
     """Writes variables of a session to files, and reads them.
 
@@ -35,9 +51,11 @@ class Saver:
         var_list: The variables, or a dict of them by the names in the file; None: the
             global ones of the default graph.
         max_to_keep: How many files are kept, the last ones; None or 0: all.
-        **_: Further arguments of TensorFlow, without effect.
+        **more: ``keep_checkpoint_every_n_hours`` and others of TensorFlow, without
+            effect.
 
     Raises:
+        TypeError: An unknown argument.
         ValueError: There are no variables.
 
     Source: ``tf.compat.v1.train.Saver``.
@@ -58,8 +76,9 @@ class Saver:
     """
 
     def __init__(
-        self, var_list: Any = None, max_to_keep: int | None = 5, **_: Any
+        self, var_list: Any = None, max_to_keep: int | None = 5, **more: Any
     ) -> None:
+        refuse_unknown("Saver", more, _OPTIONS)
         graph = _graph_mode.current() or _graph_mode.default()
         if var_list is None:
             var_list = graph.get_collection("variables")
@@ -76,18 +95,24 @@ class Saver:
         """The paths that were written and are kept, the last one last."""
         return list(self._kept)
 
-    def save(self, sess: Any, save_path: str, global_step: Any = None, **_: Any) -> str:
+    def save(
+        self, sess: Any, save_path: str, global_step: Any = None, **more: Any
+    ) -> str:
         """Write the variables.
 
         Args:
             sess: The session whose values are written.
             save_path: The path, without a suffix.
             global_step: A number, or the variable of it, that is put behind the path.
-            **_: Further arguments of TensorFlow, without effect.
+            **more: ``write_meta_graph`` and others of TensorFlow, without effect.
 
         Returns:
             The path with the number.
+
+        Raises:
+            TypeError: An unknown argument.
         """
+        refuse_unknown("save", more, _SAVE_OPTIONS)
         from safetensors.numpy import save_file
 
         path = os.fspath(save_path)
