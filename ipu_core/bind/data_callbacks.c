@@ -29,6 +29,16 @@ park(ipu_ctx *ctx)
     return IPU_STATUS_PYTHON;
 }
 
+/* The status of a generator that raised: CANCELLED where that was not an error of its
+ * element (Ctrl-C, an exit), although the record has the exception itself. GIL held. */
+static ipu_status
+generator_failed(ipu_ctx *ctx)
+{
+    bool is_error = PyErr_ExceptionMatches(PyExc_Exception) != 0;
+    ipu_status status = park(ctx);
+    return is_error ? status : IPU_STATUS_CANCELLED;
+}
+
 /* An object that C holds until it lets go of it on a thread of its own choosing. */
 static void
 release_object(void *owner)
@@ -186,7 +196,7 @@ ipu_py_generator_open(ipu_ctx *ctx, void *state, void **out_pass)
         }
     }
     if (pass->iterator == NULL) {
-        status = park(ctx);
+        status = generator_failed(ctx);
         free_pass(pass);
     } else {
         *out_pass = pass;
@@ -225,7 +235,7 @@ ipu_py_generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
     PyObject *element = PyIter_Next(pass->iterator);
     if (element == NULL) {
         *end = PyErr_Occurred() == NULL;
-        status = *end ? IPU_OK : park(ctx);
+        status = *end ? IPU_OK : generator_failed(ctx);
     } else {
         if (take_element(pass, element) != 0) {
             drop_views(pass);

@@ -86,12 +86,17 @@ def drop_own_frames(error: BaseException) -> None:
             error.__suppress_context__ = True
 
 
-def boundary(function: F, convert: Callable[[Any], Any] | None = None) -> F:
+def boundary(
+    function: F,
+    convert: Callable[[Any], Any] | None = None,
+    after: Callable[..., None] | None = None,
+) -> F:
     """Let what ``function`` raises show frames of the user's program alone.
 
     Args:
         function: What is called.
         convert: Applied to each argument before; None: nothing is.
+        after: Gets the result, the function, its arguments and its keywords, or None.
 
     Example:
         >>> import traceback
@@ -109,7 +114,10 @@ def boundary(function: F, convert: Callable[[Any], Any] | None = None) -> F:
             if convert is not None:
                 args = tuple(map(convert, args))
                 kwargs = {name: convert(value) for name, value in kwargs.items()}
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+            if after is not None:
+                after(result, function, args, kwargs)
+            return result
         except BaseException as error:
             if type(error) is TypeError:
                 explain_arguments(error, function, args)
@@ -153,13 +161,16 @@ def explain_arguments(
 
 
 def boundaries(
-    *names: str, convert: Callable[[Any], Any] | None = None
+    *names: str,
+    convert: Callable[[Any], Any] | None = None,
+    after: Callable[..., None] | None = None,
 ) -> Callable[[C], C]:
     """Mark methods that a class defines.
 
     Args:
         *names: Their names; none: all public methods.
         convert: As for :func:`boundary`.
+        after: As for :func:`boundary`.
     """
 
     def mark(cls: C) -> C:
@@ -167,9 +178,11 @@ def boundaries(
             if name not in names and (names or name.startswith("_")):
                 continue
             if isinstance(value, (staticmethod, classmethod)):
-                setattr(cls, name, type(value)(boundary(value.__func__, convert)))
+                setattr(
+                    cls, name, type(value)(boundary(value.__func__, convert, after))
+                )
             elif isinstance(value, FunctionType):
-                setattr(cls, name, boundary(value, convert))
+                setattr(cls, name, boundary(value, convert, after))
         return cls
 
     return mark

@@ -132,6 +132,24 @@ def data() -> dict[str, Case]:
     return found
 
 
+def kept() -> dict[str, Case]:
+    """Files of elements, when what made them has changed."""
+
+    def changed(keep: Callable[[Any, str], Any]) -> Case:
+        def both(tf: Any) -> Any:
+            with tempfile.TemporaryDirectory() as folder:
+                path = str(Path(folder) / "kept")
+                numbers = (tf.data.Dataset.range(5), tf.data.Dataset.range(1, 6))
+                return [list(keep(one, path)) for one in numbers]
+
+        return both
+
+    return {
+        "data: cache(file)": changed(lambda data, path: data.cache(path)),
+        "data: snapshot": changed(lambda data, path: data.snapshot(path)),
+    }
+
+
 def after_errors() -> dict[str, Case]:
     """Data sets with elements that fail: what their iterators give."""
     found: dict[str, Case] = {}

@@ -30,6 +30,7 @@ ON_PURPOSE: dict[str, list[str]] = {
     "empty-reductions": [
         "reductions: tf.reduce_max(tf.zeros([0]))",
     ],
+    "cached-files": ["data: cache(file)"],
     "data-errors": [f"data errors: {name}" for name in data_error_cases.OWN],
     "ranges": [
         "errors: tf.range(5, 0)",

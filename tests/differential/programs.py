@@ -21,6 +21,7 @@ def cases() -> dict[str, Callable[[Any], Any]]:
         **tape_programs.tapes(),
         **data_programs.data(),
         **data_programs.after_errors(),
+        **data_programs.kept(),
         **keras_programs.cases(),
         **mask_programs.cases(),
         **training_programs.cases(),

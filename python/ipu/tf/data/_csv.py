@@ -17,6 +17,7 @@ from ipu._refusals import refuse_given
 from ipu.tf._strings import StringTensor
 from ipu.tf.data import _packed, _structure
 from ipu.tf.data._dataset import AUTOTUNE, Dataset
+from ipu.tf.data._made_by import noted
 from ipu.tf.data._readers import opened, paths_of
 from ipu.tf.data._turns import ByTurns
 from ipu.tf.dtypes import float32, float64, int32, int64, string
@@ -30,6 +31,7 @@ __all__ = ["CsvDataset", "make_csv_dataset"]
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 
+@noted
 def CsvDataset(
     filenames: Any,
     record_defaults: Any,
@@ -134,6 +136,7 @@ def _rows(
             raise InvalidArgumentError(f"{path}: {error}.") from None
 
 
+@noted
 def make_csv_dataset(
     file_pattern: Any,
     batch_size: int,

@@ -17,6 +17,7 @@ from ipu.tf.data import _generator, _rows, _structure
 from ipu.tf.data._flattening import Flattening
 from ipu.tf.data._forgiving import Forgiving
 from ipu.tf.data._iterator import Iterator, NumpyIterator
+from ipu.tf.data._made_by import note, note_source
 from ipu.tf.data._mixtures import Mixtures
 from ipu.tf.data._scans import Scans
 from ipu.tf.data._selections import Selections
@@ -31,7 +32,7 @@ INFINITE_CARDINALITY = -1
 UNKNOWN_CARDINALITY = -2
 
 
-@boundaries()
+@boundaries(after=note)
 class Dataset(
     Transformations,
     Selections,
@@ -76,7 +77,9 @@ class Dataset(
         arrays = _structure.map_leaves(lambda leaf: to_array(leaf, "tensors"), tensors)
         impl = make(tuple(nest.flatten(arrays)))
         specs = [_structure.spec_of(spec) for spec in impl.types]
-        return Dataset(impl, nest.pack_sequence_as(arrays, specs))
+        made = Dataset(impl, nest.pack_sequence_as(arrays, specs))
+        note_source(made, make.__name__, arrays)
+        return made
 
     @staticmethod
     def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:

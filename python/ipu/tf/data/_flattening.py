@@ -18,6 +18,7 @@ from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf._composite_specs import CompositeSpec, RaggedTensorSpec, SparseTensorSpec
 from ipu.tf.data import _live, _packed, _rows
+from ipu.tf.data._made_by import note
 from ipu.tf.data._transformations import integer
 from ipu.tf.data._turns import ByTurns
 from ipu.tf.tensor_spec import TensorSpec
@@ -31,7 +32,7 @@ _CYCLE = 4  # inputs that interleave reads at a time where nothing is said
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 
-@boundaries()
+@boundaries(after=note)
 class Flattening:
     """Mixed into :class:`Dataset`."""
 

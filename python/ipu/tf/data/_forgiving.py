@@ -14,6 +14,7 @@ from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed, _structure
 from ipu.tf.data._host_map import HostFunction
+from ipu.tf.data._made_by import note
 
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
@@ -60,7 +61,7 @@ class Reducer:
         self.finalize_func = finalize_func
 
 
-@boundaries()
+@boundaries(after=note)
 class Forgiving:
     """Mixed into :class:`Dataset`."""
 

@@ -14,6 +14,7 @@ from ipu._errors import InvalidArgumentError
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed, _seeds, _structure
+from ipu.tf.data._made_by import note
 from ipu.tf.data._transformations import integer
 from ipu.tf.tensor_spec import TensorSpec
 
@@ -27,7 +28,7 @@ _DRAWN = 256  # random numbers that are made at once
 _NEXT_PASS = 0x9E3779B97F4A7C15  # what sets the seeds of passes apart
 
 
-@boundaries()
+@boundaries(after=note)
 class Mixtures:
     """Mixed into :class:`Dataset`."""
 

@@ -17,6 +17,7 @@ from ipu._errors import DataLossError, InvalidArgumentError, NotFoundError
 from ipu.tf._strings import StringTensor, path_of
 from ipu.tf.data import _packed
 from ipu.tf.data._dataset import Dataset
+from ipu.tf.data._made_by import noted
 from ipu.tf.data._turns import ByTurns
 from ipu.tf.dtypes import string
 from ipu.tf.io._records import checked_compression, records_of
@@ -33,6 +34,7 @@ __all__ = [
 _Read = Callable[[str], Iterator[bytes]]
 
 
+@noted
 def TFRecordDataset(
     filenames: Any,
     compression_type: Any = None,
@@ -76,6 +78,7 @@ def TFRecordDataset(
     return _read(filenames, lambda path: records_of(path, compression), cycle)
 
 
+@noted
 def TextLineDataset(
     filenames: Any,
     compression_type: Any = None,
@@ -120,6 +123,7 @@ def _lines(path: str, compression: str) -> Iterator[bytes]:
             yield line.removesuffix(b"\n").removesuffix(b"\r")
 
 
+@noted
 def FixedLengthRecordDataset(
     filenames: Any,
     record_bytes: int,

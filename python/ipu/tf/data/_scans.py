@@ -14,6 +14,7 @@ from ipu.tf import _function, nest
 from ipu.tf._host_only import HostOnlyError
 from ipu.tf._strings import is_text
 from ipu.tf.data import _live, _packed, _structure
+from ipu.tf.data._made_by import note
 from ipu.tf.data._map import converted
 from ipu.tf.data._mixtures import random_numbers
 
@@ -25,7 +26,7 @@ __all__ = ["Scans"]
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 
-@boundaries()
+@boundaries(after=note)
 class Scans:
     """Mixed into :class:`Dataset`."""
 

@@ -16,6 +16,7 @@ from ipu.tf import _function, nest
 from ipu.tf._host_only import HostOnlyError
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
+from ipu.tf.data._made_by import note
 from ipu.tf.data._map import Mapped
 from ipu.tf.data._options import Options
 from ipu.tf.data._transformations import integer
@@ -28,7 +29,7 @@ __all__ = ["Selections"]
 _Self = TypeVar("_Self", bound="Selections")
 
 
-@boundaries()
+@boundaries(after=note)
 class Selections:
     """Mixed into :class:`Dataset`."""
 

@@ -17,6 +17,7 @@ from ipu._tracebacks import boundaries
 from ipu.tf import nest
 from ipu.tf._strings import path_of
 from ipu.tf.data import _packed, _stored, _structure
+from ipu.tf.data._made_by import note
 
 if TYPE_CHECKING:
     from ipu.tf.data._dataset import Dataset
@@ -27,7 +28,7 @@ _Arrays = tuple["np.ndarray[Any, Any]", ...]
 _ROWS, _ABOUT = "elements.rows", "about.json"  # in the folder of `save`
 
 
-@boundaries()
+@boundaries(after=note)
 class Storage:
     """Mixed into :class:`Dataset`."""
 
@@ -46,7 +47,7 @@ class Storage:
         Args:
             filename: Where they are kept: "" (default) for memory, or the name of a
                 file, which another process finds too. The file is there when they have
-                been read to the end.
+                been read to the end, without those that failed.
             name: Ignored.
 
         Returns:
@@ -54,8 +55,11 @@ class Storage:
 
         Raises:
             TypeError: A file is named, and elements are data sets.
-            DataLossError: When an element is read: the file is damaged, or of other
-                elements. Remove it to make it anew.
+            FailedPreconditionError: When an element is read: the file is of another
+                pipeline, also of this one before its functions, its arguments or its
+                data changed (files that it reads are known by name alone). Remove it to
+                make it anew.
+            DataLossError: When an element is read: the file is damaged.
 
         Source: ``tf.data.Dataset.cache``.
 
@@ -66,18 +70,23 @@ class Storage:
         """
         del name
         path = "" if filename is None else path_of(filename)
-        return self._then(self._kept(path) if path else self._impl.cache())
+        if not path:
+            return self._then(self._impl.cache())
+        from ipu.tf.data._fingerprint import fingerprint  # slow to import
 
-    def _kept(self, path: str) -> Any:
+        return self._then(self._kept(path, fingerprint(self)))
+
+    def _kept(self, path: str, pipeline: str) -> Any:
         """The core's data set of elements that a file keeps."""
         impl, structure = self._impl, self._structure
         _stored.described(structure)
 
         def start() -> Iterator[_Arrays]:
             if os.path.exists(path):
-                return _stored.read_rows(path, structure)
+                return _stored.read_rows(path, structure, None, pipeline)
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-            return _stored.Written(path, structure, _packed.packed_rows(impl))
+            rows = _packed.packed_rows(impl)
+            return _stored.Written(path, structure, rows, None, pipeline)
 
         specs = nest.flatten(structure)
         types = tuple(_structure.core_spec(spec) for spec in specs)
@@ -94,7 +103,9 @@ class Storage:
         """Keep the elements in a folder, also for later processes.
 
         Args:
-            path: The folder. What is in it is used as long as it is there.
+            path: The folder, with a folder in it for each pipeline: where a function,
+                an argument or the data before ``snapshot`` has changed, elements are
+                made and kept anew (files that are read are known by name alone).
             compression: "GZIP"; "AUTO", "SNAPPY" or None: none.
             reader_func: Must be None.
             shard_func: Accepted for compatibility: there is one file.
@@ -117,7 +128,11 @@ class Storage:
         """
         del name, compression, shard_func
         refuse_given(f"{__name__}.Storage.snapshot", reader_func=reader_func)
-        return self.cache(os.path.join(path_of(path), _ROWS))
+        from ipu.tf.data._fingerprint import fingerprint
+
+        pipeline = fingerprint(self)
+        file = os.path.join(path_of(path), pipeline, _ROWS)
+        return self._then(self._kept(file, pipeline))
 
     def save(
         self,

@@ -2,9 +2,10 @@
 """Elements in files: what ``save`` and ``cache(filename)`` write.
 
 A file is a header and rows. The header is ``IPUROWS1``, a length and so many bytes of
-JSON: the types of the leaves. A row is the byte 1 and its leaves; the byte 0 ends the
-file, so that one that was cut short is seen. A leaf is its number of axes, its sizes
-and its bytes; one of strings has their lengths before them:
+JSON: the types of the leaves, and the fingerprint of what made them. A row is the byte
+1 and its leaves; the byte 0 ends the file, so that one that was cut short is seen. A
+leaf is its number of axes, its sizes and its bytes; one of strings has their lengths
+before them:
 
     1 | axes u8 | sizes i64 ... | bytes                       numbers
     1 | axes u8 | sizes i64 ... | lengths i64 ... | bytes     strings
@@ -24,7 +25,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ipu._errors import DataLossError, NotFoundError
+from ipu._errors import DataLossError, FailedPreconditionError, NotFoundError
 from ipu.tf import nest
 from ipu.tf._composite_specs import CompositeSpec
 from ipu.tf._strings import StringTensor
@@ -107,6 +108,7 @@ class Written(Iterator[_Arrays]):
         structure: Of the elements.
         rows: The elements as the core has them.
         compression: "GZIP" or None.
+        pipeline: The fingerprint of what makes them, or None.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class Written(Iterator[_Arrays]):
         structure: Any,
         rows: Iterator[_Arrays],
         compression: str | None = None,
+        pipeline: str | None = None,
     ) -> None:
         import json
 
@@ -123,7 +126,8 @@ class Written(Iterator[_Arrays]):
         self._beside = f"{path}.{os.urandom(8).hex()}.part"
         self._owner = os.getpid()
         self._file: IO[bytes] | None = _open(self._beside, "wb", compression)
-        header = json.dumps(described(structure)).encode()
+        about = {"elements": described(structure), "pipeline": pipeline}
+        header = json.dumps(about).encode()
         self._write(_MAGIC + struct.pack("<q", len(header)) + header)
 
     def __next__(self) -> _Arrays:
@@ -190,7 +194,10 @@ class _Bytes:
 
 
 def read_rows(
-    path: str, structure: Any = None, compression: str | None = None
+    path: str,
+    structure: Any = None,
+    compression: str | None = None,
+    pipeline: str | None = None,
 ) -> Iterator[_Arrays]:
     """The elements of a file, as the core has them.
 
@@ -198,8 +205,10 @@ def read_rows(
         path: The file.
         structure: Of the elements; None: as the file says.
         compression: "GZIP" or None.
+        pipeline: The fingerprint of what made them; None: whatever it was.
 
     Raises:
+        FailedPreconditionError: Another pipeline made them.
         NotFoundError: There is no such file.
         DataLossError: It is damaged, or has other elements.
     """
@@ -214,7 +223,14 @@ def read_rows(
             if _exactly(file, len(_MAGIC)) != _MAGIC:
                 raise ValueError("it does not begin as such a file does")
             (size,) = struct.unpack("<q", _exactly(file, 8))
-            stored = json.loads(_exactly(file, size))
+            about = json.loads(_exactly(file, size))
+            stored = about.get("elements", about)
+            if pipeline is not None and about.get("pipeline") != pipeline:
+                raise FailedPreconditionError(
+                    f"{path} keeps the elements of another pipeline: a transformation, "
+                    "a function or the data before cache() has changed since. Remove "
+                    "the file to make it anew, or give cache() another name."
+                )
             if structure is not None and stored != described(structure):
                 raise ValueError(f"its elements are {spec_from(stored)!r}")
             specs = nest.flatten(spec_from(stored))

@@ -13,6 +13,7 @@ from ipu.tf import nest
 from ipu.tf._host_only import HostOnlyError, NoShapeError
 from ipu.tf.data import _host_map, _live, _packed, _rows, _seeds, _structure
 from ipu.tf.data._host_map import HostFunction
+from ipu.tf.data._made_by import note
 from ipu.tf.data._map import Mapped
 from ipu.tf.data._parallel import calls_of
 
@@ -34,7 +35,7 @@ def integer(value: Any, name: str) -> int:
         ) from None
 
 
-@boundaries()
+@boundaries(after=note)
 class Transformations:
     """What a data set can be turned into; mixed into :class:`Dataset`."""
 

@@ -14,6 +14,7 @@ from ipu._errors import InvalidArgumentError
 from ipu._tracebacks import boundaries, drop_own_frames
 from ipu.tf import nest
 from ipu.tf.data import _live, _packed
+from ipu.tf.data._made_by import note
 from ipu.tf.data._rows import padded_shapes
 from ipu.tf.data._transformations import integer
 from ipu.tf.data._turns import ByTurns
@@ -27,7 +28,7 @@ __all__ = ["Windows"]
 _Arrays = tuple["np.ndarray[Any, Any]", ...]
 
 
-@boundaries()
+@boundaries(after=note)
 class Windows:
     """Mixed into :class:`Dataset`."""
 
