@@ -36,6 +36,14 @@ cuts_segment(const ipu_node_data *node)
            ((flags & IPU_OP_WRITES) != 0 && node->op != IPU_OP_ID_OUTFEED_ENQUEUE);
 }
 
+/* Whether a node is in an order with what can fail. */
+static bool
+is_ordered(const ipu__fuser *f, ipu_node id)
+{
+    return ipu__fuse_fails(f, id) ||
+           (ipu_node_flags(ipu_node_of(f->graph, id)) & IPU_OP_WRITES) != 0;
+}
+
 static void
 note_block(ipu__fuser *f, ipu_block id)
 {
@@ -51,9 +59,8 @@ note_block(ipu__fuser *f, ipu_block id)
         for (uint32_t k = 0; k < ipu_node_block_count(node); k++) {
             note_block(f, ipu_node_block(node, k));
         }
-        bool fails = ipu__fuse_fails(f, node_id);
         f->segment += cuts_segment(node) ? 1 : 0;
-        f->order += fails || (ipu_node_flags(node) & IPU_OP_WRITES) != 0 ? 1 : 0;
+        f->order += is_ordered(f, node_id) ? 1 : 0;
         f->stretch += (ipu_node_flags(node) & IPU_OP_BLOCK) != 0 ||
                               node->op == IPU_OP_ID_INFEED_DEQUEUE
                           ? 1
@@ -97,19 +104,21 @@ take_notes(ipu__fuser *f)
     return IPU_OK;
 }
 
-/* Whether `first` may be computed where `last` is, a later node of the same block. */
+bool
+ipu__fuse_keeps_order(const ipu__fuser *f, ipu_node first, ipu_node last)
+{
+    uint32_t own = is_ordered(f, last) ? 1 : 0;
+    return !ipu__fuse_fails(f, first) ||
+           f->notes.items[first.index].order + own == f->notes.items[last.index].order;
+}
+
 bool
 ipu__fuse_may_join(const ipu__fuser *f, ipu_node first, ipu_node last)
 {
     const ipu_node_data *a = ipu_node_of(f->graph, first);
     const ipu_node_data *b = ipu_node_of(f->graph, last);
-    const ipu__node_note *from = &f->notes.items[first.index];
-    const ipu__node_note *to = &f->notes.items[last.index];
-    if (ipu__fuse_fails(f, first) &&
-        from->order + (ipu__fuse_fails(f, last) ? 1 : 0) != to->order) {
-        return false;
-    }
-    return a->block.index == b->block.index && from->segment == to->segment &&
+    return a->block.index == b->block.index && ipu__fuse_keeps_order(f, first, last) &&
+           f->notes.items[first.index].segment == f->notes.items[last.index].segment &&
            ipu_placement_equal(a->placement, b->placement);
 }
 

@@ -32,6 +32,9 @@ typedef struct ipu__fuser {
     IPU_ARRAY(uint32_t) tree_uses; /* by value, in the tree that is being grown */
 } ipu__fuser;
 
+/* Whether `first` would still fail in front of, and after, what it does now if it were
+ * computed where `last` is. */
+bool ipu__fuse_keeps_order(const ipu__fuser *f, ipu_node first, ipu_node last);
 /* Whether `first` may be computed where `last` is, a later node of the same block. */
 bool ipu__fuse_may_join(const ipu__fuser *f, ipu_node first, ipu_node last);
 /* Visits a node that may finish a product: the state of the rewriter is the fuser. */

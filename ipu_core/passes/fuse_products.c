@@ -35,7 +35,7 @@ find_late(const ipu__fuser *f, ipu_value value, ipu_node user, ipu_op op)
     if (node->block.index != ipu_node_of(f->graph, user)->block.index ||
         f->notes.items[id.index].stretch != f->notes.items[user.index].stretch ||
         is_variable(f, node->inputs[0]) || is_variable(f, node->inputs[1]) ||
-        (ipu__fuse_fails(f, id) && !ipu__fuse_may_join(f, id, user))) {
+        !ipu__fuse_keeps_order(f, id, user)) {
         return NULL;
     }
     return node;

@@ -15,7 +15,8 @@
  * time, so that what is recomputed has the bits of what is kept; collectives, which are
  * there for several IPUs alone, have their own, so that a model rounds on one IPU as in
  * a pipeline. A value that all replicas have alike is rounded alike on all of them, so
- * that it stays so. Runs before `merge`, which joins equal casts. One thread per graph. */
+ * that it stays so. Runs before `merge`, which joins equal casts. One thread per
+ * graph. */
 #include "graph/effects.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"

@@ -569,6 +569,7 @@ typedef struct failing {
     ipu_allocator real;
     long left;  /* allocations until one fails; negative: never */
     long count; /* live bytes */
+    long given; /* bytes, also of what is free again */
 } failing;
 
 static void *
@@ -581,6 +582,7 @@ failing_resize(void *state, void *pointer, size_t old_bytes, size_t new_bytes)
     void *out = f->real.resize(f->real.state, pointer, old_bytes, new_bytes);
     if (out != NULL || new_bytes == 0) {
         f->count += (long)new_bytes - (long)old_bytes;
+        f->given += (long)new_bytes;
     }
     return out;
 }
@@ -612,6 +614,44 @@ test_failed_allocations(void)
     CHECK(done);
 }
 
+/* The memory of a gradient of the last nodes of a chain, by a tape that saw these. */
+static long
+bytes_of_tail(uint32_t nodes)
+{
+    failing f = {.real = ipu_allocator_default(), .left = -1};
+    ipu_type type = {.dtype = IPU_DTYPE_FLOAT32, .shape = ipu_shape_scalar()};
+    ipu_ctx ctx;
+    ipu_graph *graph;
+    ipu_value x;
+    ipu_value y;
+    ipu_value grad;
+    ipu_ctx_init(&ctx, (ipu_allocator){failing_resize, &f});
+    CHECK_OK(&ctx, ipu_graph_create(&ctx, false, &graph));
+    CHECK_OK(&ctx, ipu_graph_add_param(&ctx, graph, (ipu_block){0}, &type, &y));
+    for (uint32_t i = 0; i < nodes; i++) {
+        x = i + 3 == nodes ? y : x;
+        CHECK_OK(&ctx, ipu_graph_emit(&ctx, graph, (ipu_block){0}, IPU_NO_NODE,
+                                      IPU_OP_ID_TANH, &y, 1, NULL, 0, &y));
+    }
+    CHECK_OK(&ctx, IPU_ARRAY_RESERVE(&ctx, &graph->nodes, 64));
+    CHECK_OK(&ctx, IPU_ARRAY_RESERVE(&ctx, &graph->values, 64));
+    uint32_t span[2] = {nodes - 3, nodes};
+    ipu_gradient_scope scope = {
+        .spans = span, .span_count = 1, .watched = &x, .watched_count = 1};
+    f.given = 0;
+    CHECK_OK(&ctx, ipu_gradients_within(&ctx, graph, (ipu_block){0}, &y, NULL, 1, &x, 1,
+                                        &scope, &grad));
+    CHECK(grad.index != IPU_NO_INDEX);
+    ipu_graph_free(&ctx, graph);
+    return f.given;
+}
+
+static void
+test_only_what_is_reached(void)
+{
+    CHECK(bytes_of_tail(100000) < 4 * bytes_of_tail(100) + 65536);
+}
+
 int
 main(void)
 {
@@ -623,5 +663,6 @@ main(void)
     test_inner_block();
     test_errors();
     test_failed_allocations();
+    test_only_what_is_reached();
     return CHECK_DONE();
 }
