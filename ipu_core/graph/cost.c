@@ -179,7 +179,7 @@ product_and_sum(const ipu_cost_call *call)
                       (2.0 * inner_of(call, 1) + 1.0) * elements(&call->outputs[0]));
 }
 
-/* Each element of y is a chain over a window and the channels of a group. */
+/* Each element of y is a sum over a window and the channels of a group. */
 static ipu_cost
 convolution(const ipu_cost_call *call, const ipu_type *y, const ipu_type *w)
 {

@@ -155,13 +155,15 @@ static ipu__filter_chains
 chains_of(const filter_call *call, int64_t pixel, int64_t count, int64_t at)
 {
     const int64_t next = pixel + count;
+    const bool is_last = next == pixels_of(&call->plan->g);
     ipu__filter_chains chains = {.more = pixel % IPU_SUM_BLOCK > 0,
-                                 .last = next == pixels_of(&call->plan->g),
                                  .totals = call->totals + at,
                                  .level_floats = call->plan->level};
-    chains.end = chains.last || next % IPU_SUM_BLOCK == 0;
-    if (chains.end) {
-        chains.step = ipu__sum_step_of(pixel / IPU_SUM_BLOCK, chains.last);
+    if (is_last || next % IPU_SUM_BLOCK == 0) {
+        ipu__sum_step step = ipu__sum_step_of(pixel / IPU_SUM_BLOCK, is_last);
+        chains.adds = step.adds;
+        chains.to =
+            is_last ? NULL : chains.totals + step.level * chains.level_floats;
     }
     return chains;
 }

@@ -165,22 +165,6 @@ window_tile_of(int rows, int vectors, const window_tile *w)
     }
 }
 
-/* The levels from `level` on whose totals are added to chains. */
-IPU_INLINE uint32_t
-chain_adds(const ipu__filter_chains *chains, int32_t level)
-{
-    return chains->end ? chains->step.adds >> level : 0;
-}
-
-/* Where chains are stored: c, unless they become the total of a level. */
-IPU_INLINE float *
-chain_end(const ipu__filter_chains *chains, float *c, float *totals)
-{
-    return chains->end && !chains->last
-               ? totals + chains->step.level * chains->level_floats
-               : c;
-}
-
 typedef struct filter_tile {
     const float *a;
     const int64_t *offsets;
@@ -190,8 +174,9 @@ typedef struct filter_tile {
     int64_t end;
     int64_t step;
     const float *b;
-    float *c;
-    float *totals; /* of the lowest level, where c's are */
+    const float *c; /* what chains go on from, ... */
+    float *to;      /* ... and where they are stored */
+    const float *totals; /* of the lowest level */
     int64_t row;   /* floats from row to row of c */
     const ipu__filter_chains *chains;
     bool whole;
@@ -239,10 +224,10 @@ filter_tile_of(int rows, int vectors, const filter_tile *f)
             __asm__("" : "+r"(a), "+r"(b));
         }
     }
-    float *to = chain_end(chains, f->c, f->totals);
-    for (int32_t level = 0; chain_adds(chains, level) != 0; level++) {
-        const float *total = f->totals + level * chains->level_floats;
-        if ((chain_adds(chains, level) & 1) == 0) {
+    const float *total = f->totals;
+    for (uint32_t adds = chains->adds; adds != 0;
+         adds >>= 1, total += chains->level_floats) {
+        if ((adds & 1) == 0) {
             continue;
         }
 #pragma GCC unroll ALL
@@ -260,7 +245,7 @@ filter_tile_of(int rows, int vectors, const filter_tile *f)
 #pragma GCC unroll ALL
         for (int part = 0; part < vectors; part++) {
             bool cut = !f->whole && part == vectors - 1;
-            put(cut, last, to + i * f->row + part * LANES, sum[i][part]);
+            put(cut, last, f->to + i * f->row + part * LANES, sum[i][part]);
         }
     }
 }
@@ -365,6 +350,7 @@ conv_filter(const ipu__filter_block *f)
             int64_t at = f->rows[i].row * f->result_row + j;
             t.a = f->strips + (f->rows[i].at - f->origin);
             t.c = f->result + at;
+            t.to = (chains->to != NULL ? chains->to : f->result) + at;
             t.totals = chains->totals + at;
             filter_tiles[f->rows[i].rows][vectors - 1](&t);
         }
@@ -455,7 +441,8 @@ depthwise_filter_tile(int taps, bool cut, edge last, const ipu__depthwise_filter
     const float *source[2 * AT_ONCE];
     const int64_t at_first = tap * d->channels + channel;
     float *result = d->result + at_first;
-    float *totals = chains->totals + at_first;
+    float *to = chains->to != NULL ? chains->to + at_first : result;
+    const float *total = chains->totals + at_first;
 #pragma GCC unroll ALL
     for (int t = 0; t < taps; t++) {
         source[t] = d->source + d->offsets[tap + t] + channel;
@@ -471,10 +458,9 @@ depthwise_filter_tile(int taps, bool cut, edge last, const ipu__depthwise_filter
             sum[t] = multiply_add(take(cut, last, source[t] + at), y, sum[t]);
         }
     }
-    float *to = chain_end(chains, result, totals);
-    for (int32_t level = 0; chain_adds(chains, level) != 0; level++) {
-        const float *total = totals + level * chains->level_floats;
-        if ((chain_adds(chains, level) & 1) == 0) {
+    for (uint32_t adds = chains->adds; adds != 0;
+         adds >>= 1, total += chains->level_floats) {
+        if ((adds & 1) == 0) {
             continue;
         }
 #pragma GCC unroll ALL

@@ -60,10 +60,9 @@ typedef struct ipu__filter_rows {
 
 /* What becomes of chains over some pixels, which are part of a sum over all of them. */
 typedef struct ipu__filter_chains {
-    bool more; /* they go on from what is in the result */
-    bool end;  /* a block of the sum's tree ends with them, ... */
-    bool last; /* ... and it is the last one */
-    ipu__sum_step step;
+    bool more;     /* they go on from what is in the result */
+    uint32_t adds; /* bit i: totals of level i of the sum's tree are added to them */
+    float *to;     /* the totals that they become, or NULL: they stay in the result */
     float *totals; /* of the lowest level, which lie like the result */
     int64_t level_floats; /* from there to those of the next level */
 } ipu__filter_chains;

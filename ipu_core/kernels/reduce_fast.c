@@ -171,12 +171,12 @@ is_decided(const reduce_plan *plan, const void *accumulator)
 static void
 fold_row(const reduce_plan *plan, void *total, const void *x)
 {
-    accumulator totals[IPU_SUM_LEVELS];
-    fold_tree tree = {plan->fold, totals->bytes, sizeof *totals, 1, plan->chunks, 0};
     plan->fold->row(total, x, ipu__min(plan->inner, IPU_FOLD_CHUNK));
-    if (plan->chunks == 1) {
+    if (plan->chunks <= 1) {
         return;
     }
+    accumulator totals[IPU_SUM_LEVELS];
+    fold_tree tree = {plan->fold, totals->bytes, sizeof *totals, 1, plan->chunks, 0};
     const void *sum = take_leaf(&tree, total);
     for (int64_t i = IPU_FOLD_CHUNK; i < plan->inner && !is_decided(plan, total);
          i += IPU_FOLD_CHUNK) {
@@ -201,6 +201,10 @@ fold_rows(const reduce_job *job, void *total, int64_t result)
     const void *sum = total;
     if (plan->rounds == 0) {
         plan->fold->start(total, 1);
+        return;
+    }
+    if (plan->rounds == 1) {
+        fold_row(plan, total, element(job, base));
         return;
     }
     for (int64_t node = 0; node < nodes; node++) {
