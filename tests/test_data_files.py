@@ -7,6 +7,7 @@ import gzip
 import os
 import threading
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -284,3 +285,11 @@ def test_tables(tmp_path: Any) -> None:
             experimental.make_csv_dataset(str(path), 2, **more)
     with pytest.raises(ValueError, match="No files match"):
         experimental.make_csv_dataset(str(tmp_path / "*.txt"), 2)
+
+
+@pytest.mark.parametrize("text", ["{bad", "[]", "{}", '{"spec": 3}', ""])
+def test_a_damaged_description_is_named(tmp_path: Path, text: str) -> None:
+    tf.data.Dataset.range(3).save(str(tmp_path))
+    (tmp_path / "about.json").write_text(text, encoding="utf-8")
+    with pytest.raises(tf.errors.DataLossError, match=r"about\.json.*is damaged"):
+        tf.data.Dataset.load(str(tmp_path))

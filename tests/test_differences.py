@@ -31,6 +31,7 @@ ELSEWHERE = {
     "training from a file": "test_resuming.py",
     "a generator behind `BackupAndRestore`": "test_resuming.py",
     "a `lambda` of a `Lambda` layer in a file": "test_saved_calls.py",
+    "`binary_crossentropy` of fewer targets than outputs": "test_keras_losses.py",
     "the loss of steps of which a mask leaves some out": "test_keras_more_layers.py",
     "the same program, run again": "test_same_bits.py",
     "metrics of a pipeline with `accumulate_outfeed`": "test_keras_pipelines.py",

@@ -99,7 +99,7 @@ def test_rows_are_those_of_each_table_however_many_there_are() -> None:
         np.testing.assert_array_equal(table.numpy(), [[0.0], [0.0], [1.0]])
 
 
-# --- clipping, which looks at each row that was taken ----------------------------------
+# --- clipping, which looks at each row that was taken ---------------------------------
 
 IDS = np.array([[1, 1, 1, 2], [0, 2, 2, 1]], np.int32)
 SCALE = np.linspace(-2.0, 3.0, 8, dtype=np.float32).reshape(2, 4, 1)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ipu import keras, tf
+from ipu.ipu_strategy import IPUStrategy
 
 RNG = np.random.default_rng(5)
 LOGITS = RNG.normal(size=(6, 4)).astype(np.float32)
@@ -488,3 +491,26 @@ def test_binary_crossentropy_wants_a_target_for_each_output(
 @pytest.mark.parametrize("name", ["initializers", "losses", "metrics", "optimizers"])
 def test_modules_have_their_short_names(name):
     assert getattr(tf, name) is getattr(keras, name)
+
+
+@pytest.mark.parametrize("scope", [False, True])
+@pytest.mark.parametrize(
+    "shapes", [((8, 1), (7, 1)), ((8, 7), (7, 1)), ((8, 1), (1, 1))]
+)
+def test_a_last_axis_of_one_is_lost(shapes: Any, scope: bool) -> None:
+    """Of predictions that have one axis more than the targets."""
+    of_targets, of_sample = shapes
+    rng = np.random.default_rng(0)
+    p = rng.random((8, *of_sample)).astype(np.float32)
+    y = (rng.random(of_targets) > 0.5).astype(np.float32)
+    with IPUStrategy().scope() if scope else nullcontext():
+        model = keras.Sequential([keras.layers.Activation("linear")])
+        model.build((4, *of_sample))
+        model.compile("sgd", "mse", metrics=["mae", "accuracy"], steps_per_execution=2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = model.evaluate(p, y, batch_size=4, verbose=0)
+    difference = p[..., 0] - y
+    hits = (p[..., 0] > 0.5) == y
+    expected = [np.mean(difference**2), np.mean(abs(difference)), np.mean(hits)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

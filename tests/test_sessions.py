@@ -420,3 +420,17 @@ def test_training_on_the_host_and_a_device_in_turn() -> None:
         for train, value in ((there, 0.75), (here, 0.375), ([there, here], 0.09375)):
             session.run(train, {"x:0": 1.0})
             assert session.run(w) == value
+
+
+def test_a_saver_names_what_is_missing_or_damaged(tmp_path: Any) -> None:
+    tf.get_variable("v", [2], initializer=tf.zeros_initializer())
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(ValueError, match=r"Parent directory of .*doesn't exist"):
+            saver.save(session, str(tmp_path / "no" / "model"))
+        path = saver.save(session, str(tmp_path / "model"))
+        for file in tmp_path.glob("model*safetensors"):
+            file.write_bytes(b"damaged")
+        with pytest.raises(errors.DataLossError, match=r"model.* is damaged"):
+            saver.restore(session, path)

@@ -271,16 +271,19 @@ class _ByShape(metrics.MeanMetricWrapper):
     """ "accuracy" and "crossentropy": the function is chosen by the shapes."""
 
     def __init__(self, meaning: str, name: str) -> None:
-        def choose(y_true: Tensor, y_pred: Tensor) -> Tensor:
-            return metrics.resolve(meaning, y_true, y_pred)(y_true, y_pred)
-
-        super().__init__(choose, name)
+        super().__init__(_undecided, name)
+        self._meaning = meaning
 
     def update_state(  # type: ignore[override]
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
         """Take a batch in; shapes are looked at before axes are squeezed."""
-        metrics.Mean.update_state(self, self._fn(y_true, y_pred), sample_weight)
+        self._fn = metrics.resolve(self._meaning, y_true, y_pred)
+        super().update_state(y_true, y_pred, sample_weight)
+
+
+def _undecided(y_true: Tensor, y_pred: Tensor) -> Tensor:
+    raise NotImplementedError("no shape has been seen")
 
 
 class MetricsContainer:

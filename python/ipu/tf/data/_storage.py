@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu import _core
-from ipu._errors import AlreadyExistsError, NotFoundError
+from ipu._errors import AlreadyExistsError, DataLossError, NotFoundError
 from ipu._refusals import refuse_given
 from ipu._tracebacks import boundaries
 from ipu.tf import nest
@@ -206,7 +206,8 @@ class Storage:
         Raises:
             NotFoundError: Nothing was saved there.
             NotImplementedError: ``reader_func`` or ``wait`` is given.
-            DataLossError: When an element is read: the file is damaged.
+            DataLossError: What the folder says of itself is damaged; or when an element
+                is read: the file of elements is.
 
         Source: ``tf.data.Dataset.load``. Example: :meth:`save`.
         """
@@ -217,20 +218,28 @@ class Storage:
         del element_spec, compression
         refuse_given(f"{__name__}.Storage.load", reader_func=reader_func, wait=wait)
         folder = path_of(path)
+        described = os.path.join(folder, _ABOUT)
         try:
-            with open(os.path.join(folder, _ABOUT), encoding="utf-8") as file:
+            with open(described, encoding="utf-8") as file:
                 about = json.load(file)
+            structure = _stored.spec_from(about["spec"])
+            kind = _checked_compression(about["compression"])
+            count = int(about["count"])
         except OSError as error:
             raise NotFoundError(
                 f"No data set was saved in {folder} ({error.strerror})."
             ) from error
-        structure = _stored.spec_from(about["spec"])
-        rows, kind = os.path.join(folder, _ROWS), about["compression"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataLossError(
+                f"The file {described!r}, which says what was saved, is damaged "
+                f"({type(error).__name__}: {error}). Save the data set again."
+            ) from error
+        rows = os.path.join(folder, _ROWS)
         types = tuple(_structure.core_spec(spec) for spec in nest.flatten(structure))
         impl = _core.Dataset.generator(
             types, lambda: _stored.read_rows(rows, structure, kind)
         )
-        return Dataset(impl.assert_cardinality(int(about["count"])), structure)
+        return Dataset(impl.assert_cardinality(count), structure)
 
 
 def _checked_compression(compression: Any) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu._errors import NotFoundError
+from ipu._errors import DataLossError, NotFoundError
 from ipu._near import refuse_unknown
 from ipu.tf import _graph_mode
 
@@ -111,6 +111,7 @@ class Saver:
 
         Raises:
             TypeError: An unknown argument.
+            ValueError: The folder does not exist.
         """
         refuse_unknown("save", more, _SAVE_OPTIONS)
         from safetensors.numpy import save_file
@@ -120,6 +121,12 @@ class Saver:
             is_number = isinstance(global_step, (int, np.integer))
             step = global_step if is_number else sess.run(global_step)
             path = f"{path}-{int(step)}"
+        folder = os.path.dirname(os.path.abspath(path))
+        if not os.path.isdir(folder):
+            raise ValueError(
+                f"Parent directory of {path} doesn't exist, can't save. Make the "
+                f"folder {folder!r} first: os.makedirs(...)."
+            )
         values = sess.run(self._variables)
         arrays = {name: np.asarray(value, order="C") for name, value in values.items()}
         save_file(arrays, path + _SUFFIX)
@@ -141,8 +148,10 @@ class Saver:
 
         Raises:
             NotFoundError: There is no such file, or it lacks a variable.
+            DataLossError: The file is damaged.
             ValueError: A variable has another shape in the file.
         """
+        from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
         file = Path(os.fspath(save_path) + _SUFFIX)
@@ -151,7 +160,12 @@ class Saver:
                 f"The passed save_path is not a valid checkpoint: {save_path}. There "
                 f"is no file {file}."
             )
-        arrays = load_file(file)
+        try:
+            arrays = load_file(file)
+        except SafetensorError as error:
+            raise DataLossError(
+                f"The checkpoint {file} is damaged ({error})."
+            ) from None
         missing = sorted(set(self._variables) - set(arrays))
         if missing:
             raise NotFoundError(
