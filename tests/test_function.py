@@ -638,3 +638,17 @@ def test_variables_that_go_with_the_trace(make):
     keeping(tf.constant([1.0]))
     unused = tf.function(lambda: (_init_scoped(), tf.constant(1.0))[1])
     assert float(unused()) == 1.0
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_graph_has_the_name_of_the_function(jit_compile: bool) -> None:
+    seen: list[str] = []
+
+    @tf.function(jit_compile=jit_compile)
+    def some_step(x: Any) -> Any:
+        seen.append(tf.compat.v1.get_default_graph().name)
+        return x * 2.0
+
+    assert float(some_step(tf.constant(1.0))) == 2.0
+    assert seen == ["some_step"]
+    assert tf.compat.v1.get_default_graph().name == tf.Graph().name == ""

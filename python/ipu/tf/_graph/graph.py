@@ -171,6 +171,13 @@ class Graph:
         return self._is_finalized
 
     @property
+    def name(self) -> str:
+        """The name of the function that is being traced; ``""`` where none is."""
+        if open_trace() is None:
+            return ""
+        return current_build().name.partition(" (")[0]  # without its place in a file
+
+    @property
     def building_function(self) -> bool:
         """Whether it is the graph of a function: never."""
         return False
