@@ -598,3 +598,38 @@ def test_labels_that_are_no_class_give_nan_on_a_device(served, classes, dtype):
     assert not np.isnan(slopes[0]).any()
     with pytest.raises(tf.errors.InvalidArgumentError, match="outside the"):
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+def test_what_differs_in_tensorflow_1_is_served(served, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np, tensorflow as tf\n"
+        "x = tf.constant([[1., 2.], [3., 4.]])\n"
+        "tables = [tf.Variable([[0.], [2.]]), tf.Variable([[1.], [3.]])]\n"
+        "fetches = [tf.where([True, False], x, -x), tf.div(7, 2), tf.arg_max(x, 1),\n"
+        "    tf.nn.embedding_lookup(tables, [3, 0]),\n"
+        "    tf.image.resize_images([[[0.], [2.]]], [1, 4]),\n"
+        "    tf.losses.absolute_difference(x, -x, reduction='weighted_sum'),\n"
+        "    tf.cond(tf.constant(True), fn1=lambda: 1, fn2=lambda: 2),\n"
+        "    tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0])]\n"
+        "with tf.Session() as session:\n"
+        "    session.run(tf.global_variables_initializer())\n"
+        "    for found in session.run(fetches):\n"
+        "        print(np.ravel(found).tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "ipu", "run", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines() == [
+        "[1.0, 2.0, -3.0, -4.0]",
+        "[3]",
+        "[1, 1]",
+        "[3.0, 0.0]",
+        "[0.0, 1.0, 2.0, 2.0]",
+        "[20.0]",
+        "[1]",
+        "[3]",
+    ], done.stderr

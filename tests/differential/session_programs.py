@@ -315,6 +315,13 @@ w = V(2.)
 y = w * w
 S(tf.gradients(y * y, [w]), {y: 5.})
 
+== tf1 gradients: behind two fed intermediates, and without
+w, u = V(2.), V(3.)
+y = w * w
+z = y * u
+g = tf.gradients(z * z + y, [w, u])
+[S(g, {y: 5.}), S([*g, z], {z: 7.}), S(g, {y: 5., z: 7.}), S(g)]
+
 == tf1 gradients: custom
 @tf.custom_gradient
 def f(x):

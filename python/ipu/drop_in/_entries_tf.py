@@ -63,13 +63,13 @@ V1_NAMES = {
     **RANDOM,
     **renamed(
         "ipu.tf",
-        "mul=multiply sub=subtract neg=negative div=divide truediv=divide "
-        "realdiv=divide arg_max=argmax arg_min=argmin",
+        "mul=multiply sub=subtract neg=negative truediv=divide realdiv=divide",
     ),
     **renamed(
         "ipu.tf.math", "log rsqrt erf floordiv floormod reciprocal is_nan is_inf"
     ),
     **renamed(_V1, "to_float to_int32 to_bool assign assign_add assign_sub"),
+    **renamed(_V1, "div arg_max arg_min"),
 }
 
 _VERSION = {"__version__": "ipu.tf.version:VERSION"}

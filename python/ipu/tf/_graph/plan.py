@@ -18,10 +18,12 @@ from ipu import _devices, _seed
 from ipu._core import Tensor
 from ipu._errors import InvalidArgumentError
 from ipu.tf import _graph_mode
+from ipu.tf._elementwise import identity
 from ipu.tf._graph import frame, running
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
 from ipu.tf._graph.variables import GraphVariable
 from ipu.tf._tracing import Build, TracedProgram, trace_program
+from ipu.tf.custom_gradient import custom_gradient
 from ipu.tf.tensor_spec import TensorSpec
 
 __all__ = ["Plan"]
@@ -63,6 +65,15 @@ class Fed:
             return False
         return tensor.known is None or id(tensor) in self._unknown
 
+    def replaced(self, ops: Sequence[GraphOperation]) -> list[GraphTensor]:
+        """What operations would compute, and is given."""
+        return [
+            tensor
+            for op in ops
+            for tensor in op.outputs
+            if id(tensor) in self.tensors and id(tensor) not in self.constants
+        ]
+
     def enters(self, tensor: GraphTensor, inside: set[GraphOperation]) -> bool:
         """Whether a tensor comes to a program of certain operations from outside."""
         if id(tensor) in self.tensors:
@@ -86,6 +97,8 @@ def needed(targets: Sequence[GraphOperation], fed: Fed) -> list[GraphOperation]:
         found.add(op)
         waiting.extend(op.control_inputs)
         waiting.extend(t.op for t in op.inputs if fed.computes(t))
+        # a derivative goes on behind what is given in the place of what leads to it
+        waiting.extend(other for other in op.path if fed.replaced([other]))
     return sorted(found, key=lambda op: op.index)
 
 
@@ -127,7 +140,9 @@ class _Step:
         used = {key for op in ops for key in op.variables}
         self._variables = {k: t for k, t in fed.variables.items() if k in used}
         self._constants = fed.constants
-        self.inputs = list(dict.fromkeys([*inputs, *self._variables.values()]))
+        self._replaced = fed.replaced(ops) if place.is_traced else []
+        more = [*self._variables.values(), *self._replaced]
+        self.inputs = list(dict.fromkeys([*inputs, *more]))
         self.outputs = outputs
         self._programs: dict[Any, _Program] = {}
 
@@ -199,9 +214,13 @@ class _Step:
             here.fed = {
                 key: here.values[id(tensor)] for key, tensor in self._variables.items()
             }
+            given = {id(t): here.values[id(t)] for t in self._replaced}
             with here.entered():
                 for op in self.ops:
                     _execute(op, here)
+                    for key in map(id, op.outputs):
+                        if key in given:
+                            here.values[key] = _passed(here.values[key], given[key])
                 return [here.value_of(tensor) for tensor in self.outputs]
 
         build = Build(self._name(), runs=True, may_create=True, device=device)
@@ -233,6 +252,16 @@ def _execute(op: GraphOperation, here: frame.Frame) -> None:
                 op.execute(here)
     finally:
         trace.rounding = rounding
+
+
+def _passed(computed: Tensor, given: Tensor) -> Any:
+    """What is given in the place of a tensor, with the derivatives of the tensor."""
+
+    @custom_gradient
+    def passed(_: Tensor) -> Any:
+        return identity(given), lambda upstream: upstream
+
+    return passed(computed)
 
 
 def _session_offset(op: GraphOperation) -> int:

@@ -14,6 +14,7 @@ from ipu.tf._graph.frame import is_symbol
 from ipu.tf._graph.record import add_traced
 from ipu.tf._operation import Operation
 from ipu.tf._reached import operation
+from ipu.tf._tracing import current_build
 
 __all__ = ["Optimizer"]
 
@@ -245,7 +246,7 @@ class Optimizer(optimizers.Optimizer):
                 return result
             if not self._slot_order and not self._counts_updates:
                 # without a state of its own it may be made in the function
-                notes = _function.current_build().notes
+                notes = current_build().notes
                 notes.setdefault("optimizers", []).append(self)
             return Operation("NoOp", self._name)
         pairs = [pair for pair in grads_and_vars if pair[0] is not None]
