@@ -651,4 +651,4 @@ def test_the_graph_has_the_name_of_the_function(jit_compile: bool) -> None:
 
     assert float(some_step(tf.constant(1.0))) == 2.0
     assert seen == ["some_step"]
-    assert tf.compat.v1.get_default_graph().name == tf.Graph().name == ""
+    assert tf.compat.v1.get_default_graph().name == tf.compat.v1.Graph().name == ""
