@@ -36,7 +36,7 @@ def numbers(count=3):
             yield np.full(2, i, np.float32)
         ready()
         stuck.set()
-        go.wait()
+        while not go.wait(0.5): pass  # Python can miss a signal as it falls asleep
         for i in itertools.count(count):
             yield np.full(2, i, np.float32)
     finally:
