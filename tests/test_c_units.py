@@ -1,5 +1,5 @@
-"""Builds and runs the C unit tests under sanitizers; in the slow tier without them, too:
-all other tests run optimised code."""
+"""Builds and runs the C unit tests under sanitizers, in the slow tier without, too: all
+other tests run optimised code."""
 
 from __future__ import annotations
 

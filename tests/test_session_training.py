@@ -11,7 +11,7 @@ from session_runs import run
 from simulated_ipus import attach
 
 import ipu
-from ipu import ipu_compiler, loops, scopes
+from ipu import ipu_compiler, keras, loops, scopes
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.tf import errors
@@ -319,3 +319,39 @@ def test_rates_that_follow_the_step() -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-5)
     with pytest.raises(ValueError, match="1 less than the length of values"):
         tf.train.piecewise_constant(step, [1], [1.0])
+
+
+# --- what results know of themselves --------------------------------------------------
+
+
+def test_a_loss_finds_the_logits_that_a_layer_was_given() -> None:
+    """Of probabilities that have rounded to 0 the loss is 16.1, with no gradient."""
+    x = tf.placeholder(tf.float32, (1, 2))
+    losses = []
+    for make in (
+        keras.layers.Activation("softmax"),
+        keras.layers.Softmax(),
+        keras.Sequential([keras.layers.Activation("softmax")]),
+        keras.activations.softmax,
+    ):
+        loss = keras.losses.categorical_crossentropy([[0.0, 1.0]], make(x))
+        losses += [loss, tf.gradients(loss, x)[0]]
+    found = run(losses, {x: [[200.0, 0.0]]})
+    for loss, gradient in zip(found[::2], found[1::2], strict=True):
+        assert loss.tolist() == [200.0] and gradient.tolist() == [[1.0, -1.0]]
+
+
+@pytest.mark.parametrize("places", [("cpu", "cpu"), (IPU, "cpu"), ("cpu", IPU)])
+def test_masks_cross_between_host_and_device(places: tuple[str, str]) -> None:
+    attach(1)
+    x = tf.placeholder(tf.int32, (2, 2))
+    rows = tf.constant_initializer([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0], [6.0, 7.0]])
+    with scopes.ipu_scope(places[0]):
+        embedding = keras.layers.Embedding(
+            4, 2, mask_zero=True, embeddings_initializer=rows
+        )
+        looked_up = embedding(x)
+    with scopes.ipu_scope(places[1]):
+        mean = keras.layers.GlobalAveragePooling1D()(looked_up)
+    feed = {x: [[1, 2], [3, 0]]}
+    assert run(mean, feed).tolist() == [[2.0, 3.0], [6.0, 7.0]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ipu import _core
 from ipu.tf import _graph_mode, nest
+from ipu.tf._graph import notes
 
 if TYPE_CHECKING:
     from ipu.tf._graph.operation import GraphOperation, GraphTensor
@@ -67,13 +68,15 @@ class Frame:
         self.fed: dict[int, Any] = {}
         self._missing = missing
 
-    def value_of(self, tensor: GraphTensor) -> Any:
-        """The value of a tensor."""
+    def _found(self, tensor: GraphTensor) -> Any:
         found = self.values.get(id(tensor))
         if found is None and self._missing is not None:
             found = self._missing(tensor)
-        if found is None:
-            found = tensor.known
+        return tensor.known if found is None else found
+
+    def value_of(self, tensor: GraphTensor) -> Any:
+        """The value of a tensor."""
+        found = self._found(tensor)
         if found is None:
             raise ValueError(
                 f"{tensor!r} has no value where it is used. A function can use tensors "
@@ -83,9 +86,14 @@ class Frame:
 
     def real(self, value: Any) -> Any:
         """A nest with values in the place of tensors of the graph."""
-        return nest.map_structure(
-            lambda leaf: self.value_of(leaf) if is_symbol(leaf) else leaf, value
-        )
+        return nest.map_structure(self._real_leaf, value)
+
+    def _real_leaf(self, leaf: Any) -> Any:
+        if not is_symbol(leaf):
+            return leaf
+        value = self.value_of(leaf)
+        notes.hand_on(leaf, value, self._found)
+        return value
 
     def keep(self, leaves: Sequence[Any], found: Sequence[Any]) -> None:
         """Take the values of an operation's tensors from what its function gave."""

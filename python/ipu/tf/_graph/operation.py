@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ipu._core import Tensor, open_trace
 from ipu.tf import _graph_mode, nest
-from ipu.tf._graph import frame
+from ipu.tf._graph import frame, notes
 from ipu.tf._operation import Operation
 from ipu.tf._reference import Reference
 from ipu.tf.dtypes import DType
@@ -64,7 +64,9 @@ class GraphOperation(Operation):
         captured: Tensors that the function takes without being given them.
         variables: Variables that it reads or writes.
         made: Variables that the function creates.
-        leaves: For each leaf of the result its tensor, or a plain value.
+        leaves: For each leaf of the result its tensor, or a plain value; then a tensor
+            for each of the notes.
+        notes: What its results know of themselves.
         structure: The result, with tensors in it.
         path: Operations that have to run in the same program, for gradients.
         shard: The IPU of the device, or -1.
@@ -104,6 +106,7 @@ class GraphOperation(Operation):
         self.variables: dict[int, GraphVariable] = {}
         self.made = frame.Made()
         self.leaves: list[Any] = []
+        self.notes: list[notes.Place] = []
         self.structure: Any = None
         self.path: frozenset[GraphOperation] = frozenset()
         self.shard = -1
@@ -141,6 +144,7 @@ class GraphOperation(Operation):
         if not self.outputs:
             return
         found = nest.flatten(result)
+        found += notes.at(self.notes, found)
         if len(found) != len(self.leaves):
             raise ValueError(
                 f"{self.name} gives {len(found)} values, but what it is given had no "

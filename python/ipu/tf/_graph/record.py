@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ipu import _core, _placement
 from ipu._core import Tensor
 from ipu.tf import _inference, nest
-from ipu.tf._graph import frame, guesses, texts
+from ipu.tf._graph import frame, guesses, notes, texts
 from ipu.tf._graph.operation import GraphOperation, GraphTensor, Place
+from ipu.tf._notes import note
 from ipu.tf._strings import StringTensor
 from ipu.tf.dtypes import as_dtype
 
@@ -95,6 +96,7 @@ class _Seen:
         self.captured: list[GraphTensor] = []
         self.variables: dict[int, Any] = {}
         self.draws = 0  # how many random ops
+        self.notes: list[notes.Place] = []  # what its results know of themselves
 
 
 def add_traced(op: GraphOperation, host: bool) -> Any:
@@ -110,7 +112,7 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
     """
     seen = _Seen()
     given = [t for t in dict.fromkeys(op.inputs) if t.known is None]
-    results = _infer(op, given, seen, host)
+    results, noted = _infer(op, given, seen, host)
     op.captured = list(dict.fromkeys(seen.captured))
     op.variables = seen.variables
     first = op.graph.draw_count
@@ -128,6 +130,12 @@ def add_traced(op: GraphOperation, host: bool) -> Any:
         else:
             op.leaves.append(leaf)
     op.structure = nest.pack_sequence_as(results, op.leaves)
+    for (place, name, kind), leaf in zip(seen.notes, noted, strict=True):
+        tensor = GraphTensor(op, count, leaf.shape, as_dtype(leaf.dtype))
+        note(op.leaves[place], name, tensor if kind is None else (tensor, kind))
+        op.leaves.append(tensor)
+        count += 1
+    op.notes = seen.notes
     if count and op.is_pure and all(_is_size(leaf) for leaf in op.leaves):
         op.place = Place("ANY")
     op.graph.keep(op)
@@ -189,7 +197,8 @@ def _infer(
         isinstance(error, TypeError) for error in failures[1:]
     ):
         raise failures[1]
-    return _inference.Inferred(None, _dtype_of(op, taken))
+    seen.notes = []
+    return _inference.Inferred(None, _dtype_of(op, taken)), []
 
 
 def _is_unknown(tensor: GraphTensor) -> bool:
@@ -274,7 +283,9 @@ class _Trials:
             self._seen.variables.update(here.needed)
             self._seen.variables.update(here.assigned)
             self._seen.draws = max(self._seen.draws, trace.next_ordinal)
-        return nest.map_structure(_plain, result)
+        result = nest.map_structure(_plain, result)
+        self._seen.notes, found = notes.of_results(nest.flatten(result))
+        return result, found
 
 
 def _symbol(
