@@ -6,6 +6,8 @@ input.
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,40 @@ def test_rows_of_an_element_that_cannot_be_cut_are_not_given() -> None:
     assert cases.traced(cut) == [*[(i, i) for i in range(3)], "!"] + [
         (i, i) for i in range(3)
     ]
+
+
+@pytest.mark.parametrize("is_static", [True, False])
+def test_what_is_joined_stays_together_after_a_signal(is_static: bool) -> None:
+    """A handler raises while the second input waits, after the first one was read."""
+    go = threading.Event()
+
+    def slow() -> Any:
+        for number in range(6):
+            if number == 2:
+                timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGALRM])
+                timer.start()
+                assert go.wait(60)
+            yield number
+
+    def handler(*_: Any) -> None:
+        raise TimeoutError
+
+    first = tf.data.Dataset.range(6)
+    first = first if is_static else first.map(lambda x: tf.range(x))
+    spec = tf.TensorSpec((), tf.int64)
+    second = tf.data.Dataset.from_generator(slow, output_signature=spec).prefetch(1)
+    pairs = iter(tf.data.Dataset.zip((first, second)))
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        found = [next(pairs) for _ in range(2)]
+        with pytest.raises(TimeoutError):
+            next(pairs)
+        go.set()
+        found += pairs
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    sizes = [int(one) if is_static else len(one) for one, _ in found]
+    assert sizes == [int(two) for _, two in found] == [*range(6)]
 
 
 def test_random_numbers_stay_with_their_elements_after_an_error() -> None:

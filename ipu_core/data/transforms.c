@@ -14,6 +14,9 @@ typedef struct zip_iterator {
     ipu_iterator **inputs;
     ipu_type *types;
     const void **parts;
+    uint32_t read; /* inputs whose parts are there already: the last call was cancelled
+                    * while it waited for the next one */
+    ipu__store held; /* those parts, where they went into buffers of that call's */
 } zip_iterator;
 
 /* An element of input `failed` could not be made: what the later inputs have in its
@@ -23,6 +26,7 @@ static ipu_status
 skip_partners(ipu_ctx *ctx, zip_iterator *it, uint32_t failed, ipu_status status)
 {
     if (status == IPU_STATUS_CANCELLED) {
+        it->read = failed;
         return status;
     }
     ipu_ctx own;
@@ -36,13 +40,26 @@ skip_partners(ipu_ctx *ctx, zip_iterator *it, uint32_t failed, ipu_status status
     return status;
 }
 
+/* Components of the inputs before one. */
+static uint32_t
+parts_before(const ipu_dataset *dataset, uint32_t input)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < input; i++) {
+        count += dataset->inputs[i]->type_count;
+    }
+    return count;
+}
+
 static ipu_status
 zip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
 {
     zip_iterator *it = (zip_iterator *)iterator;
     const ipu_dataset *dataset = iterator->dataset;
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < dataset->input_count; i++) {
+    uint32_t first = it->read;
+    uint32_t at = parts_before(dataset, first);
+    it->read = 0;
+    for (uint32_t i = first; i < dataset->input_count; i++) {
         uint32_t count = dataset->inputs[i]->type_count;
         ipu__element element;
         ipu_status status = ipu__iterator_next(ctx, it->inputs[i], &element);
@@ -55,14 +72,29 @@ zip_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
         }
         for (uint32_t j = 0; j < count; j++, at++) {
             it->parts[at] = element.parts[j];
-            if (!dataset->is_static) {
-                it->types[at] = element.types[j];
-            }
+            it->types[at] = element.types[j];
         }
     }
     out->types = dataset->is_static ? dataset->types : it->types;
     out->parts = it->parts;
     return IPU_OK;
+}
+
+/* Keeps the first `count` components, which are in buffers of a call that fails. */
+static ipu_status
+hold_parts(ipu_ctx *ctx, zip_iterator *it, const ipu_type *types, void *const *buffers,
+           uint32_t count)
+{
+    const ipu__element element = {types, (const void *const *)buffers, false};
+    ipu__store made = {0};
+    ipu_status status = ipu__store_copy(ctx, &made, &element, count);
+    ipu__store_free(ctx, &it->held);
+    it->held = made;
+    for (uint32_t c = 0; c < count && status == IPU_OK; c++) {
+        it->types[c] = types[c];
+        it->parts[c] = made.parts[c];
+    }
+    return status;
 }
 
 static ipu_status
@@ -71,10 +103,22 @@ zip_fill(ipu_ctx *ctx, ipu_iterator *iterator, const ipu_type *types,
 {
     zip_iterator *it = (zip_iterator *)iterator;
     const ipu_dataset *dataset = iterator->dataset;
-    uint32_t at = 0;
-    for (uint32_t i = 0; i < dataset->input_count && !*end; i++) {
+    uint32_t first = it->read;
+    uint32_t at = parts_before(dataset, first);
+    it->read = 0;
+    IPU_TRY(ipu__element_check(ctx, it->types, types, at));
+    for (uint32_t c = 0; c < at; c++) {
+        size_t bytes = ipu_type_bytes(&types[c]);
+        if (bytes > 0) {
+            memcpy(buffers[c], it->parts[c], bytes);
+        }
+    }
+    for (uint32_t i = first; i < dataset->input_count && !*end; i++) {
         ipu_status status =
             ipu__iterator_fill(ctx, it->inputs[i], types + at, buffers + at, end);
+        if (status == IPU_STATUS_CANCELLED && at > 0) {
+            IPU_TRY(hold_parts(ctx, it, types, buffers, at));
+        }
         if (status != IPU_OK) {
             return skip_partners(ctx, it, i, status);
         }
@@ -91,6 +135,7 @@ zip_close(ipu_ctx *ctx, ipu_iterator *iterator)
     for (uint32_t i = 0; it->inputs != NULL && i < dataset->input_count; i++) {
         ipu_iterator_free(it->inputs[i]);
     }
+    ipu__store_free(ctx, &it->held);
     ipu_free(ctx, it->inputs, dataset->input_count * sizeof(ipu_iterator *));
     ipu_free(ctx, it->types, dataset->type_count * sizeof(ipu_type));
     ipu_free(ctx, it->parts, dataset->type_count * sizeof(void *));
