@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT
 """TF_POPLAR_FLAGS."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from fresh_config import (  # noqa: F401 - fixtures
     configured,
@@ -8,7 +12,9 @@ from fresh_config import (  # noqa: F401 - fixtures
     poplar_flags,
 )
 
-from ipu import _devices, _flags, utils
+import ipu
+from ipu import _core, _devices, _flags, utils
+from ipu._environment import warn_of_mistakes
 from ipu.tf import errors
 
 # TF_POPLAR_FLAGS.
@@ -73,3 +79,57 @@ def test_synthetic_data(monkeypatch):
     assert not utils.use_synthetic_data_for("outfeed")
     with pytest.raises(ValueError, match="category must be one of"):
         utils.use_synthetic_data_for("weights")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("IPU_CPU_CLASS", "sse2", "one of generic, avx2, avx512"),
+        ("IPU_CPU_CLASS", "AVX2", "Did you mean 'avx2'"),
+        ("IPU_CPU_CLASS", "", "names no class"),
+        ("IPU_NUM_THREADS", "two", "must be a positive integer"),
+        ("IPU_NUM_THREADS", "0", "must be a positive integer"),
+        ("IPU_NUM_THREADS", "2x", "must be a positive integer"),
+        ("IPU_TRACEBACK_FILTERING", "no", "it is on or off"),
+        ("IPU_NUM_THREAD", "2", "Did you mean IPU_NUM_THREADS"),
+        ("TF_POPLAR_FLAG", "--use_ipu_model", "Did you mean TF_POPLAR_FLAGS"),
+    ],
+)
+def test_variables_that_have_no_effect_are_told(name, value, words):
+    with pytest.warns(RuntimeWarning, match=words):
+        warn_of_mistakes({name: value})
+
+
+def test_variables_that_are_right_are_not_told(recwarn):
+    good = {"IPU_CPU_CLASS": _core.cpu_class(), "IPU_NUM_THREADS": " 2 "}
+    warn_of_mistakes({**good, "IPU_TRACEBACK_FILTERING": "OFF", "IPUOF_X": "1"})
+    assert not recwarn.list
+
+
+def test_an_import_tells_of_a_class_that_there_is_not():
+    done = subprocess.run(
+        [sys.executable, "-c", "import ipu"],
+        env={**os.environ, "IPU_CPU_CLASS": "sse2"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.count("IPU_CPU_CLASS=sse2 names no class of processors") == 1
+
+
+def test_options_that_write_nothing_are_told_once(caplog, monkeypatch):
+    config = ipu.config.IPUConfig()
+    config.auto_select_ipus = 1
+    config.serialization_output_folder = "/nowhere"
+    config.compilation_poplar_options = {"autoReport.all": "true", "other": "1"}
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", '{"autoReport.all":"true"}')
+    monkeypatch.setattr(ipu.config, "_told", set())
+    for _ in range(2):
+        ipu.config.reset_ipu_configuration()
+        config.configure_ipu_system()
+    told = [one for one in caplog.messages if "no effect yet" in one]
+    assert len(told) == 3
+    assert "serialization_output_folder is accepted" in told[0]
+    assert "compilation_poplar_options['autoReport.all']" in told[1]
+    assert "POPLAR_ENGINE_OPTIONS" in told[2]
+    ipu.config.reset_ipu_configuration()

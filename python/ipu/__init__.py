@@ -118,6 +118,10 @@ __all__ = [
 
 # frames of files below this folder are not the user's
 _core.set_package_dir(_os.path.dirname(__file__) + _os.sep)
+if any(name.startswith(("IPU_", "TF_POPLAR")) for name in _os.environ):
+    from ipu._environment import warn_of_mistakes as _warn_of_mistakes
+
+    _warn_of_mistakes()
 
 
 _OWN = ("__version__", "num_threads", "set_num_threads")

@@ -11,7 +11,8 @@ Example:
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -368,6 +369,7 @@ def configure_ipu_system(
         config.auto_select_ipus = [config.auto_select_ipus]
     if isinstance(config.select_ipus, int):
         config.select_ipus = [config.select_ipus]
+    _warn_without_effect(config)
     layout = _devices.Layout(
         counts=tuple(config.auto_select_ipus) or (1,),
         ids=tuple(config.select_ipus),
@@ -378,6 +380,33 @@ def configure_ipu_system(
         generation=generation,
     )
     _devices.configure(layout, reset_configuration)
+
+
+_told: set[str] = set()  # what was said once
+
+
+def _warn_without_effect(config: IPUConfig) -> None:
+    """Say once what is asked for in vain."""
+    found = []
+    if config.serialization_output_folder:
+        found.append("serialization_output_folder")
+    for name in ("compilation_poplar_options", "gcl_poplar_options"):
+        found += [f"{name}[{key!r}]" for key in _reports(getattr(config, name))]
+    if any(_reports((os.environ.get("POPLAR_ENGINE_OPTIONS", ""),))):
+        found.append("autoReport in the environment variable POPLAR_ENGINE_OPTIONS")
+    for what in found:
+        if what not in _told:
+            _told.add(what)
+            logger.warning(
+                "%s is accepted, but has no effect yet: nothing is written. Use "
+                "ipu.profiler for a profile.",
+                what,
+            )
+
+
+def _reports(options: Iterable[str]) -> list[str]:
+    """Those that ask for a report."""
+    return [one for one in options if "autoReport." in one or "profiler." in one]
 
 
 def reset_ipu_configuration() -> None:
