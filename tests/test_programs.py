@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -275,7 +276,41 @@ def check_summaries(got):
     assert got["rate"] == pytest.approx(0.02 * 0.9**3)
 
 
+def check_third_concurrent(got):
+    x = 2.0 * np.arange(1.0, 9.0)
+    a, b = 2.0 * x + 3.0, 110.0 * x
+    assert got["middle"] == [a.tolist(), b.tolist(), (a - b).tolist()]
+    assert got["last"] == [list(one) for one in (x + 1, x + 2, 10 * x, 100 * x)]
+
+
+def check_third_cast(got):
+    # 4,096 quarters: float16 cannot tell 512 from 512.25
+    assert got == {
+        "float32": [0.0, 256.0],
+        "callable": [0.0, 256.0],
+        "none": [512.0, 256.0],
+    }
+
+
+def check_graph_variables(got):
+    a = np.array([1.0, 2.0])
+    var, local, losses = np.full(2, 0.5), np.full(2, 0.5), []
+    for _ in range(3):
+        found = var * a + local
+        losses.append(np.sum(found**2))
+        var, local = var - 0.2 * found * a, local - 0.2 * found + a
+    np.testing.assert_allclose(got["losses"], losses, rtol=1e-5)
+    np.testing.assert_allclose(got["var"], var, rtol=1e-5)
+    np.testing.assert_allclose(got["local"], local, rtol=1e-5)
+    assert got["step"] == 3 and "CPU" in got["step_device"]
+    for words in ("Cannot assign a device for operation", "VariableV2: CPU"):
+        assert words in got["message"]
+
+
 CHECKS = {
+    "third_concurrent": check_third_concurrent,
+    "third_cast": check_third_cast,
+    "graph_variables": check_graph_variables,
     "graph_basic": check_graph_basic,
     "graph_sharded": check_graph_sharded,
     "graph_feeds": check_graph_feeds,
