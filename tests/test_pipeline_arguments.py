@@ -17,10 +17,12 @@ from ipu import keras, loops, tf
 from ipu.eager.backprop import GradientCaptureContext
 from ipu.ipu_infeed_queue import IPUInfeedQueue
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
+from ipu.ipu_strategy import IPUStrategy
 from ipu.ops.grad_util_ops import capture_upstream_gradients
 from ipu.ops.pipelining_ops import (
     OptimizerFunctionOutput,
     PipelineSchedule,
+    RecomputationMode,
     pipeline,
 )
 from ipu.tf import errors
@@ -523,3 +525,33 @@ def test_modules_of_ops_have_two_paths(name: str) -> None:
         f"assert {short} is {long} is ipu.ops.{name}"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("schedule", "mode", "instead"),
+    [
+        ("Sequential", "RecomputeThenBackpropagate", "AndBackpropagateInterleaved"),
+        ("Interleaved", "RecomputeAndBackpropagateInterleaved", "ThenBackpropagate"),
+    ],
+)
+def test_recomputation_that_a_schedule_does_not_have(
+    schedule: str, mode: str, instead: str
+) -> None:
+    how = {
+        "pipeline_schedule": PipelineSchedule[schedule],
+        "recomputation_mode": RecomputationMode[mode],
+    }
+    words = f"{mode} is not supported with PipelineSchedule.{schedule}. .*{instead}"
+    with pytest.raises(ValueError, match=words):
+        run(TWO, 4, **how)
+    assert (
+        run(TWO, 4, **{**how, "recomputation_mode": RecomputationMode.Auto}) is not None
+    )
+    with IPUStrategy().scope():
+        model = keras.Sequential([keras.layers.Dense(2) for _ in range(2)])
+        model.build((2, 2))
+        model.set_pipelining_options(4, **how)
+        model.set_pipeline_stage_assignment([0, 1])
+        model.compile("sgd", "mse", steps_per_execution=4)
+        with pytest.raises(ValueError, match=words):
+            model.fit(np.ones((8, 2)), np.ones((8, 2)), 2, verbose=0)

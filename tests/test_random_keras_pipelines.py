@@ -116,8 +116,9 @@ def train(seed: int, pipeline: dict[str, Any] | None) -> tuple[Any, ...] | None:
         y = data.integers(0, 3, 2 * batch * count).astype(np.int32)
         try:
             history = model.fit(x, y, batch_size=batch, shuffle=False, verbose=0)
-        except (NotImplementedError, ipu.tf.errors.OpError) as error:
+        except (NotImplementedError, ValueError, ipu.tf.errors.OpError) as error:
             refusals = (
+                "is not supported with PipelineSchedule",
                 "an input can only be used by pipeline stages on the same IPU",
                 "The pipelining schedule",
                 "which does not run before it",

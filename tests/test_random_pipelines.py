@@ -99,11 +99,21 @@ def case_of(seed: int) -> Case:
         2 * count * rng.randint(1, 2),
         rng.randint(1, 2),
         rng.choice(["sum", "mean", "running_mean"]),
-        rng.choice([None, None, *RecomputationMode]),
+        _allowed(schedule, rng.choice([None, None, *RecomputationMode])),
         training,
         rng.randint(1, 4),
         tuple(rng.random() < 0.25 for _ in range(4)),  # type: ignore[arg-type]
     )
+
+
+def _allowed(schedule: Any, mode: RecomputationMode | None) -> Any:
+    """The mode, or Auto where the schedule does not have it."""
+    refused = {
+        "Sequential": RecomputationMode.RecomputeThenBackpropagate,
+        "Interleaved": RecomputationMode.RecomputeAndBackpropagateInterleaved,
+    }
+    is_refused = mode is not None and refused.get(schedule.name) is mode
+    return RecomputationMode.Auto if is_refused else mode
 
 
 class Model:

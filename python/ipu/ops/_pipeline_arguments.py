@@ -308,11 +308,37 @@ def method_of(
     return method
 
 
-def recomputation_of(value: Any) -> RecomputationMode | None:
-    """The recomputation mode.
+# the port's rule: the mode that a schedule does not have, and what it has
+_NO_MODE = {
+    "Sequential": (
+        RecomputationMode.RecomputeThenBackpropagate,
+        RecomputationMode.RecomputeAndBackpropagateInterleaved,
+    ),
+    "Interleaved": (
+        RecomputationMode.RecomputeAndBackpropagateInterleaved,
+        RecomputationMode.RecomputeThenBackpropagate,
+    ),
+}
+
+
+def recomputation_of(
+    value: Any, schedule: PipelineSchedule
+) -> RecomputationMode | None:
+    """The recomputation mode; Auto becomes that of the schedule.
 
     Raises:
         TypeError: It is no RecomputationMode.
+        ValueError: The schedule does not go with it.
     """
     check_enum("recomputation_mode", value, RecomputationMode)
-    return value  # type: ignore[no-any-return]
+    mode: RecomputationMode | None = value
+    refused, instead = _NO_MODE.get(schedule.name, (None, None))
+    if mode is not None and mode is refused:
+        raise ValueError(
+            f"RecomputationMode.{mode.name} is not supported with PipelineSchedule."
+            f"{schedule.name}. Use RecomputationMode.Auto, which is {instead.name} "
+            "there."
+        )
+    if mode is RecomputationMode.Auto and schedule is PipelineSchedule.Sequential:
+        return RecomputationMode.RecomputeAndBackpropagateInterleaved
+    return mode

@@ -205,7 +205,8 @@ def pipeline(
 
     Raises:
         TypeError: An argument of a wrong type.
-        ValueError: Arguments that do not go together; no count; tensors that leave the
+        ValueError: Arguments that do not go together, such as a schedule and a
+            recomputation mode that it does not have; no count; tensors that leave the
             last stage without an outfeed; a stage that uses a tensor from outside.
         NotImplementedError: What the API has a name for and does not do.
         FailedPreconditionError: A count that the schedule cannot run; a second
@@ -268,7 +269,7 @@ def pipeline(
         raise TypeError(
             f"optimizer_function must be callable. Received: {optimizer_function!r}."
         )
-    mode = arguments.recomputation_of(recomputation_mode)
+    mode = arguments.recomputation_of(recomputation_mode, schedule)
     method = arguments.method_of(
         reduction_method, optimizer_function, batch_serialization_iterations
     )
