@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu import _core
+from ipu._placement import current_device, on_host
 from ipu.tf._convert import Tensor, apply, cast
 from ipu.tf._dispatch import op
 from ipu.tf.dtypes import float32, float64
@@ -21,6 +22,7 @@ __all__ = [
     "normalize_batch",
     "normalize_groups",
     "normalize_layer",
+    "replicas_of_a_batch",
     "statistics_dtype",
 ]
 
@@ -68,6 +70,40 @@ def _back(x: Tensor, order: list[int] | None) -> Tensor:
     return x if order is None else apply("transpose", (x,), {"perm": order})
 
 
+_GROUP = "norms.experimental.distributed_batch_norm_replica_group_size"
+
+
+def replicas_of_a_batch() -> int:
+    """How many replicas share the statistics of a batch: what the configuration of the
+    device says, in a program that is traced for it."""
+    if _core.open_trace() is None or on_host():
+        return 1
+    return int((current_device().options or {}).get(_GROUP, 1))
+
+
+def _over_replicas(
+    x: Tensor, rank: int, scale: Any, offset: Any, epsilon: float, group: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same as of the op, with the statistics of consecutive replicas."""
+    from ipu import tf
+    from ipu.ops.cross_replica_ops import cross_replica_mean
+
+    kind = statistics_dtype(x.dtype)
+    wide = cast(x, kind)
+    axes = list(range(rank))
+    own = tf.reduce_mean(wide, axes)
+    spread = tf.reduce_mean(tf.square(wide - own), axes)
+    mean = cross_replica_mean(own, group)
+    variance = cross_replica_mean(spread + tf.square(own - mean), group)
+    factor = tf.math.rsqrt(variance + epsilon)
+    if scale is not None:
+        factor = factor * apply("reshape", (cast(scale, kind),), {"shape": own.shape})
+    y = (wide - mean) * factor
+    if offset is not None:
+        y = y + apply("reshape", (cast(offset, kind),), {"shape": own.shape})
+    return cast(y, x.dtype), mean, variance
+
+
 @op
 def normalize_batch(
     x: Any, axes: Sequence[int], scale: Any, offset: Any, epsilon: float
@@ -88,6 +124,10 @@ def normalize_batch(
     value, back = _to_the_end(Tensor(x), axes)
     rank = value.ndim - len(axes)
     sizes = list(value.shape[rank:])
+    group = replicas_of_a_batch()
+    if group > 1:
+        y, mean, variance = _over_replicas(value, rank, scale, offset, epsilon, group)
+        return _back(y, back), mean, variance
     view = (1, _size(value.shape[:rank]), _size(sizes))
     attrs = {"groups": max(view[2], 1), "epsilon": float(epsilon)}
     y, *found = _normalized(value, view, scale, offset, attrs)
@@ -222,7 +262,7 @@ def fused_batch_norm(
         y = batch_normalization(wide, middle, spread, shift, factor, epsilon)
         return cast(y, value.dtype), averages[0], averages[1]
     y, now, spread = normalize_batch(value, [axis], scale, offset, epsilon)
-    count = _size(value.shape) // max(int(value.shape[axis]), 1)
+    count = _size(value.shape) // max(int(value.shape[axis]), 1) * replicas_of_a_batch()
     spread = spread * (count / max(count - 1, 1))
     if exponential_avg_factor != 1.0:
         old = 1.0 - exponential_avg_factor

@@ -15,7 +15,7 @@ from ipu._refusals import refuse_given
 from ipu.keras import initializers
 from ipu.keras._types import Tensor
 from ipu.keras.layers.normalization import NormalizationLayer
-from ipu.tf._normalizations import normalize_batch
+from ipu.tf._normalizations import normalize_batch, replicas_of_a_batch
 
 __all__ = ["BatchNormalization"]
 
@@ -206,6 +206,7 @@ class BatchNormalization(NormalizationLayer):
                 x, self._axes, gamma, beta, self.epsilon
             )
         count = math.prod(x.shape) // max(math.prod(mean.shape), 1)
+        count *= replicas_of_a_batch()
         unbiased = variance * (count / (count - 1)) if count > 1 else variance
         self._move(self.moving_mean, mean, self.momentum)
         self._move(
