@@ -39,6 +39,7 @@ from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_run_config import IPURunConfig, RunConfig
 from ipu.tf import errors
 from ipu.tf.compat import v1 as tf
+from ipu.tf.compat.v1._steps import get_global_step
 from ipu.tf.compat.v1.train import Saver, create_global_step, latest_checkpoint
 from ipu.tf.data import Dataset
 from ipu.tf.estimator import EstimatorSpec, ModeKeys
@@ -319,7 +320,7 @@ class IPUEstimator:
     # --- programs ---------------------------------------------------------------------
 
     def _training(self, input_fn: Callable[..., Any]) -> Program:
-        step = tf.train.get_global_step()
+        step = get_global_step()
 
         def batch(outfeed: Any, features: Any, labels: Any) -> Any:
             with writes_to(step) as written:

@@ -169,7 +169,7 @@ class IPUInfeedQueue:
                 for index, (dtype, shape) in enumerate(self._types):
                     _check_on_device(index, dtype, shape)
                 make = partial(_core.Infeed, device.core, self._types, self._depth)
-                if self._feeder is None:
+                if self._feeder is None or self._queue is None:
                     queue = make()
                 else:
                     queue = make(after=self._queue)

@@ -173,8 +173,10 @@ class TFRecordOptions:
             "input_buffer_size",
             "output_buffer_size",
             "window_bits",
+            "compression_method",
+            "compression_strategy",
+            "mem_level",
         )
-        others += ("compression_method", "compression_strategy", "mem_level")
         refuse_unknown("TFRecordOptions", kwargs, others)
         self.compression_type = checked_compression(compression_type)
         self.compression_level = compression_level
