@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import sys
 import threading
 import traceback
@@ -67,6 +68,29 @@ def test_generator_exception_is_itself(prefetch: int) -> None:
         next(iterator)
     assert info.value is problem
     assert "failing" in "".join(traceback.format_tb(info.tb))
+
+
+class MyError(Exception):
+    pass
+
+
+def test_an_exception_belongs_to_its_iterator() -> None:
+    def failing(text: str) -> Any:
+        def generate() -> Any:
+            yield 1
+            raise MyError(text)
+
+        return iter(Dataset.from_generator(generate, tf.int32, ()).prefetch(2))
+
+    # all have failed before the first one is asked; some say the same
+    texts = [str(number % 70) for number in range(100)] + ["", "x" * 5000, "a\0b"]
+    iterators = [failing(text) for text in texts]
+    for iterator in iterators:
+        assert int(next(iterator)) == 1
+    for text, iterator in zip(texts, iterators, strict=True):
+        with pytest.raises(MyError) as caught:
+            next(iterator)
+        assert str(caught.value) == text
 
 
 @pytest.mark.parametrize(
@@ -147,3 +171,50 @@ def test_generator_is_closed_when_left() -> None:
         iterator.close()
         assert closed.wait(5)
         assert list(iterator) == []
+
+
+def test_an_exception_without_the_module_in_its_table() -> None:
+    code = """
+import sys
+from ipu import tf
+def generate():
+    yield 1
+    raise KeyError("mine")
+dataset = tf.data.Dataset.from_generator(generate, tf.int32).map(lambda x: x + 1)
+sys.modules.pop("ipu._core")
+try:
+    list(dataset)
+except KeyError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "'mine'\n"
+
+
+IN_A_SUBINTERPRETER = """
+import warnings
+warnings.simplefilter("ignore")
+try:
+    import ipu
+except ImportError as error:
+    print(error, flush=True)
+"""
+
+
+@pytest.mark.parametrize("is_isolated", [False, True])
+def test_a_subinterpreter_is_refused(is_isolated: bool) -> None:
+    code = f"""
+try:
+    import _interpreters
+    number = _interpreters.create("isolated" if {is_isolated} else "legacy")
+    run = _interpreters.exec
+except ImportError:
+    import _xxsubinterpreters
+    number = _xxsubinterpreters.create(isolated={is_isolated})
+    run = _xxsubinterpreters.run_string
+run(number, {IN_A_SUBINTERPRETER!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "subinterpreter" in done.stdout

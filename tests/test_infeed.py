@@ -8,6 +8,7 @@ import gc
 import itertools
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -370,6 +371,68 @@ def test_an_exception_of_the_pipeline_is_raised_by_the_run_that_needs_it():
     with pytest.raises(KeyError, match="broken source"):
         run(np.int32(3))
     assert outfeed.dequeue()[0].numpy().tolist() == [1, 2]
+
+
+class MyError(Exception):
+    pass
+
+
+def failing(error: BaseException, cause: BaseException | None = None):
+    def generate():
+        yield np.int32(1)
+        raise error from cause
+
+    return tf.data.Dataset.from_generator(
+        generate, output_signature=tf.TensorSpec((), tf.int32)
+    )
+
+
+def test_every_run_raises_the_exception_of_the_pipeline():
+    problem, cause = MyError("mine"), ValueError("of it")
+    infeed, outfeed = IPUInfeedQueue(failing(problem, cause)), IPUOutfeedQueue()
+    start(infeed)
+    run = reader(infeed, outfeed)
+    shown = []
+    for _ in range(3):
+        with pytest.raises(MyError) as caught:
+            run(np.int32(2))
+        assert caught.value is problem and problem.__cause__ is cause
+        frames = traceback.extract_tb(caught.tb)
+        shown.append([(frame.name, frame.lineno) for frame in frames])
+    assert shown[0] == shown[1] == shown[2]
+    assert shown[0][-1][0] == "generate"
+    # two runs that fail while another exception is handled
+    try:
+        raise LookupError
+    except LookupError:
+        with pytest.raises(MyError):
+            run(np.int32(2))
+    assert problem.__cause__ is cause
+
+
+def test_a_failed_infeed_is_collected_with_its_frames():
+    class Held:
+        pass
+
+    def fail() -> weakref.ref:
+        held = Held()
+        infeed, outfeed = IPUInfeedQueue(failing(MyError("mine"))), IPUOutfeedQueue()
+        start(infeed)
+        run = reader(infeed, outfeed)
+        for _ in range(2):
+            try:  # the exception's frames hold the queue, which holds the exception
+                run(np.int32(2))
+            except MyError as error:
+                assert error.__traceback__ is not None
+        return weakref.ref(held)
+
+    held = fail()
+    for _ in range(200):
+        gc.collect()
+        if held() is None:
+            break
+        time.sleep(0.01)
+    assert held() is None
 
 
 def test_deleting_while_in_use():

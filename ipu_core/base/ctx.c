@@ -75,13 +75,35 @@ ipu_allocator_default(void)
 void
 ipu_ctx_init(ipu_ctx *ctx, ipu_allocator allocator)
 {
-    memset(ctx, 0, sizeof(*ctx));
+    memset(ctx, 0, offsetof(ipu_ctx, message)); /* eager ops come here each time */
+    ctx->message[0] = '\0';
     ctx->allocator = allocator;
+}
+
+static ipu_cause *
+hold(ipu_cause *cause)
+{
+    if (cause != NULL) {
+        __atomic_fetch_add(&cause->holders, 1, __ATOMIC_RELAXED);
+    }
+    return cause;
+}
+
+void
+ipu_cause_drop(ipu_cause *cause)
+{
+    if (cause != NULL &&
+        __atomic_sub_fetch(&cause->holders, 1, __ATOMIC_ACQ_REL) == 0) {
+        cause->free(cause);
+    }
 }
 
 void
 ipu_ctx_clear(ipu_ctx *ctx)
 {
+    ipu_cause *cause = ctx->cause;
+    ctx->cause = NULL;
+    ipu_cause_drop(cause);
     ctx->status = IPU_OK;
     ctx->source = (ipu_source){0};
     ctx->message[0] = '\0';
@@ -119,6 +141,18 @@ ipu_ctx_fail(ipu_ctx *ctx, ipu_status status, const char *format, ...)
         }
     }
     return status;
+}
+
+ipu_status
+ipu_ctx_forward(ipu_ctx *ctx, const ipu_ctx *from)
+{
+    if (ctx->status == IPU_OK) {
+        ctx->status = from->status;
+        ctx->source = from->source;
+        ctx->cause = hold(from->cause);
+        memcpy(ctx->message, from->message, sizeof(ctx->message));
+    }
+    return from->status;
 }
 
 ipu_status

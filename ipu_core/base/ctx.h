@@ -46,13 +46,24 @@ ipu_cancel_is_set(ipu_cancel *cancel)
     return __atomic_load_n(&cancel->flag, __ATOMIC_RELAXED) != 0;
 }
 
+/* What foreign code failed with, an exception of Python's: it travels with the error.
+ * Contexts share it; the struct of who makes it begins with this one. */
+typedef struct ipu_cause {
+    int32_t holders;                       /* changes atomically */
+    void (*free)(struct ipu_cause *cause); /* from any thread, which holds no lock */
+} ipu_cause;
+
+/* NULL is fine. */
+void ipu_cause_drop(ipu_cause *cause);
+
 typedef struct ipu_ctx {
     ipu_allocator allocator;
     ipu_cancel *cancel;    /* NULL: nobody can */
     struct ipu_pool *pool; /* whose threads may help (base/thread.h); NULL: nobody's */
     ipu_status status;     /* of the first error since ipu_ctx_clear */
     ipu_source source;     /* the user's line of that error, if one is known */
-    char message[1024];    /* always terminated */
+    ipu_cause *cause;      /* of that error; NULL: the message says it */
+    char message[1024];    /* always terminated; the last field */
 } ipu_ctx;
 
 void ipu_ctx_init(ipu_ctx *ctx, ipu_allocator allocator);
@@ -67,6 +78,9 @@ ipu_ctx_is_cancelled(const ipu_ctx *ctx)
 /* Records an error (the first one wins) and returns `status`. */
 ipu_status ipu_ctx_fail(ipu_ctx *ctx, ipu_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* The error of another context, as ipu_ctx_fail records one. */
+ipu_status ipu_ctx_forward(ipu_ctx *ctx, const ipu_ctx *from);
 
 /* Allocates zeroed memory; *out is NULL on failure. Frees with ipu_free of equal size.
  * Zero bytes give a NULL pointer and no error. */

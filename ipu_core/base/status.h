@@ -21,7 +21,7 @@
     X(CANCELLED, "cancelled", CancelledError) \
     X(INTERRUPTED, "interrupted", KeyboardInterrupt) \
     X(INTERNAL, "internal error", InternalError) \
-    /* a Python callback raised; bind/ holds the exception itself */ \
+    /* a Python callback raised: the exception is the cause of the error, or is set */ \
     X(PYTHON, "Python exception", None)
 
 typedef enum ipu_status {

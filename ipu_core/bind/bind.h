@@ -63,8 +63,7 @@ typedef struct ipu_py_state {
 #define X(name) PyTypeObject *name##_type;
     IPU_PY_TYPE_LIST(X)
 #undef X
-    PyObject *errors; /* module ipu._errors, found at the first error */
-    PyObject *parked; /* dict: exceptions of callbacks, by the bytes of their text */
+    PyObject *errors;      /* module ipu._errors, found at the first error */
     PyObject *package_dir; /* str: frames below it are not the user's */
     PyObject *profiled;    /* dict: programs by id that ran in this profile, or NULL */
     ipu_pool *pools[IPU_PY_MAX_THREADS + 1]; /* by thread count, made at first use */
@@ -89,15 +88,16 @@ IPU_PY_TYPE_LIST(X)
 ipu_py_state *ipu_py_state_of_module(PyObject *module);
 /* Of the module that defined `type` (or a base of it). */
 ipu_py_state *ipu_py_state_of_type(PyTypeObject *type);
-/* Of the only instance, for callbacks that have no object at hand; GIL held. */
-ipu_py_state *ipu_py_state_global(void);
 
-/* Sets the exception of ctx->status with its message and source line; returns NULL. For
- * IPU_STATUS_PYTHON the exception is already set (or parked, see ipu_py_park). */
-PyObject *ipu_py_raise(ipu_py_state *state, const ipu_ctx *ctx);
-/* A callback, on whatever thread, parks its exception (set, GIL held) under the text of
- * ctx; the ipu_py_raise of IPU_STATUS_PYTHON with that text raises it. */
-void ipu_py_park(ipu_py_state *state, const ipu_ctx *ctx);
+/* Sets the exception that the error came from (and takes it from ctx), or else that of
+ * ctx->status with its message and source line; returns NULL. One that is already set
+ * stays. */
+PyObject *ipu_py_raise(ipu_py_state *state, ipu_ctx *ctx);
+/* A callback, on whatever thread: the exception that is set (GIL held) becomes the
+ * cause of ctx's error. */
+ipu_status ipu_py_fail(ipu_ctx *ctx);
+/* The objects of a cause that ipu_py_fail made, for the garbage collector. */
+int ipu_py_cause_visit(ipu_cause *cause, visitproc visit, void *arg);
 
 /* A fresh context on the default allocator. */
 static inline ipu_ctx

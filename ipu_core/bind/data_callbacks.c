@@ -2,32 +2,9 @@
  *
  * The callback room of data/: generators and map functions are Python callables that
  * the core calls from any thread, with no lock of its own held. A callback takes the
- * GIL, and where Python raises it parks the exception, so that the consumer, on
- * whatever thread, raises that very object. */
+ * GIL, and what Python raises there travels with the error: the consumer, on whatever
+ * thread, raises that very object. */
 #include "bind/data_callbacks.h"
-
-/* Parks the exception that is set and gives a status with its text. GIL held. */
-static ipu_status
-park(ipu_ctx *ctx)
-{
-    PyObject *type;
-    PyObject *value;
-    PyObject *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyObject *text = value != NULL ? PyObject_Str(value) : NULL;
-    const char *bytes = text != NULL ? PyUnicode_AsUTF8(text) : NULL;
-    PyErr_Clear();
-    (void)ipu_ctx_fail(ctx, IPU_STATUS_PYTHON, "%s: %s",
-                       type != NULL ? ((PyTypeObject *)type)->tp_name : "Exception",
-                       bytes != NULL ? bytes : "");
-    Py_XDECREF(text);
-    /* found while no exception is set: looking for an attribute may clear it */
-    ipu_py_state *state = ipu_py_state_global();
-    PyErr_Restore(type, value, traceback);
-    ipu_py_park(state, ctx);
-    return IPU_STATUS_PYTHON;
-}
 
 /* The status of a generator that raised: CANCELLED where that was not an error of its
  * element (Ctrl-C, an exit), although the record has the exception itself. GIL held. */
@@ -35,7 +12,7 @@ static ipu_status
 generator_failed(ipu_ctx *ctx)
 {
     bool is_error = PyErr_ExceptionMatches(PyExc_Exception) != 0;
-    ipu_status status = park(ctx);
+    ipu_status status = ipu_py_fail(ctx);
     return is_error ? status : IPU_STATUS_CANCELLED;
 }
 
@@ -52,7 +29,7 @@ release_object(void *owner)
 
 /* A callback of `callable`, which it does not hold yet; NULL with an exception. */
 ipu_py_callback *
-ipu_py_callback_new(bool keeps_programs, Py_ssize_t count)
+ipu_py_callback_new(PyTypeObject *program_type, Py_ssize_t count)
 {
     ipu_py_callback *made = PyMem_RawCalloc(1, sizeof(*made));
     if (made == NULL) {
@@ -60,8 +37,9 @@ ipu_py_callback_new(bool keeps_programs, Py_ssize_t count)
         return NULL;
     }
     made->count = count;
-    made->programs = keeps_programs ? PyList_New(0) : NULL;
-    if (keeps_programs && made->programs == NULL) {
+    made->program_type = program_type;
+    made->programs = program_type != NULL ? PyList_New(0) : NULL;
+    if (program_type != NULL && made->programs == NULL) {
         PyMem_RawFree(made);
         return NULL;
     }
@@ -177,7 +155,7 @@ ipu_py_generator_open(ipu_ctx *ctx, void *state, void **out_pass)
     generator_pass *pass = PyMem_Calloc(1, sizeof(*pass));
     if (pass == NULL) {
         PyErr_NoMemory();
-        return ipu_py_leave(ctx, gil, park(ctx));
+        return ipu_py_leave(ctx, gil, ipu_py_fail(ctx));
     }
     pass->count = ((const ipu_py_callback *)state)->count;
     size_t room = (size_t)pass->count + 1;
@@ -239,7 +217,7 @@ ipu_py_generator_next(ipu_ctx *ctx, void *state, const ipu_type **types,
     } else {
         if (take_element(pass, element) != 0) {
             drop_views(pass);
-            status = park(ctx);
+            status = ipu_py_fail(ctx);
         }
         Py_DECREF(element); /* the views hold the arrays */
         *types = pass->types;
@@ -295,22 +273,21 @@ ipu_py_map_compile(ipu_ctx *ctx, void *state, const ipu_type *inputs, uint32_t c
 {
     PyGILState_STATE gil = ipu_py_enter();
     ipu_status status = IPU_OK;
+    ipu_py_callback *self = state;
     PyObject *program = NULL;
     PyObject *specs = ipu_py_spec_tuples(inputs, count);
-    PyObject *compile = specs != NULL ? callable_of(state) : NULL;
+    PyObject *compile = specs != NULL ? callable_of(self) : NULL;
     if (compile != NULL) {
         program = PyObject_CallOneArg(compile, specs);
         Py_DECREF(compile);
     }
-    if (program != NULL &&
-        !PyObject_TypeCheck(program, ipu_py_state_global()->program_type)) {
+    if (program != NULL && !PyObject_TypeCheck(program, self->program_type)) {
         PyErr_Format(PyExc_TypeError, "a map function compiles to a Program, not %R",
                      program);
         Py_CLEAR(program);
     }
-    if (program == NULL ||
-        PyList_Append(((ipu_py_callback *)state)->programs, program) != 0) {
-        status = park(ctx);
+    if (program == NULL || PyList_Append(self->programs, program) != 0) {
+        status = ipu_py_fail(ctx);
     } else {
         *out_program = ipu_py_program_of(program);
     }

@@ -8,13 +8,14 @@
 #include "bind/py_dataset.h"
 
 typedef struct ipu_py_callback {
-    PyObject *callable; /* the Dataset object's; NULL: it is gone */
-    PyObject *programs; /* list: of a map's function; NULL for a generator */
-    Py_ssize_t count;   /* components of a generator's element */
+    PyObject *callable;         /* the Dataset object's; NULL: it is gone */
+    PyTypeObject *program_type; /* of what a map's function gives (borrowed), or NULL */
+    PyObject *programs;         /* list: of a map's function; NULL for a generator */
+    Py_ssize_t count;           /* components of a generator's element */
 } ipu_py_callback;
 
 /* A callback that does not hold its callable yet; NULL with an exception. */
-ipu_py_callback *ipu_py_callback_new(bool keeps_programs, Py_ssize_t count);
+ipu_py_callback *ipu_py_callback_new(PyTypeObject *program_type, Py_ssize_t count);
 /* The core's data set has gone; its object has taken the callable with it before. */
 void ipu_py_callback_release(void *state);
 

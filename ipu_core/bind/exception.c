@@ -22,9 +22,7 @@ exception_class(ipu_py_state *state, ipu_status status)
         return Py_NewRef(PyExc_TypeError);
     case IPU_STATUS_INTERRUPTED:
         return Py_NewRef(PyExc_KeyboardInterrupt);
-    case IPU_STATUS_PYTHON: /* its exception went to another consumer of the same source
-                             */
-        return Py_NewRef(PyExc_RuntimeError);
+    case IPU_STATUS_PYTHON: /* which has a cause, or is set */
     case IPU_STATUS_OK:
     case IPU_STATUS_COUNT:
         return Py_NewRef(PyExc_SystemError);
@@ -40,86 +38,90 @@ exception_class(ipu_py_state *state, ipu_status status)
     return PyObject_GetAttrString(state->errors, exceptions[status]);
 }
 
-/* Parked exceptions that nobody has asked for are forgotten, oldest first. */
-enum { MAX_PARKED = 32 };
+/* An exception on its way. It is raised again and again where an infeed has failed:
+ * always with the traceback that it came with, and without the frames of the times
+ * before. */
+typedef struct exception_cause {
+    ipu_cause base;
+    PyObject *value;
+    PyObject *traceback; /* or NULL */
+} exception_cause;
 
 static void
-forget_oldest(PyObject *parked)
+cause_free(ipu_cause *cause)
 {
-    PyObject *key;
-    PyObject *value;
-    Py_ssize_t at = 0;
-    if (PyDict_GET_SIZE(parked) > MAX_PARKED &&
-        PyDict_Next(parked, &at, &key, &value)) {
-        Py_INCREF(key);
-        if (PyDict_DelItem(parked, key) < 0) {
-            PyErr_Clear();
-        }
-        Py_DECREF(key);
+    exception_cause *self = (exception_cause *)cause;
+    if (Py_IsInitialized()) {
+        PyGILState_STATE gil = ipu_py_enter();
+        Py_DECREF(self->value);
+        Py_XDECREF(self->traceback);
+        (void)ipu_py_leave(NULL, gil, IPU_OK);
     }
+    PyMem_RawFree(self);
 }
 
-void
-ipu_py_park(ipu_py_state *state, const ipu_ctx *ctx)
+int
+ipu_py_cause_visit(ipu_cause *cause, visitproc visit, void *arg)
+{
+    exception_cause *self = (exception_cause *)cause;
+    Py_VISIT(self->value);
+    Py_VISIT(self->traceback);
+    return 0;
+}
+
+ipu_status
+ipu_py_fail(ipu_ctx *ctx)
+{
+    PyObject *type;
+    exception_cause *cause = PyMem_RawCalloc(1, sizeof(*cause));
+    if (cause == NULL) {
+        PyErr_Clear();
+        IPU_FAIL(ctx, OUT_OF_MEMORY, "out of memory: an exception cannot be kept");
+    }
+    cause->base = (ipu_cause){.holders = 1, .free = cause_free};
+    PyErr_Fetch(&type, &cause->value, &cause->traceback);
+    PyErr_NormalizeException(&type, &cause->value, &cause->traceback);
+    Py_XDECREF(type); /* the value has it */
+    if (ctx->status == IPU_OK) {
+        ctx->cause = &cause->base;
+    } else {
+        cause_free(&cause->base);
+    }
+    IPU_FAIL(ctx, PYTHON, "an exception of Python's");
+}
+
+static void
+raise_cause(const ipu_cause *cause)
+{
+    const exception_cause *self = (const exception_cause *)cause;
+    PyErr_Restore(Py_NewRef(Py_TYPE(self->value)), Py_NewRef(self->value),
+                  Py_XNewRef(self->traceback));
+}
+
+/* An exception is set, and stays so whatever freeing the cause runs. */
+static void
+drop_quietly(ipu_cause *cause)
 {
     PyObject *type;
     PyObject *value;
     PyObject *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    if (type == NULL) {
-        return;
-    }
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (traceback != NULL) {
-        PyException_SetTraceback(value, traceback);
-    }
-    PyObject *key = PyBytes_FromString(ctx->message);
-    if (state->parked == NULL) {
-        state->parked = PyDict_New();
-    }
-    if (state->parked == NULL || key == NULL ||
-        PyDict_SetItem(state->parked, key, value) < 0) {
-        PyErr_Clear(); /* the consumer gets the text alone */
-    } else {
-        forget_oldest(state->parked);
-    }
-    Py_XDECREF(key);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(traceback);
-}
-
-/* Takes the exception that was parked with this context's text, or gives NULL. */
-static PyObject *
-take_parked(ipu_py_state *state, const ipu_ctx *ctx)
-{
-    if (state->parked == NULL) {
-        return NULL;
-    }
-    PyObject *key = PyBytes_FromString(ctx->message);
-    PyObject *value = key == NULL ? NULL : PyDict_GetItemWithError(state->parked, key);
-    if (value != NULL) {
-        Py_INCREF(value); /* the table's own goes */
-        (void)PyDict_DelItem(state->parked, key);
-    }
-    PyErr_Clear();
-    Py_XDECREF(key);
-    return value;
+    ipu_cause_drop(cause);
+    PyErr_Restore(type, value, traceback);
 }
 
 PyObject *
-ipu_py_raise(ipu_py_state *state, const ipu_ctx *ctx)
+ipu_py_raise(ipu_py_state *state, ipu_ctx *ctx)
 {
-    if (PyErr_Occurred()) {
-        return NULL;
+    ipu_cause *cause = ctx->cause;
+    bool is_set = PyErr_Occurred() != NULL;
+    if (!is_set && cause != NULL) {
+        raise_cause(cause);
     }
-    if (ctx->status == IPU_STATUS_PYTHON) {
-        PyObject *value = take_parked(state, ctx);
-        if (value != NULL) {
-            PyErr_SetObject((PyObject *)Py_TYPE(value), value);
-            Py_DECREF(value);
-            return NULL;
-        }
+    ctx->cause = NULL;
+    if (is_set || cause != NULL) {
+        drop_quietly(cause);
+        return NULL;
     }
     PyObject *class = exception_class(state, ctx->status);
     if (class == NULL) {

@@ -16,8 +16,7 @@ ipu_py_gradient_request_free(ipu_py_gradient_request *request)
 }
 
 int
-ipu_py_gradient_request_failed(ipu_py_state *state,
-                               const ipu_py_gradient_request *request)
+ipu_py_gradient_request_failed(ipu_py_state *state, ipu_py_gradient_request *request)
 {
     ipu_py_raise(state, &request->ctx);
     return -1;

@@ -27,7 +27,7 @@ void ipu_py_gradient_request_free(ipu_py_gradient_request *request);
 
 /* These return -1 with an exception on failure. */
 int ipu_py_gradient_request_failed(ipu_py_state *state,
-                                   const ipu_py_gradient_request *request);
+                                   ipu_py_gradient_request *request);
 /* Appends pairs (begin, end) of node numbers. */
 int ipu_py_gradient_request_spans(ipu_py_state *state, ipu_py_gradient_request *request,
                                   PyObject *pairs);

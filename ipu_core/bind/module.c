@@ -20,19 +20,14 @@ ipu_py_state_of_module(PyObject *module)
 ipu_py_state *
 ipu_py_state_of_type(PyTypeObject *type)
 {
-    PyObject *module = PyType_GetModuleByDef(type, &module_def);
-    return module == NULL ? NULL : PyModule_GetState(module);
-}
-
-ipu_py_state *
-ipu_py_state_global(void)
-{
-    PyObject *name = PyUnicode_FromString("ipu._core");
-    PyObject *module = name == NULL ? NULL : PyImport_GetModule(name);
-    Py_XDECREF(name);
-    ipu_py_state *state = module == NULL ? NULL : PyModule_GetState(module);
-    Py_XDECREF(module); /* sys.modules keeps it */
-    return state;
+    /* PyType_GetModuleByDef, which Python 3.10 does not have */
+    for (; PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE); type = type->tp_base) {
+        PyObject *module = ((PyHeapTypeObject *)type)->ht_module;
+        if (module != NULL && PyModule_GetDef(module) == &module_def) {
+            return PyModule_GetState(module);
+        }
+    }
+    return NULL;
 }
 
 /* Pools are kept, one for each number of threads ever asked for: a program on another
@@ -249,6 +244,15 @@ static int
 module_exec(PyObject *module)
 {
     ipu_py_state *state = ipu_py_state_of_module(module);
+    /* NumPy's C API and PyGILState_Ensure know the main interpreter alone; Python 3.12
+     * asks about the slot below where interpreters share no GIL */
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "ipu works in the main interpreter alone, but was imported in a "
+                        "subinterpreter; use a process of its own for it "
+                        "(multiprocessing, subprocess)");
+        return -1;
+    }
     import_array1(-1);
     ipu_ctx_init(&state->ctx, ipu_allocator_default());
     state->threads = default_threads();
@@ -279,7 +283,6 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
     IPU_PY_TYPE_LIST(X)
 #undef X
     Py_VISIT(state->errors);
-    Py_VISIT(state->parked);
     Py_VISIT(state->package_dir);
     Py_VISIT(state->profiled);
     return 0;
@@ -293,7 +296,6 @@ module_clear(PyObject *module)
     IPU_PY_TYPE_LIST(X)
 #undef X
     Py_CLEAR(state->errors);
-    Py_CLEAR(state->parked);
     Py_CLEAR(state->package_dir);
     Py_CLEAR(state->profiled);
     return 0;
@@ -314,7 +316,7 @@ module_free(void *module)
     ipu_py_storage_free_spare(state);
 }
 
-static PyModuleDef_Slot module_slots[] = {
+__extension__ static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},
 #if PY_VERSION_HEX >= 0x030C0000
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},

@@ -7,8 +7,8 @@
  * Who holds what. A Dataset object holds the objects of its inputs and the callable of
  * its own, where the garbage collector sees them; the core's data set holds an
  * ipu_py_callback that is empty once the object is gone. Iterators and feeders hold the
- * object that they read. A thread of theirs that was left behind finds the callback empty
- * and fails, and no thread reads its error.
+ * object that they read. A thread of theirs that was left behind finds the callback
+ * empty and fails, and no thread reads its error.
  *
  * NumPy arrays are held through the buffer protocol and never copied. Everything
  * that may wait, run a callback or free an iterator releases the GIL first. */
@@ -32,7 +32,7 @@ ipu_py_dataset_of(PyObject *object)
 /* The result of a constructor: an object around the data set, or the exception of the
  * status. `inputs` is borrowed. */
 static PyObject *
-finish(PyTypeObject *type, ipu_status status, const ipu_ctx *ctx, ipu_dataset *dataset,
+finish(PyTypeObject *type, ipu_status status, ipu_ctx *ctx, ipu_dataset *dataset,
        PyObject *inputs)
 {
     if (status != IPU_OK) {
@@ -52,7 +52,7 @@ finish(PyTypeObject *type, ipu_status status, const ipu_ctx *ctx, ipu_dataset *d
 
 /* As finish, for a data set that calls `callable` back. */
 static PyObject *
-finish_callback(PyTypeObject *type, ipu_status status, const ipu_ctx *ctx,
+finish_callback(PyTypeObject *type, ipu_status status, ipu_ctx *ctx,
                 ipu_dataset *dataset, PyObject *inputs, ipu_py_callback *own,
                 PyObject *callable)
 {
@@ -206,7 +206,7 @@ dataset_generator(PyTypeObject *type, PyObject *arguments)
     if (types == NULL) {
         return NULL;
     }
-    ipu_py_callback *state = ipu_py_callback_new(false, (Py_ssize_t)count);
+    ipu_py_callback *state = ipu_py_callback_new(NULL, (Py_ssize_t)count);
     if (state == NULL) {
         PyMem_Free(types);
         return NULL;
@@ -307,7 +307,8 @@ dataset_map(PyObject *self, PyObject *arguments)
     if (types == NULL) {
         return NULL;
     }
-    ipu_py_callback *state = ipu_py_callback_new(true, 0);
+    ipu_py_callback *state =
+        ipu_py_callback_new(ipu_py_state_of_type(Py_TYPE(self))->program_type, 0);
     if (state == NULL) {
         PyMem_Free(types);
         return NULL;
@@ -336,7 +337,8 @@ dataset_filter(PyObject *self, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "OKp:filter", &compile, &seed, &ends)) {
         return NULL;
     }
-    ipu_py_callback *state = ipu_py_callback_new(true, 0);
+    ipu_py_callback *state =
+        ipu_py_callback_new(ipu_py_state_of_type(Py_TYPE(self))->program_type, 0);
     if (state == NULL) {
         return NULL;
     }
@@ -602,7 +604,7 @@ static PyGetSetDef getters[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot slots[] = {
+__extension__ static PyType_Slot slots[] = {
     {Py_tp_doc, "A data set of the core; see ipu.tf.data.Dataset."},
     {Py_tp_dealloc, dataset_dealloc},
     {Py_tp_traverse, dataset_traverse},

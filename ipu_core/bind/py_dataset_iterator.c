@@ -207,6 +207,7 @@ iterator_read(PyObject *object, PyObject *args)
     Py_END_ALLOW_THREADS
     self->busy = false;
     if (ipu_py_patience_end(&patience) < 0) {
+        ipu_ctx_clear(&ctx);
         return NULL;
     }
     if (status != IPU_OK) {
@@ -289,7 +290,7 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
+__extension__ static PyType_Slot slots[] = {
     {Py_tp_doc, "DatasetIterator(dataset)\n--\n\nOne pass over a data set: tuples of "
                 "tensors."},
     {Py_tp_new, iterator_new},

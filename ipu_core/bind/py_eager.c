@@ -303,10 +303,7 @@ compute(ipu_py_state *state, ipu_py_thread *thread, const entry *e,
         input_data[i] = ipu_py_tensor_data(inputs[i]);
     }
     ipu_ctx ctx;
-    ctx.status = IPU_OK; /* the record is large: it is made where it is needed */
-    ctx.allocator = state->ctx.allocator;
-    ctx.source = (ipu_source){0};
-    ctx.message[0] = '\0';
+    ipu_ctx_init(&ctx, state->ctx.allocator);
     ipu_status status = run_kernel(state, thread, &ctx, e, input_data, output_data);
     ipu_py_scratch_free(input_data, few);
     if (status != IPU_OK) {

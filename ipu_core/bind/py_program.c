@@ -321,7 +321,7 @@ make_executor(ipu_py_state *state, ipu_py_program *self)
 }
 
 static PyObject *
-run_failed(ipu_py_state *state, const ipu_ctx *ctx)
+run_failed(ipu_py_state *state, ipu_ctx *ctx)
 {
     if (ctx->status == IPU_STATUS_INTERRUPTED && PyErr_CheckSignals() == 0) {
         /* the program's own SIGINT handler chose not to raise: the run has still ended
@@ -618,7 +618,7 @@ static PyGetSetDef program_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot program_slots[] = {
+__extension__ static PyType_Slot program_slots[] = {
     {Py_tp_doc, "A compiled program, made by Trace.compile."},
     {Py_tp_dealloc, program_dealloc},
     {Py_tp_traverse, program_traverse},

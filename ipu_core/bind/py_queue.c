@@ -191,12 +191,41 @@ queue_delete(PyObject *object, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
-/* The device holds no objects, so there is no cycle to break here. */
+typedef struct visited_cause {
+    visitproc visit;
+    void *arg;
+    int result;
+} visited_cause;
+
+static void
+visit_cause(void *state, ipu_cause *cause)
+{
+    visited_cause *visited = state;
+    visited->result = ipu_py_cause_visit(cause, visited->visit, visited->arg);
+}
+
 static int
 queue_traverse(PyObject *object, visitproc visit, void *arg)
 {
+    py_queue *self = (py_queue *)object;
+    visited_cause visited = {visit, arg, 0};
     Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((py_queue *)object)->device);
+    Py_VISIT(self->device);
+    if (self->infeed != NULL) {
+        ipu_infeed_visit_cause(self->infeed, visit_cause, &visited);
+    }
+    return visited.result;
+}
+
+/* The device holds no objects. The exception that an infeed failed with does: the
+ * frames that it went through. */
+static int
+queue_clear(PyObject *object)
+{
+    py_queue *self = (py_queue *)object;
+    if (self->infeed != NULL) {
+        ipu_infeed_drop_cause(self->infeed);
+    }
     return 0;
 }
 
@@ -500,24 +529,26 @@ static PyMethodDef outfeed_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot infeed_slots[] = {
+__extension__ static PyType_Slot infeed_slots[] = {
     {Py_tp_doc,
      "Infeed(device, types, depth=3, after=None)\n--\n\nA ring from the host to a "
      "device. It has room for what `after` holds."},
     {Py_tp_new, infeed_new},
     {Py_tp_dealloc, queue_dealloc},
     {Py_tp_traverse, queue_traverse},
+    {Py_tp_clear, queue_clear},
     {Py_tp_methods, infeed_methods},
     {Py_tp_getset, queue_getset},
     {0, NULL},
 };
 
-static PyType_Slot outfeed_slots[] = {
+__extension__ static PyType_Slot outfeed_slots[] = {
     {Py_tp_doc, "Outfeed(device, types, last=False, depth=3)\n--\n\nA ring from a "
                 "device to the host."},
     {Py_tp_new, outfeed_new},
     {Py_tp_dealloc, queue_dealloc},
     {Py_tp_traverse, queue_traverse},
+    {Py_tp_clear, queue_clear},
     {Py_tp_methods, outfeed_methods},
     {Py_tp_getset, outfeed_getset},
     {0, NULL},

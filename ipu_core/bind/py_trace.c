@@ -185,7 +185,7 @@ trace_exit(PyObject *self, PyObject *Py_UNUSED(args))
 }
 
 PyObject *
-ipu_py_trace_fail(ipu_py_trace *self, const ipu_ctx *ctx)
+ipu_py_trace_fail(ipu_py_trace *self, ipu_ctx *ctx)
 {
     return ipu_py_raise(state_of(self), ctx);
 }
@@ -508,7 +508,7 @@ static PyMemberDef trace_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot trace_slots[] = {
+__extension__ static PyType_Slot trace_slots[] = {
     {Py_tp_doc, "Trace(host=False, name='')\n--\n\nThe graph of a function while it is "
                 "built."},
     {Py_tp_new, trace_new},

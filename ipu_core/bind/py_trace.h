@@ -19,7 +19,7 @@ typedef struct ipu_py_trace {
 } ipu_py_trace;
 
 /* Raises what `ctx` says; returns NULL. */
-PyObject *ipu_py_trace_fail(ipu_py_trace *self, const ipu_ctx *ctx);
+PyObject *ipu_py_trace_fail(ipu_py_trace *self, ipu_ctx *ctx);
 
 /* --- py_trace_node.c ---------------------------------------------------------------
  */

@@ -107,7 +107,7 @@ read_on_locked(ipu_ctx *ctx, cache_dataset *cache)
     cache->read += status == IPU_OK;
     if (status != IPU_OK) {
         ipu__store_free(&cache->ctx, &store);
-        (void)ipu__error_forward(ctx, &cache->ctx);
+        (void)ipu_ctx_forward(ctx, &cache->ctx);
         ipu_ctx_clear(&cache->ctx);
     }
     if (end || cache->read == before) {

@@ -226,17 +226,6 @@ ipu__element_check(ipu_ctx *ctx, const ipu_type *made, const ipu_type *wanted,
     return IPU_OK;
 }
 
-ipu_status
-ipu__error_forward(ipu_ctx *ctx, const ipu_ctx *from)
-{
-    bool first = ctx->status == IPU_OK;
-    ipu_status status = ipu_ctx_fail(ctx, from->status, "%s", from->message);
-    if (first) {
-        ctx->source = from->source;
-    }
-    return status;
-}
-
 /* --- storage of an element ------------------------------------------------------- */
 
 static ipu_status

@@ -153,9 +153,6 @@ const char *ipu__type_text(const ipu_type *type, char *text, size_t size);
 const ipu__dataset_ops *ipu__prefetch_ops(void);
 const ipu__dataset_ops *ipu__concatenate_ops(void);
 
-/* Fails `ctx` with what `from` failed with. */
-ipu_status ipu__error_forward(ipu_ctx *ctx, const ipu_ctx *from);
-
 /* Storage for one element; buffers grow as needed and are reused. Starts as {0}. */
 typedef struct ipu__store {
     uint32_t count;

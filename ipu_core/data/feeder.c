@@ -57,7 +57,7 @@ make(void *state, ipu_pool *pool, void *const *slot)
     if (status == IPU_OK && !end) {
         ipu_infeed_publish(queue);
     } else {
-        ipu_infeed_end(queue, status, feeder->ctx.message);
+        ipu_infeed_end(queue, &feeder->ctx);
     }
 }
 
@@ -101,7 +101,9 @@ run_feeder(void *state)
     if (!ipu_service_is_left_behind()) {
         ipu_infeed_withdraw(queue);
         if (!ipu_infeed_has_ended(queue)) {
-            ipu_infeed_end(queue, IPU_STATUS_CANCELLED, "the infeed is closed");
+            (void)ipu_ctx_fail(&feeder->ctx, IPU_STATUS_CANCELLED,
+                               "the infeed is closed");
+            ipu_infeed_end(queue, &feeder->ctx);
         }
     }
     atomic_store(&feeder->used, NULL);
@@ -123,6 +125,7 @@ free_feeder(void *state)
     ipu_ctx ctx;
     ipu_ctx_init(&ctx, feeder->ctx.allocator);
     ipu_iterator_free(feeder->iterator);
+    ipu_ctx_clear(&feeder->ctx);
     ipu_free(&ctx, feeder, sizeof(*feeder));
 }
 

@@ -166,6 +166,7 @@ free_read_ahead(void *state)
     read_ahead *ahead = state;
     ipu_ctx ctx;
     ipu_ctx_init(&ctx, ahead->ctx.allocator);
+    ipu_ctx_clear(&ahead->ctx);
     ipu_iterator_free(ahead->input);
     for (size_t i = 0; i < ahead->slot_count; i++) {
         ipu__store_free(&ctx, &ahead->slots[i].store);
@@ -224,7 +225,7 @@ prefetch_next(ipu_ctx *ctx, ipu_iterator *iterator, ipu__element *out)
     ipu_status status = IPU_OK;
     bool is_consumers = ahead->failed || ahead->ended;
     if (!it->holds_slot && is_consumers && ahead->ctx.status != IPU_OK) {
-        status = ipu__error_forward(ctx, &ahead->ctx);
+        status = ipu_ctx_forward(ctx, &ahead->ctx);
         ipu_ctx_clear(&ahead->ctx);
         ahead->failed = false;
         pthread_cond_broadcast(&ahead->changed);

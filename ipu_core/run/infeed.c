@@ -45,7 +45,7 @@
 
 #include "run/run_impl.h"
 
-enum { MESSAGE_BYTES = 1024, MAX_DEPTH = 1 << 20 };
+enum { MAX_DEPTH = 1 << 20 };
 
 struct ipu_infeed {
     uint32_t type_count;
@@ -76,17 +76,17 @@ struct ipu_infeed {
     _Alignas(64) atomic_bool producer_sleeps;
     atomic_bool device_sleeps;
     atomic_bool is_closed;
-    atomic_bool is_ended; /* end_status and end_message are set before */
+    atomic_bool is_ended; /* `end` is set before */
     atomic_bool is_taken; /* the work of making an element */
     atomic_bool is_lent;  /* `maker` is set before */
     atomic_bool is_running;
     atomic_bool is_withdrawing;
     _Atomic uint64_t producer; /* by ipu_service_root */
     ipu_infeed_maker maker;
-    ipu_status end_status;
-    char end_message[MESSAGE_BYTES];
+    ipu_ctx end; /* its error: what runs fail with; none: the end of the data */
 
-    ipu_lock lock; /* protects: sleeping, waking, listener */
+    ipu_lock
+        lock; /* protects: sleeping, waking, listener, end.cause once it is there */
     pthread_cond_t to_producer;
     pthread_cond_t to_device;
     ipu_listener listener;
@@ -129,9 +129,14 @@ forget_threads(void *owner)
     atomic_store(&queue->device_sleeps, false);
     queue->listener = (ipu_listener){0};
     empty(queue);
-    ipu_infeed_end(queue, IPU_STATUS_FAILED_PRECONDITION,
-                   "the thread that feeds this infeed is not in this process: it was "
-                   "forked. Initialize the infeed_queue again in the child");
+    ipu_ctx ctx;
+    ipu_ctx_init(&ctx, queue->allocator);
+    (void)ipu_ctx_fail(
+        &ctx, IPU_STATUS_FAILED_PRECONDITION,
+        "the thread that feeds this infeed is not in this process: it was forked. "
+        "Initialize the infeed_queue again in the child");
+    ipu_ctx_init(&queue->end, queue->allocator); /* a cause may need another thread */
+    ipu_infeed_end(queue, &ctx);
 }
 
 static size_t
@@ -245,6 +250,7 @@ ipu_infeed_free(ipu_ctx *ctx, ipu_infeed *queue)
     ipu_lock_destroy(&queue->device_lock);
     pthread_cond_destroy(&queue->to_producer);
     pthread_cond_destroy(&queue->to_device);
+    ipu_ctx_clear(&queue->end);
     ipu_ctx own;
     ipu_ctx_init(&own, queue->allocator);
     ipu_free(&own, queue->memory, queue->memory_bytes);
@@ -447,18 +453,41 @@ ipu_infeed_withdraw(ipu_infeed *queue)
 }
 
 void
-ipu_infeed_end(ipu_infeed *queue, ipu_status status, const char *message)
+ipu_infeed_end(ipu_infeed *queue, ipu_ctx *ctx)
 {
-    queue->end_status = status;
-    queue->end_message[0] = '\0';
-    if (message != NULL) {
-        strncpy(queue->end_message, message, MESSAGE_BYTES - 1);
-        queue->end_message[MESSAGE_BYTES - 1] = '\0';
+    if (ctx != NULL && ctx->status != IPU_OK) {
+        (void)ipu_ctx_forward(&queue->end, ctx);
+        ipu_ctx_clear(ctx);
     }
     atomic_store(&queue->is_ended, true);
     leave_work(queue);
     wake_producer(queue);
     wake_device(queue);
+}
+
+void
+ipu_infeed_visit_cause(ipu_infeed *queue, void (*visit)(void *state, ipu_cause *cause),
+                       void *state)
+{
+    ipu_lock_take(&queue->lock);
+    ipu_cause *cause = atomic_load(&queue->is_ended) ? queue->end.cause : NULL;
+    if (cause != NULL && __atomic_load_n(&cause->holders, __ATOMIC_ACQUIRE) == 1) {
+        visit(state, cause);
+    }
+    ipu_lock_drop(&queue->lock);
+}
+
+void
+ipu_infeed_drop_cause(ipu_infeed *queue)
+{
+    ipu_cause *cause = NULL;
+    ipu_lock_take(&queue->lock);
+    if (atomic_load(&queue->is_ended)) {
+        cause = queue->end.cause;
+        queue->end.cause = NULL;
+    }
+    ipu_lock_drop(&queue->lock);
+    ipu_cause_drop(cause); /* which may wait for Python's lock */
 }
 
 bool
@@ -480,6 +509,8 @@ ipu_infeed_close(ipu_infeed *queue)
 void
 ipu_infeed_reopen(ipu_infeed *queue)
 {
+    ipu_infeed_drop_cause(queue);
+    ipu_ctx_clear(&queue->end);
     ipu_lock_take(&queue->lock);
     empty(queue);
     atomic_store(&queue->is_ended, false);
@@ -603,8 +634,8 @@ ipu_infeed_listen(ipu_infeed *queue, ipu_listener listener)
 static ipu_status
 end_of_data(ipu_ctx *ctx, const ipu_infeed *queue, uint64_t published)
 {
-    if (queue->end_status != IPU_OK) {
-        return ipu_ctx_fail(ctx, queue->end_status, "%s", queue->end_message);
+    if (queue->end.status != IPU_OK) {
+        return ipu_ctx_forward(ctx, &queue->end);
     }
     uint64_t left = published % queue->replicas;
     IPU_FAIL_IF(ctx, left > 0, OUT_OF_RANGE,
@@ -793,7 +824,7 @@ ipu_infeed_pass_on(ipu_ctx *ctx, ipu_infeed *queue, ipu_infeed *to)
         ipu_infeed_publish(to);
     }
     if (status == IPU_OK && atomic_load(&queue->is_ended)) {
-        ipu_infeed_end(to, queue->end_status, queue->end_message);
+        ipu_infeed_end(to, &queue->end);
     }
     ipu_infeed_close(status == IPU_OK ? queue : to);
     leave_work(queue);

@@ -72,9 +72,16 @@ typedef struct ipu_infeed_maker {
 void ipu_infeed_lend(ipu_infeed *queue, const ipu_infeed_maker *maker);
 /* Producer: waits until the device is not at it, and will not be again. */
 void ipu_infeed_withdraw(ipu_infeed *queue);
-/* Producer: no more elements; `status` IPU_OK is the end of the data set, anything else
- * with `message` is what the run that needs the element fails with. */
-void ipu_infeed_end(ipu_infeed *queue, ipu_status status, const char *message);
+/* Producer: no more elements. The error of `ctx`, which the queue takes from it, is
+ * what every run that needs the element fails with; without one (or with NULL) it is
+ * the end of the data set. */
+void ipu_infeed_end(ipu_infeed *queue, ipu_ctx *ctx);
+/* The cause of that error, if there is one and nobody else holds it, is handed to
+ * `visit`, with the queue's lock held. */
+void ipu_infeed_visit_cause(ipu_infeed *queue,
+                            void (*visit)(void *state, ipu_cause *cause), void *state);
+/* Drops the cause; no run may be at the queue. */
+void ipu_infeed_drop_cause(ipu_infeed *queue);
 bool ipu_infeed_has_ended(const ipu_infeed *queue);
 /* Any thread: wakes and ends everyone who waits. */
 void ipu_infeed_close(ipu_infeed *queue);

@@ -329,16 +329,14 @@ static ipu_status
 first_error(const schedule *s)
 {
     for (uint32_t i = 0; i < s->count; i++) {
-        const ipu_ctx *own = s->executor->streams[i].ctx;
-        if (own->status != IPU_OK && s->ctx->status == IPU_OK) {
-            s->ctx->status = own->status;
-            s->ctx->source = own->source;
-            memcpy(s->ctx->message, own->message, sizeof(own->message));
+        const ipu__stream *stream = &s->executor->streams[i];
+        if (stream->ctx->status != IPU_OK && s->ctx->status == IPU_OK) {
+            (void)ipu_ctx_forward(s->ctx, stream->ctx);
             if (s->ctx->source.file == NULL) {
-                const ipu__stream *stream = &s->executor->streams[i];
                 s->ctx->source = stream->code->instructions.items[stream->at].source;
             }
         }
+        ipu_ctx_clear(stream->ctx);
     }
     return s->ctx->status;
 }

@@ -92,6 +92,43 @@ test_memory(void)
     ipu_free(&ctx, chars, bytes);
 }
 
+static int freed_causes;
+
+static void
+count_freed(ipu_cause *cause)
+{
+    (void)cause;
+    freed_causes++;
+}
+
+static void
+test_causes(void)
+{
+    ipu_cause first = {1, count_freed};
+    ipu_cause second = {1, count_freed};
+    ipu_ctx from = fresh();
+    ipu_ctx ctx = fresh();
+    ipu_ctx other = fresh();
+    (void)ipu_ctx_fail(&from, IPU_STATUS_VALUE, "text");
+    from.cause = &first;
+    from.source = (ipu_source){"file", 3};
+    CHECK(ipu_ctx_forward(&ctx, &from) == IPU_STATUS_VALUE);
+    CHECK(ctx.cause == &first && first.holders == 2 && ctx.source.line == 3);
+    CHECK(strcmp(ctx.message, "text") == 0);
+    (void)ipu_ctx_fail(&other, IPU_STATUS_TYPE, "the first error wins");
+    other.cause = &second;
+    CHECK(ipu_ctx_forward(&other, &from) == IPU_STATUS_VALUE);
+    CHECK(other.status == IPU_STATUS_TYPE && other.cause == &second);
+    ipu_ctx_clear(&from);
+    CHECK(freed_causes == 0 && first.holders == 1);
+    ipu_ctx_clear(&ctx);
+    CHECK(freed_causes == 1 && ctx.cause == NULL && ctx.status == IPU_OK);
+    ipu_ctx_clear(&ctx);
+    ipu_ctx_clear(&other);
+    CHECK(freed_causes == 2);
+    ipu_cause_drop(NULL);
+}
+
 static void
 test_random(void)
 {
@@ -172,8 +209,8 @@ test_every_dtype_rule_is_well_formed(void)
     }
 }
 
-/* A block that comes from the heap, goes to pages of its own and back keeps what it held,
- * and what is new in it is zero: also where a page held something before. */
+/* A block that comes from the heap, goes to pages of its own and back keeps what it
+ * held, and what is new in it is zero: also where a page held something before. */
 static void
 test_large_blocks(void)
 {
@@ -212,6 +249,7 @@ main(void)
     test_float16();
     test_shapes();
     test_memory();
+    test_causes();
     test_random();
     test_dtype_rules();
     test_every_dtype_rule_is_well_formed();

@@ -736,7 +736,7 @@ make_rig(ipu_ctx *ctx, uint32_t elements)
         }
         ipu_infeed_publish(r.infeed);
     }
-    ipu_infeed_end(r.infeed, IPU_OK, NULL);
+    ipu_infeed_end(r.infeed, NULL);
     CHECK_OK(ctx, ipu_outfeed_create(ctx, fed, 1, IPU_OUTFEED_ALL, 4, &r.outfeed));
     CHECK_OK(ctx, ipu_device_infeed_add(ctx, r.device, r.infeed, &r.ids[VARIABLES]));
     CHECK_OK(ctx,

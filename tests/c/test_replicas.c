@@ -79,7 +79,7 @@ feed(void *argument)
         ipu_infeed_publish(f->infeed);
     }
     if (!f->leaves_open) {
-        ipu_infeed_end(f->infeed, IPU_OK, NULL);
+        ipu_infeed_end(f->infeed, NULL);
     }
     return NULL;
 }

@@ -229,12 +229,23 @@ run_steps(rig *r, int32_t steps, const int32_t *cancel, float *out,
     return ipu_executor_run(r->ctx, r->executor, inputs, outputs, cancel, stats);
 }
 
+typedef struct freed_cause {
+    ipu_cause base;
+    bool is_freed;
+} freed_cause;
+
+static void
+note_freed(ipu_cause *cause)
+{
+    ((freed_cause *)cause)->is_freed = true;
+}
+
 /* Elements 0, 1, 2, ...: x = n, n = 2. */
 typedef struct feeding {
     ipu_infeed *infeed;
-    int count; /* -1: until the queue is closed */
-    ipu_status end;
-    const char *message;
+    int count;         /* -1: until the queue is closed */
+    const char *error; /* VALUE at the end; NULL: the end of the data */
+    ipu_cause *cause;  /* of that error */
     bool leaves_open;
     int fed;
 } feeding;
@@ -257,7 +268,12 @@ feed(void *argument)
         ipu_infeed_publish(f->infeed);
     }
     if (!f->leaves_open) {
-        ipu_infeed_end(f->infeed, f->end, f->message);
+        if (f->error != NULL) {
+            (void)ipu_ctx_fail(&ctx, IPU_STATUS_VALUE, "%s", f->error);
+            ctx.cause = f->cause;
+        }
+        ipu_infeed_end(f->infeed, &ctx);
+        CHECK(ctx.status == IPU_OK && ctx.cause == NULL);
     }
     return NULL;
 }
@@ -407,14 +423,21 @@ test_infeed_ends(ipu_ctx *ctx)
     CHECK(ipu_outfeed_wait(r.outfeed, 5, UINT64_MAX, 0) == 5);
 
     ipu_infeed_reopen(r.infeed);
+    freed_cause cause = {.base = {1, note_freed}};
     f = (feeding){
-        .infeed = r.infeed, .count = 2, .end = IPU_STATUS_VALUE, .message = "bad row"};
+        .infeed = r.infeed, .count = 2, .error = "bad row", .cause = &cause.base};
     pthread_create(&thread, NULL, feed, &f);
-    EXPECT(ctx, VALUE, "bad row", run_steps(&r, 3, NULL, NULL, NULL));
+    for (int run = 0; run < 3; run++) { /* the error is still there for the next one */
+        CHECK(run_steps(&r, 3, NULL, NULL, NULL) == IPU_STATUS_VALUE);
+        CHECK(ctx->cause == &cause.base && cause.base.holders == 2);
+        EXPECT(ctx, VALUE, "bad row", ctx->status);
+        CHECK(cause.base.holders == 1 && !cause.is_freed);
+    }
     pthread_join(thread, NULL);
     CHECK(read_float(ctx, r.device, r.variable) == 7);
 
     ipu_infeed_reopen(r.infeed);
+    CHECK(cause.is_freed);
     f = (feeding){.infeed = r.infeed, .count = -1};
     pthread_create(&thread, NULL, feed, &f);
     CHECK_OK(ctx, run_steps(&r, 50, NULL, NULL, NULL));

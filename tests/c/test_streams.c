@@ -573,7 +573,7 @@ feed(void *argument)
         ipu_infeed_publish(f->queue);
     }
     if (!f->leaves_open) {
-        ipu_infeed_end(f->queue, IPU_OK, NULL);
+        ipu_infeed_end(f->queue, NULL);
     }
     return NULL;
 }
