@@ -214,6 +214,9 @@ def flags() -> list[str]:
         "-std=c11",
         "-Wall",
         "-Wextra",
+        "-Wpedantic",
+        # a function that this Python does not have is found here, not at the import
+        "-Werror=implicit-function-declaration",
         "-fvisibility=hidden",
         "-DNPY_NO_DEPRECATED_API=NPY_2_0_API_VERSION",
         "-DPY_ARRAY_UNIQUE_SYMBOL=ipu_ARRAY_API",
@@ -236,9 +239,11 @@ class BuildExt(build_ext):
         import numpy
 
         blis = find_blis()
-        ext.include_dirs = [str(CORE), numpy.get_include()]
-        # a system folder: warnings in BLIS's header are not ours
-        ext.extra_compile_args = [*flags(), "-isystem", str(blis.include)]
+        ext.include_dirs = [str(CORE)]
+        ext.extra_compile_args = flags()
+        # system folders: warnings in these headers are not ours
+        for folder in (numpy.get_include(), str(blis.include)):
+            ext.extra_compile_args += ["-isystem", folder]
         if blis.lookup != LOOKUPS[0]:
             ext.extra_compile_args.append(f"-DIPU_BLIS_LOOKUP={blis.lookup}")
         ext.extra_objects = [str(find_lapack(blis)), str(blis.library)]

@@ -214,6 +214,15 @@ def test_a_changed_header_rebuilds_what_includes_it(small_tree: Path) -> None:
     assert third["one"] > second["one"] and third["two"] > second["two"]
 
 
+@pytest.mark.compiles
+def test_a_function_that_nothing_declares_does_not_build(small_tree: Path) -> None:
+    two = small_tree / "ipu_core" / "room" / "two.c"
+    two.write_text("int two(void);\nint two(void) { return PyOfAnotherVersion(); }\n")
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    done = run(command, small_tree)
+    assert done.returncode != 0 and "PyOfAnotherVersion" in done.stderr
+
+
 MEETING = """#!/bin/sh
 # each of two compilers waits until the other one has started
 case " $* " in *" -c "*)

@@ -6,6 +6,7 @@
 #define NO_IMPORT_ARRAY
 #include "bind/bind.h"
 
+#include <frameobject.h> /* that Python.h of 3.10 leaves out */
 #include <stdlib.h>
 #include <string.h>
 

@@ -333,7 +333,7 @@ static PyGetSetDef device_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot device_slots[] = {
+__extension__ static PyType_Slot device_slots[] = {
     {Py_tp_doc,
      "Device(ipus=1, portable=False, rounding='nearest', overflow='infinity', "
      "inv=False, "

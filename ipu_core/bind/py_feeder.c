@@ -169,7 +169,7 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
+__extension__ static PyType_Slot slots[] = {
     {Py_tp_doc, "Feeder(dataset, infeed)\n--\n\nFills an infeed from a new iterator of "
                 "a data set, in a thread of its own."},
     {Py_tp_new, feeder_new},

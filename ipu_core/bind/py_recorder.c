@@ -291,7 +291,7 @@ static PyMemberDef recorder_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot recorder_slots[] = {
+__extension__ static PyType_Slot recorder_slots[] = {
     {Py_tp_doc, "Recorder()\n--\n\nA record of eager ops, for their gradients."},
     {Py_tp_new, recorder_new},
     {Py_tp_dealloc, recorder_dealloc},

@@ -433,7 +433,7 @@ static PyGetSetDef schedule_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot schedule_slots_of_type[] = {
+__extension__ static PyType_Slot schedule_slots_of_type[] = {
     {Py_tp_doc, "Schedule(name, ipus, micro_batches, training=True, positions=None, "
                 "overlaps_io=False)\n--\n\nA pipeline's schedule: what each IPU runs, "
                 "in order. Its text is a grid."},

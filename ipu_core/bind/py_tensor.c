@@ -591,7 +591,7 @@ static PyGetSetDef tensor_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot tensor_slots[] = {
+__extension__ static PyType_Slot tensor_slots[] = {
     {Py_tp_doc,
      "Tensor(value, dtype=None)\n--\n\nAn immutable array: of known value, or a "
      "value of the function that is being traced."},

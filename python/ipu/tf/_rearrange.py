@@ -125,11 +125,8 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
         cut = size - count % size if size else 0
         before: tuple[Any, ...] = (slice(None),) * index
         if 0 < cut < size:
-            parts = (
-                tensor[(*before, slice(cut, None))],
-                tensor[(*before, slice(0, cut))],
-            )
-            tensor = concat(list(parts), index)
+            indices = [(*before, slice(cut, None)), (*before, slice(0, cut))]
+            tensor = concat([tensor[place] for place in indices], index)
     return tensor
 
 

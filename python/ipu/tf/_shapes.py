@@ -230,7 +230,8 @@ def unstack(
     if num is not None and num != count:
         raise ValueError(f"Cannot unstack {num} tensors from shape {tensor.shape}.")
     before: tuple[Any, ...] = (slice(None),) * index
-    return [tensor[(*before, i)] for i in builtins.range(count)]
+    indices = [(*before, i) for i in builtins.range(count)]
+    return [tensor[index] for index in indices]
 
 
 @op
@@ -281,10 +282,10 @@ def split(
             )
     before: tuple[Any, ...] = (slice(None),) * index
     ends = np.cumsum(sizes).tolist()
-    return [
-        tensor[(*before, slice(end - size, end))]
-        for end, size in zip(ends, sizes, strict=True)
+    indices = [
+        (*before, slice(end - size, end)) for end, size in zip(ends, sizes, strict=True)
     ]
+    return [tensor[index] for index in indices]
 
 
 @op

@@ -144,7 +144,8 @@ def _parse_idx_file(content: bytes) -> NDArray[np.uint8]:
     if values.size != expected:
         raise _Damaged(f"it has {values.size} values, and its head says {expected}")
     # A copy, since a view of bytes would be read-only.
-    return values.reshape(shape).copy()
+    shaped: np.ndarray[Any, Any] = values.reshape(shape).copy()
+    return shaped
 
 
 def _parse_idx(files: list[bytes]) -> Arrays:

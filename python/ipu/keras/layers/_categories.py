@@ -69,4 +69,5 @@ def encoded(
         np.minimum(made, 1.0, out=made)
     elif weights is not None:
         made[:, : len(weights)] *= weights
-    return made.reshape(shape)
+    shaped: np.ndarray[Any, Any] = made.reshape(shape)
+    return shaped

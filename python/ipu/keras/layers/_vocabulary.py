@@ -279,7 +279,8 @@ class Vocabulary:
         for at in unknown:
             made[at] = self._first_oov + self._bucket(items[at])
         made[is_mask] = 0 if self.output_mode == "int" else DROPPED
-        return made.reshape(words.shape)
+        shaped: np.ndarray[Any, Any] = made.reshape(words.shape)
+        return shaped
 
     def _bucket(self, item: Any) -> int:
         if self.num_oov_indices == 1:
@@ -295,7 +296,8 @@ class Vocabulary:
             listed[number] if 0 <= number < len(listed) else other
             for number in ids.ravel().tolist()
         ]
-        return made.reshape(ids.shape)
+        shaped: np.ndarray[Any, Any] = made.reshape(ids.shape)
+        return shaped
 
     def encoded(self, ids: _Ids) -> np.ndarray[Any, Any]:
         """Numbers as the output mode says."""

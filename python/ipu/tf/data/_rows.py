@@ -318,8 +318,8 @@ def padded(
     fill = _filling(value, column[0].dtype)
     whole = np.full((len(column), *sizes), fill, column[0].dtype)
     for row, array in enumerate(column):
-        corner: tuple[Any, ...] = tuple(slice(0, n) for n in array.shape)
-        whole[(row, *corner)] = array[()] if array.ndim == 0 else array
+        corner: tuple[Any, ...] = (row, *(slice(0, n) for n in array.shape))
+        whole[corner] = array[()] if array.ndim == 0 else array
     return whole
 
 

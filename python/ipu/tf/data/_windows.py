@@ -285,7 +285,8 @@ class Windows:
 
         def key_of(*element: Any) -> np.int64:
             length = int(np.asarray(element_length_func(*element)))
-            return np.int64(np.searchsorted(boundaries, length, side="right"))
+            bucket: np.int64 = np.searchsorted(boundaries, length, side="right")
+            return bucket
 
         def batch(key: Any, group: Any) -> Any:
             number = int(key)

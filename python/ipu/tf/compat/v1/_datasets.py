@@ -218,7 +218,8 @@ def _as_old(dataset: Any) -> Any:
 
 
 def _add_methods() -> None:
-    for name, member in inspect.getmembers_static(_data.Dataset):
+    for name in dir(_data.Dataset):
+        member = inspect.getattr_static(_data.Dataset, name)
         if name.startswith("_") or isinstance(member, property):
             continue
         function = getattr(_data.Dataset, name)
