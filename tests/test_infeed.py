@@ -6,11 +6,14 @@ from __future__ import annotations
 import collections
 import gc
 import itertools
+import subprocess
+import sys
 import threading
 import time
 import traceback
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,7 @@ import pytest
 from simulated_ipus import attach
 
 import ipu
-from ipu import _devices, loops, tf
+from ipu import _core, _devices, loops, tf
 from ipu.ipu_infeed_queue import IPUInfeedQueue, IPUIterator, IPUOwnedIterator
 from ipu.ipu_outfeed_queue import IPUOutfeedQueue
 from ipu.ipu_strategy import IPUStrategy
@@ -435,7 +438,20 @@ def test_a_failed_infeed_is_collected_with_its_frames():
     assert held() is None
 
 
-def test_deleting_while_in_use():
+@pytest.mark.parametrize("first", ["infeed", "outfeed"])
+def test_deleting_while_in_use(first):
+    """Also the first resource that a device has."""
+    code = f"import test_infeed; test_infeed.delete_while_in_use({first!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def delete_while_in_use(first: str) -> None:
     gate = threading.Event()
 
     def generate():
@@ -447,9 +463,12 @@ def test_deleting_while_in_use():
         generate, output_signature=tf.TensorSpec((), tf.int32)
     )
     infeed, outfeed = IPUInfeedQueue(ds), IPUOutfeedQueue()
-    start(infeed)
     run = reader(infeed, outfeed)
+    if first == "outfeed":
+        DeviceFunction(lambda: outfeed.enqueue((tf.constant(0),))).traced()
+    start(infeed)
     run.traced(np.int32(2))
+    assert {"infeed": infeed, "outfeed": outfeed}[first]._queue.id == 0
     thread = threading.Thread(target=run, args=(np.int32(2),))
     thread.start()
     try:
@@ -466,6 +485,26 @@ def test_deleting_while_in_use():
         thread.join(20)
     delete(infeed)
     assert outfeed.dequeue()[0].shape == (2,)
+
+
+def test_a_queue_that_is_gone_can_be_used_by_no_program():
+    """Also the first resource that a device has, and one that was not made."""
+    device = _core.Device(1)
+    types = [("float32", ())]
+    queue = _core.Outfeed(device, types)
+    assert queue.id == 0
+    with pytest.raises(ValueError, match="depth"):
+        _core.Outfeed(device, types, depth=0)
+    with _core.Trace() as trace:
+        resource = ("outfeed", queue.id, types, None)
+        trace.node("outfeed_enqueue", (tf.constant(1.0),), None, (resource,))
+    program = trace.compile(device)
+    program.run([])
+    assert queue.wait(0) == 1
+    del queue
+    gc.collect()
+    with pytest.raises(tf.errors.NotFoundError, match="id='0' does not exist"):
+        program.run([])
 
 
 def test_deleting_never_hangs():

@@ -110,8 +110,7 @@ device_dealloc(PyObject *object)
 
 /* Raises what ended a wait for a step's end, if something did. */
 static bool
-gave_up(PyObject *self, ipu_py_patience *patience, const ipu_ctx *ctx,
-        ipu_status status)
+gave_up(PyObject *self, ipu_py_patience *patience, ipu_ctx *ctx, ipu_status status)
 {
     bool is_interrupted = ipu_py_patience_end(patience) < 0;
     if (!is_interrupted && status != IPU_OK) {

@@ -6,10 +6,12 @@
 
 #include <string.h>
 
+enum { NOT_THERE = -1 };
+
 typedef struct py_queue {
     PyObject_HEAD
     PyObject *device;
-    int64_t id; /* on the device; 0: removed */
+    int64_t id; /* on the device, from 0 on; NOT_THERE: removed, or not added yet */
     ipu_infeed *infeed;
     ipu_outfeed *outfeed;
 } py_queue;
@@ -57,6 +59,7 @@ queue_alloc(PyTypeObject *cls, PyObject *device)
     py_queue *self = (py_queue *)cls->tp_alloc(cls, 0);
     if (self != NULL) {
         self->device = Py_NewRef(device);
+        self->id = NOT_THERE;
     }
     return self;
 }
@@ -139,11 +142,11 @@ outfeed_new(PyTypeObject *cls, PyObject *args, PyObject *kwargs)
 static ipu_status
 unregister(ipu_ctx *ctx, py_queue *self)
 {
-    if (self->id == 0) {
+    if (self->id == NOT_THERE) {
         return IPU_OK;
     }
     IPU_TRY(ipu_device_queue_remove(ctx, ipu_py_device_of(self->device), self->id));
-    self->id = 0;
+    self->id = NOT_THERE;
     return IPU_OK;
 }
 
@@ -184,8 +187,9 @@ queue_delete(PyObject *object, PyObject *Py_UNUSED(ignored))
 {
     py_queue *self = (py_queue *)object;
     ipu_ctx ctx = ipu_py_ctx();
-    if (self->id != 0 && ipu_device_queue_delete(&ctx, ipu_py_device_of(self->device),
-                                                 self->id) != IPU_OK) {
+    if (self->id != NOT_THERE &&
+        ipu_device_queue_delete(&ctx, ipu_py_device_of(self->device), self->id) !=
+            IPU_OK) {
         return ipu_py_raise(ipu_py_state_of_type(Py_TYPE(self)), &ctx);
     }
     Py_RETURN_NONE;
@@ -515,8 +519,7 @@ static PyMethodDef outfeed_methods[] = {
     {"delete", queue_delete, METH_NOARGS, "delete()\n--\n\nDrops what is there."},
     {"close", queue_close, METH_NOARGS,
      "close()\n--\n\nEnds everyone who waits on it."},
-    {"move", outfeed_move, METH_O,
-     "move(device)\n--\n\nTakes it to another device."},
+    {"move", outfeed_move, METH_O, "move(device)\n--\n\nTakes it to another device."},
     {"wait", outfeed_wait, METH_VARARGS,
      "wait(at_least=1, timeout=-1.0, ends=2**64 - 1)\n--\n\nWaits (seconds; negative: "
      "for ever) until so many elements are there, or until its `ends` differ; returns "
