@@ -160,11 +160,17 @@ make_workspaces(ipu_ctx *ctx, ipu_executor *executor)
     executor->workspace_bytes = bytes;
     IPU_TRY(ipu_alloc(ctx, wanted * sizeof(ipu__workspace), &executor->workspaces));
     executor->workspace_count = wanted;
-    for (size_t i = 0; bytes > IPU_SLACK_BYTES && i < wanted; i++) {
-        IPU_TRY(ipu_alloc(ctx, bytes, &executor->workspaces[i].memory));
-        ipu_pages_advise_huge(executor->workspaces[i].memory, bytes);
+    ipu_status status = IPU_OK;
+    for (size_t i = 0; status == IPU_OK && bytes > IPU_SLACK_BYTES && i < wanted; i++) {
+        status = ipu_alloc(ctx, bytes, &executor->workspaces[i].memory);
+        if (status == IPU_OK) {
+            ipu_pages_advise_huge(executor->workspaces[i].memory, bytes);
+        }
     }
-    return IPU_OK;
+    if (status != IPU_OK) { /* the next call tries again */
+        free_workspaces(ctx, executor);
+    }
+    return status;
 }
 
 /* Streams are served by a pool, be it of one thread. */

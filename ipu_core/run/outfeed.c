@@ -112,16 +112,28 @@ free_ring(ipu_ctx *ctx, ipu_outfeed *queue)
     queue->replicas = 0;
 }
 
-/* Everything whose size depends on the number of replicas. */
+/* Everything whose size depends on the number of replicas; where that fails, the queue
+ * keeps what it has. */
 static ipu_status
 make_ring(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
 {
+    size_t element_bytes;
     size_t bytes;
-    IPU_TRY(ipu_mul_size(ctx, queue->block_bytes, replicas, &queue->element_bytes));
-    IPU_TRY(ipu_mul_size(ctx, queue->element_bytes, queue->depth, &bytes));
-    IPU_TRY(ipu_alloc(ctx, replicas * sizeof(*queue->counts), &queue->counts));
+    _Atomic uint64_t *counts;
+    char *ring;
+    IPU_TRY(ipu_mul_size(ctx, queue->block_bytes, replicas, &element_bytes));
+    IPU_TRY(ipu_mul_size(ctx, element_bytes, queue->depth, &bytes));
+    IPU_TRY(ipu_alloc(ctx, replicas * sizeof(*counts), &counts));
+    ipu_status status = ipu_alloc(ctx, bytes, &ring);
+    if (status != IPU_OK) {
+        ipu_free(ctx, counts, replicas * sizeof(*counts));
+        return status;
+    }
+    free_ring(ctx, queue);
     queue->replicas = replicas;
-    IPU_TRY(ipu_alloc(ctx, bytes, &queue->ring));
+    queue->counts = counts;
+    queue->element_bytes = element_bytes;
+    queue->ring = ring;
     queue->ring_bytes = bytes;
     size_t per_chunk =
         queue->element_bytes == 0 ? 1024 : CHUNK_TARGET_BYTES / queue->element_bytes;
@@ -518,7 +530,9 @@ drop_incomplete_locked(ipu_outfeed *queue)
 static ipu_status
 change_replicas_locked(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
 {
-    IPU_TRY(drain_locked(queue));
+    if (drain_locked(queue) != IPU_OK) {
+        return ipu_ctx_forward(ctx, &queue->own);
+    }
     IPU_FAIL_IF(ctx, queue->stored > 0, FAILED_PRECONDITION,
                 "The outfeed holds results of a program of %" PRIu32
                 " replicas, and now there are %" PRIu32
@@ -529,11 +543,10 @@ change_replicas_locked(ipu_ctx *ctx, ipu_outfeed *queue, uint32_t replicas)
     }
     ipu_free(&queue->own, queue->spare, queue->chunk_bytes);
     queue->spare = NULL;
-    free_ring(&queue->own, queue);
     ipu_ctx_clear(&queue->own);
-    ipu_status status = make_ring(&queue->own, queue, replicas);
-    IPU_FAIL_IF(ctx, status != IPU_OK, OUT_OF_MEMORY, "%s", queue->own.message);
-    return IPU_OK;
+    return make_ring(&queue->own, queue, replicas) == IPU_OK
+               ? IPU_OK
+               : ipu_ctx_forward(ctx, &queue->own);
 }
 
 ipu_status

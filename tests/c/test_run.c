@@ -246,6 +246,7 @@ typedef struct feeding {
     int count;         /* -1: until the queue is closed */
     const char *error; /* VALUE at the end; NULL: the end of the data */
     ipu_cause *cause;  /* of that error */
+    bool is_taken;     /* the error by the queue */
     bool leaves_open;
     int fed;
 } feeding;
@@ -273,7 +274,7 @@ feed(void *argument)
             ctx.cause = f->cause;
         }
         ipu_infeed_end(f->infeed, &ctx);
-        CHECK(ctx.status == IPU_OK && ctx.cause == NULL);
+        f->is_taken = ctx.status == IPU_OK && ctx.cause == NULL;
     }
     return NULL;
 }
@@ -434,6 +435,7 @@ test_infeed_ends(ipu_ctx *ctx)
         CHECK(cause.base.holders == 1 && !cause.is_freed);
     }
     pthread_join(thread, NULL);
+    CHECK(f.is_taken);
     CHECK(read_float(ctx, r.device, r.variable) == 7);
 
     ipu_infeed_reopen(r.infeed);
@@ -898,67 +900,147 @@ test_error_source(ipu_ctx *ctx)
 
 /* --- allocation ------------------------------------------------------------------- */
 
-/* Everything from the device to the last result, on `allocator`. */
-static ipu_status
-whole_life(ipu_allocator allocator)
-{
-    ipu_ctx ctx;
-    rig r;
-    pthread_t thread;
+typedef struct results {
     float values[8][4];
     float counts[8];
-    void *out[2] = {values, counts};
+    float variable;
+} results;
+
+/* Five steps, with whatever an earlier call that failed has left. */
+static ipu_status
+live(ipu_ctx *ctx, rig *r, results *out)
+{
+    pthread_t thread;
+    void *fed[2] = {out->values, out->counts};
+    float zero = 0;
     int64_t taken;
-    ipu_ctx_init(&ctx, allocator);
-    ipu_status status = make_rig_with(&ctx, &r, 2, 4, IPU_OUTFEED_ALL);
-    if (status == IPU_OK) {
-        feeding f = {.infeed = r.infeed, .count = 5};
-        bool has_feeder = pthread_create(&thread, NULL, feed, &f) == 0;
-        status = run_steps(&r, 5, NULL, NULL, NULL);
-        ipu_infeed_close(r.infeed);
-        if (has_feeder) {
-            pthread_join(thread, NULL);
-        }
+    char *text;
+    size_t bytes;
+    if (r->executor == NULL) {
+        free_rig(r);
+        IPU_TRY(make_rig_with(ctx, r, 2, 4, IPU_OUTFEED_ALL));
     }
-    if (status == IPU_OK) {
-        char *text;
-        size_t bytes;
-        status = ipu_program_print(&ctx, r.program, &text, &bytes);
-        ipu_free(&ctx, text, bytes);
+    IPU_TRY(ipu_outfeed_take(ctx, r->outfeed, 8, 1, fed, &taken));
+    IPU_TRY(ipu_device_variable_write(ctx, r->device, r->variable, &zero, 4));
+    ipu_infeed_reopen(r->infeed);
+    memset(out, 0, sizeof(*out));
+    feeding f = {.infeed = r->infeed, .count = 5};
+    bool has_feeder = pthread_create(&thread, NULL, feed, &f) == 0;
+    ipu_status status = run_steps(r, 5, NULL, NULL, NULL);
+    ipu_infeed_close(r->infeed);
+    if (has_feeder) {
+        pthread_join(thread, NULL);
     }
-    if (status == IPU_OK) {
-        status = ipu_outfeed_take(&ctx, r.outfeed, 8, 1, out, &taken);
-        CHECK(status != IPU_OK || taken == 5);
-    }
-    CHECK(status == ctx.status);
-    CHECK(status == IPU_OK || strlen(ctx.message) > 0);
-    free_rig(&r);
-    return status;
+    IPU_TRY(status);
+    IPU_TRY(ipu_program_print(ctx, r->program, &text, &bytes));
+    ipu_free(ctx, text, bytes);
+    IPU_TRY(ipu_outfeed_take(ctx, r->outfeed, 8, 1, fed, &taken));
+    CHECK(taken == 5);
+    return ipu_device_variable_read(ctx, r->device, r->variable, 0, &out->variable, 4);
 }
 
+/* Where the n-th allocation fails, for every n, the next try has the same bits. */
 static void
 test_failing_allocations(void)
 {
     long failures = 0;
-    for (long n = 1;; n++) {
+    static results expected;
+    for (long n = 0;; n++) {
         counter c;
-        ipu_allocator allocator = counting(&c);
+        ipu_ctx ctx;
+        rig r = {.ctx = &ctx};
+        static results found;
+        ipu_ctx_init(&ctx, counting(&c));
         c.fail_at = n;
-        ipu_status status = whole_life(allocator);
-        CHECK(atomic_load(&c.live_bytes) == 0 && atomic_load(&c.live_blocks) == 0);
-        bool is_clean = status == IPU_OK || status == IPU_STATUS_OUT_OF_MEMORY;
-        CHECK(is_clean);
-        if (!is_clean || check_failures > 0) {
-            fprintf(stderr, "allocation %ld: %s\n", n, ipu_status_name(status));
-            break;
+        ipu_status status = live(&ctx, &r, &found);
+        CHECK(status == ctx.status);
+        bool has_failed = status != IPU_OK;
+        if (has_failed) {
+            EXPECT(&ctx, OUT_OF_MEMORY, "out of memory", status);
+            CHECK_OK(&ctx, live(&ctx, &r, &found));
         }
-        failures += status != IPU_OK;
-        if (atomic_load(&c.allocations) < n) {
-            CHECK(status == IPU_OK);
+        if (n == 0) {
+            expected = found;
+        }
+        CHECK(memcmp(&found, &expected, sizeof(found)) == 0);
+        free_rig(&r);
+        CHECK(atomic_load(&c.live_bytes) == 0 && atomic_load(&c.live_blocks) == 0);
+        failures += has_failed;
+        if (check_failures > 0) {
+            fprintf(stderr, "allocation %ld: %s\n", n, ipu_status_name(status));
+        }
+        if (check_failures > 0 || (n > 0 && atomic_load(&c.allocations) < n)) {
+            CHECK(!has_failed);
             break;
         }
     }
     CHECK(failures > 50);
+}
+
+/* The same for a change of pools: the workspace of a region grows with the threads. */
+static void
+test_failing_pools(void)
+{
+    static const char *const text =
+        "block b0(%0: float32[8,64], %1: float32[8,64]) {\n"
+        "  %2, %3 = top_k(%0) {depth=50} : float32[8,50], int32[8,50]\n"
+        "  %4, %5 = top_k(%1) {depth=50} : float32[8,50], int32[8,50]\n"
+        "  %6 = add(%2, %4) : float32[8,50]\n"
+        "} -> (%6)\n";
+    static _Alignas(64) float input[2][8][64 + 16];
+    static _Alignas(64) float found[2][8][50 + 16];
+    const void *inputs[2] = {input[0], input[1]};
+    const bool slack[2] = {true, true};
+    const int32_t threads[3] = {1, 3, 7};
+    ipu_pool *pools[3] = {NULL};
+    ipu_graph *graph = NULL;
+    ipu_program *program = NULL;
+    ipu_compile_options in_regions = options;
+    ipu_ctx outer;
+    ipu_ctx_init(&outer, ipu_allocator_default());
+    in_regions.regions = IPU_REGIONS_EVERYWHERE;
+    CHECK_OK(&outer, ipu_graph_parse(&outer, text, &graph));
+    CHECK_OK(&outer, ipu_program_create(&outer, graph, &in_regions, &program));
+    for (int i = 0; i < 2 * 8 * (64 + 16); i++) {
+        ((float *)input)[i] = (float)((i * 7919) % 1009);
+    }
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(&outer, ipu_pool_create(&outer, threads[i], &pools[i]));
+    }
+    long failures = 0;
+    for (long n = 0;; n++) {
+        counter c;
+        ipu_ctx ctx;
+        ipu_executor *executor = NULL;
+        void *outputs[1] = {found[n > 0]};
+        ipu_ctx_init(&ctx, counting(&c));
+        CHECK_OK(&ctx, ipu_executor_create(&ctx, program, NULL, NULL, &executor));
+        ipu_executor_set_slack(executor, slack, true);
+        long built = atomic_load(&c.allocations);
+        c.fail_at = n == 0 ? 0 : built + n;
+        for (int i = 0; i < 3; i++) {
+            ipu_status status = ipu_executor_set_pool(&ctx, executor, pools[i]);
+            if (status != IPU_OK) {
+                failures++;
+                EXPECT(&ctx, OUT_OF_MEMORY, "out of memory", status);
+                CHECK_OK(&ctx, ipu_executor_set_pool(&ctx, executor, pools[i]));
+            }
+            CHECK_OK(&ctx,
+                     ipu_executor_run(&ctx, executor, inputs, outputs, NULL, NULL));
+            CHECK(n == 0 || memcmp(found[0], found[1], sizeof(found[0])) == 0);
+        }
+        ipu_executor_free(&ctx, executor);
+        CHECK(atomic_load(&c.live_bytes) == 0);
+        if (check_failures > 0 || (n > 0 && atomic_load(&c.allocations) < built + n)) {
+            break;
+        }
+    }
+    CHECK(failures == 4); /* two kinds, for two larger pools */
+    for (int i = 0; i < 3; i++) {
+        ipu_pool_free(&outer, pools[i]);
+    }
+    ipu_program_free(&outer, program);
+    ipu_graph_free(&outer, graph);
 }
 
 /* The second run and all later ones allocate nothing at all, in no thread. */
@@ -1065,6 +1147,7 @@ main(void)
     test_reseeding(&ctx);
     test_error_source(&ctx);
     test_failing_allocations();
+    test_failing_pools();
     test_steady_state();
 #ifndef __SANITIZE_THREAD__
     test_fork(&ctx);
