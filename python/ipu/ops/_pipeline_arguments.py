@@ -332,7 +332,7 @@ def recomputation_of(
     """
     check_enum("recomputation_mode", value, RecomputationMode)
     mode: RecomputationMode | None = value
-    refused, instead = _NO_MODE.get(schedule.name, (None, None))
+    refused, instead = _NO_MODE.get(schedule.name, (None, RecomputationMode.Auto))
     if mode is not None and mode is refused:
         raise ValueError(
             f"RecomputationMode.{mode.name} is not supported with PipelineSchedule."
